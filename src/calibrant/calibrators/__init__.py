@@ -1,0 +1,1 @@
+"""scikit-learn estimators: bind a solver to ``fit`` and ``predict_proba``, nothing else."""

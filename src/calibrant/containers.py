@@ -1,0 +1,124 @@
+"""Read a matrix out of whatever holds one; only ``simplex`` uses this."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant import errors
+
+
+def _library(container: Any) -> str:
+    return type(container).__module__.partition(".")[0]
+
+
+def column_names(scores: Any) -> list[Any] | None:
+    """Names of a data frame's columns; None for anything else."""
+    if _library(scores) in {"pandas", "polars"}:
+        columns = getattr(scores, "columns", None)
+        return None if columns is None else list(columns)
+    if _library(scores) == "pyarrow" and hasattr(scores, "column_names"):
+        return list(scores.column_names)
+    return None
+
+
+def to_matrix(scores: Any) -> NDArray[Any]:
+    """Return a two-dimensional real array, of any dtype and order; no copy if it is one."""
+    array = _to_array(scores)
+    if array.dtype.kind == "c":
+        raise errors.ContainerError(
+            f"Complex data not supported: scores has dtype {array.dtype}; pass real numbers"
+        )
+    if array.dtype.kind == "O":
+        array = _from_objects(array)
+    elif array.dtype.kind not in "fiub":
+        raise errors.ContainerError(
+            f"scores has dtype {array.dtype}; numbers are needed, one column per class"
+        )
+    if array.ndim != 2:
+        raise errors.ShapeError(
+            f"scores has shape {array.shape}; one row per sample and one column per class are "
+            f"needed. Expected 2D array, got {array.ndim}D array instead. Reshape your data: a "
+            "binary problem has two columns, np.column_stack([1 - p, p])"
+        )
+    if array.shape[1] == 0:
+        raise errors.ShapeError(
+            f"0 feature(s) (shape={array.shape}) while a minimum of 1 is required: no columns"
+        )
+    return array
+
+
+def output_dtype(scores: Any) -> np.dtype[Any]:
+    """Float32 for results on float32 and float16 input, else float64."""
+    dtype = getattr(scores, "dtype", None)
+    if dtype is None:
+        dtypes = getattr(scores, "dtypes", None)
+        if dtypes is None or _library(scores) not in {"pandas", "polars"}:
+            return np.dtype(np.float64)
+        narrow = all(str(d).lower() in {"float32", "float16"} for d in dtypes)
+    else:
+        narrow = str(dtype).rpartition(".")[2] in {"float32", "float16"}
+        narrow = narrow or (getattr(dtype, "kind", "") == "f" and dtype.itemsize <= 4)
+    return np.dtype(np.float32 if narrow else np.float64)
+
+
+def _to_array(scores: Any) -> NDArray[Any]:
+    library = _library(scores)
+    if library == "scipy" and hasattr(scores, "toarray"):
+        raise errors.ContainerError("Sparse data was passed as scores; use scores.toarray()")
+    if isinstance(scores, np.ma.MaskedArray):
+        if np.ma.is_masked(scores):
+            raise errors.DataError("scores has masked cells; fill them or drop their rows")
+        return scores.data
+    if library == "dask":
+        raise errors.ContainerError("scores is a dask collection; pass scores.compute()")
+    if library == "pandas":
+        return _from_pandas(scores)
+    if library == "polars":
+        if not hasattr(scores, "to_numpy"):
+            raise errors.ContainerError("scores is a lazy polars frame; pass scores.collect()")
+        return np.asarray(scores.to_numpy())
+    if library == "pyarrow":
+        columns = getattr(scores, "columns", None)
+        if columns is None:
+            return np.asarray(scores)
+        return np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
+    if library == "torch":
+        scores = scores.detach()
+    elif not (hasattr(scores, "__array__") or isinstance(scores, list | tuple)):
+        raise errors.ContainerError(
+            f"scores is a {type(scores).__name__}; pass an array, a data frame or a list of rows"
+        )
+    try:
+        return np.asarray(scores)
+    except ValueError as error:
+        raise errors.ShapeError(f"scores has rows of different lengths: {error}") from error
+
+
+def _from_pandas(frame: Any) -> NDArray[Any]:
+    try:
+        array = frame.to_numpy()
+        if array.dtype.kind == "O":  # nullable and categorical columns
+            array = frame.astype(np.float64).to_numpy()
+    except (TypeError, ValueError) as error:
+        if "NA" in str(error) or "missing" in str(error):
+            where = np.argwhere(frame.isna().to_numpy())[0]
+            raise errors.NonFiniteError(
+                f"Input scores contains NaN: scores[{where[0]}, {where[-1]}] is missing; "
+                "fill it or drop the row"
+            ) from error
+        raise errors.ContainerError(f"scores has columns that are not numbers: {error}") from error
+    return np.asarray(array)
+
+
+def _from_objects(array: NDArray[Any]) -> NDArray[Any]:
+    if any(isinstance(value, str | bytes | complex) for value in array.ravel()):
+        raise errors.ContainerError("scores holds text or complex values; numbers are needed")
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise errors.ContainerError(
+            f"scores cannot be read as numbers; argument must be a string or a number: {error}"
+        ) from error

@@ -1,0 +1,207 @@
+"""One pass over rows of scores: find what is wrong, put rows on the simplex."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from calibrant.kernels.jit import kernel
+
+# Codes of ``scan_probabilities`` and ``scan_logits``.
+FINE = 0
+NOT_FINITE = 1
+OUT_OF_RANGE = 2
+BAD_SUM = 3
+NO_MASS = 4
+
+
+@kernel
+def scan_probabilities(rows, clip_tolerance, sum_tolerance):  # type: ignore[no-untyped-def]
+    """Find the first bad cell, and how many rows are not yet exactly on the simplex.
+
+    Returns (code, row, column, value, number of rows to repair).
+    """
+    n_rows, n_classes = rows.shape
+    rounding = 8 * 2.220446049250313e-16 * math.sqrt(n_classes)
+    n_repairs = 0
+    for i in range(n_rows):
+        total = 0.0
+        clipped = False
+        for j in range(n_classes):
+            value = rows[i, j]
+            if not math.isfinite(value):
+                return NOT_FINITE, i, j, value, n_repairs
+            if value < -clip_tolerance or value > 1.0 + clip_tolerance:
+                return OUT_OF_RANGE, i, j, value, n_repairs
+            if value < 0.0:
+                value = 0.0
+                clipped = True
+            elif value > 1.0:
+                value = 1.0
+                clipped = True
+            total += value
+        if total == 0.0:
+            return NO_MASS, i, 0, total, n_repairs
+        if abs(total - 1.0) > sum_tolerance:
+            return BAD_SUM, i, 0, total, n_repairs
+        # Half the bound, so that the choice below never depends on the order of the columns.
+        if clipped or abs(total - 1.0) > 0.5 * rounding:
+            n_repairs += 1
+    return FINE, 0, 0, 0.0, n_repairs
+
+
+@kernel
+def scan_masses(rows):  # type: ignore[no-untyped-def]
+    """As ``scan_probabilities``, for rows of any positive sum that will be normalised."""
+    n_rows, n_classes = rows.shape
+    for i in range(n_rows):
+        total = 0.0
+        for j in range(n_classes):
+            value = rows[i, j]
+            if not math.isfinite(value):
+                return NOT_FINITE, i, j, value
+            if value < 0.0:
+                return OUT_OF_RANGE, i, j, value
+            total += value
+        if total == 0.0:
+            return NO_MASS, i, 0, total
+        if not math.isfinite(total):
+            return NOT_FINITE, i, 0, total
+    return FINE, 0, 0, 0.0
+
+
+@kernel
+def scan_logits(rows):  # type: ignore[no-untyped-def]
+    """Find the first bad cell: -inf is probability zero, if something in the row is finite."""
+    n_rows, n_classes = rows.shape
+    for i in range(n_rows):
+        any_finite = False
+        for j in range(n_classes):
+            value = rows[i, j]
+            if math.isnan(value) or value == np.inf:
+                return NOT_FINITE, i, j, value
+            if value != -np.inf:
+                any_finite = True
+        if not any_finite:
+            return NO_MASS, i, 0, -np.inf
+    return FINE, 0, 0, 0.0
+
+
+@kernel
+def invariant_sum(row, total):  # type: ignore[no-untyped-def]
+    """Sum of non-negative numbers that does not depend on their order.
+
+    Integer addition is associative: the terms are added as 61-bit fixed-point numbers, scaled by
+    ``total``, any estimate of the sum. The error is below ``len(row) * 2**-60`` of it.
+    """
+    _, exponent = math.frexp(1.5 * total)
+    scale = math.ldexp(1.0, 61 - exponent)
+    if not math.isfinite(scale):  # a sum of subnormals
+        scale = 8.98846567431158e307
+    fixed = np.int64(0)
+    for j in range(row.shape[0]):
+        fixed += np.int64(row[j] * scale)
+    return fixed / scale
+
+
+@kernel
+def normalise_rows(rows, out):  # type: ignore[no-untyped-def]
+    """Clip each row to [0, inf) and divide it by its sum, unless it is on the simplex."""
+    n_rows, n_classes = rows.shape
+    rounding = 8 * 2.220446049250313e-16 * math.sqrt(n_classes)
+    for i in range(n_rows):
+        total = 0.0
+        for j in range(n_classes):
+            value = rows[i, j]
+            if not value > 0.0:  # also -0.0
+                value = 0.0
+            out[i, j] = value
+            total += value
+        total = invariant_sum(out[i], total)
+        if abs(total - 1.0) > rounding:
+            for j in range(n_classes):
+                out[i, j] /= total
+
+
+@kernel
+def softmax_rows(logits, out):  # type: ignore[no-untyped-def]
+    """Softmax of each row, by a sum that does not depend on the order of the columns."""
+    n_rows, n_classes = logits.shape
+    for i in range(n_rows):
+        top = logits[i, 0]
+        for j in range(1, n_classes):
+            top = max(top, logits[i, j])
+        total = 0.0
+        for j in range(n_classes):
+            value = math.exp(logits[i, j] - top)
+            out[i, j] = value
+            total += value
+        total = invariant_sum(out[i], total)
+        for j in range(n_classes):
+            out[i, j] /= total
+
+
+@kernel
+def floor_rows(out, floor):  # type: ignore[no-untyped-def]
+    """Lift rows with a value below ``floor``: mix in the uniform row, which keeps the order."""
+    n_rows, n_classes = out.shape
+    slope = 1.0 - n_classes * floor
+    for i in range(n_rows):
+        low = out[i, 0]
+        for j in range(1, n_classes):
+            low = min(low, out[i, j])
+        if low < floor:
+            for j in range(n_classes):
+                out[i, j] = floor + slope * out[i, j]
+
+
+@kernel
+def log_rows(probabilities, zero_logit, out):  # type: ignore[no-untyped-def]
+    """Logarithm of probabilities, bounded below by ``zero_logit``."""
+    n_rows, n_classes = probabilities.shape
+    smallest = math.exp(zero_logit)
+    for i in range(n_rows):
+        for j in range(n_classes):
+            value = probabilities[i, j]
+            out[i, j] = math.log(value) if value > smallest else zero_logit
+
+
+@kernel
+def bound_logits(logits, zero_logit, out):  # type: ignore[no-untyped-def]
+    """Logits bounded below by their row's largest plus ``zero_logit``."""
+    n_rows, n_classes = logits.shape
+    for i in range(n_rows):
+        top = logits[i, 0]
+        for j in range(1, n_classes):
+            top = max(top, logits[i, j])
+        for j in range(n_classes):
+            out[i, j] = max(logits[i, j], top + zero_logit)
+
+
+@kernel
+def smallest_positive(probabilities):  # type: ignore[no-untyped-def]
+    """Return the smallest cell above zero, or 1 if there is none."""
+    smallest = 1.0
+    n_rows, n_classes = probabilities.shape
+    for i in range(n_rows):
+        for j in range(n_classes):
+            value = probabilities[i, j]
+            if 0.0 < value < smallest:
+                smallest = value
+    return smallest
+
+
+@kernel
+def deepest_logit(logits):  # type: ignore[no-untyped-def]
+    """Return the lowest finite logit relative to the largest of its row (at most 0)."""
+    deepest = 0.0
+    n_rows, n_classes = logits.shape
+    for i in range(n_rows):
+        top = logits[i, 0]
+        for j in range(1, n_classes):
+            top = max(top, logits[i, j])
+        for j in range(n_classes):
+            if logits[i, j] != -np.inf and logits[i, j] - top < deepest:
+                deepest = logits[i, j] - top
+    return deepest

@@ -1,0 +1,204 @@
+"""Read labels and sample weights; only ``simplex`` uses this."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import errors
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def check_labels(
+    y: Any,
+    n_rows: int,
+    n_classes: int,
+    *,
+    classes: Any = None,
+    names: list[Any] | None = None,
+    used: NDArray[np.bool_] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return the column of each label, and the class of each column.
+
+    The classes are, in this order of preference: ``classes``; the distinct labels, if there are
+    as many as columns; the names of the columns, if every label is among them; 0 .. k-1, if the
+    labels are whole numbers in that range.
+    """
+    if y is None:
+        raise errors.LabelError("requires y to be passed, but the target y is None")
+    labels = _one_dimensional(y, n_rows, n_classes)
+    used = np.ones(n_rows, dtype=bool) if used is None else used
+    if classes is not None:
+        known = _check_classes(classes, n_classes)
+        return _positions(labels, known), known
+    try:
+        present = np.unique(labels[used])
+    except TypeError as error:
+        raise errors.LabelError(
+            f"y mixes labels of different types ({error}); make them all of one type"
+        ) from error
+    return _infer(labels, present, n_classes, names, _categories(y))
+
+
+def _infer(
+    labels: NDArray[Any],
+    present: NDArray[Any],
+    n_classes: int,
+    names: list[Any] | None,
+    categories: NDArray[Any] | None,
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    candidates = [present, categories]
+    if names is not None and present.dtype.kind in "OUT":
+        candidates.append(np.unique(np.array(names, dtype=object)))
+    for known in candidates:
+        if known is not None and len(known) == n_classes and np.isin(present, known).all():
+            return _positions(labels, known), known
+    if len(present) > n_classes:
+        raise errors.LabelError(
+            f"y has {len(present)} distinct labels but scores has {n_classes} columns; "
+            "pass one column per class"
+        )
+    if present.dtype.kind in "iuf" and present[0] >= 0 and present[-1] < n_classes:
+        known = np.arange(n_classes).astype(present.dtype)
+        return _positions(labels, known), known
+    raise errors.LabelError(
+        f"y has {len(present)} distinct labels ({_some(present)}) for {n_classes} columns, so the "
+        "columns cannot be told apart; pass classes= with the label of each column"
+    )
+
+
+def _one_dimensional(y: Any, n_rows: int, n_classes: int) -> NDArray[Any]:
+    labels = np.asarray(y)
+    if labels.dtype.kind == "c":
+        raise errors.LabelError("Complex data not supported: y is complex; pass class labels")
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected. Please change the shape of "
+            "y to (n_samples, ), for example using ravel().",
+            errors.DataConversionWarning,
+            stacklevel=6,
+        )
+        labels = labels[:, 0]
+    if labels.ndim not in (1, 2) or len(labels) != n_rows:
+        raise errors.ShapeError(
+            f"y has shape {labels.shape} but scores has {n_rows} rows; pass one label per row "
+            "(inconsistent numbers of samples)"
+        )
+    _refuse_missing(labels)
+    if labels.ndim == 2:
+        labels = _from_one_hot(labels, n_classes)
+    if labels.dtype.kind == "f":
+        broken = labels != np.floor(labels)
+        if broken.any():
+            i = int(np.argmax(broken))
+            raise errors.LabelError(
+                f"Unknown label type: continuous. y[{i}] is {labels[i]}; pass class labels, not "
+                "probabilities"
+            )
+    return labels
+
+
+def _from_one_hot(labels: NDArray[Any], n_classes: int) -> NDArray[Any]:
+    if labels.shape[1] != n_classes:
+        raise errors.ShapeError(
+            f"y has {labels.shape[1]} columns but scores has {n_classes}; pass labels in one "
+            "column, or one-hot rows"
+        )
+    bad = ~(((labels == 0) | (labels == 1)).all(axis=1) & (labels.sum(axis=1) == 1))
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise errors.LabelError(
+            f"Unknown label type: y[{i}] = {labels[i]} is not one-hot: exactly one 1 per row"
+        )
+    return np.argmax(labels, axis=1)
+
+
+def _refuse_missing(labels: NDArray[Any]) -> None:
+    if labels.dtype.kind == "f":
+        missing = ~np.isfinite(labels)
+    elif labels.dtype.kind == "O":
+        missing = np.array([_is_missing(value) for value in labels.ravel()], dtype=bool)
+    else:
+        return
+    if missing.any():
+        i = int(np.argmax(missing.reshape(len(labels), -1).any(axis=1)))
+        raise errors.LabelError(
+            f"Input y contains NaN or infinity: y[{i}] is {labels[i]}; drop rows without a label"
+        )
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+        return True
+    return isinstance(value, float | np.floating) and not np.isfinite(value)
+
+
+def _categories(y: Any) -> NDArray[Any] | None:
+    """Return the categories that a pandas categorical names, present or not."""
+    categories = getattr(getattr(y, "dtype", None), "categories", None)
+    return None if categories is None else np.sort(np.asarray(categories))
+
+
+def _check_classes(classes: Any, n_classes: int) -> NDArray[Any]:
+    known = np.asarray(classes)
+    if known.ndim != 1 or len(known) != n_classes:
+        raise errors.ParameterError(
+            f"classes has shape {known.shape}; one label for each of {n_classes} columns is needed"
+        )
+    if len(np.unique(known)) != n_classes:
+        raise errors.ParameterError("classes has duplicates; every column needs its own label")
+    return known
+
+
+def _positions(labels: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
+    order = np.argsort(known, kind="stable")
+    try:
+        place = np.minimum(np.searchsorted(known[order], labels), len(known) - 1)
+        found = known[order][place] == labels
+    except TypeError as error:
+        raise errors.LabelError(
+            f"labels and classes are of different types ({error}); make them alike"
+        ) from error
+    if not np.all(found):
+        i = int(np.argmin(found))
+        raise errors.LabelError(
+            f"y[{i}] is {labels[i]!r}, which is not among the classes {_some(known)}"
+        )
+    return order[place].astype(np.int64)
+
+
+def _some(values: NDArray[Any]) -> str:
+    shown = ", ".join(repr(v) for v in values[:5].tolist())
+    return shown + (", ..." if len(values) > 5 else "")
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
+    """Return one finite, non-negative float64 weight per row, not all zero."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise errors.WeightError(f"sample_weight cannot be read as numbers: {error}") from error
+    if weight.ndim != 1:
+        raise errors.WeightError(
+            f"Sample weights must be 1D array or scalar; sample_weight has shape {weight.shape}, "
+            "one number per row is needed"
+        )
+    if len(weight) != n_rows:
+        raise errors.WeightError(
+            f"sample_weight.shape == {weight.shape}, expected {(n_rows,)}: one weight per row"
+        )
+    bad = ~np.isfinite(weight) | (weight < 0)
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise errors.WeightError(
+            f"sample_weight[{i}] is {weight[i]}; weights are finite and not negative"
+        )
+    if not weight.any():
+        raise errors.WeightError("sample_weight is zero in every row; nothing is left to fit")
+    return weight

@@ -1,0 +1,1 @@
+"""Scores, calibration errors, significance tests, intervals."""

@@ -1,0 +1,1 @@
+"""Pictures: ``compute_*`` returns numbers, ``draw_*`` draws them."""

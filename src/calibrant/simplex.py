@@ -1,0 +1,317 @@
+"""Scores, labels and weights -> ``SimplexBatch``: the only place that validates or converts.
+
+Below this module code may assume: float64, C order, finite, rows on the simplex (or bounded
+logits), integer labels, positive weights. Nothing given by a caller is ever modified.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import errors
+from calibrant.containers import column_names, to_matrix
+from calibrant.kernels import rows as row_kernels
+from calibrant.labels import check_labels, check_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+CLIP_TOLERANCE = 1e-6
+"""A probability this far outside [0, 1] is rounding, and is clipped."""
+
+SUM_TOLERANCE = 1e-3
+"""A row sum this far from one is rounding (float16, six decimals), and is normalised."""
+
+LOG_OF_ZERO = math.log(1e-12)
+"""A probability of exactly zero is read as at most this, and never above a positive one."""
+
+CHUNK_BYTES = 1 << 25
+SCORES = ("probabilities", "logits")
+
+
+@dataclass(frozen=True, slots=True)
+class SimplexBatch:
+    """A calibration set, checked: what every solver takes.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_rows, n_classes)
+        Float64, C order: probabilities on the simplex, or logits.
+    kind : {"probabilities", "logits"}
+    class_index : ndarray of shape (n_rows,)
+        Column of each row's label.
+    weight : ndarray of shape (n_rows,)
+        Positive.
+    classes : ndarray of shape (n_classes,)
+    """
+
+    scores: NDArray[np.float64]
+    kind: str
+    class_index: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    classes: NDArray[Any]
+
+    @property
+    def n_rows(self) -> int:
+        return self.scores.shape[0]
+
+    @property
+    def n_classes(self) -> int:
+        return self.scores.shape[1]
+
+    @property
+    def has_whole_weights(self) -> bool:
+        """Whether sums of weights are exact: whole numbers, below 2**53 over all cells."""
+        w = self.weight
+        return bool(np.all(w == np.floor(w)) and w.sum() * self.n_classes < 2.0**53)
+
+    def probabilities(self) -> NDArray[np.float64]:
+        """Rows on the simplex."""
+        return self.scores if self.kind == "probabilities" else softmax(self.scores)
+
+    def zero_logit(self) -> float:
+        """Log-probability to read an exact zero as: 1e-12, or the smallest positive one."""
+        if self.kind == "logits":
+            return min(LOG_OF_ZERO, float(row_kernels.deepest_logit(self.scores)))
+        return min(LOG_OF_ZERO, math.log(row_kernels.smallest_positive(self.scores)))
+
+    def rows_in_order_of_weight(self) -> SimplexBatch:
+        """Sort rows by weight, so that no sum depends on the order they came in."""
+        return self.take(np.argsort(self.weight, kind="stable"))
+
+    def take(self, rows: NDArray[Any]) -> SimplexBatch:
+        """Return the batch of some of the rows, by index or mask."""
+        return SimplexBatch(
+            self.scores[rows], self.kind, self.class_index[rows], self.weight[rows], self.classes
+        )
+
+
+def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Softmax of each row; -inf becomes exactly 0."""
+    out = np.empty_like(logits)
+    row_kernels.softmax_rows(logits, out)
+    return out
+
+
+def to_logits(scores: NDArray[np.float64], kind: str, zero_logit: float) -> NDArray[np.float64]:
+    """Finite logits of checked scores; probabilities are logged, zeros bounded."""
+    out = np.empty_like(scores)
+    if kind == "probabilities":
+        row_kernels.log_rows(scores, zero_logit, out)
+    else:
+        row_kernels.bound_logits(scores, zero_logit, out)
+    return out
+
+
+def check_option(name: str, value: Any, allowed: Sequence[Any]) -> None:
+    """Refuse a parameter that is not one of the documented values."""
+    if not any(value is option or value == option for option in allowed):
+        raise errors.ParameterError(
+            f"{name}={value!r} is not known; use one of {', '.join(map(repr, allowed))}"
+        )
+
+
+def check_number(
+    name: str, value: Any, *, low: float = -math.inf, high: float = math.inf, whole: bool = False
+) -> None:
+    """Refuse a parameter that is not a number in [low, high]."""
+    is_number = isinstance(value, int | np.integer) or (
+        not whole and isinstance(value, float | np.floating)
+    )
+    if not is_number or isinstance(value, bool) or not low <= value <= high:
+        kind = "a whole number" if whole else "a number"
+        raise errors.ParameterError(f"{name}={value!r} must be {kind} in [{low}, {high}]")
+
+
+def check_floor(min_probability: Any, n_classes: int) -> None:
+    """Refuse a ``min_probability`` that k classes cannot all have."""
+    check_number("min_probability", min_probability, low=0.0, high=1.0)
+    if min_probability * n_classes > 1.0:
+        raise errors.ParameterError(
+            f"min_probability={min_probability} times {n_classes} classes exceeds 1; "
+            f"use at most {1 / n_classes:.3g}"
+        )
+
+
+def check_scores(
+    scores: Any, kind: str = "probabilities", normalize: str | None = None, first_row: int = 0
+) -> NDArray[np.float64]:
+    """Return scores as float64 in C order, on the simplex if they are probabilities.
+
+    Copies only what has to change. ``first_row`` is added to row numbers in messages.
+    """
+    matrix = to_matrix(scores)
+    if matrix.shape[1] < 2:
+        raise errors.ClassCountError(
+            f"scores has shape {matrix.shape}; at least two classes are needed. For a binary "
+            "problem pass one column per class: np.column_stack([1 - p, p])"
+        )
+    matrix = np.ascontiguousarray(matrix, dtype=np.float64)
+    if kind == "logits":
+        _refuse(row_kernels.scan_logits(matrix), matrix, kind, first_row)
+        return matrix
+    if normalize == "rows":
+        _refuse(row_kernels.scan_masses(matrix), matrix, "masses", first_row)
+        repairs = len(matrix)
+    else:
+        *found, repairs = row_kernels.scan_probabilities(matrix, CLIP_TOLERANCE, SUM_TOLERANCE)
+        _refuse(found, matrix, kind, first_row)
+    if not repairs:
+        return matrix
+    out = np.empty_like(matrix)
+    row_kernels.normalise_rows(matrix, out)
+    return out
+
+
+def _refuse(found: Any, matrix: NDArray[np.float64], kind: str, first_row: int) -> None:
+    code, i, j, value = found
+    if code == row_kernels.FINE:
+        return
+    cell = f"scores[{first_row + i}, {j}] is {value}"
+    if code == row_kernels.NOT_FINITE:
+        raise errors.NonFiniteError(
+            f"Input scores contains NaN or infinity: {cell}; remove or repair row {first_row + i}"
+        )
+    if code == row_kernels.NO_MASS:
+        raise errors.RowSumError(
+            f"scores[{first_row + i}] is {value} in every class: not a distribution; "
+            "remove the row or repair its scores"
+        )
+    total = float(np.sum(matrix[i]))
+    hint = (
+        "; the row sums to about 100: percent? Divide by 100"
+        if abs(total - 100.0) <= 1.0
+        else "; did you mean scores='logits'?"
+    )
+    if code == row_kernels.OUT_OF_RANGE and kind == "masses":
+        raise errors.RangeError(
+            f"{cell}: negative values cannot be normalised; use scores='logits'"
+        )
+    if code == row_kernels.OUT_OF_RANGE:
+        raise errors.RangeError(
+            f"{cell}: probabilities are in [0, 1] (Negative values in data, or values above one)"
+            f"{hint}"
+        )
+    raise errors.RowSumError(
+        f"scores[{first_row + i}] sums to {value:.6g}, not 1"
+        f"{hint if abs(total - 100.0) <= 1.0 else ''}; pass normalize='rows' to divide rows by "
+        "their sums"
+    )
+
+
+def check_batch(
+    scores: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    kind: str = "probabilities",
+    classes: Any = None,
+    normalize: str | None = None,
+) -> SimplexBatch:
+    """Validate a calibration set; rows of weight zero are as if they were not there."""
+    check_option("scores", kind, SCORES)
+    check_option("normalize", normalize, (None, "rows"))
+    names = column_names(scores)
+    matrix = check_scores(scores, kind, normalize)
+    n_rows, n_classes = matrix.shape
+    if n_rows == 0:
+        raise errors.ShapeError(
+            f"Found array with 0 sample(s) (shape={matrix.shape}) while a minimum of 1 is required."
+        )
+    weight = check_weights(sample_weight, n_rows)
+    index, labels = check_labels(
+        y, n_rows, n_classes, classes=classes, names=names, used=weight > 0
+    )
+    order = column_order(names, labels)
+    batch = SimplexBatch(matrix if order is None else matrix[:, order], kind, index, weight, labels)
+    if not np.all(weight > 0):
+        batch = batch.take(weight > 0)
+    _warn_about(batch)
+    return batch
+
+
+def _warn_about(batch: SimplexBatch) -> None:
+    needed = max(100, 10 * batch.n_classes)
+    if batch.n_rows < needed:
+        warnings.warn(
+            f"only {batch.n_rows} rows to calibrate {batch.n_classes} classes; "
+            f"{needed} or more give a map worth trusting",
+            errors.SmallSampleWarning,
+            stacklevel=4,
+        )
+    if np.all(batch.class_index == batch.class_index[0]):
+        warnings.warn(
+            f"every label is {batch.classes[batch.class_index[0]]!r}",
+            errors.SingleClassWarning,
+            stacklevel=4,
+        )
+    if (
+        batch.kind == "logits"
+        and row_kernels.scan_probabilities(batch.scores, CLIP_TOLERANCE, SUM_TOLERANCE)[0]
+        == row_kernels.FINE
+    ):
+        warnings.warn(
+            "scores='logits', but every row is in [0, 1] and sums to 1: "
+            "did you mean scores='probabilities'?",
+            errors.ScoresKindWarning,
+            stacklevel=4,
+        )
+
+
+def column_order(names: list[Any] | None, classes: NDArray[Any]) -> NDArray[np.int64] | None:
+    """Return the permutation that puts columns named after classes in their order, if any."""
+    if names is None:
+        return None
+    wanted = [str(c) for c in classes]
+    given = [str(c) for c in names]
+    if given == wanted:
+        return None
+    if set(given) == set(wanted):
+        warnings.warn(
+            "columns are named after the classes, in another order; they were reordered to "
+            f"{wanted[:5]}{'...' if len(wanted) > 5 else ''}",
+            errors.ColumnOrderWarning,
+            stacklevel=4,
+        )
+        place = {name: j for j, name in enumerate(given)}
+        return np.array([place[name] for name in wanted])
+    known = [name for name in given if name in set(wanted)]
+    if known and all(isinstance(name, str) for name in names):
+        unknown = next(name for name in given if name not in set(wanted))
+        raise errors.ColumnNameError(
+            f"column {known[0]!r} is named after a class but {unknown!r} is not; name every column "
+            "after its class, or none"
+        )
+    return None
+
+
+def check_memory(n_bytes: int, purpose: str) -> None:
+    """Refuse an allocation above the memory there is, before it is tried."""
+    limit = os.environ.get("CALIBRANT_MAX_MEMORY")
+    if limit is not None:
+        available = int(float(limit))
+    else:
+        try:
+            available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        except (AttributeError, ValueError, OSError):  # not every system tells
+            return
+    if n_bytes > available:
+        raise errors.MemoryLimitError(
+            f"{purpose} needs {n_bytes / 2**30:.1f} GiB; {available / 2**30:.1f} GiB are allowed. "
+            "Work in chunks of rows, or raise the environment variable CALIBRANT_MAX_MEMORY (bytes)"
+        )
+
+
+def chunks(n_rows: int, n_classes: int) -> Iterator[slice]:
+    """Slices of rows of a fixed number of bytes each."""
+    step = max(1, CHUNK_BYTES // (8 * n_classes))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))

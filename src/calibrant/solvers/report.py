@@ -1,0 +1,64 @@
+"""``SolverReport``: what a solver reached, and the proof of it."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+from calibrant.errors import ConvergenceWarning
+
+
+@dataclass(frozen=True, slots=True)
+class SolverReport:
+    """What a solver reached, and the proof of it.
+
+    Attributes
+    ----------
+    solver : str
+        Name of the method.
+    objective : float
+        Value of the objective, per unit of weight.
+    violation : float
+        Largest violation of the optimality conditions, relative to the total weight; 0 means a
+        closed form.
+    tolerance : float
+        The violation that was asked for.
+    rounds : int
+        Iterations.
+    seconds : float
+        Wall-clock time.
+    n_blocks : int or None
+        Number of distinct values of a fitted step function.
+    notes : tuple of str
+        What a reader should know, such as a bound or a regulariser that was active.
+
+    Examples
+    --------
+    >>> from calibrant.solvers.report import SolverReport
+    >>> SolverReport("newton", 0.5, 1e-12, 1e-10, 6, 0.01).converged
+    True
+    """
+
+    solver: str
+    objective: float
+    violation: float
+    tolerance: float
+    rounds: int
+    seconds: float
+    n_blocks: int | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def converged(self) -> bool:
+        """Whether the violation is within the tolerance."""
+        return self.violation <= self.tolerance
+
+    def warn_unless_converged(self) -> None:
+        """Warn if the optimum was not reached."""
+        if not self.converged:
+            warnings.warn(
+                f"{self.solver}: optimality violated by {self.violation:.2e} after {self.rounds} "
+                f"rounds, {self.tolerance:.0e} was asked for",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
