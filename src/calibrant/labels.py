@@ -114,7 +114,8 @@ def _from_one_hot(labels: NDArray[Any], n_classes: int) -> NDArray[Any]:
         raise errors.LabelError(
             f"Unknown label type: y[{i}] = {labels[i]} is not one-hot: exactly one 1 per row"
         )
-    return np.argmax(labels, axis=1)
+    hot: NDArray[np.int64] = np.argmax(labels, axis=1)
+    return hot
 
 
 def _refuse_missing(labels: NDArray[Any]) -> None:

@@ -61,11 +61,13 @@ class SimplexBatch:
 
     @property
     def n_rows(self) -> int:
-        return self.scores.shape[0]
+        """Number of rows."""
+        return len(self.scores)
 
     @property
     def n_classes(self) -> int:
-        return self.scores.shape[1]
+        """Number of classes."""
+        return len(self.classes)
 
     @property
     def has_whole_weights(self) -> bool:

@@ -58,4 +58,5 @@ class StepFunction:
 
     @property
     def n_blocks(self) -> int:
+        """Number of blocks."""
         return len(self.values)

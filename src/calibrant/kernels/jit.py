@@ -17,8 +17,9 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     NaN; no ``parallel``, whose default threading layer aborts when two Python threads meet.
     ``nogil`` lets callers run chunks in threads of their own.
     """
-    options = {"nogil": True, "error_model": "numpy"}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     try:
-        return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
+        compiled: Any = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no writable place for the cache, as in a read-only install
-        return numba.njit(**options)(function)  # type: ignore[no-any-return]
+        compiled = numba.njit(**options)(function)
+    return compiled  # type: ignore[no-any-return]

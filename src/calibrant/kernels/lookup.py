@@ -42,7 +42,7 @@ def build_lookup(thresholds: NDArray[np.float64]) -> Lookup:
 
 
 @kernel
-def find_block(bits, edges, table, shift, base):  # type: ignore[no-untyped-def]
+def find_block(bits, edges, table, shift, base):
     """Index of the last threshold at or below the double with these ``bits``; at least 0."""
     bucket = (bits >> shift) - base + 1
     if bucket < 0:  # below every threshold but the first; also -0.0
@@ -61,7 +61,7 @@ def find_block(bits, edges, table, shift, base):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def add_cells(bits, weight, edges, table, shift, base, out):  # type: ignore[no-untyped-def]
+def add_cells(bits, weight, edges, table, shift, base, out):
     """Add each cell's weight to its block: ``out[block] += weight[row]``, row after row."""
     n_rows, n_classes = bits.shape
     for i in range(n_rows):
@@ -70,7 +70,7 @@ def add_cells(bits, weight, edges, table, shift, base, out):  # type: ignore[no-
 
 
 @kernel
-def apply_step(rows, bits, edges, table, shift, base, values, out):  # type: ignore[no-untyped-def]
+def apply_step(rows, bits, edges, table, shift, base, values, out):
     """Map each cell through the step function and divide each row by its sum.
 
     A row whose every value is zero lies below all that was ever seen: it stays as it is.

@@ -8,7 +8,7 @@ from calibrant.kernels.jit import kernel
 
 
 @kernel
-def pool_adjacent_violators(numerator, weight):  # type: ignore[no-untyped-def]
+def pool_adjacent_violators(numerator, weight):
     """Isotonic regression of ``numerator / weight`` with weights ``weight`` (all positive).
 
     Returns the start of each block and its two sums; the fitted value is their ratio, strictly

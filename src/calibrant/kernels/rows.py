@@ -17,7 +17,7 @@ NO_MASS = 4
 
 
 @kernel
-def scan_probabilities(rows, clip_tolerance, sum_tolerance):  # type: ignore[no-untyped-def]
+def scan_probabilities(rows, clip_tolerance, sum_tolerance):
     """Find the first bad cell, and how many rows are not yet exactly on the simplex.
 
     Returns (code, row, column, value, number of rows to repair).
@@ -52,7 +52,7 @@ def scan_probabilities(rows, clip_tolerance, sum_tolerance):  # type: ignore[no-
 
 
 @kernel
-def scan_masses(rows):  # type: ignore[no-untyped-def]
+def scan_masses(rows):
     """As ``scan_probabilities``, for rows of any positive sum that will be normalised."""
     n_rows, n_classes = rows.shape
     for i in range(n_rows):
@@ -72,7 +72,7 @@ def scan_masses(rows):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def scan_logits(rows):  # type: ignore[no-untyped-def]
+def scan_logits(rows):
     """Find the first bad cell: -inf is probability zero, if something in the row is finite."""
     n_rows, n_classes = rows.shape
     for i in range(n_rows):
@@ -89,7 +89,7 @@ def scan_logits(rows):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def invariant_sum(row, total):  # type: ignore[no-untyped-def]
+def invariant_sum(row, total):
     """Sum of non-negative numbers that does not depend on their order.
 
     Integer addition is associative: the terms are added as 61-bit fixed-point numbers, scaled by
@@ -106,7 +106,7 @@ def invariant_sum(row, total):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def normalise_rows(rows, out):  # type: ignore[no-untyped-def]
+def normalise_rows(rows, out):
     """Clip each row to [0, inf) and divide it by its sum, unless it is on the simplex."""
     n_rows, n_classes = rows.shape
     rounding = 8 * 2.220446049250313e-16 * math.sqrt(n_classes)
@@ -125,7 +125,7 @@ def normalise_rows(rows, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def softmax_rows(logits, out):  # type: ignore[no-untyped-def]
+def softmax_rows(logits, out):
     """Softmax of each row, by a sum that does not depend on the order of the columns."""
     n_rows, n_classes = logits.shape
     for i in range(n_rows):
@@ -143,7 +143,7 @@ def softmax_rows(logits, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def floor_rows(out, floor):  # type: ignore[no-untyped-def]
+def floor_rows(out, floor):
     """Lift rows with a value below ``floor``: mix in the uniform row, which keeps the order."""
     n_rows, n_classes = out.shape
     slope = 1.0 - n_classes * floor
@@ -157,7 +157,7 @@ def floor_rows(out, floor):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def log_rows(probabilities, zero_logit, out):  # type: ignore[no-untyped-def]
+def log_rows(probabilities, zero_logit, out):
     """Logarithm of probabilities, bounded below by ``zero_logit``."""
     n_rows, n_classes = probabilities.shape
     smallest = math.exp(zero_logit)
@@ -168,7 +168,7 @@ def log_rows(probabilities, zero_logit, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def bound_logits(logits, zero_logit, out):  # type: ignore[no-untyped-def]
+def bound_logits(logits, zero_logit, out):
     """Logits bounded below by their row's largest plus ``zero_logit``."""
     n_rows, n_classes = logits.shape
     for i in range(n_rows):
@@ -180,7 +180,7 @@ def bound_logits(logits, zero_logit, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def smallest_positive(probabilities):  # type: ignore[no-untyped-def]
+def smallest_positive(probabilities):
     """Return the smallest cell above zero, or 1 if there is none."""
     smallest = 1.0
     n_rows, n_classes = probabilities.shape
@@ -193,7 +193,7 @@ def smallest_positive(probabilities):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def deepest_logit(logits):  # type: ignore[no-untyped-def]
+def deepest_logit(logits):
     """Return the lowest finite logit relative to the largest of its row (at most 0)."""
     deepest = 0.0
     n_rows, n_classes = logits.shape

@@ -8,7 +8,7 @@ from calibrant.kernels.jit import kernel
 
 
 @kernel
-def row_likelihoods(logits, class_index, beta, loss, slope, curvature):  # type: ignore[no-untyped-def]
+def row_likelihoods(logits, class_index, beta, loss, slope, curvature):
     """NLL of each row at inverse temperature ``beta``, and its derivatives in beta.
 
     With d_j = z_j - max z and s_n = sum_j d_j^n exp(beta d_j): the loss is
@@ -40,7 +40,7 @@ def row_likelihoods(logits, class_index, beta, loss, slope, curvature):  # type:
 
 
 @kernel
-def scaled_softmax(logits, beta, out):  # type: ignore[no-untyped-def]
+def scaled_softmax(logits, beta, out):
     """Write softmax(beta * logits) of each row to ``out``, which may be ``logits`` itself."""
     n_rows, n_classes = logits.shape
     for i in range(n_rows):

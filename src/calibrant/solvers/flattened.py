@@ -56,7 +56,7 @@ def build_segments(batch: SimplexBatch, probabilities: NDArray[np.float64]) -> S
         order = np.argsort(weight, kind="stable")
         probabilities, own, weight = probabilities[order], own[order], weight[order]
     starts, segment = np.unique(own, return_inverse=True)
-    positives = np.bincount(segment, weights=weight)
+    positives: NDArray[np.float64] = np.bincount(segment, weights=weight).astype(np.float64)
     if starts[0] > 0.0:
         starts = np.concatenate([[0.0], starts])
         positives = np.concatenate([[0.0], positives])

@@ -1,0 +1,160 @@
+"""``Calibrator``: what every calibrator shares with scikit-learn and with the others."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from calibrant import errors, simplex
+from calibrant.containers import column_names, output_dtype, to_matrix
+from calibrant.kernels.rows import floor_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.simplex import SimplexBatch
+
+
+def _feature_names(scores: Any) -> dict[str, Any]:
+    """``feature_names_in_`` as scikit-learn sets it, on an object of its own."""
+    scratch = BaseEstimator()
+    validate_data(scratch, scores, skip_check_array=True)
+    return {name: value for name, value in vars(scratch).items() if name == "feature_names_in_"}
+
+
+class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
+    """Base of all calibrators: checks what comes in, stores what a solver found.
+
+    A subclass implements ``_solve``, which returns the fitted attributes, and ``_calibrate``,
+    which maps checked rows. ``fit`` assigns nothing before ``_solve`` has returned, so a fit that
+    fails leaves a fitted estimator as it was.
+    """
+
+    def __init__(
+        self,
+        *,
+        scores: str = "probabilities",
+        classes: Any = None,
+        normalize: str | None = None,
+        min_probability: float = 1e-12,
+    ) -> None:
+        self.scores = scores
+        self.classes = classes
+        self.normalize = normalize
+        self.min_probability = min_probability
+
+    @abstractmethod
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        """Fit to a checked calibration set; return the fitted attributes by name."""
+
+    @abstractmethod
+    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Map checked rows to new rows on the simplex; the floor is applied afterwards."""
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters of the subclass outside their documented values."""
+
+    def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the calibration map.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_rows, n_classes)
+            Predictions of the classifier, of the kind named by ``scores`` in the constructor,
+            with columns in the order of the sorted labels (or of ``classes``).
+        y : array-like of shape (n_rows,)
+            The true labels, of any kind scikit-learn takes, or one-hot rows.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight 2 is the row twice, weight 0 is no row.
+
+        Returns
+        -------
+        self : object
+            The fitted calibrator.
+        """
+        self._check_parameters()
+        batch = simplex.check_batch(
+            scores,
+            y,
+            sample_weight,
+            kind=self.scores,
+            classes=self.classes,
+            normalize=self.normalize,
+        )
+        simplex.check_floor(self.min_probability, batch.n_classes)
+        fitted = self._solve(batch)
+        names = _feature_names(scores)
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update(names, n_features_in_=batch.n_classes, classes_=batch.classes)
+        self.__dict__.update(fitted)
+        return self
+
+    def predict_proba(self, scores: Any) -> NDArray[Any]:
+        """Calibrated probabilities.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_rows, n_classes)
+            Predictions of the same kind as at ``fit``.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_rows, n_classes)
+            Rows that sum to 1, columns in the order of ``classes_``; float32 for float32 and
+            float16 input.
+        """
+        check_is_fitted(self, "classes_")
+        order = self._check_columns(scores)
+        matrix = to_matrix(scores)
+        dtype = output_dtype(scores)
+        simplex.check_memory(dtype.itemsize * matrix.size, "the result of predict_proba")
+        out = np.empty(matrix.shape, dtype=dtype)
+        for rows in simplex.chunks(*matrix.shape):
+            part = matrix[rows] if order is None else matrix[rows][:, order]
+            checked = simplex.check_scores(part, self.scores, self.normalize, rows.start)
+            calibrated = self._calibrate(checked)
+            if self.min_probability > 0:
+                floor_rows(calibrated, self.min_probability)
+            out[rows] = calibrated
+        return out
+
+    def transform(self, scores: Any) -> NDArray[Any]:
+        """Calibrated probabilities: ``predict_proba`` for pipelines and ``set_output``."""
+        return self.predict_proba(scores)
+
+    def predict(self, scores: Any) -> NDArray[Any]:
+        """Label of the largest calibrated probability; the first of them if they tie."""
+        probabilities = self.predict_proba(scores)
+        classes: NDArray[Any] = self.classes_[np.argmax(probabilities, axis=1)]
+        return classes
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
+        """Names of the output columns: the classes."""
+        check_is_fitted(self, "classes_")
+        return np.array([str(c) for c in self.classes_], dtype=object)
+
+    def _check_columns(self, scores: Any) -> NDArray[np.int64] | None:
+        """Check names and number of columns; return their order if it is not ``classes_``'s."""
+        names = column_names(scores)
+        matrix_columns = to_matrix(scores).shape[1]
+        if matrix_columns != self.n_features_in_:
+            raise errors.ShapeError(
+                f"X has {matrix_columns} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input: one column for each class of the fit"
+            )
+        if names is not None and {str(n) for n in names} == {str(c) for c in self.classes_}:
+            return simplex.column_order(names, self.classes_)
+        try:
+            validate_data(self, scores, reset=False, skip_check_array=True)
+        except ValueError as error:
+            raise errors.ColumnNameError(str(error)) from None
+        return None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = self.scores == "probabilities"
+        return tags
