@@ -1,0 +1,61 @@
+"""Shared by all tests: hypothesis profiles and the real predictions, where they are present."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "ci",
+    max_examples=100,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile("local", settings.get_profile("ci"), derandomize=True, max_examples=50)
+settings.register_profile("nightly", settings.get_profile("ci"), max_examples=20_000)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "local")
+)
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+REAL_FILES = sorted(path.stem for path in DATA.glob("*.npz"))
+
+
+@cache
+def load_real(name):
+    """Predictions of one real classifier: {"val": (P, y), "test": (P, y)}, as probabilities."""
+    with np.load(DATA / f"{name}.npz") as file:
+        return {
+            part: (_probabilities(file, part), file[f"{part}_labels"]) for part in ("val", "test")
+        }
+
+
+def _probabilities(file, part):
+    if f"{part}_probs" in file:
+        return file[f"{part}_probs"].astype(np.float64)
+    logits = file[f"{part}_logits"].astype(np.float64)
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def simulate(n_rows, n_classes, seed=0):
+    """Over-confident predictions by a factor of two, with labels."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(0, 3, (n_rows, n_classes))
+    honest = np.exp(z - z.max(axis=1, keepdims=True))
+    honest /= honest.sum(axis=1, keepdims=True)
+    y = (honest.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
+    bold = honest**2
+    return bold / bold.sum(axis=1, keepdims=True), y
+
+
+@pytest.fixture(params=REAL_FILES or [pytest.param(None, marks=pytest.mark.skip("no real data"))])
+def real_file(request):
+    """Every real classifier in turn."""
+    return load_real(request.param)
