@@ -74,7 +74,7 @@ class ParameterError(ValueError):
     """A constructor or function parameter outside its documented values."""
 
 
-class ContainerError(TypeError):
+class ContainerError(DataError, TypeError):
     """A container or dtype that cannot be read as a matrix of numbers."""
 
 

@@ -39,7 +39,8 @@ def check_labels(
         present = np.unique(labels[used])
     except TypeError as error:
         raise errors.LabelError(
-            f"y mixes labels of different types ({error}); make them all of one type"
+            f"Unknown label type: y mixes labels of different types ({error}); "
+            "make them all of one type"
         ) from error
     return _infer(labels, present, n_classes, names, _categories(y))
 

@@ -17,6 +17,7 @@ import numpy as np
 from calibrant import errors
 from calibrant.containers import column_names, to_matrix
 from calibrant.kernels import rows as row_kernels
+from calibrant.kernels.rows import row_hashes
 from calibrant.labels import check_labels, check_weights
 
 if TYPE_CHECKING:
@@ -85,9 +86,12 @@ class SimplexBatch:
             return min(LOG_OF_ZERO, float(row_kernels.deepest_logit(self.scores)))
         return min(LOG_OF_ZERO, math.log(row_kernels.smallest_positive(self.scores)))
 
-    def rows_in_order_of_weight(self) -> SimplexBatch:
-        """Sort rows by weight, so that no sum depends on the order they came in."""
-        return self.take(np.argsort(self.weight, kind="stable"))
+    def in_canonical_order(self) -> SimplexBatch:
+        """Sort rows by a hash of their content, so that no sum depends on how they came."""
+        hashes = row_hashes(
+            self.scores.view(np.int64), self.class_index, self.weight.view(np.int64)
+        )
+        return self.take(np.argsort(hashes, kind="stable"))
 
     def take(self, rows: NDArray[Any]) -> SimplexBatch:
         """Return the batch of some of the rows, by index or mask."""
@@ -153,7 +157,7 @@ def check_scores(
     matrix = to_matrix(scores)
     if matrix.shape[1] < 2:
         raise errors.ClassCountError(
-            f"scores has shape {matrix.shape}; at least two classes are needed. For a binary "
+            f"scores has shape {matrix.shape}, 1 feature(s); at least two classes are needed. For a binary "
             "problem pass one column per class: np.column_stack([1 - p, p])"
         )
     matrix = np.ascontiguousarray(matrix, dtype=np.float64)
@@ -195,7 +199,8 @@ def _refuse(found: Any, matrix: NDArray[np.float64], kind: str, first_row: int) 
     )
     if code == row_kernels.OUT_OF_RANGE and kind == "masses":
         raise errors.RangeError(
-            f"{cell}: negative values cannot be normalised; use scores='logits'"
+            f"Negative values in data passed as scores: {cell}, which cannot be normalised; "
+            "use scores='logits'"
         )
     if code == row_kernels.OUT_OF_RANGE:
         raise errors.RangeError(

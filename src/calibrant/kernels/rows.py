@@ -205,3 +205,19 @@ def deepest_logit(logits):
             if logits[i, j] != -np.inf and logits[i, j] - top < deepest:
                 deepest = logits[i, j] - top
     return deepest
+
+
+@kernel
+def row_hashes(scores_bits, class_index, weight_bits):
+    """Hash of each row's content, to put rows in an order of their own (splitmix64)."""
+    n_rows, n_classes = scores_bits.shape
+    out = np.empty(n_rows, dtype=np.uint64)
+    for i in range(n_rows):
+        state = np.uint64(weight_bits[i]) ^ (np.uint64(class_index[i]) << np.uint64(17))
+        for j in range(n_classes):
+            state = (state ^ np.uint64(scores_bits[i, j])) + np.uint64(0x9E3779B97F4A7C15)
+            state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            state ^= state >> np.uint64(31)
+        out[i] = state
+    return out
