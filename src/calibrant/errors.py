@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFit
 __all__ = [
     "CalibrantWarning",
     "ClassCountError",
+    "ColumnMismatchWarning",
     "ColumnNameError",
     "ColumnOrderWarning",
     "ContainerError",
@@ -100,6 +101,10 @@ class SingleClassWarning(CalibrantWarning):
 
 class ColumnOrderWarning(CalibrantWarning):
     """Columns were reordered to ``classes_`` by their names."""
+
+
+class ColumnMismatchWarning(CalibrantWarning):
+    """Another order of the columns would be far more accurate: they may belong to other classes."""
 
 
 class ScoresKindWarning(CalibrantWarning):

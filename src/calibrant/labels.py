@@ -90,6 +90,9 @@ def _one_dimensional(y: Any, n_rows: int, n_classes: int) -> NDArray[Any]:
             "(inconsistent numbers of samples)"
         )
     _refuse_missing(labels)
+    if labels.dtype.kind == "O":  # numbers in an object array are numbers
+        plain = np.array(labels.tolist())
+        labels = plain if plain.dtype.kind in "iubf" else labels
     if labels.ndim == 2:
         labels = _from_one_hot(labels, n_classes)
     if labels.dtype.kind == "f":

@@ -88,9 +88,8 @@ class SimplexBatch:
 
     def in_canonical_order(self) -> SimplexBatch:
         """Sort rows by a hash of their content, so that no sum depends on how they came."""
-        hashes = row_hashes(
-            self.scores.view(np.int64), self.class_index, self.weight.view(np.int64)
-        )
+        share = self.weight / self.weight.max()  # the same for weights of any scale
+        hashes = row_hashes(self.scores.view(np.int64), self.class_index, share.view(np.int64))
         return self.take(np.argsort(hashes, kind="stable"))
 
     def take(self, rows: NDArray[Any]) -> SimplexBatch:
@@ -157,8 +156,8 @@ def check_scores(
     matrix = to_matrix(scores)
     if matrix.shape[1] < 2:
         raise errors.ClassCountError(
-            f"scores has shape {matrix.shape}, 1 feature(s); at least two classes are needed. For a binary "
-            "problem pass one column per class: np.column_stack([1 - p, p])"
+            f"scores has shape {matrix.shape}, 1 feature(s); at least two classes are needed. "
+            "A binary problem has one column per class: np.column_stack([1 - p, p])"
         )
     matrix = np.ascontiguousarray(matrix, dtype=np.float64)
     if kind == "logits":

@@ -95,14 +95,13 @@ def invariant_sum(row, total):
     Integer addition is associative: the terms are added as 61-bit fixed-point numbers, scaled by
     ``total``, any estimate of the sum. The error is below ``len(row) * 2**-60`` of it.
     """
-    _, exponent = math.frexp(1.5 * total)
-    scale = math.ldexp(1.0, 61 - exponent)
-    if not math.isfinite(scale):  # a sum of subnormals
-        scale = 8.98846567431158e307
+    shift = 61 - math.frexp(1.5 * total)[1]
+    scale = math.ldexp(1.0, min(shift, 1000))
+    rest = math.ldexp(1.0, shift - min(shift, 1000))  # for sums of subnormals
     fixed = np.int64(0)
     for j in range(row.shape[0]):
-        fixed += np.int64(row[j] * scale)
-    return fixed / scale
+        fixed += np.int64(row[j] * scale * rest)
+    return fixed / scale / rest
 
 
 @kernel

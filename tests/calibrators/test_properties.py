@@ -1,0 +1,194 @@
+"""What holds for any valid input and every calibrator."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hynp
+
+from calibrators.catalogue import (
+    CALIBRATORS,
+    ORDER_PRESERVING,
+    PERMUTATION_INVARIANT,
+    make,
+)
+from conftest import simulate
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
+
+each = pytest.mark.parametrize("cls", CALIBRATORS)
+
+
+@st.composite
+def calibration_sets(draw, max_rows=12):
+    """Rows from a coarse grid (ties, zeros, ones) or of any size, with labels."""
+    k = draw(st.integers(2, 5))
+    m = draw(st.integers(1, max_rows))
+    coarse = st.integers(0, 3).map(float)
+    any_size = st.floats(1e-300, 1.0)
+    cells = draw(st.sampled_from([coarse, any_size, st.floats(0.01, 1.0)]))
+    masses = draw(hynp.arrays(float, (m, k), elements=cells))
+    masses[masses.sum(axis=1) <= 0, 0] = 1.0
+    p = masses / masses.sum(axis=1, keepdims=True)
+    y = draw(hynp.arrays(np.int64, m, elements=st.integers(0, k - 1)))
+    return p, y
+
+
+def fitted(cls, p, y, weight=None, **parameters):
+    calibrator = make(cls, **parameters)
+    return calibrator.fit(p, y, sample_weight=weight)
+
+
+def assert_same_map(one, two, p, *, exact=True):
+    a, b = one.predict_proba(p), two.predict_proba(p)
+    if exact:
+        assert a.tobytes() == b.tobytes()
+    else:
+        np.testing.assert_allclose(a, b, atol=1e-4)
+
+
+@each
+@given(data=calibration_sets())
+def test_rows_are_on_the_simplex(cls, data):
+    p, y = data
+    out = fitted(cls, p, y).predict_proba(p)
+    assert np.all(np.isfinite(out))
+    assert out.min() >= 0
+    assert out.max() <= 1 + 1e-15
+    for row in out:
+        assert abs(math.fsum(row) - 1) <= 8 * 2**-52 * p.shape[1] ** 0.5
+
+
+@each
+@given(data=calibration_sets(), seed=st.integers(0, 99))
+def test_order_of_rows_changes_no_bit(cls, data, seed):
+    p, y = data
+    order = np.random.default_rng(seed).permutation(len(p))
+    assert_same_map(fitted(cls, p, y), fitted(cls, p[order], y[order]), p)
+
+
+@each
+@given(data=calibration_sets(), seed=st.integers(0, 99))
+def test_order_of_weighted_rows_changes_no_bit(cls, data, seed):
+    p, y = data
+    rng = np.random.default_rng(seed)
+    weight, order = rng.uniform(0.1, 3, len(p)), rng.permutation(len(p))
+    one = fitted(cls, p, y, weight)
+    assert_same_map(one, fitted(cls, p[order], y[order], weight[order]), p)
+
+
+@pytest.mark.parametrize("cls", PERMUTATION_INVARIANT)
+@given(data=calibration_sets(), seed=st.integers(0, 99))
+def test_order_of_columns_changes_nothing_of_a_shared_map(cls, data, seed):
+    """Outputs within 2 ulp for closed forms; to the solver's tolerance otherwise."""
+    p, y = data
+    order = np.random.default_rng(seed).permutation(p.shape[1])
+    place = np.argsort(order)
+    one = fitted(cls, p, y).predict_proba(p)
+    two = fitted(cls, p[:, order], place[y], classes=np.arange(p.shape[1])).predict_proba(
+        p[:, order]
+    )
+    if cls.__name__ == "FlattenedIsotonic":
+        np.testing.assert_array_max_ulp(two, one[:, order], maxulp=2)
+    else:
+        np.testing.assert_allclose(two, one[:, order], rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("cls", ORDER_PRESERVING)
+@given(data=calibration_sets(), new=calibration_sets())
+def test_order_of_classes_is_kept(cls, data, new):
+    """p_i > p_j implies out_i >= out_j, and equal in means equal out, on rows never seen."""
+    p, y = data
+    rows = new[0] if new[0].shape[1] == p.shape[1] else p
+    out = fitted(cls, p, y).predict_proba(rows)
+    for before, after in zip(rows, out, strict=True):
+        order = np.argsort(before, kind="stable")
+        assert np.all(np.diff(after[order]) >= 0)
+        same = np.diff(before[order]) == 0
+        assert np.all(np.diff(after[order])[same] == 0)
+
+
+@each
+@given(data=calibration_sets(), seed=st.integers(0, 99))
+def test_weights_are_repetitions(cls, data, seed):
+    p, y = data
+    weight = np.random.default_rng(seed).integers(1, 4, len(p))
+    repeated = fitted(cls, np.repeat(p, weight, axis=0), np.repeat(y, weight))
+    exact = cls.__name__ == "FlattenedIsotonic"
+    assert_same_map(fitted(cls, p, y, weight.astype(float)), repeated, p, exact=exact)
+
+
+@each
+@given(data=calibration_sets(), seed=st.integers(0, 99))
+def test_zero_weight_is_removal(cls, data, seed):
+    p, y = data
+    weight = np.random.default_rng(seed).integers(0, 2, len(p))
+    weight[0] = 1
+    keep, classes = weight > 0, np.arange(p.shape[1])
+    one = fitted(cls, p, y, weight, classes=classes)
+    assert_same_map(one, fitted(cls, p[keep], y[keep], classes=classes), p)
+
+
+@each
+@given(data=calibration_sets())
+def test_doubling_all_weights_changes_no_bit(cls, data):
+    p, y = data
+    weight = np.linspace(0.3, 1.7, len(p))
+    assert_same_map(fitted(cls, p, y, weight), fitted(cls, p, y, 2 * weight), p)
+
+
+@each
+def test_refitting_gives_the_same_bytes(cls):
+    p, y = simulate(200, 4)
+    assert_same_map(fitted(cls, p, y), fitted(cls, p, y), p)
+
+
+@each
+@given(cuts=st.lists(st.integers(0, 150), max_size=4))
+def test_chunks_give_the_same_bytes_as_the_whole(cls, cuts):
+    p, y = simulate(150, 4)
+    calibrator = fitted(cls, p, y)
+    whole = calibrator.predict_proba(p)
+    parts = [calibrator.predict_proba(part) for part in np.split(p, sorted(cuts))]
+    assert np.concatenate(parts).tobytes() == whole.tobytes()
+
+
+@each
+def test_internal_chunks_give_the_same_bytes(cls, monkeypatch):
+    p, y = simulate(150, 4)
+    calibrator = fitted(cls, p, y)
+    whole = calibrator.predict_proba(p)
+    monkeypatch.setattr("calibrant.simplex.CHUNK_BYTES", 8 * 4 * 7)
+    assert calibrator.predict_proba(p).tobytes() == whole.tobytes()
+
+
+@each
+def test_never_worse_than_uncalibrated_on_its_own_data(cls):
+    """For over-confident scores, in squared error, which none of the methods increases here."""
+    p, y = simulate(2000, 5)
+    out = fitted(cls, p, y).predict_proba(p)
+    hot = np.eye(5)[y]
+    assert np.mean((out - hot) ** 2) < np.mean((p - hot) ** 2)
+
+
+@each
+def test_labels_of_any_value_are_finite(cls):
+    """All wrong, all right, all equal: a map comes out, and it is a distribution."""
+    p, _ = simulate(120, 4)
+    for y in (p.argmin(axis=1), p.argmax(axis=1), np.zeros(120, dtype=int)):
+        out = fitted(cls, p, y, classes=np.arange(4)).predict_proba(p)
+        assert np.all(np.isfinite(out))
+        np.testing.assert_allclose(out.sum(axis=1), 1, atol=1e-14)
+
+
+@each
+def test_logits_and_their_softmax_agree(cls):
+    p, y = simulate(300, 4)
+    one = fitted(cls, p, y)
+    two = fitted(cls, np.log(p), y, scores="logits")
+    np.testing.assert_allclose(one.predict_proba(p), two.predict_proba(np.log(p)), atol=2e-3)

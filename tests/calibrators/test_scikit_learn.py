@@ -1,0 +1,148 @@
+"""scikit-learn's own checks, and each one that cannot apply, again on simplex data.
+
+The checks feed arbitrary matrices, so the calibrators take them as logits; no tag says that a
+matrix has one column per class, which is why the listed ones fail.
+"""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from calibrators.catalogue import CALIBRATORS, make
+from conftest import simulate
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
+]
+
+each = pytest.mark.parametrize("cls", CALIBRATORS)
+
+COLUMNS = "fits three classes to two columns; a calibrator has one column per class"
+FEATURES = "asks for accuracy from features that are not scores of the classes"
+ONE_LABEL = "asks a map shared by all classes to predict the only label that it saw"
+
+EXPECTED = {
+    "check_estimators_overwrite_params": COLUMNS,
+    "check_estimators_fit_returns_self": COLUMNS,
+    "check_readonly_memmap_input": COLUMNS,
+    "check_classifiers_classes": COLUMNS,
+    "check_classifiers_train": FEATURES,
+}
+SHARED = {"check_classifiers_one_label": ONE_LABEL}
+
+
+def expected_failures(calibrator):
+    shared = type(calibrator).__name__ in {
+        "TemperatureScaling",
+        "FlattenedIsotonic",
+        "NormalizationAwareIsotonic",
+        "SortedCumulativeIsotonic",
+    }
+    return EXPECTED | (SHARED if shared else {})
+
+
+@parametrize_with_checks(
+    [cls(scores="logits") for cls in CALIBRATORS],
+    expected_failed_checks=expected_failures,
+    xfail_strict=True,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@each
+def test_fit_overwrites_no_parameter_and_returns_itself(cls):
+    """As check_estimators_overwrite_params and check_estimators_fit_returns_self."""
+    p, y = simulate(200, 3)
+    calibrator = make(cls)
+    before = calibrator.get_params()
+    assert calibrator.fit(p, y) is calibrator
+    assert calibrator.get_params() == before
+
+
+@each
+def test_readonly_memory_map(cls, tmp_path):
+    """As check_readonly_memmap_input."""
+    p, y = simulate(200, 3)
+    np.save(tmp_path / "p.npy", p)
+    mapped = np.load(tmp_path / "p.npy", mmap_mode="r")
+    y.setflags(write=False)
+    out = make(cls).fit(mapped, y).predict_proba(mapped)
+    assert out.tobytes() == make(cls).fit(p, y).predict_proba(p).tobytes()
+
+
+@each
+@pytest.mark.parametrize("names", [["ant", "bee", "cow"], [b"a", b"b", b"c"], [10, 20, 30]])
+def test_classes_keep_their_type(cls, names):
+    """As check_classifiers_classes."""
+    p, y = simulate(200, 3)
+    labels = np.array(names)[y]
+    calibrator = make(cls).fit(p, labels)
+    assert calibrator.classes_.tolist() == np.array(names).tolist()
+    assert calibrator.predict(p).dtype.kind == labels.dtype.kind
+    plain = make(cls).fit(p, y)
+    assert calibrator.predict(p).tolist() == np.array(names)[plain.predict(p)].tolist()
+
+
+@each
+def test_trains_on_scores_of_the_classes(cls):
+    """As check_classifiers_train: accuracy kept, shapes, predict agrees with predict_proba."""
+    p, y = simulate(2000, 4)
+    calibrator = make(cls).fit(p, y)
+    out = calibrator.predict_proba(p)
+    assert out.shape == p.shape
+    assert calibrator.predict(p).tolist() == out.argmax(axis=1).tolist()
+    assert calibrator.score(p, y) >= np.mean(p.argmax(axis=1) == y) - 0.02
+    with pytest.raises(ValueError, match="4 features"):
+        calibrator.predict_proba(p[:, :3])
+
+
+@each
+def test_one_label_only_is_finite_and_favours_no_other(cls):
+    """As check_classifiers_one_label, for scores that do point at the label."""
+    p, _ = simulate(200, 3)
+    p = np.sort(p, axis=1)
+    out = make(cls).fit(p, np.full(200, 2)).predict_proba(p)
+    assert np.all(np.isfinite(out))
+    assert np.all(out.argmax(axis=1) == 2)
+
+
+@each
+def test_clone_pickle_and_parameters(cls):
+    p, y = simulate(200, 3)
+    calibrator = make(cls, min_probability=1e-6).fit(p, y)
+    again = pickle.loads(pickle.dumps(calibrator))
+    assert again.predict_proba(p).tobytes() == calibrator.predict_proba(p).tobytes()
+    fresh = clone(calibrator)
+    assert not hasattr(fresh, "classes_")
+    assert fresh.get_params() == calibrator.get_params()
+
+
+@each
+def test_works_in_a_pipeline_and_a_search(cls):
+    p, y = simulate(300, 3)
+    pipeline = make_pipeline(FunctionTransformer(), make(cls))
+    out = cross_val_predict(pipeline, p, y, cv=3, method="predict_proba")
+    np.testing.assert_allclose(out.sum(axis=1), 1)
+    search = GridSearchCV(make(cls), {"min_probability": [0, 1e-9]}, cv=3, scoring="neg_log_loss")
+    assert search.fit(p, y).predict_proba(p).shape == p.shape
+
+
+@each
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_set_output_gives_frames_named_after_the_classes(cls, library):
+    pytest.importorskip(library)
+    p, y = simulate(200, 3)
+    labels = np.array(["ant", "bee", "cow"])[y]
+    calibrator = make(cls).set_output(transform=library).fit(p, labels)
+    frame = calibrator.transform(p)
+    assert list(frame.columns) == ["ant", "bee", "cow"]
+    assert frame.to_numpy().tobytes() == calibrator.predict_proba(p).tobytes()

@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrant.kernels.lookup import add_cells, apply_step, build_lookup, find_block
+
+unit = st.floats(0, 1)
+
+
+def blocks(thresholds, cells):
+    lookup = build_lookup(thresholds)
+    bits = np.ascontiguousarray(cells, dtype=float).view(np.int64)
+    return np.array([find_block(b, *lookup) for b in bits])
+
+
+def expected(thresholds, cells):
+    return np.maximum(np.searchsorted(thresholds, cells, side="right") - 1, 0)
+
+
+@given(st.sets(st.floats(0, 1, exclude_min=True), max_size=40), st.lists(unit, min_size=1))
+def test_finds_the_block_that_searchsorted_finds(inner, cells):
+    """Also at the thresholds themselves and one ulp to either side."""
+    thresholds = np.array([0.0, *sorted(inner)])
+    around = np.concatenate(
+        [cells, thresholds, np.nextafter(thresholds, 0), np.nextafter(thresholds, 1)]
+    )
+    np.testing.assert_array_equal(blocks(thresholds, around), expected(thresholds, around))
+
+
+@pytest.mark.parametrize("lowest", [5e-324, 1e-300, 1e-12, 0.1])
+def test_thresholds_of_any_size(lowest):
+    """Subnormal, tiny and dense thresholds share one table."""
+    rng = np.random.default_rng(0)
+    inner = np.unique(np.concatenate([[lowest], np.exp(rng.uniform(np.log(lowest), 0, 5000))]))
+    thresholds = np.concatenate([[0.0], inner[inner > 0]])
+    cells = np.concatenate(
+        [np.exp(rng.uniform(-740, 0, 5000)), thresholds, 1 - rng.random(500) * 1e-9]
+    )
+    np.testing.assert_array_equal(blocks(thresholds, cells), expected(thresholds, cells))
+
+
+def test_thousands_of_thresholds_close_to_one():
+    """An over-confident classifier puts most positive cells within 1e-6 of one."""
+    rng = np.random.default_rng(0)
+    thresholds = np.concatenate([[0.0], np.unique(1 - rng.random(5000) * 1e-6)])
+    cells = 1 - rng.random(5000) * 2e-6
+    np.testing.assert_array_equal(blocks(thresholds, cells), expected(thresholds, cells))
+
+
+def test_negative_zero_is_zero():
+    assert blocks(np.array([0.0, 0.5]), np.array([-0.0])).tolist() == [0]
+
+
+def test_single_block():
+    assert blocks(np.array([0.0]), np.array([0.0, 0.3, 1.0])).tolist() == [0, 0, 0]
+
+
+def test_add_cells_counts_each_cell_once():
+    rng = np.random.default_rng(0)
+    rows, weight = rng.random((200, 7)), rng.integers(1, 5, 200).astype(float)
+    thresholds = np.array([0.0, 0.25, 0.5, 0.9])
+    out = np.zeros(4)
+    add_cells(rows.view(np.int64), weight, *build_lookup(thresholds), out)
+    where = expected(thresholds, rows)
+    assert out.tolist() == [(weight[:, None] * (where == b)).sum() for b in range(4)]
+
+
+def test_apply_step_maps_and_divides():
+    rows = np.array([[0.7, 0.2, 0.1], [0.05, 0.05, 0.9], [0.3, 0.3, 0.4]])
+    out = np.empty_like(rows)
+    lookup = build_lookup(np.array([0.0, 0.15, 0.6]))
+    apply_step(rows, rows.view(np.int64), *lookup, np.array([0.0, 1.0, 3.0]), out)
+    assert out.tolist() == [[0.75, 0.25, 0.0], [0.0, 0.0, 1.0], [1 / 3, 1 / 3, 1 / 3]]
+
+
+def test_a_row_below_everything_stays_as_it_is():
+    rows = np.array([[0.6, 0.4]])
+    out = np.empty_like(rows)
+    lookup = build_lookup(np.array([0.0, 0.8]))
+    apply_step(rows, rows.view(np.int64), *lookup, np.array([0.0, 1.0]), out)
+    assert out.tolist() == rows.tolist()
+
+
+def test_compiled_and_plain_agree_bitwise():
+    rng = np.random.default_rng(2)
+    rows = rng.dirichlet(np.ones(5), size=50)
+    lookup, values = build_lookup(np.array([0.0, 0.1, 0.4])), np.array([0.01, 0.2, 0.9])
+    fast, plain = np.empty_like(rows), np.empty_like(rows)
+    apply_step(rows, rows.view(np.int64), *lookup, values, fast)
+    apply_step.py_func(rows, rows.view(np.int64), *lookup, values, plain)
+    assert fast.tobytes() == plain.tobytes()

@@ -1,0 +1,1 @@
+"""Slow, literal, exact versions; never optimised."""

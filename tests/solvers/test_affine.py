@@ -1,0 +1,114 @@
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime, minimize
+from scipy.special import log_softmax, softmax
+from sklearn.linear_model import LogisticRegression
+
+from calibrant.simplex import check_batch
+from calibrant.solvers.affine import Penalty, solve_affine
+from conftest import REAL_FILES, load_real, simulate
+
+LOG_ZERO = np.log(1e-12)
+
+
+def problem(n_rows=400, k=4, seed=0):
+    p, y = simulate(n_rows, k, seed)
+    return check_batch(p, y)
+
+
+def mean_nll(batch, logits):
+    return -np.mean(log_softmax(logits, axis=1)[np.arange(batch.n_rows), batch.class_index])
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_agrees_with_a_general_solver(full):
+    """The same problem by BFGS with numerical gradients, from another start."""
+    batch = problem(150, 3)
+    z = np.log(batch.scores)
+    found, report = solve_affine(batch, LOG_ZERO * 10, full=full, tol=1e-9)
+    n = 9 if full else 3
+
+    def loss(x):
+        mapped = z @ x[:n].reshape(3, 3).T if full else z * x[:n]
+        return mean_nll(batch, mapped + x[n:])
+
+    other = minimize(loss, np.zeros(n + 3), method="BFGS", options={"gtol": 1e-8})
+    assert report.converged
+    assert report.objective == pytest.approx(mean_nll(batch, found(z)), rel=1e-12)
+    assert report.objective <= other.fun + 1e-9
+    assert other.fun == pytest.approx(report.objective, rel=1e-6)
+
+
+def test_matrix_agrees_with_logistic_regression():
+    batch = problem()
+    z = np.log(batch.scores)
+    found, _ = solve_affine(batch, LOG_ZERO * 10, full=True, tol=1e-8)
+    other = LogisticRegression(C=np.inf, tol=1e-10, max_iter=5000).fit(z, batch.class_index)
+    np.testing.assert_allclose(softmax(found(z), axis=1), other.predict_proba(z), atol=1e-4)
+
+
+@pytest.mark.parametrize("penalty", [Penalty(), Penalty(0.3), Penalty(0.1, 0.5)])
+@pytest.mark.parametrize("shape", [(4,), (4, 4)])
+def test_penalty_gradients(penalty, shape):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=int(np.prod(shape)) + 4)
+
+    def split(v):
+        return v[:-4].reshape(shape), v[-4:]
+
+    _, slope, intercept = penalty(*split(x))
+    numeric = approx_fprime(x, lambda v: penalty(*split(v))[0], 1e-7)
+    np.testing.assert_allclose(np.append(slope.ravel(), intercept), numeric, atol=1e-5)
+
+
+def test_odir_leaves_the_diagonal_alone():
+    value, slope, intercept = Penalty(odir=2.0)(np.diag([1.0, 5.0]), np.zeros(2))
+    assert value == 0.0
+    assert not slope.any()
+    assert not intercept.any()
+    assert Penalty(odir=2.0)(np.array([[0.0, 3.0], [0.0, 0.0]]), np.array([1.0, 1.0]))[0] == 11.0
+
+
+def test_a_strong_odir_penalty_gives_a_diagonal_matrix():
+    batch = problem()
+    found, _ = solve_affine(batch, LOG_ZERO * 10, full=True, penalty=Penalty(odir=1e6))
+    off = found.slope - np.diag(np.diag(found.slope))
+    assert np.abs(off).max() < 1e-3
+    assert np.abs(found.intercept).max() < 1e-3
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.errors.MissingClassWarning")
+@pytest.mark.parametrize("full", [False, True])
+def test_a_class_without_labels_keeps_the_temperature(full):
+    batch = problem(600, 5)
+    batch = batch.take(batch.class_index != 2)
+    found, _ = solve_affine(batch, LOG_ZERO * 10, full=full)
+    assert found.intercept[2] == 0.0
+    row = found.slope[2] if full else found.slope[2:3]
+    assert np.count_nonzero(row) == 1
+    assert row.max() > 0
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in REAL_FILES if n.startswith(("cifar10_", "yelp", "hpc"))]
+)
+def test_real_files_improve_on_temperature_scaling_in_training(name):
+    """Vector scaling contains temperature scaling, and matrix scaling contains vector scaling."""
+    p, y = load_real(name)["val"]
+    batch = check_batch(p, y)
+    zero = batch.zero_logit()
+    z = np.log(np.maximum(batch.scores, np.exp(zero)))
+    vector, report = solve_affine(batch, zero, full=False)
+    matrix, _ = solve_affine(batch, zero, full=True, max_rounds=50)
+    assert report.converged
+    temperature = min(mean_nll(batch, beta * z) for beta in np.linspace(0.1, 2, 39))
+    assert mean_nll(batch, vector(z)) <= temperature + 1e-9
+    assert mean_nll(batch, matrix(z)) <= mean_nll(batch, vector(z)) + 2e-3
+
+
+def test_order_of_rows_changes_no_bit():
+    p, y = simulate(300, 4)
+    order = np.random.default_rng(0).permutation(300)
+    one, _ = solve_affine(check_batch(p, y), LOG_ZERO, full=True, max_rounds=20)
+    two, _ = solve_affine(check_batch(p[order], y[order]), LOG_ZERO, full=True, max_rounds=20)
+    assert one.slope.tobytes() == two.slope.tobytes()

@@ -1,0 +1,162 @@
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import LinearConstraint, minimize
+from sklearn.isotonic import IsotonicRegression
+
+from calibrant.simplex import check_batch
+from calibrant.solvers.flattened import solve_flattened
+from conftest import REAL_FILES, load_real, simulate
+from reference.isotonic import flattened
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::calibrant.errors.SmallSampleWarning", "ignore::calibrant.errors.SingleClassWarning"
+)
+
+
+@st.composite
+def small_problems(draw):
+    """A few rows on a coarse grid, so that ties are common; sometimes with whole weights."""
+    n_classes = draw(st.integers(2, 4))
+    cells = st.lists(st.integers(0, 4), min_size=n_classes, max_size=n_classes).filter(any)
+    rows = draw(st.lists(cells, min_size=1, max_size=5))
+    p = np.array([np.array(row) / sum(row) for row in rows])
+    y = draw(st.lists(st.integers(0, n_classes - 1), min_size=len(rows), max_size=len(rows)))
+    weight = draw(st.lists(st.integers(1, 4), min_size=len(rows), max_size=len(rows)))
+    return p, y, weight
+
+
+@given(small_problems())
+def test_equals_exact_isotonic_regression_of_all_cells_bit_for_bit(problem):
+    p, y, weight = problem
+    batch = check_batch(p, y, weight)
+    step, _ = solve_flattened(batch)
+    for cell, value in flattened(batch.scores, batch.class_index, weight).items():
+        assert step(cell) == float(value)
+
+
+@pytest.mark.parametrize("name", REAL_FILES)
+def test_real_subsets_equal_exact_isotonic_regression_bit_for_bit(name):
+    """A dozen rows and at most five classes, since the reference is cubic in the cells."""
+    p, y = load_real(name)["val"]
+    common = np.sort(np.argsort(np.bincount(y, minlength=p.shape[1]))[-5:])
+    rows = np.flatnonzero(np.isin(y, common) & (p[:, common].sum(axis=1) > 0))[:12]
+    batch = check_batch(
+        p[rows][:, common], y[rows], kind="probabilities", normalize="rows", classes=common
+    )
+    step, _ = solve_flattened(batch)
+    exact = flattened(batch.scores, batch.class_index)
+    assert step(np.array(list(exact))).tolist() == [float(v) for v in exact.values()]
+
+
+@pytest.mark.parametrize("name", REAL_FILES)
+def test_real_files_are_optimal(name):
+    """Blocks balance, values increase, and no upper part of a block has the larger mean."""
+    p, y = load_real(name)["val"]
+    batch = check_batch(p, y)
+    step, report = solve_flattened(batch)
+    cells = batch.scores.ravel()
+    hits = np.zeros(batch.scores.shape)
+    hits[np.arange(len(y)), batch.class_index] = 1
+    order = np.argsort(cells, kind="stable")
+    cells, hits = cells[order], hits.ravel()[order]
+    edges = np.append(np.searchsorted(cells, step.thresholds), len(cells))
+    distinct = np.append(True, np.diff(cells) > 0)
+    assert np.all(np.diff(step.values) > 0)
+    assert report.n_blocks == len(step.values)
+    for (start, stop), value in zip(pairwise(edges), step.values, strict=True):
+        block = hits[start:stop]
+        assert block.sum() / (stop - start) == value
+        tails = np.cumsum(block[::-1])[::-1] - value * np.arange(stop - start, 0, -1)
+        assert tails[distinct[start:stop]].max() <= 1e-6
+
+
+def test_agrees_with_a_general_convex_solver():
+    """SLSQP on the log loss of all distinct cells."""
+    p, y = simulate(12, 3)
+    batch = check_batch(p, y)
+    step, _ = solve_flattened(batch)
+    cells, where = np.unique(batch.scores.ravel(), return_inverse=True)
+    hits = np.bincount(where, weights=np.eye(3)[y].ravel())
+    counts = np.bincount(where)
+
+    def loss(g):
+        return -np.sum(hits * np.log(g) + (counts - hits) * np.log(1 - g))
+
+    increments = np.diff(np.eye(len(cells)), axis=0)
+    result = minimize(
+        loss,
+        np.linspace(0.2, 0.6, len(cells)),
+        method="SLSQP",
+        bounds=[(1e-9, 1 - 1e-9)] * len(cells),
+        constraints=LinearConstraint(increments, 0, np.inf),
+        options={"maxiter": 500, "ftol": 1e-14},
+    )
+    fitted = np.clip(step(cells), 1e-9, 1 - 1e-9)
+    assert loss(fitted) <= result.fun + 1e-7
+    np.testing.assert_allclose(loss(fitted), result.fun, rtol=1e-4)
+
+
+def brier(g, y):
+    return (g - y) ** 2
+
+
+def log_score(g, y):
+    return -math.log(g if y else 1 - g) if (g if y else 1 - g) > 0 else math.inf
+
+
+def spherical(g, y):
+    return -(g if y else 1 - g) / math.hypot(g, 1 - g)
+
+
+@given(small_problems(), st.integers(0, 2**32 - 1))
+def test_is_optimal_for_every_proper_scoring_rule(problem, seed):
+    """The paper's appendix theorem, for three rules, against random monotone rivals."""
+    p, y, weight = problem
+    batch = check_batch(p, y, weight)
+    step, _ = solve_flattened(batch)
+    cells = np.unique(batch.scores)
+    rng = np.random.default_rng(seed)
+    fitted = dict(zip(cells, step(cells), strict=True))
+    rivals = [dict(zip(cells, np.sort(rng.random(len(cells))), strict=True)) for _ in range(5)]
+    nudged = np.clip(step(cells) + 0.01 * np.sort(rng.normal(size=len(cells))), 0, 1)
+    rivals.append(dict(zip(cells, np.maximum.accumulate(nudged), strict=True)))
+    for rule in (brier, log_score, spherical):
+
+        def total(g, rule=rule):
+            return sum(
+                w * rule(g[cell], j == label)
+                for row, label, w in zip(batch.scores, batch.class_index, weight, strict=True)
+                for j, cell in enumerate(row)
+            )
+
+        best = total(fitted)
+        assert all(best <= total(rival) + 1e-12 for rival in rivals)
+
+
+def test_agrees_with_scikit_learn_on_all_cells():
+    p, y = simulate(500, 10)
+    step, _ = solve_flattened(check_batch(p, y))
+    hits = np.eye(10)[y].ravel()
+    other = IsotonicRegression().fit(p.ravel(), hits)
+    np.testing.assert_allclose(step(p.ravel()), other.predict(p.ravel()), atol=1e-14)
+
+
+def test_fractional_weights_do_not_depend_on_the_order_of_rows():
+    p, y = simulate(300, 5)
+    weight = np.random.default_rng(1).random(300)
+    order = np.random.default_rng(2).permutation(300)
+    step, _ = solve_flattened(check_batch(p, y, weight))
+    again, _ = solve_flattened(check_batch(p[order], y[order], weight[order]))
+    assert step.thresholds.tobytes() == again.thresholds.tobytes()
+    assert step.values.tobytes() == again.values.tobytes()
+
+
+def test_objective_is_the_mean_squared_error_over_cells():
+    p, y = simulate(400, 6)
+    step, report = solve_flattened(check_batch(p, y))
+    assert report.objective == pytest.approx(np.mean((step(p) - np.eye(6)[y]) ** 2), rel=1e-12)
