@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from calibrant.kernels.exponential import exponentials
 from calibrant.kernels.jit import kernel
+
+BLOCK = 2048  # cells worked on at once: what the first-level cache holds
 
 
 @kernel
@@ -17,26 +22,40 @@ def row_likelihoods(logits, class_index, beta, loss, slope, curvature):
     of the size of the matrix is stored.
     """
     n_rows, n_classes = logits.shape
-    for i in range(n_rows):
-        top = logits[i, 0]
-        for j in range(1, n_classes):
-            top = max(top, logits[i, j])
-        s0 = 0.0
-        s1 = 0.0
-        s2 = 0.0
-        for j in range(n_classes):
-            d = logits[i, j] - top
-            x = beta * d
-            if x > -745.0:  # below, exp is zero
-                e = math.exp(x)
-                s0 += e
-                s1 += e * d
-                s2 += e * d * d
-        own = logits[i, class_index[i]] - top
-        mean = s1 / s0
-        loss[i] = math.log(s0) - beta * own
-        slope[i] = mean - own
-        curvature[i] = max(s2 / s0 - mean * mean, 0.0)
+    height = max(1, BLOCK // n_classes)
+    gaps = np.empty(height * n_classes)
+    scaled = np.empty(height * n_classes)
+    e = np.ones(height * n_classes)
+    bits = np.empty(height * n_classes, dtype=np.int64)
+    powers = bits.view(np.float64)
+    for start in range(0, n_rows, height):
+        stop = min(start + height, n_rows)
+        n_cells = (stop - start) * n_classes
+        for i in range(start, stop):
+            top = logits[i, 0]
+            for j in range(1, n_classes):
+                top = max(top, logits[i, j])
+            offset = (i - start) * n_classes
+            for j in range(n_classes):
+                gaps[offset + j] = logits[i, j] - top
+        if beta > 0.0:
+            for c in range(n_cells):
+                scaled[c] = beta * gaps[c]
+            exponentials(scaled[:n_cells], e, bits, powers)
+        for i in range(start, stop):
+            offset = (i - start) * n_classes
+            s0 = 0.0
+            s1 = 0.0
+            s2 = 0.0
+            for c in range(offset, offset + n_classes):
+                s0 += e[c]
+                s1 += e[c] * gaps[c]
+                s2 += e[c] * gaps[c] * gaps[c]
+            own = gaps[offset + class_index[i]]
+            mean = s1 / s0
+            loss[i] = math.log(s0) - beta * own
+            slope[i] = mean - own
+            curvature[i] = max(s2 / s0 - mean * mean, 0.0)
 
 
 @kernel

@@ -1,0 +1,67 @@
+"""Predictions to try things on, made from data that comes with scikit-learn."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TRAINING_ROWS = 400
+CALIBRATION_ROWS = 650
+NOISE = 0.4
+
+
+class Predictions(NamedTuple):
+    """A classifier's probabilities with the labels: a part to calibrate on, a part to judge on."""
+
+    scores: NDArray[np.float64]
+    y: NDArray[Any]
+    new_scores: NDArray[np.float64]
+    new_y: NDArray[Any]
+
+
+def overconfident_digits(random_state: int = 0) -> Predictions:
+    """Predictions of a network without any regularisation, trained on a few noisy digits.
+
+    Parameters
+    ----------
+    random_state : int, default=0
+        Seed of the noise, of the split and of the network.
+
+    Returns
+    -------
+    predictions : Predictions
+        650 rows to calibrate on and 747 to judge on, ten classes.
+
+    Examples
+    --------
+    >>> from calibrant.datasets import overconfident_digits
+    >>> scores, y, new_scores, new_y = overconfident_digits()
+    >>> scores.shape, new_scores.shape
+    ((650, 10), (747, 10))
+    """
+    from sklearn.datasets import load_digits
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.neural_network import MLPClassifier
+
+    images, labels = load_digits(return_X_y=True)
+    rng = np.random.default_rng(random_state)
+    order = rng.permutation(len(images))
+    images = images[order] / 16 + rng.normal(0, NOISE, images.shape)
+    labels = labels[order]
+    network = MLPClassifier((128,), alpha=0.0, max_iter=300, random_state=random_state)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # it has long memorised its images
+        network.fit(images[:TRAINING_ROWS], labels[:TRAINING_ROWS])
+    probabilities = network.predict_proba(images[TRAINING_ROWS:])
+    labels = labels[TRAINING_ROWS:]
+    return Predictions(
+        probabilities[:CALIBRATION_ROWS],
+        labels[:CALIBRATION_ROWS],
+        probabilities[CALIBRATION_ROWS:],
+        labels[CALIBRATION_ROWS:],
+    )
