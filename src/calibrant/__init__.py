@@ -9,6 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from calibrant.calibrators.classifier import CalibratedClassifier
+    from calibrant.calibrators.composition import Chain, Mixture
     from calibrant.calibrators.flattened import FlattenedIsotonic
     from calibrant.calibrators.one_vs_rest import OneVsRestIsotonic
     from calibrant.calibrators.scaling import MatrixScaling, TemperatureScaling, VectorScaling
@@ -16,16 +18,22 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "CalibratedClassifier": "calibrators.classifier",
+    "Chain": "calibrators.composition",
     "FlattenedIsotonic": "calibrators.flattened",
     "MatrixScaling": "calibrators.scaling",
+    "Mixture": "calibrators.composition",
     "OneVsRestIsotonic": "calibrators.one_vs_rest",
     "TemperatureScaling": "calibrators.scaling",
     "VectorScaling": "calibrators.scaling",
 }
 
 __all__ = [
+    "CalibratedClassifier",
+    "Chain",
     "FlattenedIsotonic",
     "MatrixScaling",
+    "Mixture",
     "OneVsRestIsotonic",
     "TemperatureScaling",
     "VectorScaling",

@@ -89,7 +89,7 @@ def _one_dimensional(y: Any, n_rows: int, n_classes: int) -> NDArray[Any]:
             f"y has shape {labels.shape} but scores has {n_rows} rows; pass one label per row "
             "(inconsistent numbers of samples)"
         )
-    _refuse_missing(labels)
+    refuse_missing(labels)
     if labels.dtype.kind == "O":  # numbers in an object array are numbers
         plain = np.array(labels.tolist())
         labels = plain if plain.dtype.kind in "iubf" else labels
@@ -122,7 +122,8 @@ def _from_one_hot(labels: NDArray[Any], n_classes: int) -> NDArray[Any]:
     return hot
 
 
-def _refuse_missing(labels: NDArray[Any]) -> None:
+def refuse_missing(labels: NDArray[Any]) -> None:
+    """Raise where a label is NaN, infinite, None or NA."""
     if labels.dtype.kind == "f":
         missing = ~np.isfinite(labels)
     elif labels.dtype.kind == "O":

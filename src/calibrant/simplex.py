@@ -17,7 +17,7 @@ import numpy as np
 from calibrant import errors
 from calibrant.containers import column_names, to_matrix
 from calibrant.kernels import rows as row_kernels
-from calibrant.kernels.rows import row_hashes
+from calibrant.kernels.rows import row_hashes, symmetric_hashes
 from calibrant.labels import check_labels, check_weights
 
 if TYPE_CHECKING:
@@ -91,6 +91,16 @@ class SimplexBatch:
         share = self.weight / self.weight.max()  # the same for weights of any scale
         hashes = row_hashes(self.scores.view(np.int64), self.class_index, share.view(np.int64))
         return self.take(np.argsort(hashes, kind="stable"))
+
+    def folds(self, n_folds: int) -> NDArray[np.int64]:
+        """Fold of each row, by its content alone.
+
+        Neither the order of rows nor that of columns matters, and equal rows share a fold, so
+        that weight 2 is the row twice in cross-validation as well.
+        """
+        hashes = symmetric_hashes(self.scores.view(np.int64), self.class_index)
+        distinct = np.unique(hashes, return_inverse=True)[1]
+        return distinct.astype(np.int64) % n_folds
 
     def take(self, rows: NDArray[Any]) -> SimplexBatch:
         """Return the batch of some of the rows, by index or mask."""

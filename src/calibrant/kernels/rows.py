@@ -207,16 +207,36 @@ def deepest_logit(logits):
 
 
 @kernel
+def mix(state):
+    """Scramble 64 bits (the finaliser of splitmix64)."""
+    state += np.uint64(0x9E3779B97F4A7C15)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))
+
+
+@kernel
 def row_hashes(scores_bits, class_index, weight_bits):
-    """Hash of each row's content, to put rows in an order of their own (splitmix64)."""
+    """Hash of each row's content, to put rows in an order of their own."""
     n_rows, n_classes = scores_bits.shape
     out = np.empty(n_rows, dtype=np.uint64)
     for i in range(n_rows):
         state = np.uint64(weight_bits[i]) ^ (np.uint64(class_index[i]) << np.uint64(17))
         for j in range(n_classes):
-            state = (state ^ np.uint64(scores_bits[i, j])) + np.uint64(0x9E3779B97F4A7C15)
-            state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            state ^= state >> np.uint64(31)
+            state = mix(state ^ np.uint64(scores_bits[i, j]))
         out[i] = state
+    return out
+
+
+@kernel
+def symmetric_hashes(scores_bits, class_index):
+    """Hash of each row and its label that does not depend on the order of the columns."""
+    n_rows, n_classes = scores_bits.shape
+    out = np.empty(n_rows, dtype=np.uint64)
+    for i in range(n_rows):
+        state = np.uint64(0)
+        for j in range(n_classes):
+            state += mix(np.uint64(scores_bits[i, j]))
+        own = mix(np.uint64(scores_bits[i, class_index[i]]))
+        out[i] = mix(state ^ mix(own))
     return out

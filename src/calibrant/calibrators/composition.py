@@ -1,0 +1,276 @@
+"""Calibrators made of calibrators: one after the other, or averaged."""
+
+from __future__ import annotations
+
+import warnings
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import clone
+
+from calibrant import simplex
+from calibrant.calibrators.base import Calibrator
+from calibrant.errors import CalibrantWarning, ParameterError
+from calibrant.solvers.mixture import solve_mixture
+from calibrant.solvers.report import SolverReport
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.simplex import SimplexBatch
+
+
+class Composition(Calibrator):
+    """Base of calibrators that hold a list of others, in ``calibrators``."""
+
+    calibrators_: list[Calibrator]
+    solver_report_: SolverReport
+
+    def __init__(
+        self,
+        calibrators: Any,
+        *,
+        cv: int | None = None,
+        scores: str = "probabilities",
+        classes: Any = None,
+        normalize: str | None = None,
+        min_probability: float = 1e-12,
+    ) -> None:
+        super().__init__(
+            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
+        )
+        self.calibrators = calibrators
+        self.cv = cv
+
+    def _named(self) -> dict[str, Calibrator]:
+        """Return the parts by name: as given, or the lower-case class, numbered if repeated."""
+        pairs = [
+            part if isinstance(part, tuple) else (type(part).__name__.lower(), part)
+            for part in self.calibrators
+        ]
+        names = [name for name, _ in pairs]
+        return {
+            name if names.count(name) == 1 else f"{name}-{names[:i].count(name) + 1}": part
+            for i, (name, part) in enumerate(pairs)
+        }
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters; with ``deep`` also those of the parts, as ``name__parameter``."""
+        found: dict[str, Any] = super().get_params(deep=False)
+        if deep:
+            for name, part in self._named().items():
+                found[name] = part
+                found |= {f"{name}__{key}": value for key, value in part.get_params().items()}
+        return found
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters, also of the parts, or replace a part by its name."""
+        parts = self._named()
+        for key in list(parameters):
+            name, _, rest = key.partition("__")
+            if name in parts and rest:
+                parts[name].set_params(**{rest: parameters.pop(key)})
+            elif name in parts:
+                self._replace(list(parts).index(name), parameters.pop(key))
+        super().set_params(**parameters)
+        return self
+
+    def _replace(self, place: int, part: Calibrator) -> None:
+        changed = list(self.calibrators)
+        old = changed[place]
+        changed[place] = (old[0], part) if isinstance(old, tuple) else part
+        self.calibrators = changed
+
+    def _check_parameters(self) -> None:
+        if not self._named():
+            raise ParameterError("calibrators is empty; give at least one")
+        for name, part in self._named().items():
+            if not isinstance(part, Calibrator):
+                raise ParameterError(f"{name} is a {type(part).__name__}, not a calibrator")
+        if self.cv is not None:
+            simplex.check_number("cv", self.cv, low=2, whole=True)
+
+
+def fit_part(part: Calibrator, batch: SimplexBatch) -> Calibrator:
+    """Fit a copy of ``part`` to a checked batch, without repeating warnings about its size."""
+    copy = clone(part).set_params(scores=batch.kind, classes=batch.classes, normalize=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)
+        fitted: Calibrator = copy.fit(batch.scores, batch.classes[batch.class_index], batch.weight)
+    return fitted
+
+
+def out_of_fold(part: Calibrator, batch: SimplexBatch, n_folds: int) -> NDArray[np.float64]:
+    """Predictions for every row by a copy of ``part`` that was fitted without its fold."""
+    folds = batch.folds(n_folds)
+    out = np.empty_like(batch.scores)
+    for fold in np.unique(folds):
+        rest = batch.take(folds != fold)
+        # Too few distinct rows for a split: there is nothing to hold out.
+        fitted = fit_part(part, rest if rest.n_rows else batch)
+        out[folds == fold] = fitted.predict_proba(batch.scores[folds == fold])
+    return out
+
+
+class Chain(Composition):
+    """Calibrators one after the other: each calibrates the output of the one before.
+
+    Parameters
+    ----------
+    calibrators : list of calibrators, or of (name, calibrator)
+        The stages. Their parameters are reachable as ``name__parameter``; without a name it is
+        the class in lower case.
+    cv : int, optional
+        Fit every stage but the first on out-of-fold outputs of the one before, from this many
+        folds; by default on its outputs for the rows it was fitted to, which are too good.
+    scores, classes, normalize, min_probability
+        As for every calibrator; they replace those of the stages.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Label of each column.
+    calibrators_ : list of calibrators
+        The fitted stages.
+    solver_report_ : SolverReport
+        That of the last stage.
+
+    Examples
+    --------
+    >>> from calibrant import Chain, FlattenedIsotonic, VectorScaling
+    >>> from calibrant.datasets import overconfident_digits
+    >>> scores, y, new_scores, new_y = overconfident_digits()
+    >>> chain = Chain([VectorScaling(), FlattenedIsotonic()], cv=5).fit(scores, y)
+    >>> chain.set_params(vectorscaling__ridge=0.1).get_params()["vectorscaling__ridge"]
+    0.1
+    """
+
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        fitted = []
+        stages = list(self._named().values())
+        for i, stage in enumerate(stages):
+            fitted.append(fit_part(stage, batch))
+            if i + 1 < len(stages):
+                if self.cv is None:
+                    outputs = fitted[-1].predict_proba(batch.scores)
+                else:
+                    outputs = out_of_fold(stage, batch, self.cv)
+                batch = simplex.SimplexBatch(
+                    np.ascontiguousarray(outputs),
+                    "probabilities",
+                    batch.class_index,
+                    batch.weight,
+                    batch.classes,
+                )
+        report = getattr(fitted[-1], "solver_report_", None)
+        return {"calibrators_": fitted, "solver_report_": report}
+
+    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        for stage in self.calibrators_:
+            rows = stage.predict_proba(rows)
+        return rows
+
+
+class Mixture(Composition):
+    """Weighted average of the outputs of several calibrators.
+
+    Parameters
+    ----------
+    calibrators : list of calibrators, or of (name, calibrator)
+        What is averaged. Their parameters are reachable as ``name__parameter``.
+    weights : {"fixed", "fit"} or array-like, default="fixed"
+        "fixed" gives all the same weight; "fit" finds the weights of least NLL; numbers are
+        used as they are, divided by their sum.
+    cv : int, optional
+        With ``weights="fit"``: fit the weights on out-of-fold outputs from this many folds.
+    scores, classes, normalize, min_probability
+        As for every calibrator; they replace those of the parts.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Label of each column.
+    calibrators_ : list of calibrators
+        The fitted parts.
+    weights_ : ndarray of shape (n_calibrators,)
+        Their weights, which sum to 1.
+    solver_report_ : SolverReport
+        Of the weights.
+
+    Examples
+    --------
+    >>> from calibrant import FlattenedIsotonic, Mixture, TemperatureScaling
+    >>> from calibrant.datasets import overconfident_digits
+    >>> scores, y, new_scores, new_y = overconfident_digits()
+    >>> mixture = Mixture([TemperatureScaling(), FlattenedIsotonic()]).fit(scores, y)
+    >>> mixture.weights_
+    array([0.5, 0.5])
+    """
+
+    weights_: NDArray[np.float64]
+
+    def __init__(
+        self,
+        calibrators: Any,
+        *,
+        weights: Any = "fixed",
+        cv: int | None = None,
+        scores: str = "probabilities",
+        classes: Any = None,
+        normalize: str | None = None,
+        min_probability: float = 1e-12,
+    ) -> None:
+        super().__init__(
+            calibrators,
+            cv=cv,
+            scores=scores,
+            classes=classes,
+            normalize=normalize,
+            min_probability=min_probability,
+        )
+        self.weights = weights
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if isinstance(self.weights, str):
+            simplex.check_option("weights", self.weights, ("fixed", "fit"))
+            return
+        weights = np.asarray(self.weights, dtype=float)
+        if weights.shape != (len(self._named()),) or not (weights >= 0).all() or not weights.any():
+            raise ParameterError(
+                f"weights={self.weights!r} must be {len(self._named())} numbers that are not "
+                "negative, 'fixed' or 'fit'"
+            )
+
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        started = perf_counter()
+        parts = list(self._named().values())
+        fitted = [fit_part(part, batch) for part in parts]
+        if isinstance(self.weights, str) and self.weights == "fit":
+            own = np.column_stack(
+                [self._own(*pair, batch) for pair in zip(parts, fitted, strict=True)]
+            )
+            weights, report = solve_mixture(own, batch.weight)
+            report.warn_unless_converged()
+        else:
+            weights = np.ones(len(parts)) if isinstance(self.weights, str) else self.weights
+            weights = np.asarray(weights, dtype=float) / np.sum(weights)
+            report = SolverReport("fixed", float("nan"), 0.0, 0.0, 0, perf_counter() - started)
+        return {"calibrators_": fitted, "weights_": weights, "solver_report_": report}
+
+    def _own(self, part: Calibrator, fitted: Calibrator, batch: SimplexBatch) -> NDArray[Any]:
+        """Probability of each row's label, out of fold where ``cv`` asks for it."""
+        if self.cv is None:
+            outputs = fitted.predict_proba(batch.scores)
+        else:
+            outputs = out_of_fold(part, batch, self.cv)
+        own: NDArray[Any] = outputs[np.arange(batch.n_rows), batch.class_index]
+        return own
+
+    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        out = np.zeros_like(rows)
+        for weight, part in zip(self.weights_, self.calibrators_, strict=True):
+            if weight > 0:
+                out += weight * part.predict_proba(rows)
+        return out

@@ -1,0 +1,220 @@
+"""CalibratedClassifier: scikit-learn's semantics, and what scikit-learn gets wrong."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from joblib import parallel_config
+from sklearn import config_context
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits, make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_validate
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from calibrant import CalibratedClassifier, FlattenedIsotonic, TemperatureScaling
+from calibrant.calibrators.classifier import class_scores
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
+]
+
+ensembles = pytest.mark.parametrize("ensemble", [True, False])
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(X))
+    X, y = X[order] + np.random.default_rng(1).normal(0, 4, X.shape), y[order]
+    return X[:900], y[:900], X[900:], y[900:]
+
+
+@parametrize_with_checks(
+    [
+        CalibratedClassifier(cv=3),
+        CalibratedClassifier(LogisticRegression(), TemperatureScaling(), cv=3, ensemble=False),
+    ]
+)
+def test_passes_every_check_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@ensembles
+def test_calibration_improves_log_loss(digits, ensemble):
+    X, y, X_new, y_new = digits
+    model = CalibratedClassifier(GaussianNB(), TemperatureScaling(), ensemble=ensemble).fit(X, y)
+    raw = GaussianNB().fit(X, y).predict_proba(X_new)
+    assert log_loss(y_new, model.predict_proba(X_new)) < 0.8 * log_loss(y_new, raw)
+    assert len(model.calibrated_classifiers_) == (5 if ensemble else 1)
+
+
+@ensembles
+def test_agrees_with_scikit_learn_on_temperature(digits, ensemble):
+    """The same folds, the same logits, the same convex problem."""
+    X, y, X_new, _ = digits
+    ours = CalibratedClassifier(LogisticRegression(max_iter=500), ensemble=ensemble, cv=3)
+    theirs = CalibratedClassifierCV(
+        LogisticRegression(max_iter=500), method="temperature", ensemble=ensemble, cv=3
+    )
+    with np.errstate(all="ignore"):
+        a = ours.fit(X / 16, y).predict_proba(X_new / 16)
+        b = theirs.fit(X / 16, y).predict_proba(X_new / 16)
+    np.testing.assert_allclose(a, b, atol=2e-4)
+
+
+def test_a_frozen_estimator_is_not_fitted_again(digits):
+    X, y, X_new, _ = digits
+    fitted = GaussianNB().fit(X[:500], y[:500])
+    model = CalibratedClassifier(FrozenEstimator(fitted)).fit(X[500:], y[500:])
+    assert len(model.calibrated_classifiers_) == 1
+    scores = fitted.predict_proba(X[500:])
+    direct = TemperatureScaling(normalize=None).fit(scores, y[500:])
+    expected = direct.predict_proba(fitted.predict_proba(X_new))
+    np.testing.assert_array_equal(model.predict_proba(X_new), expected)
+
+
+@pytest.mark.parametrize("calibrator", [TemperatureScaling(), FlattenedIsotonic()])
+def test_a_class_missing_from_the_calibration_set_of_a_frozen_estimator(digits, calibrator):
+    """scikit-learn 1.9 raises IndexError here."""
+    X, y, X_new, _ = digits
+    frozen = FrozenEstimator(GaussianNB().fit(X, y))
+    keep = y != 3
+    model = CalibratedClassifier(frozen, calibrator).fit(X[keep], y[keep])
+    out = model.predict_proba(X_new)
+    assert model.classes_.tolist() == list(range(10))
+    assert out.shape == (len(X_new), 10)
+    np.testing.assert_allclose(out.sum(axis=1), 1)
+    assert out[:, 3].max() > 0.5
+
+
+@ensembles
+@pytest.mark.parametrize("base", [LinearSVC(random_state=0), GaussianNB()])
+def test_a_class_missing_from_a_training_fold(ensemble, base):
+    """scikit-learn#29551, #29449: two of three classes in a fold take the binary path."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], [60, 60, 60])
+    X = rng.normal(size=(180, 3)) + 3 * np.eye(3)[y]
+    model = CalibratedClassifier(base, cv=KFold(3), ensemble=ensemble).fit(X, y)
+    out = model.predict_proba(X)
+    assert out.shape == (180, 3)
+    np.testing.assert_allclose(out.sum(axis=1), 1)
+    assert np.all(np.isfinite(out))
+
+
+def test_fewer_members_of_a_class_than_folds_is_no_error(digits):
+    X, y, X_new, _ = digits
+    rare = np.concatenate([np.flatnonzero(y != 7), np.flatnonzero(y == 7)[:2]])
+    model = CalibratedClassifier(GaussianNB(), cv=5).fit(X[rare], y[rare])
+    assert model.predict_proba(X_new).shape == (len(X_new), 10)
+
+
+@ensembles
+def test_zero_weight_equals_removal(digits, ensemble):
+    """In one split that is given, so that removal does not move other rows between folds."""
+    X, y, X_new, _ = digits
+    weight = np.ones(len(y))
+    weight[::3] = 0
+    keep = np.flatnonzero(weight)
+    cut = 450
+    splits = [(np.arange(cut), np.arange(cut, 900))]
+    kept = [(np.flatnonzero(keep < cut), np.flatnonzero(keep >= cut))]
+    if not ensemble:
+        splits.append((np.arange(cut, 900), np.arange(cut)))
+        kept.append(kept[0][::-1])
+    one = CalibratedClassifier(GaussianNB(), cv=splits, ensemble=ensemble)
+    two = CalibratedClassifier(GaussianNB(), cv=kept, ensemble=ensemble)
+    a = one.fit(X, y, sample_weight=weight).predict_proba(X_new)
+    b = two.fit(X[keep], y[keep]).predict_proba(X_new)
+    np.testing.assert_allclose(a, b, atol=1e-8)
+
+
+def test_weights_reach_estimators_that_take_them_and_others_are_named(digits):
+    X, y, *_ = digits
+
+    class Deaf(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y):
+            self.inner_ = GaussianNB().fit(X, y)
+            self.classes_ = self.inner_.classes_
+            return self
+
+        def predict_proba(self, X):
+            return self.inner_.predict_proba(X)
+
+    with pytest.warns(UserWarning, match="Deaf does not take sample_weight"):
+        CalibratedClassifier(Deaf()).fit(X, y, sample_weight=np.ones(len(y)))
+
+
+@pytest.mark.parametrize("labels", [["ant", "bee", "cow"], [10, 20, 30], [-1.0, 0.0, 1.0]])
+def test_labels_of_any_kind(labels):
+    X, y = make_classification(200, n_informative=5, n_classes=3, random_state=0)
+    model = CalibratedClassifier(GaussianNB(), cv=3).fit(X, np.array(labels)[y])
+    assert model.classes_.tolist() == labels
+    assert set(model.predict(X)) <= set(labels)
+
+
+def test_binary_margins_are_two_columns():
+    X, y = make_classification(200, random_state=0)
+    svm = LinearSVC(random_state=0).fit(X, y)
+    scores, kind = class_scores(svm, X, np.array([0, 1]))
+    assert kind == "logits"
+    assert scores[:, 1].tolist() == svm.decision_function(X).tolist()
+    assert not scores[:, 0].any()
+
+
+def test_an_estimator_without_scores_is_named(digits):
+    X, y, *_ = digits
+
+    class Mute(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y):  # noqa: ARG002
+            self.classes_ = np.unique(y)
+            return self
+
+    with pytest.raises(AttributeError, match="Mute has none of"):
+        CalibratedClassifier(Mute()).fit(X, y)
+
+
+def test_pandas_pipelines_searches_and_validation(digits):
+    X, y, X_new, _ = digits
+    frame = pd.DataFrame(X, columns=[f"pixel {i}" for i in range(64)])
+    model = CalibratedClassifier(GaussianNB(), cv=3).fit(frame, pd.Series(y))
+    assert list(model.feature_names_in_) == list(frame.columns)
+    pipeline = make_pipeline(StandardScaler(), CalibratedClassifier(GaussianNB(), cv=3))
+    scores = cross_validate(pipeline, X, y, cv=3, scoring="neg_log_loss")["test_score"]
+    assert np.all(np.isfinite(scores))
+    search = GridSearchCV(
+        CalibratedClassifier(GaussianNB(), TemperatureScaling(), cv=3),
+        {"estimator__var_smoothing": [1e-9, 1e-2], "calibrator": [FlattenedIsotonic()]},
+        cv=2,
+        scoring="neg_log_loss",
+    )
+    assert search.fit(X, y).predict_proba(X_new).shape == (len(X_new), 10)
+    assert clone(search.best_estimator_).get_params()["calibrator__min_probability"] == 1e-12
+
+
+def test_metadata_is_routed_to_the_splitter_and_the_estimator(digits):
+    X, y, *_ = digits
+    groups = np.arange(len(y)) // 10
+    with config_context(enable_metadata_routing=True):
+        base = GaussianNB().set_fit_request(sample_weight=True)
+        cv = GroupKFold(3).set_split_request(groups=True)
+        model = CalibratedClassifier(base, cv=cv)
+        model.fit(X, y, sample_weight=np.ones(len(y)), groups=groups)
+        assert len(model.calibrated_classifiers_) == 3
+
+
+def test_jobs_change_nothing(digits):
+    X, y, X_new, _ = digits
+    forest = RandomForestClassifier(20, random_state=0)
+    one = CalibratedClassifier(forest, cv=3).fit(X, y).predict_proba(X_new)
+    with parallel_config(backend="threading"):
+        two = CalibratedClassifier(forest, cv=3, n_jobs=2).fit(X, y).predict_proba(X_new)
+    np.testing.assert_array_equal(one, two)

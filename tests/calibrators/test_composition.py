@@ -1,0 +1,153 @@
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.base import clone
+
+from calibrant import Chain, FlattenedIsotonic, Mixture, TemperatureScaling, VectorScaling
+from calibrant.calibrators.composition import out_of_fold
+from calibrant.errors import ParameterError
+from calibrant.simplex import check_batch
+from calibrant.solvers.mixture import solve_mixture
+from conftest import simulate
+
+
+@pytest.fixture(scope="module")
+def data():
+    return simulate(600, 4)
+
+
+def test_a_chain_of_one_is_that_one(data):
+    p, y = data
+    one = Chain([TemperatureScaling()]).fit(p, y).predict_proba(p)
+    np.testing.assert_array_equal(one, TemperatureScaling().fit(p, y).predict_proba(p))
+
+
+def test_a_chain_feeds_outputs_forward(data):
+    p, y = data
+    chain = Chain([VectorScaling(), FlattenedIsotonic()]).fit(p, y)
+    middle = VectorScaling().fit(p, y).predict_proba(p)
+    by_hand = FlattenedIsotonic().fit(middle, y).predict_proba(middle)
+    np.testing.assert_array_equal(chain.predict_proba(p), by_hand)
+
+
+def test_a_chain_with_cv_fits_the_second_stage_out_of_fold(data):
+    p, y = data
+    chain = Chain([VectorScaling(), FlattenedIsotonic()], cv=4).fit(p, y)
+    outputs = out_of_fold(VectorScaling(), check_batch(p, y), 4)
+    by_hand = FlattenedIsotonic().fit(outputs, y)
+    np.testing.assert_array_equal(
+        chain.calibrators_[1].step_function_.values, by_hand.step_function_.values
+    )
+    first = VectorScaling().fit(p, y).predict_proba(p)
+    np.testing.assert_array_equal(chain.predict_proba(p), by_hand.predict_proba(first))
+
+
+def test_out_of_fold_predictions_come_from_other_rows(data):
+    p, y = data
+    batch = check_batch(p, y)
+    outputs, folds = out_of_fold(FlattenedIsotonic(), batch, 3), batch.folds(3)
+    for fold in range(3):
+        others = FlattenedIsotonic().fit(p[folds != fold], y[folds != fold])
+        np.testing.assert_array_equal(
+            outputs[folds == fold], others.predict_proba(p[folds == fold])
+        )
+
+
+def test_folds_depend_on_content_alone(data):
+    p, y = data
+    batch = check_batch(p, y)
+    folds = batch.folds(5)
+    counts = np.bincount(folds)
+    assert counts.min() >= 115
+    rows, columns = np.random.default_rng(0).permutation(600), np.array([2, 0, 3, 1])
+    moved = check_batch(p[rows][:, columns], np.argsort(columns)[y[rows]])
+    assert moved.folds(5).tolist() == folds[rows].tolist()
+    twice = check_batch(np.concatenate([p, p[:9]]), np.concatenate([y, y[:9]]))
+    assert twice.folds(5)[600:].tolist() == twice.folds(5)[:9].tolist()
+
+
+def test_a_mixture_is_the_weighted_mean(data):
+    p, y = data
+    parts = [TemperatureScaling(), FlattenedIsotonic()]
+    outs = [part.fit(p, y).predict_proba(p) for part in map(clone, parts)]
+    fixed = Mixture(parts).fit(p, y).predict_proba(p)
+    np.testing.assert_allclose(fixed, (outs[0] + outs[1]) / 2, atol=1e-15)
+    uneven = Mixture(parts, weights=[3, 1]).fit(p, y).predict_proba(p)
+    np.testing.assert_allclose(uneven, 0.75 * outs[0] + 0.25 * outs[1], atol=1e-15)
+
+
+@pytest.mark.parametrize("cv", [None, 3])
+def test_fitted_weights_are_no_worse_than_any_others(data, cv):
+    p, y = data
+    parts = [TemperatureScaling(), FlattenedIsotonic()]
+    mixture = Mixture(parts, weights="fit", cv=cv).fit(p, y)
+    assert mixture.weights_.sum() == pytest.approx(1)
+    assert mixture.solver_report_.converged
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_mixture_weights_agree_with_a_general_solver(seed):
+    rng = np.random.default_rng(seed)
+    own, weight = rng.random((80, 3)) ** 2, rng.uniform(0.5, 2, 80)
+    found, report = solve_mixture(own, weight)
+
+    def loss(w):
+        return -np.average(np.log(own @ w), weights=weight)
+
+    other = minimize(
+        loss,
+        np.full(3, 1 / 3),
+        method="SLSQP",
+        bounds=[(0, 1)] * 3,
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
+        options={"ftol": 1e-14},
+    )
+    assert report.converged
+    assert loss(found) <= other.fun + 1e-9
+    gradient = np.average(own / (own @ found)[:, None], axis=0, weights=weight)
+    assert gradient.max() - 1 <= 1e-8
+
+
+def test_parameters_of_parts_are_reachable(data):
+    p, y = data
+    chain = Chain([("first", VectorScaling()), TemperatureScaling()], cv=3)
+    chain.set_params(first__ridge=0.5, temperaturescaling__tol=1e-6, cv=2)
+    assert chain.get_params()["first__ridge"] == 0.5
+    assert clone(chain).get_params()["temperaturescaling__tol"] == 1e-6
+    chain.set_params(first=FlattenedIsotonic())
+    assert isinstance(chain.fit(p, y).calibrators_[0], FlattenedIsotonic)
+    twins = Mixture([TemperatureScaling(), TemperatureScaling()])
+    twins.set_params(**{"temperaturescaling-2__tol": 1e-3})
+    assert [part.tol for part in twins.calibrators] == [1e-10, 1e-3]
+
+
+def test_nesting(data):
+    p, y = data
+    inner = Chain([VectorScaling(), FlattenedIsotonic()])
+    nested = Mixture([VectorScaling(), inner])
+    assert "chain__vectorscaling__ridge" in nested.get_params()
+    np.testing.assert_allclose(nested.fit(p, y).predict_proba(p).sum(axis=1), 1)
+
+
+def test_logits_go_to_the_first_stage_only(data):
+    p, y = data
+    chain = Chain([TemperatureScaling(), FlattenedIsotonic()], scores="logits")
+    out = chain.fit(np.log(p), y).predict_proba(np.log(p))
+    plain = Chain([TemperatureScaling(), FlattenedIsotonic()]).fit(p, y).predict_proba(p)
+    np.testing.assert_allclose(out, plain, atol=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Chain([]), "empty"),
+        (lambda: Chain([3]), "not a calibrator"),
+        (lambda: Chain([TemperatureScaling()], cv=1), "cv=1"),
+        (lambda: Mixture([TemperatureScaling()], weights="best"), "'fixed', 'fit'"),
+        (lambda: Mixture([TemperatureScaling()], weights=[1, 2]), "1 numbers"),
+        (lambda: Mixture([TemperatureScaling()], weights=[-1]), "not negative"),
+    ],
+)
+def test_errors_help(data, make, message):
+    with pytest.raises(ParameterError, match=message):
+        make().fit(*data)
