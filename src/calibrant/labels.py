@@ -28,8 +28,6 @@ def check_labels(
     as many as columns; the names of the columns, if every label is among them; 0 .. k-1, if the
     labels are whole numbers in that range.
     """
-    if y is None:
-        raise errors.LabelError("requires y to be passed, but the target y is None")
     labels = _one_dimensional(y, n_rows, n_classes)
     used = np.ones(n_rows, dtype=bool) if used is None else used
     if classes is not None:
@@ -73,6 +71,7 @@ def _infer(
 
 
 def _one_dimensional(y: Any, n_rows: int, n_classes: int) -> NDArray[Any]:
+    require_labels(y)
     labels = np.asarray(y)
     if labels.dtype.kind == "c":
         raise errors.LabelError("Complex data not supported: y is complex; pass class labels")
@@ -120,6 +119,12 @@ def _from_one_hot(labels: NDArray[Any], n_classes: int) -> NDArray[Any]:
         )
     hot: NDArray[np.int64] = np.argmax(labels, axis=1)
     return hot
+
+
+def require_labels(y: Any) -> None:
+    """Raise if there are no labels at all."""
+    if y is None:
+        raise errors.LabelError("requires y to be passed, but the target y is None")
 
 
 def refuse_missing(labels: NDArray[Any]) -> None:

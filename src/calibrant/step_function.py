@@ -1,8 +1,8 @@
-"""``StepFunction``: what an isotonic fit is."""
+"""``StepFunction`` and ``RankedStepFunction``: what an isotonic fit is."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,3 +60,88 @@ class StepFunction:
     def n_blocks(self) -> int:
         """Number of blocks."""
         return len(self.values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankedStepFunction:
+    """One step function of q for every rank, non-decreasing in q and from rank to rank.
+
+    Attributes
+    ----------
+    thresholds : ndarray of shape (n_jumps,)
+        Where each block starts, rank after rank; strictly increasing within a rank, from 0.
+    values : ndarray of shape (n_jumps,)
+        Value of each block, in [0, 1], non-decreasing within a rank and from rank to rank.
+    offsets : ndarray of shape (n_ranks + 1,)
+        The blocks of rank r are ``offsets[r - 1] .. offsets[r] - 1``.
+    links : ndarray of shape (n_jumps,)
+        Index of the block of the next rank that holds the start of each block; at the last rank
+        the block itself. Found at construction, it is both the proof that the values grow with the
+        rank and the way to look a row up without a search at each rank.
+
+    Examples
+    --------
+    >>> from calibrant.step_function import RankedStepFunction
+    >>> step = RankedStepFunction([0.0, 0.5, 0.0, 0.4], [0.1, 0.7, 0.2, 0.9], [0, 2, 4])
+    >>> step([0.45, 0.45, 0.5], [1, 2, 1])
+    array([0.1, 0.9, 0.7])
+    """
+
+    thresholds: NDArray[np.float64]
+    values: NDArray[np.float64]
+    offsets: NDArray[np.int64]
+    links: NDArray[np.int64] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name, dtype in (("thresholds", float), ("values", float), ("offsets", np.int64)):
+            array = np.array(getattr(self, name), dtype=dtype, order="C")
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        t, v, o = self.thresholds, self.values, self.offsets
+        if not (t.ndim == 1 and t.shape == v.shape and o.ndim == 1 and len(o) > 1):
+            raise ParameterError("thresholds and values must be 1-D and alike, offsets 1-D")
+        if o[0] != 0 or o[-1] != len(t) or np.any(np.diff(o) <= 0):
+            raise ParameterError("offsets must increase strictly from 0 to the number of blocks")
+        inside = np.ones(len(t), dtype=bool)
+        inside[o[:-1]] = False  # every block but the first of its rank
+        if not np.all(np.isfinite(t)) or np.any(t[~inside] != 0) or np.any(t > 1):
+            raise ParameterError("thresholds must start at 0 in every rank and stay within [0, 1]")
+        if np.any(np.diff(t)[inside[1:]] <= 0):
+            raise ParameterError("thresholds must increase strictly within a rank")
+        if not np.all((v >= 0) & (v <= 1)) or np.any(np.diff(v)[inside[1:]] < 0):
+            raise ParameterError("values must be in [0, 1] and non-decreasing within a rank")
+        links = np.arange(len(t))
+        for low, middle, high in zip(o, o[1:], o[2:], strict=False):
+            links[low:middle] = middle - 1
+            links[low:middle] += np.searchsorted(t[middle:high], t[low:middle], side="right")
+        if np.any(v[links] < v):
+            raise ParameterError("values must be non-decreasing from rank to rank")
+        links.setflags(write=False)
+        object.__setattr__(self, "links", links)
+
+    def __call__(self, q: ArrayLike, rank: ArrayLike) -> NDArray[np.float64]:
+        """Value at each (q, rank), ranks from 1; those beyond the last are as the last."""
+        q, rank = np.broadcast_arrays(np.asarray(q, dtype=np.float64), np.asarray(rank))
+        rank = np.minimum(rank, self.n_ranks)
+        out = np.empty(q.shape)
+        for r in np.unique(rank):
+            here = rank == r
+            thresholds, values = self.curve(int(r))
+            block = np.searchsorted(thresholds, q[here], side="right") - 1
+            out[here] = values[np.maximum(block, 0)]
+        return out
+
+    def curve(self, rank: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Thresholds and values of one rank."""
+        part = slice(self.offsets[rank - 1], self.offsets[rank])
+        return self.thresholds[part], self.values[part]
+
+    @property
+    def n_ranks(self) -> int:
+        """Number of ranks."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of distinct values."""
+        return len(np.unique(self.values))

@@ -26,7 +26,7 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted
 from calibrant import simplex
 from calibrant.calibrators.scaling import TemperatureScaling
 from calibrant.errors import CalibrantWarning
-from calibrant.labels import check_weights, refuse_missing
+from calibrant.labels import check_weights, refuse_missing, require_labels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -158,6 +158,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self : object
         """
         simplex.check_option("ensemble", self.ensemble, ("auto", True, False))
+        require_labels(y)
         refuse_missing(np.asarray(y))
         check_classification_targets(y)
         X, y = indexable(X, y)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from calibrant.kernels.jit import kernel
@@ -137,3 +139,62 @@ def take_cells(rows, first_row, threshold, first_class, place, values, row_of):
                 values[place[j]] = value
                 row_of[place[j]] = first_row + i
                 place[j] += 1
+
+
+@kernel
+def cell_loss(value, positives, negatives, is_log):
+    """Loss of one value for the weights of its positive and negative cells."""
+    if not is_log:
+        return positives * (1.0 - value) * (1.0 - value) + negatives * value * value
+    loss = 0.0
+    if positives > 0.0:
+        loss -= positives * (math.log(value) if value > 0.0 else -np.inf)
+    if negatives > 0.0:
+        loss -= negatives * (math.log1p(-value) if value < 1.0 else -np.inf)
+    return loss
+
+
+@kernel
+def class_segments(values, row_of, class_index, column, mass, is_log):
+    """Loss of the sorted cells of a class, and their segments for isotonic regression.
+
+    A block of the fit starts at a positive cell (moving others down always helps), so the cells
+    from one positive value to the next are one segment. Equal values act as one; masses are whole
+    numbers, so nothing depends on the order of the rows. Returns the loss and, of each segment,
+    the weights of positive and of all cells.
+    """
+    n = values.shape[0]
+    n_positive = 0
+    for i in range(n):
+        if class_index[row_of[i]] == column:
+            n_positive += 1
+    positives = np.zeros(n_positive + 1)
+    weight = np.zeros(n_positive + 1)
+    loss = 0.0
+    lost = 0.0  # what rounding took from ``loss`` (Kahan)
+    last = 0
+    start = 0
+    while start < n:
+        end = start
+        own = np.int64(0)
+        own_positives = np.int64(0)
+        while end < n and values[end] == values[start]:
+            own += mass[row_of[end]]
+            if class_index[row_of[end]] == column:
+                own_positives += mass[row_of[end]]
+            end += 1
+        term = cell_loss(values[start], float(own_positives), float(own - own_positives), is_log)
+        if term < np.inf:
+            term -= lost
+            total = loss + term
+            lost = (total - loss) - term
+            loss = total
+        else:
+            loss = np.inf
+            lost = 0.0
+        if own_positives > 0 and weight[last] > 0.0:
+            last += 1
+        positives[last] += own_positives
+        weight[last] += own
+        start = end
+    return loss, positives[: last + 1].copy(), weight[: last + 1].copy()

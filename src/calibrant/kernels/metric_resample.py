@@ -93,16 +93,15 @@ def add_row_draws(mass, confidence, hits, losses, squares, bins, row_sums, gaps,
 
 
 @kernel
-def resampled_mass_errors(values, row_of, class_of, starts, class_index, mass, n_bins, errors):
+def resampled_mass_errors(values, row_of, hits, starts, mass, n_bins, errors):
     """Calibration error over bins of equal mass, of each class, for whole masses of the rows.
 
-    The sorted cells of class ``class_of[c]`` are ``starts[c]`` to ``starts[c + 1]``; -1 where no
-    mass is left.
+    The sorted cells of the c-th class are ``starts[c]`` to ``starts[c + 1]``; -1 where no mass is
+    left.
     """
     for c in range(starts.shape[0] - 1):
         part = values[starts[c] : starts[c + 1]]
-        rows = row_of[starts[c] : starts[c + 1]]
-        own = mass[rows]
+        own = mass[row_of[starts[c] : starts[c + 1]]]
         bins = np.empty(part.shape[0], dtype=np.int64)
         find_mass_bins(part, own, n_bins, bins)
         gaps = np.zeros(n_bins)
@@ -110,6 +109,6 @@ def resampled_mass_errors(values, row_of, class_of, starts, class_index, mass, n
         for i in range(part.shape[0]):
             total += own[i]
             gaps[bins[i]] += own[i] * part[i]
-            if class_index[rows[i]] == class_of[c]:
+            if hits[starts[c] + i]:
                 gaps[bins[i]] -= own[i]
         errors[c] = np.sum(np.abs(gaps)) / total if total > 0.0 else -1.0

@@ -1,1 +1,28 @@
-"""Scores, calibration errors, significance tests, intervals."""
+"""Scores, calibration errors, intervals and tests of predicted probabilities."""
+
+from calibrant.metrics.calibration_error import classwise_ece, confidence_ece, thresholded_ece
+from calibrant.metrics.decomposition import ScoreDecomposition, score_decomposition
+from calibrant.metrics.evaluate import Estimate, Evaluation, evaluate
+from calibrant.metrics.kernel_density import kernel_density_ece
+from calibrant.metrics.reliability import ReliabilityCurve, reliability_curve
+from calibrant.metrics.scores import accuracy, brier_score, negative_log_likelihood
+from calibrant.metrics.significance import CalibrationTest, calibration_test
+
+__all__ = [
+    "CalibrationTest",
+    "Estimate",
+    "Evaluation",
+    "ReliabilityCurve",
+    "ScoreDecomposition",
+    "accuracy",
+    "brier_score",
+    "calibration_test",
+    "classwise_ece",
+    "confidence_ece",
+    "evaluate",
+    "kernel_density_ece",
+    "negative_log_likelihood",
+    "reliability_curve",
+    "score_decomposition",
+    "thresholded_ece",
+]
