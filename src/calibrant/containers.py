@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.recfunctions import structured_to_unstructured
 
 from calibrant import errors
 
@@ -16,8 +17,14 @@ def _library(container: Any) -> str:
     return type(container).__module__.partition(".")[0]
 
 
+def _is_lazy(scores: Any) -> bool:
+    return _library(scores) == "polars" and not hasattr(scores, "to_numpy")
+
+
 def column_names(scores: Any) -> list[Any] | None:
     """Names of a data frame's columns; None for anything else."""
+    if _is_lazy(scores):
+        return None
     if _library(scores) in {"pandas", "polars"}:
         columns = getattr(scores, "columns", None)
         return None if columns is None else list(columns)
@@ -54,6 +61,9 @@ def to_matrix(scores: Any) -> NDArray[Any]:
 
 def output_dtype(scores: Any) -> np.dtype[Any]:
     """Float32 for results on float32 and float16 input, else float64."""
+    if _library(scores) == "pyarrow" and hasattr(scores, "schema"):
+        narrow = all(str(d) in {"float", "halffloat"} for d in scores.schema.types)
+        return np.dtype(np.float32 if narrow else np.float64)
     dtype = getattr(scores, "dtype", None)
     if dtype is None:
         dtypes = getattr(scores, "dtypes", None)
@@ -72,21 +82,27 @@ def _to_array(scores: Any) -> NDArray[Any]:
         raise errors.ContainerError("Sparse data was passed as scores; use scores.toarray()")
     if isinstance(scores, np.ma.MaskedArray):
         if np.ma.is_masked(scores):
-            raise errors.DataError("scores has masked cells; fill them or drop their rows")
+            place = ", ".join(map(str, np.argwhere(np.ma.getmaskarray(scores))[0]))
+            raise errors.DataError(f"scores[{place}] is masked; fill it or drop its row")
         return scores.data
     if library == "dask":
         raise errors.ContainerError("scores is a dask collection; pass scores.compute()")
     if library == "pandas":
         return _from_pandas(scores)
     if library == "polars":
-        if not hasattr(scores, "to_numpy"):
+        if _is_lazy(scores):
             raise errors.ContainerError("scores is a lazy polars frame; pass scores.collect()")
         return np.asarray(scores.to_numpy())
     if library == "pyarrow":
         columns = getattr(scores, "columns", None)
         if columns is None:
             return np.asarray(scores)
-        return np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
+        try:
+            return np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
+        except (TypeError, ValueError) as error:
+            raise errors.ContainerError(
+                f"scores has columns that are not numbers: {error}"
+            ) from error
     if library == "torch":
         scores = scores.detach()
     elif not (hasattr(scores, "__array__") or isinstance(scores, list | tuple)):
@@ -94,9 +110,12 @@ def _to_array(scores: Any) -> NDArray[Any]:
             f"scores is a {type(scores).__name__}; pass an array, a data frame or a list of rows"
         )
     try:
-        return np.asarray(scores)
+        array = np.asarray(scores)
+    except TypeError as error:
+        raise errors.ContainerError(f"scores cannot be read as an array: {error}") from error
     except ValueError as error:
         raise errors.ShapeError(f"scores has rows of different lengths: {error}") from error
+    return structured_to_unstructured(array) if array.dtype.names else array
 
 
 def _from_pandas(frame: Any) -> NDArray[Any]:
@@ -116,11 +135,15 @@ def _from_pandas(frame: Any) -> NDArray[Any]:
 
 
 def _from_objects(array: NDArray[Any]) -> NDArray[Any]:
-    if any(isinstance(value, str | bytes | complex) for value in array.ravel()):
-        raise errors.ContainerError("scores holds text or complex values; numbers are needed")
-    try:
-        return array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise errors.ContainerError(
-            f"scores cannot be read as numbers; argument must be a string or a number: {error}"
-        ) from error
+    out = np.empty(array.shape)
+    for place, value in np.ndenumerate(array):
+        try:
+            if isinstance(value, str | bytes | complex):
+                raise TypeError(f"it is {type(value).__name__}")  # noqa: TRY301
+            out[place] = np.nan if value is None else value
+        except (TypeError, ValueError) as error:
+            raise errors.ContainerError(
+                f"scores[{', '.join(map(str, place))}] is {value!r}, which is no real number; "
+                f"argument must be a string or a number: {error}"
+            ) from error
+    return out

@@ -28,11 +28,11 @@ def check_labels(
     as many as columns; the names of the columns, if every label is among them; 0 .. k-1, if the
     labels are whole numbers in that range.
     """
-    labels = _one_dimensional(y, n_rows, n_classes)
+    labels, one_hot = _one_dimensional(y, n_rows, n_classes)
     used = np.ones(n_rows, dtype=bool) if used is None else used
     if classes is not None:
         known = _check_classes(classes, n_classes)
-        return _positions(labels, known), known
+        return (labels.astype(np.int64) if one_hot else _positions(labels, known)), known
     try:
         present = np.unique(labels[used])
     except TypeError as error:
@@ -52,6 +52,11 @@ def _infer(
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     candidates = [present, categories]
     if names is not None and present.dtype.kind in "OUT":
+        if not all(isinstance(name, str) for name in names):
+            raise errors.ColumnNameError(
+                f"column names {_some(np.array(names, dtype=object))} are not all text; name every "
+                "column after its class, or none"
+            )
         candidates.append(np.unique(np.array(names, dtype=object)))
     for known in candidates:
         if known is not None and len(known) == n_classes and np.isin(present, known).all():
@@ -70,9 +75,26 @@ def _infer(
     )
 
 
-def _one_dimensional(y: Any, n_rows: int, n_classes: int) -> NDArray[Any]:
+def _read(y: Any, n_rows: int) -> NDArray[Any]:
     require_labels(y)
-    labels = np.asarray(y)
+    if np.ma.is_masked(y):
+        i = int(np.argwhere(np.ma.getmaskarray(y))[0][0])
+        raise errors.LabelError(f"y[{i}] is masked; fill masked labels or drop their rows")
+    try:
+        labels = np.asarray(y)
+    except ValueError as error:
+        raise errors.ShapeError(
+            f"y has rows of different lengths; pass one label for each of {n_rows} rows: {error}"
+        ) from error
+    if isinstance(y, list | tuple) and labels.dtype.kind in "US":
+        plain = np.asarray(y, dtype=object)  # numpy makes text of a missing label
+        labels = plain if any(_is_missing(value) for value in plain.ravel()) else labels
+    return labels + 0 if labels.dtype.kind == "f" else labels  # -0.0 is 0.0
+
+
+def _one_dimensional(y: Any, n_rows: int, n_classes: int) -> tuple[NDArray[Any], bool]:
+    """Return the labels, and whether they are columns from one-hot rows."""
+    labels = _read(y, n_rows)
     if labels.dtype.kind == "c":
         raise errors.LabelError("Complex data not supported: y is complex; pass class labels")
     if labels.ndim == 2 and labels.shape[1] == 1:
@@ -93,7 +115,7 @@ def _one_dimensional(y: Any, n_rows: int, n_classes: int) -> NDArray[Any]:
         plain = np.array(labels.tolist())
         labels = plain if plain.dtype.kind in "iubf" else labels
     if labels.ndim == 2:
-        labels = _from_one_hot(labels, n_classes)
+        return _from_one_hot(labels, n_classes), True
     if labels.dtype.kind == "f":
         broken = labels != np.floor(labels)
         if broken.any():
@@ -102,7 +124,7 @@ def _one_dimensional(y: Any, n_rows: int, n_classes: int) -> NDArray[Any]:
                 f"Unknown label type: continuous. y[{i}] is {labels[i]}; pass class labels, not "
                 "probabilities"
             )
-    return labels
+    return labels, False
 
 
 def _from_one_hot(labels: NDArray[Any], n_classes: int) -> NDArray[Any]:
@@ -150,15 +172,21 @@ def _is_missing(value: Any) -> bool:
 
 def _categories(y: Any) -> NDArray[Any] | None:
     """Return the categories that a pandas categorical names, present or not."""
+    if not type(y).__module__.startswith("pandas"):
+        return None
     categories = getattr(getattr(y, "dtype", None), "categories", None)
     return None if categories is None else np.sort(np.asarray(categories))
 
 
 def _check_classes(classes: Any, n_classes: int) -> NDArray[Any]:
-    known = np.asarray(classes)
+    known = np.array(classes)
     if known.ndim != 1 or len(known) != n_classes:
         raise errors.ParameterError(
             f"classes has shape {known.shape}; one label for each of {n_classes} columns is needed"
+        )
+    if known.dtype.kind == "O" and len({type(c) for c in known}) > 1:
+        raise errors.ParameterError(
+            f"classes {_some(known)} are of different types; make them all of one type"
         )
     if len(np.unique(known)) != n_classes:
         raise errors.ParameterError("classes has duplicates; every column needs its own label")
@@ -191,6 +219,11 @@ def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
     """Return one finite, non-negative float64 weight per row, not all zero."""
     if sample_weight is None:
         return np.ones(n_rows)
+    if np.ma.is_masked(sample_weight):
+        i = int(np.argwhere(np.ma.getmaskarray(sample_weight))[0][0])
+        raise errors.WeightError(f"sample_weight[{i}] is masked; fill it or drop its row")
+    if np.iscomplexobj(sample_weight):
+        raise errors.WeightError("sample_weight is complex; weights are real numbers")
     try:
         weight = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -212,4 +245,6 @@ def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
         )
     if not weight.any():
         raise errors.WeightError("sample_weight is zero in every row; nothing is left to fit")
-    return weight
+    exponent = int(np.frexp(weight.max())[1])
+    # Only ratios matter: a power of two changes no bit of them, and keeps products finite.
+    return np.ldexp(weight, -exponent) if abs(exponent) > 400 else weight

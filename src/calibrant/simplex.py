@@ -34,6 +34,9 @@ SUM_TOLERANCE = 1e-3
 LOG_OF_ZERO = math.log(1e-12)
 """A probability of exactly zero is read as at most this, and never above a positive one."""
 
+LARGEST_LOGIT = 1e100
+"""Sums of squares of larger logits would overflow."""
+
 CHUNK_BYTES = 1 << 25
 SCORES = ("probabilities", "logits")
 
@@ -101,6 +104,11 @@ class SimplexBatch:
         hashes = symmetric_hashes(self.scores.view(np.int64), self.class_index)
         distinct = np.unique(hashes, return_inverse=True)[1]
         return distinct.astype(np.int64) % n_folds
+
+    def with_probabilities(self, probabilities: NDArray[np.float64]) -> SimplexBatch:
+        """Return the same labels and weights with other scores, which are on the simplex."""
+        scores = np.ascontiguousarray(probabilities)
+        return SimplexBatch(scores, "probabilities", self.class_index, self.weight, self.classes)
 
     def take(self, rows: NDArray[Any]) -> SimplexBatch:
         """Return the batch of some of the rows, by index or mask."""
@@ -171,10 +179,10 @@ def check_scores(
         )
     matrix = np.ascontiguousarray(matrix, dtype=np.float64)
     if kind == "logits":
-        _refuse(row_kernels.scan_logits(matrix), matrix, kind, first_row)
+        _refuse(row_kernels.scan_logits(matrix, LARGEST_LOGIT), matrix, kind, first_row)
         return matrix
     if normalize == "rows":
-        _refuse(row_kernels.scan_masses(matrix), matrix, "masses", first_row)
+        _refuse(row_kernels.scan_masses(matrix, CLIP_TOLERANCE), matrix, "masses", first_row)
         repairs = len(matrix)
     else:
         *found, repairs = row_kernels.scan_probabilities(matrix, CLIP_TOLERANCE, SUM_TOLERANCE)
@@ -206,6 +214,8 @@ def _refuse(found: Any, matrix: NDArray[np.float64], kind: str, first_row: int) 
         if abs(total - 100.0) <= 1.0
         else "; did you mean scores='logits'?"
     )
+    if code == row_kernels.OUT_OF_RANGE and kind == "logits":
+        raise errors.RangeError(f"{cell}: logits are at most {LARGEST_LOGIT:g} in size; scale them")
     if code == row_kernels.OUT_OF_RANGE and kind == "masses":
         raise errors.RangeError(
             f"Negative values in data passed as scores: {cell}, which cannot be normalised; "
@@ -236,7 +246,9 @@ def check_batch(
     check_option("scores", kind, SCORES)
     check_option("normalize", normalize, (None, "rows"))
     names = column_names(scores)
-    matrix = check_scores(scores, kind, normalize)
+    given = to_matrix(scores)
+    check_memory(8 * given.size, "the calibration set")
+    matrix = check_scores(given, kind, normalize)
     n_rows, n_classes = matrix.shape
     if n_rows == 0:
         raise errors.ShapeError(
@@ -269,9 +281,15 @@ def _warn_about(batch: SimplexBatch) -> None:
             errors.SingleClassWarning,
             stacklevel=4,
         )
+    warn_of_kind(batch.scores, batch.kind)
+
+
+def warn_of_kind(scores: NDArray[np.float64], kind: str) -> None:
+    """Warn if checked scores that are declared to be logits look like probabilities."""
     if (
-        batch.kind == "logits"
-        and row_kernels.scan_probabilities(batch.scores, CLIP_TOLERANCE, SUM_TOLERANCE)[0]
+        kind == "logits"
+        and len(scores)
+        and row_kernels.scan_probabilities(scores, CLIP_TOLERANCE, SUM_TOLERANCE)[0]
         == row_kernels.FINE
     ):
         warnings.warn(
@@ -301,10 +319,12 @@ def column_order(names: list[Any] | None, classes: NDArray[Any]) -> NDArray[np.i
         return np.array([place[name] for name in wanted])
     known = [name for name in given if name in set(wanted)]
     if known and all(isinstance(name, str) for name in names):
-        unknown = next(name for name in given if name not in set(wanted))
+        unknown = [name for name in given if name not in set(wanted)]
+        twice = [name for name in given if given.count(name) > 1]
+        fault = f"{unknown[0]!r} is not" if unknown else f"{twice[0]!r} is there twice"
         raise errors.ColumnNameError(
-            f"column {known[0]!r} is named after a class but {unknown!r} is not; name every column "
-            "after its class, or none"
+            f"column {known[0]!r} is named after a class but {fault}; name every column after its "
+            "class, or none"
         )
     return None
 
@@ -313,7 +333,12 @@ def check_memory(n_bytes: int, purpose: str) -> None:
     """Refuse an allocation above the memory there is, before it is tried."""
     limit = os.environ.get("CALIBRANT_MAX_MEMORY")
     if limit is not None:
-        available = int(float(limit))
+        try:
+            available = int(float(limit))
+        except (ValueError, OverflowError):
+            raise errors.ParameterError(
+                f"the environment variable CALIBRANT_MAX_MEMORY is {limit!r}, not a number of bytes"
+            ) from None
     else:
         try:
             available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

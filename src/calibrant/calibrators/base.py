@@ -108,14 +108,17 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
             float16 input.
         """
         check_is_fitted(self, "classes_")
-        order = self._check_columns(scores)
         matrix = to_matrix(scores)
+        order = self._check_columns(scores, matrix.shape)
         dtype = output_dtype(scores)
         simplex.check_memory(dtype.itemsize * matrix.size, "the result of predict_proba")
         out = np.empty(matrix.shape, dtype=dtype)
         for rows in simplex.chunks(*matrix.shape):
-            part = matrix[rows] if order is None else matrix[rows][:, order]
-            checked = simplex.check_scores(part, self.scores, self.normalize, rows.start)
+            checked = simplex.check_scores(matrix[rows], self.scores, self.normalize, rows.start)
+            if rows.start == 0:
+                simplex.warn_of_kind(checked, self.scores)
+            if order is not None:
+                checked = np.ascontiguousarray(checked[:, order])
             calibrated = self._calibrate(checked)
             if self.min_probability > 0:
                 floor_rows(calibrated, self.min_probability)
@@ -137,17 +140,22 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
         check_is_fitted(self, "classes_")
         return np.array([str(c) for c in self.classes_], dtype=object)
 
-    def _check_columns(self, scores: Any) -> NDArray[np.int64] | None:
+    def _check_columns(self, scores: Any, shape: tuple[int, ...]) -> NDArray[np.int64] | None:
         """Check names and number of columns; return their order if it is not ``classes_``'s."""
-        names = column_names(scores)
-        matrix_columns = to_matrix(scores).shape[1]
-        if matrix_columns != self.n_features_in_:
+        if shape[1] != self.n_features_in_:
+            remedy = " A binary problem has two: np.column_stack([1 - p, p])"
             raise errors.ShapeError(
-                f"X has {matrix_columns} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input: one column for each class of the fit"
+                f"X has {shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input: scores has shape {shape}, one column is "
+                f"needed for each class of the fit.{remedy if shape[1] == 1 else ''}"
             )
-        if names is not None and {str(n) for n in names} == {str(c) for c in self.classes_}:
-            return simplex.column_order(names, self.classes_)
+        names = column_names(scores)
+        if names is not None:
+            order = simplex.column_order(names, self.classes_)
+            if {str(n) for n in names} == {str(c) for c in self.classes_}:
+                return order
+        if getattr(getattr(scores, "dtype", None), "names", None):
+            return None  # a structured array, in which scikit-learn sees one dimension
         try:
             validate_data(self, scores, reset=False, skip_check_array=True)
         except ValueError as error:

@@ -34,7 +34,7 @@ def scan_probabilities(rows, clip_tolerance, sum_tolerance):
                 return NOT_FINITE, i, j, value, n_repairs
             if value < -clip_tolerance or value > 1.0 + clip_tolerance:
                 return OUT_OF_RANGE, i, j, value, n_repairs
-            if value < 0.0:
+            if value < 0.0 or (value == 0.0 and math.copysign(1.0, value) < 0.0):
                 value = 0.0
                 clipped = True
             elif value > 1.0:
@@ -52,7 +52,7 @@ def scan_probabilities(rows, clip_tolerance, sum_tolerance):
 
 
 @kernel
-def scan_masses(rows):
+def scan_masses(rows, clip_tolerance):
     """As ``scan_probabilities``, for rows of any positive sum that will be normalised."""
     n_rows, n_classes = rows.shape
     for i in range(n_rows):
@@ -61,9 +61,9 @@ def scan_masses(rows):
             value = rows[i, j]
             if not math.isfinite(value):
                 return NOT_FINITE, i, j, value
-            if value < 0.0:
+            if value < -clip_tolerance:
                 return OUT_OF_RANGE, i, j, value
-            total += value
+            total += max(value, 0.0)
         if total == 0.0:
             return NO_MASS, i, 0, total
         if not math.isfinite(total):
@@ -72,7 +72,7 @@ def scan_masses(rows):
 
 
 @kernel
-def scan_logits(rows):
+def scan_logits(rows, largest):
     """Find the first bad cell: -inf is probability zero, if something in the row is finite."""
     n_rows, n_classes = rows.shape
     for i in range(n_rows):
@@ -81,6 +81,8 @@ def scan_logits(rows):
             value = rows[i, j]
             if math.isnan(value) or value == np.inf:
                 return NOT_FINITE, i, j, value
+            if abs(value) > largest and value != -np.inf:
+                return OUT_OF_RANGE, i, j, value
             if value != -np.inf:
                 any_finite = True
         if not any_finite:
@@ -216,6 +218,12 @@ def mix(state):
 
 
 @kernel
+def plain_zero(bits):
+    """Bits of a double, with those of -0.0 replaced by those of 0.0."""
+    return np.uint64(0) if bits == -9223372036854775808 else np.uint64(bits)
+
+
+@kernel
 def row_hashes(scores_bits, class_index, weight_bits):
     """Hash of each row's content, to put rows in an order of their own."""
     n_rows, n_classes = scores_bits.shape
@@ -223,7 +231,7 @@ def row_hashes(scores_bits, class_index, weight_bits):
     for i in range(n_rows):
         state = np.uint64(weight_bits[i]) ^ (np.uint64(class_index[i]) << np.uint64(17))
         for j in range(n_classes):
-            state = mix(state ^ np.uint64(scores_bits[i, j]))
+            state = mix(state ^ plain_zero(scores_bits[i, j]))
         out[i] = state
     return out
 
@@ -236,7 +244,7 @@ def symmetric_hashes(scores_bits, class_index):
     for i in range(n_rows):
         state = np.uint64(0)
         for j in range(n_classes):
-            state += mix(np.uint64(scores_bits[i, j]))
-        own = mix(np.uint64(scores_bits[i, class_index[i]]))
+            state += mix(plain_zero(scores_bits[i, j]))
+        own = mix(plain_zero(scores_bits[i, class_index[i]]))
         out[i] = mix(state ^ mix(own))
     return out

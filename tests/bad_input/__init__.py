@@ -1,0 +1,1 @@
+"""What bad and unusual input gets: one promise a test, each for every calibrator."""

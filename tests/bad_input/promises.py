@@ -1,0 +1,158 @@
+"""Shared by these tests: the calibrators, good data, and how to look at errors and at state.
+
+Row numbers in docstrings are those of the project's table of bad inputs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import re
+import warnings
+from contextlib import contextmanager
+from functools import cache
+
+import numpy as np
+import pytest
+
+import calibrant
+from conftest import simulate
+
+CALIBRATORS = (
+    calibrant.TemperatureScaling,
+    calibrant.VectorScaling,
+    calibrant.MatrixScaling,
+    calibrant.OneVsRestIsotonic,
+    calibrant.FlattenedIsotonic,
+)
+PER_CLASS = (calibrant.VectorScaling, calibrant.MatrixScaling, calibrant.OneVsRestIsotonic)
+"""Those whose map depends on which class is which."""
+
+ONE_MAP = tuple(c for c in CALIBRATORS if c not in PER_CLASS)
+KEEPS_ORDER = tuple(c for c in ONE_MAP if c.__name__ != "SortedCumulativeIsotonic")
+KINDS = ("probabilities", "logits")
+
+
+def _name(value):
+    return value.__name__ if isinstance(value, type) else None
+
+
+each_calibrator = pytest.mark.parametrize("calibrator", CALIBRATORS, ids=_name)
+each_shared_map = pytest.mark.parametrize("calibrator", ONE_MAP, ids=_name)
+each_order_keeping = pytest.mark.parametrize("calibrator", KEEPS_ORDER, ids=_name)
+each_kind = pytest.mark.parametrize("kind", KINDS)
+each_action = pytest.mark.parametrize("action", ["fit", "predict_proba"])
+few_rows = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")
+absent_classes = pytest.mark.filterwarnings("ignore::calibrant.errors.MissingClassWarning")
+unbounded = pytest.mark.filterwarnings("ignore::calibrant.errors.ConvergenceWarning")
+"""For data whose optimum lies at infinity, where no iteration can arrive."""
+
+new_names = pytest.mark.filterwarnings("ignore:X has feature names, but:UserWarning")
+"""scikit-learn's word about a frame that follows a plain matrix."""
+
+LETTERS = np.array(["ant", "bee", "cat"])
+
+
+@cache
+def _simulated(seed, n_rows, n_classes):
+    return simulate(n_rows, n_classes, seed)
+
+
+def as_kind(probabilities, kind):
+    """Return the same predictions as probabilities or as logits."""
+    if kind == "probabilities":
+        return probabilities.copy()
+    with np.errstate(divide="ignore"):
+        return np.log(probabilities)
+
+
+def good(kind="probabilities", n_rows=200, n_classes=3):
+    """Return a calibration set that nothing is wrong with: scores, and labels 0 .. k-1."""
+    probabilities, y = _simulated(0, n_rows, n_classes)
+    return as_kind(probabilities, kind), y.copy()
+
+
+def fresh(kind="probabilities", n_rows=150, n_classes=3):
+    """Return new rows to predict."""
+    return as_kind(_simulated(1, n_rows, n_classes)[0], kind)
+
+
+def mild(n_rows=200, n_classes=3, seed=0):
+    """Probabilities away from 0 and 1, so that a row can be scaled a little."""
+    return 0.9 * _simulated(seed, n_rows, n_classes)[0] + 0.1 / n_classes
+
+
+@cache
+def fitted(calibrator, kind="probabilities"):
+    """Return a calibrator fitted to the good data; not to be fitted again."""
+    return calibrator(scores=kind).fit(*good(kind))
+
+
+def use(calibrator, action, scores, kind="probabilities", **parameters):
+    """Fit to ``scores`` with good labels, or predict them after a good fit."""
+    if action == "fit":
+        return calibrator(scores=kind, **parameters).fit(scores, good()[1])
+    if parameters:
+        return calibrator(scores=kind, **parameters).fit(*good(kind)).predict_proba(scores)
+    return fitted(calibrator, kind).predict_proba(scores)
+
+
+@contextmanager
+def refused(error, *parts):
+    """Expect one of our errors; each part (or one of a tuple of parts) is in its message."""
+    with pytest.raises(error) as caught:
+        yield caught
+    assert type(caught.value).__module__ == "calibrant.errors", type(caught.value)
+    assert isinstance(caught.value, ValueError)
+    message = str(caught.value)
+    for part in parts:
+        options = part if isinstance(part, tuple) else (part,)
+        assert any(re.search(re.escape(option), message) for option in options), (part, message)
+
+
+def fingerprint(value):
+    """Everything a value holds, to the bit; wall-clock times apart."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject or value.dtype.kind == "T":
+            return ("objects", value.shape, repr(value.tolist()))
+        return (value.dtype.str, value.shape, value.tobytes())
+    if dataclasses.is_dataclass(value):
+        fields = [f.name for f in dataclasses.fields(value) if f.name != "seconds"]
+        return (type(value), [(name, fingerprint(getattr(value, name))) for name in fields])
+    if isinstance(value, dict):
+        return [(key, fingerprint(item)) for key, item in sorted(value.items())]
+    if isinstance(value, list | tuple):
+        return [fingerprint(item) for item in value]
+    if isinstance(value, float | np.floating):
+        return (type(value), np.float64(value).tobytes())
+    return pickle.dumps(value)
+
+
+def state(estimator, *, without=()):
+    """Fingerprint of every attribute of an estimator."""
+    return fingerprint({k: v for k, v in vars(estimator).items() if k not in without})
+
+
+def same_fit(one, other, new_rows):
+    """Whether two estimators are the same to the bit, in what they hold and what they say."""
+    aside = ("feature_names_in_", "classes", "classes_")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        ours, theirs = one.predict_proba(new_rows), other.predict_proba(new_rows)
+    alike = state(one, without=aside) == state(other, without=aside)
+    return alike and np.array_equal(bits(ours), bits(theirs))
+
+
+def bits(array):
+    """Return the bytes of an array: 0.0 and -0.0 differ."""
+    return np.frombuffer(np.ascontiguousarray(array).tobytes(), dtype=np.uint8)
+
+
+def assert_distributions(out, floor=0.0):
+    """Finite rows in [floor, 1] that sum to one within 4 ulp * sqrt(k)."""
+    eps = np.finfo(out.dtype).eps
+    assert np.isfinite(out).all()
+    assert (out >= out.dtype.type(floor)).all()
+    assert (out <= 1.0).all()
+    total = out.sum(axis=1, dtype=np.float64)
+    assert np.abs(total - 1.0).max(initial=0.0) <= 4 * eps * np.sqrt(out.shape[1])

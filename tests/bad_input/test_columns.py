@@ -1,0 +1,249 @@
+"""Column names against classes: row 33."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from bad_input.holders import pa
+from bad_input.promises import (
+    LETTERS,
+    absent_classes,
+    bits,
+    each_calibrator,
+    fitted,
+    fresh,
+    good,
+    new_names,
+    refused,
+    same_fit,
+)
+from calibrant import errors
+
+NAMES = LETTERS.tolist()
+MIXED = ["cat", "ant", "bee"]
+PLACES = [2, 0, 1]
+
+FRAMES = {
+    "pandas": lambda a, names: pd.DataFrame(a, columns=names),
+    "polars": lambda a, names: pl.DataFrame(a, schema=names),
+}
+if pa:
+    FRAMES["pyarrow"] = lambda a, names: pa.table(dict(zip(names, a.T, strict=True)))
+
+each_frame = pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+
+
+def lettered(calibrator, **parameters):
+    """Return a fit to a plain matrix with labels of text."""
+    scores, y = good()
+    return calibrator(**parameters).fit(scores, LETTERS[y])
+
+
+def wanted(calibrator):
+    """Return what the plain matrix gives."""
+    return bits(fitted(calibrator).predict_proba(fresh()))
+
+
+@each_frame
+@each_calibrator
+def test_columns_named_after_the_classes_in_order_are_taken_as_they_are(calibrator, frame):
+    """Row 33 (warnings are errors here)."""
+    scores, y = good()
+    estimator = calibrator().fit(frame(scores, NAMES), LETTERS[y])
+    assert estimator.classes_.tolist() == NAMES
+    assert np.array_equal(bits(estimator.predict_proba(frame(fresh(), NAMES))), wanted(calibrator))
+
+
+@each_frame
+@each_calibrator
+def test_columns_named_after_the_classes_are_reordered_at_fit(calibrator, frame):
+    """Row 33: with a warning."""
+    scores, y = good()
+    with pytest.warns(errors.ColumnOrderWarning, match="reordered"):
+        estimator = calibrator().fit(frame(scores[:, PLACES], MIXED), LETTERS[y])
+    assert estimator.classes_.tolist() == NAMES
+    with pytest.warns(errors.ColumnOrderWarning, match="reordered"):
+        out = estimator.predict_proba(frame(fresh()[:, PLACES], MIXED))
+    assert np.array_equal(bits(out), wanted(calibrator))
+
+
+@each_frame
+@each_calibrator
+@pytest.mark.parametrize("names_at_fit", [None, NAMES])
+def test_columns_named_after_the_classes_are_reordered_at_predict(calibrator, frame, names_at_fit):
+    """Row 33: whether or not the fit saw names."""
+    scores, y = good()
+    scores = scores if names_at_fit is None else frame(scores, names_at_fit)
+    estimator = calibrator().fit(scores, LETTERS[y])
+    with pytest.warns(errors.ColumnOrderWarning, match="reordered"):
+        out = estimator.predict_proba(frame(fresh()[:, PLACES], MIXED))
+    assert np.array_equal(bits(out), wanted(calibrator))
+
+
+@each_frame
+@each_calibrator
+def test_predict_and_transform_reorder_too(calibrator, frame):
+    """Row 33."""
+    estimator = lettered(calibrator)
+    mixed = frame(fresh()[:, PLACES], MIXED)
+    with pytest.warns(errors.ColumnOrderWarning):
+        predicted = estimator.predict(mixed)
+    assert np.array_equal(predicted, estimator.predict(fresh()))
+    with pytest.warns(errors.ColumnOrderWarning):
+        transformed = estimator.transform(mixed)
+    assert np.array_equal(bits(transformed), wanted(calibrator))
+
+
+@each_calibrator
+def test_columns_are_reordered_to_the_classes_given(calibrator):
+    """Row 33: ``classes`` may be in an order of its own."""
+    scores, y = good()
+    estimator = calibrator(classes=MIXED)
+    with pytest.warns(errors.ColumnOrderWarning, match="cat"):
+        estimator.fit(pd.DataFrame(scores, columns=NAMES), LETTERS[y])
+    assert estimator.classes_.tolist() == MIXED
+    plain = calibrator(classes=MIXED).fit(scores[:, PLACES], LETTERS[y])
+    assert same_fit(estimator, plain, fresh())
+
+
+@absent_classes
+@each_calibrator
+def test_reordered_columns_and_an_absent_class(calibrator):
+    """Rows 17 and 33."""
+    scores, y = good()
+    y[y == 1] = 0
+    estimator = calibrator(classes=NAMES)
+    with pytest.warns(errors.ColumnOrderWarning):
+        estimator.fit(pd.DataFrame(scores[:, PLACES], columns=MIXED), LETTERS[y])
+    assert same_fit(estimator, calibrator(classes=NAMES).fit(scores, LETTERS[y]), fresh())
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], [10, 20, 30], [-1, 0, 1]], ids=str)
+@each_calibrator
+def test_columns_named_after_whole_numbers_are_reordered(calibrator, labels):
+    """Row 33: names need not be text."""
+    scores, y = good()
+    labels = np.array(labels)
+    with pytest.warns(errors.ColumnOrderWarning, match="reordered"):
+        estimator = calibrator().fit(
+            pd.DataFrame(scores[:, PLACES], columns=labels[PLACES]), labels[y]
+        )
+    assert same_fit(estimator, fitted(calibrator), fresh())
+
+
+@each_calibrator
+def test_a_frame_without_names_is_a_plain_matrix(calibrator):
+    """Row 33: pandas numbers such columns 0, 1, 2, which names no class of 1, 2, 3."""
+    scores, y = good()
+    estimator = calibrator().fit(pd.DataFrame(scores), y + 1)
+    assert estimator.classes_.tolist() == [1, 2, 3]
+    assert same_fit(estimator, fitted(calibrator), fresh())
+
+
+@each_frame
+@each_calibrator
+def test_columns_named_after_something_else_are_taken_as_they_are(calibrator, frame):
+    """Row 33: as scikit-learn does."""
+    scores, y = good()
+    estimator = calibrator().fit(frame(scores, ["p0", "p1", "p2"]), LETTERS[y])
+    out = estimator.predict_proba(frame(fresh(), ["p0", "p1", "p2"]))
+    assert np.array_equal(bits(out), wanted(calibrator))
+
+
+@pytest.mark.parametrize("names", [["ant", "bee", "dog"], ["p0", "ant", "p2"]], ids=str)
+@each_frame
+@each_calibrator
+def test_columns_partly_named_after_classes_are_refused_at_fit(calibrator, frame, names):
+    """Row 33: with a column that is one and a column that is not."""
+    scores, y = good()
+    other = next(name for name in names if name not in NAMES)
+    with refused(errors.ColumnNameError, "ant", other, ("name every column", "rename")):
+        calibrator().fit(frame(scores, names), LETTERS[y])
+
+
+@pytest.mark.parametrize("names", [["ant", "bee", "dog"], ["p0", "ant", "p2"]], ids=str)
+@new_names
+@pytest.mark.parametrize("names_at_fit", [None, NAMES])
+@each_frame
+@each_calibrator
+def test_columns_partly_named_after_classes_are_refused_at_predict(
+    calibrator, frame, names_at_fit, names
+):
+    """Row 33: whether or not the fit saw names."""
+    scores, y = good()
+    scores = scores if names_at_fit is None else frame(scores, names_at_fit)
+    estimator = calibrator().fit(scores, LETTERS[y])
+    with refused(errors.ColumnNameError, next(name for name in names if name not in NAMES)):
+        estimator.predict_proba(frame(fresh(), names))
+
+
+@each_calibrator
+def test_a_class_named_twice_is_refused(calibrator):
+    """Row 33: every name is a class, but not every class is a name."""
+    scores, y = good()
+    frame = pd.DataFrame(scores, columns=["ant", "bee", "bee"])
+    with refused(errors.ColumnNameError, "bee", ("name every column", "rename")):
+        calibrator().fit(frame, LETTERS[y])
+
+
+@each_calibrator
+def test_names_of_mixed_types_are_refused(calibrator):
+    """Row 33: as scikit-learn does, by an error of ours."""
+    scores, y = good()
+    with refused(errors.DataError, "name", ("string", "text", "type")):
+        calibrator().fit(pd.DataFrame(scores, columns=["p0", 1, 2.0]), LETTERS[y])
+
+
+@pytest.mark.parametrize(
+    "names", [["p1", "p0", "p2"], ["p0", "p1", "p9"], ["q0", "q1", "q2"]], ids=str
+)
+@each_frame
+@each_calibrator
+def test_names_that_differ_between_fit_and_predict_are_refused(calibrator, frame, names):
+    """Row 33: in order or in spelling."""
+    scores, y = good()
+    estimator = calibrator().fit(frame(scores, ["p0", "p1", "p2"]), LETTERS[y])
+    with refused(errors.ColumnNameError, "names", ("order", names[-1], names[0])):
+        estimator.predict_proba(frame(fresh(), names))
+
+
+@each_frame
+@each_calibrator
+def test_class_names_at_fit_and_other_names_at_predict_are_refused(calibrator, frame):
+    """Row 33."""
+    scores, y = good()
+    estimator = calibrator().fit(frame(scores, NAMES), LETTERS[y])
+    with refused(errors.ColumnNameError, "p0"):
+        estimator.predict_proba(frame(fresh(), ["p0", "p1", "p2"]))
+
+
+@each_calibrator
+def test_a_frame_is_not_changed_by_reordering(calibrator):
+    """No input is ever modified."""
+    scores, y = good()
+    mixed = pd.DataFrame(scores[:, PLACES], columns=MIXED)
+    before = mixed.copy(deep=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", errors.ColumnOrderWarning)
+        calibrator().fit(mixed, LETTERS[y]).predict_proba(mixed)
+    pd.testing.assert_frame_equal(mixed, before)
+    assert np.array_equal(bits(mixed.to_numpy()), bits(before.to_numpy()))
+
+
+@each_calibrator
+def test_a_bad_cell_is_named_by_its_column_in_the_frame_that_was_passed(calibrator):
+    """Rows 1 and 33: the message speaks of the caller's matrix, not of the reordered one."""
+    scores, y = good()
+    mixed = pd.DataFrame(scores[:, PLACES], columns=MIXED)
+    mixed.iloc[17, 0] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", errors.ColumnOrderWarning)
+        with refused(errors.NonFiniteError, "scores[17, 0]"):
+            calibrator().fit(mixed, LETTERS[y])
+        with refused(errors.NonFiniteError, "scores[17, 0]"):
+            lettered(calibrator).predict_proba(mixed)

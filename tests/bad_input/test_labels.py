@@ -1,0 +1,294 @@
+"""Labels that are bad or unusual: rows 12-15."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from bad_input.promises import (
+    LETTERS,
+    absent_classes,
+    each_calibrator,
+    fitted,
+    fresh,
+    good,
+    refused,
+    same_fit,
+)
+from calibrant import errors
+
+NAMES = LETTERS.tolist()
+
+LABELS = {
+    "text": lambda y: LETTERS[y],
+    "text in a list": lambda y: LETTERS[y].tolist(),
+    "text in objects": lambda y: LETTERS[y].astype(object),
+    "text in a series": lambda y: pd.Series(LETTERS[y], index=np.arange(len(y))[::-1]),
+    "text in a nullable series": lambda y: pd.Series(LETTERS[y], dtype="string"),
+    "numbers in polars": pl.Series,
+    "text in polars": lambda y: pl.Series(LETTERS[y].tolist()),
+    "bytes": lambda y: LETTERS.astype("S")[y],
+    "categories": lambda y: pd.Categorical(LETTERS[y], categories=["cat", "ant", "bee"]),
+    "categories in a series": lambda y: pd.Series(LETTERS[y], dtype="category"),
+    "polars categories": lambda y: pl.Series(LETTERS[y].tolist(), dtype=pl.Categorical),
+    "whole floats": lambda y: y.astype(np.float64),
+    "float32": lambda y: y.astype(np.float32),
+    "float16": lambda y: y.astype(np.float16),
+    "int8": lambda y: y.astype(np.int8),
+    "uint64": lambda y: y.astype(np.uint64),
+    "a list": lambda y: y.tolist(),
+    "a range not from 0": lambda y: y + 5,
+    "negative numbers": lambda y: y - 7,
+    "nullable integers": lambda y: pd.Series(y, dtype="Int64"),
+    "integers in objects": lambda y: y.astype(object),
+    "big-endian": lambda y: y.astype(">i4"),
+    "big-endian text": lambda y: LETTERS.astype(">U3")[y],
+    "reversed view": lambda y: y[::-1].copy()[::-1],
+    "a column": lambda y: y.reshape(-1, 1),
+    "one-hot": lambda y: np.eye(3, dtype=np.int64)[y],
+    "one-hot bool": lambda y: np.eye(3, dtype=bool)[y],
+    "one-hot float": lambda y: np.eye(3)[y],
+    "one-hot lists": lambda y: np.eye(3, dtype=int)[y].tolist(),
+    "one-hot frame": lambda y: pd.DataFrame(np.eye(3)[y]),
+    "one-hot dummies": lambda y: pd.get_dummies(pd.Series(LETTERS[y])),
+}
+
+
+@pytest.mark.filterwarnings("ignore:A column-vector y:sklearn.exceptions.DataConversionWarning")
+@pytest.mark.parametrize("form", LABELS)
+@each_calibrator
+def test_labels_of_every_kind_give_the_same_fit(calibrator, form):
+    """Rows 12-14: to the bit that of 0, 1, 2."""
+    scores, y = good()
+    estimator = calibrator().fit(scores, LABELS[form](y))
+    assert len(estimator.classes_) == 3
+    assert same_fit(estimator, fitted(calibrator), fresh())
+
+
+@pytest.mark.parametrize(
+    ("form", "kind", "first"),
+    [
+        ("text", "U", "ant"),
+        ("text in a list", "U", "ant"),
+        ("text in objects", "O", "ant"),
+        ("bytes", "S", b"ant"),
+        ("whole floats", "f", 0.0),
+        ("int8", "i", 0),
+        ("uint64", "u", 0),
+        ("a range not from 0", "i", 5),
+        ("negative numbers", "i", -7),
+        ("one-hot", "i", 0),
+    ],
+)
+@each_calibrator
+def test_classes_keep_the_type_of_the_labels(calibrator, form, kind, first):
+    """Row 12; predictions have it too."""
+    scores, y = good()
+    estimator = calibrator().fit(scores, LABELS[form](y))
+    assert estimator.classes_.dtype.kind == kind
+    assert estimator.classes_[0] == first
+    predicted = estimator.predict(fresh())
+    assert predicted.dtype == estimator.classes_.dtype
+    assert np.array_equal(predicted, estimator.classes_[fitted(calibrator).predict(fresh())])
+
+
+@pytest.mark.parametrize("form", ["categories", "categories in a series", "polars categories"])
+@each_calibrator
+def test_classes_of_categorical_labels_are_the_sorted_categories(calibrator, form):
+    """Row 12: columns go with sorted labels, as scikit-learn has them."""
+    scores, y = good()
+    assert calibrator().fit(scores, LABELS[form](y)).classes_.tolist() == NAMES
+
+
+@each_calibrator
+def test_truth_values_are_labels(calibrator):
+    """Row 12."""
+    scores, y = good(n_classes=2)
+    estimator = calibrator().fit(scores, y.astype(bool))
+    assert estimator.classes_.dtype == bool
+    assert same_fit(estimator, calibrator().fit(scores, y), fresh(n_classes=2))
+    assert estimator.predict(fresh(n_classes=2)).dtype == bool
+
+
+@each_calibrator
+@absent_classes
+def test_categories_that_no_label_has_still_name_their_column(calibrator):
+    """Rows 12 and 17."""
+    scores, y = good()
+    y[y == 1] = 2
+    labels = pd.Categorical(LETTERS[y], categories=["bee", "cat", "ant"])
+    estimator = calibrator().fit(scores, labels)
+    assert estimator.classes_.tolist() == NAMES
+    assert same_fit(estimator, calibrator(classes=NAMES).fit(scores, LETTERS[y]), fresh())
+
+
+@each_calibrator
+def test_categories_beyond_the_columns_do_not_matter(calibrator):
+    """Row 12: every column is named by a label that is there."""
+    scores, y = good()
+    labels = pd.Categorical(LETTERS[y], categories=[*NAMES, "dog", "eel"])
+    estimator = calibrator().fit(scores, labels)
+    assert estimator.classes_.tolist() == NAMES
+    assert same_fit(estimator, fitted(calibrator), fresh())
+
+
+@each_calibrator
+def test_labels_of_mixed_types_are_refused(calibrator):
+    """Row 12."""
+    scores, y = good()
+    labels = LETTERS[y].astype(object)
+    labels[4] = 7
+    with refused(errors.LabelError, "y", "type"):
+        calibrator().fit(scores, labels)
+
+
+@pytest.mark.parametrize(
+    "row", [[1, 1, 0], [0, 0, 0], [0.5, 0.5, 0], [2, 0, 0], [1, -1, 1]], ids=str
+)
+@each_calibrator
+def test_label_rows_without_exactly_one_one_are_refused(calibrator, row):
+    """Row 13."""
+    scores, y = good()
+    hot = np.eye(3)[y]
+    hot[21] = row
+    with refused(errors.LabelError, "y[21]", "one-hot", "exactly one 1"):
+        calibrator().fit(scores, hot)
+
+
+@each_calibrator
+def test_label_rows_of_another_width_are_refused(calibrator):
+    """Row 13."""
+    scores, y = good()
+    with refused(errors.DataError, "y", "4", "3", "column"):
+        calibrator().fit(scores, np.eye(4)[y])
+
+
+@each_calibrator
+@pytest.mark.parametrize("classes", [NAMES, NAMES[::-1], [2, 0, 1], [10, 20, 30]], ids=str)
+def test_one_hot_columns_are_the_columns_of_the_scores(calibrator, classes):
+    """Row 13: whatever ``classes`` calls the columns."""
+    scores, y = good()
+    estimator = calibrator(classes=classes).fit(scores, np.eye(3)[y])
+    assert estimator.classes_.tolist() == list(classes)
+    assert same_fit(estimator, fitted(calibrator), fresh())
+
+
+@each_calibrator
+@pytest.mark.parametrize("value", [0.5, -0.25, 1e-9])
+def test_labels_that_are_not_whole_are_refused(calibrator, value):
+    """Row 14."""
+    scores, y = good()
+    labels = y.astype(float)
+    labels[33] = value
+    with refused(errors.LabelError, "y[33]", str(value), "class labels"):
+        calibrator().fit(scores, labels)
+
+
+@each_calibrator
+def test_the_label_minus_zero_is_zero(calibrator):
+    """Rows 14 and 37."""
+    scores, y = good()
+    labels = y.astype(float)
+    labels[labels == 0.0] = -0.0
+    estimator = calibrator().fit(scores, labels)
+    assert not np.signbit(estimator.classes_).any()
+    assert same_fit(estimator, fitted(calibrator), fresh())
+
+
+def _lacking(form):
+    """Labels of which row 12 is missing, two classes of three elsewhere."""
+    y = good()[1]
+    y[y == 1] = 2
+    if form in {"nan", "inf"}:
+        labels = y.astype(float)
+        labels[12] = float(form)
+        return labels
+    if form == "nan in objects":
+        labels = y.astype(object)
+        labels[12] = np.nan
+        return labels
+    if form == "None":
+        return [None if i == 12 else label for i, label in enumerate(LETTERS[y])]
+    if form == "nan in a list of text":
+        return [float("nan") if i == 12 else str(label) for i, label in enumerate(LETTERS[y])]
+    if form == "pandas NA":
+        return pd.Series([pd.NA if i == 12 else label for i, label in enumerate(y)], dtype="Int64")
+    if form == "pandas NaT":
+        return pd.Series([pd.NaT if i == 12 else label for i, label in enumerate(y)], dtype=object)
+    if form == "pandas text":
+        return pd.Series([None if i == 12 else label for i, label in enumerate(LETTERS[y])])
+    if form == "pandas nullable text":
+        texts = [pd.NA if i == 12 else label for i, label in enumerate(LETTERS[y])]
+        return pd.Series(texts, dtype="string")
+    if form == "category":
+        codes = np.where(np.arange(len(y)) == 12, -1, y)
+        return pd.Categorical.from_codes(codes, NAMES)
+    if form == "polars text":
+        return pl.Series([None if i == 12 else str(label) for i, label in enumerate(LETTERS[y])])
+    if form == "polars integers":
+        return pl.Series([None if i == 12 else int(label) for i, label in enumerate(y)])
+    if form == "one-hot":
+        hot = np.eye(3)[y]
+        hot[12, 0] = np.nan
+        return hot
+    raise AssertionError(form)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "nan",
+        "inf",
+        "nan in objects",
+        "None",
+        "nan in a list of text",
+        "pandas NA",
+        "pandas NaT",
+        "pandas text",
+        "pandas nullable text",
+        "category",
+        "polars text",
+        "polars integers",
+        "one-hot",
+    ],
+)
+@each_calibrator
+def test_missing_labels_are_refused_with_their_row(calibrator, form):
+    """Row 15."""
+    with refused(errors.LabelError, "y[12]", ("drop", "remove", "repair")):
+        calibrator().fit(good()[0], _lacking(form))
+
+
+@each_calibrator
+def test_no_labels_at_all_are_refused(calibrator):
+    """Row 15."""
+    with refused(errors.LabelError, "y", "None"):
+        calibrator().fit(good()[0], None)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.zeros(199, dtype=int),
+        np.zeros((200, 3, 1)),
+        1,
+        (label for label in range(200)),
+        [[0, 1, 0]] * 199 + [[1]],
+    ],
+    ids=["too few", "three dimensions", "a number", "a generator", "ragged rows"],
+)
+@each_calibrator
+def test_labels_of_another_number_are_refused(calibrator, y):
+    """Row 13: one label a row, and no generator."""
+    with refused(errors.DataError, "y", "200", "row"):
+        calibrator().fit(good()[0], y)
+
+
+@each_calibrator
+def test_complex_labels_are_refused(calibrator):
+    """Row 14."""
+    scores, y = good()
+    with refused(errors.DataError, "y", "complex", "class labels"):
+        calibrator().fit(scores, y.astype(complex))

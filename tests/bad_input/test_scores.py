@@ -1,0 +1,358 @@
+"""Scores with bad or unusual values: rows 1-7 and 11."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import calibrant
+from bad_input.promises import (
+    KINDS,
+    as_kind,
+    assert_distributions,
+    each_action,
+    each_calibrator,
+    each_kind,
+    each_order_keeping,
+    fitted,
+    fresh,
+    good,
+    mild,
+    refused,
+    unbounded,
+    use,
+)
+from calibrant import errors, simplex
+
+MEND_ROW = ("remove", "repair", "drop", "fill")
+
+
+NOT_FINITE = [(kind, value) for kind in KINDS for value in (np.nan, np.inf)]
+
+
+@each_calibrator
+@each_action
+@pytest.mark.parametrize(("kind", "value"), [*NOT_FINITE, ("probabilities", -np.inf)])
+def test_a_score_that_is_not_finite_is_refused_with_its_cell(calibrator, action, kind, value):
+    """Row 1; -inf among logits is row 2."""
+    scores, _ = good(kind)
+    scores[17, 2] = value
+    scores[90, 0] = value
+    with refused(errors.NonFiniteError, "scores[17, 2]", str(value), MEND_ROW):
+        use(calibrator, action, scores, kind)
+
+
+@each_calibrator
+@each_action
+def test_normalising_rows_does_not_hide_nan(calibrator, action):
+    """Row 1."""
+    scores, _ = good()
+    scores[17, 2] = np.nan
+    with refused(errors.NonFiniteError, "scores[17, 2]", "nan", MEND_ROW):
+        use(calibrator, action, scores, normalize="rows")
+
+
+@each_calibrator
+def test_a_bad_cell_is_named_by_its_row_in_the_whole_matrix(calibrator, monkeypatch):
+    """Row 1: rows may be worked off in parts, the caller's numbers count."""
+    monkeypatch.setattr(simplex, "CHUNK_BYTES", 1000)
+    scores, _ = good()
+    scores[195, 1] = np.nan
+    with refused(errors.NonFiniteError, "scores[195, 1]", "nan", MEND_ROW):
+        use(calibrator, "predict_proba", scores)
+
+
+@each_calibrator
+def test_minus_infinity_among_logits_is_a_probability_of_zero(calibrator):
+    """Row 2, at fit."""
+    logits, y = good("logits")
+    rows = np.flatnonzero(y != 2)[:20]
+    logits[rows, 2] = -np.inf
+    estimator = calibrator(scores="logits").fit(logits, y)
+    assert_distributions(estimator.predict_proba(logits), 1e-12)
+    assert_distributions(estimator.predict_proba(fresh("logits")), 1e-12)
+
+
+@each_order_keeping
+def test_a_class_of_logit_minus_infinity_is_predicted_last(calibrator):
+    """Row 2, at predict."""
+    logits = fresh("logits")
+    logits[3, 1] = -np.inf
+    logits[4, :2] = -np.inf
+    out = fitted(calibrator, "logits").predict_proba(logits)
+    assert_distributions(out, 1e-12)
+    assert out[3].argmin() == 1
+    assert out[4, 0] == out[4, 1] <= out[4, 2]
+
+
+@each_calibrator
+def test_minus_infinity_is_accepted_in_new_logits(calibrator):
+    """Row 2, at predict, also where the fit saw none."""
+    logits = fresh("logits")
+    logits[3, 1] = -np.inf
+    logits[4, :2] = -np.inf
+    assert_distributions(fitted(calibrator, "logits").predict_proba(logits), 1e-12)
+
+
+def _with_large(size):
+    logits, y = good("logits")
+    logits[::7, 0] = size
+    logits[::7, 1] = -size
+    return logits, y
+
+
+@each_calibrator
+@unbounded
+@pytest.mark.parametrize("size", [800.0, 1e5, 1e10])
+def test_large_logits_are_accepted(calibrator, size):
+    """Row 2: though their exponentials are not finite."""
+    logits, y = _with_large(size)
+    assert_distributions(fitted(calibrator, "logits").predict_proba(logits), 1e-12)
+    estimator = calibrator(scores="logits").fit(logits, y)
+    assert_distributions(estimator.predict_proba(logits), 1e-12)
+    assert_distributions(estimator.predict_proba(fresh("logits")), 1e-12)
+
+
+@each_calibrator
+@each_action
+@unbounded
+@pytest.mark.parametrize("size", [1e160, 1e308])
+def test_logits_whose_squares_or_differences_overflow_are_mapped_or_refused(
+    calibrator, action, size
+):
+    """Rows 1 and 2: each is finite, so the answer is finite too, or an error with the cell."""
+    logits, _ = _with_large(size)
+    try:
+        found = use(calibrator, action, logits, "logits")
+    except errors.DataError as error:
+        assert "scores[0, 0]" in str(error)  # noqa: PT017
+    else:
+        out = found.predict_proba(fresh("logits")) if action == "fit" else found
+        assert_distributions(out, 1e-12)
+
+
+@each_calibrator
+@each_action
+def test_a_row_of_logits_without_a_finite_one_is_refused(calibrator, action):
+    """Row 2."""
+    logits, _ = good("logits")
+    logits[11] = -np.inf
+    with refused(errors.DataError, "scores[11", "-inf", MEND_ROW):
+        use(calibrator, action, logits, "logits")
+
+
+@each_calibrator
+@pytest.mark.parametrize("excess", [-9e-4, -1e-7, 1e-7, 9e-4])
+def test_row_sums_within_a_thousandth_are_normalised_silently(calibrator, excess):
+    """Row 3."""
+    scores, (_, y) = mild(), good()
+    new = mild(seed=1)
+    exact = calibrator().fit(scores, y)
+    rough = calibrator().fit(scores * (1 + excess), y)
+    np.testing.assert_allclose(
+        exact.predict_proba(new * (1 + excess)), exact.predict_proba(new), rtol=0, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        rough.predict_proba(new), exact.predict_proba(new), rtol=0, atol=1e-7
+    )
+
+
+@each_calibrator
+@pytest.mark.parametrize(("decimals", "n_classes"), [(6, 3), (6, 300), (4, 10)])
+def test_rounded_decimals_are_accepted(calibrator, decimals, n_classes):
+    """Row 3: what a file of six decimals, or of four with few classes, holds."""
+    rng = np.random.default_rng(0)
+    scores = rng.dirichlet(np.ones(n_classes), size=20).round(decimals)
+    assert np.abs(scores.sum(axis=1) - 1).max() > 1e-7
+    y = np.arange(20) % n_classes
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", errors.CalibrantWarning)
+        warnings.simplefilter("ignore", errors.ConvergenceWarning)
+        estimator = calibrator(classes=np.arange(n_classes)).fit(scores, y)
+    assert_distributions(estimator.predict_proba(scores), 1e-12)
+
+
+@each_calibrator
+@each_action
+@pytest.mark.parametrize("excess", [-0.5, -1.1e-3, 1.1e-3, 0.02])
+def test_a_row_sum_off_by_more_than_a_thousandth_is_refused(calibrator, action, excess):
+    """Row 3."""
+    scores = mild()
+    scores[23] *= 1 + excess
+    with refused(errors.RowSumError, "scores[23]", f"{1 + excess:.6g}", "normalize='rows'"):
+        use(calibrator, action, scores)
+
+
+@each_calibrator
+def test_rows_of_any_sum_are_normalised_on_request(calibrator):
+    """Row 3."""
+    scores, y = good()
+    factor = np.random.default_rng(0).integers(1, 9, size=(200, 1)).astype(float)
+    plain = calibrator().fit(scores, y)
+    asked = calibrator(normalize="rows").fit(scores * factor, y)
+    np.testing.assert_allclose(
+        asked.predict_proba(fresh() * 50.0), plain.predict_proba(fresh()), rtol=0, atol=1e-7
+    )
+
+
+@each_calibrator
+@each_action
+@pytest.mark.parametrize("normalize", [None, "rows"])
+def test_a_row_of_zeros_is_refused(calibrator, action, normalize):
+    """Row 4: not a distribution, whatever is done to it."""
+    scores, _ = good()
+    scores[31] = 0.0
+    with refused(errors.RowSumError, "scores[31", "0", "not a distribution", MEND_ROW):
+        use(calibrator, action, scores, normalize=normalize)
+
+
+@each_calibrator
+@each_action
+def test_logits_passed_as_probabilities_are_refused_with_the_remedy(calibrator, action):
+    """Row 5."""
+    scores, _ = good("logits")
+    with refused(
+        errors.RangeError,
+        "scores[0, 0]",
+        f"{scores[0, 0]:.4f}"[:5],
+        "did you mean scores='logits'?",
+    ):
+        use(calibrator, action, scores)
+
+
+@each_calibrator
+@each_action
+def test_probabilities_passed_as_logits_give_a_warning(calibrator, action):
+    """Row 5: cannot be an error."""
+    estimator = calibrator(scores="logits")
+    if action == "fit":
+        with pytest.warns(errors.ScoresKindWarning, match="scores='probabilities'"):
+            estimator.fit(*good())
+    else:
+        with pytest.warns(errors.ScoresKindWarning, match="scores='probabilities'"):
+            fitted(calibrator, "logits").predict_proba(fresh())
+
+
+@each_calibrator
+@each_action
+def test_logits_of_which_one_row_is_no_distribution_give_no_warning(calibrator, action):
+    """Row 5: the warning speaks of every row (warnings are errors here)."""
+    scores, _ = good()
+    scores[100] += 0.5
+    use(calibrator, action, scores, "logits")
+
+
+@each_calibrator
+@each_action
+@pytest.mark.parametrize("off", [-9e-7, 1 + 9e-7], ids=["below 0", "above 1"])
+def test_a_probability_off_by_rounding_is_clipped_silently(calibrator, action, off):
+    """Row 6."""
+    clipped, _ = good()
+    clipped[8] = [0.0, 1.0, 0.0]
+    scores = clipped.copy()
+    scores[8, 0 if off < 0 else 1] = off
+    new = fresh()
+    if action == "fit":
+        out = use(calibrator, action, scores).predict_proba(new)
+        wanted = use(calibrator, action, clipped).predict_proba(new)
+    else:
+        out, wanted = use(calibrator, action, scores), use(calibrator, action, clipped)
+    np.testing.assert_allclose(out, wanted, rtol=0, atol=1e-7)
+
+
+@each_calibrator
+@each_action
+@pytest.mark.parametrize("off", [-1.1e-6, -0.3, 1 + 1.1e-6, 1.3])
+def test_a_probability_beyond_rounding_is_refused(calibrator, action, off):
+    """Row 6."""
+    scores, _ = good()
+    scores[8] = [0.0, 1.0, 0.0]
+    scores[8, 0 if off < 0 else 1] = off
+    cell = "scores[8, 0]" if off < 0 else "scores[8, 1]"
+    with refused(errors.RangeError, cell, str(off), "[0, 1]", "scores='logits'"):
+        use(calibrator, action, scores)
+
+
+@each_calibrator
+@each_action
+def test_rounding_below_zero_is_clipped_in_rows_to_be_normalised_too(calibrator, action):
+    """Row 6."""
+    scores, _ = good()
+    scores[8] = [-1e-15, 1.0, 0.0]
+    use(calibrator, action, scores, normalize="rows")
+
+
+@each_calibrator
+@each_action
+def test_negative_masses_cannot_be_normalised(calibrator, action):
+    """Row 6."""
+    scores, _ = good()
+    scores[8] = [-0.3, 1.0, 0.3]
+    with refused(errors.RangeError, "scores[8, 0]", "-0.3", "scores='logits'"):
+        use(calibrator, action, scores, normalize="rows")
+
+
+def _certain(n_rows=200):
+    """One-hot rows, most of them right: exact zeros and ones in and, unless floored, out."""
+    y = np.arange(n_rows) % 3
+    shown = np.where(np.arange(n_rows) < 12, (y + 1) % 3, y)
+    return np.eye(3)[shown], y
+
+
+@each_calibrator
+@unbounded
+def test_exact_zeros_and_ones_are_accepted(calibrator):
+    """Row 7."""
+    scores, y = _certain()
+    out = calibrator().fit(scores, y).predict_proba(np.vstack([scores, fresh()]))
+    assert_distributions(out, 1e-12)
+
+
+@each_calibrator
+@each_kind
+@unbounded
+@pytest.mark.parametrize("floor", [1e-12, 1e-3, 0.3])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_floor_keeps_the_order_and_the_sums(calibrator, kind, floor, dtype):
+    """Row 7: predictions that are always right send the unfloored output to 0 and 1."""
+    scores, _ = good(kind)
+    y = scores.argmax(axis=1)
+    new = np.vstack([fresh(kind), as_kind(_certain()[0], kind)]).astype(dtype)
+    bare = calibrator(scores=kind, min_probability=0).fit(scores, y).predict_proba(new)
+    out = calibrator(scores=kind, min_probability=floor).fit(scores, y).predict_proba(new)
+    assert_distributions(bare)
+    assert_distributions(out, floor)
+    if calibrator is calibrant.FlattenedIsotonic:  # others have floors or limits of their own
+        assert (bare < floor).any()
+    before = bare[:, :, None] - bare[:, None, :]
+    after = out[:, :, None] - out[:, None, :]
+    assert (after[before > 0] >= 0).all()
+    assert (after[before == 0] == 0).all()
+
+
+@pytest.mark.parametrize("floor", [-1e-9, 0.34, 1.5, np.nan, "small", None])
+@each_calibrator
+def test_a_floor_that_three_classes_cannot_have_is_refused(calibrator, floor):
+    """Row 7."""
+    with refused(errors.ParameterError, "min_probability", str(floor)):
+        calibrator(min_probability=floor).fit(*good())
+
+
+@each_calibrator
+@each_action
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.float32, np.float64])
+def test_percent_is_refused_with_a_hint(calibrator, action, dtype):
+    """Row 11, also where rounding to whole numbers makes a row sum to 99 or 101."""
+    percent = np.round(100 * good()[0]).astype(dtype)
+    with refused(errors.DataError, "scores[0", "percent", ("100", "normalize='rows'")):
+        use(calibrator, action, percent)
+
+
+@each_calibrator
+def test_percent_is_accepted_with_normalize(calibrator):
+    """Row 11."""
+    percent = np.round(100 * good()[0]).astype(np.int64)
+    estimator = calibrator(normalize="rows").fit(percent, good()[1])
+    assert_distributions(estimator.predict_proba(percent), 1e-12)

@@ -1,0 +1,257 @@
+"""Shapes and sizes, and calibrators asked too early: rows 19-22, 36 and 39."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from bad_input.promises import (
+    LETTERS,
+    absent_classes,
+    assert_distributions,
+    each_action,
+    each_calibrator,
+    each_kind,
+    few_rows,
+    fitted,
+    fresh,
+    good,
+    refused,
+    unbounded,
+    use,
+)
+from calibrant import errors
+
+lone_class = pytest.mark.filterwarnings("ignore::calibrant.errors.SingleClassWarning")
+
+
+@each_calibrator
+@each_kind
+def test_one_class_is_not_enough(calibrator, kind):
+    """Row 19."""
+    with refused(errors.ClassCountError, "scores", "(200, 1)", "at least two classes"):
+        calibrator(scores=kind).fit(np.ones((200, 1)), np.zeros(200, dtype=int))
+
+
+@each_calibrator
+@each_action
+@pytest.mark.parametrize("shape", [(200,), (200, 1)])
+def test_one_column_is_refused_with_the_way_to_two(calibrator, action, shape):
+    """Row 20: no guess that it is the positive class."""
+    y = np.arange(200) % 2
+    positive = np.where(y == 1, 0.7, 0.4)
+    estimator = calibrator()
+    if action == "predict_proba":
+        estimator.fit(np.column_stack([1 - positive, positive]), y)
+    parts = ("scores", str(shape), "np.column_stack([1 - p, p])")
+    with refused(errors.ShapeError, *parts):
+        if action == "fit":
+            estimator.fit(positive.reshape(shape), y)
+        else:
+            estimator.predict_proba(positive.reshape(shape))
+
+
+@each_calibrator
+@each_kind
+def test_two_columns_are_a_binary_problem(calibrator, kind):
+    """Row 20."""
+    scores, y = good(kind, n_classes=2)
+    out = calibrator(scores=kind).fit(scores, y).predict_proba(fresh(kind, n_classes=2))
+    assert out.shape == (150, 2)
+    assert_distributions(out, 1e-12)
+
+
+@each_calibrator
+@each_action
+@pytest.mark.parametrize("shape", [(200, 3, 1), (1, 200, 3), ()])
+def test_anything_but_a_matrix_is_refused(calibrator, action, shape):
+    """Row 20."""
+    scores = good()[0].reshape(shape) if shape else np.array(1.0)
+    with refused(errors.ShapeError, "scores", str(shape), ("row", "column")):
+        use(calibrator, action, scores)
+
+
+@each_calibrator
+@each_kind
+@lone_class
+@absent_classes
+def test_one_row_is_fitted_with_a_warning(calibrator, kind):
+    """Row 21."""
+    scores, y = good(kind)
+    with pytest.warns(errors.SmallSampleWarning, match="1 row"):
+        estimator = calibrator(scores=kind).fit(scores[:1], y[:1])
+    assert_distributions(estimator.predict_proba(fresh(kind)), 1e-12)
+
+
+@each_calibrator
+@each_kind
+@absent_classes
+@unbounded
+@pytest.mark.parametrize("n_rows", [2, 4, 8])
+def test_fewer_rows_than_classes_are_fitted_with_a_warning(calibrator, kind, n_rows):
+    """Row 21."""
+    scores, y = good(kind, n_classes=10)
+    with pytest.warns(errors.SmallSampleWarning, match=str(n_rows)):
+        estimator = calibrator(scores=kind).fit(scores[:n_rows], y[:n_rows])
+    assert_distributions(estimator.predict_proba(fresh(kind, n_classes=10)), 1e-12)
+
+
+@each_calibrator
+@absent_classes
+@unbounded
+@pytest.mark.parametrize(("n_rows", "n_classes"), [(99, 3), (149, 15)])
+def test_few_rows_give_a_warning(calibrator, n_rows, n_classes):
+    """Row 21: fewer than 100, or than ten per class."""
+    scores, y = good(n_rows=200, n_classes=n_classes)
+    with pytest.warns(errors.SmallSampleWarning, match=str(n_rows)):
+        calibrator().fit(scores[:n_rows], y[:n_rows])
+
+
+@each_calibrator
+@absent_classes
+@unbounded
+@pytest.mark.parametrize(("n_rows", "n_classes"), [(100, 3), (150, 15)])
+def test_enough_rows_give_no_warning(calibrator, n_rows, n_classes):
+    """Row 21 (warnings are errors here)."""
+    scores, y = good(n_rows=200, n_classes=n_classes)
+    estimator = calibrator().fit(scores[:n_rows], y[:n_rows])
+    assert_distributions(estimator.predict_proba(scores), 1e-12)
+
+
+@each_calibrator
+@each_kind
+@pytest.mark.parametrize("shape", [(0, 3), (5, 0), (0, 0), (0,)])
+def test_a_fit_to_nothing_is_refused(calibrator, kind, shape):
+    """Row 22."""
+    with refused(errors.ShapeError, str(shape), ("0 sample", "0 feature", "scores")):
+        calibrator(scores=kind).fit(np.empty(shape), np.zeros(shape[0], dtype=int))
+
+
+@each_calibrator
+@each_kind
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_no_rows_are_predicted_as_no_rows(calibrator, kind, dtype):
+    """Row 22."""
+    out = fitted(calibrator, kind).predict_proba(np.empty((0, 3), dtype=dtype))
+    assert out.shape == (0, 3)
+    assert out.dtype == dtype
+    assert fitted(calibrator, kind).predict(np.empty((0, 3))).shape == (0,)
+
+
+@each_calibrator
+@pytest.mark.parametrize("shape", [(0, 2), (5, 0), (0, 4)])
+def test_no_rows_of_another_width_are_refused(calibrator, shape):
+    """Rows 22 and 39."""
+    with refused(errors.ShapeError, str(shape[1])):
+        fitted(calibrator).predict_proba(np.empty(shape))
+
+
+@each_calibrator
+@pytest.mark.parametrize("method", ["predict_proba", "predict", "transform"])
+def test_predicting_before_fitting_is_refused(calibrator, method):
+    """Row 39."""
+    with pytest.raises(errors.NotFittedError, match=calibrator.__name__):
+        getattr(calibrator(), method)(fresh())
+
+
+@each_calibrator
+def test_a_failed_first_fit_is_no_fit(calibrator):
+    """Row 39."""
+    estimator = calibrator()
+    with refused(errors.LabelError):
+        estimator.fit(good()[0], None)
+    with pytest.raises(errors.NotFittedError, match=calibrator.__name__):
+        estimator.predict_proba(fresh())
+
+
+@each_calibrator
+@each_kind
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("method", ["predict_proba", "predict", "transform"])
+def test_another_number_of_classes_is_refused_naming_both(calibrator, kind, n_classes, method):
+    """Row 39."""
+    with refused(errors.ShapeError, str(n_classes), "3", ("column", "class")):
+        getattr(fitted(calibrator, kind), method)(fresh(kind, n_classes=n_classes))
+
+
+@each_calibrator
+def test_a_refit_may_have_another_number_of_classes(calibrator):
+    """Row 39: only predict is bound to the fit before it."""
+    estimator = calibrator().fit(good()[0], LETTERS[good()[1]])
+    estimator.fit(*good(n_classes=2))
+    assert list(estimator.classes_) == [0, 1]
+    assert estimator.predict_proba(fresh(n_classes=2)).shape == (150, 2)
+
+
+@each_calibrator
+def test_a_result_beyond_the_memory_limit_is_refused_before_it_is_made(calibrator, monkeypatch):
+    """Row 36."""
+    rows = np.broadcast_to(good()[0][0], (50_000, 3))
+    monkeypatch.setenv("CALIBRANT_MAX_MEMORY", str(100_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(errors.MemoryLimitError, match="CALIBRANT_MAX_MEMORY") as caught:
+            fitted(calibrator).predict_proba(rows)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert "GiB" in str(caught.value) or "bytes" in str(caught.value)
+    assert peak < 200_000
+
+
+@each_calibrator
+def test_a_result_beyond_all_memory_is_refused_before_it_is_made(calibrator, monkeypatch):
+    """Row 36, without a limit set: 10 TB."""
+    monkeypatch.delenv("CALIBRANT_MAX_MEMORY", raising=False)
+    rows = np.broadcast_to(good()[0][0], (10**13 // 24, 3))
+    with pytest.raises(errors.MemoryLimitError, match="CALIBRANT_MAX_MEMORY"):
+        fitted(calibrator).predict_proba(rows)
+
+
+@each_calibrator
+def test_a_fit_beyond_the_memory_limit_is_refused_or_worked_in_parts(calibrator, monkeypatch):
+    """Row 36: the limit is 100 kB, the matrix 1.2 MB if it is ever made."""
+    y = np.arange(50_000) % 2
+    rows = np.broadcast_to([0.5, 0.3, 0.2], (50_000, 3))
+    estimator = calibrator()
+    monkeypatch.setenv("CALIBRANT_MAX_MEMORY", str(100_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(errors.MemoryLimitError, match="CALIBRANT_MAX_MEMORY"):
+            estimator.fit(rows, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000
+
+
+@each_calibrator
+def test_a_sufficient_memory_limit_is_no_hindrance(calibrator, monkeypatch):
+    """Row 36; written as a number of bytes in either way."""
+    for limit in ("1e9", str(10**9)):
+        monkeypatch.setenv("CALIBRANT_MAX_MEMORY", limit)
+        estimator = calibrator().fit(*good())
+        assert_distributions(estimator.predict_proba(fresh()), 1e-12)
+
+
+@pytest.mark.parametrize("limit", ["plenty", "", "nan"])
+@each_calibrator
+def test_a_memory_limit_that_is_no_number_is_refused_by_name(calibrator, limit, monkeypatch):
+    """Row 36."""
+    monkeypatch.setenv("CALIBRANT_MAX_MEMORY", limit)
+    with refused(errors.ParameterError, "CALIBRANT_MAX_MEMORY", limit):
+        fitted(calibrator).predict_proba(fresh())
+
+
+@few_rows
+@unbounded
+@absent_classes
+@each_calibrator
+def test_many_classes_are_fitted(calibrator):
+    """Row 36: k = 1,000 fits in little memory."""
+    scores, y = good(n_rows=10, n_classes=1000)
+    parameters = {"max_rounds": 1} if "max_rounds" in calibrator().get_params() else {}
+    estimator = calibrator(**parameters).fit(scores, y)
+    assert_distributions(estimator.predict_proba(scores), 1e-12)
