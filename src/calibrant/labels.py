@@ -222,10 +222,11 @@ def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
     if np.ma.is_masked(sample_weight):
         i = int(np.argwhere(np.ma.getmaskarray(sample_weight))[0][0])
         raise errors.WeightError(f"sample_weight[{i}] is masked; fill it or drop its row")
-    if np.iscomplexobj(sample_weight):
-        raise errors.WeightError("sample_weight is complex; weights are real numbers")
     try:
-        weight = np.asarray(sample_weight, dtype=np.float64)
+        weight = np.asarray(sample_weight)
+        if weight.dtype.kind == "c":
+            raise TypeError("they are complex")  # noqa: TRY301
+        weight = weight.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise errors.WeightError(f"sample_weight cannot be read as numbers: {error}") from error
     if weight.ndim != 1:

@@ -33,7 +33,8 @@ def test_a_chain_feeds_outputs_forward(data):
 def test_a_chain_with_cv_fits_the_second_stage_out_of_fold(data):
     p, y = data
     chain = Chain([VectorScaling(), FlattenedIsotonic()], cv=4).fit(p, y)
-    outputs = out_of_fold(VectorScaling(), check_batch(p, y), 4)
+    batch = check_batch(p, y)
+    outputs = out_of_fold(VectorScaling(), batch, batch.folds(4))
     by_hand = FlattenedIsotonic().fit(outputs, y)
     np.testing.assert_array_equal(
         chain.calibrators_[1].step_function_.values, by_hand.step_function_.values
@@ -45,7 +46,8 @@ def test_a_chain_with_cv_fits_the_second_stage_out_of_fold(data):
 def test_out_of_fold_predictions_come_from_other_rows(data):
     p, y = data
     batch = check_batch(p, y)
-    outputs, folds = out_of_fold(FlattenedIsotonic(), batch, 3), batch.folds(3)
+    folds = batch.folds(3)
+    outputs = out_of_fold(FlattenedIsotonic(), batch, folds)
     for fold in range(3):
         others = FlattenedIsotonic().fit(p[folds != fold], y[folds != fold])
         np.testing.assert_array_equal(

@@ -101,9 +101,10 @@ def fit_part(part: Calibrator, batch: SimplexBatch) -> Calibrator:
     return fitted
 
 
-def out_of_fold(part: Calibrator, batch: SimplexBatch, n_folds: int) -> NDArray[np.float64]:
+def out_of_fold(
+    part: Calibrator, batch: SimplexBatch, folds: NDArray[np.int64]
+) -> NDArray[np.float64]:
     """Predictions for every row by a copy of ``part`` that was fitted without its fold."""
-    folds = batch.folds(n_folds)
     out = np.empty_like(batch.scores)
     for fold in np.unique(folds):
         rest = batch.take(folds != fold)
@@ -155,14 +156,8 @@ class Chain(Composition):
                 if self.cv is None:
                     outputs = fitted[-1].predict_proba(batch.scores)
                 else:
-                    outputs = out_of_fold(stage, batch, self.cv)
-                batch = simplex.SimplexBatch(
-                    np.ascontiguousarray(outputs),
-                    "probabilities",
-                    batch.class_index,
-                    batch.weight,
-                    batch.classes,
-                )
+                    outputs = out_of_fold(stage, batch, batch.folds(self.cv))
+                batch = batch.with_probabilities(outputs)
         report = getattr(fitted[-1], "solver_report_", None)
         return {"calibrators_": fitted, "solver_report_": report}
 
@@ -264,7 +259,7 @@ class Mixture(Composition):
         if self.cv is None:
             outputs = fitted.predict_proba(batch.scores)
         else:
-            outputs = out_of_fold(part, batch, self.cv)
+            outputs = out_of_fold(part, batch, batch.folds(self.cv))
         own: NDArray[Any] = outputs[np.arange(batch.n_rows), batch.class_index]
         return own
 

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 BITS = 31
 UNIT = 2.0**BITS
 
-LOSS_UNIT = 1024.0
-"""Above -log of the smallest double, so that a loss over it is in [0, 1]."""
-
 
 @kernel
 def add_term(sums, cell, column, term):

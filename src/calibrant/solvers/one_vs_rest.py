@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
@@ -14,9 +16,70 @@ from calibrant.errors import MissingClassWarning
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
+
+
+class BinaryMap(Protocol):
+    """A fitted map of one binary problem: probability in, probability out."""
+
+    def __call__(self, x: NDArray[np.float64], /) -> NDArray[np.float64]: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BinaryProblem:
+    """Does a cell hold the label? Cells of equal value are one.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_values,)
+        The distinct probabilities, strictly increasing.
+    positives : ndarray of shape (n_values,)
+        Weight of the cells of each value that hold the label.
+    cells : ndarray of shape (n_values,)
+        Weight of all cells of each value; positive.
+    """
+
+    values: NDArray[np.float64]
+    positives: NDArray[np.float64]
+    cells: NDArray[np.float64]
+
+    @property
+    def total(self) -> float:
+        """Weight of all cells."""
+        return float(self.cells.sum())
+
+    @property
+    def separates(self) -> bool:
+        """Whether no cell with the label lies below one without it."""
+        holding = np.flatnonzero(self.positives > 0)
+        lacking = np.flatnonzero(self.positives < self.cells)
+        return bool(len(holding) == 0 or len(lacking) == 0 or holding[0] >= lacking[-1])
+
+
+Solve = Callable[[BinaryProblem], tuple[BinaryMap, SolverReport]]
+"""Solver of one binary problem."""
+
+
+def binary_problem(
+    values: NDArray[np.float64], positives: NDArray[np.float64], cells: NDArray[np.float64]
+) -> BinaryProblem:
+    """Problem of cells in any order, with the weight of the label in each and its weight in all.
+
+    Sums of whole weights are exact, so a row of weight 2 and a row given twice are the same
+    problem to the bit.
+    """
+    order = np.argsort(values, kind="stable")
+    values = values[order]
+    starts = np.flatnonzero(np.append(True, values[1:] > values[:-1]))
+    return BinaryProblem(
+        values[starts],
+        np.add.reduceat(positives[order], starts),
+        np.add.reduceat(cells[order], starts),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,36 +111,58 @@ def warn_of_missing_classes(batch: SimplexBatch, remedy: str) -> NDArray[np.bool
     return present
 
 
-def solve_one_vs_rest_isotonic(
-    batch: SimplexBatch,
-) -> tuple[list[PiecewiseLinear], SolverReport]:
-    """scikit-learn's isotonic regression of each class's indicator on its probability.
+def merge_reports(
+    reports: Sequence[SolverReport], weights: Sequence[float], unit: str, seconds: float
+) -> SolverReport:
+    """One report of several problems: the mean objective, the worst violation."""
+    notes = Counter(note for report in reports for note in report.notes)
+    return SolverReport(
+        f"{reports[0].solver} per {unit}",
+        float(np.average([report.objective for report in reports], weights=weights)),
+        max(report.violation for report in reports),
+        max(report.tolerance for report in reports),
+        sum(report.rounds for report in reports),
+        seconds,
+        n_blocks=None
+        if reports[0].n_blocks is None
+        else sum(report.n_blocks or 0 for report in reports),
+        notes=tuple(f"{n} of {len(reports)}, {note}" for note, n in notes.items()),
+    )
 
-    The objective reported is the mean squared error over cells, before division by the sum.
-    """
+
+def solve_one_vs_rest(batch: SimplexBatch, solve: Solve) -> tuple[list[BinaryMap], SolverReport]:
+    """Solve "is it this class?" for every class; one without a label keeps its scores."""
     started = perf_counter()
     present = warn_of_missing_classes(batch, "they keep their scores")
     batch = batch.in_canonical_order()
     probabilities = batch.probabilities()
-    curves, loss = [], 0.0
+    maps: list[BinaryMap] = []
+    reports = []
     for j in range(batch.n_classes):
         if not present[j]:
-            curves.append(IDENTITY)
+            maps.append(IDENTITY)
             continue
-        column = np.ascontiguousarray(probabilities[:, j])
-        label = (batch.class_index == j).astype(np.float64)
-        model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-        model.fit(column, label, sample_weight=batch.weight)
-        curves.append(PiecewiseLinear(model.X_thresholds_, model.y_thresholds_))
-        loss += float(np.sum(batch.weight * (model.predict(column) - label) ** 2))
-    n_cells = float(batch.weight.sum()) * max(int(present.sum()), 1)
-    report = SolverReport(
-        "pava per class",
-        loss / n_cells,
-        0.0,
-        0.0,
-        batch.n_classes,
-        perf_counter() - started,
-        n_blocks=sum(len(np.unique(curve.y)) for curve in curves),
-    )
-    return curves, report
+        positives = np.where(batch.class_index == j, batch.weight, 0.0)
+        found, report = solve(binary_problem(probabilities[:, j], positives, batch.weight))
+        maps.append(found)
+        reports.append(report)
+    weights = np.ones(len(reports)).tolist()
+    return maps, merge_reports(reports, weights, "class", perf_counter() - started)
+
+
+def solve_isotonic(problem: BinaryProblem) -> tuple[PiecewiseLinear, SolverReport]:
+    """scikit-learn's isotonic regression, which interpolates linearly.
+
+    The objective reported is the mean squared error over cells.
+    """
+    started = perf_counter()
+    share = problem.positives / problem.cells
+    model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+    model.fit(problem.values, share, sample_weight=problem.cells)
+    curve = PiecewiseLinear(model.X_thresholds_, model.y_thresholds_)
+    # A label is 0 or 1, so the squared error of a value is positives (1 - 2 v) + cells v^2.
+    v = curve(problem.values)
+    loss = float(np.sum(problem.positives * (1.0 - 2.0 * v) + problem.cells * v**2))
+    n_blocks = len(np.unique(curve.y))
+    seconds = perf_counter() - started
+    return curve, SolverReport("pava", loss / problem.total, 0.0, 0.0, 1, seconds, n_blocks)
