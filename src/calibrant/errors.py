@@ -10,7 +10,10 @@ from __future__ import annotations
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
 
 __all__ = [
+    "ArrayLayoutError",
     "CalibrantWarning",
+    "ChangedFileError",
+    "ChecksumError",
     "ClassCountError",
     "ColumnMismatchWarning",
     "ColumnNameError",
@@ -19,18 +22,37 @@ __all__ = [
     "ConvergenceWarning",
     "DataConversionWarning",
     "DataError",
+    "DigestError",
+    "FeatureError",
+    "FileSizeError",
+    "FittedValueError",
+    "FormatVersionError",
+    "HeaderFieldError",
+    "HeaderLengthError",
+    "HeaderSyntaxError",
+    "IrregularFileError",
     "LabelError",
+    "MagicError",
     "MemoryLimitError",
     "MissingClassWarning",
+    "ModelFileError",
+    "NestingError",
+    "NewerFormatWarning",
     "NonFiniteError",
     "NotFittedError",
     "ParameterError",
+    "PredictionFileError",
     "RangeError",
     "RowSumError",
     "ScoresKindWarning",
     "ShapeError",
     "SingleClassWarning",
     "SmallSampleWarning",
+    "StoredClassesError",
+    "StoredParameterError",
+    "TruncatedFileError",
+    "UnknownMethodError",
+    "UnsavableError",
     "WeightError",
 ]
 
@@ -71,6 +93,10 @@ class ColumnNameError(DataError):
     """Column names that contradict the classes, or the names seen at fit."""
 
 
+class PredictionFileError(DataError):
+    """A file of predictions that cannot be read."""
+
+
 class ParameterError(ValueError):
     """A constructor or function parameter outside its documented values."""
 
@@ -109,3 +135,87 @@ class ColumnMismatchWarning(CalibrantWarning):
 
 class ScoresKindWarning(CalibrantWarning):
     """The scores look like probabilities but were declared to be logits."""
+
+
+class ModelFileError(ValueError):
+    """A model file that cannot be read or written; each subclass is one broken rule."""
+
+
+class IrregularFileError(ModelFileError):
+    """The path is a directory, a pipe or a device, not a file."""
+
+
+class FileSizeError(ModelFileError):
+    """The file is larger than ``max_bytes``."""
+
+
+class ChangedFileError(ModelFileError):
+    """The file grew or shrank while it was read."""
+
+
+class MagicError(ModelFileError):
+    """The first bytes are not those of a model file."""
+
+
+class TruncatedFileError(ModelFileError):
+    """The file ends before its header does."""
+
+
+class ChecksumError(ModelFileError):
+    """The content does not match its own checksum: the file is damaged or cut off."""
+
+
+class DigestError(ModelFileError):
+    """The file is not the one whose SHA-256 was given."""
+
+
+class FormatVersionError(ModelFileError):
+    """The format of the file is newer than this version of the library can read."""
+
+
+class FeatureError(ModelFileError):
+    """The file needs a feature that this version of the library does not have."""
+
+
+class HeaderLengthError(ModelFileError):
+    """The length of the header is zero, not aligned or above the limit."""
+
+
+class HeaderSyntaxError(ModelFileError):
+    """The header is not the strict JSON that a model file has."""
+
+
+class HeaderFieldError(ModelFileError):
+    """A field of the header is missing, unknown or of the wrong kind."""
+
+
+class ArrayLayoutError(ModelFileError):
+    """Arrays that overlap, leave holes, do not fill the data or are not used once each."""
+
+
+class FittedValueError(ModelFileError):
+    """A fitted number or array that breaks a promise of its method."""
+
+
+class StoredClassesError(ModelFileError):
+    """Class labels that are repeated, too many, too long or of the wrong kind."""
+
+
+class UnknownMethodError(ModelFileError):
+    """A method that this version of the library does not know."""
+
+
+class StoredParameterError(ModelFileError):
+    """A constructor parameter that is unknown, or outside its documented values."""
+
+
+class NestingError(ModelFileError):
+    """Calibrators inside calibrators that are too deep, too many, or not a tree."""
+
+
+class UnsavableError(ModelFileError):
+    """A calibrator that the file format has no place for."""
+
+
+class NewerFormatWarning(CalibrantWarning):
+    """The file has optional fields that this version of the library does not know."""

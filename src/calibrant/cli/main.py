@@ -1,0 +1,88 @@
+"""The ``calibrant`` command: its options, exit codes and the last line of defence."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from typing import Any
+
+import click
+from rich.console import Console
+
+from calibrant import __version__
+from calibrant.cli import commands
+from calibrant.errors import ModelFileError
+
+EXIT_DATA = 3
+EXIT_MODEL = 4
+EXIT_INTERRUPT = 130
+EXIT_TERMINATED = 143
+EXIT_PIPE = 141
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="calibrant")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.pass_context
+def cli(context: click.Context, debug: bool) -> None:
+    """Honest probabilities from a classifier's predictions.
+
+    Predictions are files: npz with the arrays `probs` or `logits` and `labels`, npy, CSV or TSV
+    with a column per class and one called `label`, Parquet or Arrow.
+
+    \b
+    Example:
+      calibrant compare val.npz test.npz --report report.html
+    """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
+    context.obj = {"debug": debug}
+
+
+for command in commands.ALL:
+    cli.add_command(command)
+
+
+class _TerminatedError(BaseException):
+    """SIGTERM, raised so that temporary files are removed on the way out."""
+
+
+def _on_terminate(*_: Any) -> None:
+    raise _TerminatedError
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    debug = "--debug" in (sys.argv[1:] if arguments is None else arguments)
+    signal.signal(signal.SIGTERM, _on_terminate)
+    try:
+        result = cli.main(args=arguments, prog_name="calibrant", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        return int(stop.exit_code)
+    except click.ClickException as error:
+        error.show()
+        return int(error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        return EXIT_INTERRUPT
+    except _TerminatedError:
+        return EXIT_TERMINATED
+    except BrokenPipeError:
+        # Nobody reads any more; stop Python from complaining about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PIPE
+    except (ValueError, OSError, MemoryError, TypeError, ImportError) as error:
+        if debug:
+            traceback.print_exc()
+        message = " ".join(str(error).split()) or type(error).__name__
+        Console(stderr=True).print(f"calibrant: {message}", markup=False, soft_wrap=True)
+        return EXIT_MODEL if isinstance(error, ModelFileError) else EXIT_DATA
+    return int(result or 0)
+
+
+def main() -> None:
+    """Entry point of the ``calibrant`` script."""
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""What people see: tables that line up, and a bar while they wait."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console, Group
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+NAMES = {
+    "accuracy": ("accuracy %", 100.0, ".1f"),
+    "negative_log_likelihood": ("NLL", 1.0, ".4f"),
+    "brier_score": ("Brier score", 1.0, ".4f"),
+    "confidence_ece": ("conf-ECE %", 100.0, ".2f"),
+    "classwise_ece": ("cw-ECE %", 100.0, ".2f"),
+    "thresholded_ece": ("TECE %", 100.0, ".2f"),
+    "kernel_density_ece": ("KDE-ECE %", 100.0, ".2f"),
+}
+
+
+@contextmanager
+def progress_bar(description: str) -> Iterator[Callable[..., None]]:
+    """Show a bar on a terminal; yield what moves it: ``advance(done, total)``."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(description, total=None)
+
+        def advance(done: float, total: float | None = None, what: str | None = None) -> None:
+            bar.update(task, completed=done, total=total, description=what or description)
+
+        yield advance
+
+
+def plain_table(*headings: str, title: str | None = None) -> Table:
+    """Return an empty table; every column but the first is of numbers."""
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        collapse_padding=True,
+        pad_edge=False,
+    )
+    table.add_column(headings[0], no_wrap=True)
+    for heading in headings[1:]:
+        table.add_column(heading, justify="right")
+    return table
+
+
+def evaluation_table(source: str, result: Any, test: Any) -> Any:
+    """Every metric with its interval, and the verdict of the test."""
+    title = f"{source}: {result.n_rows:,} rows, {result.n_classes:,} classes"
+    level = f"{result.confidence_level:.0%} interval"
+    table = plain_table("metric", "value", level, title=title)
+    for field, (name, factor, form) in NAMES.items():
+        value, low, high = (factor * x for x in getattr(result, field))
+        table.add_row(name, format(value, form), f"{low:{form}} .. {high:{form}}")
+    verdict = (
+        "no sign of miscalibration" if test.p_value > 0.05 else "the confidences are not calibrated"
+    )
+    return Group(table, f"Calibration test of the confidence: p = {test.p_value:.3g}: {verdict}.")
+
+
+def comparison_table(comparison: Any) -> Any:
+    """Compare methods, the best of each column starred."""
+    raise NotImplementedError

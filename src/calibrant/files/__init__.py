@@ -1,0 +1,1 @@
+"""Files of predictions: read whole, or a chunk of rows at a time."""

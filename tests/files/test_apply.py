@@ -1,0 +1,159 @@
+import numpy as np
+import pytest
+
+from calibrant import FlattenedIsotonic, TemperatureScaling
+from calibrant.errors import ColumnOrderWarning, NonFiniteError, PredictionFileError
+from calibrant.files import stream
+from calibrant.files.apply import apply_file, bad_rows
+from calibrant.files.predictions import read_predictions
+from conftest import simulate
+
+NAMES = np.array(["ant", "bee", "cow"])
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    p, y = simulate(500, 3)
+    return FlattenedIsotonic().fit(p, NAMES[y]), p, y
+
+
+def write(path, p, y=None, names=NAMES):
+    if path.suffix == ".npy":
+        np.save(path, p)
+    elif path.suffix == ".npz":
+        np.savez(path, probs=p)
+    else:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+        from pyarrow import csv
+
+        columns = {name: p[:, j] for j, name in enumerate(names)}
+        table = pa.table(columns if y is None else {"label": NAMES[y], **columns})
+        if path.suffix == ".parquet":
+            pq.write_table(table, path)
+        elif path.suffix == ".arrow":
+            with pa.ipc.new_file(path, table.schema) as file:
+                file.write(table)
+        else:
+            csv.write_csv(
+                table, path, csv.WriteOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
+            )
+    return path
+
+
+SUFFIXES = ["npy", "npz", "csv", "tsv", "parquet", "arrow"]
+
+
+@pytest.mark.parametrize("into", SUFFIXES)
+@pytest.mark.parametrize("out_of", SUFFIXES)
+def test_every_format_into_every_other(tmp_path, fitted, out_of, into, monkeypatch):
+    """Also in many chunks."""
+    monkeypatch.setattr(stream, "CHUNK_BYTES", 1000)
+    calibrator, p, _ = fitted
+    source, target = write(tmp_path / f"in.{out_of}", p), tmp_path / f"out.{into}"
+    done = apply_file(calibrator, source, target)
+    assert (done.n_rows, done.n_bad_rows) == (500, 0)
+    out = read_predictions(target).scores
+    np.testing.assert_array_equal(out, calibrator.predict_proba(p))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_labels_are_copied(tmp_path, fitted, suffix):
+    calibrator, p, y = fitted
+    apply_file(calibrator, write(tmp_path / f"in.{suffix}", p, y), tmp_path / f"out.{suffix}")
+    found = read_predictions(tmp_path / f"out.{suffix}")
+    assert found.labels.tolist() == NAMES[y].tolist()
+    assert found.classes == NAMES.tolist()
+
+
+def test_columns_are_put_in_the_order_of_the_model(tmp_path, fitted):
+    calibrator, p, _ = fitted
+    source = write(tmp_path / "in.csv", p[:, [2, 0, 1]], names=NAMES[[2, 0, 1]])
+    with pytest.warns(ColumnOrderWarning):
+        apply_file(calibrator, source, tmp_path / "out.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), calibrator.predict_proba(p))
+
+
+def test_a_bad_row_stops_with_its_number_and_leaves_no_file(tmp_path, fitted, monkeypatch):
+    monkeypatch.setattr(stream, "CHUNK_BYTES", 1000)
+    calibrator, p, _ = fitted
+    p = p.copy()
+    p[321, 1] = np.nan
+    target = tmp_path / "out.npy"
+    with pytest.raises(NonFiniteError, match=r"scores\[321, 1\]"):
+        apply_file(calibrator, write(tmp_path / "in.npy", p), target)
+    with pytest.raises(NonFiniteError, match=r"scores\[323, 1\]"):
+        apply_file(calibrator, write(tmp_path / "in.csv", p), target)
+    assert [
+        path.name for path in tmp_path.iterdir() if "out" in path.name or "tmp" in path.name
+    ] == []
+
+
+def test_bad_rows_are_skipped_or_marked(tmp_path, fitted):
+    calibrator, p, _ = fitted
+    p = p.copy()
+    p[[3, 4, 400], 0] = [np.nan, 7.0, np.inf]
+    source, target = write(tmp_path / "in.npy", p), tmp_path / "out.npy"
+    good = np.delete(np.arange(500), [3, 4, 400])
+    done = apply_file(calibrator, source, target, on_bad_row="skip")
+    assert done.n_bad_rows == 3
+    np.testing.assert_array_equal(np.load(target), calibrator.predict_proba(p[good]))
+    apply_file(calibrator, source, target, on_bad_row="nan")
+    out = np.load(target)
+    assert np.isnan(out[[3, 4, 400]]).all()
+    np.testing.assert_array_equal(out[good], calibrator.predict_proba(p[good]))
+    assert bad_rows(p, "probabilities", None) == [3, 4, 400]
+
+
+def test_float32_stays_float32(tmp_path):
+    p, y = simulate(300, 3)
+    calibrator = TemperatureScaling().fit(p, y)
+    apply_file(calibrator, write(tmp_path / "in.npy", p.astype(np.float32)), tmp_path / "out.npy")
+    assert np.load(tmp_path / "out.npy").dtype == np.float32
+
+
+def test_the_input_is_never_the_output(tmp_path, fitted):
+    calibrator, p, _ = fitted
+    path = write(tmp_path / "in.npy", p)
+    (tmp_path / "link.npy").symlink_to(path)
+    with pytest.raises(PredictionFileError, match="the input itself"):
+        apply_file(calibrator, path, tmp_path / "link.npy")
+    np.testing.assert_array_equal(np.load(path), p)
+
+
+def test_another_number_of_classes_is_named(tmp_path, fitted):
+    calibrator, *_ = fitted
+    p, _ = simulate(20, 4)
+    with pytest.raises(PredictionFileError, match="4 columns of scores, but the model has 3"):
+        apply_file(calibrator, write(tmp_path / "in.npy", p), tmp_path / "out.npy")
+
+
+def test_a_short_file_is_an_error_and_the_old_output_stays(tmp_path, fitted):
+    calibrator, p, _ = fitted
+    path = write(tmp_path / "in.npy", p)
+    path.write_bytes(path.read_bytes()[:-100])
+    target = tmp_path / "out.npy"
+    target.write_bytes(b"old")
+    with pytest.raises(PredictionFileError, match="promises 500 rows"):
+        apply_file(calibrator, path, target)
+    assert target.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.asfortranarray(np.eye(3)), "Fortran order"),
+        (np.ones(3), "has shape"),
+        (np.array([["a", "b"]], dtype=object), "numbers|dtype"),
+    ],
+)
+def test_arrays_that_cannot_be_streamed(tmp_path, fitted, array, message):
+    np.save(tmp_path / "in.npy", array, allow_pickle=True)
+    with pytest.raises(PredictionFileError, match=message):
+        apply_file(fitted[0], tmp_path / "in.npy", tmp_path / "out.npy")
+
+
+def test_no_rows(tmp_path, fitted):
+    source = write(tmp_path / "in.npy", np.empty((0, 3)))
+    apply_file(fitted[0], source, tmp_path / "out.npy")
+    assert np.load(tmp_path / "out.npy").shape == (0, 3)

@@ -1,0 +1,180 @@
+import io
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from calibrant.errors import PredictionFileError
+from calibrant.files.align import align
+from calibrant.files.predictions import read_predictions
+from conftest import DATA, REAL_FILES, simulate
+
+P = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]])
+GOOD = "label,ant,bee,cow\nant,0.7,0.2,0.1\nbee,0.1,0.8,0.1\n"
+
+
+def read_text(tmp_path, text, name="p.csv", **options):
+    path = tmp_path / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_predictions(path, **options)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        "\ufeff" + GOOD,
+        GOOD.replace("\n", "\r\n"),
+        GOOD.rstrip("\n"),
+        GOOD + "\n\n",
+        GOOD.replace("0.7", '"0.7"'),
+        GOOD.replace("0.7", "7e-1"),
+        GOOD.replace("ant,bee", '"ant",bee'),
+        "ant,bee,cow,label\n0.7,0.2,0.1,ant\n0.1,0.8,0.1,bee\n",
+        "ant,label,bee,cow\n0.7,ant,0.2,0.1\n0.1,bee,0.8,0.1\n",
+    ],
+    ids=["plain", "bom", "crlf", "no newline", "empty lines", "quoted", "power", "quoted name",
+         "label last", "label between"],
+)  # fmt: skip
+def test_text_that_is_read(tmp_path, text):
+    found = read_text(tmp_path, text)
+    np.testing.assert_array_equal(found.scores, P)
+    assert found.labels.tolist() == ["ant", "bee"]
+    assert found.classes == ["ant", "bee", "cow"]
+
+
+def test_tabs_and_semicolons(tmp_path):
+    found = read_text(tmp_path, GOOD.replace(",", "\t"), "p.tsv")
+    np.testing.assert_array_equal(found.scores, P)
+    with pytest.raises(PredictionFileError, match="at least two classes"):
+        read_text(tmp_path, GOOD.replace(",", ";"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("0.7,0.2,0.1\n0.1,0.8,0.1\n", "line 1: 0.7, 0.2, 0.1 ... are numbers"),
+        (GOOD.replace("0.8", "much"), "line 3, column 'bee': 'much' is not a number"),
+        (GOOD.replace("0.8", ""), "line 3, column 'bee': '' is not a number"),
+        (GOOD.replace("0.8", '"0,8"'), "line 3, column 'bee': '0,8' .* written with a point"),
+        (GOOD.replace("0.1,0.8", "0.8"), "line 3: 3 columns, but the header has 4"),
+        (GOOD.replace("0.8", "0.8,9"), "line 3: 5 columns, but the header has 4"),
+        (GOOD.replace("bee,cow", "bee,bee"), "'bee' is there twice"),
+        (GOOD.replace("bee,cow", "bee,"), "column 4 has no name"),
+        ("label,ant\nant,1\n", "at least two classes"),
+        (GOOD.replace("0.8", "1 000.8"), "'1 000.8' is not a number"),
+    ],
+)
+def test_text_that_is_refused_with_its_place(tmp_path, text, message):
+    with pytest.raises(PredictionFileError, match=message):
+        read_text(tmp_path, text)
+
+
+def test_nan_is_read_and_left_to_the_validator(tmp_path):
+    found = read_text(tmp_path, GOOD.replace("0.8", "nan"))
+    assert np.isnan(found.scores[1, 1])
+
+
+def test_a_thousand_columns(tmp_path):
+    names = ",".join(f"c{i}" for i in range(1000))
+    row = ",".join(["0.001"] * 1000)
+    found = read_text(tmp_path, f"label,{names}\nc7,{row}\n")
+    assert found.scores.shape == (1, 1000)
+
+
+def test_standard_input(monkeypatch):
+    stream = type("Stdin", (), {"buffer": io.BytesIO(GOOD.encode())})()
+    monkeypatch.setattr("sys.stdin", stream)
+    np.testing.assert_array_equal(read_predictions("-").scores, P)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_arrow_tables(tmp_path, suffix):
+    columns = {"label": ["ant", "bee"], "ant": P[:, 0], "bee": P[:, 1], "cow": P[:, 2]}
+    path, table = tmp_path / f"p.{suffix}", pa.table(columns)
+    if suffix == "parquet":
+        pq.write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema) as file:
+            file.write(table)
+    found = read_predictions(path)
+    np.testing.assert_array_equal(found.scores, P)
+    assert found.labels.tolist() == ["ant", "bee"]
+
+
+def test_arrays(tmp_path):
+    np.save(tmp_path / "p.npy", P)
+    np.save(tmp_path / "y.npy", [0, 1])
+    found = read_predictions(tmp_path / "p.npy", labels=tmp_path / "y.npy", kind="logits")
+    np.testing.assert_array_equal(found.scores, P)
+    assert found.labels.tolist() == [0, 1]
+    assert found.kind == "logits"
+    with pytest.raises(PredictionFileError, match="has no labels"):
+        read_predictions(tmp_path / "p.npy").require_labels()
+
+
+def test_archives(tmp_path):
+    path = tmp_path / "p.npz"
+    np.savez(path, probs=P, logits=np.log(P), labels=[0, 1])
+    assert read_predictions(path).kind == "probabilities"
+    assert read_predictions(path, kind="logits").kind == "logits"
+    np.savez(path, val_logits=np.log(P), val_labels=[0, 1], test_logits=P, test_labels=[1, 0])
+    assert read_predictions(path, part="test").labels.tolist() == [1, 0]
+    with pytest.raises(PredictionFileError, match="no probabilities"):
+        read_predictions(path, kind="probabilities")
+    np.savez(path, other=P)
+    with pytest.raises(PredictionFileError, match="has the arrays other"):
+        read_predictions(path)
+
+
+def test_nothing_is_unpickled(tmp_path):
+    np.save(tmp_path / "p.npy", np.array([[{}]], dtype=object), allow_pickle=True)
+    with pytest.raises(PredictionFileError, match="npy file of numbers"):
+        read_predictions(tmp_path / "p.npy")
+    np.savez(tmp_path / "p.npz", probs=np.array([[{}]], dtype=object))
+    with pytest.raises(PredictionFileError, match="cannot be read as npz"):
+        read_predictions(tmp_path / "p.npz")
+
+
+@pytest.mark.parametrize("name", ["p.npz", "p.npy", "p.parquet"])
+def test_files_that_are_something_else(tmp_path, name):
+    (tmp_path / name).write_bytes(b"hello" * 100)
+    with pytest.raises(PredictionFileError):
+        read_predictions(tmp_path / name)
+
+
+def test_unknown_and_missing_files(tmp_path):
+    with pytest.raises(PredictionFileError, match="does not exist"):
+        read_predictions(tmp_path / "p.csv")
+    (tmp_path / "p.xlsx").touch()
+    with pytest.raises(PredictionFileError, match=r"'\.xlsx' is not known"):
+        read_predictions(tmp_path / "p.xlsx")
+
+
+def test_labels_are_numbers_unless_the_columns_are_named_after_them(tmp_path):
+    labels, classes = align(read_text(tmp_path, GOOD))
+    assert labels.tolist() == ["ant", "bee"]
+    assert classes == ["ant", "bee", "cow"]
+    labels, classes = align(read_text(tmp_path, "label,p0,p1\n1,0.5,0.5\n"))
+    assert labels.tolist() == [1]
+    assert classes is None
+    labels, classes = align(read_text(tmp_path, "label,0,1\n1,0.5,0.5\n"))
+    assert labels.tolist() == ["1"]
+    assert classes == ["0", "1"]
+
+
+@pytest.mark.parametrize("name", REAL_FILES[:3])
+def test_real_files(name):
+    found = read_predictions(DATA / f"{name}.npz", part="val")
+    assert found.scores.shape[0] == len(found.require_labels())
+
+
+def test_simulated_csv_round_trip(tmp_path):
+    p, y = simulate(500, 4)
+    rows = "\n".join(
+        f"{label}," + ",".join(map(repr, row.tolist())) for label, row in zip(y, p, strict=True)
+    )
+    found = read_text(tmp_path, "label,a,b,c,d\n" + rows)
+    assert found.scores.tobytes() == p.tobytes()
