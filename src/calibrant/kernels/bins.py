@@ -19,15 +19,13 @@ VALUE = 2
 def uniform_bin(value, edges):
     """Index of the bin (edges[b], edges[b + 1]] of a value in [0, 1]; 0 is in the first.
 
-    The same as ``searchsorted(edges[1:-1], value)``: the product finds the bin up to rounding, the
-    edges themselves decide.
+    The same as ``searchsorted(edges[1:-1], value)``: the product finds the bin up to rounding, so
+    the search starts one above it, and the edges themselves decide.
     """
     last = edges.shape[0] - 2
-    b = min(int(value * (last + 1)), last)
+    b = min(int(value * (last + 1)) + 1, last)
     while b > 0 and value <= edges[b]:
         b -= 1
-    while b < last and value > edges[b + 1]:
-        b += 1
     return b
 
 
@@ -155,7 +153,7 @@ def cell_loss(value, positives, negatives, is_log):
 
 
 @kernel
-def class_segments(values, row_of, class_index, column, mass, is_log):
+def class_segments(values, hits, mass, is_log):
     """Loss of the sorted cells of a class, and their segments for isotonic regression.
 
     A block of the fit starts at a positive cell (moving others down always helps), so the cells
@@ -164,14 +162,12 @@ def class_segments(values, row_of, class_index, column, mass, is_log):
     the weights of positive and of all cells.
     """
     n = values.shape[0]
-    n_positive = 0
-    for i in range(n):
-        if class_index[row_of[i]] == column:
-            n_positive += 1
+    n_positive = np.count_nonzero(hits)
     positives = np.zeros(n_positive + 1)
     weight = np.zeros(n_positive + 1)
     loss = 0.0
     lost = 0.0  # what rounding took from ``loss`` (Kahan)
+    is_infinite = False
     last = 0
     start = 0
     while start < n:
@@ -179,22 +175,23 @@ def class_segments(values, row_of, class_index, column, mass, is_log):
         own = np.int64(0)
         own_positives = np.int64(0)
         while end < n and values[end] == values[start]:
-            own += mass[row_of[end]]
-            if class_index[row_of[end]] == column:
-                own_positives += mass[row_of[end]]
+            own += mass[end]
+            if hits[end]:
+                own_positives += mass[end]
             end += 1
         term = cell_loss(values[start], float(own_positives), float(own - own_positives), is_log)
-        if term < np.inf:
+        if term == np.inf:
+            is_infinite = True
+        else:
             term -= lost
             total = loss + term
             lost = (total - loss) - term
             loss = total
-        else:
-            loss = np.inf
-            lost = 0.0
         if own_positives > 0 and weight[last] > 0.0:
             last += 1
         positives[last] += own_positives
         weight[last] += own
         start = end
+    if is_infinite:
+        loss = np.inf
     return loss, positives[: last + 1].copy(), weight[: last + 1].copy()

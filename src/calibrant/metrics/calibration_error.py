@@ -1,0 +1,292 @@
+"""Binned calibration errors: of the confidence, class by class, and thresholded."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import simplex
+from calibrant.kernels import bins as bin_kernels
+from calibrant.kernels.metric_sums import top_labels, totals
+from calibrant.metrics.predictions import check_bins, read_predictions, rescale, whole_masses
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.metrics.predictions import BinaryProblem, Chunk, Predictions
+
+NORMS = ("l1", "l2", "max")
+STRATEGIES = ("uniform", "quantile")
+
+
+def confidence_ece(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    n_bins: int = 15,
+    strategy: str = "uniform",
+    norm: str = "l1",
+    sample_weight: Any = None,
+    classes: Any = None,
+) -> float:
+    """Compute the expected calibration error of the confidence (conf-ECE, or just ECE).
+
+    Rows are binned by their largest probability; in each bin the share of rows that are right is
+    compared with the mean of that probability.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,)
+        True labels of any kind, or one-hot rows.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Probabilities, columns in the order of the sorted labels (or of ``classes``); one column
+        is the positive class of a binary problem.
+    n_bins : int, default=15
+        Number of bins.
+    strategy : {"uniform", "quantile"}, default="uniform"
+        Bins of equal width, (low, high] with 0 in the first, as scikit-learn's
+        ``calibration_curve`` has them; or of equal mass, where ties are not split: equal
+        confidences go to the bin of the midpoint of their cumulative weight.
+    norm : {"l1", "l2", "max"}, default="l1"
+        Mean of the gaps over rows; root of the mean of their squares; or the largest (MCE).
+    sample_weight : array-like of shape (n_rows,), optional
+        Weight 2 is the row twice, weight 0 is no row.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+
+    Returns
+    -------
+    float
+        In [0, 1]; the same to the last bit for any order of the rows.
+
+    Notes
+    -----
+    The estimate is biased upwards: a perfect classifier has a positive ECE on any finite sample.
+    :func:`calibration_test` says how large it would be.
+
+    References
+    ----------
+    .. [1] C. Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import confidence_ece
+    >>> y_proba = [[0.7, 0.3], [0.7, 0.3], [0.4, 0.6], [0.1, 0.9]]
+    >>> round(confidence_ece([0, 1, 1, 1], y_proba), 4)
+    0.225
+    """
+    check_bins(n_bins)
+    simplex.check_option("strategy", strategy, STRATEGIES)
+    simplex.check_option("norm", norm, NORMS)
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    if strategy == "uniform":
+        return predictions.measure(ConfidenceBins(int(n_bins), norm))[0]
+    problem = predictions.confidence()
+    bins = mass_bins(problem, int(n_bins))
+    return float(errors_of(problem_sums(problem, bins, int(n_bins))[None], norm)[0])
+
+
+def classwise_ece(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    n_bins: int = 15,
+    norm: str = "l1",
+    sample_weight: Any = None,
+    classes: Any = None,
+) -> float:
+    """Class-wise calibration error (cw-ECE): the mean over classes of each one's binary ECE.
+
+    For each class, all rows are binned by its probability (equal width), and the share of rows
+    with that label is compared with the mean probability.
+
+    Parameters
+    ----------
+    y_true, y_proba, n_bins, norm, sample_weight, classes
+        As in :func:`confidence_ece`.
+
+    Returns
+    -------
+    float
+        In [0, 1]. With many classes most predictions are near zero, and so is this.
+
+    References
+    ----------
+    .. [1] J. Nixon et al., "Measuring Calibration in Deep Learning", CVPR Workshops 2019.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import classwise_ece
+    >>> y_proba = [[0.7, 0.3], [0.7, 0.3], [0.4, 0.6], [0.1, 0.9]]
+    >>> round(classwise_ece([0, 1, 1, 1], y_proba), 4)
+    0.225
+    """
+    check_bins(n_bins)
+    simplex.check_option("norm", norm, NORMS)
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    return predictions.measure(ClassBins(predictions.n_classes, int(n_bins), norm))[0]
+
+
+def thresholded_ece(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    n_bins: int = 15,
+    norm: str = "l1",
+    sample_weight: Any = None,
+    classes: Any = None,
+) -> float:
+    """Thresholded calibration error (TECE): class by class, predictions of 1 / n_classes or more.
+
+    As :func:`classwise_ece`, but only over predictions that are not negligible, in bins of equal
+    mass, and averaged over the classes that have such predictions.
+
+    Parameters
+    ----------
+    y_true, y_proba, n_bins, norm, sample_weight, classes
+        As in :func:`confidence_ece`.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Notes
+    -----
+    Equal predictions are never split between bins, so the result cannot depend on the order of
+    the rows: they go to the bin of the midpoint of their cumulative weight. A class with fewer
+    distinct predictions than bins leaves some bins empty. The threshold is lowered by one part
+    in 10^12, so that a uniform row counts whichever way its rounding went.
+
+    References
+    ----------
+    .. [1] J. Nixon et al., "Measuring Calibration in Deep Learning", CVPR Workshops 2019.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import thresholded_ece
+    >>> y_proba = [[0.7, 0.3], [0.7, 0.3], [0.4, 0.6], [0.1, 0.9]]
+    >>> round(thresholded_ece([0, 1, 1, 1], y_proba), 4)
+    0.225
+    """
+    check_bins(n_bins)
+    simplex.check_option("norm", norm, NORMS)
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    return thresholded_error_of(predictions, int(n_bins), norm)
+
+
+def bin_edges(n_bins: int) -> NDArray[np.float64]:
+    """Edges of bins of equal width, as scikit-learn computes them."""
+    return np.linspace(0.0, 1.0, n_bins + 1)
+
+
+def threshold_of(n_classes: int) -> float:
+    """From where TECE counts a prediction; every row has one."""
+    return (1.0 - 1e-12) / n_classes
+
+
+class ConfidenceBins:
+    """Confidence ECE over bins of equal width, added up chunk by chunk."""
+
+    def __init__(self, n_bins: int, norm: str = "l1") -> None:
+        self._norm = norm
+        self._edges = bin_edges(n_bins)
+        self._sums = np.zeros((n_bins, 3, 2), dtype=np.int64)
+
+    def add(self, chunk: Chunk) -> None:
+        """Add the rows of a chunk."""
+        values = np.empty(len(chunk.rows))
+        hits = np.empty(len(chunk.rows), dtype=np.bool_)
+        top_labels(chunk.rows, chunk.class_index, values, hits)
+        bins = uniform_bins(values, self._edges)
+        bin_kernels.add_binned(values, hits, chunk.weight, bins, self._sums)
+
+    def value(self) -> float:
+        """Return the error of all rows added."""
+        return float(errors_of(self._sums[None], self._norm)[0])
+
+
+class ClassBins:
+    """Class-wise ECE, added up chunk by chunk."""
+
+    def __init__(self, n_classes: int, n_bins: int, norm: str = "l1") -> None:
+        self._norm = norm
+        self._edges = bin_edges(n_bins)
+        self._sums = np.zeros((n_classes * n_bins, 3, 2), dtype=np.int64)
+
+    def add(self, chunk: Chunk) -> None:
+        """Add the rows of a chunk."""
+        bins = uniform_bins(chunk.rows, self._edges)
+        bin_kernels.add_binned_classes(
+            chunk.rows, chunk.class_index, chunk.weight, bins, len(self._edges) - 1, self._sums
+        )
+
+    def value(self) -> float:
+        """Return the mean error over classes of all rows added."""
+        by_class = errors_of(self._sums.reshape(-1, len(self._edges) - 1, 3, 2), self._norm)
+        return math.fsum(by_class) / len(by_class)
+
+
+def thresholded_error_of(predictions: Predictions, n_bins: int, norm: str = "l1") -> float:
+    """TECE of checked predictions."""
+    by_class: list[float] = []
+    for cells in predictions.cells_by_class(threshold_of(predictions.n_classes)):
+        for c, column in enumerate(cells.classes):
+            own = slice(cells.starts[c], cells.starts[c + 1])
+            values, rows = cells.values[own], cells.row_of[own]
+            if len(values) == 0:
+                continue
+            # In a unit of their own: a class counts as much as any, whatever its weights.
+            weight = None if predictions.weight is None else rescale(predictions.weight[rows])[1]
+            weight = np.ones(len(values)) if weight is None else weight
+            bins = np.empty(len(values), dtype=np.int64)
+            bin_kernels.find_mass_bins(values, whole_masses(weight, 2.0 * n_bins), n_bins, bins)
+            sums = np.zeros((n_bins, 3, 2), dtype=np.int64)
+            hits = (predictions.class_index == column)[rows]
+            bin_kernels.add_binned(values, hits, weight, bins, sums)
+            by_class.append(float(errors_of(sums[None], norm)[0]))
+    return math.fsum(by_class) / len(by_class)
+
+
+def uniform_bins(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Bin of equal width of every value, in the shape of ``values``."""
+    bins = np.empty(values.shape, dtype=np.int32)
+    bin_kernels.find_bins(values.reshape(-1), edges, bins.reshape(-1))
+    return bins
+
+
+def mass_bins(problem: BinaryProblem, n_bins: int) -> NDArray[np.int32]:
+    """Bin of equal mass of every row of a binary problem."""
+    order = np.argsort(problem.values)
+    mass = whole_masses(problem.weight, 2.0 * n_bins)
+    sorted_bins = np.empty(len(order), dtype=np.int32)
+    bin_kernels.find_mass_bins(problem.values[order], mass[order], n_bins, sorted_bins)
+    bins = np.empty_like(sorted_bins)
+    bins[order] = sorted_bins
+    return bins
+
+
+def problem_sums(problem: BinaryProblem, bins: NDArray[np.int32], n_bins: int) -> NDArray[np.int64]:
+    """Fixed-point sums of weight, hits and values over the bins of a binary problem."""
+    sums = np.zeros((n_bins, 3, 2), dtype=np.int64)
+    bin_kernels.add_binned(*problem, bins, sums)
+    return sums
+
+
+def errors_of(sums: NDArray[np.int64], norm: str) -> NDArray[np.float64]:
+    """Calibration error of each problem from fixed-point sums (problem, bin, column, 2)."""
+    in_bin = totals(sums)
+    gap = np.abs(in_bin[..., bin_kernels.VALUE] - in_bin[..., bin_kernels.HIT])
+    weight = in_bin[..., bin_kernels.WEIGHT]
+    total = totals(sums[:, :, bin_kernels.WEIGHT].sum(axis=1))
+    if norm == "l1":
+        l1: NDArray[np.float64] = gap.sum(axis=1) / total
+        return l1
+    relative = np.divide(gap, weight, out=np.zeros_like(gap), where=weight > 0)
+    if norm == "max":
+        largest: NDArray[np.float64] = relative.max(axis=1)
+        return largest
+    l2: NDArray[np.float64] = np.sqrt((gap * relative).sum(axis=1) / total)
+    return l2

@@ -1,0 +1,146 @@
+"""CORP: what of a score is miscalibration, what is discrimination, what is uncertainty."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import entr
+
+from calibrant import simplex
+from calibrant.kernels.bins import class_segments
+from calibrant.kernels.pava import pool_adjacent_violators
+from calibrant.metrics.predictions import read_predictions, whole_masses
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.metrics.predictions import Predictions
+
+RECALIBRATIONS = ("classwise",)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreDecomposition:
+    """Result of :func:`score_decomposition`: score = miscalibration - discrimination + uncertainty.
+
+    Attributes
+    ----------
+    score : float
+        Mean score of the predictions; infinite if the log score is.
+    miscalibration : float
+        What recalibration gains, not negative; infinite with the score.
+    discrimination : float
+        What recalibrated predictions gain over constant ones, not negative.
+    uncertainty : float
+        Score of the constant prediction of each class's frequency.
+    refinement : float
+        Score of the recalibrated predictions: score - miscalibration.
+    """
+
+    score: float
+    miscalibration: float
+    discrimination: float
+    uncertainty: float
+    refinement: float
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the fields as a dictionary."""
+        return asdict(self)
+
+
+def score_decomposition(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    score: str = "brier",
+    recalibration: str = "classwise",
+    sample_weight: Any = None,
+    classes: Any = None,
+) -> ScoreDecomposition:
+    """Split a proper score into miscalibration, discrimination and uncertainty (CORP).
+
+    For each class, isotonic regression of "is it the label" on its probability is the best
+    recalibration that keeps the order, and the frequency of the class the best constant; the
+    differences of the three mean scores are the parts. There are no bins to choose.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,)
+        True labels of any kind, or one-hot rows.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Probabilities, columns in the order of the sorted labels (or of ``classes``); one column
+        is the positive class of a binary problem.
+    score : {"brier", "log"}, default="brier"
+        Squared error, or binary log loss, of each class; averaged over rows and classes. With
+        "brier" the score is :func:`brier_score`. With "log" it is not the negative
+        log-likelihood, which looks at the label's probability alone; a probability of exactly 0
+        or 1 on the wrong side makes it infinite.
+    recalibration : {"classwise"}, default="classwise"
+        Each class by a map of its own, without division by the sum.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weight 2 is the row twice, weight 0 is no row.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+
+    Returns
+    -------
+    ScoreDecomposition
+        The score and its parts.
+
+    References
+    ----------
+    .. [1] T. Dimitriadis, T. Gneiting and A. I. Jordan, "Stable reliability diagrams for
+       probabilistic classifiers", PNAS 118, 2021.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import score_decomposition
+    >>> parts = score_decomposition([0, 1, 1, 0], [0.2, 0.3, 0.8, 0.4])
+    >>> round(parts.score, 4), round(parts.miscalibration, 4), round(parts.uncertainty, 4)
+    (0.1825, 0.0575, 0.25)
+    """
+    simplex.check_option("score", score, ("brier", "log"))
+    simplex.check_option("recalibration", recalibration, RECALIBRATIONS)
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    return decompose(predictions, score)
+
+
+def decompose(predictions: Predictions, score: str) -> ScoreDecomposition:
+    """Decompose a score of checked predictions, class by class."""
+    is_log = score == "log"
+    by_class = []
+    all_mass = whole_masses(predictions.row_weights(), 1.0)
+    for cells in predictions.cells_by_class(0.0):
+        for c, column in enumerate(cells.classes):
+            own = slice(cells.starts[c], cells.starts[c + 1])
+            rows = cells.row_of[own]
+            hits = (predictions.class_index == column)[rows]
+            mass = all_mass if predictions.weight is None else all_mass[rows]
+            raw, positives, weight = class_segments(cells.values[own], hits, mass, is_log)
+            _, top, bottom = pool_adjacent_violators(positives, weight)
+            total = np.array([positives.sum()]), np.array([weight.sum()])
+            losses = raw, _fitted_loss(top, bottom, is_log), _fitted_loss(*total, is_log)
+            by_class.append([loss / float(total[1][0]) for loss in losses])
+    means = [math.fsum(part) / predictions.n_classes for part in zip(*by_class, strict=True)]
+    mean_score, refinement, uncertainty = means
+    return ScoreDecomposition(
+        score=mean_score,
+        miscalibration=max(mean_score - refinement, 0.0),
+        discrimination=max(uncertainty - refinement, 0.0),
+        uncertainty=uncertainty,
+        refinement=refinement,
+    )
+
+
+def _fitted_loss(
+    positives: NDArray[np.float64], weight: NDArray[np.float64], is_log: bool
+) -> float:
+    """Loss of predicting in each block the share of its positives."""
+    value = positives / weight
+    if not is_log:  # n v (1 - v)^2 + n (1 - v) v^2 = n v (1 - v)
+        return float(np.sum(positives * (1.0 - value)))
+    negatives = weight - positives
+    return float(np.sum(entr(value) * weight) + np.sum(entr(negatives / weight) * weight))

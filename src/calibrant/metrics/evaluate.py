@@ -1,0 +1,256 @@
+"""``evaluate``: every metric at once, with intervals, as a table."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from calibrant import errors, simplex
+from calibrant.kernels.metric_sums import add_confusion
+from calibrant.metrics.bootstrap import bootstrap
+from calibrant.metrics.calibration_error import ClassBins, ConfidenceBins, thresholded_error_of
+from calibrant.metrics.kernel_density import DensityGrid
+from calibrant.metrics.predictions import check_bins, read_predictions
+from calibrant.metrics.resampling import Resamples, check_resampling
+from calibrant.metrics.scores import LossMean, RowMean, chunk_hits, chunk_squares
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.metrics.predictions import Accumulator, Predictions
+
+NAMES = {
+    "accuracy": "accuracy",
+    "negative_log_likelihood": "NLL",
+    "brier_score": "Brier",
+    "confidence_ece": "conf-ECE",
+    "classwise_ece": "cw-ECE",
+    "thresholded_ece": "TECE",
+    "kernel_density_ece": "KDE-ECE",
+}
+"""Metrics in the order of the table, with the names they have there."""
+
+MISMATCH = 0.2
+MOST_CLASSES = 100
+ROWS_OF_A_CLASS = 20
+
+
+class Estimate(NamedTuple):
+    """A metric and its interval, which is NaN without resamples."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Result of :func:`evaluate`: every metric as (value, low, high).
+
+    ``print`` shows it as a table.
+
+    Attributes
+    ----------
+    accuracy, negative_log_likelihood, brier_score : Estimate
+    confidence_ece, classwise_ece, thresholded_ece, kernel_density_ece : Estimate
+    n_rows, n_classes, n_bins, n_resamples : int
+    confidence_level : float
+        Of the intervals.
+    """
+
+    accuracy: Estimate
+    negative_log_likelihood: Estimate
+    brier_score: Estimate
+    confidence_ece: Estimate
+    classwise_ece: Estimate
+    thresholded_ece: Estimate
+    kernel_density_ece: Estimate
+    n_rows: int
+    n_classes: int
+    n_bins: int
+    n_resamples: int
+    confidence_level: float
+
+    def estimates(self) -> dict[str, Estimate]:
+        """Return the metrics by name, in the order of the table."""
+        return {name: getattr(self, name) for name in NAMES}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain numbers: {"accuracy": {"value": ..., "low": ...}, ...}."""
+        plain: dict[str, Any] = {name: e._asdict() for name, e in self.estimates().items()}
+        for name in ("n_rows", "n_classes", "n_bins", "n_resamples", "confidence_level"):
+            plain[name] = getattr(self, name)
+        return plain
+
+    def __str__(self) -> str:
+        has_intervals = self.n_resamples > 0
+        interval = f"{100 * self.confidence_level:g} % interval"
+        lines = [f"{'metric':<10}{'value':>10}" + (f"   {interval:>20}" if has_intervals else "")]
+        for name, estimate in self.estimates().items():
+            line = f"{NAMES[name]:<10}{estimate.value:>10.5f}"
+            if has_intervals:
+                line += f"   {estimate.low:>9.5f}  {estimate.high:>9.5f}"
+            lines.append(line)
+        lines.append(f"{self.n_rows} rows, {self.n_classes} classes")
+        return "\n".join(lines)
+
+
+def evaluate(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    n_bins: int = 15,
+    sample_weight: Any = None,
+    classes: Any = None,
+    n_resamples: int = 200,
+    confidence_level: float = 0.95,
+    random_state: Any = 0,
+) -> Evaluation:
+    """Compute every metric, each with a bootstrap interval.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,)
+        True labels of any kind, or one-hot rows.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Probabilities, columns in the order of the sorted labels (or of ``classes``); one column
+        is the positive class of a binary problem.
+    n_bins : int, default=15
+        Bins of the binned calibration errors.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weight 2 is the row twice in every value; the intervals draw it as one row.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+    n_resamples : int, default=200
+        Resamples of the rows; 0 for no intervals.
+    confidence_level : float, default=0.95
+        Of the intervals.
+    random_state : None, int, SeedSequence or Generator, default=0
+        Seeds the resamples.
+
+    Returns
+    -------
+    Evaluation
+        Each metric as (value, low, high).
+
+    Warns
+    -----
+    ColumnMismatchWarning
+        If another assignment of columns to the most frequent classes (at most 100, with 20 rows
+        or more) would raise the accuracy in their n rows by more than 20 points, and 200 / sqrt(n)
+        on top against chance: the columns may be in another order than the labels.
+
+    Notes
+    -----
+    Intervals are basic (reverse percentile): from 2 v - q_high to 2 v - q_low, with v the value
+    and q the quantiles over resamples; then clipped to the range of the metric, and widened to
+    hold v where they do not. A calibration error is biased upwards, and on resamples once more:
+    the plain percentile interval lies too high, often above v itself; the reflected one corrects
+    for it, so that v tends to be near its upper end. In simulations with 2,000 rows, five classes
+    and 10 % or more of over-confidence, intervals of 95 % held the true error in 88 % of cases
+    (percentile intervals of cw-ECE and TECE: 0 to 55 %). Near perfect calibration no bootstrap of
+    an absolute value works, and these do not hold it either: ask :func:`calibration_test` whether
+    the error is more than chance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.metrics import evaluate
+    >>> rng = np.random.default_rng(0)
+    >>> honest = rng.dirichlet(np.ones(3), size=2000)
+    >>> y = (honest.cumsum(axis=1) > rng.random((2000, 1))).argmax(axis=1)
+    >>> result = evaluate(y, honest)
+    >>> result.accuracy.low < result.accuracy.value < result.accuracy.high
+    True
+    >>> round(result.negative_log_likelihood.value, 3)
+    0.838
+    """
+    check_bins(n_bins)
+    check_resampling(n_resamples, low=0)
+    simplex.check_number("confidence_level", confidence_level, low=0.0, high=1.0)
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    values = _values(predictions, int(n_bins))
+    _warn_about_columns(predictions)
+    replicates: dict[str, NDArray[np.float64]] = {}
+    if n_resamples > 0:
+        sizes = [len(chunk.rows) for chunk in predictions.chunks()]
+        resamples = Resamples(sizes, int(n_resamples), random_state)
+        replicates = bootstrap(predictions, resamples, int(n_bins))
+    estimates = {
+        name: basic_interval(
+            value,
+            replicates.get(name),
+            float(confidence_level),
+            math.inf if name == "negative_log_likelihood" else 1.0,
+        )
+        for name, value in values.items()
+    }
+    return Evaluation(
+        **estimates,
+        n_rows=predictions.n_rows,
+        n_classes=predictions.n_classes,
+        n_bins=int(n_bins),
+        n_resamples=int(n_resamples),
+        confidence_level=float(confidence_level),
+    )
+
+
+def _values(predictions: Predictions, n_bins: int) -> dict[str, float]:
+    """Every metric by name; all but TECE, which sorts, in one pass."""
+    accumulators: dict[str, Accumulator] = {
+        "accuracy": RowMean(chunk_hits),
+        "negative_log_likelihood": LossMean(),
+        "brier_score": RowMean(chunk_squares),
+        "confidence_ece": ConfidenceBins(n_bins),
+        "classwise_ece": ClassBins(predictions.n_classes, n_bins),
+        "kernel_density_ece": DensityGrid(predictions.unit),
+    }
+    values = dict(zip(accumulators, predictions.measure(*accumulators.values()), strict=True))
+    values["thresholded_ece"] = thresholded_error_of(predictions, n_bins)
+    return values
+
+
+def basic_interval(
+    value: float, replicates: NDArray[np.float64] | None, level: float, largest: float
+) -> Estimate:
+    """Reflect quantiles of the replicates at the value; clip to [0, largest]; hold the value."""
+    if replicates is None:
+        return Estimate(value, math.nan, math.nan)
+    q_low, q_high = np.quantile(replicates, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+    low = min(max(2.0 * value - float(q_high), 0.0), value)
+    high = max(min(2.0 * value - float(q_low), largest), value)
+    return Estimate(value, low, high)
+
+
+def _warn_about_columns(predictions: Predictions) -> None:
+    """Warn if the most frequent classes fit other columns far better than their own."""
+    counts = np.bincount(predictions.class_index, minlength=predictions.n_classes)
+    frequent = np.argsort(-counts, kind="stable")[:MOST_CLASSES]
+    frequent = frequent[counts[frequent] >= ROWS_OF_A_CLASS]
+    if len(frequent) < 2:
+        return
+    slot = np.full(predictions.n_classes, -1, dtype=np.int64)
+    slot[frequent] = np.arange(len(frequent))
+    confusion = np.zeros((len(frequent), len(frequent)))
+    weight = 0.0
+    for chunk in predictions.chunks():
+        add_confusion(chunk.rows, chunk.class_index, chunk.weight, slot, confusion)
+        weight += float(chunk.weight[slot[chunk.class_index] >= 0].sum())
+    label, column = linear_sum_assignment(confusion, maximize=True)
+    now = float(np.trace(confusion)) / weight
+    best = float(confusion[label, column].sum()) / weight
+    if best - now > MISMATCH + 2.0 / math.sqrt(counts[frequent].sum()):
+        a = int(np.flatnonzero(label != column)[0])
+        warnings.warn(
+            f"the labels fit another order of the columns far better: accuracy {now:.2f} as they "
+            f"are, {best:.2f} if, for instance, the column of "
+            f"{predictions.classes[frequent[column[a]]]!r} were that of "
+            f"{predictions.classes[frequent[label[a]]]!r}; check the order, or pass classes=",
+            errors.ColumnMismatchWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,259 @@
+"""``Predictions``: labels, probabilities and weights, checked chunk by chunk without a copy."""
+
+from __future__ import annotations
+
+import math
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from calibrant import errors, simplex
+from calibrant.containers import column_names, to_matrix
+from calibrant.kernels.bins import count_cells, take_cells
+from calibrant.kernels.metric_sums import add_weights, top_labels, totals
+from calibrant.labels import check_labels, check_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+GROUP_CELLS = 1 << 24
+"""Cells of several classes that are sorted at once."""
+
+
+class Chunk(NamedTuple):
+    """Some of the rows: float64 on the simplex, columns of the labels, weights in (0, 1]."""
+
+    start: int
+    rows: NDArray[np.float64]
+    class_index: NDArray[np.int64]
+    weight: NDArray[np.float64]
+
+
+class Accumulator(Protocol):
+    """Sums over rows that a metric is made of."""
+
+    def add(self, chunk: Chunk) -> None:
+        """Add the rows of a chunk."""
+
+    def value(self) -> float:
+        """Return the metric of all rows added."""
+
+
+class BinaryProblem(NamedTuple):
+    """One probability of each row, whether its event happened, and the row's weight."""
+
+    values: NDArray[np.float64]
+    hits: NDArray[np.bool_]
+    weight: NDArray[np.float64]
+
+
+class ClassCells(NamedTuple):
+    """Cells of some classes, sorted by value: of ``classes[c]``, ``starts[c]:starts[c + 1]``."""
+
+    classes: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    values: NDArray[np.float64]
+    row_of: NDArray[np.int32] | NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Predictions:
+    """What every metric takes: the caller's matrix, and everything about its rows.
+
+    Rows of weight zero are as if they were not there.
+
+    Attributes
+    ----------
+    matrix : ndarray
+        As the caller gave it, of any real dtype; (n, 1) holds the positive class.
+    order : ndarray or None
+        Columns in the order of ``classes``.
+    used : ndarray or None
+        Mask of the rows that have a weight; None for all.
+    class_index : ndarray of shape (n_rows,)
+        Column of each label, of the rows used.
+    weight : ndarray or None
+        Weights of the rows used, divided by ``unit``; None if they are all equal.
+    unit : float
+        The power of two that brings the largest weight into [1/2, 1), or the weight of all.
+    classes : ndarray of shape (n_classes,)
+    """
+
+    matrix: NDArray[Any]
+    order: NDArray[np.int64] | None
+    used: NDArray[np.bool_] | None
+    class_index: NDArray[np.int64]
+    weight: NDArray[np.float64] | None
+    unit: float
+    classes: NDArray[Any]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows used."""
+        return len(self.class_index)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
+
+    def slices(self) -> list[slice]:
+        """Chunks of the caller's rows."""
+        return list(simplex.chunks(len(self.matrix), self.n_classes))
+
+    def chunk(self, part: slice, start: int) -> Chunk:
+        """Check the caller's rows ``part``, whose first one used is number ``start``."""
+        given = self.matrix[part]
+        if given.shape[1] == 1:
+            positive = given.astype(np.float64)
+            given = np.hstack([1.0 - positive, positive])
+        elif self.order is not None:
+            given = given[:, self.order]
+        with _words_of_metrics():
+            rows = simplex.check_scores(given, first_row=part.start)
+        if self.used is not None:
+            rows = rows[self.used[part]]
+        own = slice(start, start + len(rows))
+        weight = np.ones(len(rows)) if self.weight is None else self.weight[own]
+        return Chunk(start, rows, self.class_index[own], weight)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Rows in chunks of a fixed number of bytes."""
+        start = 0
+        for part in self.slices():
+            chunk = self.chunk(part, start)
+            yield chunk
+            start += len(chunk.rows)
+
+    def measure(self, *accumulators: Accumulator) -> list[float]:
+        """Values of some metrics, in one pass over the rows."""
+        for chunk in self.chunks():
+            for accumulator in accumulators:
+                accumulator.add(chunk)
+        return [accumulator.value() for accumulator in accumulators]
+
+    def row_weights(self) -> NDArray[np.float64]:
+        """One weight per row, in (0, 1]."""
+        return np.ones(self.n_rows) if self.weight is None else self.weight
+
+    def confidence(self) -> BinaryProblem:
+        """Each row's largest probability, and whether it was the label's."""
+        values = np.empty(self.n_rows)
+        hits = np.empty(self.n_rows, dtype=np.bool_)
+        for chunk in self.chunks():
+            own = slice(chunk.start, chunk.start + len(chunk.rows))
+            top_labels(chunk.rows, chunk.class_index, values[own], hits[own])
+        return BinaryProblem(values, hits, self.row_weights())
+
+    def one_class(self, column: int) -> BinaryProblem:
+        """Each row's probability of one class, and whether it was the label."""
+        values = np.empty(self.n_rows)
+        for chunk in self.chunks():
+            values[chunk.start : chunk.start + len(chunk.rows)] = chunk.rows[:, column]
+        return BinaryProblem(values, self.class_index == column, self.row_weights())
+
+    def cells_by_class(self, threshold: float) -> Iterator[ClassCells]:
+        """Cells at or above ``threshold``, class by class, as many classes as fit at a time."""
+        counts = np.zeros(self.n_classes, dtype=np.int64)
+        if threshold > 0.0:
+            for chunk in self.chunks():
+                count_cells(chunk.rows, threshold, counts)
+        else:
+            counts += self.n_rows
+        first = 0
+        while first < self.n_classes:
+            ends = np.cumsum(counts[first:])
+            last = first + max(1, int(np.searchsorted(ends, GROUP_CELLS, side="right")))
+            yield self._take_cells(threshold, first, counts[first:last])
+            first = last
+
+    def _take_cells(self, threshold: float, first: int, counts: NDArray[np.int64]) -> ClassCells:
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        values = np.empty(starts[-1])
+        row_of = np.empty(starts[-1], dtype=np.int32 if self.n_rows < 2**31 else np.int64)
+        place = starts[:-1].copy()
+        for chunk in self.chunks():
+            take_cells(chunk.rows, chunk.start, threshold, first, place, values, row_of)
+        for c in range(len(counts)):
+            own = slice(starts[c], starts[c + 1])
+            order = np.argsort(values[own])
+            values[own] = values[own][order]
+            row_of[own] = row_of[own][order]
+        return ClassCells(np.arange(first, first + len(counts)), starts, values, row_of)
+
+
+def read_predictions(
+    y_true: Any, y_proba: Any, sample_weight: Any = None, classes: Any = None
+) -> Predictions:
+    """Check everything but the cells, which are checked as they are read.
+
+    ``y_proba`` of shape (n,) or (n, 1) holds the positive class, the larger label.
+    """
+    with _words_of_metrics():
+        names = column_names(y_proba)
+        try:
+            is_vector = len(np.shape(y_proba)) == 1
+        except ValueError:  # rows of different lengths: ``to_matrix`` says so
+            is_vector = False
+        matrix = to_matrix(np.asarray(y_proba)[:, None] if is_vector else y_proba)
+        n_rows, n_classes = len(matrix), max(2, matrix.shape[1])
+        if n_rows == 0:
+            raise errors.ShapeError("y_proba has no rows; at least one is needed")
+        weight = check_weights(sample_weight, n_rows)
+        is_used = weight > 0
+        names = names if matrix.shape[1] > 1 else None
+        index, known = check_labels(
+            y_true, n_rows, n_classes, classes=classes, names=names, used=is_used
+        )
+        order = simplex.column_order(names, known)
+    used = None if is_used.all() else is_used
+    if used is not None:
+        index, weight = index[used], weight[used]
+    unit, scaled = rescale(weight)
+    return Predictions(matrix, order, used, index, scaled, unit, known)
+
+
+def whole_masses(weight: NDArray[np.float64], repeats: float) -> NDArray[np.int64]:
+    """Weights in (0, 1] as positive whole numbers whose sum times ``repeats`` is below 2**62.
+
+    Sums of them are exact, whatever the order; weights that were whole, of a sane size, are still
+    in proportion.
+    """
+    if np.all(weight == 1.0):
+        return np.ones(len(weight), dtype=np.int64)
+    sums = np.zeros((1, 1, 2), dtype=np.int64)
+    add_weights(weight, sums)
+    scale = math.ldexp(1.0, 61 - math.frexp(repeats * float(totals(sums)[0, 0]))[1])
+    return np.maximum(np.rint(weight * scale), 1.0).astype(np.int64)
+
+
+def rescale(weight: NDArray[np.float64]) -> tuple[float, NDArray[np.float64] | None]:
+    """Return the unit of the weights, and the weights in it; equal weights are no weights."""
+    largest = float(weight.max())
+    if np.all(weight == largest):
+        return largest, None
+    unit = math.ldexp(1.0, math.frexp(largest)[1])
+    return unit, weight / unit
+
+
+def check_bins(n_bins: Any) -> None:
+    """Refuse a number of bins that is not a positive whole number."""
+    simplex.check_number("n_bins", n_bins, low=1, whole=True)
+
+
+@contextmanager
+def _words_of_metrics() -> Iterator[None]:
+    """Let errors name the arguments of metrics, and remedies that metrics have."""
+    try:
+        yield
+    except (errors.DataError, errors.ContainerError) as error:
+        text = str(error)
+        text = text.replace("did you mean scores='logits'?", "of logits, pass the softmax")
+        text = text.replace("pass normalize='rows' to divide rows", "divide rows")
+        text = re.sub(r"\bscores\b", "y_proba", text)
+        raise type(error)(re.sub(r"\by\b", "y_true", text)) from None

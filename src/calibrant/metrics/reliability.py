@@ -1,0 +1,234 @@
+"""The numbers of a reliability diagram."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import errors, simplex
+from calibrant.kernels.bins import HIT, VALUE, WEIGHT
+from calibrant.kernels.metric_sums import totals
+from calibrant.metrics.calibration_error import (
+    STRATEGIES,
+    bin_edges,
+    errors_of,
+    mass_bins,
+    problem_sums,
+    uniform_bins,
+)
+from calibrant.metrics.predictions import check_bins, read_predictions
+from calibrant.metrics.resampling import (
+    Resamples,
+    check_resampling,
+    null_bins,
+    p_value,
+    problem_chunks,
+)
+from calibrant.metrics.significance import null_errors
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.metrics.predictions import BinaryProblem, Predictions
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReliabilityCurve:
+    """Result of :func:`reliability_curve`; arrays have one number per bin and are read-only.
+
+    Attributes
+    ----------
+    kind : object
+        "confidence", or the label of the class.
+    edges : ndarray of shape (n_bins + 1,)
+        Bin b is (edges[b], edges[b + 1]], the first with its lower edge.
+    mean_probability : ndarray
+        Mean prediction in each bin; NaN where it is empty.
+    frequency : ndarray
+        How often the event happened: the accuracy, or the share of the class.
+    weight : ndarray
+        Total weight in each bin.
+    consistency_low, consistency_high : ndarray
+        Between these the frequency would lie if the predictions were right; NaN without
+        resamples.
+    consistency_level : float
+        How often it would.
+    ece : float
+        Mean over rows of |mean_probability - frequency|.
+    p_value : float
+        How often calibrated predictions have an error as large; NaN without resamples.
+    """
+
+    kind: Any
+    edges: NDArray[np.float64]
+    mean_probability: NDArray[np.float64]
+    frequency: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    consistency_low: NDArray[np.float64]
+    consistency_high: NDArray[np.float64]
+    consistency_level: float
+    ece: float
+    p_value: float
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins."""
+        return len(self.weight)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain numbers and lists."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            for name, value in values.items()
+        }
+
+
+def reliability_curve(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    kind: Any = "confidence",
+    n_bins: int = 15,
+    strategy: str = "uniform",
+    sample_weight: Any = None,
+    classes: Any = None,
+    n_resamples: int = 1000,
+    consistency_level: float = 0.95,
+    resample_rows: bool = True,
+    random_state: Any = 0,
+) -> ReliabilityCurve:
+    """Predicted probability against observed frequency, bin by bin, with consistency bars.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,)
+        True labels of any kind, or one-hot rows.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Probabilities, columns in the order of the sorted labels (or of ``classes``); one column
+        is the positive class of a binary problem.
+    kind : "confidence" or a label, default="confidence"
+        The largest probability of each row against whether it is right, or the probability of
+        one class against whether it is the label.
+    n_bins : int, default=15
+        Number of bins.
+    strategy : {"uniform", "quantile"}, default="uniform"
+        Bins of equal width, or of equal mass (as in :func:`confidence_ece`; empty ones are left
+        out, so there may be fewer).
+    sample_weight : array-like of shape (n_rows,), optional
+        Weight of each row.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+    n_resamples : int, default=1000
+        Draws behind the consistency bars and the p-value; 0 for none.
+    consistency_level : float, default=0.95
+        Share of the draws that a bar holds.
+    resample_rows : bool, default=True
+        Draw rows as well as labels.
+    random_state : None, int, SeedSequence or Generator, default=0
+        Seeds the draws.
+
+    Returns
+    -------
+    ReliabilityCurve
+        Frozen numbers, to print or to draw.
+
+    References
+    ----------
+    .. [1] J. Bröcker and L. A. Smith, "Increasing the Reliability of Reliability Diagrams",
+       Weather and Forecasting 22, 2007.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import reliability_curve
+    >>> y_proba = [[0.7, 0.3], [0.7, 0.3], [0.4, 0.6], [0.1, 0.9]]
+    >>> curve = reliability_curve([0, 1, 1, 1], y_proba, n_bins=4)
+    >>> curve.edges
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    >>> curve.mean_probability.round(3), curve.frequency.round(3)
+    (array([  nan,   nan, 0.667, 0.9  ]), array([  nan,   nan, 0.667, 1.   ]))
+    """
+    check_bins(n_bins)
+    simplex.check_option("strategy", strategy, STRATEGIES)
+    check_resampling(n_resamples, low=0)
+    simplex.check_number("consistency_level", consistency_level, low=0.0, high=1.0)
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    problem = _problem(predictions, kind)
+    edges, bins = _bins(problem, int(n_bins), strategy)
+    sums = problem_sums(problem, bins, len(edges) - 1)
+    in_bin = totals(sums)
+    ece = float(errors_of(sums[None], "l1")[0])
+    low = np.full(len(in_bin), np.nan)
+    high, chance = low.copy(), float("nan")
+    if n_resamples > 0:
+        sizes = [part.stop - part.start for part in problem_chunks(predictions.n_rows)]
+        resamples = Resamples(sizes, int(n_resamples), random_state, replace=resample_rows)
+        null = null_bins(problem, bins, len(in_bin), resamples)
+        low, high = _bars(null, float(consistency_level))
+        chance = p_value(ece, null_errors(null))
+    weight = in_bin[:, WEIGHT]
+    return ReliabilityCurve(
+        kind=kind,
+        edges=edges,
+        mean_probability=_ratio(in_bin[:, VALUE], weight),
+        frequency=_ratio(in_bin[:, HIT], weight),
+        weight=weight * predictions.unit,
+        consistency_low=low,
+        consistency_high=high,
+        consistency_level=float(consistency_level),
+        ece=ece,
+        p_value=chance,
+    )
+
+
+def _problem(predictions: Predictions, kind: Any) -> BinaryProblem:
+    if isinstance(kind, str) and kind == "confidence":
+        return predictions.confidence()
+    matches = np.flatnonzero(predictions.classes == kind)
+    if len(matches) != 1:
+        shown = ", ".join(repr(c) for c in predictions.classes[:5].tolist())
+        raise errors.ParameterError(
+            f"kind={kind!r} is neither 'confidence' nor one of the classes {shown}"
+            f"{', ...' if predictions.n_classes > 5 else ''}"
+        )
+    return predictions.one_class(int(matches[0]))
+
+
+def _bins(
+    problem: BinaryProblem, n_bins: int, strategy: str
+) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """Edges, and the bin of each row."""
+    if strategy == "uniform":
+        edges = bin_edges(n_bins)
+        return edges, uniform_bins(problem.values, edges)
+    present, bins = np.unique(mass_bins(problem, n_bins), return_inverse=True)
+    edges = np.zeros(len(present) + 1)
+    np.maximum.at(edges, bins + 1, problem.values)  # a bin ends at its largest value
+    edges[-1] = 1.0
+    return edges, bins.astype(np.int32)
+
+
+def _bars(null: NDArray[np.float64], level: float) -> tuple[NDArray[np.float64], ...]:
+    """Quantiles of the frequency in each bin, over the resamples that have rows there."""
+    n_bins = null.shape[1]
+    low, high = np.full(n_bins, np.nan), np.full(n_bins, np.nan)
+    for b in range(n_bins):
+        weight = null[:, b, 0]
+        if weight.any():
+            frequency = null[weight > 0, b, 1] / weight[weight > 0]
+            low[b], high[b] = np.quantile(frequency, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+    return low, high
+
+
+def _ratio(top: NDArray[np.float64], bottom: NDArray[np.float64]) -> NDArray[np.float64]:
+    out = np.full(len(top), np.nan)
+    np.divide(top, bottom, out=out, where=bottom > 0)
+    return out

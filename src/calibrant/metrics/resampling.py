@@ -1,0 +1,127 @@
+"""Draws of rows, and of labels under the hypothesis that the predictions are right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import errors, simplex
+from calibrant.kernels.metric_resample import add_null_bins
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from calibrant.metrics.predictions import BinaryProblem
+
+BLOCK_BYTES = 1 << 27
+"""Sums of several resamples that are held at once."""
+
+
+class Resamples:
+    """Rows drawn with replacement, as many as there are, chunk by chunk and again at will.
+
+    Every (resample, chunk) has a random generator of its own, so resamples can be taken in any
+    order and as often as needed without storing them. How many draws fall to each chunk is
+    multinomial, so the whole is an ordinary draw of rows.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Number of rows of each chunk.
+    n_resamples : int
+    random_state : None, int, sequence of int, SeedSequence or Generator
+    replace : bool
+        False keeps every row once.
+    """
+
+    def __init__(
+        self, sizes: Sequence[int], n_resamples: int, random_state: Any, *, replace: bool = True
+    ) -> None:
+        try:
+            root = np.random.default_rng(random_state)
+        except (TypeError, ValueError) as error:
+            raise errors.ParameterError(
+                f"random_state={random_state!r} cannot seed numpy.random.default_rng: {error}"
+            ) from error
+        self.n_resamples = n_resamples
+        self.replace = replace
+        self._entropy = [int(word) for word in root.integers(0, 1 << 32, size=4)]
+        self._sizes = np.asarray(sizes, dtype=np.int64)
+        n_rows = int(self._sizes.sum())
+        shares = self._sizes / n_rows
+        self._draws = root.multinomial(n_rows, shares, size=n_resamples)
+
+    def _generator(self, resample: int, chunk: int, purpose: int) -> np.random.Generator:
+        seed = np.random.SeedSequence(self._entropy, spawn_key=(resample, chunk, purpose))
+        return np.random.Generator(np.random.PCG64(seed))
+
+    def rows(self, resample: int, chunk: int) -> NDArray[np.int64]:
+        """Rows drawn, as numbers within the chunk."""
+        size = int(self._sizes[chunk])
+        if not self.replace:
+            return np.arange(size, dtype=np.int64)
+        draws = int(self._draws[resample, chunk])
+        return self._generator(resample, chunk, 0).integers(0, size, size=draws, dtype=np.int64)
+
+    def counts(self, resample: int, chunk: int) -> NDArray[np.int64]:
+        """How often each row of the chunk is drawn."""
+        size = int(self._sizes[chunk])
+        counts: NDArray[np.int64] = np.bincount(self.rows(resample, chunk), minlength=size)
+        return counts
+
+    def all_counts(self, resample: int) -> NDArray[np.int64]:
+        """How often each row of all chunks is drawn."""
+        ends = np.cumsum(self._sizes)
+        counts = np.empty(ends[-1], dtype=np.int64)
+        for c, end in enumerate(ends):
+            counts[end - self._sizes[c] : end] = self.counts(resample, c)
+        return counts
+
+    def uniforms(self, resample: int, chunk: int, n_draws: int) -> NDArray[np.float64]:
+        """Numbers in [0, 1) that choose the labels of the rows drawn."""
+        return self._generator(resample, chunk, 1).random(n_draws)
+
+    def blocks(self, bytes_each: int) -> Iterator[range]:
+        """Ranges of resamples whose sums fit into memory together."""
+        step = max(1, BLOCK_BYTES // bytes_each)
+        for start in range(0, self.n_resamples, step):
+            yield range(start, min(start + step, self.n_resamples))
+
+
+def check_resampling(n_resamples: Any, *, low: int) -> None:
+    """Refuse a number of resamples that is not a whole number from ``low`` on."""
+    simplex.check_number("n_resamples", n_resamples, low=low, whole=True)
+
+
+def null_bins(
+    problem: BinaryProblem, bins: NDArray[np.int32], n_bins: int, resamples: Resamples
+) -> NDArray[np.float64]:
+    """Weight, hits and values in each bin of each resample, with hits drawn from the values.
+
+    ``resamples`` is over the chunks of ``problem_chunks``.
+    """
+    sums = np.zeros((resamples.n_resamples, n_bins, 3))
+    for c, part in enumerate(problem_chunks(len(problem.values))):
+        values, weight, own = problem.values[part], problem.weight[part], bins[part]
+        for r in range(resamples.n_resamples):
+            rows = resamples.rows(r, c)
+            uniforms = resamples.uniforms(r, c, len(rows))
+            add_null_bins(values, weight, own, rows, uniforms, sums[r])
+    return sums
+
+
+def problem_chunks(n_rows: int) -> list[slice]:
+    """Chunks of the rows of a binary problem."""
+    return list(simplex.chunks(n_rows, 1))
+
+
+def p_value(statistic: float, null: NDArray[np.float64]) -> float:
+    """(1 + how many resamples reach the statistic) / (1 + how many there are).
+
+    Sums in another order differ in the last digits: what agrees to twelve counts as reached.
+    """
+    reached = np.count_nonzero(null >= statistic * (1.0 - 1e-12) - 1e-15)
+    return (1 + int(reached)) / (1 + len(null))

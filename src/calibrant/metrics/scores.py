@@ -1,0 +1,186 @@
+"""Accuracy and the two proper scores: negative log-likelihood and Brier."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import simplex
+from calibrant.kernels import metric_sums
+from calibrant.metrics.predictions import read_predictions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from calibrant.metrics.predictions import Chunk
+
+MIN_PROBABILITY = 1e-12
+"""A label's probability counts as at least this in the likelihood, unless told otherwise."""
+
+
+def accuracy(y_true: Any, y_proba: Any, *, sample_weight: Any = None, classes: Any = None) -> float:
+    """Share of rows whose largest probability is that of the label.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,)
+        True labels of any kind, or one-hot rows.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Probabilities, columns in the order of the sorted labels (or of ``classes``); one column
+        is the positive class of a binary problem, as in scikit-learn.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weight 2 is the row twice, weight 0 is no row.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+
+    Returns
+    -------
+    float
+        In [0, 1]. The first of equal largest probabilities is the prediction.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import accuracy
+    >>> accuracy([0, 1, 1], [[0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
+    0.6666666666666666
+    """
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    return predictions.measure(RowMean(chunk_hits))[0]
+
+
+def negative_log_likelihood(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    sample_weight: Any = None,
+    classes: Any = None,
+    min_probability: float = MIN_PROBABILITY,
+) -> float:
+    """Mean of -log of the label's probability (log loss, cross-entropy).
+
+    Parameters
+    ----------
+    y_true, y_proba, sample_weight, classes
+        As in :func:`accuracy`.
+    min_probability : float, default=1e-12
+        A label's probability below this counts as this, so one exact zero costs 27.6 and not
+        infinity; other cells are left as they are. With 0 it is infinity.
+
+    Returns
+    -------
+    float
+        Natural logarithm; 0 is perfect. Equal to scikit-learn's ``log_loss``, which clips at the
+        machine epsilon of the dtype.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import negative_log_likelihood
+    >>> round(negative_log_likelihood([0, 1], [[0.8, 0.2], [0.5, 0.5]]), 4)
+    0.4581
+    >>> negative_log_likelihood([0, 1], [[1.0, 0.0], [1.0, 0.0]], min_probability=0)
+    inf
+    """
+    simplex.check_number("min_probability", min_probability, low=0.0, high=1.0)
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    return predictions.measure(LossMean(float(min_probability)))[0]
+
+
+def brier_score(
+    y_true: Any, y_proba: Any, *, sample_weight: Any = None, classes: Any = None
+) -> float:
+    """Mean over rows *and* classes of (probability - label)^2.
+
+    Parameters
+    ----------
+    y_true, y_proba, sample_weight, classes
+        As in :func:`accuracy`.
+
+    Returns
+    -------
+    float
+        In [0, 2 / n_classes]; 0 is perfect.
+
+    Notes
+    -----
+    This is the scale on which Arad and Rosset (2025) print it. scikit-learn's
+    ``brier_score_loss`` sums over the classes: ``n_classes`` times this for three classes or more,
+    and half the sum, exactly this, for two.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import brier_score
+    >>> round(brier_score([0, 1], [[0.8, 0.2], [0.5, 0.5]]), 4)
+    0.145
+    """
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    return predictions.measure(RowMean(chunk_squares))[0]
+
+
+class RowMean:
+    """Weighted mean of a term in [0, 1] of every row, whatever their order."""
+
+    def __init__(self, terms: Callable[[Chunk], NDArray[np.float64]]) -> None:
+        self._terms = terms
+        self._sums = np.zeros((1, 2, 2), dtype=np.int64)
+
+    def add(self, chunk: Chunk) -> None:
+        """Add the rows of a chunk."""
+        metric_sums.add_products(chunk.weight, self._terms(chunk), self._sums)
+
+    def value(self) -> float:
+        """Return the mean over all rows added."""
+        weight, total = metric_sums.totals(self._sums)[0]
+        return float(total / weight)
+
+
+class LossMean:
+    """Mean of -log of the label's probability; infinite if one of them is."""
+
+    def __init__(self, min_probability: float = MIN_PROBABILITY) -> None:
+        self._min_probability = min_probability
+        # Above every loss, so that terms are in [0, 1]: -log of the smallest double is 745.
+        self._unit = 32.0 if min_probability >= 1e-13 else 1024.0
+        self._is_infinite = False
+        self._mean = RowMean(self._terms)
+
+    def _terms(self, chunk: Chunk) -> NDArray[np.float64]:
+        losses = chunk_losses(chunk, self._min_probability)
+        infinite = np.isinf(losses)
+        if infinite.any():
+            self._is_infinite = True
+            losses[infinite] = 0.0
+        return losses / self._unit
+
+    def add(self, chunk: Chunk) -> None:
+        """Add the rows of a chunk."""
+        self._mean.add(chunk)
+
+    def value(self) -> float:
+        """Return the mean over all rows added."""
+        return math.inf if self._is_infinite else self._mean.value() * self._unit
+
+
+def chunk_hits(chunk: Chunk) -> NDArray[np.float64]:
+    """1 for each row that is right, 0 for the others."""
+    confidence = np.empty(len(chunk.rows))
+    hits = np.empty(len(chunk.rows))
+    metric_sums.top_labels(chunk.rows, chunk.class_index, confidence, hits)
+    return hits
+
+
+def chunk_losses(chunk: Chunk, min_probability: float = MIN_PROBABILITY) -> NDArray[np.float64]:
+    """-log of the label's probability of each row."""
+    losses = np.empty(len(chunk.rows))
+    metric_sums.row_losses(chunk.rows, chunk.class_index, min_probability, losses)
+    return losses
+
+
+def chunk_squares(chunk: Chunk) -> NDArray[np.float64]:
+    """Brier score of each row."""
+    squares = np.empty(len(chunk.rows))
+    metric_sums.row_squares(chunk.rows, chunk.class_index, squares)
+    return squares

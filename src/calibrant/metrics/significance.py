@@ -1,0 +1,222 @@
+"""Is the calibration error larger than chance? Consistency resampling."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import simplex
+from calibrant.kernels import metric_resample
+from calibrant.metrics.calibration_error import (
+    ClassBins,
+    bin_edges,
+    errors_of,
+    problem_sums,
+    uniform_bins,
+)
+from calibrant.metrics.predictions import check_bins, read_predictions
+from calibrant.metrics.resampling import (
+    Resamples,
+    check_resampling,
+    null_bins,
+    p_value,
+    problem_chunks,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.metrics.predictions import Predictions
+
+METRICS = ("confidence", "classwise")
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationTest:
+    """Result of :func:`calibration_test`.
+
+    Attributes
+    ----------
+    metric : {"confidence", "classwise"}
+    statistic : float
+        The calibration error of the data.
+    p_value : float
+        (1 + number of resamples whose error is as large) / (1 + n_resamples).
+    null_mean : float
+        Mean error of perfectly calibrated predictions like these: what of the statistic is only
+        the size of the sample.
+    null_quantiles : tuple of (level, error)
+        Quantiles of that error.
+    n_resamples : int
+    """
+
+    metric: str
+    statistic: float
+    p_value: float
+    null_mean: float
+    null_quantiles: tuple[tuple[float, float], ...]
+    n_resamples: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain numbers."""
+        return {
+            "metric": self.metric,
+            "statistic": self.statistic,
+            "p_value": self.p_value,
+            "null_mean": self.null_mean,
+            "null_quantiles": dict(self.null_quantiles),
+            "n_resamples": self.n_resamples,
+        }
+
+
+def calibration_test(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    metric: str = "confidence",
+    n_bins: int = 15,
+    n_resamples: int = 1000,
+    sample_weight: Any = None,
+    classes: Any = None,
+    resample_rows: bool = True,
+    random_state: Any = 0,
+) -> CalibrationTest:
+    """Test the hypothesis that predictions are calibrated, by consistency resampling.
+
+    Rows are drawn with replacement, labels are drawn from the predictions themselves, and the
+    calibration error is computed: what a perfectly calibrated classifier with such predictions
+    would show. The p-value says how often that is as large as the error of the data.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,)
+        True labels of any kind, or one-hot rows.
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Probabilities, columns in the order of the sorted labels (or of ``classes``); one column
+        is the positive class of a binary problem.
+    metric : {"confidence", "classwise"}, default="confidence"
+        The statistic: :func:`confidence_ece` or :func:`classwise_ece`.
+    n_bins : int, default=15
+        Number of bins, of equal width.
+    n_resamples : int, default=1000
+        The p-value is no smaller than 1 / (1 + n_resamples).
+    sample_weight : array-like of shape (n_rows,), optional
+        A row of weight 2 is one event that counts double here, not two events.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+    resample_rows : bool, default=True
+        As published. False keeps the rows as they are and draws labels only.
+    random_state : None, int, SeedSequence or Generator, default=0
+        Seeds the draws.
+
+    Returns
+    -------
+    CalibrationTest
+        The statistic, its p-value and quantiles of the error under the hypothesis.
+
+    Notes
+    -----
+    With ``resample_rows=False`` the p-value is exact at any size: given the rows, the labels of
+    the data and the labels drawn are alike under the hypothesis. A draw of rows leaves a third of
+    them out, so bins with few rows have fewer: the error of the draws comes out a little small,
+    and the p-value with it, when there are about as many bins (times classes) as rows. In
+    simulations with 300 rows, ten classes and ``metric="classwise"``, 7 % of p-values were below
+    0.05; with the confidence, 4 to 5 %.
+
+    References
+    ----------
+    .. [1] J. Vaicenavicius et al., "Evaluating Model Calibration in Classification", AISTATS 2019.
+    .. [2] J. Bröcker and L. A. Smith, "Increasing the Reliability of Reliability Diagrams",
+       Weather and Forecasting 22, 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.metrics import calibration_test
+    >>> rng = np.random.default_rng(0)
+    >>> honest = rng.dirichlet(np.ones(3), size=500)
+    >>> y = (honest.cumsum(axis=1) > rng.random((500, 1))).argmax(axis=1)
+    >>> calibration_test(y, honest).p_value > 0.05
+    True
+    >>> bold = honest**2 / (honest**2).sum(axis=1, keepdims=True)
+    >>> calibration_test(y, bold).p_value < 0.01
+    True
+    """
+    simplex.check_option("metric", metric, METRICS)
+    check_bins(n_bins)
+    check_resampling(n_resamples, low=1)
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    run = _test_confidence if metric == "confidence" else _test_classes
+    statistic, null = run(predictions, int(n_bins), int(n_resamples), resample_rows, random_state)
+    return CalibrationTest(
+        metric=metric,
+        statistic=statistic,
+        p_value=p_value(statistic, null),
+        null_mean=math.fsum(null) / len(null),
+        null_quantiles=tuple(zip(LEVELS, np.quantile(null, LEVELS).tolist(), strict=True)),
+        n_resamples=int(n_resamples),
+    )
+
+
+def _test_confidence(
+    predictions: Predictions, n_bins: int, n_resamples: int, replace: bool, random_state: Any
+) -> tuple[float, NDArray[np.float64]]:
+    problem = predictions.confidence()
+    bins = uniform_bins(problem.values, bin_edges(n_bins))
+    statistic = float(errors_of(problem_sums(problem, bins, n_bins)[None], "l1")[0])
+    sizes = [part.stop - part.start for part in problem_chunks(predictions.n_rows)]
+    resamples = Resamples(sizes, n_resamples, random_state, replace=replace)
+    return statistic, null_errors(null_bins(problem, bins, n_bins, resamples))
+
+
+def null_errors(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Calibration error of each resample from its sums of weight, hits and values."""
+    gaps = np.abs(sums[:, :, 1] - sums[:, :, 2]).sum(axis=1)
+    errors: NDArray[np.float64] = gaps / sums[:, :, 0].sum(axis=1)
+    return errors
+
+
+def _test_classes(
+    predictions: Predictions, n_bins: int, n_resamples: int, replace: bool, random_state: Any
+) -> tuple[float, NDArray[np.float64]]:
+    statistic = predictions.measure(ClassBins(predictions.n_classes, n_bins))[0]
+    sizes = [len(chunk.rows) for chunk in predictions.chunks()]
+    resamples = Resamples(sizes, n_resamples, random_state, replace=replace)
+    n_classes = predictions.n_classes
+    null = [
+        _null_class_errors(predictions, resamples, block, n_bins)
+        for block in resamples.blocks(8 * n_classes * n_bins)
+    ]
+    return statistic, np.concatenate(null)
+
+
+def _null_class_errors(
+    predictions: Predictions, resamples: Resamples, block: range, n_bins: int
+) -> NDArray[np.float64]:
+    """Class-wise error of some resamples, with labels drawn from the rows."""
+    gaps = np.zeros((len(block), predictions.n_classes, n_bins))
+    weights = np.zeros(len(block))
+    edges = bin_edges(n_bins)
+    for c, chunk in enumerate(predictions.chunks()):
+        bins = uniform_bins(chunk.rows, edges)
+        cumulative = np.cumsum(chunk.rows, axis=1)
+        if not resamples.replace:  # the same rows every time
+            own = np.zeros(gaps.shape[1:])
+            metric_resample.add_class_gaps(chunk.rows, bins, chunk.weight, own)
+            gaps += own
+        for at, r in enumerate(block):
+            rows = resamples.rows(r, c)
+            if resamples.replace:
+                mass = np.bincount(rows, minlength=len(bins)) * chunk.weight
+                metric_resample.add_class_gaps(chunk.rows, bins, mass, gaps[at])
+            weights[at] += chunk.weight[rows].sum()
+            uniforms = resamples.uniforms(r, c, len(rows))
+            metric_resample.subtract_null_labels(
+                cumulative, bins, chunk.weight, rows, uniforms, gaps[at]
+            )
+    errors: NDArray[np.float64] = np.abs(gaps).sum(axis=(1, 2)) / weights
+    return errors / predictions.n_classes

@@ -1,0 +1,106 @@
+"""What metrics refuse, and in which words."""
+
+import numpy as np
+import pytest
+
+from calibrant import errors, metrics, simplex
+from metrics.cases import SCALARS, weighted
+
+each = pytest.mark.parametrize("metric", SCALARS.values(), ids=SCALARS)
+PROBA, Y, _ = weighted()
+
+
+def broken(row, column, value):
+    proba = PROBA.copy()
+    proba[row, column] = value
+    return proba
+
+
+@each
+@pytest.mark.parametrize(
+    ("proba", "error", "message"),
+    [
+        (broken(7, 2, np.nan), errors.NonFiniteError, r"y_proba\[7, 2\] is nan"),
+        (broken(599, 0, -0.5), errors.RangeError, r"y_proba\[599, 0\] is -0.5.*of logits, pass"),
+        (broken(3, 1, 0.9), errors.RowSumError, r"y_proba\[3\] sums to .*; divide rows by"),
+        (PROBA[:, :1][:0], errors.ShapeError, "y_proba has no rows"),
+        (PROBA[:599], errors.ShapeError, "y_true has shape .* but y_proba has 599 rows"),
+        (PROBA[None], errors.ShapeError, "y_proba has shape"),
+        ([[0.5, 0.5], [1.0]], errors.ShapeError, "y_proba has rows of different lengths"),
+        (PROBA.astype(str), errors.ContainerError, "y_proba has dtype"),
+        (PROBA[:, :3] / PROBA[:, :3].sum(axis=1, keepdims=True), errors.LabelError, "4 distinct"),
+        (PROBA[:, 0], errors.LabelError, "y_true has 4 distinct labels but y_proba has 2 columns"),
+    ],
+)
+def test_bad_probabilities_are_refused_with_place_and_remedy(
+    metric, proba, error, message, monkeypatch
+):
+    monkeypatch.setattr(simplex, "CHUNK_BYTES", 4096)
+    with pytest.raises(error, match=message) as info:
+        metric(Y, proba)
+    assert "scores" not in str(info.value)
+
+
+@each
+@pytest.mark.parametrize(
+    ("y", "error", "message"),
+    [
+        (None, errors.LabelError, "the target y_true is None"),
+        (np.where(Y == 0, np.nan, Y), errors.LabelError, r"y_true\[\d+\] is nan"),
+        (Y + 0.5, errors.LabelError, "continuous"),
+        (Y + 5 * (Y > 2), errors.LabelError, "not among the classes"),
+    ],
+)
+def test_bad_labels_are_refused(metric, y, error, message):
+    with pytest.raises(error, match=message):
+        metric(y, PROBA, classes=[0, 1, 2, 3])
+
+
+@each
+@pytest.mark.parametrize("w", [np.zeros(600), -np.ones(600), np.ones(599), np.ones((600, 1)), "x"])
+def test_bad_weights_are_refused(metric, w):
+    with pytest.raises(errors.WeightError, match=r"[Ss]ample.weight"):
+        metric(Y, PROBA, sample_weight=w)
+
+
+@each
+def test_classes_that_cannot_be_told_apart_need_names(metric):
+    labels = np.where(Y == 3, "b", "a")
+    with pytest.raises(errors.LabelError, match="pass classes="):
+        metric(labels, PROBA)
+    metric(labels, PROBA, classes=list("abcd"))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: metrics.confidence_ece(Y, PROBA, n_bins=0),
+        lambda: metrics.confidence_ece(Y, PROBA, n_bins=2.5),
+        lambda: metrics.confidence_ece(Y, PROBA, strategy="kmeans"),
+        lambda: metrics.confidence_ece(Y, PROBA, norm="l3"),
+        lambda: metrics.classwise_ece(Y, PROBA, n_bins=True),
+        lambda: metrics.classwise_ece(Y, PROBA, norm=2),
+        lambda: metrics.thresholded_ece(Y, PROBA, n_bins="15"),
+        lambda: metrics.thresholded_ece(Y, PROBA, norm=None),
+        lambda: metrics.kernel_density_ece(Y, PROBA, bandwidth=-1.0),
+        lambda: metrics.negative_log_likelihood(Y, PROBA, min_probability=-1e-9),
+        lambda: metrics.score_decomposition(Y, PROBA, score="quadratic"),
+        lambda: metrics.score_decomposition(Y, PROBA, recalibration="none"),
+        lambda: metrics.calibration_test(Y, PROBA, metric="top"),
+        lambda: metrics.calibration_test(Y, PROBA, n_resamples=0),
+        lambda: metrics.calibration_test(Y, PROBA, random_state="seed"),
+        lambda: metrics.evaluate(Y, PROBA, n_resamples=-1),
+        lambda: metrics.evaluate(Y, PROBA, confidence_level=95),
+        lambda: metrics.reliability_curve(Y, PROBA, kind="unknown"),
+        lambda: metrics.reliability_curve(Y, PROBA, kind=4),
+        lambda: metrics.reliability_curve(Y, PROBA, consistency_level=2.0),
+    ],
+)
+def test_bad_parameters_are_refused(call):
+    with pytest.raises(errors.ParameterError):
+        call()
+
+
+def test_a_column_of_labels_is_read_with_a_warning():
+    with pytest.warns(errors.DataConversionWarning):
+        assert metrics.accuracy(Y[:, None], PROBA) == metrics.accuracy(Y, PROBA)

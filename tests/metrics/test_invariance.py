@@ -1,0 +1,157 @@
+"""What holds for every metric: order, chunks, weights, containers, and no surprises."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrant import errors, metrics, simplex
+from calibrant.metrics import predictions as predictions_module
+from metrics.cases import SCALARS, predictions, weighted
+
+each = pytest.mark.parametrize("metric", SCALARS.values(), ids=SCALARS)
+
+
+@each
+@given(data=predictions(), seed=st.integers(0, 9))
+def test_order_of_rows_does_not_matter_to_the_last_bit(metric, data, seed):
+    proba, y, w = data
+    order = np.random.default_rng(seed).permutation(len(y))
+    classes = np.arange(proba.shape[1])
+    expected = metric(y, proba, sample_weight=w, classes=classes)
+    assert metric(y[order], proba[order], sample_weight=w[order], classes=classes) == expected
+
+
+@each
+def test_order_and_chunks_do_not_matter_with_real_weights(metric, monkeypatch):
+    proba, y, w = weighted()
+    expected = metric(y, proba, sample_weight=w)
+    order = np.random.default_rng(1).permutation(len(y))
+    for chunk_bytes, cells in ((1, 1), (7 * 32, 100), (1 << 25, 1 << 24)):
+        monkeypatch.setattr(simplex, "CHUNK_BYTES", chunk_bytes)
+        monkeypatch.setattr(predictions_module, "GROUP_CELLS", cells)
+        assert metric(y[order], proba[order], sample_weight=w[order]) == expected
+
+
+@each
+@given(data=predictions())
+def test_weights_are_repetitions(metric, data):
+    proba, y, w = data
+    classes = np.arange(proba.shape[1])
+    repeated = metric(np.repeat(y, w), np.repeat(proba, w, axis=0), classes=classes)
+    expected = pytest.approx(repeated, rel=1e-14, abs=1e-14)
+    assert metric(y, proba, sample_weight=w, classes=classes) == expected
+
+
+@each
+@given(data=predictions())
+def test_zero_weight_is_removal_to_the_last_bit(metric, data):
+    proba, y, w = data
+    classes = np.arange(proba.shape[1])
+    removed = metric(y[w > 0], proba[w > 0], sample_weight=w[w > 0], classes=classes)
+    assert metric(y, proba, sample_weight=w, classes=classes) == removed
+
+
+@each
+def test_scale_of_weights_does_not_matter(metric):
+    proba, y, w = weighted()
+    if metric is metrics.kernel_density_ece:  # its bandwidth counts rows
+        return
+    assert metric(y, proba, sample_weight=1024 * w) == metric(y, proba, sample_weight=w)
+    assert metric(y, proba, sample_weight=np.full(len(y), 0.3)) == metric(y, proba)
+
+
+@each
+def test_extreme_weights_are_finite(metric):
+    proba, y, w = weighted()
+    for scale in (1e-300, 1e290):
+        assert np.isfinite(metric(y, proba, sample_weight=scale * w))
+    w[0] = 1e30
+    assert np.isfinite(metric(y, proba, sample_weight=w))
+
+
+@each
+def test_one_column_is_the_positive_class(metric):
+    rng = np.random.default_rng(0)
+    p = rng.random(300)
+    y = np.where(rng.random(300) < p, "yes", "no")
+    expected = metric(y, np.column_stack([1 - p, p]))
+    assert metric(y, p) == expected
+    assert metric(y, p[:, None]) == expected
+    assert metric(y, p.tolist()) == expected
+    assert metric(y, pd.Series(p)) == expected
+    assert metric(y == "yes", p) == expected
+
+
+@each
+def test_layout_and_container_do_not_matter(metric):
+    proba, y, w = weighted()
+    expected = metric(y, proba, sample_weight=w)
+    wide = np.zeros((len(y), 9))
+    wide[:, 1::2] = proba
+    frozen = proba.copy()
+    frozen.setflags(write=False)
+    for same in (
+        np.asfortranarray(proba),
+        wide[:, 1::2],
+        frozen,
+        proba.astype(">f8"),
+        proba.tolist(),
+        pd.DataFrame(proba),
+    ):
+        assert metric(y, same, sample_weight=w) == expected
+
+
+@each
+def test_labels_of_any_kind(metric):
+    proba, y, _ = weighted()
+    expected = metric(y, proba)
+    assert metric(np.array(list("abcd"))[y], proba) == expected
+    assert metric(np.eye(4)[y], proba) == expected
+    assert metric(np.array([7, 3, 9, 1])[y], proba, classes=[7, 3, 9, 1]) == expected
+
+
+@each
+def test_named_columns_find_their_classes(metric):
+    proba, y, _ = weighted()
+    labels = np.array(list("abcd"))[y]
+    frame = pd.DataFrame(proba, columns=list("abcd"))[list("dbca")]
+    with pytest.warns(errors.ColumnOrderWarning):
+        assert metric(labels, frame) == metric(labels, proba)
+
+
+@each
+def test_order_of_classes_does_not_matter(metric):
+    proba, y, w = weighted()
+    order = np.array([2, 0, 3, 1])
+    expected = pytest.approx(metric(y, proba, sample_weight=w), rel=1e-14)
+    assert metric(np.argsort(order)[y], proba[:, order], sample_weight=w) == expected
+
+
+@each
+def test_nothing_is_modified(metric):
+    proba, y, w = weighted()
+    proba[0] *= 1 + 1e-4  # to be normalised
+    before = [a.copy() for a in (proba, y, w)]
+    metric(y, proba, sample_weight=w)
+    for a, b in zip(before, (proba, y, w), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@each
+def test_narrow_floats_are_read_in_double_precision(metric):
+    proba, y, _ = weighted()
+    for dtype in (np.float32, np.float16):
+        narrow = proba.astype(dtype)
+        widened = narrow.astype(np.float64)
+        widened /= widened.sum(axis=1, keepdims=True)
+        assert metric(y, narrow) == pytest.approx(metric(y, widened), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", [n for n in SCALARS if "ece" in n or n == "accuracy"])
+@given(data=predictions())
+def test_errors_and_accuracy_are_within_0_and_1(name, data):
+    proba, y, w = data
+    value = SCALARS[name](y, proba, sample_weight=w, classes=np.arange(proba.shape[1]))
+    assert 0.0 <= value <= 1.0

@@ -1,0 +1,126 @@
+import json
+
+import numpy as np
+import pytest
+from sklearn.calibration import calibration_curve
+
+from calibrant.metrics import calibration_test, confidence_ece, reliability_curve
+from conftest import simulate
+from metrics.cases import recorded, weighted
+
+
+@pytest.mark.parametrize("n_bins", [5, 15])
+def test_points_are_those_of_scikit_learn(n_bins):
+    proba, y = simulate(700, 4)
+    for kind, p, hit in (
+        ("confidence", proba.max(axis=1), proba.argmax(axis=1) == y),
+        (2, proba[:, 2], y == 2),
+    ):
+        curve = reliability_curve(y, proba, kind=kind, n_bins=n_bins, n_resamples=0)
+        filled = curve.weight > 0
+        share, mean = calibration_curve(hit, p, n_bins=n_bins)
+        np.testing.assert_allclose(curve.frequency[filled], share, rtol=1e-14)
+        np.testing.assert_allclose(curve.mean_probability[filled], mean, rtol=1e-14)
+        np.testing.assert_array_equal(curve.edges, np.linspace(0, 1, n_bins + 1))
+        assert np.isnan(curve.frequency[~filled]).all()
+        assert curve.weight.sum() == 700
+        assert np.isnan(curve.p_value)
+
+
+def test_average_of_gaps_agrees_with_netcal():
+    """Average calibration error of netcal 1.4.0: ``ACE(15).measure(bold, y)``."""
+    bold, _, y = recorded()
+    curve = reliability_curve(y, bold, n_resamples=0)
+    gaps = np.abs(curve.mean_probability - curve.frequency)
+    assert np.nanmean(gaps) == pytest.approx(0.17611063580524045, rel=1e-14)
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+def test_error_is_the_confidence_error(strategy):
+    proba, y, w = weighted()
+    curve = reliability_curve(y, proba, strategy=strategy, sample_weight=w, n_resamples=0)
+    expected = confidence_ece(y, proba, strategy=strategy, sample_weight=w)
+    assert curve.ece == pytest.approx(expected, rel=1e-14)
+    np.testing.assert_allclose(curve.weight.sum(), w.sum(), rtol=1e-14)
+
+
+def test_edges_of_equal_mass_tell_the_bins():
+    proba, y = simulate(500, 3)
+    curve = reliability_curve(y, proba, kind=1, strategy="quantile", n_bins=10, n_resamples=0)
+    p = proba[:, 1]
+    bins = np.searchsorted(curve.edges[1:-1], p)
+    np.testing.assert_array_equal(np.bincount(bins, minlength=10), curve.weight)
+    np.testing.assert_array_equal(curve.weight, np.full(10, 50))
+    assert (curve.edges[0], curve.edges[-1]) == (0.0, 1.0)
+    assert (np.diff(curve.edges) > 0).all()
+
+
+def test_empty_bins_of_equal_mass_are_left_out():
+    proba = np.array([[0.9, 0.1]] * 50 + [[0.6, 0.4]] * 10)
+    curve = reliability_curve(np.arange(60) % 2, proba, strategy="quantile", n_resamples=9)
+    assert curve.n_bins == 2
+    np.testing.assert_array_equal(curve.weight, [10, 50])
+    np.testing.assert_array_equal(curve.edges, [0, 0.6, 1])
+
+
+def test_p_value_is_that_of_the_calibration_test():
+    proba, y, w = weighted(300)
+    honest = proba**0.5 / (proba**0.5).sum(axis=1, keepdims=True)
+    options = {"sample_weight": w, "n_resamples": 99, "random_state": 4}
+    curve, test = reliability_curve(y, honest, **options), calibration_test(y, honest, **options)
+    assert 0.02 < curve.p_value == test.p_value
+    assert curve.ece == test.statistic
+
+
+@pytest.mark.parametrize("resample_rows", [True, False])
+def test_consistency_bars_hold_calibrated_frequencies_at_their_level(resample_rows):
+    rng = np.random.default_rng(0)
+    inside = total = 0
+    for seed in range(60):
+        p = rng.random(400)
+        y = rng.random(400) < p
+        curve = reliability_curve(
+            y,
+            p,
+            kind=True,
+            n_bins=8,
+            n_resamples=200,
+            consistency_level=0.8,
+            resample_rows=resample_rows,
+            random_state=seed,
+        )
+        held = (curve.consistency_low <= curve.frequency) & (
+            curve.frequency <= curve.consistency_high
+        )
+        inside += held.sum()
+        total += len(held)
+    assert 0.75 < inside / total < 0.88
+
+
+def test_over_confidence_lies_below_the_bars():
+    proba, y = simulate(3000, 4)
+    curve = reliability_curve(y, proba, n_resamples=200)
+    assert curve.frequency[-1] < curve.consistency_low[-1] < curve.mean_probability[-1]
+    assert curve.mean_probability[-1] < curve.consistency_high[-1]
+
+
+def test_class_may_be_any_label():
+    proba, y = simulate(300, 3)
+    names = np.array(["ant", "bee", "confidence"])
+    by_name = reliability_curve(names[y], proba, kind="bee", n_resamples=0)
+    by_number = reliability_curve(y, proba, kind=1, n_resamples=0)
+    assert by_name.ece == by_number.ece
+    assert by_name.kind == "bee"
+
+
+def test_result_is_frozen_and_plain():
+    proba, y = simulate(300, 3)
+    curve = reliability_curve(y, proba, n_resamples=9)
+    for name in ("edges", "frequency", "weight", "consistency_low"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(curve, name)[0] = 1.0
+    with pytest.raises(AttributeError):
+        curve.ece = 0.0
+    plain = json.loads(json.dumps(curve.to_dict()))
+    assert plain["weight"] == curve.weight.tolist()
+    assert plain["kind"] == "confidence"

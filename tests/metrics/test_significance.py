@@ -1,0 +1,148 @@
+import json
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from calibrant import metrics, simplex
+from calibrant.metrics import calibration_test, resampling
+from calibrant.metrics.predictions import BinaryProblem
+from calibrant.metrics.resampling import Resamples, null_bins
+from conftest import simulate
+from metrics.cases import weighted
+
+each_metric = pytest.mark.parametrize("metric", ["confidence", "classwise"])
+each_way = pytest.mark.parametrize("resample_rows", [True, False])
+
+
+def honest(rng, n_rows, n_classes):
+    proba = rng.dirichlet(np.ones(n_classes), n_rows)
+    return proba, (proba.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
+
+
+@each_metric
+@each_way
+def test_p_values_of_calibrated_predictions_are_uniform(metric, resample_rows):
+    rng = np.random.default_rng(0)
+    found = []
+    for seed in range(150):
+        proba, y = honest(rng, 300, 3)
+        result = calibration_test(
+            y,
+            proba,
+            metric=metric,
+            n_resamples=99,
+            resample_rows=resample_rows,
+            random_state=seed,
+            classes=[0, 1, 2],
+        )
+        found.append(result.p_value)
+    assert kstest(found, "uniform").pvalue > 0.01
+    assert 0.01 < np.mean(np.array(found) <= 0.05) < 0.1
+
+
+@each_metric
+@each_way
+def test_over_confidence_is_rejected(metric, resample_rows):
+    proba, y = simulate(500, 4)
+    result = calibration_test(y, proba, metric=metric, resample_rows=resample_rows)
+    assert result.p_value == 1 / 1001
+    assert result.statistic > 1.2 * result.null_quantiles[-1][1]
+
+
+@each_way
+def test_under_confidence_is_rejected(resample_rows):
+    rng = np.random.default_rng(1)
+    proba, y = honest(rng, 800, 3)
+    timid = proba**0.5 / (proba**0.5).sum(axis=1, keepdims=True)
+    assert calibration_test(y, timid, resample_rows=resample_rows).p_value < 0.005
+
+
+@each_metric
+def test_statistic_is_the_calibration_error(metric):
+    proba, y, w = weighted()
+    error = metrics.confidence_ece if metric == "confidence" else metrics.classwise_ece
+    result = calibration_test(y, proba, metric=metric, sample_weight=w, n_bins=9, n_resamples=5)
+    assert result.statistic == error(y, proba, sample_weight=w, n_bins=9)
+
+
+@each_metric
+@each_way
+def test_null_errors_are_those_of_drawn_labels(metric, resample_rows, monkeypatch):
+    """Redo every resample by hand, with the metric itself, over several chunks and blocks."""
+    proba, y, w = weighted(90)
+    monkeypatch.setattr(simplex, "CHUNK_BYTES", 8 * 4 * 40)
+    monkeypatch.setattr(resampling, "BLOCK_BYTES", 8 * 4 * 15 * 3)
+    result = calibration_test(
+        y, proba, metric=metric, sample_weight=w, n_resamples=8, resample_rows=resample_rows
+    )
+    parts = list(simplex.chunks(90, 1 if metric == "confidence" else 4))
+    draws = Resamples([p.stop - p.start for p in parts], 8, 0, replace=resample_rows)
+    by_hand = []
+    for r in range(8):
+        rows, labels = [], []
+        for c, part in enumerate(parts):
+            chosen = draws.rows(r, c) + part.start
+            uniforms = draws.uniforms(r, c, len(chosen))
+            rows.append(chosen)
+            if metric == "classwise":
+                labels.append((proba[chosen].cumsum(axis=1) > uniforms[:, None]).argmax(axis=1))
+            else:  # any label but the top one, where the draw says wrong
+                right = uniforms < proba[chosen].max(axis=1)
+                top = proba[chosen].argmax(axis=1)
+                labels.append(np.where(right, top, (top + 1) % 4))
+        rows, labels = np.concatenate(rows), np.concatenate(labels)
+        error = metrics.confidence_ece if metric == "confidence" else metrics.classwise_ece
+        by_hand.append(error(labels, proba[rows], sample_weight=w[rows], classes=range(4)))
+    assert result.null_mean == pytest.approx(np.mean(by_hand), rel=1e-12)
+    assert dict(result.null_quantiles)[0.95] == pytest.approx(np.quantile(by_hand, 0.95), rel=1e-12)
+    reached = sum(e >= result.statistic for e in by_hand)
+    assert result.p_value == (1 + reached) / 9
+
+
+@each_metric
+def test_certain_predictions_that_are_right_are_no_evidence(metric):
+    y = np.arange(60) % 3
+    result = calibration_test(y, np.eye(3)[y], metric=metric, n_resamples=50)
+    assert (result.statistic, result.p_value, result.null_mean) == (0.0, 1.0, 0.0)
+
+
+@each_metric
+def test_certain_predictions_that_are_wrong_once_are_impossible(metric):
+    y = np.arange(60) % 3
+    proba = np.eye(3)[y]
+    y[0] = 1
+    assert calibration_test(y, proba, metric=metric, n_resamples=50).p_value == 1 / 51
+
+
+@each_metric
+def test_seed_decides(metric):
+    proba, y = simulate(200, 3)
+    results = [
+        calibration_test(y, proba, metric=metric, n_resamples=20, random_state=s) for s in (1, 1, 2)
+    ]
+    assert results[0] == results[1]
+    assert results[0].null_mean != results[2].null_mean
+
+
+def test_draws_follow_the_predictions():
+    """The share of drawn hits in a bin is its mean prediction, within four deviations."""
+    values = np.repeat([0.1, 0.5, 0.9], 400)
+    problem = BinaryProblem(values, np.zeros(1200, dtype=bool), np.ones(1200))
+    bins = np.repeat(np.arange(3, dtype=np.int32), 400)
+    sums = null_bins(problem, bins, 3, Resamples([1200], 50, 0)).sum(axis=0)
+    share = sums[:, 1] / sums[:, 0]
+    for p, found, n in zip((0.1, 0.5, 0.9), share, sums[:, 0], strict=True):
+        assert abs(found - p) < 4 * np.sqrt(p * (1 - p) / n)
+    np.testing.assert_allclose(sums[:, 2] / sums[:, 0], [0.1, 0.5, 0.9])
+
+
+def test_result_is_frozen_and_plain():
+    proba, y = simulate(100, 3)
+    result = calibration_test(y, proba, n_resamples=9)
+    with pytest.raises(AttributeError):
+        result.p_value = 1.0
+    plain = json.loads(json.dumps(result.to_dict()))
+    assert plain["p_value"] == result.p_value
+    levels = [level for level, _ in result.null_quantiles]
+    assert levels == sorted(levels)

@@ -1,0 +1,176 @@
+"""Metrics literally from their definitions, in exact fractions. Never optimise this.
+
+Rows are lists of doubles, labels are column numbers, weights are whole numbers, doubles or
+fractions. Where a definition has a logarithm or a root, doubles are used from there on.
+"""
+
+import math
+from fractions import Fraction
+
+from reference.isotonic import min_max
+
+
+def exact(weights, n):
+    return [Fraction(1)] * n if weights is None else [Fraction(w) for w in weights]
+
+
+def top(row):
+    """Column of the largest probability, the first of equals."""
+    return row.index(max(row))
+
+
+def accuracy(rows, labels, weights=None):
+    w = exact(weights, len(rows))
+    return sum(w[i] for i, row in enumerate(rows) if top(row) == labels[i]) / sum(w)
+
+
+def brier(rows, labels, weights=None):
+    w = exact(weights, len(rows))
+    total = Fraction(0)
+    for i, row in enumerate(rows):
+        for j, p in enumerate(row):
+            total += w[i] * (Fraction(p) - (1 if labels[i] == j else 0)) ** 2
+    return total / sum(w) / len(rows[0])
+
+
+def likelihood(rows, labels, weights=None, floor=1e-12):
+    w = exact(weights, len(rows))
+    losses = []
+    for i, row in enumerate(rows):
+        p = max(row[labels[i]], floor)
+        if w[i] > 0:
+            losses.append(float(w[i]) * (-math.log(p) if p > 0 else math.inf))
+    return math.fsum(losses) / float(sum(w))
+
+
+def width_bin(value, n_bins):
+    """(low, high] between the doubles i / n_bins; zero is in the first."""
+    for b in range(n_bins - 1):
+        if value <= (b + 1) * (1.0 / n_bins):
+            return b
+    return n_bins - 1
+
+
+def mass_bins(values, weights, n_bins):
+    """Bin of the midpoint of the cumulative weight of all equal values, in n_bins equal parts."""
+    total = sum(weights)
+    bins = []
+    for value in values:
+        below = sum((w for v, w in zip(values, weights, strict=True) if v < value), Fraction(0))
+        own = sum(w for v, w in zip(values, weights, strict=True) if v == value)
+        bins.append(min(math.floor(n_bins * (below + own / 2) / total), n_bins - 1))
+    return bins
+
+
+def binned_error(values, hits, weights, bins, n_bins, norm="l1"):
+    total = sum(weights)
+    gaps = []
+    for b in range(n_bins):
+        inside = [i for i in range(len(values)) if bins[i] == b]
+        weight = sum(weights[i] for i in inside)
+        if weight > 0:
+            mean = sum(weights[i] * Fraction(values[i]) for i in inside) / weight
+            share = sum(weights[i] for i in inside if hits[i]) / weight
+            gaps.append((abs(mean - share), weight / total))
+    if norm == "l1":
+        return sum(gap * share for gap, share in gaps)
+    if norm == "l2":
+        return math.sqrt(sum(gap**2 * share for gap, share in gaps))
+    return max(gap for gap, _ in gaps)
+
+
+def confidence_error(rows, labels, weights=None, n_bins=15, strategy="uniform", norm="l1"):
+    w = exact(weights, len(rows))
+    values = [max(row) for row in rows]
+    hits = [top(row) == label for row, label in zip(rows, labels, strict=True)]
+    if strategy == "uniform":
+        bins = [width_bin(v, n_bins) for v in values]
+    else:
+        bins = mass_bins(values, w, n_bins)
+    return binned_error(values, hits, w, bins, n_bins, norm)
+
+
+def classwise_error(rows, labels, weights=None, n_bins=15, norm="l1"):
+    w = exact(weights, len(rows))
+    by_class = []
+    for j in range(len(rows[0])):
+        values = [row[j] for row in rows]
+        hits = [label == j for label in labels]
+        bins = [width_bin(v, n_bins) for v in values]
+        by_class.append(binned_error(values, hits, w, bins, n_bins, norm))
+    return sum(by_class) / len(by_class)
+
+
+def thresholded_error(rows, labels, weights=None, n_bins=15, norm="l1"):
+    w = exact(weights, len(rows))
+    k = len(rows[0])
+    by_class = []
+    for j in range(k):
+        # Rounding may take a uniform row below the double 1 / k; it counts all the same.
+        own = [i for i, row in enumerate(rows) if row[j] >= (1 - 1e-12) / k and w[i] > 0]
+        if own:
+            values = [rows[i][j] for i in own]
+            hits = [labels[i] == j for i in own]
+            weight = [w[i] for i in own]
+            bins = mass_bins(values, weight, n_bins)
+            by_class.append(binned_error(values, hits, weight, bins, n_bins, norm))
+    return sum(by_class) / len(by_class)
+
+
+def density_error(rows, labels, weights=None, n_steps=400):
+    """Zhang et al.: densities at every node by summing the kernel over all rows and images."""
+    w = [float(x) for x in exact(weights, len(rows))]
+    values = [max(row) for row in rows]
+    hits = [top(row) == label for row, label in zip(rows, labels, strict=True)]
+    right = [(v, x) for v, h, x in zip(values, hits, w, strict=True) if h]
+    share = sum(x for _, x in right)
+    mean = sum(v * x for v, x in right) / share
+    spread = math.sqrt(sum(x * (v - mean) ** 2 for v, x in right) / share)
+    reach = 3 * spread * (2 * sum(w)) ** -0.2  # the triweight kernel of deviation s reaches 3 s
+
+    def density(z, chosen):
+        total = 0.0
+        for v, h, x in zip(values, hits, w, strict=True):
+            if h or not chosen:
+                for image in (v, -v, 2 - v):
+                    u = (z - image) / reach
+                    if abs(u) < 1:
+                        total += x * (1 - u * u) ** 3
+        return total
+
+    nodes = [i / n_steps for i in range(n_steps + 1)]
+    ends = [0.5 if i in {0, n_steps} else 1.0 for i in range(n_steps + 1)]
+    all_rows = [density(z, chosen=False) for z in nodes]
+    right_rows = [density(z, chosen=True) for z in nodes]
+    gaps = [abs(z * f - a) for z, f, a in zip(nodes, all_rows, right_rows, strict=True)]
+    return sum(map(float.__mul__, gaps, ends)) / sum(map(float.__mul__, all_rows, ends))
+
+
+def squared(value, hit):
+    return (value - (1 if hit else 0)) ** 2
+
+
+def log_loss(value, hit):
+    chance = value if hit else 1 - value
+    return -math.log(chance) if chance > 0 else math.inf
+
+
+def decomposition(rows, labels, weights=None, loss=squared):
+    """Mean over classes of the scores raw, recalibrated (min-max formula) and constant."""
+    w = exact(weights, len(rows))
+    total = sum(w)
+    sums = [0, 0, 0]
+    for j in range(len(rows[0])):
+        order = sorted({row[j] for row in rows})
+        inside = {v: [i for i, row in enumerate(rows) if row[j] == v] for v in order}
+        weight = [sum(w[i] for i in inside[v]) for v in order]
+        shares = [
+            sum(w[i] for i in inside[v] if labels[i] == j) / weight[a] for a, v in enumerate(order)
+        ]
+        fitted = dict(zip(order, min_max(shares, weight), strict=True))
+        base = sum(w[i] for i in range(len(rows)) if labels[i] == j) / total
+        for i, row in enumerate(rows):
+            hit = labels[i] == j
+            for at, value in enumerate((Fraction(row[j]), fitted[row[j]], base)):
+                sums[at] += w[i] * loss(value, hit)
+    return [s / total / len(rows[0]) for s in sums]

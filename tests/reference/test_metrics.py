@@ -1,0 +1,82 @@
+"""The references of the metrics, on cases worked out by hand."""
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from reference import metrics
+
+ROWS = [[0.75, 0.25], [0.75, 0.25], [0.5, 0.5], [0.125, 0.875]]
+LABELS = [0, 1, 1, 1]
+
+
+def test_accuracy_takes_the_first_of_equals():
+    assert metrics.accuracy(ROWS, LABELS) == Fraction(1, 2)
+    assert metrics.accuracy(ROWS, LABELS, [1, 1, 1, 5]) == Fraction(6, 8)
+
+
+def test_brier_by_hand():
+    """Rows: 1/16, 9/16, 1/4, 1/64 twice each, over eight cells."""
+    assert metrics.brier(ROWS, LABELS) == Fraction(4 + 36 + 16 + 1, 64 * 4)
+
+
+def test_likelihood_by_hand():
+    expected = -(math.log(0.75) + math.log(0.25) + math.log(0.5) + math.log(0.875)) / 4
+    assert metrics.likelihood(ROWS, LABELS) == pytest.approx(expected, rel=1e-15)
+    assert metrics.likelihood([[1.0, 0.0]], [1]) == pytest.approx(-math.log(1e-12))
+    assert metrics.likelihood([[1.0, 0.0]], [1], floor=0) == math.inf
+
+
+def test_bins_of_equal_width_are_closed_above():
+    assert [metrics.width_bin(v, 4) for v in (0.0, 0.25, 0.26, 0.5, 0.75, 1.0)] == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        3,
+    ]
+
+
+def test_bins_of_equal_mass_keep_ties_together():
+    """Of six values, the tie of three lies over places 1 to 4: midpoint 2.5 of 6 is bin 0 of 2."""
+    one = [Fraction(1)] * 6
+    assert metrics.mass_bins([0.1, 0.2, 0.2, 0.2, 0.3, 0.4], one, 2) == [0, 0, 0, 0, 1, 1]
+    assert metrics.mass_bins([0.1, 0.1, 0.1], one[:3], 2) == [1, 1, 1]
+
+
+def test_confidence_error_by_hand():
+    """Two bins: at 1/2 (one row, wrong: gap 1/2); above, 3 rows: mean 19/24, 2 right: gap 1/8."""
+    expected = Fraction(1, 4) * Fraction(1, 2) + Fraction(3, 4) * (
+        Fraction(19, 24) - Fraction(2, 3)
+    )
+    assert metrics.confidence_error(ROWS, LABELS, n_bins=2) == expected
+    assert metrics.confidence_error(ROWS, LABELS, n_bins=2, norm="max") == Fraction(1, 2)
+    assert metrics.confidence_error(ROWS, LABELS, n_bins=1, norm="l2") == pytest.approx(7 / 32)
+
+
+def test_classwise_error_by_hand():
+    """One bin: class 0 has mean 17/32 and share 1/4, class 1 the complements."""
+    assert metrics.classwise_error(ROWS, LABELS, n_bins=1) == Fraction(17, 32) - Fraction(1, 4)
+
+
+def test_thresholded_error_by_hand():
+    """Class 0: 0.75, 0.75, 0.5 with one positive; class 1: 0.5, 0.875, both positive."""
+    class_0 = Fraction(2, 3) - Fraction(1, 3)
+    class_1 = 1 - Fraction(11, 16)
+    assert metrics.thresholded_error(ROWS, LABELS, n_bins=1) == (class_0 + class_1) / 2
+
+
+def test_density_error_of_rows_far_from_right_is_their_mean_gap():
+    rows = [[0.6, 0.4]] * 9 + [[0.64, 0.36]] * 9
+    assert metrics.density_error(rows, [0] * 18) == pytest.approx(1 - 0.62, abs=1e-3)
+
+
+def test_decomposition_by_hand():
+    """One feature, 0.25 < 0.5 < 0.75, labels 1, 0, 1: the first two pool to 1/2."""
+    rows = [[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]]
+    raw, recalibrated, constant = metrics.decomposition(rows, [1, 0, 1])
+    assert raw == (Fraction(9, 16) + Fraction(1, 4) + Fraction(1, 16)) / 3
+    assert recalibrated == (Fraction(1, 4) + Fraction(1, 4)) / 3
+    assert constant == Fraction(2, 9)
