@@ -1,21 +1,26 @@
-"""The commands, each a few lines over the library."""
+"""The commands, each a few lines over the library, which they import when they run."""
 
 from __future__ import annotations
 
 import json
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 
 from calibrant.calibrators.methods import METHODS, make_calibrator
-from calibrant.cli.tables import comparison_table, evaluation_table, progress_bar
-from calibrant.errors import ConvergenceWarning
-from calibrant.files.align import align
-from calibrant.files.apply import ON_BAD_ROW, apply_file
-from calibrant.files.predictions import read_predictions
+from calibrant.cli.tables import (
+    comparison_numbers,
+    comparison_table,
+    evaluation_table,
+    progress_bar,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 EXIT_NOT_CONVERGED = 5
 
@@ -35,11 +40,22 @@ part_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Put the path of a model file before what is wrong with it."""
+    from calibrant.errors import ModelFileError
+
+    try:
+        yield
+    except ModelFileError as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
 def _show(result: Any, as_json: bool, table: Any) -> None:
     if as_json:
         click.echo(json.dumps(result, allow_nan=True))
     else:
-        Console().print(table)
+        Console().print(table, soft_wrap=isinstance(table, str))
 
 
 @click.command()
@@ -68,6 +84,8 @@ def evaluate(
       calibrant evaluate predictions.csv
     """  # noqa: D301
     from calibrant import metrics, simplex
+    from calibrant.files.align import align
+    from calibrant.files.predictions import read_predictions
 
     found = read_predictions(
         file, part=part or "test", kind=scores, label_column=label_column, labels=labels
@@ -112,6 +130,9 @@ def fit(
       calibrant fit val.npz -m na-fir -o model.calibrant
     """  # noqa: D301
     from calibrant import model_file
+    from calibrant.errors import ConvergenceWarning
+    from calibrant.files.align import align
+    from calibrant.files.predictions import read_predictions
 
     found = read_predictions(
         val, part=part or "val", kind=scores, label_column=label_column, labels=labels
@@ -147,7 +168,7 @@ def fit(
 @label_option
 @click.option(
     "--on-bad-row",
-    type=click.Choice(ON_BAD_ROW),
+    type=click.Choice(["error", "skip", "nan"]),
     default="error",
     show_default=True,
     help="What to do with a row that is no distribution.",
@@ -171,8 +192,10 @@ def apply_command(
       calibrant apply model.calibrant test.npz -o calibrated.npz
     """  # noqa: D301
     from calibrant import model_file
+    from calibrant.files.apply import apply_file
 
-    calibrator = model_file.load(model, sha256=sha256)
+    with _naming(model):
+        calibrator = model_file.load(model, sha256=sha256)
     with progress_bar(f"calibrating {file}") as advance:
         done = apply_file(
             calibrator,
@@ -217,6 +240,8 @@ def compare(
       calibrant compare val.npz test.npz --report report.html
     """  # noqa: D301
     from calibrant import report as reports
+    from calibrant.files.align import align
+    from calibrant.files.predictions import read_predictions
 
     parts = [
         read_predictions(path, part=part, kind=scores, label_column=label_column)
@@ -234,11 +259,12 @@ def compare(
             scores=parts[0].kind,
             classes=classes,
             random_state=seed,
+            sources={"calibration": parts[0].source, "test": parts[1].source},
             progress=advance,
         )
     if report is not None:
         reports.write_report(report, comparison)
-    _show(comparison.to_dict(), as_json, comparison_table(comparison))
+    _show(comparison_numbers(comparison), as_json, comparison_table(comparison))
     if report is not None and not as_json:
         click.echo(f"Report: {report.resolve().as_uri()}")
 
@@ -255,7 +281,8 @@ def inspect(model: Path, as_json: bool) -> None:
     """  # noqa: D301
     from calibrant import model_file
 
-    found = model_file.describe(model)
+    with _naming(model):
+        found = model_file.describe(model)
     lines = "\n".join(f"{key:<16} {value}" for key, value in found.items())
     _show(found, as_json, lines)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import traceback
@@ -13,12 +12,9 @@ from rich.console import Console
 
 from calibrant import __version__
 from calibrant.cli import commands
-from calibrant.errors import ModelFileError
 
 EXIT_DATA = 3
 EXIT_MODEL = 4
-EXIT_INTERRUPT = 130
-EXIT_TERMINATED = 143
 EXIT_PIPE = 141
 
 
@@ -43,34 +39,48 @@ for command in commands.ALL:
     cli.add_command(command)
 
 
-class _TerminatedError(BaseException):
-    """SIGTERM, raised so that temporary files are removed on the way out."""
+class _Stop:
+    """Remembers the signal that ended the command.
 
+    The exception that it raises lets temporary files be removed on the way out; whatever a
+    library makes of it, the exit code is the signal's.
+    """
 
-def _on_terminate(*_: Any) -> None:
-    raise _TerminatedError
+    def __init__(self) -> None:
+        self.number = 0
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self)
+
+    def __call__(self, number: int, _: Any) -> None:
+        self.number = number
+        raise KeyboardInterrupt
 
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
+    stop = _Stop()
+    try:
+        return _run(arguments)
+    except BaseException:
+        if stop.number:
+            return 128 + stop.number
+        raise
+
+
+def _run(arguments: list[str] | None) -> int:
     debug = "--debug" in (sys.argv[1:] if arguments is None else arguments)
-    signal.signal(signal.SIGTERM, _on_terminate)
     try:
         result = cli.main(args=arguments, prog_name="calibrant", standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        return int(stop.exit_code)
+    except click.exceptions.Exit as end:
+        return int(end.exit_code)
     except click.ClickException as error:
         error.show()
         return int(error.exit_code)
-    except (KeyboardInterrupt, click.Abort):
-        return EXIT_INTERRUPT
-    except _TerminatedError:
-        return EXIT_TERMINATED
-    except BrokenPipeError:
-        # Nobody reads any more; stop Python from complaining about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit:  # how click ends when nobody reads its output any more
         return EXIT_PIPE
     except (ValueError, OSError, MemoryError, TypeError, ImportError) as error:
+        from calibrant.errors import ModelFileError
+
         if debug:
             traceback.print_exc()
         message = " ".join(str(error).split()) or type(error).__name__

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-GROUP_CELLS = 1 << 24
+GROUP_CELLS = 1 << 23
 """Cells of several classes that are sorted at once."""
 
 

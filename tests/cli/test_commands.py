@@ -1,0 +1,218 @@
+"""The command line from outside: files in, files and exit codes out."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrant import FlattenedIsotonic, model_file
+from calibrant.cli import commands
+from calibrant.cli.main import cli, run
+from conftest import simulate
+
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+
+DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A calibration file, a test file and a model."""
+    home = tmp_path_factory.mktemp("cli")
+    for name, seed in (("val", 0), ("test", 1)):
+        p, y = simulate(600, 4, seed)
+        np.savez(home / f"{name}.npz", probs=p, labels=y)
+    assert run(["fit", str(home / "val.npz"), "-m", "fir", "-o", str(home / "m.calibrant")]) == 0
+    return home
+
+
+@pytest.fixture(autouse=True)
+def _keep_signal_handlers():
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+
+
+def call(*arguments):
+    return run([str(a) for a in arguments])
+
+
+def test_fit_writes_the_model_that_python_would(files):
+    loaded = model_file.load(files / "m.calibrant")
+    p, y = simulate(600, 4, 0)
+    assert isinstance(loaded, FlattenedIsotonic)
+    new, _ = simulate(600, 4, 1)
+    direct = FlattenedIsotonic().fit(p, y).predict_proba(new)
+    np.testing.assert_array_equal(loaded.predict_proba(new), direct)
+
+
+def test_apply_writes_what_python_would(files, capsys):
+    out = files / "out.npy"
+    assert call("apply", files / "m.calibrant", files / "test.npz", "-o", out, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"output": str(out), "rows": 600, "bad_rows": 0}
+    new, _ = simulate(600, 4, 1)
+    expected = model_file.load(files / "m.calibrant").predict_proba(new)
+    np.testing.assert_array_equal(np.load(out), expected)
+
+
+def test_evaluate_prints_a_table_or_json(files, capsys):
+    assert call("evaluate", files / "test.npz") == 0
+    text = capsys.readouterr().out
+    assert "conf-ECE %" in text
+    assert "not calibrated" in " ".join(text.split())
+    assert call("evaluate", files / "test.npz", "--json") == 0
+    numbers = json.loads(capsys.readouterr().out)
+    assert numbers["p_value"] < 0.05
+
+
+def test_compare_prints_a_verdict_and_writes_a_page(files, capsys):
+    page = files / "page.html"
+    code = call(
+        "compare", files / "val.npz", files / "test.npz", "--methods", "ts,fir", "--report", page
+    )
+    assert code == 0
+    text = capsys.readouterr().out
+    assert "over-confident by" in text
+    assert page.resolve().as_uri() in text.replace("\n", "")
+    assert "<html" in page.read_text()
+    assert call("compare", files / "val.npz", files / "test.npz", "--methods", "ts", "--json") == 0
+    assert [m["method"] for m in json.loads(capsys.readouterr().out)["methods"]] == [
+        "uncalibrated",
+        "ts",
+    ]
+
+
+def test_inspect_says_what_a_model_is(files, capsys):
+    assert call("inspect", files / "m.calibrant") == 0
+    assert "fir" in capsys.readouterr().out
+    assert call("inspect", files / "m.calibrant", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["method"] == "fir"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["evaluate"], 2, "Missing argument"),
+        (["fit", "val.npz", "-m", "nothing", "-o", "x"], 2, "Invalid value"),
+        (["evaluate", "nothing.csv"], 3, "does not exist"),
+        (["apply", "nothing.calibrant", "test.npz", "-o", "o.npy"], 3, "nothing.calibrant"),
+        (["apply", "val.npz", "test.npz", "-o", "o.npy"], 4, "val.npz"),
+        (["apply", "m.calibrant", "test.npz", "-o", "o.xyz"], 3, "'.xyz' is not known"),
+        (["apply", "m.calibrant", "test.npz", "-o", "test.npz"], 3, "the input itself"),
+        (["apply", "m.calibrant", "test.npz", "-o", "o.npy", "--sha256", "0" * 64], 4, "sha256"),
+        (["fit", "val.npz", "-o", "no/such/place"], 3, "No such file"),
+        (["inspect", "val.npz"], 4, "val.npz"),
+    ],
+)
+def test_exit_codes_and_messages_of_one_line(files, monkeypatch, capsys, arguments, code, message):
+    monkeypatch.chdir(files)
+    assert run(arguments) == code
+    err = capsys.readouterr().err
+    assert re.search(re.escape(message), err, re.IGNORECASE)
+    assert "Traceback" not in err
+    if code != 2:
+        assert err.count("\n") == 1
+    assert not (files / "o.npy").exists() or code == 0
+
+
+def test_debug_shows_the_traceback(files, capsys):
+    assert call("--debug", "evaluate", files / "nothing.csv") == 3
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_strict_refuses_to_write_what_did_not_converge(files, monkeypatch, capsys):
+    def stuck(method, **parameters):
+        return commands_make(method, max_rounds=1, **parameters)
+
+    commands_make = commands.make_calibrator
+    monkeypatch.setattr(commands, "make_calibrator", stuck)
+    out = files / "stuck.calibrant"
+    assert call("fit", files / "val.npz", "-m", "vs", "-o", out, "--strict") == 5
+    assert not out.exists()
+    assert "warning" in capsys.readouterr().err
+    assert call("fit", files / "val.npz", "-m", "vs", "-o", out) == 0
+    assert out.exists()
+
+
+def test_bad_rows(files, capsys):
+    p, _ = simulate(50, 4)
+    p[7, 2] = np.nan
+    np.save(files / "bad.npy", p)
+    assert call("apply", files / "m.calibrant", files / "bad.npy", "-o", files / "b.npy") == 3
+    assert "scores[7, 2]" in capsys.readouterr().err
+    assert not (files / "b.npy").exists()
+    arguments = ["apply", files / "m.calibrant", files / "bad.npy", "-o", files / "b.npy"]
+    assert call(*arguments, "--on-bad-row", "skip") == 0
+    assert "1 bad rows" in capsys.readouterr().err
+    assert len(np.load(files / "b.npy")) == 49
+
+
+def test_class_names_come_from_headers(tmp_path):
+    p, y = simulate(300, 3)
+    names = np.array(["ant", "bee", "cow"])
+    rows = "\n".join(
+        f"{names[label]},{a!r},{b!r},{c!r}" for label, (a, b, c) in zip(y, p.tolist(), strict=True)
+    )
+    (tmp_path / "val.csv").write_text(f"label,ant,bee,cow\n{rows}\n")
+    assert call("fit", tmp_path / "val.csv", "-m", "ts", "-o", tmp_path / "m.calibrant") == 0
+    loaded = model_file.load(tmp_path / "m.calibrant")
+    assert loaded.classes_.tolist() == names.tolist()
+    assert (
+        call("apply", tmp_path / "m.calibrant", tmp_path / "val.csv", "-o", tmp_path / "o.csv") == 0
+    )
+    assert (tmp_path / "o.csv").read_text().startswith('"label","ant","bee","cow"') or (
+        tmp_path / "o.csv"
+    ).read_text().startswith("label,ant,bee,cow")
+
+
+def spawn(*arguments, **options):
+    command = [sys.executable, "-m", "calibrant.cli.main", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_leave_no_partial_file(files, number, code):
+    """Sent while the output is being written."""
+    large, out = files / "large.npy", files / "signal.npy"
+    if not large.exists():
+        np.save(large, np.tile(simulate(1000, 4)[0], (4000, 1)))
+    with spawn("apply", files / "m.calibrant", large, "-o", out) as process:
+        deadline = time.monotonic() + 100
+        while not list(files.glob(".calibrant-tmp-*")) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        time.sleep(0.02)
+        process.send_signal(number)
+    assert process.returncode == code
+    assert not out.exists()
+    assert not list(files.glob(".calibrant-tmp-*"))
+
+
+def test_a_closed_pipe_is_a_quiet_end(files):
+    with spawn("evaluate", files / "test.npz", "--json") as process:
+        process.stdout.close()
+        err = process.stderr.read()
+    assert process.returncode == 141
+    assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize("name", sorted(cli.commands))
+def test_every_command_is_documented_with_an_example_that_it_shows(name):
+    command = cli.commands[name]
+    example = re.search(r"calibrant .+", command.help)
+    assert example, f"{name} has no example"
+    assert example.group().strip() in DOCS.read_text()
+
+
+def test_the_reference_in_the_docs_is_up_to_date():
+    """docs/cli.md ends with the --help of each command."""
+    text = DOCS.read_text()
+    for name, command in cli.commands.items():
+        for option in command.params:
+            assert any(flag in text for flag in [*option.opts, option.name.upper()]), (name, option)
