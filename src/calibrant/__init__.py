@@ -9,35 +9,78 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from calibrant.calibrators.auto import AutoCalibrator
     from calibrant.calibrators.classifier import CalibratedClassifier
     from calibrant.calibrators.composition import Chain, Mixture
+    from calibrant.calibrators.dirichlet import DirichletCalibration
     from calibrant.calibrators.flattened import FlattenedIsotonic
-    from calibrant.calibrators.one_vs_rest import OneVsRestIsotonic
+    from calibrant.calibrators.monotone_spline import MonotoneSpline
+    from calibrant.calibrators.normalization_aware import NormalizationAwareIsotonic
+    from calibrant.calibrators.one_vs_rest import (
+        OneVsRestBBQ,
+        OneVsRestBeta,
+        OneVsRestHistogram,
+        OneVsRestIsotonic,
+        OneVsRestPlatt,
+    )
     from calibrant.calibrators.scaling import MatrixScaling, TemperatureScaling, VectorScaling
+    from calibrant.calibrators.shared_classwise import SharedClasswise
+    from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
+    from calibrant.calibrators.structured import StructuredScaling
+    from calibrant.calibrators.top_label import TopLabelHistogram, TopLabelIsotonic
+    from calibrant.solvers.bivariate_isotonic import bivariate_isotonic_regression
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "AutoCalibrator": "calibrators.auto",
     "CalibratedClassifier": "calibrators.classifier",
     "Chain": "calibrators.composition",
+    "DirichletCalibration": "calibrators.dirichlet",
     "FlattenedIsotonic": "calibrators.flattened",
     "MatrixScaling": "calibrators.scaling",
     "Mixture": "calibrators.composition",
+    "MonotoneSpline": "calibrators.monotone_spline",
+    "NormalizationAwareIsotonic": "calibrators.normalization_aware",
+    "OneVsRestBBQ": "calibrators.one_vs_rest",
+    "OneVsRestBeta": "calibrators.one_vs_rest",
+    "OneVsRestHistogram": "calibrators.one_vs_rest",
     "OneVsRestIsotonic": "calibrators.one_vs_rest",
+    "OneVsRestPlatt": "calibrators.one_vs_rest",
+    "SharedClasswise": "calibrators.shared_classwise",
+    "SortedCumulativeIsotonic": "calibrators.sorted_cumulative",
+    "StructuredScaling": "calibrators.structured",
     "TemperatureScaling": "calibrators.scaling",
+    "TopLabelHistogram": "calibrators.top_label",
+    "TopLabelIsotonic": "calibrators.top_label",
     "VectorScaling": "calibrators.scaling",
+    "bivariate_isotonic_regression": "solvers.bivariate_isotonic",
 }
 
 __all__ = [
+    "AutoCalibrator",
     "CalibratedClassifier",
     "Chain",
+    "DirichletCalibration",
     "FlattenedIsotonic",
     "MatrixScaling",
     "Mixture",
+    "MonotoneSpline",
+    "NormalizationAwareIsotonic",
+    "OneVsRestBBQ",
+    "OneVsRestBeta",
+    "OneVsRestHistogram",
     "OneVsRestIsotonic",
+    "OneVsRestPlatt",
+    "SharedClasswise",
+    "SortedCumulativeIsotonic",
+    "StructuredScaling",
     "TemperatureScaling",
+    "TopLabelHistogram",
+    "TopLabelIsotonic",
     "VectorScaling",
     "__version__",
+    "bivariate_isotonic_regression",
 ]
 
 

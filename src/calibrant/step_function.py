@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from calibrant.errors import ParameterError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    from calibrant.kernels.ranked_lookup import RankedLookup
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,10 +76,6 @@ class RankedStepFunction:
         Value of each block, in [0, 1], non-decreasing within a rank and from rank to rank.
     offsets : ndarray of shape (n_ranks + 1,)
         The blocks of rank r are ``offsets[r - 1] .. offsets[r] - 1``.
-    links : ndarray of shape (n_jumps,)
-        Index of the block of the next rank that holds the start of each block; at the last rank
-        the block itself. Found at construction, it is both the proof that the values grow with the
-        rank and the way to look a row up without a search at each rank.
 
     Examples
     --------
@@ -90,7 +88,7 @@ class RankedStepFunction:
     thresholds: NDArray[np.float64]
     values: NDArray[np.float64]
     offsets: NDArray[np.int64]
-    links: NDArray[np.int64] = field(init=False, repr=False)
+    _lookup: RankedLookup | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         for name, dtype in (("thresholds", float), ("values", float), ("offsets", np.int64)):
@@ -104,30 +102,30 @@ class RankedStepFunction:
             raise ParameterError("offsets must increase strictly from 0 to the number of blocks")
         inside = np.ones(len(t), dtype=bool)
         inside[o[:-1]] = False  # every block but the first of its rank
-        if not np.all(np.isfinite(t)) or np.any(t[~inside] != 0) or np.any(t > 1):
+        if not np.all((t >= 0) & (t <= 1)) or np.any(t[~inside] != 0):
             raise ParameterError("thresholds must start at 0 in every rank and stay within [0, 1]")
         if np.any(np.diff(t)[inside[1:]] <= 0):
             raise ParameterError("thresholds must increase strictly within a rank")
         if not np.all((v >= 0) & (v <= 1)) or np.any(np.diff(v)[inside[1:]] < 0):
             raise ParameterError("values must be in [0, 1] and non-decreasing within a rank")
-        links = np.arange(len(t))
         for low, middle, high in zip(o, o[1:], o[2:], strict=False):
-            links[low:middle] = middle - 1
-            links[low:middle] += np.searchsorted(t[middle:high], t[low:middle], side="right")
-        if np.any(v[links] < v):
-            raise ParameterError("values must be non-decreasing from rank to rank")
-        links.setflags(write=False)
-        object.__setattr__(self, "links", links)
+            # The rank above is at least as high wherever this rank rises.
+            above = middle - 1 + np.searchsorted(t[middle:high], t[low:middle], side="right")
+            if np.any(v[above] < v[low:middle]):
+                raise ParameterError("values must be non-decreasing from rank to rank")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.thresholds, self.values, self.offsets)  # checked again
 
     def __call__(self, q: ArrayLike, rank: ArrayLike) -> NDArray[np.float64]:
         """Value at each (q, rank), ranks from 1; those beyond the last are as the last."""
-        q, rank = np.broadcast_arrays(np.asarray(q, dtype=np.float64), np.asarray(rank))
-        rank = np.minimum(rank, self.n_ranks)
-        out = np.empty(q.shape)
-        for r in np.unique(rank):
-            here = rank == r
+        sums, ranks = np.broadcast_arrays(np.asarray(q, dtype=np.float64), np.asarray(rank))
+        ranks = np.minimum(ranks, self.n_ranks)
+        out = np.empty(sums.shape)
+        for r in np.unique(ranks):
+            here = ranks == r
             thresholds, values = self.curve(int(r))
-            block = np.searchsorted(thresholds, q[here], side="right") - 1
+            block = np.searchsorted(thresholds, sums[here], side="right") - 1
             out[here] = values[np.maximum(block, 0)]
         return out
 
@@ -135,6 +133,16 @@ class RankedStepFunction:
         """Thresholds and values of one rank."""
         part = slice(self.offsets[rank - 1], self.offsets[rank])
         return self.thresholds[part], self.values[part]
+
+    @property
+    def lookup(self) -> RankedLookup:
+        """Table that finds the block of a cell, built when it is first asked for."""
+        if self._lookup is None:
+            from calibrant.kernels.ranked_lookup import build_ranked_lookup
+
+            table = build_ranked_lookup(self.thresholds, self.values, self.offsets)
+            object.__setattr__(self, "_lookup", table)
+        return self._lookup  # type: ignore[return-value]
 
     @property
     def n_ranks(self) -> int:

@@ -9,6 +9,8 @@ TABLE_1 = {
     "MatrixScaling": (False, False),
     "OneVsRestIsotonic": (False, False),
     "FlattenedIsotonic": (True, True),
+    "NormalizationAwareIsotonic": (True, True),
+    "SortedCumulativeIsotonic": (False, True),
 }
 
 CALIBRATORS = [getattr(calibrant, name) for name in TABLE_1]
@@ -17,6 +19,13 @@ PERMUTATION_INVARIANT = [getattr(calibrant, n) for n, (_, same) in TABLE_1.items
 
 # Iterative methods are compared to their tolerance, closed forms bit by bit.
 QUICK = {"VectorScaling": {"max_rounds": 50}, "MatrixScaling": {"max_rounds": 50, "odir": 0.1}}
+
+# Without cross-validation, whose choice is a matter of folds; and without a prior, which is a
+# number of rows: twice the weight is twice the data, and shrinks less.
+UNREGULARISED = {
+    "NormalizationAwareIsotonic": {"prior_strength": 0},
+    "SortedCumulativeIsotonic": {"prior_share": 0.05},
+}
 
 
 def make(cls, **parameters):

@@ -2,23 +2,59 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.solvers.one_vs_rest import solve_one_vs_rest_isotonic
+from calibrant.solvers.bayesian_binning import solve_bayesian_binning
+from calibrant.solvers.beta import solve_beta
+from calibrant.solvers.histogram import STRATEGIES, solve_histogram
+from calibrant.solvers.one_vs_rest import solve_isotonic, solve_one_vs_rest
+from calibrant.solvers.platt import solve_platt
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
-    from calibrant.solvers.one_vs_rest import PiecewiseLinear
+    from calibrant.solvers.one_vs_rest import BinaryMap, Solve
     from calibrant.solvers.report import SolverReport
 
 
-class OneVsRestIsotonic(Calibrator):
+def divide_by_sums(mapped: NDArray[np.float64], rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Divide mapped rows by their sums; a row of zeros becomes the one that it came from."""
+    total = np.add.accumulate(mapped, axis=1)[:, -1:]  # from left to right, as the kernels add
+    return np.where(total > 0, mapped / np.where(total > 0, total, 1.0), rows)
+
+
+class OneVsRestCalibrator(Calibrator):
+    """A calibrator that fits a binary map for each class, then divides rows by their sums."""
+
+    curves_: list[BinaryMap]
+    solver_report_: SolverReport
+
+    @abstractmethod
+    def _binary_solver(self) -> Solve:
+        """Return the solver of the binary problem of a class."""
+
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        curves, report = solve_one_vs_rest(batch, self._binary_solver())
+        report.warn_unless_converged()
+        return {"curves_": curves, "solver_report_": report}
+
+    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.scores == "logits":
+            rows = simplex.softmax(rows)
+        out = np.empty_like(rows)
+        for j, curve in enumerate(self.curves_):
+            out[:, j] = curve(rows[:, j])
+        return divide_by_sums(out, rows)
+
+
+class OneVsRestIsotonic(OneVsRestCalibrator):
     """One-vs-rest isotonic regression (IR-OvR): one isotonic map for each class.
 
     The classic extension of isotonic regression to many classes: each class's indicator is
@@ -72,16 +108,290 @@ class OneVsRestIsotonic(Calibrator):
     array([[0.66, 0.22, 0.12]])
     """
 
-    curves_: list[PiecewiseLinear]
-    solver_report_: SolverReport
+    def _binary_solver(self) -> Solve:
+        return solve_isotonic
 
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        curves, report = solve_one_vs_rest_isotonic(batch)
-        return {"curves_": curves, "solver_report_": report}
 
-    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.scores == "logits":
-            rows = simplex.softmax(rows)
-        out = np.column_stack([curve(rows[:, j]) for j, curve in enumerate(self.curves_)])
-        total = out.sum(axis=1, keepdims=True)
-        return np.where(total > 0, out / np.where(total > 0, total, 1.0), rows)
+class OneVsRestPlatt(OneVsRestCalibrator):
+    """One-vs-rest Platt scaling: sigmoid(a log(p / (1 - p)) + b) for each class.
+
+    Parameters
+    ----------
+    smooth_labels : bool, default=True
+        Whether to fit to Platt's targets, (n + 1) / (n + 2) and 1 / (n' + 2) for a class of n
+        rows and n' others, instead of 1 and 0. They save the likelihood of rare classes, and make
+        rows too flat where many are rare.
+    scores : {"probabilities", "logits"}, default="probabilities"
+        What the matrix holds; never guessed.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+    normalize : {None, "rows"}, default=None
+        "rows" divides rows by their sums, whatever they are.
+    min_probability : float, default=1e-12
+        Floor of the output; the order is kept and rows sum to 1.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Label of each column.
+    curves_ : list of Sigmoid
+        The map of each class; the identity for a class without a label.
+    solver_report_ : SolverReport
+        What the solver reached, at the worst class.
+
+    Notes
+    -----
+    The slope is found on the log-odds, in which it is 1 for a calibrated classifier.
+    scikit-learn's ``CalibratedClassifierCV(method="sigmoid")`` uses the probability itself where a
+    classifier has no decision function, so it cannot leave a calibrated classifier as it is [2]_.
+    The problem is convex and solved by Newton's method; a ridge of 1e-10 towards the identity
+    keeps it finite where the labels do not. An exact 0 (or 1) is read as 1e-12 away from it, or
+    as the nearest other value of the calibration set if that is less.
+
+    References
+    ----------
+    .. [1] J. Platt, "Probabilistic Outputs for Support Vector Machines and Comparisons to
+       Regularized Likelihood Methods", 1999.
+    .. [2] https://github.com/scikit-learn/scikit-learn/issues/34312
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.calibrators.one_vs_rest import OneVsRestPlatt
+    >>> rng = np.random.default_rng(0)
+    >>> honest = rng.dirichlet(np.ones(3), size=1000)
+    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
+    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> calibrator = OneVsRestPlatt().fit(bold, y)
+    >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
+    array([[0.6 , 0.24, 0.15]])
+    """
+
+    def __init__(
+        self,
+        *,
+        smooth_labels: bool = True,
+        scores: str = "probabilities",
+        classes: Any = None,
+        normalize: str | None = None,
+        min_probability: float = 1e-12,
+    ) -> None:
+        super().__init__(
+            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
+        )
+        self.smooth_labels = smooth_labels
+
+    def _check_parameters(self) -> None:
+        simplex.check_option("smooth_labels", self.smooth_labels, (True, False))
+
+    def _binary_solver(self) -> Solve:
+        return partial(solve_platt, smooth_labels=bool(self.smooth_labels))
+
+
+class OneVsRestBeta(OneVsRestCalibrator):
+    """One-vs-rest Beta calibration: sigmoid(a log p - b log(1 - p) + c) for each class.
+
+    Parameters
+    ----------
+    scores : {"probabilities", "logits"}, default="probabilities"
+        What the matrix holds; never guessed.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+    normalize : {None, "rows"}, default=None
+        "rows" divides rows by their sums, whatever they are.
+    min_probability : float, default=1e-12
+        Floor of the output; the order is kept and rows sum to 1.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Label of each column.
+    curves_ : list of BetaMap
+        The map of each class; the identity for a class without a label.
+    solver_report_ : SolverReport
+        What the solver reached, at the worst class.
+
+    Notes
+    -----
+    The likelihood is maximised over a, b >= 0, which keeps the map from decreasing: a convex
+    problem with bounds, solved by Newton's method. The authors' code fits without bounds, drops
+    one feature with a negative slope and fits again, which is not always the optimum. Exact 0
+    and 1 are read as in ``OneVsRestPlatt``, and the same ridge of 1e-10 is added.
+
+    References
+    ----------
+    .. [1] M. Kull, T. Silva Filho and P. Flach, "Beta calibration: a well-founded and easily
+       implemented improvement on logistic calibration for binary classifiers", AISTATS 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.calibrators.one_vs_rest import OneVsRestBeta
+    >>> rng = np.random.default_rng(0)
+    >>> honest = rng.dirichlet(np.ones(3), size=1000)
+    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
+    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> calibrator = OneVsRestBeta().fit(bold, y)
+    >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
+    array([[0.61, 0.24, 0.15]])
+    """
+
+    def _binary_solver(self) -> Solve:
+        return solve_beta
+
+
+class OneVsRestHistogram(OneVsRestCalibrator):
+    """One-vs-rest histogram binning (HB): the share of labels in each bin, for each class.
+
+    Parameters
+    ----------
+    n_bins : int, default=15
+        Number of bins.
+    strategy : {"mass", "width"}, default="mass"
+        Bins of equal mass, in which equal probabilities stay together, or of equal width.
+    scores : {"probabilities", "logits"}, default="probabilities"
+        What the matrix holds; never guessed.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+    normalize : {None, "rows"}, default=None
+        "rows" divides rows by their sums, whatever they are.
+    min_probability : float, default=1e-12
+        Floor of the output; the order is kept and rows sum to 1.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Label of each column.
+    curves_ : list of Histogram
+        The map of each class; the identity for a class without a label.
+    solver_report_ : SolverReport
+        What the solver reached.
+
+    Notes
+    -----
+    All rows of a class rarer than 1 / n_bins fall into its last bin of equal mass, which costs
+    accuracy; use more bins or those of equal width with many classes. An edge between bins of
+    equal mass lies halfway between two probabilities of the calibration set. An empty bin of equal
+    width has its midpoint as value. A row that every map sends to zero keeps its scores.
+
+    References
+    ----------
+    .. [1] B. Zadrozny and C. Elkan, "Obtaining calibrated probability estimates from decision
+       trees and naive Bayesian classifiers", ICML 2001.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.calibrators.one_vs_rest import OneVsRestHistogram
+    >>> rng = np.random.default_rng(0)
+    >>> honest = rng.dirichlet(np.ones(3), size=1000)
+    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
+    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> calibrator = OneVsRestHistogram().fit(bold, y)
+    >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
+    array([[0.68, 0.22, 0.1 ]])
+    """
+
+    def __init__(
+        self,
+        *,
+        n_bins: int = 15,
+        strategy: str = "mass",
+        scores: str = "probabilities",
+        classes: Any = None,
+        normalize: str | None = None,
+        min_probability: float = 1e-12,
+    ) -> None:
+        super().__init__(
+            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
+        )
+        self.n_bins = n_bins
+        self.strategy = strategy
+
+    def _check_parameters(self) -> None:
+        simplex.check_number("n_bins", self.n_bins, low=1, high=10**6, whole=True)
+        simplex.check_option("strategy", self.strategy, STRATEGIES)
+
+    def _binary_solver(self) -> Solve:
+        return partial(solve_histogram, n_bins=int(self.n_bins), strategy=self.strategy)
+
+
+class OneVsRestBBQ(OneVsRestCalibrator):
+    """One-vs-rest Bayesian binning into quantiles (BBQ), for each class.
+
+    Histograms of equal mass with every number of bins in a range are averaged, with their
+    marginal likelihoods as weights.
+
+    Parameters
+    ----------
+    spread : float, default=10.0
+        Numbers of bins go from the cube root of the number of rows divided by ``spread`` to the
+        same times ``spread``, with at least five rows for a bin.
+    prior_weight : float, optional
+        Number of pseudo-observations, shared by the bins, that the prior counts for. None is two
+        for each bin, as in the authors' code.
+    scores : {"probabilities", "logits"}, default="probabilities"
+        What the matrix holds; never guessed.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+    normalize : {None, "rows"}, default=None
+        "rows" divides rows by their sums, whatever they are.
+    min_probability : float, default=1e-12
+        Floor of the output; the order is kept and rows sum to 1.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Label of each column.
+    curves_ : list of AveragedHistogram
+        The map of each class; the identity for a class without a label.
+    solver_report_ : SolverReport
+        What the solver reached.
+
+    Notes
+    -----
+    The prior of a bin is a Beta distribution around its midpoint; the value of a bin is its
+    posterior mean, and all numbers of bins are equally likely before the data. The result depends
+    on the number of rows, so doubling every weight, which doubles every row, changes it.
+
+    References
+    ----------
+    .. [1] M. Pakdaman Naeini, G. Cooper and M. Hauskrecht, "Obtaining Well Calibrated
+       Probabilities Using Bayesian Binning", AAAI 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.calibrators.one_vs_rest import OneVsRestBBQ
+    >>> rng = np.random.default_rng(0)
+    >>> honest = rng.dirichlet(np.ones(3), size=1000)
+    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
+    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> calibrator = OneVsRestBBQ().fit(bold, y)
+    >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
+    array([[0.6 , 0.24, 0.16]])
+    """
+
+    def __init__(
+        self,
+        *,
+        spread: float = 10.0,
+        prior_weight: float | None = None,
+        scores: str = "probabilities",
+        classes: Any = None,
+        normalize: str | None = None,
+        min_probability: float = 1e-12,
+    ) -> None:
+        super().__init__(
+            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
+        )
+        self.spread = spread
+        self.prior_weight = prior_weight
+
+    def _check_parameters(self) -> None:
+        simplex.check_number("spread", self.spread, low=1.0, high=1000.0)
+        if self.prior_weight is not None:
+            simplex.check_number("prior_weight", self.prior_weight, low=1e-6, high=1e6)
+
+    def _binary_solver(self) -> Solve:
+        return partial(solve_bayesian_binning, spread=self.spread, prior_weight=self.prior_weight)

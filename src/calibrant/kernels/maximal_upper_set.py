@@ -29,7 +29,7 @@ STACK = 64
 ROUNDING = 4 * 2.220446049250313e-16
 """A point this close to the mean, relative to its terms, is at the mean."""
 
-if numba.config.DISABLE_JIT:
+if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
 
     def lowest_bit(word):
         """Position of the lowest bit of a positive word."""
@@ -49,53 +49,73 @@ else:
 
 @kernel
 def empty_set(n):
-    """Set of numbers below ``n``: bits in words of 32, and a second level that marks words."""
-    return np.zeros((n >> 5) + 1, dtype=np.int64), np.zeros((n >> 10) + 1, dtype=np.int64)
+    """Set of numbers up to ``n``: bits in words of 32; two rows more mark words that are not empty.
+
+    One array, since every array that a kernel is passed costs as much as a search.
+    """
+    return np.zeros((3, (n >> 5) + 1), dtype=np.int64)
 
 
 @kernel
-def insert(words, pages, j):
+def insert(members, j):
     """Put ``j`` into the set."""
-    words[j >> 5] |= 1 << (j & 31)
-    pages[j >> 10] |= 1 << ((j >> 5) & 31)
+    members[0, j >> 5] |= 1 << (j & 31)
+    members[1, j >> 10] |= 1 << ((j >> 5) & 31)
+    members[2, j >> 15] |= 1 << ((j >> 10) & 31)
 
 
 @kernel
-def remove(words, pages, j):
+def remove(members, j):
     """Take ``j`` out of the set."""
-    words[j >> 5] &= ~(1 << (j & 31))
-    if words[j >> 5] == 0:
-        pages[j >> 10] &= ~(1 << ((j >> 5) & 31))
+    members[0, j >> 5] &= ~(1 << (j & 31))
+    if members[0, j >> 5] == 0:
+        members[1, j >> 10] &= ~(1 << ((j >> 5) & 31))
+        if members[1, j >> 10] == 0:
+            members[2, j >> 15] &= ~(1 << ((j >> 10) & 31))
 
 
 @kernel
-def next_member(words, pages, j):
+def next_member(members, j):
     """Smallest member at or after ``j``, or -1."""
     word = j >> 5
-    if word >= words.shape[0]:
+    if word >= members.shape[1]:
         return -1
-    bits = words[word] >> (j & 31)
+    bits = members[0, word] >> (j & 31)
     if bits:
         return j + lowest_bit(bits)
     word += 1
     page = word >> 5
-    if page >= pages.shape[0]:
+    if page >= members.shape[1]:
         return -1
-    bits = pages[page] >> (word & 31)
+    bits = members[1, page] >> (word & 31)
     if not bits:
-        page += 1
-        while page < pages.shape[0] and pages[page] == 0:
-            page += 1
-        if page == pages.shape[0]:
+        page = next_page(members, page + 1)
+        if page < 0:
             return -1
         word = page << 5
-        bits = pages[page]
+        bits = members[1, page]
     word += lowest_bit(bits)
-    return (word << 5) + lowest_bit(words[word])
+    return (word << 5) + lowest_bit(members[0, word])
 
 
 @kernel
-def climb(rank, labels, weight, total, mass, start, stop, reach, gap, words, pages):
+def next_page(members, page):
+    """Smallest page of 32 words at or after ``page`` with a member, or -1."""
+    book = page >> 5
+    last = (members.shape[1] - 1) >> 10
+    if book > last:
+        return -1
+    bits = members[2, book] >> (page & 31)
+    if bits:
+        return page + lowest_bit(bits)
+    for later in range(book + 1, last + 1):
+        if members[2, later]:
+            return (later << 5) + lowest_bit(members[2, later])
+    return -1
+
+
+@kernel
+def climb(rank, labels, weight, total, mass, start, stop, reach, gap, members):
     """Largest excess of an upper set of points ``start .. stop - 1``, over that of all of them.
 
     The excess of a point is ``mass * labels - total * weight``. Right to left through the lemma;
@@ -110,17 +130,17 @@ def climb(rank, labels, weight, total, mass, start, stop, reach, gap, words, pag
             reach[i] = j - 1
             if v < 0:
                 if gap[j] == 0:
-                    insert(words, pages, j)
+                    insert(members, j)
                 gap[j] -= v
                 rise -= v
         else:  # M grows by v up to the rank, and above it while that pays
-            j = next_member(words, pages, j)
+            j = next_member(members, j)
             while j >= 0 and gap[j] < v:
                 v -= gap[j]
                 rise -= gap[j]
                 gap[j] = 0
-                remove(words, pages, j)
-                j = next_member(words, pages, j + 1)
+                remove(members, j)
+                j = next_member(members, j + 1)
             if j < 0:
                 reach[i] = top
             else:
@@ -128,12 +148,12 @@ def climb(rank, labels, weight, total, mass, start, stop, reach, gap, words, pag
                 rise -= v
                 gap[j] -= v
                 if gap[j] == 0:
-                    remove(words, pages, j)
-    j = next_member(words, pages, 0)
+                    remove(members, j)
+    j = next_member(members, 0)
     while j >= 0:
         gap[j] = 0
-        remove(words, pages, j)
-        j = next_member(words, pages, j + 1)
+        remove(members, j)
+        j = next_member(members, j + 1)
     return rise
 
 
@@ -162,11 +182,30 @@ def take(rank, labels, weight, place, start, stop, reach, top, spare):
             weight[left] = weight[i]
             place[left] = place[i]
             left += 1
-    rank[left:stop] = spare_rank[:taken]
-    labels[left:stop] = spare_labels[:taken]
-    weight[left:stop] = spare_weight[:taken]
-    place[left:stop] = spare_place[:taken]
+    for i in range(taken):
+        rank[left + i] = spare_rank[i]
+        labels[left + i] = spare_labels[i]
+        weight[left + i] = spare_weight[i]
+        place[left + i] = spare_place[i]
     return left
+
+
+@kernel
+def sum_range(values, start, stop):
+    """Sum of whole numbers."""
+    total = np.int64(0)
+    for i in range(start, stop):
+        total += values[i]
+    return total
+
+
+@kernel
+def push(parts, depth, start, stop, low, high):
+    """Put a part, and two numbers that belong to it, on the stack."""
+    parts[depth, 0] = start
+    parts[depth, 1] = stop
+    parts[depth, 2] = low
+    parts[depth, 3] = high
 
 
 @kernel
@@ -183,30 +222,34 @@ def split_whole(rank, labels, weight, place, n_ranks, out):
     top = n_ranks + 1
     reach = np.empty(n, dtype=np.int32)
     gap = np.zeros(top + 1, dtype=np.int64)
-    words, pages = empty_set(top)
-    spare = (np.empty_like(rank), np.empty_like(labels), np.empty_like(weight), np.empty_like(place))
+    members = empty_set(top)
+    spare = (
+        np.empty_like(rank),
+        np.empty_like(labels),
+        np.empty_like(weight),
+        np.empty_like(place),
+    )
     head = np.zeros(n, dtype=np.bool_)
     parts = np.empty((STACK, 4), dtype=np.int64)
-    parts[0] = 0, n, np.sum(labels), np.sum(weight)
+    push(parts, 0, 0, n, sum_range(labels, 0, n), sum_range(weight, 0, n))
     depth = 1
     visits = 0
     while depth > 0:
         depth -= 1
-        start, stop, total, mass = parts[depth]
+        start, stop = parts[depth, 0], parts[depth, 1]
+        total, mass = parts[depth, 2], parts[depth, 3]
         visits += stop - start
-        if climb(rank, labels, weight, total, mass, start, stop, reach, gap, words, pages) == 0:
+        if climb(rank, labels, weight, total, mass, start, stop, reach, gap, members) == 0:
             head[start] = True
-            out[place[start:stop]] = total / mass
+            for i in range(start, stop):
+                out[place[i]] = total / mass
             continue
         middle = take(rank, labels, weight, place, start, stop, reach, top, spare)
-        upper_total = np.int64(0)
-        upper_mass = np.int64(0)
-        for i in range(middle, stop):
-            upper_total += labels[i]
-            upper_mass += weight[i]
+        upper_total = sum_range(labels, middle, stop)
+        upper_mass = sum_range(weight, middle, stop)
         lower = 0 if middle - start >= stop - middle else 1
-        parts[depth + lower] = start, middle, total - upper_total, mass - upper_mass
-        parts[depth + 1 - lower] = middle, stop, upper_total, upper_mass
+        push(parts, depth + lower, start, middle, total - upper_total, mass - upper_mass)
+        push(parts, depth + 1 - lower, middle, stop, upper_total, upper_mass)
         depth += 2
     return head, visits
 
@@ -259,35 +302,37 @@ def split_real(rank, labels, weight, place, n_ranks, out):
     reach = np.empty(n, dtype=np.int32)
     excess = np.empty(n, dtype=np.int64)
     gap = np.zeros(top + 1, dtype=np.int64)
-    words, pages = empty_set(top)
-    spare = (np.empty_like(rank), np.empty_like(labels), np.empty_like(weight), np.empty_like(place))
+    members = empty_set(top)
+    spare = (
+        np.empty_like(rank),
+        np.empty_like(labels),
+        np.empty_like(weight),
+        np.empty_like(place),
+    )
     head = np.zeros(n, dtype=np.bool_)
-    parts = np.empty((STACK, 2), dtype=np.int64)
-    bounds = np.empty((STACK, 2), dtype=np.float64)
-    parts[0] = 0, n
-    bounds[0] = -np.inf, np.inf
+    parts = np.empty((STACK, 4), dtype=np.float64)  # whole numbers below 2**53 are exact
+    push(parts, 0, 0, n, -np.inf, np.inf)
     depth = 1
     visits = 0
     while depth > 0:
         depth -= 1
-        start, stop = parts[depth]
-        low, high = bounds[depth]
+        start, stop = np.int64(parts[depth, 0]), np.int64(parts[depth, 1])
         visits += stop - start
         mean = compensated_sum(labels, start, stop) / compensated_sum(weight, start, stop)
-        mean = min(max(mean, low), high)
+        mean = min(max(mean, parts[depth, 2]), parts[depth, 3])
         fixed_point(labels, weight, mean, start, stop, excess)
         middle = start
-        if climb(rank, excess, excess, 0, 1, start, stop, reach, gap, words, pages) > 0:
+        if climb(rank, excess, excess, 0, 1, start, stop, reach, gap, members) > 0:
             middle = take(rank, labels, weight, place, start, stop, reach, top, spare)
         if middle in (start, stop):
             head[start] = True
-            out[place[start:stop]] = mean
+            for i in range(start, stop):
+                out[place[i]] = mean
             continue
+        low, high = parts[depth, 2], parts[depth, 3]
         lower = 0 if middle - start >= stop - middle else 1
-        parts[depth + lower] = start, middle
-        bounds[depth + lower] = low, mean
-        parts[depth + 1 - lower] = middle, stop
-        bounds[depth + 1 - lower] = mean, high
+        push(parts, depth + lower, start, middle, low, mean)
+        push(parts, depth + 1 - lower, middle, stop, mean, high)
         depth += 2
     return head, visits
 
@@ -304,12 +349,12 @@ def largest_excess(rank, labels, weight, starts, values, n_ranks):
     reach = np.empty(n, dtype=np.int32)
     excess = np.empty(n, dtype=np.int64)
     gap = np.zeros(top + 1, dtype=np.int64)
-    words, pages = empty_set(top)
+    members = empty_set(top)
     worst = 0.0
     for block in range(values.shape[0]):
         start, stop = starts[block], starts[block + 1]
         unit = fixed_point(labels, weight, values[block], start, stop, excess)
-        balance = np.sum(excess[start:stop])
-        rise = climb(rank, excess, excess, 0, 1, start, stop, reach, gap, words, pages)
+        balance = sum_range(excess, start, stop)
+        rise = climb(rank, excess, excess, 0, 1, start, stop, reach, gap, members)
         worst = max(worst, max(rise + balance, -balance) * unit)
     return worst

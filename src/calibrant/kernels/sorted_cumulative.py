@@ -1,4 +1,4 @@
-"""Rows -> sorted cumulative points (q, rank) -> slots that must share a value; and back to rows.
+"""Rows -> sorted cumulative points (q, rank) -> slots that share a value -> fronts of each rank.
 
 Only the constraints "a point with the label inside <= a point with it outside, if below it" bind:
 given the values of the points outside, a point inside wants the least value of those above it, and
@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.kernels.jit import kernel
-from calibrant.kernels.maximal_upper_set import empty_set, insert, next_member, remove
+from calibrant.kernels.maximal_upper_set import insert, next_member, remove
 
 NEVER = 2.0
 """Threshold that no cumulative probability reaches."""
@@ -99,6 +99,19 @@ def trim_rows(cumulative, largest_zero, least_one, n_ranks, begin, end):
 
 
 @kernel
+def cut_rows(bits, begin, end, bound, cut):
+    """Find the ranks ``begin .. cut - 1`` of each row whose q is below ``bound``; count them."""
+    n_points = 0
+    for i in range(bits.shape[0]):
+        r = begin[i]
+        while r < end[i] and bits[i, r - 1] < bound:
+            r += 1
+        cut[i] = r
+        n_points += r - begin[i]
+    return n_points
+
+
+@kernel
 def list_points(bits, begin, end, row_bits, keys, origin):
     """Write the bits of q of every point, and its rank and row packed into one number."""
     n = 0
@@ -110,11 +123,14 @@ def list_points(bits, begin, end, row_bits, keys, origin):
 
 
 @kernel
-def sort_points(keys, origin, spare_keys, spare_origin):
+def sort_points(keys, origin, spare_keys, spare_origin, row_bits, n_classes):
     """Sort by q, then rank: radix sort of the bits of q, which have the order of the doubles."""
     n = keys.shape[0]
-    low = keys.min()
-    high = keys.max()
+    low = keys[0]
+    high = keys[0]
+    for i in range(n):
+        low = min(low, keys[i])
+        high = max(high, keys[i])
     mask = (1 << DIGIT) - 1
     begins = np.empty(mask + 1, dtype=np.int64)
     shift = 0
@@ -135,30 +151,61 @@ def sort_points(keys, origin, spare_keys, spare_origin):
         keys, spare_keys = spare_keys, keys
         origin, spare_origin = spare_origin, origin
         shift += DIGIT
+    counts = np.empty(n_classes, dtype=np.int64)
     start = 0
     for i in range(1, n + 1):
         if i == n or keys[i] != keys[start]:
             if i - start > 1:
-                origin[start:i].sort()
+                sort_run(origin, spare_origin, start, i, row_bits, counts)
             start = i
     return keys, origin
 
 
 @kernel
-def merge_points(keys, origin, row_bits, n_ranks, first, last, units, slots):
+def sort_run(origin, spare, start, stop, row_bits, counts):
+    """Sort points of equal q by rank: a few by insertion, many by counting."""
+    n = stop - start
+    if n * n < 8 * (n + counts.shape[0]):
+        for i in range(start + 1, stop):
+            value = origin[i]
+            j = i
+            while j > start and origin[j - 1] > value:
+                origin[j] = origin[j - 1]
+                j -= 1
+            origin[j] = value
+        return
+    counts[:] = 0
+    for i in range(start, stop):
+        counts[origin[i] >> row_bits] += 1
+    total = start
+    for r in range(counts.shape[0]):
+        count = counts[r]
+        counts[r] = total
+        total += count
+    for i in range(start, stop):
+        r = origin[i] >> row_bits
+        spare[counts[r]] = origin[i]
+        counts[r] += 1
+    for i in range(start, stop):
+        origin[i] = spare[i]
+
+
+@kernel
+def merge_points(
+    keys, origin, row_bits, first, last, units, slots, n_slots, opened, gathered, sets
+):
     """Merge equal points, and those of one rank that nothing tells apart; returns their number.
 
     A slot stands where its leftmost point is; ``units`` are the weights of the rows. A label tied
-    with others is shared among them: it is inside in equal steps.
+    with others is shared among them: it is inside in equal steps. Carried from one call to the
+    next, per label and rank: the slot that further points may join, or -1, in ``opened``, its
+    weight so far in ``gathered``, and the ranks with such a slot in ``sets``.
     """
     rank, labels, weight, where = slots
+    n_ranks = opened.shape[1] - 1
     row_mask = (1 << row_bits) - 1
-    ones, one_pages = empty_set(n_ranks)  # ranks whose last slot of label 1 is still open
-    zeros, zero_pages = empty_set(n_ranks)
-    open_one = np.full(n_ranks + 1, -1)
-    open_zero = np.full(n_ranks + 1, -1)
+    zeros, ones = sets
     n = keys.shape[0]
-    n_slots = 0
     i = 0
     while i < n:
         key = keys[i]
@@ -176,66 +223,87 @@ def merge_points(keys, origin, row_bits, n_ranks, first, last, units, slots):
             elif own >= first[row]:
                 inside += units[row] * (own - first[row] + 1) // (last[row] - first[row] + 1)
             i += 1
-        if inside < mass:
-            close_up_to(r, ones, one_pages, open_one)
-        if inside > 0:
-            close_from(r, zeros, zero_pages, open_zero)
-        slot = -1
-        if inside == mass:
-            slot = open_one[r]
-        elif inside == 0:
-            slot = open_zero[r]
-        if slot >= 0:
-            labels[slot] += inside
-            weight[slot] += mass
+        if inside < mass:  # tells apart points of label 1 to its left, up to its rank
+            j = next_member(ones, 0)
+            while 0 <= j <= r:
+                close_slot(1, j, labels, weight, opened, gathered, ones)
+                j = next_member(ones, j + 1)
+        if inside > 0:  # and this one points of label 0, from its rank on
+            j = next_member(zeros, r)
+            while j >= 0:
+                close_slot(0, j, labels, weight, opened, gathered, zeros)
+                j = next_member(zeros, j + 1)
+        label = 1 if inside == mass else 0
+        pure = inside in (0, mass)
+        if pure and opened[label, r] >= 0:
+            gathered[label, r] += mass
             continue
-        if inside == mass:
-            open_one[r] = n_slots
-            insert(ones, one_pages, r)
-        elif inside == 0:
-            open_zero[r] = n_slots
-            insert(zeros, zero_pages, r)
         rank[n_slots] = r
         labels[n_slots] = inside
         weight[n_slots] = mass
         where[n_slots] = key
+        if pure:
+            opened[label, r] = n_slots
+            gathered[label, r] = mass
+            insert(ones if label == 1 else zeros, r)
         n_slots += 1
     return n_slots
 
 
 @kernel
-def close_up_to(rank, words, pages, opened):
-    """Close the open slots of ranks at or below ``rank``."""
-    r = next_member(words, pages, 0)
-    while 0 <= r <= rank:
-        remove(words, pages, r)
-        opened[r] = -1
-        r = next_member(words, pages, r + 1)
+def close_slot(label, r, labels, weight, opened, gathered, members):
+    """Write the weight that an open slot has gathered; it stays as it is from now on."""
+    slot = opened[label, r]
+    weight[slot] = gathered[label, r]
+    labels[slot] = label * gathered[label, r]
+    opened[label, r] = -1
+    remove(members, r)
 
 
 @kernel
-def close_from(rank, words, pages, opened):
-    """Close the open slots of ranks at or above ``rank``."""
-    r = next_member(words, pages, rank)
-    while r >= 0:
-        remove(words, pages, r)
-        opened[r] = -1
-        r = next_member(words, pages, r + 1)
+def close_slots(labels, weight, opened, gathered):
+    """Write the weights of all slots that are still open."""
+    for label in range(2):
+        for r in range(opened.shape[1]):
+            slot = opened[label, r]
+            if slot >= 0:
+                weight[slot] = gathered[label, r]
+                labels[slot] = label * gathered[label, r]
 
 
 @kernel
-def order_by_rank(rank, n_ranks):
-    """Stable order of the slots by rank, and where each rank starts."""
+def risers(rank, where, value, n_ranks):
+    """Slots that exceed all before them of the same rank, by rank; and where each rank starts."""
+    n = rank.shape[0]
     starts = np.zeros(n_ranks + 2, dtype=np.int64)
-    for i in range(rank.shape[0]):
-        starts[rank[i] + 1] += 1
-    starts = np.cumsum(starts)
+    best = np.full(n_ranks + 1, -1.0)
+    for i in range(n):
+        if value[i] > best[rank[i]]:
+            best[rank[i]] = value[i]
+            starts[rank[i] + 1] += 1
+    for r in range(n_ranks + 1):
+        starts[r + 1] += starts[r]
     fill = starts.copy()
-    order = np.empty(rank.shape[0], dtype=np.int64)
-    for i in range(rank.shape[0]):
-        order[fill[rank[i]]] = i
-        fill[rank[i]] += 1
-    return order, starts
+    best[:] = -1.0
+    q = np.empty(starts[n_ranks + 1])
+    v = np.empty(starts[n_ranks + 1])
+    for i in range(n):
+        r = rank[i]
+        if value[i] > best[r]:
+            best[r] = value[i]
+            q[fill[r]] = where[i]
+            v[fill[r]] = value[i]
+            fill[r] += 1
+    return q, v, starts
+
+
+@kernel
+def enlarged(array, n, room):
+    """Copy the first ``n`` entries to a longer array."""
+    new = np.empty(room)
+    for i in range(n):
+        new[i] = array[i]
+    return new
 
 
 @kernel
@@ -245,8 +313,8 @@ def rank_fronts(rank, where, value, sure, lowest, n_ranks):
     Sweeps the ranks upwards: the front of a rank is that of the rank below it, merged with the
     slots of the rank by q, keeping what exceeds all before it. Value 1 starts at ``sure``.
     """
-    order, starts = order_by_rank(rank, n_ranks)
-    room = n_ranks + rank.shape[0] + 1
+    slot_q, slot_v, starts = risers(rank, where, value, n_ranks)
+    room = n_ranks + slot_q.shape[0] + 1
     thresholds = np.zeros(room)
     values = np.full(room, lowest)
     offsets = np.zeros(n_ranks + 1, dtype=np.int64)
@@ -257,15 +325,15 @@ def rank_fronts(rank, where, value, sure, lowest, n_ranks):
         needed = n + (old_end - old) + (new_end - new) + 1
         if needed > room:
             room = 2 * needed
-            thresholds = np.concatenate((thresholds[:n], np.empty(room - n)))
-            values = np.concatenate((values[:n], np.empty(room - n)))
+            thresholds = enlarged(thresholds, n, room)
+            values = enlarged(values, n, room)
         begin = n
         while old < old_end or new < new_end:
-            if new == new_end or (old < old_end and thresholds[old] <= where[order[new]]):
+            if new == new_end or (old < old_end and thresholds[old] <= slot_q[new]):
                 q, v = thresholds[old], values[old]
                 old += 1
             else:
-                q, v = where[order[new]], value[order[new]]
+                q, v = slot_q[new], slot_v[new]
                 new += 1
             if n > begin and v <= values[n - 1]:
                 continue

@@ -153,9 +153,9 @@ def evaluate(
     the plain percentile interval lies too high, often above v itself; the reflected one corrects
     for it, so that v tends to be near its upper end. In simulations with 2,000 rows, five classes
     and 10 % or more of over-confidence, intervals of 95 % held the true error in 87 to 92 % of
-    cases, TECE's in 72 % or more (percentile intervals of cw-ECE and TECE: 0 to 55 %). Near perfect calibration no bootstrap of
-    an absolute value works, and these do not hold it either: ask :func:`calibration_test` whether
-    the error is more than chance.
+    cases, TECE's in 72 % or more (percentile intervals of cw-ECE and TECE: 0 to 55 %). Near
+    perfect calibration no bootstrap of an absolute value works, and these do not hold it either:
+    ask :func:`calibration_test` whether the error is more than chance.
 
     Examples
     --------

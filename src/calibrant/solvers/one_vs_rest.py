@@ -13,7 +13,9 @@ import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
 from calibrant.errors import MissingClassWarning
+from calibrant.kernels.pava import pool_adjacent_violators
 from calibrant.solvers.report import SolverReport
+from calibrant.step_function import StepFunction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 class BinaryMap(Protocol):
     """A fitted map of one binary problem: probability in, probability out."""
 
-    def __call__(self, x: NDArray[np.float64], /) -> NDArray[np.float64]: ...
+    def __call__(self, x: NDArray[np.float64], /) -> NDArray[np.float64]:
+        """Value at each ``x``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,3 +169,20 @@ def solve_isotonic(problem: BinaryProblem) -> tuple[PiecewiseLinear, SolverRepor
     n_blocks = len(np.unique(curve.y))
     seconds = perf_counter() - started
     return curve, SolverReport("pava", loss / problem.total, 0.0, 0.0, 1, seconds, n_blocks)
+
+
+def solve_isotonic_steps(problem: BinaryProblem) -> tuple[StepFunction, SolverReport]:
+    """Isotonic regression as a step function, with exact ties only and no interpolation.
+
+    The objective reported is the mean squared error over cells.
+    """
+    started = perf_counter()
+    first, positives, cells = pool_adjacent_violators(problem.positives, problem.cells)
+    values = positives / cells
+    thresholds = problem.values[first]
+    thresholds[0] = 0.0
+    # Labels are 0 or 1, so the squared error of a block is n * v * (1 - v).
+    objective = float(np.sum(positives * (1.0 - values)) / np.sum(cells))
+    seconds = perf_counter() - started
+    report = SolverReport("pava", objective, 0.0, 0.0, 1, seconds, n_blocks=len(values))
+    return StepFunction(thresholds, values, cells), report

@@ -13,9 +13,16 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import xlog1py, xlogy
 
 from calibrant.kernels import sorted_cumulative as kernels
-from calibrant.kernels.maximal_upper_set import largest_excess, split_real, split_whole
+from calibrant.kernels.maximal_upper_set import (
+    empty_set,
+    largest_excess,
+    split_real,
+    split_whole,
+)
+from calibrant.kernels.ranked_lookup import ONE, apply_ranked, build_powers, pack_rows
 from calibrant.solvers.report import SolverReport
 from calibrant.step_function import RankedStepFunction
 
@@ -29,6 +36,15 @@ LARGEST_WHOLE = 2**31 - 1
 
 TOLERANCE = 1e-12
 """Violation of the optimality conditions that rounding may leave."""
+
+RANGE = 1 << 19
+"""Points sorted at once: what the last-level cache holds."""
+
+SAMPLE = 256
+"""Rows that the ranges are chosen by."""
+
+CELLS = 1 << 16
+"""Cells mapped at once: what the second-level cache holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,36 +129,55 @@ def whole_units(rows: CumulativeRows) -> tuple[NDArray[np.int64], bool]:
 
 
 def merge(rows: CumulativeRows, n_ranks: int) -> Slots:
-    """Points of the rows, but for those whose value is sure, sorted and merged."""
+    """Points of the rows, but for those whose value is sure, sorted and merged.
+
+    Sorts one range of q after the other, each of a size that the cache holds.
+    """
     cumulative, first, last = rows.cumulative, rows.first, rows.last
     n_rows, n_classes = cumulative.shape
+    bits = cumulative.view(np.int64)
     trims = kernels.find_trims(cumulative, first, last, n_ranks)
-    begin, end = np.empty_like(first), np.empty_like(first)
+    begin, end, cut = (np.empty(n_rows, dtype=np.int64) for _ in range(3))
     sure, n_points, n_zeros = kernels.trim_rows(cumulative, *trims, n_ranks, begin, end)
-    row_bits = max(n_rows - 1, 1).bit_length()
-    narrow = row_bits + n_classes.bit_length() <= 32
-    keys = np.empty((2, n_points), dtype=np.int64)
-    origin = np.empty((2, n_points), dtype=np.uint32 if narrow else np.int64)
-    kernels.list_points(cumulative.view(np.int64), begin, end, row_bits, keys[0], origin[0])
-    if n_points:
-        points = kernels.sort_points(keys[0], origin[0], keys[1], origin[1])
-    else:
-        points = keys[0], origin[0]
-    del keys, origin
     units, is_whole = whole_units(rows)
-    rank = np.empty(n_points, dtype=np.int32)
-    labels, weight, where = np.empty((3, n_points), dtype=np.int64)
-    slots = (rank, labels, weight, where)
-    n = kernels.merge_points(*points, row_bits, n_ranks, first, last, units, slots)
+    row_bits = max(n_rows - 1, 1).bit_length()
+    dtype = np.uint32 if row_bits + n_classes.bit_length() <= 32 else np.int64
+    slots = np.empty(n_points, dtype=np.int32), *np.empty((3, n_points), dtype=np.int64)
+    opened = np.full((2, n_ranks + 1), -1, dtype=np.int64)
+    gathered = np.zeros_like(opened)
+    sets = empty_set(n_ranks), empty_set(n_ranks)
+    n = 0
+    for bound in range_bounds(bits, begin, end, n_points):
+        n_here = kernels.cut_rows(bits, begin, end, bound, cut)
+        keys, origin = np.empty((2, n_here), dtype=np.int64), np.empty((2, n_here), dtype=dtype)
+        kernels.list_points(bits, begin, cut, row_bits, keys[0], origin[0])
+        begin[:] = cut
+        if n_here:
+            points = kernels.sort_points(
+                keys[0], origin[0], keys[1], origin[1], row_bits, n_classes
+            )
+            n = kernels.merge_points(
+                *points, row_bits, first, last, units, slots, n, opened, gathered, sets
+            )
+    kernels.close_slots(*slots[1:3], opened, gathered)
+    rank, labels, weight, where = (array[:n].copy() for array in slots)
     total = int(units.sum()) * (n_classes - 1)
-    return Slots(
-        *(array[:n].copy() for array in slots[:3]),
-        where[:n].view(np.float64).copy(),
-        sure,
-        n_zeros > 0,
-        total,
-        is_whole,
-    )
+    return Slots(rank, labels, weight, where.view(np.float64), sure, n_zeros > 0, total, is_whole)
+
+
+def range_bounds(
+    bits: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64], n_points: int
+) -> list[int]:
+    """Bounds that cut the points into ranges of about ``RANGE``, by a sample of the rows.
+
+    Equal q share a range. The last bound lies above all.
+    """
+    n_ranges = n_points // RANGE + 1
+    step = max(1, len(bits) // SAMPLE)
+    sample = [bits[i, begin[i] - 1 : end[i] - 1] for i in range(0, len(bits), step)]
+    points = np.sort(np.concatenate(sample))
+    places = np.arange(1, n_ranges) * len(points) // n_ranges
+    return [*np.unique(points[places]).tolist(), ONE + 1] if len(points) else [ONE + 1]
 
 
 def solve_sorted_cumulative(
@@ -160,40 +195,102 @@ def fit_rows(
 ) -> tuple[RankedStepFunction, SolverReport]:
     """Solve for rows in sorted cumulative form; see ``solve_sorted_cumulative``.
 
-    The objective reported is the paper's: mean log loss over the points.
+    The objective reported is the paper's: mean log loss over the points. The rounds are visits to
+    a slot.
     """
     started = perf_counter()
     n_ranks = rows.cumulative.shape[1] - 1
     n_ranks = n_ranks if max_rank is None else min(max_rank, n_ranks)
     slots = merge(rows, n_ranks)
-    n_slots = len(slots.rank)
-    value = np.empty(n_slots)
-    place = np.arange(n_slots, dtype=np.int32)
-    dtype = np.int32 if slots.is_whole else np.float64
-    parts = slots.rank.copy(), slots.labels.astype(dtype), slots.weight.astype(dtype), place
-    split = split_whole if slots.is_whole else split_real
-    head, visits = split(*parts, n_ranks, value) if n_slots else (np.zeros(0, dtype=bool), 0)
-    starts = np.append(np.flatnonzero(head), n_slots)
-    blocks = value[place[starts[:-1]]]
-    violation = (
-        largest_excess(
-            parts[0], parts[1].astype(np.float64), parts[2].astype(np.float64), starts, blocks, n_ranks
-        )
-        / slots.total
-    )
-    labels, weight = (np.add.reduceat(a.astype(np.float64), starts[:-1]) for a in parts[1:3])
-    lowest = 0.0 if slots.has_zeros else float(blocks.min(initial=1.0))
+    blocks = split_slots(slots, n_ranks)
+    lowest = 0.0 if slots.has_zeros else float(blocks.values.min(initial=1.0))
     function = RankedStepFunction(
-        *kernels.rank_fronts(slots.rank, slots.where, value, slots.sure, lowest, n_ranks)
+        *kernels.rank_fronts(slots.rank, slots.where, blocks.fitted, slots.sure, lowest, n_ranks)
     )
-    losses = labels * np.log(blocks) + (weight - labels) * np.log1p(-blocks)
+    inside = xlogy(blocks.labels, blocks.values)
+    outside = xlog1py(blocks.weight - blocks.labels, -blocks.values)
     report = SolverReport(
         "maximal upper sets",
-        -float(losses.sum()) / slots.total,
-        violation,
+        -math.fsum(inside + outside) / slots.total,
+        blocks.excess / slots.total,
         TOLERANCE,
-        int(visits),
+        blocks.visits,
         perf_counter() - started,
-        n_blocks=len(blocks) + slots.has_zeros + bool(np.any(slots.sure < kernels.NEVER)),
+        n_blocks=len(blocks.values) + slots.has_zeros + bool(np.any(slots.sure < kernels.NEVER)),
     )
     return function, report
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Blocks of slots with one value.
+
+    Attributes
+    ----------
+    fitted : ndarray of shape (n_slots,)
+        Value of each slot.
+    values, labels, weight : ndarray of shape (n_blocks,)
+        Value of each block, increasing, and the sums over its slots.
+    excess : float
+        Largest excess of an upper set inside a block over its value.
+    visits : int
+        How often a slot was looked at.
+    """
+
+    fitted: NDArray[np.float64]
+    values: NDArray[np.float64]
+    labels: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    excess: float
+    visits: int
+
+
+def split_slots(slots: Slots, n_ranks: int) -> Blocks:
+    """Isotonic regression of the slots, by maximal upper sets."""
+    n_slots = len(slots.rank)
+    fitted = np.empty(n_slots)
+    if n_slots == 0:
+        return Blocks(fitted, fitted, fitted, fitted, 0.0, 0)
+    dtype = np.int32 if slots.is_whole else np.float64
+    rank = slots.rank.copy()
+    labels, weight = slots.labels.astype(dtype), slots.weight.astype(dtype)
+    place = np.arange(n_slots, dtype=np.int32 if n_slots < 2**31 else np.int64)
+    split = split_whole if slots.is_whole else split_real
+    head, visits = split(rank, labels, weight, place, n_ranks, fitted)
+    starts = np.append(np.flatnonzero(head), n_slots)
+    values = fitted[place[starts[:-1]]]
+    sums = labels.astype(np.float64), weight.astype(np.float64)
+    excess = largest_excess(rank, *sums, starts, values, n_ranks)
+    inside, mass = (np.add.reduceat(array, starts[:-1]) for array in sums)
+    return Blocks(fitted, values, inside, mass, excess, int(visits))
+
+
+def apply_rows(
+    function: RankedStepFunction,
+    rows: NDArray[np.float64],
+    prior_share: float,
+    inverse_temperature: float,
+    zero_logit: float,
+) -> NDArray[np.float64]:
+    """Map rows on the simplex: differences of the function, mixed with the scaled row.
+
+    The prior of a row is softmax(inverse_temperature * log p), a zero read as exp(zero_logit).
+    """
+    n_rows, n_classes = rows.shape
+    width = (n_classes - 1).bit_length()
+    value_bits = 31 - width  # a sign, six bits for 64 octaves, the rest of the mantissa
+    shift = 52 - (value_bits - 6)
+    base = (ONE >> shift) - (1 << value_bits) + 1
+    powers = build_powers(inverse_temperature, math.exp(zero_logit))
+    out = np.empty_like(rows)
+    step = max(1, CELLS // n_classes)
+    room = np.empty((min(step, n_rows), n_classes), dtype=np.int32)
+    for start in range(0, n_rows, step):
+        part = slice(start, start + step)
+        bits = rows[part].view(np.int64)
+        keys = room[: len(bits)]
+        pack_rows(bits, shift, base, width, keys)
+        keys.sort(axis=1)
+        mask = (1 << width) - 1
+        apply_ranked(rows[part], bits, keys, mask, function.lookup, prior_share, powers, out[part])
+    return out

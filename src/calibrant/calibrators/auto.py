@@ -1,0 +1,286 @@
+"""``AutoCalibrator``: every good method, weighed by how it does on rows it has not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import simplex
+from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.composition import fit_part, out_of_fold
+from calibrant.calibrators.monotone_spline import MonotoneSpline
+from calibrant.calibrators.normalization_aware import NormalizationAwareIsotonic
+from calibrant.calibrators.scaling import TemperatureScaling
+from calibrant.calibrators.structured import StructuredScaling
+from calibrant.errors import ParameterError
+from calibrant.solvers.mixture import solve_mixture
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.simplex import SimplexBatch
+    from calibrant.solvers.report import SolverReport
+
+BASELINE = "ts"
+STAGES: dict[str, Any] = {
+    "ts": TemperatureScaling,
+    "structured": StructuredScaling,
+    "na-fir": NormalizationAwareIsotonic,
+    "spline": MonotoneSpline,
+}
+PATHS = ("ts", "na-fir", "spline", "structured", "structured > na-fir", "structured > spline")
+"""What is tried by default: one method, or one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One row of the report.
+
+    Attributes
+    ----------
+    path : str
+        The methods, in the order in which they are applied.
+    nll : float
+        Mean NLL on rows that the candidate was not fitted to.
+    difference : float
+        Its NLL minus that of temperature scaling.
+    standard_error : float
+        Of the difference.
+    weight : float
+        Its share of the result.
+    seconds : float
+        Time to fit and judge it.
+    """
+
+    path: str
+    nll: float
+    difference: float
+    standard_error: float
+    weight: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class AutoReport:
+    """What ``AutoCalibrator`` tried, and why the result is what it is."""
+
+    candidates: tuple[Candidate, ...]
+    n_rows: int
+    n_folds: int
+    mixture_nll: float
+
+    @property
+    def why(self) -> str:
+        """The choice in words."""
+        chosen = sorted(self.candidates, key=lambda c: -c.weight)
+        parts = ", ".join(f"{c.weight:.0%} {c.path}" for c in chosen if c.weight >= 0.01)
+        best = min(self.candidates, key=lambda c: c.nll)
+        if best.difference + 2 * best.standard_error < 0:
+            verdict = "clearly better than temperature scaling"
+        elif best.path == BASELINE:
+            verdict = "nothing beat temperature scaling"
+        else:
+            verdict = "not clearly better than temperature scaling, so it is kept in the mixture"
+        return (
+            f"Of {len(self.candidates)} candidates, judged on held-out rows by {self.n_folds}-fold "
+            f"cross-validation, {best.path} had the lowest NLL, {best.nll:.4f} "
+            f"({best.difference:+.4f} ± {best.standard_error:.4f} against temperature scaling: "
+            f"{verdict}). The result is the mixture {parts}, with a held-out NLL of "
+            f"{self.mixture_nll:.4f}."
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{'candidate':<22}{'NLL':>9}{'vs ts':>10}{'± s.e.':>9}{'weight':>8}{'s':>7}"]
+        lines += [
+            f"{c.path:<22}{c.nll:>9.4f}{c.difference:>+10.4f}{c.standard_error:>9.4f}"
+            f"{c.weight:>8.1%}{c.seconds:>7.2f}"
+            for c in self.candidates
+        ]
+        return "\n".join([*lines, self.why])
+
+
+class AutoCalibrator(Calibrator):
+    """The recommended default: a mixture of the best methods for the data at hand.
+
+    Every candidate is judged by its likelihood on rows that it was not fitted to. The result is
+    not the winner, which would often be chosen by noise, but the mixture of candidates with the
+    highest held-out likelihood, found together with a prior of ``prior_rows`` pseudo-observations
+    in favour of temperature scaling: with few rows it stays close to it.
+
+    Parameters
+    ----------
+    candidates : sequence of str, optional
+        Methods out of "ts", "structured", "na-fir" and "spline", or two of them one after the
+        other, as "structured > na-fir". By default all that are known to be good. Temperature
+        scaling is always among them.
+    cv : int, default=5
+        Number of folds.
+    prior_rows : float, default=10.0
+        Pseudo-observations in favour of temperature scaling.
+    scores : {"probabilities", "logits"}, default="probabilities"
+        What the matrix holds; never guessed.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+    normalize : {None, "rows"}, default=None
+        "rows" divides rows by their sums, whatever they are.
+    min_probability : float, default=1e-12
+        Floor of the output; the order is kept and rows sum to 1.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Label of each column.
+    report_ : AutoReport
+        A table of the candidates, and why; print it.
+    paths_ : list of list of calibrators
+        The fitted stages of each candidate with a positive weight.
+    weights_ : ndarray
+        Their weights.
+    solver_report_ : SolverReport
+        Of the weights.
+
+    Examples
+    --------
+    >>> from calibrant import AutoCalibrator
+    >>> from calibrant.datasets import overconfident_digits
+    >>> scores, y, new_scores, new_y = overconfident_digits()
+    >>> auto = AutoCalibrator().fit(scores, y)
+    >>> auto.report_.why.startswith("Of 6 candidates")
+    True
+    """
+
+    report_: AutoReport
+    paths_: list[list[Calibrator]]
+    weights_: NDArray[np.float64]
+    solver_report_: SolverReport
+
+    def __init__(
+        self,
+        *,
+        candidates: Any = None,
+        cv: int = 5,
+        prior_rows: float = 10.0,
+        scores: str = "probabilities",
+        classes: Any = None,
+        normalize: str | None = None,
+        min_probability: float = 1e-12,
+    ) -> None:
+        super().__init__(
+            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
+        )
+        self.candidates = candidates
+        self.cv = cv
+        self.prior_rows = prior_rows
+
+    def _check_parameters(self) -> None:
+        simplex.check_number("cv", self.cv, low=2, whole=True)
+        simplex.check_number("prior_rows", self.prior_rows, low=0.0)
+        for path in self._paths():
+            stages = path.split(" > ")
+            if len(stages) > 2 or not all(stage in STAGES for stage in stages):
+                raise ParameterError(
+                    f"candidates has {path!r}; use one of {', '.join(STAGES)}, or two of them as "
+                    "'structured > na-fir'"
+                )
+
+    def _paths(self) -> list[str]:
+        given = PATHS if self.candidates is None else tuple(self.candidates)
+        return list(dict.fromkeys([BASELINE, *given]))
+
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        search = _Search(batch, self.cv)
+        paths = self._paths()
+        own = np.column_stack([search.own(path) for path in paths])
+        prior = np.array([self.prior_rows if path == BASELINE else 0.0 for path in paths])
+        weights, report = solve_mixture(own, batch.weight, prior=prior, tol=1e-6)
+        report.warn_unless_converged()
+        weights = np.where(weights < 1e-3, 0.0, weights)  # not worth their time
+        weights /= weights.sum()
+        kept = np.flatnonzero(weights)
+        return {
+            "paths_": [search.fit(paths[i]) for i in kept],
+            "weights_": weights[kept],
+            "report_": _report(paths, own, weights, batch.weight, search),
+            "solver_report_": report,
+        }
+
+    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        out = np.zeros_like(rows)
+        done: dict[int, NDArray[np.float64]] = {}  # the first stage is shared by several paths
+        for weight, path in zip(self.weights_, self.paths_, strict=True):
+            if id(path[0]) not in done:
+                done[id(path[0])] = path[0].predict_proba(rows)
+            part = done[id(path[0])]
+            for stage in path[1:]:
+                part = stage.predict_proba(part)
+            out += weight * part
+        return out
+
+
+class _Search:
+    """Held-out predictions of each path, with first stages shared between them.
+
+    The second stage of a path is fitted to held-out outputs of the first, and judged on folds of
+    these: its few parameters see no row's own label.
+    """
+
+    def __init__(self, batch: SimplexBatch, n_folds: int) -> None:
+        self.batch = batch
+        self.folds = batch.folds(n_folds)
+        self.seconds: dict[str, float] = {}
+        self._held_out: dict[str, SimplexBatch] = {}
+        self._fitted: dict[str, Calibrator] = {}
+
+    def own(self, path: str) -> NDArray[np.float64]:
+        """Probability of each row's label, from a fit without its fold."""
+        started = perf_counter()
+        outputs = self._outputs(path)
+        self.seconds[path] = perf_counter() - started
+        own: NDArray[np.float64] = outputs.scores[
+            np.arange(self.batch.n_rows), self.batch.class_index
+        ]
+        return own
+
+    def _outputs(self, path: str) -> SimplexBatch:
+        if path not in self._held_out:
+            first, _, last = path.rpartition(" > ")
+            source = self._outputs(first) if first else self.batch
+            found = out_of_fold(STAGES[last](), source, self.folds)
+            self._held_out[path] = source.with_probabilities(found)
+        return self._held_out[path]
+
+    def fit(self, path: str) -> list[Calibrator]:
+        """Fit the stages of a path to all rows, the second to held-out outputs of the first."""
+        stages = []
+        names = path.split(" > ")
+        for i, name in enumerate(names):
+            prefix = " > ".join(names[: i + 1])
+            if prefix not in self._fitted:
+                source = self._outputs(" > ".join(names[:i])) if i else self.batch
+                self._fitted[prefix] = fit_part(STAGES[name](), source)
+            stages.append(self._fitted[prefix])
+        return stages
+
+
+def _report(
+    paths: list[str],
+    own: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    row_weight: NDArray[np.float64],
+    search: _Search,
+) -> AutoReport:
+    share = row_weight / row_weight.sum()
+    loss = -np.log(np.maximum(own, 1e-300))
+    gaps = loss - loss[:, [paths.index(BASELINE)]]
+    mean = share @ gaps
+    error = np.sqrt(np.sum((share[:, None] * (gaps - mean)) ** 2, axis=0))
+    rows = (share @ loss, mean, error, weights)
+    candidates = [
+        Candidate(path, *(float(v) for v in values), search.seconds[path])
+        for path, *values in zip(paths, *rows, strict=True)
+    ]
+    mixture = float(-share @ np.log(np.maximum(own @ weights, 1e-300)))
+    return AutoReport(tuple(candidates), len(own), int(search.folds.max()) + 1, mixture)

@@ -1,0 +1,134 @@
+"""Dirichlet calibration: a linear map of the log-probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import log_softmax
+
+from calibrant.calibrators.scaling import MatrixScaling
+from calibrant.kernels.rows import row_hashes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.simplex import SimplexBatch
+
+
+def merge_repeated(batch: SimplexBatch) -> SimplexBatch:
+    """Rows with the same scores and label become one, so that weights are repetitions exactly."""
+    none = np.zeros(batch.n_rows, dtype=np.int64)
+    hashes = row_hashes(batch.scores.view(np.int64), batch.class_index, none)
+    _, first, which = np.unique(hashes, return_index=True, return_inverse=True)
+    weight = np.bincount(which, batch.weight).astype(np.float64)
+    return replace(batch.take(first), weight=weight)
+
+
+class DirichletCalibration(MatrixScaling):
+    """Dirichlet calibration: softmax(W log p + b), with the ODIR penalty.
+
+    The map between two distributions of probability vectors that are Dirichlet in every class. It
+    is matrix scaling of the log-probabilities; the penalty off the diagonal and on the intercepts
+    (ODIR) is what makes it usable with more than a few classes.
+
+    Parameters
+    ----------
+    ridge : float, default=0.0
+        Strength of the squared penalty on all parameters, divided by k (k + 1).
+    odir : float, default=100.0
+        Strength of the squared penalties off the diagonal of W, divided by k (k - 1), and on the
+        intercepts, divided by k.
+    tol : float, default=1e-6
+        Largest gradient of the penalised mean NLL, each in units of its curvature.
+    max_rounds : int, default=500
+        Most iterations of L-BFGS.
+    scores : {"probabilities", "logits"}, default="probabilities"
+        What the matrix holds; never guessed. Of logits the log-softmax is taken.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+    normalize : {None, "rows"}, default=None
+        "rows" divides rows by their sums, whatever they are.
+    min_probability : float, default=1e-12
+        Floor of the output; the order is kept and rows sum to 1.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Label of each column.
+    coef_ : ndarray of shape (n_classes, n_classes)
+        The matrix W.
+    intercept_ : ndarray of shape (n_classes,)
+        The intercepts b.
+    zero_logit_ : float
+        Log-probability that an exact zero is read as.
+    solver_report_ : SolverReport
+        What the solver reached.
+
+    See Also
+    --------
+    MatrixScaling : The same map of the logits as they are.
+    OneVsRestBeta : The binary method that it extends.
+
+    Notes
+    -----
+    The authors choose the strengths by cross-validation from powers of ten; so can
+    ``GridSearchCV``. The default was the best of the powers of ten up to 100 in cross-validation
+    over the calibration sets of 41 real classifiers; with five classes 0.1 does better, with fifty
+    1000. A class without a label keeps its temperature-scaled log-probability.
+
+    References
+    ----------
+    .. [1] M. Kull et al., "Beyond temperature scaling: Obtaining well-calibrated multi-class
+       probabilities with Dirichlet calibration", NeurIPS 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.calibrators.dirichlet import DirichletCalibration
+    >>> rng = np.random.default_rng(0)
+    >>> honest = rng.dirichlet(np.ones(3), size=5000)
+    >>> y = (honest.cumsum(axis=1) > rng.random((5000, 1))).argmax(axis=1)
+    >>> tilted = honest**2 * [4.0, 1.0, 1.0]
+    >>> calibrator = DirichletCalibration(normalize="rows", odir=0.1).fit(tilted, y)
+    >>> calibrator.predict_proba([[0.8, 0.15, 0.05]]).round(1)
+    array([[0.4, 0.4, 0.2]])
+    """
+
+    def __init__(
+        self,
+        *,
+        ridge: float = 0.0,
+        odir: float = 100.0,
+        tol: float = 1e-6,
+        max_rounds: int = 500,
+        scores: str = "probabilities",
+        classes: Any = None,
+        normalize: str | None = None,
+        min_probability: float = 1e-12,
+    ) -> None:
+        super().__init__(
+            ridge=ridge,
+            odir=odir,
+            tol=tol,
+            max_rounds=max_rounds,
+            scores=scores,
+            classes=classes,
+            normalize=normalize,
+            min_probability=min_probability,
+        )
+
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        batch = replace(batch, scores=self._log_probabilities(batch.scores))
+        return super()._solve(merge_repeated(batch))
+
+    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        return super()._calibrate(self._log_probabilities(rows))
+
+    def _log_probabilities(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Logits whose softmax sums to one without a shift; probabilities are logged later."""
+        if self.scores == "probabilities":
+            return rows
+        out: NDArray[np.float64] = log_softmax(rows, axis=1)
+        return out

@@ -1,0 +1,151 @@
+"""sCW: one binary map for each group of classes with similar priors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import simplex
+from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.one_vs_rest import divide_by_sums
+from calibrant.solvers.histogram import STRATEGIES
+from calibrant.solvers.shared_classwise import MAPS, solve_shared_classwise
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.simplex import SimplexBatch
+    from calibrant.solvers.one_vs_rest import BinaryMap
+    from calibrant.solvers.report import SolverReport
+
+
+class SharedClasswise(Calibrator):
+    """Shared class-wise calibration (sCW): one map for classes with similar priors.
+
+    The one-vs-rest problems of the classes of a group are merged into one, which gives rare
+    classes enough data. With an isotonic map for one group, and rows divided by their sums, it is
+    ``FlattenedIsotonic``.
+
+    Parameters
+    ----------
+    map : {"histogram", "isotonic"}, default="histogram"
+        What is fitted to the cells of a group.
+    n_groups : int, default=1
+        Most groups: classes are sorted by their frequency in the calibration set and cut into
+        groups of about equal size. Classes of one frequency stay together; classes without a
+        label join the rarest others.
+    n_bins : int, default=15
+        Number of bins of a histogram.
+    strategy : {"width", "mass"}, default="width"
+        Bins of a histogram: of equal width, or of equal mass, nearly all of which lie close to 0
+        where most cells are.
+    normalize_output : bool, default=True
+        Whether rows are divided by their sums. False gives the method as it was published: each
+        cell is calibrated on its own, and rows need not sum to 1.
+    scores : {"probabilities", "logits"}, default="probabilities"
+        What the matrix holds; never guessed.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+    normalize : {None, "rows"}, default=None
+        "rows" divides rows of the input by their sums, whatever they are.
+    min_probability : float, default=1e-12
+        Floor of the output. Rows that sum to 1 still do so; without ``normalize_output`` smaller
+        values are replaced by it, and nothing else changes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Label of each column.
+    groups_ : ndarray of shape (n_classes,)
+        Group of each class, from 0 for the rarest.
+    curves_ : list of StepFunction or of Histogram
+        The map of each group.
+    solver_report_ : SolverReport
+        What the solver reached.
+
+    See Also
+    --------
+    FlattenedIsotonic : One isotonic map for all classes.
+    OneVsRestHistogram : One map for each class.
+
+    Notes
+    -----
+    Patel et al. share one map among all classes of balanced data. Their I-Max choice of bin edges
+    is not offered. A row that every map sends to zero keeps its scores if it is to sum to 1.
+
+    References
+    ----------
+    .. [1] K. Patel et al., "Multi-Class Uncertainty Calibration via Mutual Information
+       Maximization-based Binning", ICLR 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.calibrators.shared_classwise import SharedClasswise
+    >>> rng = np.random.default_rng(0)
+    >>> honest = rng.dirichlet(np.ones(3), size=1000)
+    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
+    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> calibrator = SharedClasswise(map="isotonic").fit(bold, y)
+    >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
+    array([[0.61, 0.23, 0.16]])
+    >>> original = SharedClasswise(normalize_output=False).fit(bold, y)
+    >>> original.predict_proba([[0.9, 0.08, 0.02]]).round(2)
+    array([[0.64, 0.26, 0.11]])
+    """
+
+    groups_: NDArray[np.int64]
+    curves_: list[BinaryMap]
+    solver_report_: SolverReport
+
+    def __init__(
+        self,
+        *,
+        map: str = "histogram",  # noqa: A002
+        n_groups: int = 1,
+        n_bins: int = 15,
+        strategy: str = "width",
+        normalize_output: bool = True,
+        scores: str = "probabilities",
+        classes: Any = None,
+        normalize: str | None = None,
+        min_probability: float = 1e-12,
+    ) -> None:
+        super().__init__(
+            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
+        )
+        self.map = map
+        self.n_groups = n_groups
+        self.n_bins = n_bins
+        self.strategy = strategy
+        self.normalize_output = normalize_output
+
+    def _check_parameters(self) -> None:
+        simplex.check_option("map", self.map, MAPS)
+        simplex.check_number("n_groups", self.n_groups, low=1, high=10**6, whole=True)
+        simplex.check_number("n_bins", self.n_bins, low=1, high=10**6, whole=True)
+        simplex.check_option("strategy", self.strategy, STRATEGIES)
+        simplex.check_option("normalize_output", self.normalize_output, (True, False))
+
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        curves, groups, report = solve_shared_classwise(
+            batch,
+            kind=self.map,
+            n_groups=int(self.n_groups),
+            n_bins=int(self.n_bins),
+            strategy=self.strategy,
+        )
+        return {"curves_": curves, "groups_": groups, "solver_report_": report}
+
+    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.scores == "logits":
+            rows = simplex.softmax(rows)
+        out = np.empty_like(rows)
+        for g, curve in enumerate(self.curves_):
+            columns = self.groups_ == g
+            out[:, columns] = curve(rows[:, columns])
+        if self.normalize_output:
+            return divide_by_sums(out, rows)
+        # Lifted here, since the floor of the base class would shrink all other values as well.
+        return np.maximum(out, self.min_probability)

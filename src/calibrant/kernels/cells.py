@@ -1,0 +1,155 @@
+"""Passes over all cells of NA-FIR's calibration set: segments, prior mass, levels."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from calibrant.kernels.jit import kernel
+from calibrant.kernels.lookup import find_block
+
+UNIT = 2.0**44
+"""Fixed point of the row sums of the prior: whole numbers add up the same in any order."""
+
+
+@kernel
+def mix_bits(bits):
+    """Scramble 64 bits (the finaliser of splitmix64)."""
+    x = np.uint64(bits)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@kernel
+def hash_rows(bits, class_index, out):
+    """Write a number that tells rows apart and does not change if columns trade places."""
+    n_rows, n_classes = bits.shape
+    for i in range(n_rows):
+        total = mix_bits(mix_bits(bits[i, class_index[i]]) + np.uint64(1))
+        for j in range(n_classes):
+            total += mix_bits(bits[i, j])
+        out[i] = total
+
+
+@kernel
+def index_cells(rows, bits, order, edges, table, shift, base, out, largest, seen):
+    """Segment of every cell; row ``r`` of ``out`` is row ``order[r]`` of the matrix.
+
+    ``largest`` gets the largest cell of each row, ``seen`` is set for segments with a cell.
+    """
+    n_rows, n_classes = out.shape
+    for r in range(n_rows):
+        i = order[r]
+        top = 0.0
+        for j in range(n_classes):
+            segment = find_block(bits[i, j], edges, table, shift, base)
+            out[r, j] = segment
+            seen[segment] = True
+            top = max(top, rows[i, j])
+        largest[r] = top
+
+
+@kernel
+def relabel_cells(index, new_label):
+    """Replace every segment by its new label, in place."""
+    n_rows, n_classes = index.shape
+    for r in range(n_rows):
+        for j in range(n_classes):
+            index[r, j] = new_label[index[r, j]]
+
+
+@kernel
+def add_prior(logits, order, beta, floor, share, index, mass, totals):
+    """Add each cell's prior probability, softmax(beta * logits), to its segment.
+
+    ``share[r, f]`` is the weight of row r in part f of the rows, and ``mass[f]`` the sums over
+    that part. ``floor`` is mixed into every cell, so no segment is left without mass. ``totals``
+    gets sum_l exp(beta * (logit - largest)), at least 1.
+    """
+    n_rows, n_classes = index.shape
+    n_parts = share.shape[1]
+    scratch = np.empty(n_classes)
+    for r in range(n_rows):
+        i = order[r]
+        top = logits[i, 0]
+        for j in range(1, n_classes):
+            top = max(top, logits[i, j])
+        total = 0
+        for j in range(n_classes):
+            value = math.exp(beta * (logits[i, j] - top))
+            scratch[j] = value
+            total += np.int64(value * UNIT)
+        totals[r] = total / UNIT
+        scale = (1.0 - n_classes * floor) / totals[r]
+        for f in range(n_parts):
+            weight = share[r, f]
+            if weight > 0.0:
+                for j in range(n_classes):
+                    mass[f, index[r, j]] += weight * (floor + scale * scratch[j])
+
+
+@kernel
+def add_exposures(index, factor, out):
+    """Add ``factor[r]`` to the segment of each cell of row r: a_j = sum_i C_ij factor_i."""
+    n_rows, n_classes = index.shape
+    for r in range(n_rows):
+        f = factor[r]
+        if f > 0.0:
+            for j in range(n_classes):
+                out[index[r, j]] += f
+
+
+@kernel
+def highest_segments(index, out):
+    """Highest segment of each row."""
+    n_rows, n_classes = index.shape
+    for r in range(n_rows):
+        highest = index[r, 0]
+        for j in range(1, n_classes):
+            highest = max(highest, index[r, j])
+        out[r] = highest
+
+
+@kernel
+def scale_levels(index, row_start, first, epsilon, smallest, values):
+    """Put levels of segments so far apart that each hides those below it, in place.
+
+    Level v has the segments ``first[v]`` to ``first[v + 1]`` and the rows ``row_start[v]`` to
+    ``row_start[v + 1]``, whose labels and largest cells lie in it. Each level is scaled up until
+    in all its rows the lower levels have a share of at most ``epsilon``, and no further. Returns
+    how many levels had to be cut off at ``smallest`` because the range of floats was used up.
+    """
+    n_cut = 0
+    n_classes = index.shape[1]
+    for v in range(first.shape[0] - 1):
+        low = first[v]
+        high = first[v + 1]
+        need = 0.0
+        for r in range(row_start[v], row_start[v + 1]):
+            below = 0.0
+            inside = 0.0
+            for j in range(n_classes):
+                segment = index[r, j]
+                if segment < low:
+                    below += values[segment]
+                elif segment < high:
+                    inside += values[segment]
+            need = max(need, below / (epsilon * inside))
+        if low > 0:
+            need = max(need, values[low - 1] / values[low])
+        if need > 0.0:
+            for j in range(low, high):
+                values[j] *= need
+                if low > 0:
+                    values[j] = max(values[j], values[low - 1])  # up to rounding
+        top = values[high - 1]
+        if top > 1.0:
+            for j in range(high):
+                if values[j] > 0.0:
+                    values[j] /= top
+                    if values[j] < smallest:
+                        values[j] = smallest
+                        n_cut += 1
+    return n_cut

@@ -1,0 +1,279 @@
+"""Save and load fitted calibrators, without pickle: numbers and strings only.
+
+``docs/model-files.md`` specifies the format and its limits.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import warnings
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from calibrant import errors
+from calibrant.atomic_file import replace_file
+from calibrant.model_file import limits
+from calibrant.model_file.codecs import BY_CLASS
+from calibrant.model_file.format import Content, pack, unpack
+from calibrant.model_file.reader import Reader
+from calibrant.model_file.writer import Writer
+
+if TYPE_CHECKING:
+    from calibrant.calibrators.base import Calibrator
+
+    Path = str | os.PathLike[str]
+
+__all__ = ["describe", "dumps", "load", "loads", "save"]
+
+
+def save(calibrator: Calibrator, path: Path) -> str:
+    """Write a fitted calibrator to a file, whole or not at all.
+
+    Parameters
+    ----------
+    calibrator : Calibrator
+        Any fitted calibrator of this package.
+    path : path-like
+        The file to write or replace; ``.calibrant`` is the usual end of its name.
+
+    Returns
+    -------
+    sha256 : str
+        SHA-256 of the file, to be kept where nobody who can change the file can change it, and
+        given to ``load``.
+
+    Raises
+    ------
+    UnsavableError
+        If the format has no place for something in the calibrator.
+    OSError
+        If the file cannot be written; what was there before is then still there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import overconfident_digits
+    >>> from calibrant.model_file import load, save
+    >>> scores, y, new_scores, new_y = overconfident_digits()
+    >>> path = Path(tempfile.mkdtemp()) / "digits.calibrant"
+    >>> digest = save(TemperatureScaling().fit(scores, y), path)
+    >>> load(path, sha256=digest)
+    TemperatureScaling()
+    """
+    pieces, digest = _encode(calibrator)
+    with replace_file(path) as file:
+        for piece in pieces:
+            file.write(piece)
+    return digest
+
+
+def load(path: Path, *, sha256: str | None = None, max_bytes: int = limits.MAX_FILE) -> Calibrator:
+    """Read a fitted calibrator from a file; no code in the file can run.
+
+    Parameters
+    ----------
+    path : path-like
+        A file that ``save`` wrote.
+    sha256 : str, optional
+        What ``save`` returned. Any other file is refused before it is looked at. The checksum
+        inside the file catches damage, not forgery.
+    max_bytes : int, default=2**30
+        A larger file is refused before it is read.
+
+    Returns
+    -------
+    calibrator : Calibrator
+        Its ``predict_proba`` gives the same bytes as that of the calibrator that was saved.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not a whole and valid model file; subclasses say which rule it breaks.
+    OSError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> from calibrant.model_file import load
+    >>> load("LICENSE")
+    Traceback (most recent call last):
+    calibrant.errors.MagicError: the file is not a calibrant model file
+    """
+    return _decode(_open(path, sha256, max_bytes))
+
+
+def dumps(calibrator: Calibrator) -> bytes:
+    """Return the bytes that ``save`` writes.
+
+    Parameters
+    ----------
+    calibrator : Calibrator
+        Any fitted calibrator of this package.
+
+    Returns
+    -------
+    data : bytes
+
+    Examples
+    --------
+    >>> from calibrant import FlattenedIsotonic
+    >>> from calibrant.datasets import overconfident_digits
+    >>> from calibrant.model_file import dumps, loads
+    >>> scores, y, new_scores, new_y = overconfident_digits()
+    >>> data = dumps(FlattenedIsotonic().fit(scores, y))
+    >>> loads(data).predict_proba(new_scores).shape
+    (898, 10)
+    """
+    return b"".join(_encode(calibrator)[0])
+
+
+def loads(data: bytes, *, sha256: str | None = None) -> Calibrator:
+    """Return the calibrator whose bytes ``dumps`` returned.
+
+    Parameters
+    ----------
+    data : bytes-like
+        The content of a model file.
+    sha256 : str, optional
+        As for ``load``.
+
+    Returns
+    -------
+    calibrator : Calibrator
+
+    Examples
+    --------
+    >>> from calibrant.model_file import loads
+    >>> loads(b"")
+    Traceback (most recent call last):
+    calibrant.errors.MagicError: the file is empty
+    """
+    _check_hex(sha256)
+    own = bytearray(memoryview(data))  # not an int, of which bytearray would make zeros
+    return _decode(unpack(memoryview(own), sha256))
+
+
+def describe(path: Path, *, max_bytes: int = limits.MAX_FILE) -> dict[str, Any]:
+    """Say what a model file holds, after all the checks of ``load``.
+
+    Parameters
+    ----------
+    path : path-like
+        A file that ``save`` wrote.
+    max_bytes : int, default=2**30
+        A larger file is refused before it is read.
+
+    Returns
+    -------
+    description : dict
+        ``method``, ``class``, ``parameters``, ``classes``, ``n_classes``, ``fitted`` (plain
+        values), ``parts`` (the fitted calibrators inside, described likewise), ``arrays`` (name ->
+        dtype and shape), ``bytes``, ``format``, ``library`` and ``sha256``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import overconfident_digits
+    >>> from calibrant.model_file import describe, save
+    >>> scores, y, new_scores, new_y = overconfident_digits()
+    >>> path = Path(tempfile.mkdtemp()) / "digits.calibrant"
+    >>> digest = save(TemperatureScaling().fit(scores, y), path)
+    >>> found = describe(path)
+    >>> found["method"], found["n_classes"], found["sha256"] == digest
+    ('ts', 10, True)
+    """
+    content = _open(path, None, max_bytes)
+    calibrator = _decode(content)
+    return {
+        **_description(calibrator),
+        "arrays": {name: (array.dtype.name, array.shape) for name, array in content.arrays.items()},
+        "bytes": content.size,
+        "format": ".".join(map(str, content.version)),
+        "library": content.library,
+        "sha256": content.sha256,
+    }
+
+
+def _description(calibrator: Any) -> dict[str, Any]:
+    codec = BY_CLASS[type(calibrator)]
+    values = {name: getattr(calibrator, name) for name in codec.fields}
+    parts = [part for name, kind in codec.fields.items() for part in kind.parts(values[name])]
+    return {
+        "method": codec.method,
+        "class": codec.cls.__name__,
+        "parameters": {n: _plain(v) for n, v in calibrator.get_params(deep=False).items()},
+        "n_classes": len(calibrator.classes_),
+        "classes": calibrator.classes_.tolist(),
+        "fitted": {n: v for n, v in values.items() if isinstance(v, int | float | str)},
+        "reports": {
+            n: asdict(v) for n, v in values.items() if v is not None and n.endswith("report_")
+        },
+        "parts": [_description(part) for part in parts],
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return value if value is None or isinstance(value, int | float | str) else repr(value)
+
+
+def _encode(calibrator: Calibrator) -> tuple[list[bytes | memoryview], str]:
+    writer = Writer()
+    writer.part(calibrator, fitted=True)
+    return pack(writer.header(), writer.arrays)
+
+
+def _decode(content: Content) -> Calibrator:
+    calibrator = Reader(content).outermost()
+    if content.unknown:
+        warnings.warn(
+            f"the file was written by {content.library} and has optional fields that are not "
+            f"known here and were ignored: {', '.join(content.unknown[:3])}",
+            errors.NewerFormatWarning,
+            stacklevel=3,
+        )
+    return calibrator
+
+
+def _open(path: Path, sha256: str | None, max_bytes: int) -> Content:
+    _check_hex(sha256)
+    return unpack(memoryview(_read(path, max_bytes)), sha256)
+
+
+def _check_hex(sha256: str | None) -> None:
+    if sha256 is not None and not re.fullmatch("[0-9a-fA-F]{64}", sha256):
+        raise errors.ParameterError(f"sha256={sha256!r} is not 64 hexadecimal digits")
+
+
+def _read(path: Path, max_bytes: int) -> bytearray:
+    """Read a regular file once; what is checked and what is used are the same bytes."""
+    # Without O_NONBLOCK, opening a pipe would wait for a writer.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise errors.IrregularFileError(f"{path} is a directory, a pipe or a device")
+        if found.st_size > max_bytes:
+            raise errors.FileSizeError(
+                f"{path} has {found.st_size} bytes; max_bytes={max_bytes} are allowed"
+            )
+        data = bytearray(found.st_size)
+        view, done = memoryview(data), 0
+        with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
+            while done < len(data) and (count := file.readinto(view[done:])):
+                done += count
+            if done < len(data) or file.read(1):
+                raise errors.ChangedFileError(f"{path} changed while it was read")
+    finally:
+        os.close(descriptor)
+    return data

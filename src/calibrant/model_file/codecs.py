@@ -1,0 +1,199 @@
+"""The table of what a file can hold: one entry for each calibrator.
+
+The method of a file is looked up here and nowhere else; nothing is imported or called because a
+file names it. To add a calibrator, add an entry: a stable name, the class, the kind of each fitted
+attribute and, if the attributes must agree with each other, a check.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant.calibrators.composition import Chain, Mixture
+from calibrant.calibrators.dirichlet import DirichletCalibration
+from calibrant.calibrators.flattened import FlattenedIsotonic
+from calibrant.calibrators.normalization_aware import NormalizationAwareIsotonic
+from calibrant.calibrators.one_vs_rest import (
+    OneVsRestBBQ,
+    OneVsRestBeta,
+    OneVsRestHistogram,
+    OneVsRestIsotonic,
+    OneVsRestPlatt,
+)
+from calibrant.calibrators.scaling import MatrixScaling, TemperatureScaling, VectorScaling
+from calibrant.calibrators.shared_classwise import SharedClasswise
+from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
+from calibrant.calibrators.top_label import TopLabelHistogram, TopLabelIsotonic
+from calibrant.model_file.kinds import (
+    Array,
+    Kind,
+    Listed,
+    Number,
+    Optional,
+    Part,
+    Plain,
+    RankedSteps,
+    Record,
+    Steps,
+)
+from calibrant.model_file.limits import DEEPEST_LOGIT, MAX_CLASSES, require
+from calibrant.model_file.maps import Maps
+from calibrant.simplex import LOG_OF_ZERO
+from calibrant.solvers.bayesian_binning import AveragedHistogram
+from calibrant.solvers.beta import BetaMap
+from calibrant.solvers.histogram import Histogram
+from calibrant.solvers.one_vs_rest import PiecewiseLinear
+from calibrant.solvers.platt import Sigmoid
+from calibrant.solvers.report import SolverReport
+from calibrant.step_function import StepFunction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from calibrant.calibrators.base import Calibrator
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """How one class of calibrators is stored.
+
+    Attributes
+    ----------
+    method : str
+        Its name in files; never reused for another class.
+    cls : type
+    fields : dict of str to Kind
+        Its fitted attributes.
+    check : callable, optional
+        Raises ``FittedValueError`` unless the attributes agree with each other.
+    """
+
+    method: str
+    cls: type[Calibrator]
+    fields: dict[str, Kind]
+    check: Callable[[Any], None] | None = None
+
+
+def _check_chain(chain: Chain) -> None:
+    _check_parts(chain, chain.calibrators_[:1], chain.scores)
+    _check_parts(chain, chain.calibrators_[1:], "probabilities")
+    for stage in chain.calibrators_[:-1]:
+        summing = getattr(stage, "normalize_output", True)
+        require(summing, "a stage gets rows that need not sum to 1")
+
+
+def _check_mixture(mixture: Mixture) -> None:
+    _check_parts(mixture, mixture.calibrators_, mixture.scores)
+    _check_weights(mixture.weights_)
+
+
+def _check_parts(whole: Calibrator, parts: list[Calibrator], scores: str) -> None:
+    """Refuse parts of other classes, or that expect another kind of scores than they get."""
+    for part in parts:
+        same = np.array_equal(part.classes_, whole.classes_)
+        require(same, f"a part of {type(whole).__name__} has other classes")
+        require(part.scores == scores, f"a part of {type(whole).__name__} expects {part.scores}")
+        named = hasattr(part, "feature_names_in_")
+        require(not named, f"a part of {type(whole).__name__} has names of columns")
+
+
+def _check_weights(weights: Any) -> None:
+    require(abs(float(weights.sum()) - 1.0) <= 1e-12, "weights_ do not sum to 1")
+
+
+def _check_groups(shared: SharedClasswise) -> None:
+    last = int(shared.groups_.max())
+    require(last + 1 == len(shared.curves_), "groups_ do not have one map each")
+
+
+def _check_top_label(top: TopLabelHistogram | TopLabelIsotonic) -> None:
+    n_curves = len(top.classes_) if top.per_class else 1
+    require(len(top.curves_) == n_curves, f"{len(top.curves_)} maps where there are {n_curves}")
+
+
+REPORT = Record(
+    SolverReport,
+    {
+        "solver": Plain(str),
+        "objective": Number(anything=True),
+        "violation": Number(anything=True),
+        "tolerance": Number(anything=True),
+        "rounds": Plain(int),
+        "seconds": Number(anything=True),
+        "n_blocks": Optional(Plain(int)),
+        "notes": Listed(Plain(str), tuple),
+    },
+)
+_REPORTED: dict[str, Kind] = {"solver_report_": REPORT}
+_LOGGED: dict[str, Kind] = {"zero_logit_": Number(DEEPEST_LOGIT, LOG_OF_ZERO), **_REPORTED}
+_TEMPERATURE: dict[str, Kind] = {"inverse_temperature_": Number(0.0, 1e6), **_LOGGED}
+_MATRIX: dict[str, Kind] = {"coef_": Array("kk"), "intercept_": Array("k"), **_LOGGED}
+_PARTS = Listed(Part(), at_least=1, length="p")
+
+
+def _curves(*forms: type, length: str = "k") -> dict[str, Kind]:
+    return {"curves_": Maps(length, (PiecewiseLinear, *forms)), **_REPORTED}
+
+
+CODECS = (
+    Codec("ts", TemperatureScaling, _TEMPERATURE),
+    Codec("vs", VectorScaling, {"coef_": Array("k"), "intercept_": Array("k"), **_LOGGED}),
+    Codec("ms", MatrixScaling, _MATRIX),
+    Codec("dirichlet", DirichletCalibration, _MATRIX),
+    Codec("fir", FlattenedIsotonic, {"step_function_": Steps(), **_REPORTED}),
+    Codec(
+        "na-fir",
+        NormalizationAwareIsotonic,
+        {
+            "step_function_": Steps(),
+            "prior_strength_": Number(0.0, 1e12),
+            "cv_results_": Optional(
+                Record(dict, {"prior_strength": Array("s"), "negative_log_likelihood": Array("s")})
+            ),
+            **_REPORTED,
+        },
+    ),
+    Codec(
+        "scir",
+        SortedCumulativeIsotonic,
+        {
+            "step_function_": RankedSteps(),
+            "prior_share_": Number(0.0, 1.0),
+            "prior_report_": Optional(REPORT),
+            **_TEMPERATURE,
+        },
+    ),
+    Codec("ir-ovr", OneVsRestIsotonic, _curves()),
+    Codec("platt-ovr", OneVsRestPlatt, _curves(Sigmoid)),
+    Codec("beta-ovr", OneVsRestBeta, _curves(BetaMap)),
+    Codec("hb-ovr", OneVsRestHistogram, _curves(Histogram)),
+    Codec("bbq-ovr", OneVsRestBBQ, _curves(AveragedHistogram)),
+    Codec(
+        "scw",
+        SharedClasswise,
+        {
+            "groups_": Array("k", 0, MAX_CLASSES, whole=True),
+            **_curves(StepFunction, Histogram, length="g"),
+        },
+        _check_groups,
+    ),
+    Codec("m2b-hb", TopLabelHistogram, _curves(Histogram, length="c"), _check_top_label),
+    Codec("m2b-ir", TopLabelIsotonic, _curves(StepFunction, length="c"), _check_top_label),
+    Codec(
+        "chain",
+        Chain,
+        {"calibrators_": _PARTS, "solver_report_": Optional(REPORT)},
+        _check_chain,
+    ),
+    Codec(
+        "mixture",
+        Mixture,
+        {"calibrators_": _PARTS, "weights_": Array("p", 0.0, 1.0), **_REPORTED},
+        _check_mixture,
+    ),
+)
+BY_CLASS: dict[type, Codec] = {codec.cls: codec for codec in CODECS}
+BY_METHOD = {codec.method: codec for codec in CODECS}

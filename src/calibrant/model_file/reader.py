@@ -1,0 +1,161 @@
+"""Header and arrays -> calibrators; ``writer`` says how they are laid out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from calibrant import errors
+from calibrant.model_file import limits, vectors
+from calibrant.model_file.codecs import BY_METHOD, Codec
+from calibrant.model_file.parts import Tree, check_fitted, check_parameters
+from calibrant.model_file.strict_json import Fields
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.calibrators.base import Calibrator
+    from calibrant.model_file.format import Content
+
+
+class Reader:
+    """Builds calibrators from what a checked file says."""
+
+    def __init__(self, content: Content) -> None:
+        self.unknown = content.unknown
+        self._arrays = dict(content.arrays)
+        self._tree = Tree()
+        self._children: list[int] = []
+        self._parts: list[tuple[Calibrator, bool]] = []
+        header = content.header
+        entries = header.take("vectors", list)
+        if len(entries) > limits.MAX_PARTS:
+            raise errors.StoredClassesError(f"there are {len(entries)} vectors")
+        self._vectors = [self._read_vector(i, entry) for i, entry in enumerate(entries)]
+        self._unused = {f"vector {i}" for i in range(len(entries))}
+        parts = header.take("parts", list)
+        header.close(self.unknown)
+        for i, entry in enumerate(parts):
+            self._parts.append(self._read_part(i, Fields(entry, f"part {i}")))
+            self._unused.add(f"part {i}")
+        self._unused.discard(f"part {len(parts) - 1}")
+
+    def outermost(self) -> Calibrator:
+        """Return the calibrator that the file is about; everything in the file belongs to it."""
+        if not self._parts or not self._parts[-1][1]:
+            raise errors.NestingError("the file has no fitted calibrator")
+        if self._unused:
+            raise errors.NestingError(f"{min(self._unused)} belongs to nothing")
+        if self._arrays and self.unknown is None:
+            raise errors.ArrayLayoutError(f"array {min(self._arrays)!r:.80} belongs to nothing")
+        if self.unknown is not None:
+            self.unknown += [f"array {name!r:.80}" for name in sorted(self._arrays)]
+        return self._parts[-1][0]
+
+    def take(self, name: str, n_dimensions: int = 1, *, whole: bool = False) -> NDArray[Any]:
+        """Return an array, which nothing else may use."""
+        if name not in self._arrays:
+            raise errors.ArrayLayoutError(f"there is no array {name!r:.80}")
+        array = self._arrays.pop(name)
+        if array.ndim != n_dimensions or array.dtype.kind != ("i" if whole else "f"):
+            raise errors.ArrayLayoutError(
+                f"array {name!r:.80} has {array.ndim} dimensions and dtype {array.dtype}"
+            )
+        return array
+
+    def vector(self, index: Any, where: str) -> NDArray[Any]:
+        """Return a vector by its index."""
+        if type(index) is not int or not 0 <= index < len(self._vectors):
+            raise errors.HeaderFieldError(f"{where} refers to no vector")
+        self._unused.discard(f"vector {index}")
+        return self._vectors[index]
+
+    def part(self, index: Any, where: str, *, fitted: bool) -> Calibrator:
+        """Return a calibrator that came earlier in the file."""
+        if type(index) is not int or not 0 <= index < len(self._parts):
+            raise errors.NestingError(f"{where} refers to no part before it")
+        calibrator, is_fitted = self._parts[index]
+        if is_fitted != fitted:
+            raise errors.NestingError(f"{where} refers to a part that is fitted, or is not")
+        self._unused.discard(f"part {index}")
+        self._children.append(index)
+        return calibrator
+
+    def _read_vector(self, index: int, entry: Any) -> NDArray[Any]:
+        fields = Fields(entry, f"vector {index}")
+        vector = vectors.read(fields, self._arrays.pop(f"vector/{index}", None))
+        fields.close(self.unknown)
+        return vector
+
+    def _read_part(self, index: int, fields: Fields) -> tuple[Calibrator, bool]:
+        method = fields.take("method", str)
+        codec = BY_METHOD.get(method)
+        if codec is None:
+            raise errors.UnknownMethodError(f"the method {method!r:.80} is not known")
+        self._children = []
+        calibrator = self._build(codec, fields.take("parameters", dict), fields.where)
+        classes = fields.take("classes", int, type(None))
+        names = fields.take("feature_names", int, type(None))
+        stored = fields.take("fitted", dict, type(None))
+        fields.close(self.unknown)
+        is_fitted = stored is not None
+        if is_fitted:
+            self._fill(calibrator, codec, index, Fields(stored, f"{fields.where}: 'fitted'"))
+            calibrator.classes_ = self.vector(classes, fields.where)
+            calibrator.n_features_in_ = len(calibrator.classes_)
+            if names is not None:
+                calibrator.feature_names_in_ = self.vector(names, fields.where)
+            check_fitted(calibrator, codec)
+        elif (classes, names) != (None, None):
+            raise errors.HeaderFieldError(f"{fields.where} has classes but is not fitted")
+        self._tree.add(self._children)
+        return calibrator, is_fitted
+
+    def _build(self, codec: Codec, parameters: dict[str, Any], where: str) -> Calibrator:
+        known = codec.cls._get_param_names()  # noqa: SLF001  (scikit-learn's, stable for years)
+        for name in parameters:
+            if name not in known:
+                raise errors.StoredParameterError(
+                    f"{codec.cls.__name__} has no parameter {name!r:.80}"
+                )
+        values = {name: self._value(value, where) for name, value in parameters.items()}
+        try:
+            calibrator: Calibrator = codec.cls(**values)
+        except TypeError as error:  # a parameter without a default is missing
+            raise errors.StoredParameterError(f"{where}: {error}") from None
+        check_parameters(calibrator)
+        return calibrator
+
+    def _fill(self, calibrator: Calibrator, codec: Codec, index: int, fields: Fields) -> None:
+        try:
+            for name, kind in codec.fields.items():
+                value = kind.read(fields.take(name), f"{index}/{name}", self)
+                setattr(calibrator, name, value)
+        except errors.ParameterError as error:  # what the constructors of step functions raise
+            raise errors.FittedValueError(f"{fields.where}: {error}") from None
+        fields.close(self.unknown)
+
+    def _value(self, stored: Any, where: str) -> Any:
+        """Undo ``Writer._plain``."""
+        if type(stored) is list:
+            return [self._value(item, where) for item in stored]
+        if type(stored) is not dict:
+            return stored
+        tagged = Fields(stored, f"{where}: a parameter")
+        if tagged.has("tuple"):
+            value: Any = tuple(self._value(item, where) for item in tagged.take("tuple", list))
+        elif tagged.has("float"):
+            name = tagged.take("float", str)
+            if name not in ("nan", "inf", "-inf"):
+                raise errors.StoredParameterError(f"{where} has the float {name!r:.40}")
+            value = float(name)
+        elif tagged.has("bytes"):
+            try:
+                value = bytes.fromhex(tagged.take("bytes", str))
+            except ValueError:
+                raise errors.StoredParameterError(f"{where} has broken bytes") from None
+        elif tagged.has("vector"):
+            value = self.vector(tagged.take("vector"), where)
+        else:
+            value = self.part(tagged.take("part"), where, fitted=False)
+        tagged.close(None)
+        return value

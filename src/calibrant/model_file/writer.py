@@ -1,0 +1,161 @@
+"""Calibrators and their parts -> header and arrays.
+
+The calibrators of a file are a flat list, parts before what they are parts of and the outermost
+last. They refer to each other, to vectors and to arrays by index and name, so that a part that is
+shared is stored once, a cycle cannot be written down, and the header stays shallow.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from calibrant import errors
+from calibrant.calibrators.base import Calibrator
+from calibrant.model_file import limits, vectors
+from calibrant.model_file.codecs import BY_CLASS, Codec
+from calibrant.model_file.parts import Tree, check_fitted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+
+class Writer:
+    """Collects what goes into a file."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, NDArray[Any]] = {}
+        self.vectors: list[dict[str, Any]] = []
+        self.parts: list[dict[str, Any]] = []
+        self._vector_of: dict[Any, int] = {}
+        self._part_of: dict[tuple[int, bool], int] = {}
+        self._tree = Tree()
+
+    def header(self) -> dict[str, Any]:
+        """Return what the header says, but for the arrays."""
+        return {"parts": self.parts, "vectors": self.vectors}
+
+    def put(self, name: str, array: NDArray[Any]) -> None:
+        """Add an array."""
+        self.arrays[name] = array
+
+    def vector(self, values: NDArray[Any]) -> int:
+        """Add a vector, once however often it is used, and return its index."""
+        numeric = values.dtype.kind in "iufb"
+        content = values.tobytes() if numeric else tuple(values.tolist())
+        key = (vectors.tag(values), content)
+        if key not in self._vector_of:
+            entry, array = vectors.write(values)
+            index = len(self.vectors)
+            if array is not None:
+                self.put(f"vector/{index}", array)
+            self.vectors.append(entry)
+            self._vector_of[key] = index
+        return self._vector_of[key]
+
+    def part(self, calibrator: Any, *, fitted: bool, depth: int = 0) -> int:
+        """Add a calibrator and all inside it, once however often it is used."""
+        key = (id(calibrator), fitted)
+        if key not in self._part_of:
+            if depth > limits.MAX_NESTING:
+                raise errors.NestingError(f"nested more than {limits.MAX_NESTING} deep")
+            codec = BY_CLASS.get(type(calibrator))
+            if codec is None:
+                raise errors.UnsavableError(
+                    f"{type(calibrator).__name__} has no place in a model file; only calibrators "
+                    "of this package do, and not subclasses of them"
+                )
+            entry = self._entry(calibrator, codec, fitted=fitted, depth=depth)
+            self._part_of[key] = len(self.parts)
+            self.parts.append(entry)
+        return self._part_of[key]
+
+    def _entry(
+        self, calibrator: Calibrator, codec: Codec, *, fitted: bool, depth: int
+    ) -> dict[str, Any]:
+        parameters = calibrator.get_params(deep=False)
+        # Parts come first, and are then found by their identity.
+        children = [self.part(c, fitted=False, depth=depth + 1) for c in _inside(parameters)]
+        if fitted:
+            _refuse_unknown_attributes(calibrator, codec)
+            check_fitted(calibrator, codec)
+            children += [
+                self.part(c, fitted=True, depth=depth + 1)
+                for name, kind in codec.fields.items()
+                for c in kind.parts(getattr(calibrator, name))
+            ]
+        self._tree.add(children)
+        here = len(self.parts)
+        entry: dict[str, Any] = {
+            "method": codec.method,
+            "parameters": {key: self._plain(value, key) for key, value in parameters.items()},
+            "classes": None,
+            "feature_names": None,
+            "fitted": None,
+        }
+        if fitted:
+            entry["classes"] = self.vector(calibrator.classes_)
+            if hasattr(calibrator, "feature_names_in_"):
+                entry["feature_names"] = self.vector(calibrator.feature_names_in_)
+            entry["fitted"] = {
+                name: kind.write(getattr(calibrator, name), f"{here}/{name}", self)
+                for name, kind in codec.fields.items()
+            }
+        return entry
+
+    def _plain(self, value: Any, name: str) -> Any:
+        """Return a parameter as JSON; what JSON lacks is an object with one key, its type."""
+        if value is None or isinstance(value, bool | np.bool_):
+            return None if value is None else bool(value)
+        if isinstance(value, int | np.integer) and int(value) in limits.INT64:
+            return int(value)
+        if isinstance(value, float | np.floating):
+            number = float(value)
+            return number if math.isfinite(number) else {"float": str(number)}
+        if isinstance(value, str):
+            return str(value)
+        if isinstance(value, bytes):
+            return {"bytes": value.hex()}
+        if isinstance(value, Calibrator):
+            return {"part": self.part(value, fitted=False)}
+        if type(value) in (list, tuple):
+            items = [self._plain(item, name) for item in value]
+            return items if type(value) is list else {"tuple": items}
+        if hasattr(value, "__array__") or isinstance(value, range):
+            array = np.asarray(value)
+            if array.ndim == 1:
+                return {"vector": self.vector(array)}
+        raise errors.UnsavableError(
+            f"{name} is a {type(value).__name__}, which cannot be saved; use numbers, strings, "
+            "lists of them or arrays of one dimension"
+        )
+
+
+def _inside(value: Any) -> Iterator[Calibrator]:
+    """Calibrators in a parameter, or in parameters."""
+    if isinstance(value, Calibrator):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _inside(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _inside(item)
+
+
+def _refuse_unknown_attributes(calibrator: Calibrator, codec: Codec) -> None:
+    """Refuse to drop fitted attributes that the table does not know."""
+    check_is_fitted(calibrator, "classes_")
+    found = {n for n in vars(calibrator) if n.endswith("_") and not n.startswith("_")}
+    needed = {*codec.fields, "classes_", "n_features_in_"}
+    wrong = (needed - found) | (found - needed - {"feature_names_in_"})
+    if wrong:
+        raise errors.UnsavableError(
+            f"{type(calibrator).__name__}: the attribute {min(wrong)} is missing, or a model file "
+            "has no place for it"
+        )

@@ -1,0 +1,258 @@
+"""Which classes are the least honest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import simplex
+from calibrant.kernels.bins import HIT, VALUE, WEIGHT, add_binned_classes
+from calibrant.kernels.metric_sums import totals
+from calibrant.metrics.calibration_error import bin_edges, errors_of, uniform_bins
+from calibrant.metrics.predictions import check_bins, read_predictions
+from calibrant.metrics.reliability import reliability_curve
+from calibrant.plots import style
+from calibrant.plots.reliability import add_legend, draw_panel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from calibrant.metrics.reliability import ReliabilityCurve
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClasswiseSummary:
+    """Result of :func:`compute_classwise`; arrays have one number per class.
+
+    Attributes
+    ----------
+    classes : ndarray
+        Label of each column.
+    ece : ndarray
+        Calibration error of each class's probability.
+    mean_probability : ndarray
+        Mean probability of each class.
+    frequency : ndarray
+        Share of rows that are of each class.
+    order : ndarray of int
+        Columns, the largest error first; ties in the order of the columns.
+    curves : dict of int to ReliabilityCurve
+        By column: diagrams of some classes, the worst ones unless others were asked for.
+    """
+
+    classes: NDArray[Any]
+    ece: NDArray[np.float64]
+    mean_probability: NDArray[np.float64]
+    frequency: NDArray[np.float64]
+    order: NDArray[np.int64]
+    curves: dict[int, ReliabilityCurve]
+
+    def __post_init__(self) -> None:
+        style.freeze(self)
+
+
+def compute_classwise(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    n_worst: int = 8,
+    columns: Sequence[int] | None = None,
+    n_bins: int = 15,
+    diagram_bins: int = 8,
+    sample_weight: Any = None,
+    classes: Any = None,
+    n_resamples: int = 200,
+    random_state: Any = 0,
+) -> ClasswiseSummary:
+    """Calibration error of every class, and diagrams of the worst.
+
+    Parameters
+    ----------
+    y_true, y_proba, n_bins, sample_weight, classes, n_resamples, random_state
+        As in :func:`calibrant.metrics.reliability_curve`.
+    n_worst : int, default=8
+        Number of classes that get a diagram.
+    columns : sequence of int, optional
+        Columns that get a diagram, instead of the worst.
+    diagram_bins : int, default=8
+        Bins of the diagrams and their p-values: one class has few rows with a probability that
+        is not near zero, too few for ``n_bins``.
+
+    Returns
+    -------
+    ClasswiseSummary
+        Frozen numbers, to print or to draw. The mean of ``ece`` is
+        :func:`calibrant.metrics.classwise_ece`.
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_classwise
+    >>> y_proba = [[0.7, 0.2, 0.1], [0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]
+    >>> summary = compute_classwise([0, 1, 1, 2], y_proba, n_worst=1)
+    >>> summary.classes[summary.order], summary.ece[summary.order].round(3)
+    (array([1, 0, 2]), array([0.225, 0.15 , 0.125]))
+    """
+    check_bins(n_bins)
+    simplex.check_number("n_worst", n_worst, low=0, whole=True)
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    edges = bin_edges(int(n_bins))
+    sums = np.zeros((predictions.n_classes * int(n_bins), 3, 2), dtype=np.int64)
+    for chunk in predictions.chunks():
+        bins = uniform_bins(chunk.rows, edges)
+        add_binned_classes(chunk.rows, chunk.class_index, chunk.weight, bins, int(n_bins), sums)
+    by_bin = sums.reshape(predictions.n_classes, int(n_bins), 3, 2)
+    ece = errors_of(by_bin, "l1")
+    by_class = totals(by_bin).sum(axis=1)
+    order = np.argsort(-ece, kind="stable")
+    shown = order[: int(n_worst)] if columns is None else np.asarray(columns, dtype=np.int64)
+    curves = compute_class_curves(
+        y_true,
+        y_proba,
+        shown.tolist(),
+        n_bins=diagram_bins,
+        sample_weight=sample_weight,
+        classes=classes,
+        n_resamples=n_resamples,
+        random_state=random_state,
+    )
+    weight = by_class[:, WEIGHT]
+    return ClasswiseSummary(
+        classes=predictions.classes.copy(),
+        ece=ece,
+        mean_probability=by_class[:, VALUE] / weight,
+        frequency=by_class[:, HIT] / weight,
+        order=order,
+        curves=curves,
+    )
+
+
+def compute_class_curves(
+    y_true: Any,
+    y_proba: Any,
+    columns: Sequence[int],
+    *,
+    n_bins: int = 8,
+    sample_weight: Any = None,
+    classes: Any = None,
+    n_resamples: int = 200,
+    random_state: Any = 0,
+) -> dict[int, ReliabilityCurve]:
+    """Reliability curves of some classes, in one pass over the rows.
+
+    Parameters
+    ----------
+    y_true, y_proba, n_bins, sample_weight, classes, n_resamples, random_state
+        As in :func:`calibrant.metrics.reliability_curve`.
+    columns : sequence of int
+        Columns of the classes.
+
+    Returns
+    -------
+    curves : dict of int to ReliabilityCurve
+        By column.
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_class_curves
+    >>> curves = compute_class_curves([0, 1], [[0.9, 0.1], [0.2, 0.8]], [1], n_bins=2)
+    >>> curves[1].frequency
+    array([0., 1.])
+    """
+    if len(columns) == 0:
+        return {}
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    own = np.empty((predictions.n_rows, len(columns)), order="F")
+    for chunk in predictions.chunks():
+        own[chunk.start : chunk.start + len(chunk.rows)] = chunk.rows[:, columns]
+    return {
+        int(j): reliability_curve(
+            predictions.class_index == j,
+            own[:, at],
+            kind=True,
+            classes=[False, True],
+            n_bins=n_bins,
+            sample_weight=predictions.weight,
+            n_resamples=n_resamples,
+            random_state=random_state,
+        )
+        for at, j in enumerate(columns)
+    }
+
+
+def draw_classwise(
+    summary: ClasswiseSummary, *, n_columns: int = 3, title: str | None = None
+) -> Figure:
+    """Draw the errors of all classes, and the diagrams of those that have one.
+
+    Parameters
+    ----------
+    summary : ClasswiseSummary
+        From :func:`compute_classwise`.
+    n_columns : int, default=3
+        Diagrams in a row; the first is the overview of all classes.
+    title : str, optional
+        Printed above all.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_classwise, draw_classwise
+    >>> summary = compute_classwise([0, 1], [[0.9, 0.1], [0.2, 0.8]])
+    >>> figure = draw_classwise(summary)  # doctest: +SKIP
+    """
+    n_panels = 1 + len(summary.curves)
+    figure, axes = style.new_grid(n_panels, min(n_columns, n_panels), (3.1, 3.5))
+    _draw_overview(summary, axes[0])
+    ranks = {int(j): place + 1 for place, j in enumerate(summary.order)}
+    for ax, (j, curve) in zip(axes[1:], summary.curves.items(), strict=True):
+        error, chance = style.percent(summary.ece[j], 2), style.p_words(curve.p_value)
+        said, seen = summary.mean_probability[j], summary.frequency[j]
+        lines = [
+            f"ECE {error}, {chance}" if chance else f"ECE {error}",
+            f"predicted {style.percent(said)}, observed {style.percent(seen)}",
+        ]
+        draw_panel(curve, ax)
+        style.head(ax, f"#{ranks[j]}: {style.shorten(str(summary.classes[j]))}", lines)
+        ax.set_xlabel("probability of the class")
+    if summary.curves:
+        add_legend(figure, next(iter(summary.curves.values())))
+    if title is not None:
+        figure.suptitle(style.literal(title))
+    return figure
+
+
+def _draw_overview(summary: ClasswiseSummary, ax: Axes) -> None:
+    style.tidy(ax)
+    errors = 100 * summary.ece[summary.order]
+    ranks = np.arange(1, len(errors) + 1)
+    marker = "o" if len(errors) <= 50 else None
+    ax.plot(ranks, errors, color=style.BLACK, marker=marker, markersize=3, linewidth=1.2)
+    has_diagram = np.isin(summary.order, list(summary.curves))
+    ax.plot(
+        ranks[has_diagram],
+        errors[has_diagram],
+        linestyle="none",
+        marker="s",
+        color=style.VERMILION,
+        markersize=5,
+        label="with a diagram",
+    )
+    mean = float(errors.mean())
+    ax.axhline(mean, color=style.BLUE, linestyle="--", linewidth=1.2, label=f"mean {mean:.2f} %")
+    style.head(ax, f"all {len(errors)} classes")
+    ax.set_xlabel("class, the worst first")
+    ax.set_ylabel("ECE of the class, %")
+    ax.set_ylim(bottom=0)
+    if len(errors) > 50:
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter(lambda rank, _: f"{rank:g}")
+    ax.legend(fontsize=8, framealpha=0.9)

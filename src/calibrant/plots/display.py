@@ -1,0 +1,225 @@
+"""``ReliabilityDisplay``: reliability diagrams as scikit-learn users expect them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from calibrant.metrics.reliability import reliability_curve
+from calibrant.plots import style
+from calibrant.plots.reliability import (
+    CURVE,
+    draw_bars,
+    draw_frame,
+    draw_line,
+    draw_sizes,
+    facts_of,
+    remove_bars,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+    from numpy.typing import NDArray
+
+    from calibrant.metrics.reliability import ReliabilityCurve
+
+
+class ReliabilityDisplay:
+    """Reliability diagram of a multi-class classifier, used as scikit-learn's displays are.
+
+    Make one with :meth:`from_estimator` or :meth:`from_predictions`; pass the axes of the first
+    to the next to compare them in one diagram.
+
+    Parameters
+    ----------
+    curve : ReliabilityCurve
+        From :func:`calibrant.metrics.reliability_curve`.
+    estimator_name : str, optional
+        Name in the legend.
+
+    Attributes
+    ----------
+    line_ : matplotlib Line2D
+        The curve.
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        The figure of the axes.
+
+    See Also
+    --------
+    calibrant.metrics.reliability_curve : The numbers.
+
+    Examples
+    --------
+    >>> from calibrant.plots import ReliabilityDisplay
+    >>> display = ReliabilityDisplay.from_predictions(
+    ...     [0, 1], [[0.9, 0.1], [0.2, 0.8]], n_bins=2
+    ... )  # doctest: +SKIP
+    """
+
+    line_: Line2D
+    ax_: Axes
+    figure_: Any
+
+    def __init__(self, curve: ReliabilityCurve, *, estimator_name: str | None = None) -> None:
+        self.curve = curve
+        self.estimator_name = estimator_name
+
+    @property
+    def prob_pred(self) -> NDArray[np.float64]:
+        """Mean prediction of each bin that is not empty."""
+        return self.curve.mean_probability[self.curve.weight > 0]
+
+    @property
+    def prob_true(self) -> NDArray[np.float64]:
+        """Observed frequency in each bin that is not empty."""
+        return self.curve.frequency[self.curve.weight > 0]
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        kind: Any = "confidence",
+        n_bins: int = 15,
+        strategy: str = "uniform",
+        name: str | None = None,
+        ref_line: bool = True,
+        ax: Axes | None = None,
+        sample_weight: Any = None,
+        **kwargs: Any,
+    ) -> ReliabilityDisplay:
+        """Draw the diagram of a fitted classifier or calibrator.
+
+        Parameters
+        ----------
+        estimator : object
+            Has ``predict_proba`` and ``classes_``.
+        X : array-like
+            Its input: features, or scores if it is a calibrator.
+        y : array-like of shape (n_rows,)
+            True labels.
+        kind, n_bins, strategy, name, ref_line, ax, sample_weight, **kwargs
+            As in :meth:`from_predictions`.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+        """
+        check_is_fitted(estimator)
+        return cls.from_predictions(
+            y,
+            estimator.predict_proba(X),
+            kind=kind,
+            n_bins=n_bins,
+            strategy=strategy,
+            name=type(estimator).__name__ if name is None else name,
+            ref_line=ref_line,
+            ax=ax,
+            sample_weight=sample_weight,
+            classes=estimator.classes_,
+            **kwargs,
+        )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_proba: Any,
+        *,
+        kind: Any = "confidence",
+        n_bins: int = 15,
+        strategy: str = "uniform",
+        name: str | None = None,
+        ref_line: bool = True,
+        ax: Axes | None = None,
+        sample_weight: Any = None,
+        classes: Any = None,
+        n_resamples: int = 1000,
+        random_state: Any = 0,
+        **kwargs: Any,
+    ) -> ReliabilityDisplay:
+        """Draw the diagram of predictions.
+
+        Parameters
+        ----------
+        y_true, y_proba, kind, n_bins, strategy, sample_weight, classes, n_resamples, random_state
+            As in :func:`calibrant.metrics.reliability_curve`.
+        name : str, optional
+            Name in the legend.
+        ref_line : bool, default=True
+            Whether to draw the diagonal.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        **kwargs
+            Passed to ``matplotlib.pyplot.plot``.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+        """
+        curve = reliability_curve(
+            y_true,
+            y_proba,
+            kind=kind,
+            n_bins=n_bins,
+            strategy=strategy,
+            sample_weight=sample_weight,
+            classes=classes,
+            n_resamples=n_resamples,
+            random_state=random_state,
+        )
+        return cls(curve, estimator_name=name).plot(ax, ref_line=ref_line, **kwargs)
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        ref_line: bool = True,
+        show_sizes: bool = True,
+        **kwargs: Any,
+    ) -> ReliabilityDisplay:
+        """Draw the diagram, on axes of its own or together with others.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        name : str, optional
+            Name in the legend; ``estimator_name`` by default.
+        ref_line : bool, default=True
+            Whether to draw the diagonal.
+        show_sizes : bool, default=True
+            Whether to draw the share of rows in each bin underneath.
+        **kwargs
+            Passed to ``matplotlib.pyplot.plot``.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+            Itself.
+        """
+        self.ax_ = style.axes_or_new(ax, (4.6, 5.4))
+        self.figure_ = self.ax_.figure
+        place = sum(line.get_gid() == CURVE for line in self.ax_.lines)
+        look = style.look(place)
+        draw_frame(self.ax_, self.curve, ref_line=ref_line)
+        if place == 0:
+            draw_bars(self.ax_, self.curve)
+        else:  # bars of several curves would hide each other; hollow points say as much
+            remove_bars(self.ax_)
+        name = self.estimator_name if name is None else name
+        label = ", ".join(facts_of(self.curve))
+        label = label if name is None else f"{name} ({label})"
+        self.line_ = draw_line(self.ax_, self.curve, look, label=style.literal(label), **kwargs)
+        self.ax_.legend(loc="best", fontsize=8, framealpha=0.9)
+        if show_sizes:
+            draw_sizes(self.ax_, self.curve, look._replace(color=str(self.line_.get_color())))
+        return self

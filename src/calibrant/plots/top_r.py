@@ -1,0 +1,179 @@
+"""How often the label is among the first r classes, and what their probabilities claim."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import simplex
+from calibrant.errors import ParameterError
+from calibrant.metrics.predictions import read_predictions
+from calibrant.plots import style
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from calibrant.metrics.predictions import Chunk
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TopRCurve:
+    """Result of :func:`compute_top_r`; arrays have one number per rank.
+
+    Attributes
+    ----------
+    ranks : ndarray of int
+        1, 2, ..., max_rank.
+    share : ndarray
+        Share of rows whose label is among the r most probable classes.
+    claimed : ndarray
+        Mean over rows of the sum of their r largest probabilities: what the share should be.
+    spread : ndarray
+        Standard deviation of the share if the predictions were right.
+    """
+
+    ranks: NDArray[np.int64]
+    share: NDArray[np.float64]
+    claimed: NDArray[np.float64]
+    spread: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        style.freeze(self)
+
+
+def compute_top_r(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    max_rank: int | None = None,
+    sample_weight: Any = None,
+    classes: Any = None,
+) -> TopRCurve:
+    """Compare how often the label is among the top r with the sum of the top r probabilities.
+
+    Parameters
+    ----------
+    y_true, y_proba, sample_weight, classes
+        As in :func:`calibrant.metrics.reliability_curve`.
+    max_rank : int, optional
+        Largest r; one less than the number of classes by default (all of them hold the label).
+
+    Returns
+    -------
+    TopRCurve
+        Frozen numbers, to print or to draw.
+
+    Notes
+    -----
+    Classes that tie are in random order: a label that ties with n others counts in parts.
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_top_r
+    >>> curve = compute_top_r([0, 2], [[0.6, 0.3, 0.1], [0.5, 0.3, 0.2]])
+    >>> curve.share, curve.claimed
+    (array([0.5, 0.5]), array([0.55, 0.85]))
+    """
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    largest = predictions.n_classes - 1 if max_rank is None else max_rank
+    simplex.check_number("max_rank", largest, low=1, high=predictions.n_classes, whole=True)
+    ranks = np.arange(1, int(largest) + 1)
+    sums = np.zeros((3, len(ranks)))
+    weight = 0.0
+    for chunk in predictions.chunks():
+        weight += float(chunk.weight.sum())
+        cumulative = _cumulative(chunk, int(largest))
+        sums[0] += chunk.weight @ _held(chunk, ranks)
+        sums[1] += chunk.weight @ cumulative
+        sums[2] += chunk.weight**2 @ (cumulative * (1.0 - cumulative))
+    spread = np.sqrt(np.maximum(sums[2], 0.0)) / weight
+    return TopRCurve(ranks, sums[0] / weight, sums[1] / weight, spread)
+
+
+def _cumulative(chunk: Chunk, largest: int) -> NDArray[np.float64]:
+    """Sum of the r largest probabilities of each row, for every r."""
+    rows = chunk.rows
+    if largest < rows.shape[1]:
+        rows = np.partition(rows, rows.shape[1] - largest, axis=1)[:, -largest:]
+    ordered = np.sort(rows, axis=1)[:, ::-1]
+    cumulative: NDArray[np.float64] = np.minimum(np.cumsum(ordered, axis=1), 1.0)
+    return cumulative
+
+
+def _held(chunk: Chunk, ranks: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Whether the label is among the top r, for every r; in parts where it ties."""
+    own = chunk.rows[np.arange(len(chunk.rows)), chunk.class_index][:, None]
+    above = np.count_nonzero(chunk.rows > own, axis=1)[:, None]
+    tied = np.count_nonzero(chunk.rows == own, axis=1)[:, None]
+    held: NDArray[np.float64] = np.clip((ranks - above) / tied, 0.0, 1.0)
+    return held
+
+
+def draw_top_r(
+    curves: Mapping[str, TopRCurve], ax: Axes | None = None, *, title: str | None = None
+) -> Axes:
+    """Draw the gap between claim and observation against r, for one or several methods.
+
+    Above zero the top r classes were promised more than they held. The band of each curve is
+    where it would lie, nineteen times out of twenty, if its predictions were right.
+
+    Parameters
+    ----------
+    curves : mapping of str to TopRCurve
+        From :func:`compute_top_r`, by name.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    title : str, optional
+        Printed above.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_top_r, draw_top_r
+    >>> curve = compute_top_r([0, 2], [[0.6, 0.3, 0.1], [0.5, 0.3, 0.2]])
+    >>> ax = draw_top_r({"two rows": curve})  # doctest: +SKIP
+    """
+    if not curves:
+        raise ParameterError("curves is empty; give at least one")
+    from matplotlib.ticker import MaxNLocator
+
+    ax = style.axes_or_new(ax, (5.2, 3.8))
+    style.tidy(ax)
+    ax.axhline(0.0, color=style.GREY, linestyle=":", linewidth=1.2)
+    for place, (name, curve) in enumerate(curves.items()):
+        look, gap = style.look(place), 100 * (curve.claimed - curve.share)
+        few = len(curve.ranks) <= 30
+        ax.plot(
+            curve.ranks,
+            gap,
+            color=look.color,
+            linestyle=look.linestyle,
+            marker=look.marker if few else None,
+            markersize=4.5,
+            linewidth=1.4,
+            label=f"{style.literal(name)} (top 1 right: {style.percent(curve.share[0])})",
+        )
+        half = 196 * curve.spread
+        words = "where it would be if calibrated" if place == len(curves) - 1 else None
+        band: dict[str, Any] = {"alpha": 0.13, "linewidth": 0, "label": words}
+        ax.fill_between(curve.ranks, -half, half, color=style.GREY, **band)
+    most = max(int(curve.ranks[-1]) for curve in curves.values())
+    if most > 30:
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter(lambda rank, _: f"{rank:g}")
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set_xlabel("r: the label is among the r most probable classes")
+    ax.set_ylabel("claimed minus observed, points")
+    ax.legend(fontsize=8, framealpha=0.9)
+    if title is not None:
+        style.head(ax, title)
+    return ax

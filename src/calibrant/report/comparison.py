@@ -1,0 +1,226 @@
+"""``compare``: fit every method on one part, judge it on the other."""
+
+from __future__ import annotations
+
+import datetime as dt
+import platform
+import warnings
+from collections.abc import Mapping
+from importlib.metadata import version
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+
+from calibrant import __version__, errors, simplex
+from calibrant.calibrators.methods import METHODS, make_calibrator
+from calibrant.report.judge import Judge
+from calibrant.report.results import BASELINE, UNCALIBRATED, Comparison, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from calibrant.calibrators.base import Calibrator
+    from calibrant.report.results import MethodResult
+    from calibrant.simplex import SimplexBatch
+
+LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn")
+
+
+def compare(
+    y_val: Any,
+    scores_val: Any,
+    y_test: Any,
+    scores_test: Any,
+    methods: Sequence[str] | Mapping[str, Calibrator] | None = None,
+    *,
+    scores: str = "probabilities",
+    classes: Any = None,
+    normalize: str | None = None,
+    sample_weight_val: Any = None,
+    sample_weight_test: Any = None,
+    n_bins: int = 15,
+    n_resamples: int = 200,
+    confidence_level: float = 0.95,
+    n_diagrams: int = 12,
+    random_state: Any = 0,
+    sources: Mapping[str, str] | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Comparison:
+    """Fit every method on the calibration part and judge it on the test part.
+
+    Parameters
+    ----------
+    y_val, y_test : array-like of shape (n_rows,)
+        Labels of the two parts.
+    scores_val, scores_test : array-like of shape (n_rows, n_classes)
+        Predictions of the classifier.
+    methods : sequence of str, or mapping of str to Calibrator, optional
+        Short names (keys of ``calibrant.calibrators.methods.METHODS``), or calibrators of your
+        own by name; all methods by default. Temperature scaling is always among them.
+    scores : {"probabilities", "logits"}, default="probabilities"
+        What the matrices hold; never guessed.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+    normalize : {None, "rows"}, default=None
+        "rows" divides rows by their sums, whatever they are.
+    sample_weight_val, sample_weight_test : array-like of shape (n_rows,), optional
+        Weights of the rows.
+    n_bins : int, default=15
+        Bins of the binned calibration errors.
+    n_resamples : int, default=200
+        Resamples behind the intervals and the class-wise test; five times as many behind the
+        test of the confidence, fifty times behind the comparison with temperature scaling (fewer
+        where there are very many rows). 0 for no intervals and no tests.
+    confidence_level : float, default=0.95
+        Of the intervals.
+    n_diagrams : int, default=12
+        Number of classes that get a diagram: the worst before and after, and the most frequent.
+    random_state : None, int, SeedSequence or Generator, default=0
+        Seeds the resamples.
+    sources : mapping of str to str, optional
+        Names of what was read, such as ``{"calibration": "val.npz", "test": "test.npz"}``.
+    progress : callable, optional
+        Called as ``progress(done, total, method)`` before each method, and at the end.
+
+    Returns
+    -------
+    Comparison
+        Frozen numbers, for :func:`build_report` or to read.
+
+    Notes
+    -----
+    A method that raises is recorded in ``failures``; the others are judged all the same. Bad data
+    is an error at once.
+
+    Examples
+    --------
+    >>> from calibrant.datasets import overconfident_digits
+    >>> from calibrant.report import compare
+    >>> scores, y, new_scores, new_y = overconfident_digits()
+    >>> comparison = compare(y, scores, new_y, new_scores, ["ts", "fir"], n_resamples=20)
+    >>> comparison.methods
+    ('uncalibrated', 'ts', 'fir')
+    >>> ts = comparison.result("ts").evaluation
+    >>> ts.confidence_ece.value < comparison.result("uncalibrated").evaluation.confidence_ece.value
+    True
+    """
+    started = perf_counter()
+    wanted = _calibrators(methods, scores)
+    simplex.check_number("n_diagrams", n_diagrams, low=0, whole=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        val = _read(y_val, scores_val, sample_weight_val, scores, classes, normalize, y_test)
+        test = simplex.check_batch(
+            scores_test,
+            y_test,
+            sample_weight_test,
+            kind=scores,
+            classes=val.classes,
+            normalize=normalize,
+        )
+    judge = Judge(
+        test,
+        n_bins=n_bins,
+        n_resamples=n_resamples,
+        confidence_level=confidence_level,
+        random_state=random_state,
+    )
+    results, failures = _run(wanted, val, judge, progress or (lambda *_: None))
+    results, shown = judge.finish(results, int(n_diagrams))
+    if progress is not None:
+        progress(len(wanted) + 1, len(wanted) + 1, "")
+    return Comparison(
+        results=tuple(results),
+        failures=tuple(failures),
+        classes=val.classes,
+        val_counts=np.bincount(val.class_index, minlength=val.n_classes),
+        test_counts=np.bincount(test.class_index, minlength=val.n_classes),
+        shown=shown,
+        settings={
+            "scores": scores,
+            "normalize": normalize,
+            "n_bins": int(n_bins),
+            "n_resamples": int(n_resamples),
+            "confidence_level": float(confidence_level),
+            "random_state": random_state,
+            "weights": sample_weight_val is not None or sample_weight_test is not None,
+            "n_val": val.n_rows,
+            "n_test": test.n_rows,
+        },
+        sources={str(key): str(value) for key, value in (sources or {}).items()},
+        versions=_versions(),
+        warnings=_messages(caught),
+        created=dt.datetime.now(dt.UTC).isoformat(" ", "minutes")[:16] + " UTC",
+        seconds=perf_counter() - started,
+    )
+
+
+def _calibrators(methods: Any, scores: str) -> dict[str, Calibrator]:
+    """Unfitted calibrators by short name, temperature scaling among them."""
+    if isinstance(methods, Mapping):
+        wanted = {str(name): clone(calibrator) for name, calibrator in methods.items()}
+    else:
+        methods = [methods] if isinstance(methods, str) else methods
+        names = METHODS if methods is None else methods
+        wanted = {name: make_calibrator(name) for name in names if name != UNCALIBRATED}
+    if UNCALIBRATED in wanted:
+        raise errors.ParameterError(f"methods has {UNCALIBRATED!r}, which is always compared")
+    if BASELINE not in wanted:
+        wanted = {BASELINE: make_calibrator(BASELINE), **wanted}
+    for calibrator in wanted.values():
+        calibrator.set_params(scores=scores)
+    return wanted
+
+
+def _read(
+    y: Any, scores: Any, weight: Any, kind: str, classes: Any, normalize: str | None, others: Any
+) -> SimplexBatch:
+    """Check the calibration part; classes that it lacks may be named by the other part."""
+    try:
+        return simplex.check_batch(
+            scores, y, weight, kind=kind, classes=classes, normalize=normalize
+        )
+    except errors.LabelError:
+        if classes is not None:
+            raise
+        present = np.unique(np.concatenate([np.asarray(y).ravel(), np.asarray(others).ravel()]))
+        if len(present) != np.shape(scores)[1]:
+            raise
+    return simplex.check_batch(scores, y, weight, kind=kind, classes=present, normalize=normalize)
+
+
+def _run(
+    wanted: dict[str, Calibrator],
+    val: SimplexBatch,
+    judge: Judge,
+    progress: Callable[[int, int, str], None],
+) -> tuple[list[MethodResult], list[Failure]]:
+    """Fit and judge one method after the other."""
+    progress(0, len(wanted) + 1, UNCALIBRATED)
+    results, failures = [judge.judge(UNCALIBRATED, None)], []
+    for done, (name, calibrator) in enumerate(wanted.items(), start=1):
+        progress(done, len(wanted) + 1, name)
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                started = perf_counter()
+                calibrator.set_params(classes=val.classes)
+                calibrator.fit(val.scores, val.classes[val.class_index], val.weight)
+                seconds = perf_counter() - started
+            results.append(judge.judge(name, calibrator, seconds, _messages(caught)))
+        except Exception as error:  # noqa: BLE001  (one method must not cost the others)
+            title = type(calibrator).__name__
+            failures.append(Failure(name, title, type(error).__name__, str(error)))
+    return results, failures
+
+
+def _messages(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
+    """Distinct warnings in the order in which they came."""
+    return tuple(dict.fromkeys(str(warning.message) for warning in caught))
+
+
+def _versions() -> dict[str, str]:
+    found = {"calibrant": __version__, "Python": platform.python_version()}
+    return found | {name: version(name) for name in LIBRARIES}

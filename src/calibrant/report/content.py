@@ -1,0 +1,276 @@
+"""Tables, code lines and numbers of the page."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+
+import calibrant
+from calibrant.metrics.evaluate import NAMES
+from calibrant.plots.style import p_words, shorten
+from calibrant.report.results import BASELINE, UNCALIBRATED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from calibrant.report.results import Comparison, Failure, MethodResult
+    from calibrant.report.verdict import Verdict
+
+LONGEST_NAME = 120
+STATIC_CLASSES = 20
+"""Rows of the class table that are there without scripts."""
+
+CLASS_HEADS = (
+    "class",
+    "test rows",
+    "calibration rows",
+    "share, %",
+    "predicted before, %",
+    "predicted after, %",
+    "ECE before, %",
+    "ECE after, %",
+)
+CLASS_SORTED = CLASS_HEADS.index("ECE before, %")
+CLASS_DIGITS = (0, 0, 3, 3, 3, 3, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table of methods: its metric, its unit and how it is printed."""
+
+    head: str
+    name: str
+    factor: float = 100.0
+    form: str = ".2f"
+    more_is_better: bool = False
+
+
+COLUMNS = (
+    Column("accuracy, %", "accuracy", form=".1f", more_is_better=True),
+    Column("NLL", "negative_log_likelihood", 1.0, ".4f"),
+    Column("conf-ECE, %", "confidence_ece"),
+    Column("cw-ECE, %", "classwise_ece", form=".3f"),
+    Column("TECE, %", "thresholded_ece"),
+    Column("KDE-ECE, %", "kernel_density_ece"),
+    Column("Brier", "brier_score", 1.0, "#.3g"),
+)
+
+
+def clean(text: object, longest: int = LONGEST_NAME) -> str:
+    r"""Return text that can be encoded, without control characters and of a bounded length.
+
+    Examples
+    --------
+    >>> from calibrant.report.content import clean
+    >>> clean("tab\tand bell\a")
+    'tab and bell\\x07'
+    """
+    words = " ".join(str(text).split())
+    words = "".join(
+        sign.encode("unicode_escape").decode() if unicodedata.category(sign) in "Cc Cs" else sign
+        for sign in words
+    )
+    return shorten(words, longest)
+
+
+def method_table(
+    comparison: Comparison, verdict: Verdict
+) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
+    """Heads and rows of the table of methods."""
+    best = {column.name: _best(comparison, column) for column in COLUMNS}
+    heads = [{"head": column.head} for column in COLUMNS]
+    heads.insert(2, {"head": f"NLL minus {comparison.baseline}"})
+    heads.append({"head": "fit, s"})
+    rows = []
+    for result in comparison.results:
+        cells = [_cell(result, column, best[column.name]) for column in COLUMNS]
+        cells.insert(2, _difference_cell(result))
+        seconds = result.fit_seconds
+        cells.append(_plain(seconds, "-" if result.calibrator is None else f"{seconds:.2f}"))
+        rows.append(
+            {
+                "method": clean(result.method),
+                "title": re.split(r"(?<=[a-z])(?=[A-Z])", clean(result.title)),
+                "is_chosen": result.method == verdict.chosen,
+                "cells": cells,
+            }
+        )
+    return heads, rows
+
+
+def _best(comparison: Comparison, column: Column) -> str:
+    """Return the best value of a column, as it is printed."""
+    values = [getattr(result.evaluation, column.name).value for result in comparison.results]
+    value = max(values) if column.more_is_better else min(values)
+    return format(column.factor * value, column.form)
+
+
+def _plain(value: float, text: str, notes: Sequence[str] = ()) -> dict[str, Any]:
+    sort = repr(float(value)) if math.isfinite(value) else ""
+    return {"sort": sort, "text": text, "notes": list(notes), "is_best": False}
+
+
+def _cell(result: MethodResult, column: Column, best: str) -> dict[str, Any]:
+    estimate = getattr(result.evaluation, column.name)
+    text, low, high = (format(column.factor * v, column.form) for v in estimate)
+    notes = [] if math.isnan(estimate.low) else [f"{low} to {high}"]
+    tests = {
+        "confidence_ece": result.confidence_test,
+        "classwise_ece": result.classwise_test,
+    }
+    test = tests.get(column.name)
+    notes += [] if test is None else [p_words(test.p_value)]
+    return {**_plain(estimate.value, text, notes), "is_best": text == best}
+
+
+def _difference_cell(result: MethodResult) -> dict[str, Any]:
+    gap = result.difference
+    if gap is None:
+        return _plain(0.0, "0")
+    notes = []
+    if not math.isnan(gap.p_value):
+        notes = [f"{gap.low:+.4f} to {gap.high:+.4f}", p_words(gap.p_value)]
+    return _plain(gap.value, f"{gap.value:+.4f}", notes)
+
+
+def failures(comparison: Comparison) -> list[Failure]:
+    """Failures with text that can stand on the page."""
+    kind = type(comparison.failures[0]) if comparison.failures else None
+    return [
+        kind(clean(f.method), clean(f.title), clean(f.error), clean(f.message, 600))
+        for f in comparison.failures
+        if kind is not None
+    ]
+
+
+def applied_method(comparison: Comparison, verdict: Verdict) -> str:
+    """Return the method whose use is explained: the chosen one, or temperature scaling."""
+    if verdict.chosen != UNCALIBRATED:
+        return verdict.chosen
+    others = [result.method for result in comparison.results[1:]]
+    return BASELINE if BASELINE in others or not others else others[0]
+
+
+def _class_columns(comparison: Comparison, applied: str) -> list[NDArray[np.float64]]:
+    """Numbers of the class table, in the order of its heads after the first."""
+    before = comparison.results[0].classwise
+    name = applied if applied in comparison.methods else UNCALIBRATED
+    after = comparison.result(name).classwise
+    return [
+        comparison.test_counts.astype(np.float64),
+        comparison.val_counts.astype(np.float64),
+        100 * before.frequency,
+        100 * before.mean_probability,
+        100 * after.mean_probability,
+        100 * before.ece,
+        100 * after.ece,
+    ]
+
+
+def class_rows(comparison: Comparison, applied: str) -> list[dict[str, Any]]:
+    """Rows of the class table that are there without scripts: the worst."""
+    columns = _class_columns(comparison, applied)
+    return [
+        {
+            "name": clean(comparison.classes[j]),
+            "cells": [
+                f"{values[j]:.{digits}f}"
+                for values, digits in zip(columns, CLASS_DIGITS, strict=True)
+            ],
+        }
+        for j in comparison.results[0].classwise.order[:STATIC_CLASSES]
+    ]
+
+
+def page_numbers(comparison: Comparison, applied: str) -> dict[str, Any]:
+    """Everything that the script of the page needs, and the metrics for whoever reads it."""
+    columns = zip(_class_columns(comparison, applied), CLASS_DIGITS, strict=True)
+    return {
+        "methods": {
+            result.method: {
+                NAMES[name]: [_number(v) for v in estimate]
+                for name, estimate in result.evaluation.estimates().items()
+            }
+            for result in comparison.results
+        },
+        "classes": {
+            "names": [clean(name) for name in comparison.classes],
+            "order": comparison.results[0].classwise.order.tolist(),
+            "shown": list(comparison.shown),
+            "columns": [
+                {
+                    "digits": digits,
+                    "values": [_number(round(v, digits + 1)) for v in values.tolist()],
+                }
+                for values, digits in columns
+            ],
+        },
+    }
+
+
+def _number(value: float) -> float | int | None:
+    if not math.isfinite(value):
+        return None
+    return int(value) if value == int(value) else value
+
+
+def python_lines(comparison: Comparison, applied: str) -> str:
+    """Lines of Python that fit and apply a method."""
+    calibrator = None
+    if applied in comparison.methods:
+        calibrator = comparison.result(applied).calibrator
+    if calibrator is None:
+        calibrator = calibrant.TemperatureScaling(scores=comparison.settings["scores"])
+    fresh = clone(calibrator).set_params(classes=None)
+    name = type(fresh).__name__
+    home = "calibrant" if name in calibrant.__all__ else type(fresh).__module__
+    weights = ", sample_weight" if comparison.settings["weights"] else ""
+    return (
+        f"from {home} import {name}\n\n"
+        f"calibrator = {fresh!r}\n"
+        f"calibrator.fit(scores, y{weights})  # the calibration part\n"
+        "probabilities = calibrator.predict_proba(new_scores)"
+    )
+
+
+def command_lines(comparison: Comparison, applied: str, commands: Sequence[str] | None) -> str:
+    """Command lines that fit and apply a method."""
+    if commands is not None:
+        return "\n".join(commands)
+    source = comparison.sources.get("calibration", "calibration.npz")
+    kind = " --scores logits" if comparison.settings["scores"] == "logits" else ""
+    return (
+        f"calibrant fit {shlex.quote(source)} --method {shlex.quote(applied)}{kind} "
+        "--output model.calibrant\n"
+        "calibrant apply model.calibrant new.npz --output calibrated.npz"
+    )
+
+
+def run_facts(comparison: Comparison) -> list[tuple[str, str]]:
+    """Sizes, seeds, names and versions."""
+    settings = comparison.settings
+    facts = [(name, clean(value, 300)) for name, value in comparison.sources.items()]
+    facts += [
+        ("calibration rows", f"{settings['n_val']:,}"),
+        ("test rows", f"{settings['n_test']:,}"),
+        ("classes", f"{comparison.n_classes:,}"),
+        ("scores", settings["scores"] + (", weighted rows" if settings["weights"] else "")),
+        ("bins", str(settings["n_bins"])),
+        (
+            "resamples",
+            f"{settings['n_resamples']} for intervals, seed {settings['random_state']!r}",
+        ),
+        ("time", f"{comparison.seconds:.1f} s in all"),
+        ("made", comparison.created),
+        ("versions", ", ".join(f"{name} {v}" for name, v in comparison.versions.items())),
+    ]
+    return facts

@@ -1,0 +1,190 @@
+"""Judging one method after the other on the test part."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant.metrics import calibration_test, evaluate, reliability_curve
+from calibrant.metrics.predictions import read_predictions
+from calibrant.metrics.scores import chunk_losses
+from calibrant.plots.classwise import compute_class_curves, compute_classwise
+from calibrant.plots.confidence import compute_confidence_histogram
+from calibrant.plots.maps import compute_effect, compute_map
+from calibrant.plots.top_r import compute_top_r
+from calibrant.report.paired import paired_differences, paired_resamples
+from calibrant.report.results import BASELINE, UNCALIBRATED, MethodResult
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.calibrators.base import Calibrator
+    from calibrant.simplex import SimplexBatch
+
+KEPT_BYTES = 1 << 28
+"""Predictions of methods that are kept for the diagrams of classes; more are made once more."""
+
+MOST_RANKS = 100
+
+
+class Judge:
+    """The test part, and how methods are judged on it.
+
+    Parameters
+    ----------
+    test : SimplexBatch
+    n_bins, n_resamples, confidence_level, random_state
+        As in :func:`compare`.
+    """
+
+    def __init__(
+        self,
+        test: SimplexBatch,
+        *,
+        n_bins: int,
+        n_resamples: int,
+        confidence_level: float,
+        random_state: Any,
+    ) -> None:
+        self._test = test
+        self._before = test.probabilities()
+        self._n_resamples = int(n_resamples)
+        self._level = confidence_level
+        self._random_state = random_state
+        self._losses: dict[str, NDArray[np.float64]] = {}
+        self._kept: dict[str, NDArray[np.float64]] = {UNCALIBRATED: self._before}
+        is_weighted = not np.all(test.weight == test.weight[0])
+        self._data: dict[str, Any] = {
+            "sample_weight": test.weight if is_weighted else None,
+            "classes": np.arange(test.n_classes),
+        }
+        self._bins: dict[str, Any] = {"n_bins": n_bins}
+        self._draws: dict[str, Any] = {
+            "n_resamples": self._n_resamples,
+            "random_state": random_state,
+        }
+        self._more_draws: dict[str, Any] = {
+            "n_resamples": 5 * self._n_resamples,
+            "random_state": random_state,
+        }
+
+    def judge(
+        self,
+        method: str,
+        calibrator: Calibrator | None,
+        fit_seconds: float = 0.0,
+        said: tuple[str, ...] = (),
+    ) -> MethodResult:
+        """Judge a fitted calibrator, or the predictions as they came; diagrams come later."""
+        y, data = self._test.class_index, self._data
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            started = perf_counter()
+            after = self._predict(method, calibrator)
+            seconds = perf_counter() - started
+            evaluation = evaluate(
+                y, after, confidence_level=self._level, **data, **self._bins, **self._draws
+            )
+            options = {**data, **self._bins}
+            result = MethodResult(
+                method=method,
+                title="as they came" if calibrator is None else type(calibrator).__name__,
+                evaluation=evaluation,
+                difference=None,
+                confidence_test=self._test_errors(after, "confidence"),
+                classwise_test=self._test_errors(after, "classwise"),
+                curve=reliability_curve(y, after, **options, **self._more_draws),
+                confidence=compute_confidence_histogram(y, after, **data),
+                classwise=compute_classwise(y, after, n_worst=0, **options),
+                top_r=compute_top_r(y, after, max_rank=self._most_ranks(), **data),
+                effect=self._effect(after, calibrator),
+                map=None if calibrator is None else compute_map(calibrator),
+                calibrator=calibrator,
+                fit_seconds=fit_seconds,
+                predict_seconds=0.0 if calibrator is None else seconds,
+                warnings=said,
+            )
+        self._losses[method] = self._row_losses(after)
+        said += tuple(str(warning.message) for warning in caught)
+        return replace(result, warnings=tuple(dict.fromkeys(said)))
+
+    def finish(
+        self, results: list[MethodResult], n_diagrams: int
+    ) -> tuple[list[MethodResult], tuple[int, ...]]:
+        """Add the comparison with temperature scaling, and the diagrams of some classes."""
+        baseline = BASELINE if BASELINE in self._losses else UNCALIBRATED
+        others = [name for name in self._losses if name != baseline]
+        found = paired_differences(
+            np.array([self._losses[name] for name in others]).reshape(-1, self._test.n_rows),
+            self._losses[baseline],
+            self._test.weight,
+            n_resamples=paired_resamples(self._test.n_rows, self._n_resamples),
+            level=self._level,
+            random_state=self._random_state,
+        )
+        differences = dict(zip(others, found, strict=True))
+        shown = self._shown(results, n_diagrams)
+        finished = [
+            replace(
+                result,
+                difference=differences.get(result.method),
+                classwise=self._with_curves(result, shown),
+            )
+            for result in results
+        ]
+        return finished, shown
+
+    def _predict(self, method: str, calibrator: Calibrator | None) -> NDArray[np.float64]:
+        if method in self._kept:
+            return self._kept[method]
+        if calibrator is None:
+            return self._before
+        after = np.asarray(calibrator.predict_proba(self._test.scores), dtype=np.float64)
+        if after.nbytes * (1 + len(self._kept)) <= KEPT_BYTES:
+            self._kept[method] = after
+        return after
+
+    def _test_errors(self, after: NDArray[np.float64], metric: str) -> Any:
+        if self._n_resamples == 0:
+            return None
+        draws = self._more_draws if metric == "confidence" else self._draws
+        return calibration_test(
+            self._test.class_index, after, metric=metric, **self._data, **self._bins, **draws
+        )
+
+    def _effect(self, after: NDArray[np.float64], calibrator: Calibrator | None) -> Any:
+        if calibrator is None:
+            return None
+        return compute_effect(self._before, after, sample_weight=self._data["sample_weight"])
+
+    def _most_ranks(self) -> int:
+        return min(self._test.n_classes - 1, MOST_RANKS)
+
+    def _row_losses(self, after: NDArray[np.float64]) -> NDArray[np.float64]:
+        predictions = read_predictions(self._test.class_index, after, **self._data)
+        return np.concatenate([chunk_losses(chunk) for chunk in predictions.chunks()])
+
+    def _shown(self, results: list[MethodResult], n_diagrams: int) -> tuple[int, ...]:
+        """Columns of the worst classes before and after, and of the most frequent, in turn."""
+        best = min(results, key=lambda result: result.evaluation.negative_log_likelihood.value)
+        counts = np.bincount(self._test.class_index, minlength=self._test.n_classes)
+        lists = (
+            results[0].classwise.order,
+            best.classwise.order,
+            np.argsort(-counts, kind="stable"),
+        )
+        mixed = np.array(lists).T[:n_diagrams].ravel()
+        return tuple(dict.fromkeys(mixed.tolist()))[:n_diagrams]
+
+    def _with_curves(self, result: MethodResult, shown: tuple[int, ...]) -> Any:
+        if not shown:
+            return result.classwise
+        after = self._predict(result.method, result.calibrator)
+        curves = compute_class_curves(
+            self._test.class_index, after, shown, **self._data, **self._draws
+        )
+        return replace(result.classwise, curves=curves)

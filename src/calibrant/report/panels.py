@@ -1,0 +1,140 @@
+"""The tabs of the page: for each method its diagrams and its map."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from calibrant.plots.style import p_words, percent
+from calibrant.report import figures
+from calibrant.report.content import clean
+from calibrant.report.svg import wrap
+
+if TYPE_CHECKING:
+    from calibrant.metrics import ReliabilityCurve
+    from calibrant.report.results import Comparison, MethodResult
+    from calibrant.report.verdict import Verdict
+
+Picture = dict[str, Any]
+
+
+def build_panels(comparison: Comparison, verdict: Verdict) -> list[dict[str, Any]]:
+    """Return what each tab holds, in the order of the methods."""
+    first = comparison.results[0]
+    opened = verdict.chosen
+    if opened == first.method and len(comparison.results) > 1:
+        opened = comparison.results[1].method
+    return [
+        {
+            "method": clean(result.method),
+            "title": clean(result.title),
+            "is_open": result.method == opened,
+            "summary": _summary(result),
+            "pairs": _pairs(comparison, place),
+            "extras": [] if place == 0 else _extras(first, result),
+            "notes": _notes(result),
+        }
+        for place, result in enumerate(comparison.results)
+    ]
+
+
+def _summary(result: MethodResult) -> str:
+    confidence = result.confidence
+    words = (
+        f"Right {percent(confidence.accuracy)} of the time, claims "
+        f"{percent(confidence.mean_confidence)}; "
+        f"NLL {result.evaluation.negative_log_likelihood.value:.4f}."
+    )
+    if result.effect is not None:
+        words += (
+            f" The most probable class changes in {percent(result.effect.changed)} of the rows."
+        )
+    return words
+
+
+def _pairs(comparison: Comparison, place: int) -> list[dict[str, Any]]:
+    """Diagrams before and after, of the confidence and of each class shown."""
+    first, result = comparison.results[0], comparison.results[place]
+    pairs = [{"id": "all", "pictures": _two(first.curve, result.curve, place, "all", result)}]
+    for j in comparison.shown:
+        curves = first.classwise.curves[j], result.classwise.curves[j]
+        name = clean(comparison.classes[j])
+        pairs.append({"id": f"c{j}", "pictures": _two(*curves, place, f"c{j}", result, name)})
+    return pairs
+
+
+def _two(
+    before: ReliabilityCurve,
+    after: ReliabilityCurve,
+    place: int,
+    view: str,
+    result: MethodResult,
+    name: str | None = None,
+) -> list[Picture]:
+    """Return the diagram before, whose marks are on the page once and reused, and the one after."""
+    if place == 0:
+        inner = figures.reliability(before, is_class=name is not None)
+        marks = Markup('<g id="before-{}">{}</g>').format(view, inner)
+        return [_picture(marks, before, "before calibration", name)]
+    marks = Markup('<use href="#before-{}"/>').format(view)
+    inner = figures.reliability(after, is_class=name is not None)
+    return [
+        _picture(marks, before, "before calibration", name),
+        _picture(inner, after, f"after {clean(result.method)}", name),
+    ]
+
+
+def _picture(marks: Markup, curve: ReliabilityCurve, head: str, name: str | None) -> Picture:
+    who = head if name is None else f"class {name}, {head}"
+    error = f"{'conf-ECE' if name is None else 'ECE'} {percent(curve.ece, 2)}"
+    chance = p_words(curve.p_value)
+    return {
+        "svg": wrap(marks, figures.WIDTH, figures.HEIGHT, figures.describe_curve(curve, who)),
+        "head": head.capitalize() if head.islower() else head[0].upper() + head[1:],
+        "class_name": name,
+        "words": f"{error}, {chance}" if chance else error,
+    }
+
+
+def _extras(first: MethodResult, result: MethodResult) -> list[Picture]:
+    """Return the map, its effect and the top-r curves."""
+    who = clean(result.method)
+    found: list[Picture] = []
+    if result.map is not None:
+        keys = [clean(curve.name) for curve in result.map.curves if curve.is_line]
+        found.append(
+            {
+                "svg": figures.map_figure(result.map, who),
+                "head": "Calibration map",
+                "words": result.map.note,
+                "legend": keys,
+            }
+        )
+    if result.effect is not None:
+        words = "Median of the rows, and the middle nine tenths of them as a band."
+        svg = figures.effect_figure(result.effect, who)
+        found.append(
+            {"svg": svg, "head": "What becomes of the confidence", "words": words, "legend": []}
+        )
+    words = (
+        "How much more the r most probable classes claim than they hold; the band is where a "
+        "calibrated classifier would be."
+    )
+    svg = figures.top_r_figure(first.top_r, result.top_r, who)
+    found.append({"svg": svg, "head": "Top r", "words": words, "legend": ["after", "before"]})
+    return found
+
+
+def _notes(result: MethodResult) -> list[str]:
+    notes = [clean(warning) for warning in result.warnings]
+    solver = None if result.calibrator is None else vars(result.calibrator).get("solver_report_")
+    if solver is not None:
+        state = "converged" if solver.converged else "NOT converged"
+        notes.append(
+            f"Fitted in {result.fit_seconds:.2f} s ({clean(solver.solver)}, {solver.rounds} "
+            f"rounds, {state}: optimality violated by {solver.violation:.1e} at most), applied in "
+            f"{result.predict_seconds:.2f} s."
+        )
+        notes += [clean(note) for note in solver.notes]
+    return notes

@@ -1,0 +1,162 @@
+"""``Comparison``: how every method did, as frozen numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from calibrant import simplex
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from calibrant.calibrators.base import Calibrator
+    from calibrant.metrics import CalibrationTest, Evaluation, ReliabilityCurve
+    from calibrant.plots import (
+        CalibrationMap,
+        ClasswiseSummary,
+        ConfidenceHistogram,
+        Effect,
+        TopRCurve,
+    )
+    from calibrant.report.paired import Difference
+
+UNCALIBRATED = "uncalibrated"
+BASELINE = "ts"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MethodResult:
+    """How one method did on the test part.
+
+    Attributes
+    ----------
+    method : str
+        Its short name; "uncalibrated" for the predictions as they came.
+    title : str
+        Name of its class.
+    evaluation : Evaluation
+        Every metric, with intervals.
+    difference : Difference or None
+        Its NLL minus that of temperature scaling.
+    confidence_test, classwise_test : CalibrationTest or None
+        Whether its errors are more than chance; None without resamples.
+    curve : ReliabilityCurve
+        Of the confidence.
+    confidence : ConfidenceHistogram
+        With the accuracy and the mean confidence.
+    classwise : ClasswiseSummary
+        Errors of all classes, and diagrams of some.
+    top_r : TopRCurve
+    effect : Effect or None
+        What became of the confidences; None for the uncalibrated predictions.
+    map : CalibrationMap or None
+        The fitted map, where it can be drawn.
+    calibrator : Calibrator or None
+        Fitted.
+    fit_seconds, predict_seconds : float
+    warnings : tuple of str
+        What was warned of while it was fitted and judged.
+    """
+
+    method: str
+    title: str
+    evaluation: Evaluation
+    difference: Difference | None
+    confidence_test: CalibrationTest | None
+    classwise_test: CalibrationTest | None
+    curve: ReliabilityCurve
+    confidence: ConfidenceHistogram
+    classwise: ClasswiseSummary
+    top_r: TopRCurve
+    effect: Effect | None
+    map: CalibrationMap | None
+    calibrator: Calibrator | None
+    fit_seconds: float
+    predict_seconds: float
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A method that could not be fitted or judged.
+
+    Attributes
+    ----------
+    method, title : str
+        As in :class:`MethodResult`.
+    error : str
+        Class of the error.
+    message : str
+        What it said.
+    """
+
+    method: str
+    title: str
+    error: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """Result of :func:`compare`.
+
+    Attributes
+    ----------
+    results : tuple of MethodResult
+        The uncalibrated predictions first, then the methods in the order asked for.
+    failures : tuple of Failure
+        Methods that could not be judged.
+    classes : ndarray of shape (n_classes,)
+        Label of each column.
+    val_counts, test_counts : ndarray of shape (n_classes,)
+        Rows of each class in the two parts.
+    shown : tuple of int
+        Columns of the classes that have diagrams.
+    settings : dict
+        What was asked for: kind of scores, bins, resamples, level, seed, weights.
+    sources : dict of str to str
+        Names of what was read, such as file names.
+    versions : dict of str to str
+        Of the libraries.
+    warnings : tuple of str
+        What was warned of when the data was read.
+    created : str
+        Date and time, UTC.
+    seconds : float
+        Of everything.
+    """
+
+    results: tuple[MethodResult, ...]
+    failures: tuple[Failure, ...]
+    classes: NDArray[Any]
+    val_counts: NDArray[np.int64]
+    test_counts: NDArray[np.int64]
+    shown: tuple[int, ...]
+    settings: dict[str, Any]
+    sources: dict[str, str]
+    versions: dict[str, str]
+    warnings: tuple[str, ...]
+    created: str
+    seconds: float
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Short names of the methods that were judged."""
+        return tuple(result.method for result in self.results)
+
+    @property
+    def baseline(self) -> str:
+        """What methods are compared with: temperature scaling, unless it failed."""
+        return BASELINE if BASELINE in self.methods else UNCALIBRATED
+
+    def result(self, method: str) -> MethodResult:
+        """Return the result of a method by its short name."""
+        simplex.check_option("method", method, self.methods)
+        return self.results[self.methods.index(method)]

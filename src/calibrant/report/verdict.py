@@ -1,0 +1,225 @@
+"""What the numbers say, in plain words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from calibrant.plots.style import p_words, percent
+from calibrant.report.results import BASELINE, UNCALIBRATED
+
+if TYPE_CHECKING:
+    from calibrant.report.results import Comparison, MethodResult
+
+ALPHA = 0.05
+NOTICEABLE = 0.005
+"""Half a point of over-confidence or less is called none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Result of :func:`reach_verdict`.
+
+    Attributes
+    ----------
+    chosen : str
+        Short name of the method to use: "uncalibrated" if nothing needs to be done.
+    headline : str
+        The finding in a sentence.
+    findings : tuple of str
+        What it rests on, a sentence each.
+    cautions : tuple of str
+        What may make it wrong.
+    """
+
+    chosen: str
+    headline: str
+    findings: tuple[str, ...]
+    cautions: tuple[str, ...]
+
+
+def reach_verdict(comparison: Comparison) -> Verdict:
+    """Say how honest the predictions are, what helps, and what to use.
+
+    Temperature scaling is the method to beat: another one is chosen only if its NLL is lower and
+    the difference is significant after a correction for the number of methods compared.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        From :func:`compare`.
+
+    Returns
+    -------
+    Verdict
+
+    Examples
+    --------
+    >>> from calibrant.datasets import overconfident_digits
+    >>> from calibrant.report import compare, reach_verdict
+    >>> scores, y, new_scores, new_y = overconfident_digits()
+    >>> verdict = reach_verdict(compare(y, scores, new_y, new_scores, "ts", n_resamples=20))
+    >>> print(verdict.headline)
+    The predictions are over-confident by 13.0 points; temperature scaling (ts) removes most of
+    it.
+    """
+    before = comparison.result(UNCALIBRATED)
+    baseline = comparison.result(BASELINE) if BASELINE in comparison.methods else None
+    best = _best(comparison)
+    chosen = _choose(before, baseline, best)
+    findings = [_state(before)]
+    if baseline is not None:
+        findings.append(_effect_of(before, baseline))
+    findings.append(_lead(comparison, before, baseline, best))
+    return Verdict(
+        chosen=chosen.method,
+        headline=_headline(before, baseline, chosen),
+        findings=tuple(findings),
+        cautions=tuple(_cautions(comparison, before)),
+    )
+
+
+def is_significant(p_value: float) -> bool:
+    """Whether a p-value is there and small."""
+    return not math.isnan(p_value) and p_value < ALPHA
+
+
+def _best(comparison: Comparison) -> MethodResult:
+    return min(comparison.results, key=lambda r: r.evaluation.negative_log_likelihood.value)
+
+
+def _choose(
+    before: MethodResult, baseline: MethodResult | None, best: MethodResult
+) -> MethodResult:
+    """Return the best method if it is clearly so, else the simplest that does the job."""
+    reference = baseline or before
+    if best.method != reference.method and _is_better(best):
+        return best
+    if baseline is None or not (_is_off(before) or _is_worse(before)):
+        return before
+    return baseline
+
+
+def _is_better(result: MethodResult) -> bool:
+    gap = result.difference
+    return gap is not None and gap.value < 0 and (math.isnan(gap.p_holm) or gap.p_holm < ALPHA)
+
+
+def _is_worse(result: MethodResult) -> bool:
+    gap = result.difference
+    return gap is not None and gap.value > 0 and (math.isnan(gap.p_holm) or gap.p_holm < ALPHA)
+
+
+def _is_off(result: MethodResult) -> bool:
+    tests = (result.confidence_test, result.classwise_test)
+    return any(test is not None and is_significant(test.p_value) for test in tests)
+
+
+def _tilt(result: MethodResult) -> str:
+    gap = result.confidence.overconfidence
+    if abs(gap) <= NOTICEABLE:
+        return "about as sure as they should be on average"
+    direction = "over-confident" if gap > 0 else "under-confident"
+    return f"{direction} by {100 * abs(gap):.1f} points"
+
+
+def _chance(result: MethodResult) -> str:
+    """Conf-ECE of a method, and whether it is more than chance."""
+    words = f"a conf-ECE of {percent(result.evaluation.confidence_ece.value)}"
+    test = result.confidence_test
+    if test is None:
+        return words
+    size = "more than chance" if is_significant(test.p_value) else "no more than chance"
+    return f"{words}, {size} ({p_words(test.p_value)})"
+
+
+def _state(before: MethodResult) -> str:
+    confidence = before.confidence
+    return (
+        f"Before calibration the predictions are right {percent(confidence.accuracy)} of the time "
+        f"and claim {percent(confidence.mean_confidence)}: {_chance(before)}."
+    )
+
+
+def _removed(before: MethodResult, after: MethodResult) -> str:
+    old = before.evaluation.confidence_ece.value
+    new = after.evaluation.confidence_ece.value
+    share = 1.0 - new / old if old > 0 else 0.0
+    for least, words in ((0.9, "nearly all"), (0.5, "most"), (0.15, "some")):
+        if share >= least:
+            return words
+    return "little or nothing"
+
+
+def _effect_of(before: MethodResult, baseline: MethodResult) -> str:
+    words = (
+        f"Temperature scaling removes {_removed(before, baseline)} of the error and leaves "
+        f"{_chance(baseline)}"
+    )
+    gap = before.difference
+    if gap is not None and _is_worse(before):
+        words += f"; the NLL falls by {gap.value:.4f} to {_nll(baseline)}"
+    elif gap is not None and _is_better(before):
+        words += f"; but the NLL rises by {-gap.value:.4f} to {_nll(baseline)}"
+    return words + "."
+
+
+def _nll(result: MethodResult) -> str:
+    return f"{result.evaluation.negative_log_likelihood.value:.4f}"
+
+
+def _lead(
+    comparison: Comparison,
+    before: MethodResult,
+    baseline: MethodResult | None,
+    best: MethodResult,
+) -> str:
+    reference = baseline or before
+    name = "temperature scaling" if baseline is not None else "no calibration"
+    n_methods = len(comparison.results)
+    if best.method == reference.method or best.difference is None:
+        return f"None of {n_methods} methods has a lower NLL than {name}, {_nll(reference)}."
+    gap = best.difference
+    words = f"{best.method} has the lowest NLL of {n_methods} methods, {_nll(best)}: "
+    words += f"better than {name} by {-gap.value:.4f}"
+    if math.isnan(gap.p_value):
+        return f"{words}."
+    level = 100 * comparison.settings["confidence_level"]
+    words += f" ({level:g} % interval {-gap.high:.4f} to {-gap.low:.4f}, {p_words(gap.p_value)}; "
+    words += f"{p_words(gap.p_holm)} corrected for {n_methods - 1} comparisons). "
+    words += "" if _is_better(best) else "That may be chance. "
+    return f"{words}It has {_chance(best)}."
+
+
+def _headline(before: MethodResult, baseline: MethodResult | None, chosen: MethodResult) -> str:
+    words = f"The predictions are {_tilt(before)}"
+    if chosen.method == UNCALIBRATED:
+        return f"{words}, and need no calibration that would show in this test."
+    name = "temperature scaling (ts)"
+    if baseline is None or chosen.method == BASELINE:
+        subject = name if chosen.method == BASELINE else chosen.method
+        return f"{words}; {subject} removes {_removed(before, chosen)} of {_it(before)}."
+    gap = chosen.difference
+    better = "" if gap is None else f" by {-gap.value:.4f} in NLL"
+    better += "" if gap is None or math.isnan(gap.p_holm) else f", {p_words(gap.p_holm)}"
+    return (
+        f"{words}; temperature scaling removes {_removed(before, baseline)} of {_it(before)}, and "
+        f"{chosen.method} is better still{better}."
+    )
+
+
+def _it(before: MethodResult) -> str:
+    return "it" if abs(before.confidence.overconfidence) > NOTICEABLE else "their error"
+
+
+def _cautions(comparison: Comparison, before: MethodResult) -> list[str]:
+    found = list(dict.fromkeys([*comparison.warnings, *before.warnings]))
+    if len(comparison.results) > 2:
+        found.append(
+            "The method was chosen on the same test part on which it was judged, so its numbers "
+            "are slightly too good."
+        )
+    if comparison.settings["n_resamples"] == 0:
+        found.append("Nothing was resampled: there are no intervals, and differences may be noise.")
+    return found

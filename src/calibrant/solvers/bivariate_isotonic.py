@@ -1,0 +1,198 @@
+"""Isotonic regression on points (q, rank) with the coordinate-wise order, exactly.
+
+Spouge, Wan and Wilbur: an upper set whose excess over the mean is largest, and its complement, can
+be fitted each for itself; a part without an upper set above its mean has the mean as its value.
+The paper finds that upper set by a dynamic programme of N k numbers; ``kernels`` keeps N + k.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import errors
+from calibrant.kernels.maximal_upper_set import largest_excess, split_real, split_whole
+from calibrant.solvers.report import SolverReport
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+LARGEST_PRODUCT = 2.0**61
+"""Bound on (total weight) * (sum of absolute labels) for which all sums fit 64 bits."""
+
+TOLERANCE = 1e-12
+"""Violation of the optimality conditions that rounding may leave, per unit of weight and label."""
+
+
+def bivariate_isotonic_regression(
+    q: ArrayLike, rank: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+) -> NDArray[np.float64]:
+    r"""Least-squares fit that is non-decreasing in both coordinates.
+
+    Solves, exactly and in near-linear time,
+
+    .. math:: \min_g \sum_i w_i (y_i - g(q_i, r_i))^2 \quad\text{subject to}\quad
+              g(q, r) \le g(s, t) \text{ if } q \le s \text{ and } r \le t .
+
+    For labels in [0, 1] the same fit is optimal for every proper scoring rule, log loss among them.
+
+    Parameters
+    ----------
+    q : array-like of shape (n_points,)
+        First coordinate, any finite numbers.
+    rank : array-like of shape (n_points,)
+        Second coordinate, whole numbers. The fewer distinct ones, the less memory; where the
+        two coordinates could change places, this is the coarser one.
+    y : array-like of shape (n_points,)
+        What is fitted, any finite numbers.
+    sample_weight : array-like of shape (n_points,), optional
+        Positive weights.
+
+    Returns
+    -------
+    fitted : ndarray of shape (n_points,)
+        Fitted values in the order of the input; equal points get equal values.
+
+    Notes
+    -----
+    With whole ``y`` and weights the splitting runs in integers, and every value is the correctly
+    rounded mean of its block. Otherwise it runs on 61-bit fixed-point numbers, and values are
+    correct to rounding. Memory is O(n_points); time is a sort and, in practice, 5 to 13 passes.
+
+    References
+    ----------
+    .. [1] J. Spouge, H. Wan and W. J. Wilbur, "Least squares isotonic regression in two
+       dimensions", Journal of Optimization Theory and Applications 117, 2003.
+
+    Examples
+    --------
+    >>> from calibrant.solvers.bivariate_isotonic import bivariate_isotonic_regression
+    >>> bivariate_isotonic_regression([0.1, 0.2, 0.3, 0.4], [1, 2, 1, 2], [1, 0, 0, 1])
+    array([0.33333333, 0.33333333, 0.33333333, 1.        ])
+    """
+    points = check_points(q, rank, y, sample_weight)
+    fitted, _ = solve_bivariate_isotonic(points)
+    return fitted
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Checked points: finite, of one length, with positive weights."""
+
+    q: NDArray[np.float64]
+    rank: NDArray[np.int64]
+    y: NDArray[np.float64]
+    weight: NDArray[np.float64]
+
+
+def check_points(q: Any, rank: Any, y: Any, sample_weight: Any = None) -> Points:
+    """Refuse what is not a set of points with labels and positive weights."""
+    arrays = {name: _numbers(name, value) for name, value in (("q", q), ("rank", rank), ("y", y))}
+    n = len(arrays["q"])
+    given = np.ones(n) if sample_weight is None else sample_weight
+    arrays["sample_weight"] = _numbers("sample_weight", given)
+    for name, array in arrays.items():
+        if len(array) != n:
+            raise errors.ShapeError(f"{name} has {len(array)} entries but q has {n}")
+        bad = ~np.isfinite(array)
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise errors.NonFiniteError(f"{name}[{i}] is {array[i]}; every entry must be finite")
+    broken = arrays["rank"] != np.floor(arrays["rank"])
+    if broken.any():
+        i = int(np.argmax(broken))
+        raise errors.RangeError(f"rank[{i}] is {arrays['rank'][i]}; ranks are whole numbers")
+    small = arrays["sample_weight"] <= 0
+    if small.any():
+        i = int(np.argmax(small))
+        raise errors.WeightError(
+            f"sample_weight[{i}] is {arrays['sample_weight'][i]}; weights are positive, drop the "
+            "points that have none"
+        )
+    ranks = np.unique(arrays["rank"], return_inverse=True)[1].astype(np.int64) + 1
+    return Points(arrays["q"] + 0.0, ranks, arrays["y"], arrays["sample_weight"])  # no -0.0
+
+
+def _numbers(name: str, value: Any) -> NDArray[np.float64]:
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise errors.ContainerError(f"{name} cannot be read as numbers: {error}") from error
+    if array.ndim != 1:
+        raise errors.ShapeError(f"{name} has shape {array.shape}; one number per point is needed")
+    return array
+
+
+def merge_points(points: Points) -> tuple[NDArray[np.int64], Points]:
+    """Merge equal (q, rank); returns the merged point of each, and them, sorted by q and rank.
+
+    ``y`` of the result is the weighted sum of the labels. The sums are taken in the order of
+    labels and weights, so that they do not depend on the order of the input.
+    """
+    order = np.lexsort((points.weight, points.y, points.rank, points.q))
+    q, rank = points.q[order], points.rank[order]
+    new = np.ones(len(q), dtype=bool)
+    new[1:] = (np.diff(q) != 0) | (np.diff(rank) != 0)
+    starts = np.flatnonzero(new)
+    place = np.empty(len(q), dtype=np.int64)
+    place[order] = np.cumsum(new) - 1
+    weight = points.weight[order]
+    sums = (np.add.reduceat(a, starts) for a in (points.y[order] * weight, weight))
+    return place, Points(q[starts], rank[starts], *sums)
+
+
+def solve_bivariate_isotonic(points: Points) -> tuple[NDArray[np.float64], SolverReport]:
+    """Fitted values of checked points, and the proof of them.
+
+    The violation is the largest excess of an upper set inside a block, over its value, per unit
+    of total weight and of the largest absolute label. The objective is the mean squared error.
+    """
+    started = perf_counter()
+    if len(points.q) == 0:
+        return np.empty(0), SolverReport("maximal upper sets", 0.0, 0.0, TOLERANCE, 0, 0.0, 0)
+    whole = is_whole(points)
+    scale, unit = size_of(points.y), size_of(points.weight)
+    weight = np.maximum(points.weight / unit, np.finfo(np.float64).tiny)
+    place, merged = merge_points(Points(points.q, points.rank, points.y / scale, weight))
+    n_ranks = int(points.rank.max())
+    value, blocks = np.empty(len(merged.q)), np.arange(len(merged.q))
+    dtype = np.int64 if whole else np.float64
+    rank = merged.rank.astype(np.int32)
+    labels, mass = merged.y.astype(dtype), merged.weight.astype(dtype)
+    split = split_whole if whole else split_real
+    head, visits = split(rank, labels, mass, blocks, n_ranks, value)
+    starts = np.append(np.flatnonzero(head), len(blocks))
+    levels = value[blocks[starts[:-1]]]
+    sums = labels.astype(np.float64), mass.astype(np.float64)
+    excess = largest_excess(rank, *sums, starts, levels, n_ranks)
+    size = max(float(np.abs(points.y).max()) / scale, np.finfo(np.float64).tiny)
+    residual = weight * (points.y / scale - value[place]) ** 2
+    report = SolverReport(
+        "maximal upper sets",
+        math.fsum(residual) / math.fsum(weight) * scale * scale,
+        excess / math.fsum(weight) / size,
+        TOLERANCE,
+        int(visits),
+        perf_counter() - started,
+        n_blocks=len(levels),
+    )
+    return value[place] * scale, report
+
+
+def size_of(values: NDArray[np.float64]) -> float:
+    """Power of two to divide by, which changes no digit, where sums could leave the range."""
+    exponent = math.frexp(float(np.abs(values).max()))[1]
+    return 1.0 if abs(exponent) < 400 else 2.0**exponent
+
+
+def is_whole(points: Points) -> bool:
+    """Whether labels and weights are whole numbers whose products of sums fit 64 bits."""
+    y, weight = points.y, points.weight
+    if not (np.all(y == np.floor(y)) and np.all(weight == np.floor(weight))):
+        return False
+    size = math.fsum(weight)
+    return bool(size * max(math.fsum(np.abs(y) * weight), size) < LARGEST_PRODUCT)

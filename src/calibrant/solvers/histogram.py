@@ -1,0 +1,139 @@
+"""Histogram binning: the share of labels in each bin of the probability."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant.errors import ParameterError
+from calibrant.solvers.report import SolverReport
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from calibrant.solvers.one_vs_rest import BinaryProblem
+
+STRATEGIES = ("mass", "width")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Histogram:
+    """A step function on [0, 1], continuous from the right, that need not increase.
+
+    Attributes
+    ----------
+    thresholds : ndarray of shape (n_bins,)
+        Where each bin starts, strictly increasing; the first is 0.
+    values : ndarray of shape (n_bins,)
+        Value of each bin, in [0, 1].
+    sizes : ndarray of shape (n_bins,)
+        Total weight of the calibration cells in each bin; 0 for an empty one.
+
+    Examples
+    --------
+    >>> from calibrant.solvers.histogram import Histogram
+    >>> histogram = Histogram([0.0, 0.5], [0.8, 0.1], [30.0, 10.0])
+    >>> histogram([0.2, 0.5, 1.0])
+    array([0.8, 0.1, 0.1])
+    """
+
+    thresholds: NDArray[np.float64]
+    values: NDArray[np.float64]
+    sizes: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for name in ("thresholds", "values", "sizes"):
+            array = np.array(getattr(self, name), dtype=np.float64, order="C")
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        t, v = self.thresholds, self.values
+        if not (t.ndim == 1 and t.shape == v.shape == self.sizes.shape and t.size > 0):
+            raise ParameterError("thresholds, values and sizes must be 1-D, alike, not empty")
+        if not np.all(np.isfinite(t)) or t[0] != 0 or t[-1] > 1 or np.any(np.diff(t) <= 0):
+            raise ParameterError("thresholds must start at 0 and increase strictly within [0, 1]")
+        if not np.all((v >= 0) & (v <= 1)):
+            raise ParameterError("values must be in [0, 1]")
+
+    def __call__(self, x: ArrayLike) -> NDArray[np.float64]:
+        """Value at each ``x``; below 0 as at 0."""
+        b = np.searchsorted(self.thresholds, np.asarray(x, dtype=np.float64), side="right") - 1
+        return self.values[np.maximum(b, 0)]
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins."""
+        return len(self.values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MassBins:
+    """Cuts a problem into bins of equal mass, as often as one likes.
+
+    Equal values stay together: a value is in bin floor(n_bins * q), where q is the share of the
+    weight below the middle of its own. That is exact for whole weights.
+    """
+
+    problem: BinaryProblem
+    middles: NDArray[np.float64]
+    positives_below: NDArray[np.float64]
+    cells_below: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, problem: BinaryProblem) -> MassBins:
+        """Prepare the sums."""
+        cells_below = np.concatenate([[0.0], np.cumsum(problem.cells)])
+        positives_below = np.concatenate([[0.0], np.cumsum(problem.positives)])
+        middles = cells_below[:-1] + cells_below[1:]  # twice the middles, which may be halves
+        return cls(problem, middles, positives_below, cells_below)
+
+    def cut(self, n_bins: int) -> tuple[NDArray[np.float64], ...]:
+        """Thresholds, positives and cells of the bins that are not empty; at most ``n_bins``.
+
+        A threshold lies halfway between the two values that it parts.
+        """
+        levels = np.arange(1, n_bins) * (2.0 * self.cells_below[-1]) / n_bins
+        firsts = np.searchsorted(self.middles, levels)
+        firsts = np.unique(np.append(0, firsts[firsts < len(self.middles)]))
+        ends = np.append(firsts[1:], len(self.middles))
+        below, above = self.problem.values[firsts[1:] - 1], self.problem.values[firsts[1:]]
+        halfway = below + (above - below) / 2
+        thresholds = np.append(0.0, np.where(halfway > below, halfway, above))
+        positives = self.positives_below[ends] - self.positives_below[firsts]
+        return thresholds, positives, self.cells_below[ends] - self.cells_below[firsts]
+
+
+def sums_by_bin(
+    thresholds: NDArray[np.float64], values: NDArray[np.float64], weight: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Sum of the weights of the values in each bin."""
+    b = np.maximum(np.searchsorted(thresholds, values, side="right") - 1, 0)
+    return np.bincount(b, weight, minlength=len(thresholds)).astype(np.float64)
+
+
+def solve_histogram(
+    problem: BinaryProblem, *, n_bins: int = 15, strategy: str = "mass"
+) -> tuple[Histogram, SolverReport]:
+    """Histogram binning with bins of equal mass or of equal width.
+
+    An empty bin, which only bins of equal width can be, has its midpoint as value. The objective
+    reported is the mean squared error over cells.
+    """
+    started = perf_counter()
+    if strategy == "mass":
+        thresholds, positives, cells = MassBins.of(problem).cut(n_bins)
+    else:
+        thresholds = np.linspace(0.0, 1.0, n_bins + 1)[:-1]
+        positives = sums_by_bin(thresholds, problem.values, problem.positives)
+        cells = sums_by_bin(thresholds, problem.values, problem.cells)
+    midpoints = (thresholds + np.append(thresholds[1:], 1.0)) / 2
+    filled = cells > 0
+    values = np.where(filled, positives / np.where(filled, cells, 1.0), midpoints)
+    values = np.clip(values, 0.0, 1.0)  # differences of sums of fractional weights round
+    # Labels are 0 or 1, so the squared error of a bin is n * v * (1 - v).
+    objective = float(np.sum(positives * (1.0 - values)) / problem.total)
+    seconds = perf_counter() - started
+    report = SolverReport("histogram", objective, 0.0, 0.0, 1, seconds, n_blocks=len(values))
+    return Histogram(thresholds, values, cells), report

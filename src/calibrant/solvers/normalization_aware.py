@@ -1,0 +1,284 @@
+"""NA-FIR, exactly: iterated PAVA, with Newton's method on the pooled blocks in between.
+
+Linearise the logarithm of the row totals: with T_i = sum_j C_ij g_j and a_j = sum_i w_i C_ij / T_i
+the surrogate sum_j (b_j log g_j - a_j g_j) is maximised by PAVA of b / a with weights a. The first
+round, with T = 1, is FIR; every round lowers the objective; a fixed point is the minimum. Rounds
+alone are slow near the end, so between two of them the blocks that PAVA found are taken as given
+and their values improved by Newton's method; the next PAVA, over all segments, splits them again
+where the optimality conditions inside a block ask for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant.kernels import monotone_softmax
+from calibrant.kernels.pava import pool_adjacent_violators
+from calibrant.solvers.normalized_likelihood import block_of_segment, certificate, objective
+from calibrant.solvers.report import SolverReport
+from calibrant.solvers.row_counts import RowCounts, count_cells, sum_cells
+from calibrant.solvers.separation import join_levels, split_levels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.solvers.normalized_likelihood import NormalizedLikelihood
+    from calibrant.step_function import StepFunction
+
+LONGEST_STEP = 6.0
+"""Bound on how far a Newton step moves two neighbours apart, in units of log g."""
+
+RIDGE = 1e-9
+"""Curvature added to the Hessian, relative to the weight of a block: where there is less of its
+own, as between blocks that are nearly at infinity, the gradient is below the tolerance anyway."""
+
+NEWTON_STEPS = 12
+"""Newton steps between two rounds of PAVA."""
+
+MAX_PRODUCTS = 200
+"""Products with the Hessian for one Newton step; about ten are usual."""
+
+
+@dataclass(frozen=True, slots=True)
+class Minimum:
+    """Where ``minimise`` stopped.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_segments,)
+        g; the largest is 1.
+    totals : ndarray of shape (n_rows,)
+        T.
+    exposures : ndarray of shape (n_segments,)
+        a; a start for a problem nearby.
+    violation : float
+        Certificate, from all segments.
+    rounds : int
+    """
+
+    values: NDArray[np.float64]
+    totals: NDArray[np.float64]
+    exposures: NDArray[np.float64]
+    violation: float
+    rounds: int
+
+
+def solve_normalization_aware(
+    likelihood: NormalizedLikelihood, *, tol: float = 1e-8, max_rounds: int = 100
+) -> tuple[StepFunction, SolverReport]:
+    """Minimise NA-FIR's objective over all non-decreasing functions of the probability.
+
+    Without a prior the minimum is usually at infinity: the segments then fall into levels, of
+    which each has an infinite multiple of the values of the one below; see ``separation``.
+    """
+    started = perf_counter()
+    if likelihood.prior_strength > 0.0:
+        minimum = minimise(
+            likelihood.rows.index,
+            likelihood.weight,
+            likelihood.target,
+            likelihood.exposures,
+            tol=tol,
+            max_rounds=max_rounds,
+        )
+        values, violation, rounds = minimum.values, minimum.violation, minimum.rounds
+        loss = objective(minimum.totals, values, likelihood.weight, likelihood.target)
+        loss /= likelihood.total
+        notes: tuple[str, ...] = ()
+    else:
+        values, rounds, notes = _solve_without_prior(likelihood, tol, max_rounds)
+        loss, violation = likelihood.evaluate(values)
+    step = likelihood.step_function(values)
+    report = SolverReport(
+        "exact",
+        loss,
+        violation,
+        tol,
+        rounds,
+        perf_counter() - started,
+        n_blocks=step.n_blocks,
+        notes=likelihood.notes + notes,
+    )
+    return step, report
+
+
+def _solve_without_prior(
+    likelihood: NormalizedLikelihood, tol: float, max_rounds: int
+) -> tuple[NDArray[np.float64], int, tuple[str, ...]]:
+    """Solve each level by itself, then put them on one scale."""
+    levels = split_levels(likelihood.rows)
+    values = np.ones(likelihood.rows.n_segments)
+    rounds = 0
+    for level in levels.problems(likelihood):
+        minimum = minimise(
+            level.index,
+            level.weight,
+            level.target,
+            level.exposures,
+            tol=0.5 * tol,
+            max_rounds=max_rounds,
+        )
+        values[level.segments] = minimum.values[1:]
+        rounds += minimum.rounds
+    notes = join_levels(likelihood, levels, values, 1e-3 * tol)
+    return values, max(rounds, 1), notes
+
+
+def minimise(
+    index: NDArray[Any],
+    weight: NDArray[np.float64],
+    target: NDArray[np.float64],
+    exposures: NDArray[np.float64],
+    *,
+    tol: float,
+    max_rounds: int,
+) -> Minimum:
+    """Minimise F over non-decreasing g, from the exposures of any starting point.
+
+    Leading segments without target get the value 0 if they have exposure, which is their limit,
+    and else that of their neighbour.
+    """
+    total = float(np.sum(weight))
+    n_segments = len(target)
+    dead = int(np.argmax(target > 0.0))
+    violation = 1.0
+    rounds = 0
+    while True:
+        rounds += 1
+        first, tops, bottoms = pool_adjacent_violators(target[dead:], exposures[dead:])
+        block_of = block_of_segment(first + dead, n_segments)
+        counts = count_cells(index, block_of, len(first))
+        pooled = _Pooled(counts, weight, tops, np.log(tops / bottoms), total)
+        # Blocks are not final yet: more digits than the last certificate deserves are lost work.
+        group = pooled.descend(max(0.02 * tol, min(1e-5, 0.01 * violation)))
+        values = np.empty(n_segments)
+        values[dead:] = pooled.values[group[block_of[dead:]]]
+        values[:dead] = np.where(exposures[:dead] > 0.0, 0.0, values[dead])
+        exposures = sum_cells(index, weight / pooled.totals, n_segments)
+        violation = certificate(values, exposures, target, total)
+        if violation <= tol or rounds >= max_rounds:
+            return Minimum(values, pooled.totals, exposures, violation, rounds)
+
+
+class _Pooled:
+    """The problem on given blocks, and a point of it that Newton's method improves."""
+
+    def __init__(
+        self,
+        counts: RowCounts,
+        weight: NDArray[np.float64],
+        target: NDArray[np.float64],
+        theta: NDArray[np.float64],
+        total: float,
+    ) -> None:
+        self.counts = counts
+        self.weight = weight
+        self.target = target
+        self.total = total
+        self.theta = theta
+        self.values, self.totals, self.loss, _ = self._at(theta)
+
+    def _at(self, theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], Any, float, float]:
+        """Values, totals, loss, and how much of the loss is rounding."""
+        relative = theta - theta[-1]
+        values = np.exp(relative)
+        totals = self.counts.totals(values)
+        rows = float(self.weight @ np.log(totals))
+        labels = float(self.target @ relative)
+        return values, totals, rows - labels, 1e-14 * (abs(rows) + abs(labels))
+
+    def descend(self, tol: float) -> NDArray[np.int64]:
+        """Newton steps until the blocks are optimal to ``tol``; returns the group of each block.
+
+        Blocks that would cross are merged into groups.
+        """
+        group = np.arange(len(self.target))
+        for _ in range(NEWTON_STEPS):
+            if len(self.target) == 1:
+                break
+            residual, diagonal, ridge, shares = self._gradient()
+            violation = np.max(np.abs(np.cumsum(residual))) / self.total
+            if violation <= tol:
+                break
+            step = monotone_softmax.newton_direction(
+                self.counts.pointers,
+                self.counts.blocks,
+                shares,
+                self.weight,
+                residual,
+                diagonal,
+                ridge,
+                min(1e-2, max(1e-5, 100.0 * violation)),
+                MAX_PRODUCTS,
+            )
+            merged = self._move(_bounded(step, residual), diagonal)
+            if merged is None:
+                break
+            group = merged[group]
+        return group
+
+    def _gradient(self) -> tuple[NDArray[np.float64], ...]:
+        """Gradient in log g, diagonal of the Hessian, ridge to add to it, shares of blocks."""
+        counts = self.counts
+        shares = np.zeros(len(counts.blocks))
+        gradient = np.zeros(len(self.target))
+        diagonal = np.zeros(len(self.target))
+        monotone_softmax.add_gradient(
+            counts.pointers,
+            counts.blocks,
+            counts.counts,
+            self.weight,
+            self.values,
+            self.totals,
+            shares,
+            gradient,
+            diagonal,
+        )
+        ridge = RIDGE * gradient + 1e-300  # never zero, for blocks that no row uses
+        return gradient - self.target, diagonal + ridge, ridge, shares
+
+    def _move(
+        self, step: NDArray[np.float64], diagonal: NDArray[np.float64]
+    ) -> NDArray[np.int64] | None:
+        """Backtrack until the loss falls; returns the group of each block, None if it never does.
+
+        The trial point is made non-decreasing by isotonic regression, weighted by the diagonal of
+        the Hessian.
+        """
+        n = len(step)
+        length = 1.0
+        while length > 1e-6:
+            trial = self.theta + length * step
+            base = trial.min() - 1.0
+            first, tops, bottoms = pool_adjacent_violators(diagonal * (trial - base), diagonal)
+            group = np.arange(n)
+            if len(first) < n:
+                group = block_of_segment(first, n).astype(np.int64)
+                trial = (tops / bottoms + base)[group]
+            values, totals, loss, rounding = self._at(trial)
+            if loss <= self.loss + rounding:
+                self.theta, self.values = trial[first], values[first]
+                self.totals, self.loss = totals, loss
+                if len(first) < n:
+                    self.target = np.add.reduceat(self.target, first)
+                    self.counts = self.counts.merge(group.astype(np.int32))
+                return group
+            length *= 0.5
+        return None
+
+
+def _bounded(step: NDArray[np.float64], residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Bound how far neighbours move apart: each pair by itself, or all alike if that goes uphill."""
+    apart = np.diff(step)
+    longest = float(np.max(np.abs(apart)))
+    if longest <= LONGEST_STEP:
+        return step
+    clipped = np.clip(apart, -LONGEST_STEP, LONGEST_STEP)
+    bounded = np.append(-np.cumsum(clipped[::-1])[::-1], 0.0)
+    if residual @ bounded < 0.0:
+        return bounded
+    return step * (LONGEST_STEP / longest)

@@ -1,0 +1,227 @@
+"""Platt scaling: logistic regression on the log-odds, exactly, with a certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import expit
+
+from calibrant.solvers.report import SolverReport
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.solvers.one_vs_rest import BinaryProblem
+
+    Array = NDArray[np.float64]
+
+ZERO = 1e-12
+"""An exact 0 (or 1) is read as this far from it, or as the nearest other value if that is less."""
+
+RIDGE = 1e-10
+"""Pull towards the identity, which decides where the labels do not: labels that the score
+separates would send the slope to infinity, and equal scores leave it open."""
+
+SEPARABLE = f"the score separates the labels: the slope is held by a ridge of {RIDGE:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedLogs:
+    """log x and log(1 - x), finite on [0, 1]: x and 1 - x are bounded below."""
+
+    low: float
+    rest: float
+
+    def __call__(self, x: Array) -> tuple[Array, Array]:
+        """Both logarithms."""
+        return np.log(np.maximum(x, self.low)), np.log(np.maximum(1.0 - x, self.rest))
+
+
+def bounded_logs(values: Array) -> BoundedLogs:
+    """Bounds that no value strictly between 0 and 1 reaches."""
+    positive = values[values > 0]
+    rest = 1.0 - values[values < 1]
+    return BoundedLogs(
+        float(min(ZERO, positive.min(initial=ZERO))), float(min(ZERO, rest.min(initial=ZERO)))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Sigmoid:
+    """x -> sigmoid(slope log(x / (1 - x)) + intercept)."""
+
+    slope: float
+    intercept: float
+    logs: BoundedLogs
+
+    def __call__(self, x: Array) -> Array:
+        """Value at each ``x``."""
+        log_x, log_rest = self.logs(np.asarray(x, dtype=np.float64))
+        value: Array = expit(self.slope * (log_x - log_rest) + self.intercept)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Logistic:
+    """Mean NLL of sigmoid(theta @ features), with a ridge towards ``origin``.
+
+    Attributes
+    ----------
+    features : ndarray of shape (n_features, n_values)
+    positives, share : ndarray of shape (n_values,)
+        Share of the weight with label 1, and of all weight.
+    origin : ndarray of shape (n_features,)
+        The identity.
+    units : ndarray of shape (n_features,)
+        Root mean square of each feature.
+    """
+
+    features: Array
+    positives: Array
+    share: Array
+    origin: Array
+    units: Array
+
+    def likelihood(self, theta: Array) -> float:
+        """Mean NLL."""
+        z = self._scores(theta)
+        return float(np.sum(self.share * np.logaddexp(0.0, z) - self.positives * z))
+
+    def loss(self, theta: Array) -> float:
+        """Mean NLL with the ridge."""
+        ridge = 0.5 * np.sum(self._ridge() * (theta - self.origin) ** 2)
+        return self.likelihood(theta) + float(ridge)
+
+    def derivatives(self, theta: Array) -> tuple[Array, Array]:
+        """Gradient and Hessian of the loss."""
+        p = expit(self._scores(theta))
+        gradient = np.sum(self.features * (self.share * p - self.positives), axis=1)
+        spread = self.features * (self.share * p * (1.0 - p))
+        hessian = np.array([[np.sum(f * s) for s in spread] for f in self.features])
+        ridge = self._ridge()
+        return gradient + ridge * (theta - self.origin), hessian + np.diag(ridge)
+
+    def _scores(self, theta: Array) -> Array:
+        total: Array = theta[0] * self.features[0]
+        for weight, feature in zip(theta[1:], self.features[1:], strict=True):
+            total += weight * feature
+        return total
+
+    def _ridge(self) -> Array:
+        ridge: Array = RIDGE * np.maximum(self.units, 1.0) ** 2
+        return ridge
+
+
+def minimise_logistic(
+    features: list[Array],
+    positives: Array,
+    weight: Array,
+    lower: Array,
+    *,
+    tol: float = 1e-10,
+    max_rounds: int = 200,
+) -> tuple[Array, SolverReport]:
+    """Logistic regression on a few features, with lower bounds on the parameters.
+
+    The last feature is constant; all others have parameter 1 in the identity. Each round solves
+    the quadratic model within the bounds exactly and searches along the way to its solution. The
+    violation is the largest gradient of the mean NLL that the bounds do not forbid to follow, in
+    units of the root mean square of its feature.
+    """
+    started = perf_counter()
+    matrix = np.stack(features)
+    share = weight / weight.sum()
+    units = np.sqrt(np.sum(share * matrix**2, axis=1))
+    origin = np.append(np.ones(len(features) - 1), 0.0)
+    problem = Logistic(
+        matrix, positives / weight.sum(), share, origin, np.where(units > 0, units, 1.0)
+    )
+    theta, loss = origin.copy(), problem.loss(origin)
+    null = np.zeros_like(origin)  # where every feature has curvature; the identity may have none
+    if problem.loss(null) < loss:
+        theta, loss = null, problem.loss(null)
+    rounds, certified = 0, False
+    while True:
+        gradient, hessian = problem.derivatives(theta)
+        free = (theta > lower) | (gradient < 0)
+        violation = float(np.max(np.where(free, np.abs(gradient), 0.0) / problem.units))
+        if (violation <= tol and certified) or rounds == max_rounds:
+            break
+        certified = violation <= tol  # one more round is cheap and squares what is left
+        step = _model_step(gradient, hessian, lower - theta)
+        better = _search(problem, theta, step, loss, float(gradient @ step))
+        if better is None:
+            break
+        rounds += 1
+        theta, loss = np.maximum(better[0], lower), better[1]
+    objective = problem.likelihood(theta)
+    report = SolverReport("newton", objective, violation, tol, rounds, perf_counter() - started)
+    return theta, report
+
+
+def _model_step(gradient: Array, hessian: Array, room: Array) -> Array:
+    """Minimiser of the quadratic model over steps >= room, by trying each set of active bounds."""
+    scale = 1.0 / np.sqrt(np.diag(hessian))
+    g, h, low = gradient * scale, hessian * np.outer(scale, scale), room / scale
+    bounded = np.isfinite(low)
+    best, lowest = np.zeros_like(g), 0.0
+    for active in product(*([False, True] if b else [False] for b in bounded)):
+        held = np.array(active)
+        step = np.where(held, low, 0.0)
+        step[~held] = np.linalg.solve(
+            h[np.ix_(~held, ~held)], -g[~held] - h[np.ix_(~held, held)] @ step[held]
+        )
+        value = float(g @ step + 0.5 * step @ h @ step)
+        if np.all(step >= low) and value < lowest:
+            best, lowest = step, value
+            if not held.any():
+                break  # the model is strictly convex: its minimiser is feasible
+    return best * scale
+
+
+def _search(
+    problem: Logistic, theta: Array, step: Array, loss: float, slope: float
+) -> tuple[Array, float] | None:
+    """First point of theta + step, theta + step / 2, ... that lowers the loss enough."""
+    rounding = 4 * np.finfo(float).eps * abs(loss)
+    length = 1.0
+    while length > 1e-20 and slope < 0:
+        point = theta + length * step
+        reached = problem.loss(point)
+        if reached <= loss + 1e-4 * length * slope + rounding:
+            return point, reached
+        length *= 0.5
+    return None
+
+
+def solve_platt(
+    problem: BinaryProblem, *, smooth_labels: bool = True, tol: float = 1e-10
+) -> tuple[Sigmoid, SolverReport]:
+    """Logistic regression of the label on the log-odds of a cell.
+
+    With ``smooth_labels`` the labels are Platt's targets: (n + 1) / (n + 2) for n labels 1, and
+    1 / (n + 2) for n labels 0.
+    """
+    logs = bounded_logs(problem.values)
+    log_x, log_rest = logs(problem.values)
+    positives = problem.positives
+    if smooth_labels:
+        ones = float(positives.sum())
+        zeros = float((problem.cells - positives).sum())
+        positives = positives * ((ones + 1) / (ones + 2)) + (problem.cells - positives) / (
+            zeros + 2
+        )
+    theta, report = minimise_logistic(
+        [log_x - log_rest, np.ones_like(log_x)],
+        positives,
+        problem.cells,
+        np.full(2, -np.inf),
+        tol=tol,
+    )
+    if problem.separates and not smooth_labels:
+        report = replace(report, notes=(SEPARABLE,))
+    return Sigmoid(float(theta[0]), float(theta[1]), logs), report

@@ -1,0 +1,114 @@
+"""How much of a prior to mix into SCIR, by cross-validation inside the calibration set.
+
+SCIR gives exact zeros inside plateaus. The paper adds a small constant to every output; we mix
+with the temperature-scaled row, which knows which of the zeros are likely, and let held-out rows
+decide how much.
+"""
+
+from __future__ import annotations
+
+import math
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant.kernels.temperature import row_likelihoods
+from calibrant.simplex import to_logits
+from calibrant.solvers.report import SolverReport
+from calibrant.solvers.sorted_cumulative import fit_rows
+from calibrant.solvers.temperature import minimise_temperature
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.simplex import SimplexBatch
+    from calibrant.solvers.sorted_cumulative import CumulativeRows
+    from calibrant.step_function import RankedStepFunction
+
+N_FOLDS = 5
+
+SHARES = np.array([0.001, 0.002, 0.005, 0.01, 0.02, *np.arange(1, 21) / 20])
+"""Shares to choose from; never 0, so that no zero survives unless it is asked for."""
+
+SLACK = 0.01
+"""The smallest share is taken whose held-out NLL is within this fraction of the least.
+
+NLL asks for more of the prior than calibration does, and is flat around its least.
+"""
+
+WITHOUT_CHOICE = 0.5
+"""Share where all rows are alike, so that none can be held out."""
+
+SMALLEST = 1e-12
+"""Held-out probabilities below it count as this much."""
+
+
+def choose_prior_share(
+    batch: SimplexBatch,
+    rows: CumulativeRows,
+    zero_logit: float,
+    max_rank: int | None = None,
+) -> tuple[float, SolverReport]:
+    """Share of the temperature-scaled row, by cross-validation with folds by content.
+
+    ``rows`` is the batch in sorted cumulative form. The objective reported is the held-out NLL
+    per unit of weight at the share that was chosen.
+    """
+    started = perf_counter()
+    own, prior = held_out(batch, rows, zero_logit, max_rank)
+    if len(own) == 0:
+        note = "all rows are alike: the prior share was not chosen by cross-validation"
+        return WITHOUT_CHOICE, SolverReport(
+            "cross-validation", math.nan, 0.0, 0.0, 0, perf_counter() - started, notes=(note,)
+        )
+    losses = np.array([_loss(own, prior, batch.weight, share) for share in SHARES])
+    chosen = int(np.argmax(losses <= losses.min() * (1.0 + SLACK)))
+    report = SolverReport(
+        "cross-validation", float(losses[chosen]), 0.0, 0.0, N_FOLDS, perf_counter() - started
+    )
+    return float(SHARES[chosen]), report
+
+
+def held_out(
+    batch: SimplexBatch, rows: CumulativeRows, zero_logit: float, max_rank: int | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Probability of each row's label, by SCIR and by temperature scaling without its fold."""
+    folds = batch.folds(N_FOLDS)
+    names = np.unique(folds)
+    if len(names) < 2:
+        return np.empty(0), np.empty(0)
+    logits = to_logits(batch.scores, batch.kind, zero_logit)
+    own, prior = np.empty(batch.n_rows), np.empty(batch.n_rows)
+    for fold in names:
+        out, rest = folds == fold, folds != fold
+        function, _ = fit_rows(rows.take(rest), max_rank)
+        own[out] = label_probabilities(function, rows.take(out))
+        beta, _ = minimise_temperature(logits[rest], batch.class_index[rest], batch.weight[rest])
+        loss, *others = np.empty((3, int(out.sum())))
+        row_likelihoods(logits[out], batch.class_index[out], beta, loss, *others)
+        prior[out] = np.exp(-loss)
+    return own, prior
+
+
+def label_probabilities(function: RankedStepFunction, rows: CumulativeRows) -> NDArray[np.float64]:
+    """Probability that the differences of ``function`` give to each row's label."""
+    n_rows, n_classes = rows.cumulative.shape
+    row = np.arange(n_rows)
+    above, below = np.ones(n_rows), np.zeros(n_rows)
+    inner = rows.last < n_classes
+    above[inner] = function(rows.cumulative[row, rows.last - 1][inner], rows.last[inner])
+    later = rows.first > 1
+    below[later] = function(rows.cumulative[row, rows.first - 2][later], rows.first[later] - 1)
+    return (above - below) / (rows.last - rows.first + 1)
+
+
+def _loss(
+    own: NDArray[np.float64],
+    prior: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    share: float,
+) -> float:
+    """Mean NLL of the mixture, by exactly rounded sums."""
+    mixed = np.maximum((1.0 - share) * own + share * prior, SMALLEST)
+    return math.fsum(-np.log(mixed) * weight) / math.fsum(weight)

@@ -1,0 +1,170 @@
+"""How strongly NA-FIR is drawn towards temperature scaling: given, or by cross-validation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant.kernels import cells
+from calibrant.simplex import to_logits
+from calibrant.solvers.normalization_aware import minimise
+from calibrant.solvers.normalized_likelihood import NormalizedLikelihood
+from calibrant.solvers.row_counts import segment_rows
+from calibrant.solvers.temperature import minimise_temperature
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.simplex import SimplexBatch
+    from calibrant.solvers.row_counts import SegmentedRows
+
+N_FOLDS = 5
+STRENGTHS = (10.0, 100.0, 1000.0, 10000.0)
+"""What cross-validation tries; it chooses from all numbers between the first and the last."""
+
+PRIOR_FLOOR = 1e-12
+"""Prior probability of every cell is at least this, so that no value can run to zero."""
+
+STEEPEST_START = 8.0
+"""Inverse temperature up to which the prior is the point to start from."""
+
+FOLD_TOLERANCE = 1e-4
+"""Certificate asked for in the folds: far below the noise of a held-out likelihood."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriorChoice:
+    """Held-out NLL of each strength that was tried."""
+
+    strengths: NDArray[np.float64]
+    losses: NDArray[np.float64]
+
+    @property
+    def best(self) -> float:
+        """Lowest point of the parabola, in log strength, through the best and its neighbours.
+
+        The strengths are a geometric sequence. To two digits: no more are told apart.
+        """
+        i = int(np.argmin(self.losses))
+        if i in (0, len(self.losses) - 1):
+            return float(self.strengths[i])
+        before, lowest, after = self.losses[i - 1 : i + 2]
+        bend = before - 2.0 * lowest + after
+        shift = 0.5 * (before - after) / bend if bend > 0.0 else 0.0
+        ratio = self.strengths[i + 1] / self.strengths[i]
+        return float(f"{self.strengths[i] * ratio**shift:.2g}")
+
+
+@dataclass(frozen=True, slots=True)
+class TemperaturePrior:
+    """Temperature-scaled predictions of the calibration set, summed by segment.
+
+    Attributes
+    ----------
+    beta : float
+        Inverse temperature.
+    mass : ndarray of shape (n_parts, n_segments)
+        Prior probability of the cells of each segment, by part of the rows.
+    totals : ndarray of shape (n_rows,)
+        Row sums of p ** beta: T of the prior, to start from; 1, as in FIR, where beta is so large
+        that they would span too many orders of magnitude.
+    """
+
+    beta: float
+    mass: NDArray[np.float64]
+    totals: NDArray[np.float64]
+
+
+def build_likelihood(
+    batch: SimplexBatch, prior_strength: float | None
+) -> tuple[NormalizedLikelihood, PriorChoice | None]:
+    """NA-FIR's objective with a prior of so many pseudo-observations; None: cross-validated.
+
+    Without a prior the start is T = 1, whose first round is FIR; with one it is the prior.
+    """
+    fill_gaps = prior_strength is None or prior_strength > 0.0
+    rows = segment_rows(batch, batch.probabilities(), fill_gaps=fill_gaps)
+    if not fill_gaps:
+        target = rows.positives(rows.weight)
+        return NormalizedLikelihood(rows, rows.weight, target, rows.exposures(rows.weight)), None
+    choice = None
+    share = rows.weight[:, None] if prior_strength is not None else fold_shares(rows.weight)
+    prior = temperature_prior(batch, rows, np.ascontiguousarray(share))
+    if prior_strength is None:
+        choice = cross_validate(rows, prior, share)
+        prior_strength = choice.best
+    weight, target = add_pseudo_observations(rows, prior, rows.weight, prior_strength)
+    note = f"prior of {prior_strength:g} pseudo-observations, 1/T = {prior.beta:.4g}"
+    if choice is not None:
+        note += f", the strength by {N_FOLDS}-fold cross-validation"
+    exposures = rows.exposures(weight / prior.totals)
+    return NormalizedLikelihood(rows, weight, target, exposures, prior_strength, (note,)), choice
+
+
+def fold_shares(weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weight of each row in each fold.
+
+    Rows are laid end to end, each as long as its weight, and units of length one are dealt to the
+    folds in turn: a row of weight 2 is dealt as two equal rows are, which stand next to each
+    other. Rows come sorted by the probability of their label, so the folds are alike.
+    """
+    unit = min(1.0, float(np.sum(weight)) / (20 * N_FOLDS))  # shorter if there are few
+    ends = np.concatenate([[0.0], np.cumsum(weight / unit)])[:, None]
+    whole = np.floor(ends / N_FOLDS)
+    dealt = whole + np.clip(ends - N_FOLDS * whole - np.arange(N_FOLDS), 0.0, 1.0)
+    return unit * np.diff(dealt, axis=0)
+
+
+def temperature_prior(
+    batch: SimplexBatch, rows: SegmentedRows, share: NDArray[np.float64]
+) -> TemperaturePrior:
+    """Fit temperature scaling and sum its predictions over the segments."""
+    logits = to_logits(batch.scores, batch.kind, batch.zero_logit())
+    beta, _ = minimise_temperature(logits, batch.class_index, batch.weight)
+    beta = float(f"{beta:.10g}")  # sums over columns differ in the last digits with their order
+    mass = np.zeros((share.shape[1], rows.n_segments))
+    totals = np.empty(len(rows.order))
+    cells.add_prior(logits, rows.order, beta, PRIOR_FLOOR, share, rows.index, mass, totals)
+    totals *= rows.largest**beta
+    if beta > STEEPEST_START:
+        totals = np.ones_like(totals)
+    return TemperaturePrior(beta, mass, totals)
+
+
+def add_pseudo_observations(
+    rows: SegmentedRows,
+    prior: TemperaturePrior,
+    weight: NDArray[np.float64],
+    strength: float,
+    without: int | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weights and targets with ``strength`` pseudo-observations, spread like the weight of rows."""
+    mass = np.sum(prior.mass, axis=0)
+    if without is not None:
+        mass = np.sum(np.delete(prior.mass, without, axis=0), axis=0)
+    ratio = strength / float(np.sum(weight))
+    return weight * (1.0 + ratio), rows.positives(weight) + ratio * mass
+
+
+def cross_validate(
+    rows: SegmentedRows, prior: TemperaturePrior, share: NDArray[np.float64]
+) -> PriorChoice:
+    """Held-out NLL of each strength; folds share segments, and each strength starts the next."""
+    losses = np.zeros(len(STRENGTHS))
+    for fold in range(N_FOLDS):
+        held_out = share[:, fold]
+        weight = np.maximum(rows.weight - held_out, 0.0)
+        exposures = None
+        for i in reversed(range(len(STRENGTHS))):
+            w, target = add_pseudo_observations(rows, prior, weight, STRENGTHS[i], fold)
+            if exposures is None:
+                exposures = rows.exposures(w / prior.totals)
+            minimum = minimise(
+                rows.index, w, target, exposures, tol=FOLD_TOLERANCE, max_rounds=10
+            )
+            exposures = minimum.exposures
+            own = minimum.values[rows.own] / minimum.totals
+            losses[i] -= held_out @ np.log(np.maximum(own, 1e-12))
+    return PriorChoice(np.array(STRENGTHS), losses / float(np.sum(rows.weight)))

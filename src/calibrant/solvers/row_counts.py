@@ -1,0 +1,143 @@
+"""How many cells of each row lie in each segment or block: the paper's matrix C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant.kernels import cells, monotone_softmax
+from calibrant.kernels.lookup import build_lookup
+from calibrant.kernels.rows import smallest_positive
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.simplex import SimplexBatch
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentedRows:
+    """A calibration set as the segment of every cell, rows in an order of their own.
+
+    Rows are sorted by the probability of their label and then by a hash that does not depend on
+    the order of columns, so nothing computed from here on depends on the order of rows.
+
+    Attributes
+    ----------
+    starts : ndarray of shape (n_segments,)
+        Where each segment starts; the first is 0.
+    index : ndarray of shape (n_rows, n_classes)
+        Segment of each cell.
+    own : ndarray of shape (n_rows,)
+        Segment of each row's label.
+    largest : ndarray of shape (n_rows,)
+        Largest probability of each row.
+    weight : ndarray of shape (n_rows,)
+    order : ndarray of shape (n_rows,)
+        Where each row stands in the batch.
+    """
+
+    starts: NDArray[np.float64]
+    index: NDArray[Any]
+    own: NDArray[np.int64]
+    largest: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    order: NDArray[np.int64]
+
+    @property
+    def n_segments(self) -> int:
+        """Number of segments."""
+        return len(self.starts)
+
+    def positives(self, weight: NDArray[np.float64]) -> NDArray[np.float64]:
+        """b: weight of the labels in each segment."""
+        return np.bincount(self.own, weights=weight, minlength=self.n_segments).astype(np.float64)
+
+    def exposures(self, factor: NDArray[np.float64]) -> NDArray[np.float64]:
+        """a = C' factor; with the weights as factor, the weight of the cells."""
+        return sum_cells(self.index, factor, self.n_segments)
+
+
+def sum_cells(
+    index: NDArray[Any], factor: NDArray[np.float64], n_segments: int
+) -> NDArray[np.float64]:
+    """Sum of ``factor`` over the cells of each segment."""
+    out = np.zeros(n_segments)
+    cells.add_exposures(index, factor, out)
+    return out
+
+
+def segment_rows(
+    batch: SimplexBatch, probabilities: NDArray[np.float64], *, fill_gaps: bool
+) -> SegmentedRows:
+    """Find the segment of every cell.
+
+    Segments start at the distinct probabilities of labels: without a prior an exact reduction,
+    since cells without a label between two of them belong to the lower one. A prior puts mass on
+    every cell; ``fill_gaps`` then starts a segment at each power of two as well, so that a map
+    close to the prior can follow it where there are no labels.
+    """
+    bits = probabilities.view(np.int64)
+    own = probabilities[np.arange(batch.n_rows), batch.class_index]
+    key = np.empty(batch.n_rows, dtype=np.uint64)
+    cells.hash_rows(bits, batch.class_index, key)
+    order = np.lexsort((batch.weight, key, own))
+    starts = np.unique(own)
+    if fill_gaps:
+        n_octaves = int(np.floor(-np.log2(smallest_positive(probabilities))))
+        starts = np.union1d(starts, np.exp2(-np.arange(1.0, n_octaves + 1.0)))
+    if starts[0] > 0.0:
+        starts = np.concatenate([[0.0], starts])
+    starts[0] = 0.0  # not -0.0
+    index = np.empty(probabilities.shape, np.uint16 if len(starts) <= 1 << 16 else np.int32)
+    largest = np.empty(batch.n_rows)
+    seen = np.zeros(len(starts), dtype=np.bool_)
+    cells.index_cells(
+        probabilities, bits, order, *build_lookup(starts), index, largest, seen
+    )
+    if not np.all(seen):  # a segment without cells is part of its neighbour
+        cells.relabel_cells(index, np.maximum(np.cumsum(seen) - 1, 0))
+        starts = starts[seen]
+        starts[0] = 0.0
+    own_segment = index[np.arange(batch.n_rows), batch.class_index[order]].astype(np.int64)
+    return SegmentedRows(starts, index, own_segment, largest, batch.weight[order], order)
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """C, sparse: blocks of each row, increasing, with the number of cells in each."""
+
+    pointers: NDArray[np.int64]
+    blocks: NDArray[np.int32]
+    counts: NDArray[np.float32]
+
+    def totals(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """T = C g."""
+        out = np.empty(len(self.pointers) - 1)
+        monotone_softmax.row_totals(self.pointers, self.blocks, self.counts, values, out)
+        return out
+
+    def merge(self, group_of: NDArray[np.int32]) -> RowCounts:
+        """Counts of groups of neighbouring blocks; the arrays of this object are reused."""
+        n = monotone_softmax.merge_entries(self.pointers, self.blocks, self.counts, group_of)
+        return RowCounts(self.pointers, self.blocks[:n], self.counts[:n])
+
+    def to_dense(self, n_blocks: int) -> NDArray[np.float64]:
+        """C as a matrix."""
+        out = np.zeros((len(self.pointers) - 1, n_blocks))
+        row = np.repeat(np.arange(len(out)), np.diff(self.pointers))
+        out[row, self.blocks] = self.counts
+        return out
+
+
+def count_cells(index: NDArray[Any], block_of: NDArray[np.int32], n_blocks: int) -> RowCounts:
+    """Count the cells of each row by block; segments with a negative block are left out."""
+    n_rows, n_classes = index.shape
+    most = n_rows * min(n_classes, n_blocks)
+    pointers = np.empty(n_rows + 1, dtype=np.int64)
+    blocks = np.empty(most, dtype=np.int32)
+    counts = np.empty(most, dtype=np.float32)
+    n = monotone_softmax.collapse_rows(index, block_of, n_blocks, pointers, blocks, counts)
+    return RowCounts(pointers, blocks[:n], counts[:n])

@@ -1,0 +1,202 @@
+"""What the one-vs-rest calibrators share; ``tests/solvers`` tests the binary maps."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrant.calibrators.one_vs_rest import (
+    OneVsRestBBQ,
+    OneVsRestBeta,
+    OneVsRestHistogram,
+    OneVsRestIsotonic,
+    OneVsRestPlatt,
+    divide_by_sums,
+)
+from calibrant.errors import ConvergenceWarning, MissingClassWarning, ParameterError
+from calibrant.simplex import softmax
+from calibrant.solvers.one_vs_rest import IDENTITY
+from calibrators.test_properties import calibration_sets
+from conftest import REAL_FILES, load_real, simulate
+
+ALL = [OneVsRestIsotonic, OneVsRestPlatt, OneVsRestBeta, OneVsRestHistogram, OneVsRestBBQ]
+each = pytest.mark.parametrize("cls", ALL, ids=lambda c: c.__name__)
+
+DEGENERATE = {
+    "one class": lambda p, y: (p, np.full_like(y, 1)),
+    "equal": lambda p, y: (np.full_like(p, 1 / p.shape[1]), y),
+    "right": lambda p, _: (p, p.argmax(axis=1)),
+    "wrong": lambda p, _: (p, p.argmin(axis=1)),
+    "one row": lambda p, y: (p[:1], y[:1]),
+    "certain": lambda p, y: (np.eye(p.shape[1])[p.argmax(axis=1)], y),
+}
+any_data = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+
+
+def assert_distributions(out):
+    assert np.all((out >= 0) & (out <= 1))
+    np.testing.assert_allclose(out.sum(axis=1), 1, atol=1e-13)
+
+
+@each
+def test_each_column_is_mapped_and_rows_are_divided_by_their_sums(cls):
+    p, y = simulate(300, 4)
+    calibrator = cls(min_probability=0).fit(p, y)
+    mapped = np.stack([curve(p[:, j]) for j, curve in enumerate(calibrator.curves_)], axis=1)
+    out = calibrator.predict_proba(p)
+    np.testing.assert_allclose(out, mapped / mapped.sum(axis=1, keepdims=True), rtol=1e-14)
+    assert calibrator.solver_report_.converged
+    assert calibrator.solver_report_.solver.endswith("per class")
+
+
+def test_a_row_of_zeros_keeps_its_scores():
+    mapped = np.array([[0.0, 0.0], [0.2, 0.6]])
+    rows = np.array([[0.3, 0.7], [0.5, 0.5]])
+    np.testing.assert_allclose(divide_by_sums(mapped, rows), [[0.3, 0.7], [0.25, 0.75]])
+
+
+@each
+def test_a_class_without_a_label_keeps_its_scores_and_warns(cls):
+    p, y = simulate(300, 4)
+    keep = y != 1
+    with pytest.warns(MissingClassWarning, match="they keep their scores") as caught:
+        calibrator = cls(classes=np.arange(4)).fit(p[keep], y[keep])
+    assert caught[0].filename == __file__
+    assert calibrator.curves_[1] is IDENTITY
+    assert_distributions(calibrator.predict_proba(p))
+
+
+@each
+@any_data
+@given(data=calibration_sets(), seed=st.integers(0, 99))
+def test_any_data_and_any_order_of_rows(cls, data, seed):
+    """Distributions, the same to the bit for every order of weighted rows."""
+    p, y = data
+    rng = np.random.default_rng(seed)
+    weight, order = rng.uniform(0.1, 3, len(p)), rng.permutation(len(p))
+    classes = np.arange(p.shape[1])
+    one = cls(classes=classes).fit(p, y, weight)
+    two = cls(classes=classes).fit(p[order], y[order], weight[order])
+    assert one.predict_proba(p).tobytes() == two.predict_proba(p).tobytes()
+    assert_distributions(one.predict_proba(p))
+
+
+@each
+@any_data
+@given(data=calibration_sets(), seed=st.integers(0, 99))
+def test_weight_two_is_twice_and_weight_zero_is_never(cls, data, seed):
+    p, y = data
+    times = np.random.default_rng(seed).integers(0, 3, len(p))
+    times[0] = 1
+    classes = np.arange(p.shape[1])
+    one = cls(classes=classes).fit(p, y, times)
+    two = cls(classes=classes).fit(np.repeat(p, times, axis=0), np.repeat(y, times))
+    assert one.predict_proba(p).tobytes() == two.predict_proba(p).tobytes()
+
+
+@each
+@any_data
+@pytest.mark.parametrize("case", DEGENERATE)
+def test_degenerate_data_are_finite(cls, case):
+    p, y = DEGENERATE[case](*simulate(150, 3))
+    calibrator = cls(classes=np.arange(3)).fit(p, y)
+    assert calibrator.solver_report_.converged
+    assert_distributions(calibrator.predict_proba(np.vstack([p, np.eye(3), [[1 / 3] * 3]])))
+
+
+@each
+def test_logits_are_their_softmax(cls):
+    p, y = simulate(300, 4)
+    logits = np.log(p) + 3
+    p = softmax(logits)
+    one = cls().fit(p, y).predict_proba(p)
+    two = cls(scores="logits").fit(logits, y).predict_proba(logits)
+    np.testing.assert_array_equal(one, two)
+
+
+def test_agrees_with_netcal_on_four_classes():
+    """Histogram binning, one-vs-rest and divided by the sum, to all digits printed."""
+    # from netcal.binning import HistogramBinning  # netcal 1.4.0
+    # HistogramBinning(bins=10).fit(p, y).transform(p[:3])
+    recorded = [
+        [0.774904558186, 0.078492487575, 0.07736243288, 0.069240521359],
+        [0.033055642751, 0.083921437846, 0.808993362063, 0.07402955734],
+        [0.05757568455, 0.077158636819, 0.797201786077, 0.068063892555],
+    ]
+    rng = np.random.RandomState(1)
+    honest = np.exp(rng.normal(0, 1.5, (400, 4)))
+    honest /= honest.sum(axis=1, keepdims=True)
+    y = (honest.cumsum(axis=1) > rng.uniform(size=(400, 1))).argmax(axis=1)
+    p = honest**2 * [2.0, 1.0, 1.0, 0.5]
+    p /= p.sum(axis=1, keepdims=True)
+    calibrator = OneVsRestHistogram(n_bins=10, strategy="width").fit(p, y)
+    np.testing.assert_allclose(calibrator.predict_proba(p[:3]), recorded, atol=1e-10)
+
+
+def test_platt_and_beta_leave_calibrated_scores_alone():
+    """Which the sigmoid of a probability cannot; labels are as frequent as the scores say."""
+    p = np.repeat([[0.2, 0.8], [0.5, 0.5], [0.9, 0.1]], 100, axis=0)
+    y = np.concatenate([np.arange(100) >= n for n in (20, 50, 90)]).astype(int)
+    fresh = np.array([[0.3, 0.7], [0.01, 0.99]])
+    platt = OneVsRestPlatt(smooth_labels=False).fit(p, y)
+    np.testing.assert_allclose(platt.predict_proba(fresh), fresh, atol=1e-9)
+    beta = OneVsRestBeta().fit(p, y)
+    np.testing.assert_allclose(beta.predict_proba(fresh), fresh, atol=1e-6)
+
+
+def test_smoothed_labels_are_less_certain():
+    p, _ = simulate(120, 3)
+    y = p.argmax(axis=1)
+    plain = OneVsRestPlatt(smooth_labels=False).fit(p, y).predict_proba(p)
+    smooth = OneVsRestPlatt().fit(p, y).predict_proba(p)
+    assert np.all(plain.max(axis=1) >= smooth.max(axis=1))
+    assert smooth.max(axis=1).mean() < plain.max(axis=1).mean() - 0.05
+
+
+def test_an_unfinished_fit_warns(monkeypatch):
+    from calibrant.solvers import platt
+
+    monkeypatch.setattr(platt.minimise_logistic, "__kwdefaults__", {"tol": 1e-10, "max_rounds": 1})
+    with pytest.warns(ConvergenceWarning, match="newton per class"):
+        OneVsRestPlatt().fit(*simulate(200, 3))
+
+
+@pytest.mark.parametrize(
+    ("calibrator", "message"),
+    [
+        (OneVsRestPlatt(smooth_labels="yes"), "smooth_labels"),
+        (OneVsRestHistogram(n_bins=0), "n_bins"),
+        (OneVsRestHistogram(n_bins=2.5), "n_bins"),
+        (OneVsRestHistogram(strategy="depth"), "'mass', 'width'"),
+        (OneVsRestBBQ(spread=0.5), "spread"),
+        (OneVsRestBBQ(prior_weight=-1), "prior_weight"),
+    ],
+)
+def test_parameters_are_checked(calibrator, message):
+    with pytest.raises(ParameterError, match=message):
+        calibrator.fit(*simulate(150, 3))
+
+
+def test_prior_weight_and_spread_reach_the_solver():
+    p, y = simulate(400, 3)
+    default = OneVsRestBBQ().fit(p, y)
+    assert default.curves_[0].n_bins.tolist() == list(range(1, 75))  # 10 cube roots of 400
+    few = OneVsRestBBQ(spread=2, prior_weight=1.0).fit(p, y)
+    assert few.curves_[0].n_bins.tolist() == list(range(3, 16))
+    strong = OneVsRestBBQ(prior_weight=1e5).fit(p, y).predict_proba(p)
+    assert np.mean(np.abs(strong - p)) < np.mean(np.abs(default.predict_proba(p) - p))
+
+
+@each
+@any_data
+@pytest.mark.parametrize(
+    "name", [n for n in REAL_FILES if n in {"r52_svm-linear", "hpc_lda-crossval"}]
+)
+def test_real_files_fit_and_predict(cls, name):
+    """Not worse than the scores on the data of the fit, in squared error."""
+    p, y = load_real(name)["val"]
+    bins = {"strategy": "width"} if cls is OneVsRestHistogram else {}  # see its notes
+    out = cls(**bins, classes=np.arange(p.shape[1])).fit(p, y).predict_proba(p)
+    assert_distributions(out)
+    hot = np.eye(p.shape[1])[y]
+    assert np.mean((out - hot) ** 2) <= np.mean((p - hot) ** 2) + 1e-3

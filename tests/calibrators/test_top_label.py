@@ -1,0 +1,186 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrant.calibrators.top_label import TopLabelHistogram, TopLabelIsotonic
+from calibrant.errors import MissingClassWarning, ParameterError
+from calibrant.simplex import softmax
+from calibrators.test_one_vs_rest import DEGENERATE
+from calibrators.test_properties import calibration_sets
+from conftest import REAL_FILES, load_real, simulate
+from reference.binary_maps import share_the_rest
+
+any_data = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+each = pytest.mark.parametrize(
+    "cls", [TopLabelHistogram, TopLabelIsotonic], ids=lambda c: c.__name__
+)
+per_class = pytest.mark.parametrize("per_class", [False, True])
+
+
+def test_reference_by_hand():
+    """The top class gets 0.4, the others 2/3 and 1/3 of 0.6; tied classes take turns."""
+    half, third, sixth = Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)
+    assert share_the_rest([half, third, sixth], [Fraction(2, 5)] * 3) == [
+        Fraction(2, 5),
+        Fraction(2, 5),
+        Fraction(1, 5),
+    ]
+    assert share_the_rest([half, half], [Fraction(3, 4), 1]) == [Fraction(3, 8), Fraction(5, 8)]
+    assert share_the_rest([1, 0, 0], [half] * 3) == [half, Fraction(1, 4), Fraction(1, 4)]
+
+
+@each
+@per_class
+@any_data
+@given(data=calibration_sets(), new=calibration_sets())
+def test_rows_are_shared_as_in_the_exact_reference(cls, per_class, data, new):
+    p, y = data
+    rows = new[0] if new[0].shape[1] == p.shape[1] else p
+    calibrator = cls(per_class=per_class, min_probability=0, classes=np.arange(p.shape[1]))
+    out = calibrator.fit(p, y).predict_proba(rows)
+    curves = calibrator.curves_ * (1 if per_class else p.shape[1])
+    for row, found in zip(rows, out, strict=True):
+        top = np.array([row.max()])
+        exact = share_the_rest(row, [float(curve(top)[0]) for curve in curves])
+        np.testing.assert_allclose(found, [float(v) for v in exact], rtol=1e-12, atol=1e-15)
+
+
+@each
+@per_class
+@any_data
+@given(data=calibration_sets(), seed=st.integers(0, 99))
+def test_any_order_of_rows_and_weights_as_repetitions(cls, per_class, data, seed):
+    p, y = data
+    rng = np.random.default_rng(seed)
+    times = rng.integers(0, 3, len(p))
+    times[0] = 1
+    order = rng.permutation(times.sum())
+    parameters = {"per_class": per_class, "classes": np.arange(p.shape[1])}
+    one = cls(**parameters).fit(p, y, times).predict_proba(p)
+    rows, labels = np.repeat(p, times, axis=0)[order], np.repeat(y, times)[order]
+    two = cls(**parameters).fit(rows, labels).predict_proba(p)
+    assert one.tobytes() == two.tobytes()
+    assert np.all((one >= 0) & (one <= 1))
+    np.testing.assert_allclose(one.sum(axis=1), 1, atol=1e-14)
+
+
+@each
+@any_data
+@given(data=calibration_sets(), seed=st.integers(0, 99))
+def test_a_shared_map_does_not_depend_on_which_class_is_which(cls, data, seed):
+    p, y = data
+    order = np.random.default_rng(seed).permutation(p.shape[1])
+    classes = np.arange(p.shape[1])
+    one = cls(classes=classes).fit(p, y).predict_proba(p)
+    two = cls(classes=classes).fit(p[:, order], np.argsort(order)[y]).predict_proba(p[:, order])
+    np.testing.assert_allclose(two, one[:, order], rtol=1e-13, atol=1e-15)
+    for before, after in zip(p, one, strict=True):
+        for value in np.unique(before):
+            assert np.ptp(after[before == value]) <= 1e-15
+
+
+@each
+def test_the_confidence_is_how_often_it_is_right(cls):
+    """On the data of the fit, in total; also without division, where only it is changed."""
+    p, y = simulate(2000, 5)
+    right = np.mean(p.argmax(axis=1) == y)
+    rows = np.arange(2000)
+    for normalize_output in (True, False):
+        calibrator = cls(normalize_output=normalize_output, min_probability=0).fit(p, y)
+        out = calibrator.predict_proba(p)
+        assert out[rows, p.argmax(axis=1)].mean() == pytest.approx(right, abs=1e-12)
+    others = np.ones_like(p, dtype=bool)
+    others[rows, p.argmax(axis=1)] = False
+    np.testing.assert_array_equal(out[others], p[others])
+    assert np.abs(out.sum(axis=1) - 1).max() > 0.05
+
+
+@pytest.mark.parametrize("name", [n for n in REAL_FILES if n.startswith(("sst5", "cifar10_v"))])
+@each
+@per_class
+@any_data
+def test_real_confidences_are_right_as_often_as_they_say(cls, per_class, name):
+    """In every group of rows with one new confidence and one predicted class (or all)."""
+    p, y = load_real(name)["val"]
+    calibrator = cls(per_class=per_class, normalize_output=False, min_probability=0)
+    out = calibrator.fit(p, y).predict_proba(p)
+    top = p.argmax(axis=1)
+    if np.any(np.sum(p == p.max(axis=1, keepdims=True), axis=1) > 1):
+        pytest.skip("tied rows are shared")
+    value = out[np.arange(len(y)), top]
+    keys = value + 10 * top if per_class else value
+    for key in np.unique(keys):
+        rows = keys == key
+        j = top[rows][0]
+        if per_class and not hasattr(calibrator.curves_[j], "thresholds"):
+            continue  # predicted too rarely
+        assert np.mean(top[rows] == y[rows]) == pytest.approx(value[rows][0], abs=1e-9)
+
+
+def test_rarely_predicted_classes_keep_their_scores_and_warn():
+    p, y = simulate(300, 4)
+    p *= [1.0, 1.0, 1.0, 0.02]
+    p /= p.sum(axis=1, keepdims=True)
+    with pytest.warns(MissingClassWarning, match="1 of 4 classes are predicted too") as caught:
+        calibrator = TopLabelHistogram(per_class=True, min_probability=0).fit(p, y)
+    assert caught[0].filename == __file__
+    rows = p[p.argmax(axis=1) == 3]
+    assert len(rows) > 0
+    np.testing.assert_allclose(calibrator.predict_proba(rows), rows, atol=1e-15)
+
+
+def test_number_of_bins():
+    p, y = simulate(400, 3)
+    assert TopLabelHistogram().fit(p, y).curves_[0].n_bins == 8
+    assert TopLabelHistogram(points_per_bin=0).fit(p, y).curves_[0].n_bins == 15
+    assert TopLabelHistogram(n_bins=3).fit(p, y).curves_[0].n_bins == 3
+
+
+@each
+@pytest.mark.parametrize("floor", [0.0, 1e-12, 0.05])
+def test_the_floor_without_division_lifts_and_changes_nothing_else(cls, floor):
+    p, y = simulate(300, 5)
+    plain = cls(normalize_output=False, min_probability=0.0).fit(p, y).predict_proba(p)
+    out = cls(normalize_output=False, min_probability=floor).fit(p, y).predict_proba(p)
+    np.testing.assert_array_equal(out, np.maximum(plain, floor))
+
+
+@each
+@per_class
+@any_data
+@pytest.mark.parametrize("case", DEGENERATE)
+def test_degenerate_data_are_finite(cls, per_class, case):
+    p, y = DEGENERATE[case](*simulate(150, 3))
+    calibrator = cls(per_class=per_class, classes=np.arange(3)).fit(p, y)
+    out = calibrator.predict_proba(np.vstack([p, np.eye(3), [[1 / 3] * 3]]))
+    assert np.all((out >= 0) & (out <= 1))
+    np.testing.assert_allclose(out.sum(axis=1), 1, atol=1e-14)
+
+
+@each
+@per_class
+@any_data
+def test_logits_are_their_softmax(cls, per_class):
+    p, y = simulate(300, 4)
+    logits = np.log(p) + 3
+    p = softmax(logits)
+    one = cls(per_class=per_class).fit(p, y).predict_proba(p)
+    two = cls(per_class=per_class, scores="logits").fit(logits, y)
+    np.testing.assert_array_equal(one, two.predict_proba(logits))
+
+
+@pytest.mark.parametrize(
+    "calibrator",
+    [
+        TopLabelHistogram(n_bins=0),
+        TopLabelHistogram(points_per_bin=-1),
+        TopLabelHistogram(per_class="yes"),
+        TopLabelIsotonic(normalize_output=None),
+    ],
+)
+def test_parameters_are_checked(calibrator):
+    with pytest.raises(ParameterError):
+        calibrator.fit(*simulate(150, 3))

@@ -1,0 +1,61 @@
+"""Make golden model files: one for each calibrator, with the predictions it must give for ever.
+
+Run as ``python tests/golden/make.py`` when a calibrator or a format version is new. Files that are
+there are never made again: that old files load is what they prove.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+from calibrant import model_file  # noqa: E402
+from calibrant.model_file import format as frame  # noqa: E402
+from model_file.catalogue import METHODS, fitted, probe  # noqa: E402
+
+
+def without_time(calibrator):
+    """Set the seconds of every report to zero, so that files do not differ by them."""
+    for name, value in vars(calibrator).items():
+        if name.endswith("report_") and hasattr(value, "seconds"):
+            setattr(calibrator, name, dataclasses.replace(value, seconds=0.0))
+        elif name == "report_":
+            rows = [dataclasses.replace(c, seconds=0.0) for c in value.candidates]
+            setattr(calibrator, name, dataclasses.replace(value, candidates=tuple(rows)))
+        elif name == "calibrators_":
+            for part in value:
+                without_time(part)
+        elif name == "paths_":
+            for stage in itertools.chain(*value):
+                without_time(stage)
+    return calibrator
+
+
+def main():
+    """Write the files that are missing."""
+    folder = HERE / f"{frame.MAJOR}.{frame.MINOR}"
+    folder.mkdir(exist_ok=True)
+    for method in METHODS:
+        path = folder / f"{method}.calibrant"
+        if path.exists():
+            continue
+        calibrator = without_time(fitted(method))
+        rows = probe(calibrator, n_rows=3)
+        model_file.save(calibrator, path)
+        expected = {
+            "sha256": model_file.describe(path)["sha256"],
+            "classes": calibrator.classes_.tolist(),
+            "rows": rows.tolist(),
+            "predictions": calibrator.predict_proba(rows).tolist(),
+        }
+        path.with_suffix(".json").write_text(json.dumps(expected, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

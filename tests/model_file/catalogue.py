@@ -1,0 +1,89 @@
+"""A small fitted calibrator of every kind, and how to tell whether two are the same."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+
+import numpy as np
+
+import calibrant
+from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.composition import Composition
+from calibrant.model_file.codecs import CODECS
+from conftest import simulate
+
+METHODS = tuple(codec.method for codec in CODECS)
+KINDS = ("probabilities", "logits")
+CLASS_OF = {codec.method: codec.cls for codec in CODECS}
+SMALL = {
+    "vs": {"max_rounds": 15},
+    "ms": {"max_rounds": 15, "odir": 0.1},
+    "dirichlet": {"max_rounds": 15},
+    "bbq-ovr": {"spread": 1.0},
+    "m2b-hb": {"per_class": True},
+    "scw": {"n_groups": 2},
+}
+
+
+def make(method, **parameters):
+    """Return an unfitted calibrator that is quick to fit."""
+    cls = CLASS_OF[method]
+    if issubclass(cls, Composition):
+        parts = [calibrant.VectorScaling(max_rounds=50), ("last", calibrant.FlattenedIsotonic())]
+        return cls(parts, **parameters)
+    return cls(**SMALL.get(method, {}) | parameters)
+
+
+def quietly(function, *arguments, **named):
+    """Call without the warnings that little data causes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function(*arguments, **named)
+
+
+@cache
+def scores_of(kind="probabilities", n_rows=300, n_classes=3, seed=0):
+    """Scores of a kind, with labels."""
+    p, y = simulate(n_rows, n_classes, seed)
+    return (p if kind == "probabilities" else np.log(p)), y
+
+
+@cache
+def fitted(method, kind="probabilities"):
+    """Return a fitted calibrator; do not change it."""
+    return quietly(make(method, scores=kind).fit, *scores_of(kind))
+
+
+def same(one, two):
+    """Whether two parameters, or calibrators by their parameters, are equal."""
+    if isinstance(one, Calibrator):
+        return type(one) is type(two) and same(one.get_params(), two.get_params())
+    if isinstance(one, dict):
+        return one.keys() == two.keys() and all(same(one[key], two[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return type(one) is type(two) and len(one) == len(two) and all(map(same, one, two))
+    if isinstance(one, np.ndarray):
+        return isinstance(two, np.ndarray) and one.dtype == two.dtype and np.array_equal(one, two)
+    return type(one) is type(two) and (one == two or one != one)  # noqa: PLR0124  (NaN)
+
+
+def probe(calibrator, n_rows=20, seed=1):
+    """Rows that a calibrator takes: ordinary ones, corners, ties and tiny values."""
+    rng = np.random.default_rng(seed)
+    k = calibrator.n_features_in_
+    if calibrator.scores == "logits":
+        return np.vstack([rng.normal(0, 5, (n_rows, k)), np.zeros((1, k)), 100 * np.eye(k)[:4]])
+    rows = np.vstack([rng.dirichlet(np.ones(k), n_rows), np.full((1, k), 1 / k), np.eye(k)[:4]])
+    tiny = rng.dirichlet(np.ones(k), 4) ** 40 + 1e-300
+    return np.vstack([rows, tiny / tiny.sum(axis=1, keepdims=True)])
+
+
+def assert_same_calibrator(one, two):
+    """Same class, parameters, classes and columns, and the same predictions to the bit."""
+    assert type(one) is type(two)
+    assert same(one.get_params(), two.get_params())
+    assert same(one.classes_, two.classes_)
+    rows = probe(one)
+    assert one.predict_proba(rows).tobytes() == two.predict_proba(rows).tobytes()
+    assert one.predict(rows).tolist() == two.predict(rows).tolist()

@@ -1,0 +1,142 @@
+"""Class labels of every type and parameters of every kind come back as they were."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import calibrant
+from calibrant.errors import ModelFileError, StoredClassesError, UnsavableError
+from calibrant.model_file import dumps, limits, loads
+from model_file.catalogue import same, scores_of
+
+LABELS = {
+    "str": np.array(["ant", "bée", "蜂"]),
+    "object": np.array(["ant", "", "c" * 1024], dtype=object),
+    "int64": np.array([-5, 0, 2**62]),
+    "int8": np.array([-5, 0, 127], dtype=np.int8),
+    "uint64": np.array([0, 7, 2**62], dtype=np.uint64),
+    "float64": np.array([-1.0, 0.0, 1e300]),
+    "float32": np.array([0.0, 1.0, 2.0], dtype=np.float32),
+    "bytes": np.array([b"\xff", b"b", b"\x00c"]),
+    "null at the end": np.array(["a", "b", "c\0"], dtype=object),
+    "objects of int": np.array([10**15, 2, 3], dtype=object),
+}
+if hasattr(np.dtypes, "StringDType"):
+    LABELS["StringDType"] = np.array(["a", "bb", "ccc"], dtype=np.dtypes.StringDType())
+
+
+def fit(labels, **parameters):
+    scores, y = scores_of()
+    return calibrant.TemperatureScaling(**parameters).fit(scores, np.asarray(labels)[y])
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_keep_value_and_type(name):
+    before = fit(LABELS[name], classes=LABELS[name])
+    after = loads(dumps(before))
+    assert same(before.classes_, after.classes_)
+    assert [type(c) for c in after.classes_.tolist()] == [type(c) for c in before.classes_.tolist()]
+    assert same(before.classes, after.classes)
+    scores, _ = scores_of()
+    assert after.predict(scores).tolist() == before.predict(scores).tolist()
+
+
+def test_boolean_labels_survive():
+    scores, y = scores_of(n_classes=2)
+    before = calibrant.FlattenedIsotonic().fit(scores, y == 1)
+    after = loads(dumps(before))
+    assert after.classes_.dtype == bool
+    assert after.classes_.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["a", "b", "c" * 1025]),
+        np.array(["a", "b", "\ud800"], dtype=object),
+        np.array([0, 1, 2**64 - 1], dtype=np.uint64),
+        np.array(["2001-01-01", "2001-01-02", "2001-01-03"], dtype="datetime64[D]"),
+        np.array([(1, 2), (3, 4), (5, 6), 0], dtype=object)[:3],
+    ],
+    ids=["too long", "half a surrogate pair", "too large", "dates", "tuples"],
+)
+def test_labels_that_cannot_come_back_are_refused(labels):
+    calibrator = fit(["a", "b", "c"])
+    calibrator.classes_ = labels
+    with pytest.raises(ModelFileError):
+        dumps(calibrator)
+
+
+def test_text_that_numpy_would_blow_up_is_refused(monkeypatch):
+    monkeypatch.setattr(limits, "MAX_LABEL_TABLE", 1000)
+    assert loads(dumps(fit(["a", "b", "c" * 80]))).classes_[2] == "c" * 80
+    with pytest.raises(StoredClassesError, match="use an object array"):
+        dumps(fit(["a", "b", "c" * 90]))
+    assert dumps(fit(np.array(["a", "b", "c" * 90], dtype=object)))
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ({"tol": np.float64(1e-3)}, {"tol": 1e-3}),
+        ({"tol": float("inf")}, {"tol": float("inf")}),
+        ({"tol": 1}, {"tol": 1}),
+        ({"tol": np.int32(2)}, {"tol": 2}),
+        ({"normalize": np.str_("rows")}, {"normalize": "rows"}),
+        ({"classes": ["a", "b", "c"]}, {"classes": ["a", "b", "c"]}),
+        ({"classes": ("a", "b", "c")}, {"classes": ("a", "b", "c")}),
+        ({"classes": [b"a", b"b", b"c"]}, {"classes": [b"a", b"b", b"c"]}),
+        ({"classes": [True, 2, 0.5]}, {"classes": [True, 2, 0.5]}),
+        ({"classes": pd.Index([1, 2, 3])}, {"classes": np.array([1, 2, 3])}),
+        ({"classes": range(3)}, {"classes": np.array([0, 1, 2])}),
+    ],
+)
+def test_parameters_come_back_as_plain_values(given, stored):
+    calibrator = fit(["a", "b", "c"]).set_params(**given)
+    found = loads(dumps(calibrator)).get_params()
+    assert same({name: found[name] for name in stored}, stored)
+
+
+@pytest.mark.parametrize(
+    "value", [{"a": 1}, object(), 1j, np.eye(2), 2**64, [{1}], lambda: None, print]
+)
+def test_parameters_that_are_not_plain_are_refused(value):
+    calibrator = fit(["a", "b", "c"])
+    calibrator.classes = value
+    with pytest.raises(UnsavableError, match="classes"):
+        dumps(calibrator)
+
+
+def test_parameters_out_of_range_are_not_saved():
+    for bad in ({"tol": -1.0}, {"scores": "odds"}, {"normalize": 1}, {"min_probability": 0.5}):
+        with pytest.raises(ModelFileError, match="TemperatureScaling"):
+            dumps(fit(["a", "b", "c"]).set_params(**bad))
+
+
+def test_more_arrays_than_a_file_holds_are_refused():
+    scores, y = scores_of()
+    parts = [(str(i), calibrant.FlattenedIsotonic()) for i in range(22)]
+    with pytest.raises(UnsavableError, match="68 arrays"):
+        dumps(calibrant.Mixture(parts).fit(scores, y))
+
+
+def test_too_long_a_header_is_refused(monkeypatch):
+    monkeypatch.setattr(limits, "MAX_HEADER", 2000)
+    with pytest.raises(UnsavableError, match="too long class labels"):
+        dumps(fit(["a" * 700, "b" * 700, "c" * 700]))
+
+
+def test_long_lists_of_numbers_are_refused_with_the_remedy(monkeypatch):
+    monkeypatch.setattr(limits, "MAX_VALUES", 100)
+    calibrator = fit([0, 1, 2])
+    assert dumps(calibrator.set_params(classes=np.arange(100)))
+    with pytest.raises(UnsavableError, match="give long lists as arrays"):
+        dumps(calibrator.set_params(classes=list(range(100))))
+
+
+def test_parameters_in_infinite_depth_are_refused():
+    scores, y = scores_of()
+    chain = calibrant.Chain([calibrant.TemperatureScaling()]).fit(scores, y)
+    chain.calibrators.append(chain)
+    with pytest.raises(ModelFileError, match="deep"):
+        dumps(chain)

@@ -1,0 +1,84 @@
+"""Old files load for ever, and no damage to them goes unnoticed."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrant import errors
+from calibrant.model_file import describe, dumps, load, loads
+from calibrant.model_file import format as frame
+from model_file.catalogue import METHODS, same
+
+FOLDER = Path(__file__).parents[1] / "golden"
+FILES = sorted(FOLDER.glob("*/*.calibrant"))
+SMALL = [FOLDER / "1.0" / f"{method}.calibrant" for method in ("ts", "fir", "scir")]
+
+
+def name(path):
+    return f"{path.parent.name}-{path.stem}"
+
+
+def test_every_calibrator_has_a_golden_file():
+    newest = f"{frame.MAJOR}.{frame.MINOR}"
+    assert {path.stem for path in FILES if path.parent.name == newest} == set(METHODS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_a_golden_file_predicts_what_it_always_did(path):
+    expected = json.loads(path.with_suffix(".json").read_text())
+    calibrator = load(path, sha256=expected["sha256"])
+    assert calibrator.classes_.tolist() == expected["classes"]
+    found = calibrator.predict_proba(np.array(expected["rows"]))
+    np.testing.assert_allclose(found, expected["predictions"], rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_a_golden_file_is_written_again_byte_by_byte(path, monkeypatch):
+    found = describe(path)
+    monkeypatch.setattr(frame, "__version__", found["library"].split()[1])
+    if found["format"] == f"{frame.MAJOR}.{frame.MINOR}":
+        assert dumps(load(path)) == path.read_bytes()
+    assert same(loads(dumps(load(path))), load(path))
+
+
+@pytest.mark.parametrize("path", SMALL, ids=name)
+def test_no_truncation_loads(path):
+    data = path.read_bytes()
+    for length in range(len(data)):
+        with pytest.raises(errors.ModelFileError):
+            loads(data[:length])
+
+
+@pytest.mark.parametrize("path", SMALL, ids=name)
+def test_no_flipped_bit_loads(path):
+    data = bytearray(path.read_bytes())
+    for i in range(len(data)):
+        for bit in range(8):
+            data[i] ^= 1 << bit
+            with pytest.raises(errors.ModelFileError):
+                loads(data)
+            data[i] ^= 1 << bit
+    assert loads(data)
+
+
+def test_damage_has_the_error_that_says_so():
+    data = SMALL[0].read_bytes()
+    cases = {
+        errors.MagicError: [data[:0], b"\0" + data[1:]],
+        errors.TruncatedFileError: [data[:3], data[:40], data[:200]],
+        errors.ChecksumError: [data[:-1], data[:-8], data + b"\0", data[:-1] + b"\0"],
+    }
+    for error, files in cases.items():
+        for file in files:
+            with pytest.raises(error):
+                loads(file)
+
+
+@pytest.mark.parametrize("path", SMALL, ids=name)
+def test_bytes_at_the_end_or_the_start_are_refused(path):
+    data = path.read_bytes()
+    for file in (data + b"\0", data + data, b"\0" + data, b"\n" + data):
+        with pytest.raises(errors.ModelFileError):
+            loads(file)

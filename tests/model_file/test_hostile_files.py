@@ -1,0 +1,199 @@
+"""Every broken or malicious file is refused, with the error of the rule that it breaks."""
+
+import io
+import json
+import os
+import pickle
+import zipfile
+from time import perf_counter
+
+import numpy as np
+import pytest
+
+from calibrant import errors, model_file
+from calibrant.model_file import dumps, load, loads, save
+from hostile_files import CASES
+from hostile_files.frame import seal, take_apart
+from model_file.catalogue import assert_same_calibrator, fitted
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "error", "match"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
+def test_a_file_that_breaks_a_rule_is_refused(method, change, error, match):
+    frame = take_apart(dumps(fitted(method)))
+    change(frame)
+    started = perf_counter()
+    with pytest.raises(errors.ModelFileError, match=match or ".") as caught:
+        loads(frame.assemble())
+    assert type(caught.value) is error
+    assert len(str(caught.value)) < 500
+    assert perf_counter() - started < 5  # not a measurement: nothing hangs
+
+
+def test_every_case_starts_from_a_file_that_loads():
+    for method in {c[1] for c in CASES}:
+        frame = take_apart(dumps(fitted(method)))
+        assert_same_calibrator(fitted(method), loads(frame.assemble()))
+
+
+def test_every_error_class_is_raised_by_some_case():
+    raised = {c[3] for c in CASES} | {
+        errors.ModelFileError,  # only its subclasses are
+        errors.ChecksumError,
+        errors.DigestError,
+        errors.IrregularFileError,
+        errors.FileSizeError,
+        errors.ChangedFileError,
+        errors.UnsavableError,
+    }
+    assert set(subclasses(errors.ModelFileError)) == raised
+
+
+def subclasses(cls):
+    yield cls
+    for sub in cls.__subclasses__():
+        yield from subclasses(sub)
+
+
+class Bomb:
+    """Unpickling this makes a directory."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+def other_formats(directory):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("model", b"x" * 100)
+    array = io.BytesIO()
+    np.save(array, np.arange(10))
+    return {
+        "pickle": pickle.dumps(Bomb(str(directory / "executed"))),
+        "old pickle": pickle.dumps(Bomb(str(directory / "executed")), protocol=0),
+        "zip": packed.getvalue(),
+        "npy": array.getvalue(),
+        "json": json.dumps({"parts": []}).encode(),
+        "gzip": b"\x1f\x8b" + bytes(100),
+        "text": b"hello, world" * 10,
+        "empty": b"",
+        "zeros": bytes(1000),
+    }
+
+
+def test_other_formats_are_refused_and_never_executed(tmp_path):
+    path = tmp_path / "model.calibrant"
+    for data in other_formats(tmp_path).values():
+        path.write_bytes(data)
+        with pytest.raises(errors.MagicError):
+            load(path)
+        assert not (tmp_path / "executed").exists()
+
+
+def test_a_pickle_behind_our_magic_is_not_executed(tmp_path):
+    bomb = pickle.dumps(Bomb(str(tmp_path / "executed")))
+    for data in (model_file.format.MAGIC + bomb, seal(model_file.format.MAGIC + bomb)):
+        with pytest.raises(errors.ModelFileError):
+            loads(data)
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_directory_is_refused(tmp_path):
+    with pytest.raises(errors.IrregularFileError):
+        load(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes in the file system here")
+def test_a_pipe_is_refused_without_waiting_for_a_writer(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(errors.IrregularFileError):
+        load(tmp_path / "pipe")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="no such device")  # noqa: PTH110
+def test_a_device_is_refused():
+    with pytest.raises(errors.IrregularFileError):
+        load("/dev/zero")
+
+
+def test_a_missing_file_is_an_ordinary_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "nothing")
+
+
+def test_a_file_above_the_limit_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "model.calibrant"
+    save(fitted("ts"), path)
+    size = path.stat().st_size
+    assert load(path, max_bytes=size)
+    with pytest.raises(errors.FileSizeError, match=f"max_bytes={size - 1}"):
+        load(path, max_bytes=size - 1)
+    huge = tmp_path / "huge.calibrant"
+    with huge.open("wb") as file:
+        file.truncate(2**40)  # sparse: reading it would take for ever
+    with pytest.raises(errors.FileSizeError):
+        load(huge)
+
+
+@pytest.mark.parametrize("difference", [-8, 8])
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch, difference):
+    path = tmp_path / "model.calibrant"
+    save(fitted("ts"), path)
+    honest = os.fstat
+
+    def earlier(descriptor):
+        found = list(honest(descriptor))
+        found[6] += difference  # the size
+        return os.stat_result(found)
+
+    monkeypatch.setattr(os, "fstat", earlier)
+    with pytest.raises(errors.ChangedFileError):
+        load(path)
+
+
+def test_a_pinned_digest_admits_one_file_only(tmp_path):
+    path = tmp_path / "model.calibrant"
+    digest = save(fitted("ts"), path)
+    assert load(path, sha256=digest.upper())
+    frame = take_apart(path.read_bytes())
+    frame.part()["fitted"]["inverse_temperature_"] = 0.25
+    path.write_bytes(frame.assemble())
+    assert load(path).inverse_temperature_ == 0.25  # the checksum does not stop a forger
+    with pytest.raises(errors.DigestError, match="but sha256="):
+        load(path, sha256=digest)
+    with pytest.raises(errors.DigestError):
+        loads(path.read_bytes(), sha256=digest)
+
+
+def test_a_pinned_digest_is_compared_before_the_file_is_interpreted():
+    frame = take_apart(dumps(fitted("ts")))
+    frame.header = b"\xff" * 64
+    with pytest.raises(errors.DigestError):
+        loads(frame.assemble(), sha256="0" * 64)
+
+
+@pytest.mark.parametrize("digest", ["", "abc", "g" * 64, "0" * 65])
+def test_a_digest_that_is_none_is_refused(digest):
+    with pytest.raises(errors.ParameterError, match="64 hexadecimal"):
+        loads(b"", sha256=digest)
+
+
+def test_only_bytes_are_loaded():
+    for data in (5, "text", None):
+        with pytest.raises(TypeError):
+            loads(data)
+    data = dumps(fitted("ts"))
+    for kind in (bytearray, memoryview):
+        assert loads(kind(data)).inverse_temperature_ == fitted("ts").inverse_temperature_
+
+
+def test_the_callers_bytes_are_not_shared():
+    data = bytearray(dumps(fitted("vs")))
+    calibrator = loads(data)
+    expected = calibrator.coef_.copy()
+    data[:] = bytes(len(data))
+    np.testing.assert_array_equal(calibrator.coef_, expected)

@@ -1,0 +1,169 @@
+"""What is saved comes back: the same predictions to the bit, for every calibrator."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hynp
+
+import calibrant
+from calibrant.calibrators.base import Calibrator
+from calibrant.errors import NotFittedError, UnsavableError
+from calibrant.model_file import dumps, load, loads, save
+from calibrant.model_file.codecs import BY_CLASS, CODECS
+from model_file.catalogue import (
+    KINDS,
+    METHODS,
+    assert_same_calibrator,
+    fitted,
+    make,
+    quietly,
+    scores_of,
+)
+
+each = pytest.mark.parametrize("method", METHODS)
+
+
+@st.composite
+def calibration_sets(draw):
+    """Few rows with ties, zeros, ones and tiny values, and their labels."""
+    k, m = draw(st.integers(2, 4)), draw(st.integers(1, 12))
+    cells = draw(
+        st.sampled_from([st.integers(0, 3).map(float), st.floats(1e-300, 1), st.floats(0.01, 1)])
+    )
+    masses = draw(hynp.arrays(float, (m, k), elements=cells))
+    masses[masses.sum(axis=1) <= 0, 0] = 1.0
+    y = draw(hynp.arrays(np.int64, m, elements=st.integers(0, k - 1)))
+    return masses / masses.sum(axis=1, keepdims=True), y
+
+
+def test_every_public_calibrator_has_a_codec():
+    public = [getattr(calibrant, name) for name in calibrant.__all__]
+    for cls in public:
+        if isinstance(cls, type) and issubclass(cls, Calibrator):
+            assert cls in BY_CLASS, f"add {cls.__name__} to calibrant.model_file.codecs"
+
+
+def test_methods_and_classes_are_not_repeated():
+    assert len(METHODS) == len(set(METHODS)) == len(BY_CLASS) == len(CODECS)
+
+
+@each
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_loaded_calibrator_predicts_the_same_bytes(method, kind):
+    before = fitted(method, kind)
+    assert_same_calibrator(before, loads(dumps(before)))
+
+
+@each
+@settings(max_examples=15)
+@given(data=calibration_sets())
+def test_any_fit_survives(method, data):
+    before = quietly(make(method).fit, *data)
+    assert_same_calibrator(before, loads(dumps(before)))
+
+
+@each
+def test_every_fitted_attribute_survives(method):
+    before = fitted(method)
+    after = loads(dumps(before))
+    names = {name for name in vars(before) if name.endswith("_")}
+    assert names == {name for name in vars(after) if name.endswith("_")}
+    assert dumps(after) == dumps(before)
+    assert repr(after.solver_report_) == repr(before.solver_report_)  # one has NaN
+
+
+@each
+def test_equal_calibrators_give_equal_bytes_whatever_is_in_memory(method):
+    assert dumps(fitted(method)) == dumps(fitted(method))
+
+
+def test_a_loaded_calibrator_can_be_fitted_again():
+    scores, y = scores_of()
+    for method in METHODS:
+        again = quietly(loads(dumps(fitted(method))).fit, scores, y)
+        rows = scores[:50]
+        expected = fitted(method).predict_proba(rows)
+        np.testing.assert_array_equal(again.predict_proba(rows), expected)
+
+
+def test_loaded_arrays_can_be_written_to():
+    """They are as they were after the fit."""
+    loaded = loads(dumps(fitted("vs")))
+    loaded.coef_[0] = 2.0
+    assert loaded.coef_[0] == 2.0
+    assert fitted("vs").coef_[0] != 2.0
+
+
+def test_file_and_bytes_are_the_same(tmp_path):
+    path = tmp_path / "model.calibrant"
+    before = fitted("fir")
+    digest = save(before, path)
+    assert path.read_bytes() == dumps(before)
+    assert_same_calibrator(before, load(path, sha256=digest))
+    assert_same_calibrator(before, load(str(path)))
+    assert [p.name for p in tmp_path.iterdir()] == ["model.calibrant"]
+
+
+def test_names_of_columns_survive():
+    scores, y = scores_of()
+    frame = pd.DataFrame(scores, columns=["red", "green", "blue"])
+    before = calibrant.TemperatureScaling().fit(frame, y)
+    after = loads(dumps(before))
+    assert after.feature_names_in_.tolist() == ["red", "green", "blue"]
+    assert after.feature_names_in_.dtype == object
+    assert after.predict_proba(frame).tobytes() == before.predict_proba(frame).tobytes()
+    with pytest.raises(ValueError, match="feature names"):
+        after.predict_proba(frame.rename(columns={"red": "pink"}))
+
+
+def test_parts_in_parts_survive():
+    scores, y = scores_of()
+    inner = calibrant.Mixture(
+        [calibrant.TemperatureScaling(), ("fir", calibrant.FlattenedIsotonic())], weights=[1, 3]
+    )
+    before = quietly(
+        calibrant.Chain([inner, calibrant.OneVsRestIsotonic(min_probability=0.01)], cv=3).fit,
+        scores,
+        y,
+    )
+    after = loads(dumps(before))
+    assert_same_calibrator(before, after)
+    assert after.get_params()["mixture__fir"].get_params()["scores"] == "probabilities"
+    assert type(after.calibrators_[0].calibrators_[1]) is calibrant.FlattenedIsotonic
+
+
+def test_a_part_that_is_used_twice_is_one_object_again():
+    scores, y = scores_of()
+    part = calibrant.TemperatureScaling()
+    before = calibrant.Mixture([("one", part), ("two", part)]).fit(scores, y)
+    after = loads(dumps(before))
+    assert after.calibrators[0][1] is after.calibrators[1][1]
+
+
+def test_an_unfitted_calibrator_is_refused():
+    with pytest.raises(NotFittedError):
+        dumps(calibrant.TemperatureScaling())
+
+
+def test_what_is_not_ours_is_refused():
+    class Mine(calibrant.TemperatureScaling):
+        pass
+
+    scores, y = scores_of()
+    with pytest.raises(UnsavableError, match="Mine has no place in a model file"):
+        dumps(Mine().fit(scores, y))
+    with pytest.raises(UnsavableError, match="str has no place"):
+        dumps("a calibrator")
+
+
+def test_a_fitted_attribute_without_a_place_is_not_dropped_silently():
+    scores, y = scores_of()
+    calibrator = calibrant.TemperatureScaling().fit(scores, y)
+    calibrator.secret_ = 1
+    with pytest.raises(UnsavableError, match="secret_"):
+        dumps(calibrator)
+    del calibrator.secret_, calibrator.zero_logit_
+    with pytest.raises(UnsavableError, match="zero_logit_"):
+        dumps(calibrator)

@@ -1,0 +1,153 @@
+"""Saving is atomic and safe, and reading costs no more memory than it must."""
+
+import ast
+import hashlib
+import os
+import subprocess
+import sys
+import textwrap
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import calibrant.model_file
+from calibrant.errors import ModelFileError
+from calibrant.model_file import dumps, load, loads, save
+from hostile_files.frame import take_apart
+from model_file.catalogue import assert_same_calibrator, fitted
+
+SOURCES = [
+    *Path(calibrant.model_file.__file__).parent.glob("*.py"),
+    Path(calibrant.__file__).parent / "atomic_file.py",
+]
+
+
+def test_the_digest_is_that_of_the_whole_file(tmp_path):
+    path = tmp_path / "model.calibrant"
+    digest = save(fitted("fir"), path)
+    assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_file_is_replaced_whole(tmp_path):
+    path = tmp_path / "model.calibrant"
+    save(fitted("fir"), path)
+    save(fitted("ts"), path)
+    assert_same_calibrator(fitted("ts"), load(path))
+
+
+def test_a_calibrator_that_cannot_be_saved_leaves_the_old_file(tmp_path):
+    path = tmp_path / "model.calibrant"
+    save(fitted("ts"), path)
+    with pytest.raises(ModelFileError):
+        save("no calibrator", path)
+    assert_same_calibrator(fitted("ts"), load(path))
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.name)
+def test_nothing_in_a_file_can_be_executed(path):
+    """No module that runs what it reads, nothing imported or evaluated by name."""
+    forbidden = {"pickle", "joblib", "marshal", "shelve", "importlib", "dill", "yaml", "ctypes"}
+    calls = {"eval", "exec", "compile", "__import__", "globals", "locals", "import_module"}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            assert not forbidden & {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module.split(".")[0] not in forbidden
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in calls
+        elif isinstance(node, ast.keyword):
+            assert node.arg != "allow_pickle"
+
+
+def peak_of(function, *arguments):
+    """Return the most memory that was in use during a call, in bytes."""
+    tracemalloc.start()
+    try:
+        function(*arguments)
+    except ModelFileError:
+        pass
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return peak
+
+
+def large_matrix(k=1000):
+    frame = take_apart(dumps(fitted("ms")))
+    frame.replace_array("vector/0", np.arange(k))
+    frame.replace_array("coef_", np.eye(k))
+    frame.replace_array("intercept_", np.zeros(k))
+    return frame
+
+
+def test_loading_needs_little_more_memory_than_the_file(tmp_path):
+    path = tmp_path / "model.calibrant"
+    path.write_bytes(large_matrix().assemble())
+    size = path.stat().st_size
+    assert size > 8_000_000
+    assert peak_of(load, path) < 1.2 * size + 2**20
+
+
+def test_saving_needs_little_memory_beside_the_calibrator(tmp_path):
+    calibrator = loads(large_matrix().assemble())
+    assert peak_of(save, calibrator, tmp_path / "model.calibrant") < 2**20
+
+
+@pytest.mark.parametrize("shape", [[2**40], [2**20, 2**20], [2**62], [2**31, 2**31, 2]])
+def test_sizes_that_a_file_claims_are_not_allocated(shape):
+    frame = take_apart(dumps(fitted("fir")))
+    frame.entry("thresholds")["shape"] = shape
+    assert peak_of(loads, frame.assemble()) < 2**20
+
+
+def test_a_hostile_header_is_refused_in_bounded_memory():
+    frame = take_apart(dumps(fitted("ts")))
+    for extra in ([[]] * 500_000, [0] * 500_000, [{}] * 500_000):
+        frame.header["extra"] = extra
+        assert peak_of(loads, frame.assemble()) < 12 * 2**20
+
+
+KILLED = textwrap.dedent("""
+    import os, random, signal, sys, time
+    sys.path.insert(0, sys.argv[1])
+    from calibrant.model_file import dumps, load, save
+    from model_file.catalogue import fitted
+    path, times = sys.argv[2], int(sys.argv[3])
+    models = [fitted("fir"), fitted("scir")]
+    whole = {dumps(model) for model in models}
+    rng = random.Random(0)
+    seen = set()
+    for _ in range(times):
+        if rng.random() < 0.2 and os.path.exists(path):
+            os.unlink(path)
+        child = os.fork()
+        if child == 0:
+            while True:
+                for model in models:
+                    save(model, path)
+        time.sleep(rng.uniform(0, 0.03))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        if os.path.exists(path):
+            with open(path, "rb") as file:
+                content = file.read()
+            assert content in whole
+            seen.add(content)
+            load(path)
+    save(models[0], path)
+    assert os.listdir(os.path.dirname(path)) == [os.path.basename(path)]
+    print(len(seen))
+""")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_process_killed_while_it_saves_leaves_a_file_that_loads(tmp_path):
+    tests = str(Path(__file__).parents[1])
+    command = [sys.executable, "-c", KILLED, tests, str(tmp_path / "model.calibrant"), "200"]
+    out = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert out.returncode == 0, out.stderr
+    assert out.stdout.strip() == "2"  # it was killed after each of the two

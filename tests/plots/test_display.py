@@ -1,0 +1,116 @@
+"""``ReliabilityDisplay`` behaves as scikit-learn's displays do."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from sklearn.calibration import calibration_curve
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+
+from calibrant import TemperatureScaling
+from calibrant.metrics import reliability_curve
+from calibrant.plots import ReliabilityDisplay
+from calibrant.plots.reliability import BARS, CURVE, REFERENCE
+from conftest import simulate
+
+mpl.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    mpl.pyplot.close("all")
+
+
+def marked(artists, mark):
+    return [artist for artist in artists if artist.get_gid() == mark]
+
+
+def test_from_predictions_draws_the_curve_of_the_metric():
+    scores, y = simulate(500, 4)
+    display = ReliabilityDisplay.from_predictions(y, scores, n_bins=10, name="net", n_resamples=50)
+    curve = reliability_curve(y, scores, n_bins=10, n_resamples=50)
+    assert display.curve.ece == curve.ece
+    assert display.figure_ is display.ax_.figure
+    assert display.line_ in display.ax_.lines
+    (entry,) = display.ax_.get_legend().get_texts()
+    assert entry.get_text().startswith(f"net (conf-ECE {100 * curve.ece:.1f} %, p")
+
+
+def test_prob_true_and_prob_pred_are_scikit_learns_for_two_classes():
+    scores, y = simulate(600, 2)
+    display = ReliabilityDisplay.from_predictions(y, scores, kind=1, n_bins=7, n_resamples=0)
+    prob_true, prob_pred = calibration_curve(y, scores[:, 1], n_bins=7)
+    assert np.allclose(display.prob_true, prob_true)
+    assert np.allclose(display.prob_pred, prob_pred)
+
+
+def test_from_estimator_reads_a_classifier_and_its_labels():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + rng.normal(size=300), [-1, 1])]
+    model = LogisticRegression().fit(X, y)
+    display = ReliabilityDisplay.from_estimator(model, X, y, kind="b", n_resamples=20)
+    assert display.estimator_name == "LogisticRegression"
+    expected = reliability_curve(y, model.predict_proba(X), kind="b", n_resamples=0)
+    assert np.array_equal(display.curve.frequency, expected.frequency, equal_nan=True)
+
+
+def test_from_estimator_takes_a_calibrator_and_refuses_an_unfitted_one():
+    scores, y = simulate(500, 3)
+    with pytest.raises(NotFittedError):
+        ReliabilityDisplay.from_estimator(TemperatureScaling(), scores, y)
+    fitted = TemperatureScaling().fit(scores, y)
+    display = ReliabilityDisplay.from_estimator(fitted, scores, y, name="TS", n_resamples=0)
+    assert display.curve.ece < reliability_curve(y, scores, n_resamples=0).ece
+
+
+def test_a_second_curve_joins_the_first():
+    scores, y = simulate(500, 4)
+    first = ReliabilityDisplay.from_predictions(y, scores, name="one", n_resamples=20)
+    assert len(marked(first.ax_.collections, BARS)) == 1
+    second = ReliabilityDisplay.from_predictions(
+        y,
+        np.sqrt(scores) / np.sqrt(scores).sum(axis=1, keepdims=True),
+        ax=first.ax_,
+        n_resamples=20,
+    )
+    assert second.ax_ is first.ax_
+    assert len(marked(first.ax_.lines, CURVE)) == 2
+    assert len(marked(first.ax_.lines, REFERENCE)) == 1
+    assert len(first.ax_.child_axes) == 1  # one strip of sizes for both
+    assert not marked(first.ax_.collections, BARS)  # which belong to one curve alone
+    looks = [
+        (line.get_color(), line.get_marker(), line.get_linestyle())
+        for line in (first.line_, second.line_)
+    ]
+    assert all(a != b for a, b in zip(*looks, strict=True))
+    assert len(first.ax_.get_legend().get_texts()) == 2
+
+
+def test_keywords_reach_the_line():
+    scores, y = simulate(200, 3)
+    display = ReliabilityDisplay.from_predictions(
+        y, scores, n_resamples=0, ref_line=False, color="red", linewidth=3
+    )
+    assert display.line_.get_color() == "red"
+    assert display.line_.get_linewidth() == 3
+    assert not marked(display.ax_.lines, REFERENCE)
+
+
+def test_plot_again_on_other_axes_with_another_name():
+    scores, y = simulate(200, 3)
+    display = ReliabilityDisplay(reliability_curve(y, scores, n_resamples=0))
+    _, ax = mpl.pyplot.subplots()
+    assert display.plot(ax, name="again", show_sizes=False) is display
+    assert display.ax_ is ax
+    assert ax.child_axes == []
+    assert "again" in ax.get_legend().get_texts()[0].get_text()
+
+
+def test_quantile_bins_hold_the_same_number_of_rows():
+    scores, y = simulate(600, 3)
+    display = ReliabilityDisplay.from_predictions(
+        y, scores, strategy="quantile", n_bins=6, n_resamples=0
+    )
+    assert np.allclose(display.curve.weight, 100, atol=1)

@@ -1,0 +1,132 @@
+"""Reliability diagrams show the numbers of ``reliability_curve``, and only those."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from calibrant.errors import ParameterError
+from calibrant.metrics import reliability_curve
+from calibrant.plots import compute_reliability_grid, draw_reliability, draw_reliability_grid
+from calibrant.plots.reliability import CURVE, MUTE
+from conftest import simulate
+
+mpl.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    mpl.pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def curve():
+    scores, y = simulate(800, 5)
+    return reliability_curve(y, scores, n_resamples=200)
+
+
+def drawn_line(ax):
+    (line,) = [line for line in ax.lines if line.get_gid() == CURVE]
+    return line
+
+
+def test_points_are_the_bins_that_hold_rows(curve):
+    ax = draw_reliability(curve)
+    points = ax.collections[-1].get_offsets()
+    seen = curve.weight > 0
+    assert np.allclose(points, np.column_stack([curve.mean_probability, curve.frequency])[seen])
+    assert not seen.all()  # or nothing was left out
+
+
+def test_line_passes_by_bins_that_say_nothing(curve):
+    heard = (curve.weight > 0) & ~(curve.consistency_high - curve.consistency_low >= MUTE)
+    line = drawn_line(draw_reliability(curve))
+    assert np.allclose(line.get_xdata(), curve.mean_probability[heard])
+    assert np.allclose(line.get_ydata(), curve.frequency[heard])
+
+
+def test_points_inside_their_bars_are_hollow(curve):
+    points = draw_reliability(curve).collections[-1]
+    seen = curve.weight > 0
+    inside = (curve.frequency >= curve.consistency_low) & (
+        curve.frequency <= curve.consistency_high
+    )
+    is_white = np.all(points.get_facecolors()[:, :3] == 1.0, axis=1)
+    assert np.array_equal(is_white, inside[seen])
+    assert 0 < is_white.sum() < len(is_white)
+
+
+def test_more_rows_are_larger_points(curve):
+    sizes = draw_reliability(curve).collections[-1].get_sizes()
+    weight = curve.weight[curve.weight > 0]
+    assert np.array_equal(np.argsort(sizes, kind="stable"), np.argsort(weight, kind="stable"))
+
+
+def test_error_p_value_and_notes_are_printed(curve):
+    ax = draw_reliability(curve, title="a $title$", notes=["NLL 1.234"])
+    (text,) = ax.texts
+    assert f"conf-ECE {100 * curve.ece:.1f} %" in text.get_text()
+    assert f"p = {curve.p_value:.3f}" in text.get_text()
+    assert "NLL 1.234" in text.get_text()
+    assert ax.get_title() == r"a \$title\$"  # not a formula
+
+
+def test_sizes_underneath_are_shares_of_rows(curve):
+    (strip,) = draw_reliability(curve).child_axes
+    share = strip.patches[0].get_data().values
+    assert np.allclose(share, curve.weight / curve.weight.sum())
+    assert draw_reliability(curve, show_sizes=False).child_axes == []
+
+
+def test_without_resamples_there_are_no_bars_and_no_p_value():
+    scores, y = simulate(200, 3)
+    plain = reliability_curve(y, scores, n_resamples=0)
+    ax = draw_reliability(plain)
+    assert "p" not in ax.texts[0].get_text().replace("%", "")
+    assert len(drawn_line(ax).get_xdata()) == np.count_nonzero(plain.weight)
+
+
+def test_grid_has_a_panel_for_each_method_and_a_legend():
+    scores, y = simulate(300, 4)
+    curves = compute_reliability_grid(
+        y, {"raw": scores, "flat": np.full_like(scores, 0.25)}, n_resamples=50
+    )
+    assert list(curves) == ["raw", "flat"]
+    assert curves["raw"].ece == reliability_curve(y, scores, n_resamples=0).ece
+    figure = draw_reliability_grid(curves, notes={"flat": ["NLL 1"]}, title="two")
+    panels = figure.axes
+    assert [ax.get_title() for ax in panels] == ["raw", "flat"]
+    assert "NLL 1" in panels[1].texts[0].get_text()
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert any("95 %" in text for text in words)
+    with pytest.raises(ParameterError, match="empty"):
+        draw_reliability_grid({})
+
+
+def test_everything_is_inside_the_picture(curve):
+    figure = draw_reliability(curve).figure
+    figure.canvas.draw()
+    box = figure.get_tightbbox()
+    assert box.y0 >= -0.01
+    assert box.x0 >= -0.01
+    assert box.y1 <= figure.get_figheight() + 0.01
+    assert box.x1 <= figure.get_figwidth() + 0.01
+
+
+def test_names_are_loaded_without_matplotlib():
+    import subprocess
+    import sys
+
+    code = "import sys, calibrant.plots as p; p.compute_top_r; print('matplotlib' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "False"
+
+
+def test_every_public_name_is_there():
+    from calibrant import plots
+
+    for name in plots.__all__:
+        assert getattr(plots, name) is not None
+        assert name in dir(plots)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = plots.nothing

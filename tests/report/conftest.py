@@ -1,0 +1,108 @@
+"""Comparisons that several tests look at, made once, and a real browser."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from calibrant import FlattenedIsotonic, TemperatureScaling, VectorScaling
+from calibrant.report import compare, write_report
+from conftest import simulate
+from report.names import HOSTILE
+
+ARGUMENTS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+class BrokenScaling(TemperatureScaling):
+    """A calibrator that cannot be fitted, with a message that is no HTML."""
+
+    def fit(self, *_):
+        raise RuntimeError("<img src=x onerror=alert(4)> cannot be fitted")
+
+
+@pytest.fixture(scope="session")
+def parts():
+    """An over-confident classifier of twelve classes."""
+    scores, y = simulate(1200, 12, seed=1)
+    new_scores, new_y = simulate(900, 12, seed=2)
+    return scores, y, new_scores, new_y
+
+
+@pytest.fixture(scope="session")
+def hostile(parts):
+    """A comparison in which every name is an attack."""
+    scores, y, new_scores, new_y = parts
+    names = np.array(HOSTILE, dtype=object)
+    methods = {
+        "ts": TemperatureScaling(),
+        "fir": FlattenedIsotonic(),
+        "<i>vs</i>": VectorScaling(),
+        "broken": BrokenScaling(),
+    }
+    sources = {"calibration": "a b/<script>alert(5)</script>.npz", "test": "test.npz"}
+    return compare(
+        names[y],
+        scores,
+        names[new_y],
+        new_scores,
+        methods,
+        classes=names,
+        n_resamples=20,
+        sources=sources,
+    )
+
+
+@pytest.fixture(scope="session")
+def hostile_page(hostile, tmp_path_factory):
+    path = tmp_path_factory.mktemp("hostile") / "report.html"
+    write_report(path, hostile, title="<script>alert(6)</script> report")
+    return path
+
+
+@pytest.fixture(scope="session")
+def big_page(tmp_path_factory):
+    """Ten thousand classes, a few rows."""
+    scores, y = simulate(150, 10_000, seed=3)
+    names = np.array([f"<b>class</b> number {i}" for i in range(10_000)])
+    comparison = compare(
+        names[y], scores, names[y], scores, "fir", classes=names, n_resamples=2, n_diagrams=6
+    )
+    path = tmp_path_factory.mktemp("big") / "report.html"
+    write_report(path, comparison)
+    return path
+
+
+def find_browser():
+    for name in ("chromium", "chromium-browser", "google-chrome", "chrome"):
+        if found := shutil.which(name):
+            return found
+    return None
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium without a window. Where there is none, that is a failure in CI and a skip here."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        sync_playwright = None
+    path = find_browser()
+    if sync_playwright is None or path is None:
+        missing = "playwright" if sync_playwright is None else "chromium"
+        if os.environ.get("CI"):
+            pytest.fail(f"{missing} is not installed")
+        pytest.skip(f"{missing} is not installed")
+    with sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        yield started
+        started.close()

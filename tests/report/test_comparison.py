@@ -1,0 +1,224 @@
+"""``compare``: the numbers are those of the metrics, and one bad method costs nothing."""
+
+import numpy as np
+import pytest
+
+from calibrant import FlattenedIsotonic, TemperatureScaling, VectorScaling
+from calibrant.calibrators.methods import METHODS
+from calibrant.errors import LabelError, ParameterError, RowSumError
+from calibrant.metrics import calibration_test, evaluate, negative_log_likelihood
+from calibrant.report import compare
+from conftest import simulate
+
+
+@pytest.fixture(scope="module")
+def comparison(parts):
+    scores, y, new_scores, new_y = parts
+    return compare(y, scores, new_y, new_scores, ["fir", "vs"], n_resamples=30, n_diagrams=4)
+
+
+def test_uncalibrated_comes_first_and_temperature_scaling_is_always_there(comparison):
+    assert comparison.methods == ("uncalibrated", "ts", "fir", "vs")
+    assert comparison.baseline == "ts"
+    assert comparison.failures == ()
+    with pytest.raises(ParameterError, match="method='nothing'"):
+        comparison.result("nothing")
+
+
+def test_metrics_and_tests_are_those_of_the_metrics_module(comparison, parts):
+    scores, y, new_scores, new_y = parts
+    after = FlattenedIsotonic().fit(scores, y).predict_proba(new_scores)
+    result = comparison.result("fir")
+    assert result.evaluation == evaluate(new_y, after, n_resamples=30)
+    assert result.confidence_test == calibration_test(new_y, after, n_resamples=150)
+    assert result.classwise_test == calibration_test(
+        new_y, after, n_resamples=30, metric="classwise"
+    )
+    assert result.curve.ece == result.evaluation.confidence_ece.value
+    assert result.curve.p_value == result.confidence_test.p_value
+    assert np.array_equal(result.calibrator.predict_proba(new_scores), after)
+
+
+def test_difference_is_that_of_the_nll(comparison, parts):
+    scores, y, new_scores, new_y = parts
+    nll = [
+        negative_log_likelihood(new_y, method.fit(scores, y).predict_proba(new_scores))
+        for method in (TemperatureScaling(), VectorScaling())
+    ]
+    gap = comparison.result("vs").difference
+    assert gap.value == pytest.approx(nll[1] - nll[0])
+    assert gap.low < gap.value < gap.high
+    assert gap.p_value <= gap.p_holm
+    assert comparison.result("ts").difference is None
+    worse = comparison.result("uncalibrated").difference
+    assert worse.low > 0
+    assert worse.p_holm < 0.05
+
+
+def test_diagrams_are_of_the_worst_and_the_most_frequent_classes(comparison):
+    assert len(comparison.shown) == 4
+    assert comparison.shown[0] == comparison.results[0].classwise.order[0]
+    assert int(np.argmax(comparison.test_counts)) in comparison.shown
+    for result in comparison.results:
+        assert tuple(result.classwise.curves) == comparison.shown
+
+
+def test_a_method_that_fails_is_recorded(hostile):
+    (failure,) = hostile.failures
+    assert failure.method == "broken"
+    assert failure.error == "RuntimeError"
+    assert "cannot be fitted" in failure.message
+    assert hostile.methods == ("uncalibrated", "ts", "fir", "<i>vs</i>")
+
+
+def test_without_temperature_scaling_the_baseline_is_no_calibration(parts):
+    scores, y, new_scores, new_y = parts
+    broken = TemperatureScaling(tol=-1.0)
+    found = compare(y, scores, new_y, new_scores, {"ts": broken}, n_resamples=0, n_diagrams=0)
+    assert [failure.error for failure in found.failures] == ["ParameterError"]
+    assert found.baseline == "uncalibrated"
+
+
+def test_bad_data_is_an_error_at_once(parts):
+    scores, y, new_scores, new_y = parts
+    with pytest.raises(RowSumError):
+        compare(y, 2 * scores, new_y, new_scores, "ts")
+    with pytest.raises(LabelError):
+        compare(y, scores, np.full(len(new_y), 77), new_scores, "ts")
+    with pytest.raises(ParameterError, match="method="):
+        compare(y, scores, new_y, new_scores, ["no-such-method"])
+    with pytest.raises(ParameterError, match="n_diagrams"):
+        compare(y, scores, new_y, new_scores, "ts", n_diagrams=-1)
+    with pytest.raises(ParameterError, match="always compared"):
+        compare(y, scores, new_y, new_scores, {"uncalibrated": TemperatureScaling()})
+
+
+def test_the_calibrators_given_are_left_alone(parts):
+    scores, y, new_scores, new_y = parts
+    mine = FlattenedIsotonic()
+    compare(y, scores, new_y, new_scores, {"mine": mine}, n_resamples=0, n_diagrams=0)
+    assert not hasattr(mine, "classes_")
+    assert mine.classes is None
+
+
+def test_logits_are_read_as_logits(parts):
+    scores, y, new_scores, new_y = parts
+    a = compare(y, scores, new_y, new_scores, "fir", n_resamples=0, n_diagrams=0)
+    b = compare(
+        y,
+        np.log(scores) + 3,
+        new_y,
+        np.log(new_scores) - 2,
+        "fir",
+        scores="logits",
+        n_resamples=0,
+        n_diagrams=0,
+    )
+    for one, two in zip(a.results, b.results, strict=True):
+        assert one.evaluation.negative_log_likelihood.value == pytest.approx(
+            two.evaluation.negative_log_likelihood.value, rel=1e-6
+        )
+
+
+def test_labels_that_the_calibration_part_lacks_are_named_by_the_other(parts):
+    names = np.array([f"class {i:02d}" for i in range(12)])
+    scores, y, new_scores, new_y = parts
+    kept = y != 5
+    found = compare(
+        names[y[kept]], scores[kept], names[new_y], new_scores, "ts", n_resamples=0, n_diagrams=0
+    )
+    assert found.classes.tolist() == names.tolist()
+    assert found.val_counts[5] == 0
+    with pytest.raises(LabelError):
+        compare(names[y[kept]], scores[kept], names[y[kept]], scores[kept], "ts")
+
+
+def test_a_weight_of_two_is_the_row_twice():
+    scores, y = simulate(300, 3, seed=4)
+    new_scores, new_y = simulate(200, 3, seed=5)
+    weight, new_weight = np.arange(300) % 3, np.arange(200) % 3
+    a = compare(
+        y,
+        scores,
+        new_y,
+        new_scores,
+        "fir",
+        sample_weight_val=weight,
+        sample_weight_test=new_weight,
+        n_resamples=0,
+        n_diagrams=2,
+    )
+    b = compare(
+        np.repeat(y, weight),
+        np.repeat(scores, weight, axis=0),
+        np.repeat(new_y, new_weight),
+        np.repeat(new_scores, new_weight, axis=0),
+        "fir",
+        n_resamples=0,
+        n_diagrams=2,
+    )
+    for one, two in zip(a.results, b.results, strict=True):
+        for metric, estimate in one.evaluation.estimates().items():
+            if metric != "kernel_density_ece":  # whose bandwidth depends on the number of rows
+                assert estimate.value == pytest.approx(
+                    getattr(two.evaluation, metric).value, rel=1e-9
+                )
+        assert np.allclose(one.classwise.ece, two.classwise.ece)
+        assert one.top_r.share == pytest.approx(two.top_r.share)
+    assert a.result("fir").difference.value == pytest.approx(b.result("fir").difference.value)
+
+
+def test_the_same_seed_gives_the_same_numbers(parts, comparison):
+    scores, y, new_scores, new_y = parts
+    again = compare(y, scores, new_y, new_scores, ["fir", "vs"], n_resamples=30, n_diagrams=4)
+    for one, two in zip(comparison.results, again.results, strict=True):
+        assert one.evaluation == two.evaluation
+        assert one.difference == two.difference
+
+
+def test_predictions_that_are_not_kept_are_made_once_more(parts, monkeypatch):
+    scores, y, new_scores, new_y = parts
+    kept = compare(y, scores, new_y, new_scores, "fir", n_resamples=5, n_diagrams=2)
+    monkeypatch.setattr("calibrant.report.judge.KEPT_BYTES", 0)
+    made = compare(y, scores, new_y, new_scores, "fir", n_resamples=5, n_diagrams=2)
+    for one, two in zip(kept.results, made.results, strict=True):
+        for j in kept.shown:
+            assert one.classwise.curves[j].to_dict()["ece"] == two.classwise.curves[j].ece
+
+
+def test_progress_is_told_of_every_method(parts):
+    scores, y, new_scores, new_y = parts
+    told = []
+    compare(
+        y,
+        scores,
+        new_y,
+        new_scores,
+        "fir",
+        n_resamples=0,
+        n_diagrams=0,
+        progress=lambda *args: told.append(args),
+    )
+    assert told == [(0, 3, "uncalibrated"), (1, 3, "ts"), (2, 3, "fir"), (3, 3, "")]
+
+
+def test_warnings_are_kept_not_raised():
+    scores, y = simulate(60, 4, seed=6)
+    found = compare(y, scores, y, scores, "ts", n_resamples=0, n_diagrams=0)
+    assert any("only 60 rows" in warning for warning in found.warnings)
+
+
+def test_columns_in_another_order_than_the_labels_are_noticed(parts):
+    scores, y, new_scores, new_y = parts
+    found = compare(
+        (y + 1) % 12, scores, (new_y + 1) % 12, new_scores, "ts", n_resamples=0, n_diagrams=0
+    )
+    assert any("order of the columns" in text for text in found.result("uncalibrated").warnings)
+
+
+@pytest.mark.slow
+def test_every_method_is_judged(parts):
+    scores, y, new_scores, new_y = parts
+    found = compare(y, scores, new_y, new_scores, n_resamples=10)
+    assert set(found.methods) == {"uncalibrated", *METHODS}
+    assert found.failures == ()

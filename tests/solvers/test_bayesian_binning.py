@@ -1,0 +1,162 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calibrant.simplex import check_batch
+from calibrant.solvers.bayesian_binning import (
+    SMALLEST_PRIOR,
+    beta_prior,
+    bin_range,
+    log_marginal_likelihood,
+    solve_bayesian_binning,
+)
+from calibrant.solvers.one_vs_rest import solve_one_vs_rest
+from conftest import REAL_FILES, load_real
+from reference.binary_maps import Fraction, bayesian_binning, binning_score, rising
+from solvers.test_one_vs_rest import cells, problem_of
+from solvers.test_platt import over_confident
+
+
+def test_reference_by_hand():
+    """One bin around 1/2 with two pseudo-observations is Beta(1, 1): Laplace's rule."""
+    assert rising(Fraction(1, 2), 2) == Fraction(3, 4)
+    part = [(Fraction(1, 5), Fraction(1), Fraction(1)), (Fraction(2, 5), Fraction(0), Fraction(1))]
+    score, means = binning_score([part], Fraction(2))
+    assert score == Fraction(1, 6)  # integral of p (1 - p)
+    assert set(means.values()) == {Fraction(1, 2)}
+    average, scores = bayesian_binning([0.2, 0.4], [1, 0], [1, 1], [1, 2])
+    # Two bins, [0, 0.3) and [0.3, 1]: priors 0.15 and 0.65.
+    apart = [Fraction(0.2), Fraction(0.4)]
+    edge = sum(apart) / 2
+    assert scores == [Fraction(1, 6), edge / 2 * (1 - (edge + 1) / 2)]
+    assert average[apart[0]] > Fraction(1, 2) * scores[0] / sum(scores)
+
+
+@given(cells(), st.sampled_from([None, 2, 1, 5]))
+def test_equals_the_exact_reference(data, prior_weight):
+    """Scores and averages to 1e-11, over all numbers of bins that the rule gives."""
+    problem = problem_of(*data)
+    found, report = solve_bayesian_binning(problem, prior_weight=prior_weight)
+    numbers = bin_range(problem.total)
+    average, scores = bayesian_binning(*data, numbers, prior_weight)
+    np.testing.assert_array_equal(found.n_bins, list(numbers))
+    np.testing.assert_allclose(found.log_scores, [math.log(s) for s in scores], atol=1e-11)
+    for value, share in average.items():
+        assert found(float(value)) == pytest.approx(float(share), rel=1e-11)
+    evidence = sum(scores) / len(scores)
+    assert report.objective == pytest.approx(-math.log(evidence) / problem.total, rel=1e-10)
+
+
+@settings(max_examples=20)
+@given(cells(), st.integers(2, 4))
+def test_equals_the_exact_reference_with_many_bins(data, repeats):
+    """The same rows several times over, so that several numbers of bins compete."""
+    values, labels, weights = data
+    problem = problem_of(values, labels, weights * repeats)
+    found, _ = solve_bayesian_binning(problem)
+    average, _ = bayesian_binning(values, labels, weights * repeats, bin_range(problem.total))
+    for value, share in average.items():
+        assert found(float(value)) == pytest.approx(float(share), rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("total", "first", "last"),
+    [(1, 1, 1), (5, 1, 1), (6, 1, 2), (100, 1, 20), (1000, 1, 100), (27_000, 3, 300), (0.1, 1, 1)],
+)
+def test_numbers_of_bins_by_hand(total, first, last):
+    """From the cube root of N / 10 to ten times it, at most N / 5, at least one."""
+    numbers = bin_range(total)
+    assert (numbers[0], numbers[-1]) == (first, last)
+
+
+def test_numbers_of_bins_are_those_of_netcal():
+    """That of netcal 1.4.0 is the paper's, written out here; but its bins have equal width and
+    its weights come from BIC instead of the marginal likelihood, so values cannot be compared.
+    """
+    for n in (7, 50, 400, 2500, 12_345):
+        root = np.power(n, 1 / 3)
+        netcal = range(
+            int(max(1, np.floor(root / 10))), int(min(np.ceil(n / 5), np.ceil(root * 10))) + 1
+        )
+        assert bin_range(n) == netcal
+
+
+def test_score_agrees_with_torch_uncertainty():
+    """To 2e-4, torch-uncertainty being in float32, with its total prior weight of 2.
+
+    Its bins have the observed share as value, ours the posterior mean of the same prior.
+    """
+    # from torch_uncertainty.post_processing import BBQScaler  # torch-uncertainty 0.13.0
+    # edges = torch.tensor([0, .1, .3, .6, 1]); i = torch.bucketize(x, edges[1:-1], right=True)
+    # BBQScaler().compute_log_score(i, edges, y)[1]
+    recorded = -218.17660522460938
+    x, y = over_confident()
+    starts = np.array([0, 0.1, 0.3, 0.6])
+    b = np.searchsorted(starts, x, side="right") - 1
+    score = log_marginal_likelihood(np.bincount(b, y), np.bincount(b), *beta_prior(starts, 2.0))
+    assert score == pytest.approx(recorded, abs=2e-4)
+
+
+def test_weights_of_the_histograms_sum_to_one_in_log_space():
+    """Scores of e^-3000 are weighed as well as those of e^-3."""
+    rng = np.random.default_rng(0)
+    x = rng.random(5000)
+    found, report = solve_bayesian_binning(problem_of(x, rng.random(5000) < x, np.ones(5000)))
+    assert found.log_scores.max() < -2000
+    assert np.all(np.isfinite(found.histogram.values))
+    np.testing.assert_allclose(found(x), x, atol=0.1)
+    assert report.n_blocks == found.histogram.n_bins
+    assert found.histogram.sizes.sum() == 5000
+
+
+@given(cells(), st.integers(0, 99))
+def test_fractional_weights_are_finite(data, seed):
+    values, labels, _ = data
+    weights = np.random.default_rng(seed).uniform(1e-6, 100, len(values))
+    found, report = solve_bayesian_binning(problem_of(values, labels, weights))
+    assert np.all((found.histogram.values >= 0) & (found.histogram.values <= 1))
+    assert np.all(np.isfinite(found.log_scores))
+    assert np.isfinite(report.objective)
+
+
+def test_values_at_the_ends_are_finite():
+    """Bins as narrow as the smallest double: the prior stays inside (0, 1)."""
+    x = np.repeat([0.0, 5e-324, 1 - 2**-53, 1.0], 20)
+    found, _ = solve_bayesian_binning(problem_of(x, x > 0.5, np.ones(80)))
+    assert np.all(np.isfinite(found.log_scores))
+    alpha, beta = beta_prior(np.array([0.0, 5e-324, 1.0]), None)
+    assert alpha.min() == 2 * SMALLEST_PRIOR
+    assert beta.min() > 0
+
+
+@pytest.mark.parametrize("name", [n for n in REAL_FILES if n in {"yelp_nb", "sst5_nb"}])
+def test_real_averages_are_those_of_their_histograms(name):
+    """The averaged step function is the average of the step functions, recomputed one by one."""
+    batch = check_batch(*load_real(name)["val"])
+    maps, _ = solve_one_vs_rest(batch, solve_bayesian_binning)
+    x, hit = batch.scores[:, 0], (batch.class_index == 0).astype(float)
+    found = maps[0]
+    share = np.exp(found.log_scores - found.log_scores.max())
+    total = np.zeros(len(x))
+    order = np.argsort(x, kind="stable")
+    assert len(np.unique(x)) > 0.5 * len(x)
+    best = int(found.n_bins[np.argmax(share)])
+    problem = problem_of(x, hit, np.ones(len(x)))
+    for n_bins, weight in zip(found.n_bins, share / share.sum(), strict=True):
+        middles = np.cumsum(problem.cells) - problem.cells / 2
+        b = np.floor(n_bins * middles / len(x)).astype(int)
+        b = b[np.searchsorted(problem.values, x)]
+        low = np.array([x[b == i].min(initial=2) for i in range(n_bins)])
+        high = np.array([x[b == i].max(initial=-1) for i in range(n_bins)])
+        keep = np.flatnonzero(high >= 0)
+        border = np.concatenate([[0], (high[keep][:-1] + low[keep][1:]) / 2, [1]])
+        middle = (border[:-1] + border[1:]) / 2
+        hits = np.array([hit[b == i].sum() for i in keep])
+        sizes = np.array([np.sum(b == i) for i in keep])
+        value = (hits + 2 * middle) / (sizes + 2)
+        total += weight * value[np.searchsorted(keep, b)]
+    np.testing.assert_allclose(found(x)[order], total[order], atol=1e-9)
+    assert best < found.n_bins[-1]

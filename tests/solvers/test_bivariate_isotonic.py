@@ -1,0 +1,278 @@
+"""Bivariate isotonic regression: brute force, the lemma, scipy, properties, bad input."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import isotonic_regression
+
+from calibrant import errors
+from calibrant.solvers import bivariate_isotonic
+from calibrant.solvers.bivariate_isotonic import (
+    bivariate_isotonic_regression,
+    check_points,
+    is_whole,
+    solve_bivariate_isotonic,
+)
+from reference.bivariate_isotonic import lemma_upper_set, merge, min_max, split
+
+
+def random_points(rng, max_points=7):
+    """Few points with ties; labels and weights whole, real, or of all sizes."""
+    n = int(rng.integers(1, max_points + 1))
+    q, rank = rng.integers(0, 4, n) / 3, rng.integers(0, 4, n)
+    kind = rng.integers(4)
+    if kind == 0:
+        return q, rank, rng.integers(0, 2, n), np.ones(n, dtype=int)
+    if kind == 1:
+        return q, rank, rng.integers(-3, 9, n), rng.integers(1, 5, n)
+    if kind == 2:
+        return q, rank, rng.normal(size=n), rng.uniform(0.1, 3, n)
+    sizes = 10.0 ** rng.integers(-6, 6, n)
+    return q, rank, rng.normal(size=n) * sizes, rng.uniform(0.1, 3, n) * rng.permutation(sizes)
+
+
+def by_brute_force(q, rank, y, w, fit=min_max):
+    points = list(zip(np.asarray(q).tolist(), np.asarray(rank).tolist(), strict=True))
+    merged, means, sums = merge(points, np.asarray(y).tolist(), np.asarray(w).tolist())
+    fitted = dict(zip(merged, fit(merged, means, sums), strict=True))
+    return [fitted[p] for p in points]
+
+
+def assert_equals_brute_force(rng, n_problems):
+    for _ in range(n_problems):
+        q, rank, y, w = random_points(rng)
+        fitted, report = solve_bivariate_isotonic(check_points(q, rank, y, w))
+        expected = by_brute_force(q, rank, y, w)
+        assert report.converged
+        if is_whole(check_points(q, rank, y, w)):
+            assert fitted.tolist() == [float(v) for v in expected]
+        else:
+            for value, exact in zip(fitted.tolist(), expected, strict=True):
+                assert abs(Fraction(value) - exact) <= 1e-13 * max(map(abs, y))
+
+
+@st.composite
+def point_sets(draw, max_points=25):
+    n = draw(st.integers(1, max_points))
+    q = draw(st.lists(st.integers(0, 9).map(float), min_size=n, max_size=n))
+    rank = draw(st.lists(st.integers(-3, 3), min_size=n, max_size=n))
+    labels = draw(st.sampled_from([st.integers(0, 1), st.floats(-1e3, 1e3)]))
+    y = draw(st.lists(labels, min_size=n, max_size=n))
+    return np.array(q), np.array(rank), np.array(y, dtype=float)
+
+
+def test_min_max_formula_by_hand():
+    """Two incomparable points keep their labels; the corner above them pools with the higher."""
+    points, y, w = merge([(0, 2), (1, 1), (1, 2)], [1, 0, 0], [1, 1, 1])
+    assert min_max(points, y, w) == [Fraction(1, 2), 0, Fraction(1, 2)]
+    assert split(points, y, w) == [Fraction(1, 2), 0, Fraction(1, 2)]
+
+
+def test_equal_points_are_merged_by_hand():
+    assert merge([(1, 1), (0, 1), (1, 1)], [1, 0, 0], [1, 2, 3]) == (
+        [(0, 1), (1, 1)],
+        [0, Fraction(1, 4)],
+        [2, 4],
+    )
+
+
+def test_equals_brute_force():
+    assert_equals_brute_force(np.random.default_rng(0), 400)
+
+
+@pytest.mark.slow
+def test_equals_brute_force_ten_thousand_times():
+    assert_equals_brute_force(np.random.default_rng(1), 10_000)
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2, 5, 12])
+def test_equals_the_dynamic_programme_of_the_lemma(n_ranks):
+    rng = np.random.default_rng(n_ranks)
+    for whole in (True, False):
+        n = 150
+        q, rank = rng.integers(0, 60, n) / 60, rng.integers(1, n_ranks + 1, n)
+        y = rng.integers(0, 2, n) if whole else np.round(rng.normal(size=n), 3)
+        w = rng.integers(1, 4, n)
+        expected = by_brute_force(
+            q, rank, y, w, lambda *problem: split(*problem, upper_set=lemma_upper_set)
+        )
+        fitted = bivariate_isotonic_regression(q, rank, y, w)
+        np.testing.assert_allclose(fitted, [float(v) for v in expected], atol=1e-13)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_equal_ranks_are_isotonic_regression(whole):
+    rng = np.random.default_rng(0)
+    q = rng.permutation(3000) / 3000
+    y = rng.integers(0, 2, 3000) if whole else rng.normal(size=3000) + q
+    w = rng.integers(1, 9, 3000) if whole else rng.uniform(0.1, 2, 3000)
+    order = np.argsort(q)
+    expected = isotonic_regression(y[order].astype(float), weights=w[order]).x
+    fitted = bivariate_isotonic_regression(q, np.full(3000, 7), y, w)
+    np.testing.assert_allclose(fitted[order], expected, atol=1e-12)
+
+
+@given(data=point_sets())
+def test_fit_is_monotone_in_both_directions(data):
+    q, rank, y = data
+    fitted = bivariate_isotonic_regression(q, rank, y)
+    below = (q[:, None] <= q) & (rank[:, None] <= rank)
+    assert np.all(fitted[:, None] <= fitted, where=below)
+
+
+@given(data=point_sets(), seed=st.integers(0, 99))
+def test_order_of_points_changes_no_bit(data, seed):
+    q, rank, y = data
+    rng = np.random.default_rng(seed)
+    w, order = rng.uniform(0.1, 3, len(q)), rng.permutation(len(q))
+    fitted = bivariate_isotonic_regression(q, rank, y, w)
+    again = bivariate_isotonic_regression(q[order], rank[order], y[order], w[order])
+    assert fitted[order].tobytes() == again.tobytes()
+
+
+@given(data=point_sets(), seed=st.integers(0, 99))
+def test_mean_of_the_fit_is_the_mean_of_the_labels(data, seed):
+    q, rank, y = data
+    w = np.random.default_rng(seed).uniform(0.1, 3, len(q))
+    fitted = bivariate_isotonic_regression(q, rank, y, w)
+    assert np.average(fitted, weights=w) == pytest.approx(np.average(y, weights=w), abs=1e-9)
+
+
+@given(data=point_sets(), seed=st.integers(0, 99))
+def test_weights_are_repetitions(data, seed):
+    q, rank, y = data
+    w = np.random.default_rng(seed).integers(1, 4, len(q))
+    repeated = bivariate_isotonic_regression(*(np.repeat(a, w) for a in (q, rank, y)))
+    fitted = np.repeat(bivariate_isotonic_regression(q, rank, y, w), w)
+    np.testing.assert_allclose(repeated, fitted, rtol=1e-12, atol=1e-10)
+
+
+@given(data=point_sets())
+def test_reversing_everything_reverses_the_fit(data):
+    q, rank, y = data
+    mirrored = -bivariate_isotonic_regression(-q, -rank, -y)
+    np.testing.assert_allclose(
+        mirrored, bivariate_isotonic_regression(q, rank, y), rtol=1e-12, atol=1e-10
+    )
+
+
+def test_the_coordinates_may_change_places():
+    rng = np.random.default_rng(0)
+    q, rank, y = rng.integers(0, 40, 500), rng.integers(0, 9, 500), rng.normal(size=500)
+    np.testing.assert_allclose(
+        bivariate_isotonic_regression(rank, q, y),
+        bivariate_isotonic_regression(q, rank, y),
+        atol=1e-13,
+    )
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_report_proves_the_fit(whole):
+    rng = np.random.default_rng(0)
+    n = 20_000
+    q, rank = rng.random(n), rng.integers(1, 50, n)
+    y = rng.random(n) < q * 0.5 + rank / 100
+    y = y if whole else y + 0.1 * rng.normal(size=n)
+    fitted, report = solve_bivariate_isotonic(check_points(q, rank, y))
+    assert report.violation < 1e-15
+    assert report.n_blocks == len(np.unique(fitted)) > 50
+    assert report.objective == pytest.approx(np.mean((y - fitted) ** 2))
+    assert n <= report.rounds < 25 * n
+
+
+def test_a_hundred_thousand_splits():
+    n = 100_000
+    y = np.arange(n) + 0.25
+    rank = np.tile([1, 2], n // 2)
+    fitted, report = solve_bivariate_isotonic(check_points(np.arange(n), rank, y))
+    assert fitted.tolist() == y.tolist()
+    assert report.n_blocks == n
+
+
+def test_values_that_grow_like_powers_are_split_one_by_one():
+    """The worst case of splitting at the mean: each pass takes off only the largest few."""
+    y = 2.0 ** np.arange(-390, 390)
+    fitted, report = solve_bivariate_isotonic(check_points(np.arange(780), np.ones(780), y))
+    assert fitted.tolist() == y.tolist()
+    assert report.rounds > 30 * 780
+
+
+def test_equal_labels_are_never_split_by_rounding():
+    rng = np.random.default_rng(0)
+    points = check_points(
+        rng.random(5000), rng.integers(1, 9, 5000), np.full(5000, 0.1), rng.uniform(0.1, 3, 5000)
+    )
+    fitted, report = solve_bivariate_isotonic(points)
+    np.testing.assert_allclose(fitted, 0.1, rtol=1e-15)
+    assert report.n_blocks == 1
+
+
+def test_light_points_are_fitted_as_well_as_heavy_ones():
+    fitted = bivariate_isotonic_regression(
+        [1, 2, 3, 4, 5], [1] * 5, [0.0, 0.5, 0.25, 7.0, 5.0], [1e9, 1e-9, 1e-9, 1e-12, 1e-12]
+    )
+    np.testing.assert_allclose(fitted, [0, 0.375, 0.375, 6, 6], rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_labels_of_any_size(size):
+    fitted = bivariate_isotonic_regression([1, 2, 3], [1, 1, 2], np.array([3, 1, 5]) * size)
+    np.testing.assert_allclose(fitted / size, [2, 2, 5], rtol=1e-15)
+
+
+def test_whole_numbers_too_large_for_integers_take_the_real_path():
+    y = np.array([2.0**40, 1.0, 2.0**41])
+    assert not is_whole(check_points([1, 2, 3], [1, 1, 1], y, [1e9, 1e9, 1e9]))
+    fitted = bivariate_isotonic_regression([1, 2, 3], [1, 1, 1], y, [1e9, 1e9, 1e9])
+    np.testing.assert_allclose(fitted, [(2.0**40 + 1) / 2, (2.0**40 + 1) / 2, 2.0**41])
+
+
+def test_whole_and_real_arithmetic_agree(monkeypatch):
+    rng = np.random.default_rng(0)
+    data = rng.random(3000), rng.integers(1, 20, 3000), rng.integers(0, 2, 3000)
+    exact = bivariate_isotonic_regression(*data)
+    monkeypatch.setattr(bivariate_isotonic, "is_whole", lambda _: False)
+    np.testing.assert_allclose(bivariate_isotonic_regression(*data), exact, rtol=1e-14)
+
+
+def test_no_points():
+    assert bivariate_isotonic_regression([], [], []).tolist() == []
+
+
+def test_input_may_be_strided_and_read_only_and_is_not_changed():
+    rng = np.random.default_rng(0)
+    block = rng.random((50, 3))
+    block[:, 1] = rng.integers(1, 5, 50)
+    block.setflags(write=False)
+    before = block.copy()
+    fitted = bivariate_isotonic_regression(*block.T)
+    plain = bivariate_isotonic_regression(*(column.copy() for column in block.T))
+    assert fitted.tobytes() == plain.tobytes()
+    assert block.tobytes() == before.tobytes()
+
+
+def test_zero_and_minus_zero_are_one_point():
+    fitted = bivariate_isotonic_regression([0.0, -0.0], [1, 1], [1.0, 0.0])
+    assert fitted.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (([1, 2], [1], [0, 1]), errors.ShapeError, "rank has 1 entries but q has 2"),
+        (([[1]], [1], [0]), errors.ShapeError, r"q has shape \(1, 1\)"),
+        (([1, np.nan], [1, 1], [0, 1]), errors.NonFiniteError, r"q\[1\] is nan"),
+        (([1, 2], [1, 1], [0, np.inf]), errors.NonFiniteError, r"y\[1\] is inf"),
+        (([1, 2], [1, 1.5], [0, 1]), errors.RangeError, r"rank\[1\] is 1.5"),
+        (([1, 2], [1, 1], [0, 1], [1, 0]), errors.WeightError, r"sample_weight\[1\] is 0"),
+        (([1, 2], [1, 1], [0, 1], [1, -2]), errors.WeightError, r"sample_weight\[1\] is -2"),
+        (([1, 2], [1, 1], [0, 1], [1]), errors.ShapeError, "sample_weight has 1 entries"),
+        ((["a"], [1], [0]), errors.ContainerError, "q cannot be read as numbers"),
+    ],
+)
+def test_bad_input_is_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        bivariate_isotonic_regression(*arguments)

@@ -1,0 +1,124 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.isotonic import IsotonicRegression
+
+from calibrant.errors import MissingClassWarning
+from calibrant.simplex import check_batch
+from calibrant.solvers.one_vs_rest import (
+    IDENTITY,
+    binary_problem,
+    merge_reports,
+    solve_isotonic,
+    solve_isotonic_steps,
+    solve_one_vs_rest,
+)
+from calibrant.solvers.report import SolverReport
+from conftest import REAL_FILES, load_real, simulate
+from reference.binary_maps import collect
+from reference.isotonic import min_max
+
+
+@st.composite
+def cells(draw):
+    """A few cells on a coarse grid of short doubles, with labels and whole weights."""
+    n = draw(st.integers(1, 8))
+    values = draw(st.lists(st.integers(0, 8), min_size=n, max_size=n))
+    labels = draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))
+    weights = draw(st.lists(st.integers(1, 3), min_size=n, max_size=n))
+    return np.array(values) / 8, np.array(labels), np.array(weights, dtype=float)
+
+
+def problem_of(values, labels, weights):
+    return binary_problem(values, labels * weights, weights)
+
+
+@given(cells())
+def test_a_problem_sums_exact_ties(data):
+    problem = problem_of(*data)
+    exact = collect(*data)
+    assert problem.values.tolist() == [float(v) for v, _, _ in exact]
+    assert problem.positives.tolist() == [float(p) for _, p, _ in exact]
+    assert problem.cells.tolist() == [float(c) for _, _, c in exact]
+
+
+@given(cells(), st.integers(0, 99))
+def test_a_problem_of_weights_is_one_of_repetitions_in_any_order(data, seed):
+    values, labels, weights = data
+    times = weights.astype(int)
+    order = np.random.default_rng(seed).permutation(times.sum())
+    again = problem_of(
+        np.repeat(values, times)[order], np.repeat(labels, times)[order], np.ones(times.sum())
+    )
+    problem = problem_of(*data)
+    for name in ("values", "positives", "cells"):
+        assert getattr(problem, name).tobytes() == getattr(again, name).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("labels", "separates"),
+    [([0, 0, 1], True), ([0, 1, 0], False), ([1, 0, 0], False), ([1, 1, 1], True)],
+)
+def test_separation_means_that_no_label_lies_below(labels, separates):
+    problem = problem_of(np.array([0.1, 0.2, 0.3]), np.array(labels), np.ones(3))
+    assert problem.separates is separates
+
+
+def test_separation_allows_one_shared_value():
+    shared = problem_of(np.array([0.1, 0.2, 0.2, 0.3]), np.array([0, 0, 1, 1]), np.ones(4))
+    assert shared.separates
+
+
+@given(cells())
+def test_steps_equal_exact_isotonic_regression_bit_for_bit(data):
+    problem = problem_of(*data)
+    step, report = solve_isotonic_steps(problem)
+    exact = collect(*data)
+    fitted = min_max([p / c for _, p, c in exact], [c for _, _, c in exact])
+    assert step(problem.values).tolist() == [float(v) for v in fitted]
+    wrong = data[1] - step(data[0])
+    assert report.objective == pytest.approx(np.average(wrong**2, weights=data[2]), abs=1e-15)
+
+
+@given(cells())
+def test_interpolated_isotonic_is_that_of_scikit_learn(data):
+    values, labels, weights = data
+    curve, report = solve_isotonic(problem_of(*data))
+    model = IsotonicRegression(out_of_bounds="clip").fit(values, labels, sample_weight=weights)
+    grid = np.linspace(0, 1, 50)
+    np.testing.assert_allclose(curve(grid), model.predict(grid), atol=1e-14)
+    wrong = labels - curve(values)
+    assert report.objective == pytest.approx(np.average(wrong**2, weights=weights), abs=1e-14)
+
+
+@pytest.mark.parametrize("name", [n for n in REAL_FILES if n.startswith(("yelp", "hpc"))])
+def test_real_classes_are_fitted_one_by_one(name):
+    p, y = load_real(name)["val"]
+    batch = check_batch(p, y)
+    maps, report = solve_one_vs_rest(batch, solve_isotonic)
+    fresh = load_real(name)["test"][0]
+    for j, curve in enumerate(maps):
+        model = IsotonicRegression(out_of_bounds="clip").fit(batch.scores[:, j], y == j)
+        np.testing.assert_allclose(curve(fresh[:, j]), model.predict(fresh[:, j]), atol=1e-12)
+    assert report.solver == "pava per class"
+    assert report.n_blocks == sum(len(np.unique(curve.y)) for curve in maps)
+
+
+def test_a_class_without_a_label_keeps_its_scores_and_warns():
+    p, y = simulate(300, 4)
+    batch = check_batch(p[y != 2], y[y != 2], classes=np.arange(4))
+    with pytest.warns(MissingClassWarning, match="1 of 4 classes have no label"):
+        maps, _ = solve_one_vs_rest(batch, solve_isotonic_steps)
+    assert [found is IDENTITY for found in maps] == [False, False, True, False]
+    np.testing.assert_array_equal(maps[2](p[:, 2]), p[:, 2])
+
+
+def test_reports_merge_to_the_mean_objective_and_the_worst_violation():
+    one = SolverReport("newton", 1.0, 1e-12, 1e-10, 4, 0.5, notes=("odd",))
+    two = SolverReport("newton", 4.0, 1e-9, 1e-10, 5, 0.5, notes=("odd",))
+    report = merge_reports([one, two, one], [1.0, 2.0, 1.0], "class", 3.0)
+    assert report == SolverReport(
+        "newton per class", 2.5, 1e-9, 1e-10, 13, 3.0, None, ("3 of 3, odd",)
+    )
+    assert not report.converged

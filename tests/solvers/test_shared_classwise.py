@@ -1,0 +1,125 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrant.simplex import check_batch
+from calibrant.solvers.flattened import solve_flattened
+from calibrant.solvers.histogram import solve_histogram
+from calibrant.solvers.one_vs_rest import binary_problem, solve_isotonic_steps
+from calibrant.solvers.shared_classwise import (
+    group_classes,
+    pool_cells,
+    pool_segments,
+    solve_shared_classwise,
+)
+from conftest import REAL_FILES, load_real, simulate
+
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+
+
+def batch_with(counts):
+    """A batch in which class j has ``counts[j]`` labels."""
+    y = np.repeat(np.arange(len(counts)), counts)
+    return check_batch(simulate(len(y), len(counts))[0], y, classes=np.arange(len(counts)))
+
+
+@pytest.mark.parametrize(
+    ("counts", "n_groups", "groups"),
+    [
+        ([5, 1, 9, 2], 1, [0, 0, 0, 0]),
+        ([5, 1, 9, 2], 2, [1, 0, 1, 0]),
+        ([5, 1, 9, 2], 4, [2, 0, 3, 1]),
+        ([5, 1, 9, 2], 99, [2, 0, 3, 1]),
+        ([3, 3, 3, 8], 2, [0, 0, 0, 1]),
+        ([4, 4, 4, 4], 3, [0, 0, 0, 0]),
+        ([0, 0, 0, 7], 2, [0, 0, 0, 0]),
+        ([0, 6, 0, 7], 4, [0, 0, 0, 1]),
+    ],
+)
+def test_groups_by_hand(counts, n_groups, groups):
+    """By frequency, of about equal size, equal ones together, none without a label."""
+    assert group_classes(batch_with(counts), n_groups).tolist() == groups
+
+
+@given(st.lists(st.integers(0, 4), min_size=2, max_size=8).filter(any), st.integers(1, 9))
+def test_groups_follow_the_frequency(counts, n_groups):
+    group = group_classes(batch_with(counts), n_groups)
+    counts = np.array(counts)
+    assert group.max() + 1 <= n_groups
+    assert sorted(set(group.tolist())) == list(range(group.max() + 1))
+    for g in range(group.max() + 1):
+        assert counts[group == g].sum() > 0
+        assert np.all(
+            counts[group < g].max(initial=-1) < counts[group == g][counts[group == g] > 0]
+        )
+
+
+def test_groups_count_weights_as_repetitions():
+    batch = check_batch(*simulate(60, 3), sample_weight=1 + np.arange(60) % 3)
+    times = batch.weight.astype(int)
+    again = check_batch(np.repeat(batch.scores, times, axis=0), np.repeat(batch.class_index, times))
+    assert group_classes(batch, 2).tolist() == group_classes(again, 2).tolist()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", [None, *[n for n in REAL_FILES if n.endswith("_nb")]])
+def test_one_isotonic_group_is_the_flattened_fit_to_the_bit(name, weighted):
+    p, y = simulate(500, 6) if name is None else load_real(name)["val"]
+    weight = np.random.default_rng(0).uniform(0.1, 3, len(y)) if weighted else None
+    batch = check_batch(p, y, weight, classes=np.arange(p.shape[1]))
+    (step,), group, report = solve_shared_classwise(batch, kind="isotonic")
+    other, wanted = solve_flattened(batch)
+    assert step.thresholds.tobytes() == other.thresholds.tobytes()
+    assert step.values.tobytes() == other.values.tobytes()
+    assert step.sizes.tobytes() == other.sizes.tobytes()
+    assert report.objective == pytest.approx(wanted.objective, rel=1e-12)
+    assert not group.any()
+
+
+@given(st.integers(0, 99), st.integers(2, 6), st.integers(1, 30))
+def test_segments_give_the_isotonic_fit_of_all_cells(seed, k, m):
+    """Also where labels lie outside the columns, and probabilities are tied."""
+    rng = np.random.default_rng(seed)
+    p = rng.integers(1, 4, (m, k)) / 1.0
+    batch = check_batch(
+        p / p.sum(axis=1, keepdims=True), rng.integers(0, k, m), classes=np.arange(k)
+    )
+    columns = np.unique(np.append(batch.class_index[:1], rng.integers(0, k, 2)))
+    few, _ = solve_isotonic_steps(pool_segments(batch, columns))
+    many, _ = solve_isotonic_steps(pool_cells(batch, columns))
+    np.testing.assert_array_equal(few(batch.scores), many(batch.scores))
+    assert pool_segments(batch, columns).total == pool_cells(batch, columns).total
+
+
+def test_groups_are_fitted_to_their_own_cells():
+    batch = batch_with([20, 80, 30, 120])
+    maps, group, report = solve_shared_classwise(
+        batch, kind="histogram", n_groups=2, n_bins=7, strategy="mass"
+    )
+    assert group.tolist() == [0, 1, 0, 1]
+    objective = 0.0
+    for g, columns in enumerate(([0, 2], [1, 3])):
+        hit = batch.class_index[:, None] == np.array(columns)
+        cells = batch.scores[:, columns].ravel()
+        problem = binary_problem(cells, hit.ravel().astype(float), np.ones(cells.size))
+        wanted, part = solve_histogram(problem, n_bins=7)
+        assert maps[g].values.tobytes() == wanted.values.tobytes()
+        objective += part.objective / 2
+    assert report.objective == pytest.approx(objective)
+    assert report.solver == "histogram per group"
+    assert report.n_blocks == 14
+
+
+@pytest.mark.parametrize("kind", ["isotonic", "histogram"])
+def test_order_of_rows_changes_no_bit(kind):
+    p, y = simulate(300, 5)
+    weight = np.random.default_rng(1).uniform(0.1, 2, 300)
+    order = np.random.default_rng(2).permutation(300)
+    one, _, _ = solve_shared_classwise(check_batch(p, y, weight), kind=kind, n_groups=3)
+    two, _, _ = solve_shared_classwise(
+        check_batch(p[order], y[order], weight[order]), kind=kind, n_groups=3
+    )
+    for a, b in zip(one, two, strict=True):
+        assert a.thresholds.tobytes() == b.thresholds.tobytes()
+        assert a.values.tobytes() == b.values.tobytes()

@@ -1,0 +1,289 @@
+"""SCIR: exact against fractions and against all points; prediction; the choice of the share."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrant.simplex import check_batch
+from calibrant.solvers import prior_share
+from calibrant.solvers import sorted_cumulative as solver
+from calibrant.solvers.bivariate_isotonic import check_points, solve_bivariate_isotonic
+from conftest import simulate
+from reference.bivariate_isotonic import fit_scir, predict_scir, sorted_cumulative
+
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+
+
+def coarse(rng, n_rows, n_classes, levels=4):
+    """Rows with ties inside and between them, zeros and ones."""
+    masses = rng.integers(0, levels, (n_rows, n_classes)).astype(float)
+    masses[masses.sum(axis=1) == 0, 0] = 1
+    return masses / masses.sum(axis=1, keepdims=True)
+
+
+def batch_of(p, y, weight=None):
+    return check_batch(p, y, weight, classes=np.arange(p.shape[1]))
+
+
+def all_points(batch, max_rank=None):
+    """Every point of a batch, its label and weight, without any merging."""
+    points, labels, weights = [], [], []
+    for row, label, weight in zip(batch.scores, batch.class_index, batch.weight, strict=True):
+        for (q, rank), inside in sorted_cumulative(row.tolist(), label):
+            points.append((q, rank if max_rank is None else min(rank, max_rank)))
+            labels.append(float(inside))
+            weights.append(weight)
+    return *np.array(points).T, np.array(labels), np.array(weights)
+
+
+def calibrate(function, rows, share=0.0, beta=1.0, zero_logit=math.log(1e-12)):
+    return solver.apply_rows(function, np.ascontiguousarray(rows), share, beta, zero_logit)
+
+
+def test_points_of_the_papers_example():
+    """p = [0.2, 0.4, 0.3, 0.1], label 2; the sums are 0.4, 0.7, 0.9 (not 0.8)."""
+    points = sorted_cumulative([0.2, 0.4, 0.3, 0.1], 2)
+    assert [rank for (_, rank), _ in points] == [1, 2, 3]
+    np.testing.assert_allclose([q for (q, _), _ in points], [0.4, 0.7, 0.9])
+    assert [inside for _, inside in points] == [0, 1, 1]
+    rows = solver.accumulate(batch_of(np.array([[0.2, 0.4, 0.3, 0.1]]), [2]))
+    np.testing.assert_allclose(rows.cumulative, [[0.4, 0.7, 0.9, 1.0]])
+    assert (rows.first.tolist(), rows.last.tolist()) == ([2], [2])
+
+
+def test_a_tied_label_is_shared_by_hand():
+    """Three classes tie for ranks 1 to 3: the label is inside by a third at each."""
+    points = sorted_cumulative([0.3, 0.3, 0.3, 0.1], 1)
+    assert [float(inside) for _, inside in points] == [1 / 3, 2 / 3, 1]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_fit_and_prediction_equal_fractions(weighted):
+    """Brute force over all upper sets, dominated maximum, shared ties: every value exact."""
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        m, k = int(rng.integers(1, 4)), int(rng.integers(2, 4))
+        p, y = coarse(rng, m, k), rng.integers(0, k, m)
+        weight = rng.integers(1, 4, m) if weighted else np.ones(m, dtype=int)
+        batch = batch_of(p, y, weight)
+        function, report = solver.solve_sorted_cumulative(batch)
+        exact = fit_scir(batch.scores, y, weight.tolist())
+        for (q, rank), value in exact.items():
+            assert function(q, rank) == float(value)
+        assert report.converged
+        new = batch_of(coarse(rng, 3, k), [0, 0, 0]).scores
+        for row, out in zip(new, calibrate(function, new), strict=True):
+            expected = [float(v) for v in predict_scir(exact, row.tolist())]
+            np.testing.assert_allclose(out, expected, atol=1e-15)
+
+
+@pytest.mark.parametrize("max_rank", [None, 1, 2, 5])
+@pytest.mark.parametrize("kind", ["smooth", "ties", "whole weights", "real weights"])
+def test_merging_changes_no_value(kind, max_rank):
+    """The slots give the regression on all m (k - 1) points, at every point."""
+    rng = np.random.default_rng(1)
+    for n_rows, n_classes in ((200, 3), (120, 12), (40, 40)):
+        p, y = simulate(n_rows, n_classes, seed=n_rows)
+        if kind == "ties":
+            p = coarse(rng, n_rows, n_classes, levels=6)
+        weight = {"whole weights": rng.integers(1, 5, n_rows)}.get(kind, np.ones(n_rows))
+        weight = rng.uniform(0.1, 3, n_rows) if kind == "real weights" else weight
+        batch = batch_of(p, y, weight)
+        function, report = solver.solve_sorted_cumulative(batch, max_rank)
+        q, rank, label, w = all_points(batch, max_rank)
+        fitted, full = solve_bivariate_isotonic(check_points(q, rank, label, w))
+        np.testing.assert_allclose(function(q, rank), fitted, rtol=1e-12, atol=1e-14)
+        assert report.n_blocks == pytest.approx(full.n_blocks, abs=3)
+        assert function.n_ranks == min(max_rank or n_classes, n_classes - 1)
+        loss = label * np.log(np.maximum(fitted, 1e-300))
+        loss += (1 - label) * np.log(np.maximum(1 - fitted, 1e-300))
+        assert report.objective == pytest.approx(-np.average(loss, weights=w), rel=1e-9)
+        assert report.violation <= 1e-14
+
+
+def test_small_ranges_and_wide_origins_change_no_bit(monkeypatch):
+    p, y = simulate(300, 30)
+    p = np.round(p, 3)
+    p /= p.sum(axis=1, keepdims=True)
+    function, _ = solver.solve_sorted_cumulative(batch_of(p, y))
+    monkeypatch.setattr(solver, "RANGE", 100)
+    again, _ = solver.solve_sorted_cumulative(batch_of(p, y))
+    assert again.values.tobytes() == function.values.tobytes()
+    assert again.thresholds.tobytes() == function.thresholds.tobytes()
+
+
+def test_weights_that_share_a_label_become_whole():
+    """Ties of two and three classes: six units per row, exactly."""
+    p = np.array([[0.4, 0.4, 0.2], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.3, 0.2]])
+    rows = solver.accumulate(batch_of(p, [0, 0, 0], [1, 2, 3]))
+    units, is_whole = solver.whole_units(rows)
+    assert units.tolist() == [6, 12, 18]
+    assert is_whole
+
+
+def test_many_sizes_of_ties_are_rounded_but_hardly():
+    """Labels tied with 2 .. 30 classes have no small common multiple."""
+    k = 40
+    p = np.array([[1.0] * t + [0.1] * (k - t) for t in range(2, 31)])
+    p /= p.sum(axis=1, keepdims=True)
+    batch = batch_of(p, np.zeros(29, dtype=int))
+    assert not solver.whole_units(solver.accumulate(batch))[1]
+    function, report = solver.solve_sorted_cumulative(batch)
+    q, rank, label, _ = all_points(batch)
+    fitted, _ = solve_bivariate_isotonic(check_points(q, rank, label))
+    np.testing.assert_allclose(function(q, rank), fitted, rtol=1e-11)
+    assert report.converged
+
+
+@given(seed=st.integers(0, 10**6), n_classes=st.integers(2, 6), ties=st.booleans())
+def test_surface_is_monotone_and_rows_are_on_the_simplex(seed, n_classes, ties):
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(1, 30))
+    p = coarse(rng, m, n_classes) if ties else rng.dirichlet(np.ones(n_classes), m)
+    function, _ = solver.solve_sorted_cumulative(batch_of(p, rng.integers(0, n_classes, m)))
+    grid = np.linspace(0, 1, 50)
+    surface = np.array([function(grid, r) for r in range(1, n_classes)])
+    assert np.all(np.diff(surface, axis=0) >= 0)
+    assert np.all(np.diff(surface, axis=1) >= 0)
+    out = calibrate(function, rng.dirichlet(np.ones(n_classes), 50))
+    assert out.min() >= 0
+    np.testing.assert_allclose(out.sum(axis=1), 1, atol=1e-14)
+
+
+@given(seed=st.integers(0, 10**6), n_classes=st.integers(2, 6), weighted=st.booleans())
+def test_mean_of_the_fit_is_the_mean_of_the_labels(seed, n_classes, weighted):
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(1, 30))
+    weight = rng.uniform(0.1, 3, m) if weighted else np.ones(m)
+    batch = batch_of(coarse(rng, m, n_classes, 9), rng.integers(0, n_classes, m), weight)
+    function, _ = solver.solve_sorted_cumulative(batch)
+    q, rank, label, w = all_points(batch)
+    fitted = function(q, rank)
+    assert np.average(fitted, weights=w) == pytest.approx(np.average(label, weights=w), abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["smooth", "ties", "almost ties", "almost uniform", "tiny"])
+@pytest.mark.parametrize("n_classes", [2, 7, 100])
+def test_rows_are_mapped_as_in_plain_numpy(kind, n_classes):
+    rng = np.random.default_rng(0)
+    p, y = simulate(400, n_classes)
+    batch = batch_of(p, y)
+    function, _ = solver.solve_sorted_cumulative(batch)
+    rows = {
+        "smooth": lambda: rng.dirichlet(np.full(n_classes, 0.3), 60),
+        "ties": lambda: coarse(rng, 60, n_classes, 6),
+        "almost ties": lambda: coarse(rng, 60, n_classes) + 1e-12 * rng.random((60, n_classes)),
+        "almost uniform": lambda: 1 + 1e-13 * rng.random((60, n_classes)),
+        "tiny": lambda: 10.0 ** -rng.uniform(0, 300, (60, n_classes)),
+    }[kind]()
+    rows = batch_of(rows / rows.sum(axis=1, keepdims=True), np.zeros(60, dtype=int)).scores
+    share, beta, zero = 0.3, 0.7, 1e-12
+    prior = np.maximum(rows, zero) ** beta
+    prior /= prior.sum(axis=1, keepdims=True)
+    order = np.argsort(-rows, axis=1, kind="stable")
+    q = np.cumsum(np.take_along_axis(rows, order, axis=1), axis=1)[:, :-1]
+    values = function(q, np.arange(1, n_classes))
+    steps = np.diff(values, axis=1, prepend=0, append=1)
+    expected = np.empty_like(rows)
+    np.put_along_axis(expected, order, steps, axis=1)
+    for row, out in zip(rows, expected, strict=True):
+        for value in np.unique(row):
+            out[row == value] = out[row == value].mean()
+    expected = (1 - share) * expected + share * prior
+    out = calibrate(function, rows, share, beta, math.log(zero))
+    np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-15)
+    for row, mapped in zip(rows, out, strict=True):
+        for value in np.unique(row):
+            assert len(set(mapped[row == value].tolist())) == 1
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.3, 1.0, 2.5, 3.99, 4.01, 50.0, 1e6])
+def test_prior_is_the_temperature_scaled_row(beta):
+    rng = np.random.default_rng(0)
+    p, y = simulate(300, 6)
+    function, _ = solver.solve_sorted_cumulative(batch_of(p, y))
+    rows = np.vstack([rng.dirichlet(np.ones(6), 50), 10.0 ** -rng.uniform(0, 20, (50, 6))])
+    rows[50:] /= rows[50:].sum(axis=1, keepdims=True)
+    gaps = np.log(rows) - np.log(rows.max(axis=1, keepdims=True))
+    expected = np.exp(beta * gaps)
+    expected /= expected.sum(axis=1, keepdims=True)
+    out = calibrate(function, rows, 1.0, beta, math.log(1e-300))
+    np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-290)
+
+
+def test_zeros_in_the_prior_are_read_as_the_smallest():
+    function, _ = solver.solve_sorted_cumulative(batch_of(*simulate(300, 2)))
+    out = calibrate(function, np.array([[1.0, 0.0]]), 1.0, 0.5, math.log(1e-8))
+    assert out[0, 1] == pytest.approx(1e-4 / (1 + 1e-4))
+
+
+def test_label_probabilities_are_those_of_the_mapped_rows():
+    rng = np.random.default_rng(0)
+    for p in (simulate(300, 7)[0], coarse(rng, 300, 7)):
+        y = rng.integers(0, 7, 300)
+        batch = batch_of(p, y)
+        rows = solver.accumulate(batch)
+        function, _ = solver.fit_rows(rows)
+        own = prior_share.label_probabilities(function, rows)
+        mapped = calibrate(function, batch.scores)[np.arange(300), y]
+        np.testing.assert_allclose(own, mapped, atol=1e-15)
+
+
+def choose(p, y, weight=None, max_rank=None):
+    batch = batch_of(p, y, weight)
+    rows = solver.accumulate(batch)
+    return prior_share.choose_prior_share(batch, rows, batch.zero_logit(), max_rank)
+
+
+def test_share_is_the_smallest_whose_loss_is_close_to_the_least():
+    p, y = simulate(1000, 5)
+    batch = batch_of(p, y)
+    share, report = choose(p, y)
+    own, prior = prior_share.held_out(
+        batch, solver.accumulate(batch), batch.zero_logit(), None
+    )
+    losses = [-np.mean(np.log((1 - s) * own + s * prior)) for s in prior_share.SHARES]
+    close = [s for s, loss in zip(prior_share.SHARES, losses, strict=True) if loss <= 1.01 * min(losses)]
+    assert share == min(close)
+    assert report.objective == pytest.approx(losses[prior_share.SHARES.tolist().index(share)])
+    assert 0.05 < share < 1
+
+
+def test_held_out_rows_are_not_fitted_to():
+    """Changing a label changes nothing that is said about its own fold but at its row."""
+    p, y = simulate(400, 4)
+    batch = batch_of(p, y)
+    folds = batch.folds(prior_share.N_FOLDS)
+    rows = solver.accumulate(batch)
+    own, prior = prior_share.held_out(batch, rows, batch.zero_logit(), None)
+    fold = folds[0]
+    rest = solver.fit_rows(rows.take(folds != fold))[0]
+    expected = prior_share.label_probabilities(rest, rows.take(folds == fold))
+    assert own[folds == fold].tolist() == expected.tolist()
+    assert np.all((prior > 0) & (prior < 1))
+
+
+def test_share_is_small_where_the_map_is_trusted_and_large_where_it_is_not():
+    rng = np.random.default_rng(0)
+    honest = rng.dirichlet(np.ones(3), 20_000)
+    y = (honest.cumsum(axis=1) > rng.random((20_000, 1))).argmax(axis=1)
+    bent = np.where(honest > 0.5, honest**4, honest)  # no temperature undoes this
+    bent /= bent.sum(axis=1, keepdims=True)
+    few, _ = choose(*simulate(60, 10))
+    many, _ = choose(bent, y)
+    assert many <= 0.01
+    assert few >= 0.3
+
+
+def test_share_without_rows_to_hold_out():
+    share, report = choose(np.full((5, 3), 1 / 3), np.zeros(5, dtype=int))
+    assert share == prior_share.WITHOUT_CHOICE
+    assert "alike" in report.notes[0]
+
+
+def test_no_share_of_the_choice_is_zero():
+    assert prior_share.SHARES.min() > 0
+    assert prior_share.SHARES.max() == 1

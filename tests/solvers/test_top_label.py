@@ -1,0 +1,126 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrant.errors import MissingClassWarning
+from calibrant.simplex import check_batch
+from calibrant.solvers.histogram import solve_histogram
+from calibrant.solvers.one_vs_rest import IDENTITY, binary_problem, solve_isotonic_steps
+from calibrant.solvers.top_label import (
+    TopLabels,
+    solve_points_histogram,
+    solve_top_label,
+)
+from conftest import REAL_FILES, load_real, simulate
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::calibrant.errors.SmallSampleWarning", "ignore::calibrant.errors.SingleClassWarning"
+)
+
+
+def test_problems_by_hand():
+    """Row 1 is right; rows 2 and 3 are tied, with the label inside and outside of the tie."""
+    p = np.array([[0.5, 0.3, 0.2], [0.4, 0.4, 0.2], [0.4, 0.2, 0.4]])
+    batch = check_batch(p, [0, 0, 1], classes=[0, 1, 2])
+    top = TopLabels.of(batch)
+    assert top.unit == 2
+    pooled = top.pooled(batch.class_index)
+    assert pooled.values.tolist() == [0.4, 0.5]
+    assert pooled.positives.tolist() == [0.5, 1.0]
+    assert pooled.cells.tolist() == [2.0, 1.0]
+    first = top.of_class(0, batch.class_index)
+    assert first.positives.tolist() == [0.5, 1.0]
+    assert first.cells.tolist() == [1.0, 1.0]
+    second = top.of_class(1, batch.class_index)
+    assert (second.positives.tolist(), second.cells.tolist()) == ([0.0], [0.5])
+
+
+def test_a_class_that_is_never_predicted_has_no_problem():
+    batch = check_batch([[0.9, 0.1], [0.8, 0.2]], [0, 1])
+    assert TopLabels.of(batch).of_class(1, batch.class_index) is None
+
+
+@pytest.mark.parametrize("name", [n for n in REAL_FILES if n.startswith(("emoji", "cifar10_l"))])
+def test_real_confidences_are_binned_by_whether_they_are_right(name):
+    p, y = load_real(name)["val"]
+    batch = check_batch(p, y)
+    (found,), report = solve_top_label(batch, lambda q: solve_histogram(q, n_bins=15))
+    top = batch.scores.max(axis=1)
+    right = batch.scores.argmax(axis=1) == y
+    wanted, part = solve_histogram(binary_problem(top, right.astype(float), np.ones(len(y))))
+    if not np.any(np.sum(batch.scores == top[:, None], axis=1) > 1):
+        assert found.values.tobytes() == wanted.values.tobytes()
+    np.testing.assert_allclose(found.values, wanted.values, atol=0.05)
+    assert report.objective == pytest.approx(part.objective, abs=0.01)
+
+
+def test_points_per_bin_set_the_number_of_bins():
+    x = np.linspace(0.3, 0.9, 230)
+    found, _ = solve_points_histogram(binary_problem(x, x, np.ones(230)), points_per_bin=50)
+    assert found.n_bins == 4
+    many, _ = solve_points_histogram(binary_problem(x, x, np.ones(230)), points_per_bin=1)
+    assert many.n_bins == 15
+    assert solve_points_histogram(binary_problem(x[:9], x[:9], np.ones(9)))[0].n_bins == 1
+
+
+def test_rarely_predicted_classes_keep_their_scores_and_warn():
+    p, y = simulate(300, 4)
+    p = p * [1.0, 1.0, 1.0, 0.02]
+    batch = check_batch(p / p.sum(axis=1, keepdims=True), y)
+    predicted = np.bincount(batch.scores.argmax(axis=1), minlength=4)
+    assert 0 < predicted[3] < 50 < predicted[:3].min()
+    with pytest.warns(MissingClassWarning, match="1 of 4 classes are predicted too rarely"):
+        maps, report = solve_top_label(batch, solve_points_histogram, per_class=True, enough=50)
+    assert [found is IDENTITY for found in maps] == [False, False, False, True]
+    assert [found.n_bins for found in maps[:3]] == (predicted[:3] // 50).tolist()
+    assert report.n_blocks == (predicted[:3] // 50).sum()
+
+
+def test_too_few_rows_for_any_class_leave_all_scores():
+    batch = check_batch([[0.9, 0.1]], [0])
+    with pytest.warns(MissingClassWarning, match="2 of 2"):
+        maps, report = solve_top_label(batch, solve_points_histogram, per_class=True, enough=50)
+    assert maps == [IDENTITY, IDENTITY]
+    assert report.converged
+    assert "all keep their scores" in report.notes[0]
+
+
+def test_classes_are_fitted_to_the_rows_that_predict_them():
+    p, y = simulate(400, 3)
+    batch = check_batch(p, y)
+    maps, _ = solve_top_label(batch, solve_isotonic_steps, per_class=True)
+    for j, found in enumerate(maps):
+        rows = batch.scores.argmax(axis=1) == j
+        hit = (y[rows] == j).astype(float)
+        wanted, _ = solve_isotonic_steps(binary_problem(p[rows, j], hit, np.ones(rows.sum())))
+        assert found.thresholds.tobytes() == wanted.thresholds.tobytes()
+        assert found.values.tobytes() == wanted.values.tobytes()
+        assert found.sizes.sum() == rows.sum()
+
+
+@given(st.integers(0, 999), st.integers(2, 5), st.integers(1, 12), st.booleans())
+@pytest.mark.filterwarnings("ignore::calibrant.errors.MissingClassWarning")
+def test_weights_are_repetitions_to_the_bit_with_ties(seed, k, m, per_class):
+    rng = np.random.default_rng(seed)
+    p = rng.integers(1, 3, (m, k)) / 1.0
+    p /= p.sum(axis=1, keepdims=True)
+    y, times = rng.integers(0, k, m), rng.integers(1, 4, m)
+    classes = np.arange(k)
+    one = check_batch(p, y, times, classes=classes)
+    two = check_batch(np.repeat(p, times, axis=0), np.repeat(y, times), classes=classes)
+    for solve in (solve_isotonic_steps, lambda q: solve_histogram(q, n_bins=3)):
+        a, _ = solve_top_label(one, solve, per_class=per_class)
+        b, _ = solve_top_label(two, solve, per_class=per_class)
+        for f, g in zip(a, b, strict=True):
+            assert f(p).tobytes() == g(p).tobytes()
+
+
+def test_ties_of_very_many_classes_share_in_fractions():
+    """The common multiple of 1 .. 23 would not fit; shares are then rounded."""
+    p = np.tril(np.ones((23, 23))) / np.arange(1, 24)[:, None]
+    batch = check_batch(p, np.arange(23))
+    top = TopLabels.of(batch)
+    assert top.unit == 1
+    np.testing.assert_allclose(top.share, 1 / np.arange(1, 24))
+    assert top.pooled(batch.class_index).total == pytest.approx(23)

@@ -1,0 +1,331 @@
+"""A file is written whole or not at all, whatever fails and whenever the process dies."""
+
+import errno
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+from calibrant import atomic_file
+from calibrant.atomic_file import PREFIX, replace_file
+
+OLD, NEW = b"old" * 1000, b"new" * 100_000
+posix = pytest.mark.skipif(os.name != "posix", reason="as POSIX has it")
+not_root = pytest.mark.skipif(
+    getattr(os, "geteuid", lambda: 1)() == 0, reason="everything is writable for root"
+)
+
+
+def write(path, content=NEW, **options):
+    with replace_file(path, **options) as file:
+        for start in range(0, len(content), 50_000):
+            file.write(content[start : start + 50_000])
+
+
+def names(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_a_new_file_is_written(tmp_path):
+    write(tmp_path / "model")
+    assert (tmp_path / "model").read_bytes() == NEW
+    assert names(tmp_path) == ["model"]
+
+
+def test_an_old_file_is_replaced_only_at_the_end(tmp_path):
+    path = tmp_path / "model"
+    path.write_bytes(OLD)
+    with replace_file(path) as file:
+        file.write(NEW)
+        file.flush()
+        assert path.read_bytes() == OLD
+        assert [n for n in names(tmp_path) if n.startswith(PREFIX)]
+    assert path.read_bytes() == NEW
+    assert names(tmp_path) == ["model"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, MemoryError])
+def test_an_error_while_writing_leaves_the_old_file_and_nothing_else(tmp_path, error):
+    path = tmp_path / "model"
+    path.write_bytes(OLD)
+
+    def fail():
+        with replace_file(path) as file:
+            file.write(NEW)
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert path.read_bytes() == OLD
+    assert names(tmp_path) == ["model"]
+
+
+class Faulty:
+    """Passes everything on to a module or file, but the n-th call of all fails."""
+
+    def __init__(self, inner, calls, fails, error):
+        self._inner, self._calls, self._fails, self._error = inner, calls, fails, error
+
+    def __getattr__(self, name):
+        found = getattr(self._inner, name)
+        if not callable(found) or name in {"fileno", "strerror", "PathLike"}:
+            return found
+
+        def call(*arguments, **named):
+            self._calls.append(name)
+            if len(self._calls) == self._fails:
+                raise self._error
+            return found(*arguments, **named)
+
+        return call
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._inner.close()
+
+    def fileno(self):
+        return self._inner.fileno()
+
+
+@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "disk full"), KeyboardInterrupt()], ids=["disk full", "Ctrl-C"]
+)
+def test_whichever_call_fails_the_file_is_old_or_new(tmp_path, monkeypatch, exists, error):
+    """The n-th system call, write or flush fails, for n = 1, 2, ... until nothing fails."""
+    path = tmp_path / "model"
+    seen = set()
+    for n in range(1, 100):
+        path.unlink(missing_ok=True)
+        if exists:
+            path.write_bytes(OLD)
+        calls = []
+        failed = attempt(path, monkeypatch, calls, n, error)
+        content = path.read_bytes() if path.exists() else None
+        assert content in ({OLD, NEW} if exists else {None, NEW}), calls
+        assert [p for p in names(tmp_path) if p != "model"] == [], calls
+        seen |= set(calls)
+        if len(calls) < n:
+            assert not failed
+            assert content == NEW
+            break
+    else:
+        raise AssertionError("it never succeeded")
+    assert {"write", "flush", "fsync", "replace", "open", "flock", "fstat"} <= seen
+
+
+def attempt(path, monkeypatch, calls, fails, error):
+    """Write with a fault; return whether it was noticed."""
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic_file, "os", Faulty(os, calls, fails, error))
+        patch.setattr(atomic_file, "fcntl", Faulty(atomic_file.fcntl, calls, fails, error))
+        patch.setattr(
+            atomic_file,
+            "open",
+            lambda *a: Faulty(
+                Faulty(sys.modules["io"], calls, fails, error).open(*a), calls, fails, error
+            ),
+            raising=False,
+        )
+        try:
+            write(path)
+        except (OSError, KeyboardInterrupt):
+            return True
+    return False
+
+
+@posix
+def test_a_link_is_followed(tmp_path):
+    (tmp_path / "there").mkdir()
+    target = tmp_path / "there" / "model"
+    target.write_bytes(OLD)
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    write(link)
+    assert link.is_symlink()
+    assert target.read_bytes() == NEW
+    assert names(tmp_path / "there") == ["model"]
+
+
+@posix
+def test_a_link_to_nothing_makes_its_target(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "model")
+    write(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "model").read_bytes() == NEW
+
+
+@posix
+def test_the_mode_of_an_old_file_is_kept(tmp_path):
+    path = tmp_path / "model"
+    path.write_bytes(OLD)
+    path.chmod(0o640)
+    write(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+@posix
+def test_a_new_file_has_the_mode_that_the_umask_leaves_or_the_one_asked_for(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write(tmp_path / "model")
+        write(tmp_path / "open", mode=0o604)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "model").stat().st_mode) == 0o640
+    assert stat.S_IMODE((tmp_path / "open").stat().st_mode) == 0o604
+
+
+@posix
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "directory").mkdir()
+    for name in ("pipe", "directory"):
+        with pytest.raises(OSError, match="not a regular file"):
+            write(tmp_path / name)
+    with pytest.raises(OSError, match="not a regular file"):
+        write("/dev/null")
+    assert names(tmp_path) == ["directory", "pipe"]
+
+
+def test_a_directory_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        write(tmp_path / "nowhere" / "model")
+
+
+@not_root
+def test_a_read_only_file_is_not_replaced(tmp_path):
+    path = tmp_path / "model"
+    path.write_bytes(OLD)
+    path.chmod(0o444)
+    with pytest.raises(PermissionError):
+        write(path)
+    assert path.read_bytes() == OLD
+
+
+@posix
+def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path, monkeypatch):
+    """As above, also for root, who may write everything."""
+    path = tmp_path / "model"
+    path.write_bytes(OLD)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(PermissionError):
+        write(path)
+    assert path.read_bytes() == OLD
+    assert names(tmp_path) == ["model"]
+
+
+@posix
+def test_temporaries_of_dead_processes_are_removed_and_those_in_use_are_not(tmp_path):
+    stale = tmp_path / f"{PREFIX}{'0' * 16}"
+    stale.write_bytes(b"half")
+    others = [tmp_path / f"{PREFIX}x", tmp_path / f"{PREFIX}{'0' * 17}", tmp_path / "model.tmp"]
+    for other in others:
+        other.write_bytes(b"not ours")
+    with replace_file(tmp_path / "one") as file:
+        file.write(b"one")
+        write(tmp_path / "two", b"two")  # must leave the temporary of "one" alone
+    assert not stale.exists()
+    assert (tmp_path / "one").read_bytes() == b"one"
+    assert (tmp_path / "two").read_bytes() == b"two"
+    assert names(tmp_path) == sorted(["one", "two", *(other.name for other in others)])
+
+
+@posix
+def test_a_link_or_a_pipe_with_the_name_of_a_temporary_is_left_alone(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_bytes(OLD)
+    (tmp_path / f"{PREFIX}{'1' * 16}").symlink_to(victim)
+    os.mkfifo(tmp_path / f"{PREFIX}{'2' * 16}")
+    write(tmp_path / "model")
+    assert victim.read_bytes() == OLD
+    assert len(names(tmp_path)) == 4
+
+
+@posix
+def test_a_temporary_that_was_removed_before_it_was_locked_is_made_again(tmp_path, monkeypatch):
+    """Another process may see it in between."""
+    removed = []
+
+    class Meanwhile:
+        LOCK_EX, LOCK_NB = atomic_file.fcntl.LOCK_EX, atomic_file.fcntl.LOCK_NB
+
+        @staticmethod
+        def flock(*_):
+            if not removed:
+                removed.extend(path for path in tmp_path.iterdir() if PREFIX in path.name)
+                removed[0].unlink()
+
+    monkeypatch.setattr(atomic_file, "fcntl", Meanwhile)
+    write(tmp_path / "model")
+    assert removed
+    assert names(tmp_path) == ["model"]
+
+
+def test_of_many_writers_at_once_one_wins_whole(tmp_path):
+    path = tmp_path / "model"
+    contents = [bytes([i]) * 200_000 for i in range(16)]
+    threads = [threading.Thread(target=write, args=(path, content)) for content in contents]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert path.read_bytes() in contents
+    assert names(tmp_path) == ["model"]
+
+
+KILLED = textwrap.dedent("""
+    import sys
+    from calibrant.atomic_file import replace_file
+    path, contents = sys.argv[1], [b"a" * 300_000, b"b" * 300_000]
+    print("ready", flush=True)
+    for i in range(10**9):
+        with replace_file(path) as file:
+            for start in range(0, 300_000, 1000):
+                file.write(contents[i % 2][start : start + 1000])
+""")
+
+
+def kill_while_writing(tmp_path, times):
+    """Kill a process that writes again and again, at random times."""
+    path = tmp_path / "model"
+    rng = random.Random(0)
+    left = 0
+    for _ in range(times):
+        if rng.random() < 0.3:
+            path.unlink(missing_ok=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, text=True
+        )
+        process.stdout.readline()
+        time.sleep(rng.uniform(0, 0.02))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        if path.exists():
+            assert path.read_bytes() in (b"a" * 300_000, b"b" * 300_000)
+        left += len([name for name in names(tmp_path) if name.startswith(PREFIX)])
+        assert len(names(tmp_path)) <= 2  # the file, and what this process left
+    assert left > 0  # some were killed in the middle
+    write(path)
+    assert names(tmp_path) == ["model"]
+
+
+@posix
+def test_a_killed_process_leaves_the_old_or_the_new_file_whole(tmp_path):
+    kill_while_writing(tmp_path, 15)
+
+
+@posix
+@pytest.mark.slow
+def test_a_killed_process_leaves_the_old_or_the_new_file_whole_200_times(tmp_path):
+    kill_while_writing(tmp_path, 200)

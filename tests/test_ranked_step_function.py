@@ -1,0 +1,124 @@
+"""One step function per rank: what it accepts, what it gives, and its table."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from calibrant.errors import ParameterError
+from calibrant.kernels import ranked_lookup
+from calibrant.step_function import RankedStepFunction
+
+
+def make(thresholds=(0.0, 0.5, 0.0, 0.4, 0.7), values=(0.1, 0.7, 0.2, 0.8, 1.0), offsets=(0, 2, 5)):
+    return RankedStepFunction(thresholds, values, offsets)
+
+
+def test_values_at_below_and_beyond_the_thresholds():
+    step = make()
+    assert step([0.0, 0.49, 0.5, 1.0], 1).tolist() == [0.1, 0.1, 0.7, 0.7]
+    assert step([0.39, 0.4, 0.7], 2).tolist() == [0.2, 0.8, 1.0]
+    assert step(-1.0, 1) == 0.1
+
+
+def test_ranks_beyond_the_last_are_as_the_last():
+    assert make()([0.39, 0.75], [3, 99]).tolist() == [0.2, 1.0]
+
+
+def test_curve_ranks_and_blocks():
+    step = make()
+    assert [a.tolist() for a in step.curve(2)] == [[0.0, 0.4, 0.7], [0.2, 0.8, 1.0]]
+    assert step.n_ranks == 2
+    assert step.n_blocks == 5
+
+
+def test_is_frozen_and_copies_what_it_is_given():
+    values = np.array([0.1, 0.7])
+    step = RankedStepFunction([0.0, 0.5], values, [0, 2])
+    values[0] = 0.5
+    assert step.values[0] == 0.1
+    with pytest.raises(AttributeError):
+        step.values = values
+    with pytest.raises(ValueError, match="read-only"):
+        step.values[0] = 0.5
+
+
+def test_pickles_without_its_table():
+    step = make()
+    table = step.lookup
+    again = pickle.loads(pickle.dumps(step))
+    assert again._lookup is None
+    assert again.values.tolist() == step.values.tolist()
+    assert step.lookup is table
+    assert "lookup" not in repr(step)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"thresholds": (0.0, 0.5)}, "alike"),
+        ({"offsets": (0,)}, "offsets 1-D"),
+        ({"offsets": (1, 2, 5)}, "offsets must increase"),
+        ({"offsets": (0, 2, 4)}, "offsets must increase"),
+        ({"offsets": (0, 2, 2, 5)}, "offsets must increase"),
+        ({"thresholds": (0.1, 0.5, 0.0, 0.4, 0.7)}, "start at 0"),
+        ({"thresholds": (0.0, 0.5, 0.1, 0.4, 0.7)}, "start at 0"),
+        ({"thresholds": (0.0, np.nan, 0.0, 0.4, 0.7)}, "start at 0"),
+        ({"thresholds": (0.0, 0.5, 0.0, 0.4, 1.1)}, "start at 0"),
+        ({"thresholds": (0.0, 0.5, 0.0, 0.4, 0.4)}, "increase strictly within a rank"),
+        ({"values": (0.1, 0.7, 0.2, 0.8, 1.1)}, "values must be in"),
+        ({"values": (-0.1, 0.7, 0.2, 0.8, 1.0)}, "values must be in"),
+        ({"values": (0.1, np.nan, 0.2, 0.8, 1.0)}, "values must be in"),
+        ({"values": (0.1, 0.0, 0.2, 0.8, 1.0)}, "non-decreasing within"),
+        ({"values": (0.3, 0.7, 0.2, 0.8, 1.0)}, "from rank to rank"),
+        ({"values": (0.1, 0.9, 0.2, 0.8, 1.0)}, "from rank to rank"),
+    ],
+)
+def test_what_is_not_monotone_in_both_directions_is_refused(change, message):
+    with pytest.raises(ParameterError, match=message):
+        make(**change)
+
+
+def random_function(rng, n_ranks, n_blocks, near_one):
+    """Thresholds in (0, 1), or with almost all of them within 1e-9 of one."""
+    q = rng.random(n_blocks)
+    q = 1 - 10.0 ** -(12 * q) if near_one else q
+    thresholds = np.concatenate([[0.0], np.unique(q[q > 0])])
+    values = np.linspace(0, 1, len(thresholds))
+    return RankedStepFunction(
+        np.tile(thresholds, n_ranks),
+        np.tile(values, n_ranks) ** np.repeat(1 / np.arange(1, n_ranks + 1), len(values)),
+        np.arange(n_ranks + 1) * len(thresholds),
+    )
+
+
+def by_table(step, q, rank):
+    """Values through the table, as the kernel finds them."""
+    lookup = step.lookup
+    bucket = np.maximum(((1.0 - q).view(np.int64) >> lookup.shift) - lookup.base, 0)
+    return [
+        lookup.levels[lookup.table[b]]
+        if lookup.table[b] != ranked_lookup.MIXED
+        else ranked_lookup.walk(lookup.begins[b], lookup.edges, lookup.values, x)
+        for b, x in zip(bucket * step.n_ranks + rank - 1, q, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("near_one", [False, True])
+@pytest.mark.parametrize("table_bytes", [1, 1 << 20])
+def test_the_table_leads_to_the_same_values(near_one, table_bytes, monkeypatch):
+    monkeypatch.setattr(ranked_lookup, "TABLE_BYTES", table_bytes)
+    rng = np.random.default_rng(0)
+    step = random_function(rng, 3, 200, near_one)
+    t = step.thresholds
+    q = np.concatenate([t, np.nextafter(t, 0), np.nextafter(t, 2), rng.random(500), [1.0]])
+    for rank in (1, 2, 3):
+        assert by_table(step, q, rank) == step(q, rank).tolist()
+
+
+def test_more_values_than_the_table_can_number():
+    rng = np.random.default_rng(0)
+    step = random_function(rng, 1, 70_000, near_one=False)
+    assert len(step.lookup.levels) > ranked_lookup.MIXED
+    q = 1 - rng.random(300) * 1e-3  # the highest values
+    assert by_table(step, q, 1) == step(q, 1).tolist()
