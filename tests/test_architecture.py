@@ -14,6 +14,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 FLOORS = {
     "kernels": 0,
     "errors": 0,
+    "atomic_file": 0,
     "containers": 1,
     "labels": 1,
     "step_function": 1,
@@ -23,6 +24,8 @@ FLOORS = {
     "metrics": 4,
     "plots": 4,
     "datasets": 4,
+    "files": 5,
+    "model_file": 5,
     "report": 5,
     "study": 5,
     "cli": 6,

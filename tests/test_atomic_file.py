@@ -1,6 +1,7 @@
 """A file is written whole or not at all, whatever fails and whenever the process dies."""
 
 import errno
+import importlib.util
 import os
 import random
 import signal
@@ -268,6 +269,29 @@ def test_a_temporary_that_was_removed_before_it_was_locked_is_made_again(tmp_pat
     monkeypatch.setattr(atomic_file, "fcntl", Meanwhile)
     write(tmp_path / "model")
     assert removed
+    assert names(tmp_path) == ["model"]
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """The module as it is on a system without locks, where directories cannot be opened."""
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    monkeypatch.setattr(os, "name", "nt")
+    spec = importlib.util.find_spec("calibrant.atomic_file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(os, "name", "posix")
+    return module
+
+
+def test_without_locks_and_open_directories_it_works_as_well(tmp_path, elsewhere):
+    stale = tmp_path / f"{PREFIX}{'0' * 16}"
+    stale.write_bytes(b"half")
+    path = tmp_path / "model"
+    for content in (OLD, NEW):
+        with elsewhere.replace_file(path) as file:
+            file.write(content)
+        assert path.read_bytes() == content
     assert names(tmp_path) == ["model"]
 
 

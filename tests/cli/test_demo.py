@@ -7,8 +7,9 @@ from calibrant.cli import demo
 
 
 @pytest.fixture(scope="module")
-def printed():
+def printed(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("demo"))
         lines = []
         patch.setattr("rich.console.Console.print", lambda _, thing, **__: lines.append(thing))
         assert demo.main() == 0
@@ -16,11 +17,12 @@ def printed():
 
 
 def test_table_has_a_row_for_each_method_and_the_uncalibrated(printed):
-    assert printed[0].row_count == len(METHODS) + 1
+    table = printed[1].renderables[0]
+    assert table.row_count == len(METHODS) + 1
 
 
 def test_every_column_marks_its_best(printed):
-    for column in printed[0].columns[1:-1]:
+    for column in printed[1].renderables[0].columns[1:-1]:
         cells = [re.sub(r"\[.*?\]", "", cell) for cell in column.cells]
         values = [float(cell.strip(" *")) for cell in cells]
         starred = {float(cell.strip(" *")) for cell in cells if cell.endswith("*")}
@@ -28,7 +30,15 @@ def test_every_column_marks_its_best(printed):
 
 
 def test_summary_is_two_lines_about_the_table(printed):
-    first, second = printed[1].splitlines()
+    first, second = printed[2].splitlines()
     assert re.search(r"over-confident by \d+ points", first)
     assert "best NLL" in second
     assert "conf-ECE" in second
+
+
+def test_it_ends_with_the_path_of_its_report(printed):
+    assert re.fullmatch(r"Report: file://.*/calibrant-demo\.html", printed[-1])
+
+
+def test_no_method_failed(printed):
+    assert not [thing for thing in printed[1].renderables if "failed" in str(thing)]

@@ -109,6 +109,11 @@ def vector_that_nobody_needs(f):
     f.header["vectors"].append({"type": "str", "dtype": "str", "values": ["x"]})
 
 
+@case(e.StoredClassesError, match="257 vectors")
+def too_many_vectors(f):
+    f.header["vectors"] += [{"type": "str", "dtype": "str", "values": ["x"]}] * 256
+
+
 # Methods and parameters.
 
 

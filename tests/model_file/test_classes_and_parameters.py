@@ -55,16 +55,37 @@ def test_boolean_labels_survive():
         np.array(["a", "b", "c" * 1025]),
         np.array(["a", "b", "\ud800"], dtype=object),
         np.array([0, 1, 2**64 - 1], dtype=np.uint64),
+        np.array([0, 1, 2**70], dtype=object),
+        np.array([["a", "b", "c"]]),
+        np.array(["a", "b", 3], dtype=object),
         np.array(["2001-01-01", "2001-01-02", "2001-01-03"], dtype="datetime64[D]"),
         np.array([(1, 2), (3, 4), (5, 6), 0], dtype=object)[:3],
     ],
-    ids=["too long", "half a surrogate pair", "too large", "dates", "tuples"],
+    ids=[
+        "too long",
+        "half a surrogate pair",
+        "too large",
+        "larger",
+        "2-D",
+        "mixed",
+        "dates",
+        "tuples",
+    ],
 )
 def test_labels_that_cannot_come_back_are_refused(labels):
     calibrator = fit(["a", "b", "c"])
     calibrator.classes_ = labels
     with pytest.raises(ModelFileError):
         dumps(calibrator)
+
+
+def test_labels_of_a_newer_numpy_are_refused_by_an_older_one(monkeypatch):
+    if "StringDType" not in LABELS:
+        pytest.skip("this numpy is the older one")
+    data = dumps(fit(LABELS["StringDType"]))
+    monkeypatch.delattr(np.dtypes, "StringDType")
+    with pytest.raises(StoredClassesError, match="need numpy 2"):
+        loads(data)
 
 
 def test_text_that_numpy_would_blow_up_is_refused(monkeypatch):

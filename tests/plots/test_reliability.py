@@ -103,9 +103,25 @@ def test_grid_has_a_panel_for_each_method_and_a_legend():
         draw_reliability_grid({})
 
 
-def test_everything_is_inside_the_picture(curve):
-    figure = draw_reliability(curve).figure
+def one_panel(curve):
+    return draw_reliability(curve, title="one").figure
+
+
+def three_panels(curve):
+    return draw_reliability_grid({"one": curve, "two": curve, "three": curve})
+
+
+def four_panels(curve):
+    return draw_reliability_grid(dict.fromkeys("abcd", curve), title="four")
+
+
+@pytest.mark.parametrize("draw", [one_panel, three_panels, four_panels])
+def test_everything_is_inside_the_picture(curve, draw):
+    figure = draw(curve)
     figure.canvas.draw()
+    for ax in figure.axes:
+        shape = ax.get_window_extent()
+        assert 0.9 < shape.width / shape.height < 1.1  # nearly square
     box = figure.get_tightbbox()
     assert box.y0 >= -0.01
     assert box.x0 >= -0.01

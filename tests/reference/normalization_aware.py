@@ -40,7 +40,9 @@ def objective(probabilities, targets, weight, function):
     """Objective per unit of weight; a target on a value of zero makes it infinite."""
     g = function(probabilities)
     with np.errstate(divide="ignore"):
-        labels = np.where(targets > 0, targets * np.log(g, where=g > 0, out=np.full_like(g, -np.inf)), 0.0)
+        labels = np.where(
+            targets > 0, targets * np.log(g, where=g > 0, out=np.full_like(g, -np.inf)), 0.0
+        )
     used = g.sum(axis=1) > 0
     return (weight[used] @ np.log(g[used].sum(axis=1)) - labels.sum()) / weight.sum()
 
@@ -123,7 +125,9 @@ def general_minimum(counts, target, weight, starts, low=-45.0):
             else (),
             options={"ftol": 1e-15, "maxiter": 2000},
         )
-        best = min(best, loss_and_gradient(np.maximum.accumulate(found.x), counts, target, weight)[0])
+        best = min(
+            best, loss_and_gradient(np.maximum.accumulate(found.x), counts, target, weight)[0]
+        )
     return best
 
 
@@ -140,13 +144,17 @@ def brute_force_minimum(counts, target, weight):
             first = np.array([0, *cuts])
             pooled = np.add.reduceat(counts, first, axis=1)
             goal = np.add.reduceat(target, first)
-            found = minimize(
-                lambda free, c=pooled, b=goal: _pinned(free, c, b, weight),
-                np.zeros(len(first) - 1),
-                jac=True,
-                method="BFGS",
-                options={"gtol": 1e-11},
-            ) if len(first) > 1 else None
+            found = (
+                minimize(
+                    lambda free, c=pooled, b=goal: _pinned(free, c, b, weight),
+                    np.zeros(len(first) - 1),
+                    jac=True,
+                    method="BFGS",
+                    options={"gtol": 1e-11},
+                )
+                if len(first) > 1
+                else None
+            )
             theta = np.append(found.x, 0.0) if found is not None else np.zeros(1)
             if np.all(np.diff(theta) >= -1e-9):
                 best = min(best, loss_and_gradient(theta, pooled, goal, weight)[0])

@@ -277,10 +277,17 @@ def _report(
     gaps = loss - loss[:, [paths.index(BASELINE)]]
     mean = share @ gaps
     error = np.sqrt(np.sum((share[:, None] * (gaps - mean)) ** 2, axis=0))
-    rows = (share @ loss, mean, error, weights)
+    nll = share @ loss
     candidates = [
-        Candidate(path, *(float(v) for v in values), search.seconds[path])
-        for path, *values in zip(paths, *rows, strict=True)
+        Candidate(
+            path,
+            nll=float(nll[i]),
+            difference=float(mean[i]),
+            standard_error=float(error[i]),
+            weight=float(weights[i]),
+            seconds=search.seconds[path],
+        )
+        for i, path in enumerate(paths)
     ]
     mixture = float(-share @ np.log(np.maximum(own @ weights, 1e-300)))
     return AutoReport(tuple(candidates), len(own), int(search.folds.max()) + 1, mixture)

@@ -91,7 +91,7 @@ class DirichletCalibration(MatrixScaling):
     >>> honest = rng.dirichlet(np.ones(3), size=5000)
     >>> y = (honest.cumsum(axis=1) > rng.random((5000, 1))).argmax(axis=1)
     >>> tilted = honest**2 * [4.0, 1.0, 1.0]
-    >>> calibrator = DirichletCalibration(normalize="rows", odir=0.1).fit(tilted, y)
+    >>> calibrator = DirichletCalibration(normalize="rows", odir=0.01).fit(tilted, y)
     >>> calibrator.predict_proba([[0.8, 0.15, 0.05]]).round(1)
     array([[0.4, 0.4, 0.2]])
     """

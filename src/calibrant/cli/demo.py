@@ -2,137 +2,62 @@
 
 from __future__ import annotations
 
+import os
 import sys
-import warnings
-from dataclasses import dataclass
-from time import perf_counter
-from typing import TYPE_CHECKING, Any
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
-from calibrant import metrics
-from calibrant.calibrators.methods import METHODS, make_calibrator
+from calibrant.cli.tables import comparison_table, progress_bar
 from calibrant.datasets import overconfident_digits
-from calibrant.errors import ConvergenceWarning
+from calibrant.report import compare, write_report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from calibrant.report import Comparison
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from calibrant.datasets import Predictions
-
-UNCALIBRATED = "uncalibrated"
-
-COLUMNS: dict[str, tuple[Callable[..., float], float, str, bool]] = {
-    # heading: (metric, factor, format, whether more is better)
-    "accuracy %": (metrics.accuracy, 100.0, ".1f", True),
-    "NLL": (metrics.negative_log_likelihood, 1.0, ".3f", False),
-    "Brier": (metrics.brier_score, 1.0, ".4f", False),
-    "conf-ECE %": (metrics.confidence_ece, 100.0, ".1f", False),
-    "cw-ECE %": (metrics.classwise_ece, 100.0, ".2f", False),
-    "TECE %": (metrics.thresholded_ece, 100.0, ".1f", False),
-}
+REPORT = "calibrant-demo.html"
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One row of the table."""
-
-    method: str
-    values: dict[str, float]
-    seconds: float
-
-
-def run(predictions: Predictions) -> Iterator[Result]:
-    """Fit every calibrator and judge it on the test part, one after the other."""
-    scores, y, new_scores, new_y = predictions
-    yield Result(UNCALIBRATED, _measure(new_y, new_scores), 0.0)
-    for method in METHODS:
-        calibrator = make_calibrator(method)
-        started = perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            calibrator.fit(scores, y)
-        seconds = perf_counter() - started
-        yield Result(method, _measure(new_y, calibrator.predict_proba(new_scores)), seconds)
-
-
-def _measure(y: NDArray[Any], scores: NDArray[np.float64]) -> dict[str, float]:
-    return {name: factor * f(y, scores) for name, (f, factor, _, _) in COLUMNS.items()}
-
-
-def best(results: list[Result]) -> dict[str, float]:
-    """Return the best value of each column, as it is printed."""
-    chosen = {}
-    for name, (_, _, form, more) in COLUMNS.items():
-        values = [float(format(result.values[name], form)) for result in results]
-        chosen[name] = max(values) if more else min(values)
-    return chosen
-
-
-def build_table(results: list[Result]) -> Table:
-    """Lay out the results, with the best of each column in bold and starred."""
-    table = Table(
-        title="Digits: fitted on the calibration part, judged on the test part (* best)",
-        box=box.SIMPLE_HEAD,
-        collapse_padding=True,
-        pad_edge=False,
-    )
-    table.add_column("method", no_wrap=True)
-    for name in [*COLUMNS, "fit s"]:
-        table.add_column(name, justify="right")
-    top = best(results)
-    for result in results:
-        cells = []
-        for name, (_, _, form, _) in COLUMNS.items():
-            text = format(result.values[name], form)
-            cells.append(f"[bold green]{text}*[/]" if float(text) == top[name] else f"{text} ")
-        table.add_row(result.method, *cells, f"{result.seconds:.2f}")
-    return table
-
-
-def summarise(results: list[Result], predictions: Predictions) -> str:
+def summarise(comparison: Comparison) -> str:
     """Say in two lines what the table shows."""
-    raw = results[0].values
-    gap = 100 * float(predictions.new_scores.max(axis=1).mean()) - raw["accuracy %"]
-    lead = min(results[1:], key=lambda result: result.values["NLL"])
-    sure = min(results[1:], key=lambda result: result.values["conf-ECE %"])
+    raw, *methods = comparison.results
+    accuracy = 100 * raw.evaluation.accuracy.value
+    confidence = 100 * raw.confidence.mean_confidence
+    lead = min(methods, key=lambda r: r.evaluation.negative_log_likelihood.value)
+    sure = min(methods, key=lambda r: r.evaluation.confidence_ece.value)
     return (
-        f"The network is over-confident by {gap:.0f} points: on {len(predictions.new_y)} test "
-        f"images it is right {raw['accuracy %']:.0f} % of the time and says "
-        f"{raw['accuracy %'] + gap:.0f} %.\n"
-        f"{lead.method} has the best NLL, {lead.values['NLL']:.3f} instead of {raw['NLL']:.3f}; "
-        f"{sure.method} the best conf-ECE, {sure.values['conf-ECE %']:.1f} % instead of "
-        f"{raw['conf-ECE %']:.1f} %."
+        f"The network is over-confident by {confidence - accuracy:.0f} points: on "
+        f"{raw.evaluation.n_rows} test images it is right {accuracy:.0f} % of the time and says "
+        f"{confidence:.0f} %.\n"
+        f"{lead.method} has the best NLL, {lead.evaluation.negative_log_likelihood.value:.3f} "
+        f"instead of {raw.evaluation.negative_log_likelihood.value:.3f}; {sure.method} the best "
+        f"conf-ECE, {100 * sure.evaluation.confidence_ece.value:.1f} % instead of "
+        f"{100 * raw.evaluation.confidence_ece.value:.1f} %."
     )
+
+
+def report_path() -> Path:
+    """Where the report goes: here, or among the temporary files if nothing can be written here."""
+    here = Path.cwd()
+    return (here if os.access(here, os.W_OK) else Path(tempfile.mkdtemp())) / REPORT
 
 
 def main() -> int:
     """Run the demo; return the exit code."""
     console = Console()
-    columns = (
-        TextColumn("{task.description:28}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("training a network", total=len(METHODS) + 2)
-        predictions = overconfident_digits()
-        bar.advance(task)
-        results = []
-        for result in run(predictions):
-            results.append(result)
-            bar.update(task, description=f"calibrating: {result.method}", advance=1)
-    console.print(build_table(results))
-    console.print(summarise(results, predictions), highlight=False, soft_wrap=True)
+    with progress_bar("training a network") as advance:
+        scores, y, new_scores, new_y = overconfident_digits()
+        comparison = compare(
+            y, scores, new_y, new_scores, sources={"test": "digits"}, progress=advance
+        )
+    console.print("Digits: fitted on the calibration part, judged on the test part (* best)")
+    console.print(comparison_table(comparison))
+    console.print(summarise(comparison), highlight=False, soft_wrap=True)
+    path = report_path()
+    write_report(path, comparison, title="The digits demo")
+    console.print(f"Report: {path.as_uri()}", highlight=False, soft_wrap=True)
     return 0
 
 

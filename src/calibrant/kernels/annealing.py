@@ -1,4 +1,4 @@
-"""The paper's Algorithm 1, simulated annealing of block values; random numbers come from outside."""
+"""The paper's Algorithm 1, annealing of block values; random numbers come from outside."""
 
 from __future__ import annotations
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
+from calibrant.kernels.exponential import exponentials
 from calibrant.kernels.jit import kernel
 from calibrant.kernels.lookup import find_block
 
@@ -70,24 +69,27 @@ def add_prior(logits, order, beta, floor, share, index, mass, totals):
     """
     n_rows, n_classes = index.shape
     n_parts = share.shape[1]
-    scratch = np.empty(n_classes)
+    gaps = np.empty(n_classes)
+    powers = np.empty(n_classes)
+    bits = np.empty(n_classes, dtype=np.int64)
     for r in range(n_rows):
         i = order[r]
         top = logits[i, 0]
         for j in range(1, n_classes):
             top = max(top, logits[i, j])
-        total = 0
         for j in range(n_classes):
-            value = math.exp(beta * (logits[i, j] - top))
-            scratch[j] = value
-            total += np.int64(value * UNIT)
+            gaps[j] = beta * (logits[i, j] - top)
+        exponentials(gaps, powers, bits, bits.view(np.float64))
+        total = np.int64(0)
+        for j in range(n_classes):
+            total += np.int64(powers[j] * UNIT)
         totals[r] = total / UNIT
         scale = (1.0 - n_classes * floor) / totals[r]
         for f in range(n_parts):
             weight = share[r, f]
             if weight > 0.0:
                 for j in range(n_classes):
-                    mass[f, index[r, j]] += weight * (floor + scale * scratch[j])
+                    mass[f, index[r, j]] += weight * (floor + scale * powers[j])
 
 
 @kernel

@@ -192,3 +192,26 @@ def spline_softmax(values, knots, slopes, out):
             total += e
         for j in range(n_classes):
             out[i, j] /= total
+
+
+@kernel
+def add_information(values, share, low, width, out):
+    """Add share * q (1 - q), q the row's softmax, to the bin of each value.
+
+    Bin b starts at low + b * width; the first and the last take what lies outside.
+    """
+    n_rows, n_classes = values.shape
+    last = out.shape[0] - 1
+    e = np.empty(n_classes)
+    for i in range(n_rows):
+        top = values[i, 0]
+        for j in range(1, n_classes):
+            top = max(top, values[i, j])
+        total = 0.0
+        for j in range(n_classes):
+            e[j] = math.exp(values[i, j] - top)
+            total += e[j]
+        for j in range(n_classes):
+            q = e[j] / total
+            b = int((values[i, j] - low) / width)
+            out[min(max(b, 0), last)] += share[i] * q * (1.0 - q)

@@ -24,7 +24,7 @@ TABLE_BYTES = 1 << 20
 MIXED = 65535
 """Mark of a bucket with a step inside."""
 
-NODE_BITS = 8
+NODE_BITS = 9
 LARGEST_POWER = 4.0
 """Beyond this exponent the table of powers is not accurate to rounding."""
 
@@ -101,40 +101,41 @@ def fill_table(rest_bits, level, offsets, shift, base, table, begins):
 
 
 def build_powers(exponent: float, smallest: float) -> PowerTable:
-    """Taylor coefficients of x**exponent at the start of 256 intervals of the mantissa.
+    """Taylor coefficients of x**exponent in the middle of 512 intervals of the mantissa.
 
     ``smallest`` is what a probability of zero is read as.
     """
     held = min(exponent, LARGEST_POWER)
     scale = np.exp2((np.arange(1024) - 1023.0) * held)
-    start = 1.0 + np.arange(1 << NODE_BITS) / (1 << NODE_BITS)
-    nodes = np.empty((1 << NODE_BITS, 5))
+    middle = 1.0 + (np.arange(1 << NODE_BITS) + 0.5) / (1 << NODE_BITS)
+    nodes = np.empty((1 << NODE_BITS, 4))
     binomial = 1.0
-    for n in range(5):  # in units of the last bit of the mantissa
-        nodes[:, n] = binomial * start ** (held - n) * 2.0 ** (-52 * n)
+    for n in range(4):  # in units of the last bit of the mantissa
+        nodes[:, n] = binomial * middle ** (held - n) * 2.0 ** (-52 * n)
         binomial *= (held - n) / (n + 1)
     smallest = max(smallest, 2.0**-1022)
     return PowerTable(exponent, smallest, int(np.array(smallest).view(np.int64)), scale, nodes)
 
 
 @kernel
-def pack_rows(bits, shift, base, width, keys):
-    """Leading bits of each probability, above the number of its column."""
+def pack_rows(bits, shift, width, keys):
+    """Leading bits of each probability, the largest first, above the number of its column."""
     n_rows, n_classes = bits.shape
+    lowest = (1 << (31 - width)) - 1
     for i in range(n_rows):
         for j in range(n_classes):
-            keys[i, j] = np.int32((max((bits[i, j] >> shift) - base, 0) << width) | j)
+            keys[i, j] = np.int32((min((ONE - bits[i, j]) >> shift, lowest) << width) | j)
 
 
 @kernel
-def unpack_row(keys, i, mask, order):
-    """Columns of row ``i`` in decreasing order; returns how many pairs need a closer look."""
-    last = order.shape[0] - 1
+def unpack_row(keys, i, mask):
+    """Leave the columns in row ``i`` of sorted keys; returns how many pairs need a closer look."""
+    n = keys.shape[1]
     close = 0
-    order[0] = keys[i, last] & mask
-    for r in range(last):
-        order[last - r] = keys[i, r] & mask
+    for r in range(n - 1):
         close += (keys[i, r] ^ keys[i, r + 1]) <= mask
+    for r in range(n):
+        keys[i, r] &= mask
     return close
 
 
@@ -173,7 +174,7 @@ def repair_order(row, order):
 
 
 @kernel
-def gather_row(rows, bits, i, order, smallest, scale, nodes, q, rest, prior):
+def gather_row(rows, bits, i, columns, smallest, scale, nodes, q, rest, prior):
     """Fill sums of the largest entries, their distance to one, and powers; return the power sum.
 
     All sums run in the sorted order, so none depends on the order of the columns.
@@ -181,16 +182,15 @@ def gather_row(rows, bits, i, order, smallest, scale, nodes, q, rest, prior):
     total = 0.0
     mass = 0.0
     low = 52 - NODE_BITS
-    for r in range(order.shape[0]):
-        column = INDEX(order[r])
+    for r in range(columns.shape[1]):
+        column = INDEX(columns[i, r])
         total += rows[i, column]
         q[r] = total
         rest[r] = 1.0 - total
         z = max(bits[i, column], smallest)
         node = INDEX((z >> low) & ((1 << NODE_BITS) - 1))
-        d = np.float64(z & ((1 << low) - 1))
-        power = nodes[node, 3] + d * nodes[node, 4]
-        power = nodes[node, 1] + d * (nodes[node, 2] + d * power)
+        d = np.float64((z & ((1 << low) - 1)) - (1 << (low - 1)))
+        power = nodes[node, 1] + d * (nodes[node, 2] + d * nodes[node, 3])
         power = scale[INDEX(z >> 52)] * (nodes[node, 0] + d * power)
         prior[r] = power
         mass += power
@@ -239,24 +239,21 @@ def apply_ranked(rows, bits, keys, mask, lookup, share, powers, out):
     edges, values, levels, table, begins, n_ranks, shift, base = lookup
     exponent, smallest, smallest_bits, scale, nodes = powers
     n_rows, n_classes = rows.shape
-    order = np.empty(n_classes, dtype=np.int32)
     q = np.empty(n_classes)
     rest = np.empty(n_classes)
     rest_bits = rest.view(np.int64)
     prior = np.empty(n_classes)
     keep = 1.0 - share
     last = n_classes - 1
-    highest = levels[-1]
     for i in range(n_rows):
-        close = unpack_row(keys, i, mask, order)
-        tied = close > 0 and repair_order(rows[i], order)
-        mass = gather_row(rows, bits, i, order, smallest_bits, scale, nodes, q, rest, prior)
+        close = unpack_row(keys, i, mask)
+        tied = close > 0 and repair_order(rows[i], keys[i])
+        mass = gather_row(rows, bits, i, keys, smallest_bits, scale, nodes, q, rest, prior)
         if exponent > LARGEST_POWER:
-            mass = steep_prior(rows, i, order, exponent, smallest, prior)
+            mass = steep_prior(rows, i, keys[i], exponent, smallest, prior)
         factor = share / mass
         below = 0.0
-        r = 0
-        while r < last and below < highest:
+        for r in range(last):
             bucket = max((rest_bits[r] >> shift) - base, 0) * n_ranks + min(r, n_ranks - 1)
             bucket = INDEX(bucket)
             level = table[bucket]
@@ -264,11 +261,8 @@ def apply_ranked(rows, bits, keys, mask, lookup, share, powers, out):
                 value = levels[INDEX(level)]
             else:
                 value = walk(begins[bucket], edges, values, q[r])
-            out[i, INDEX(order[r])] = keep * (value - below) + factor * prior[r]
+            out[i, INDEX(keys[i, r])] = keep * (value - below) + factor * prior[r]
             below = value
-            r += 1
-        for s in range(r, last):  # nothing rises any more
-            out[i, INDEX(order[s])] = factor * prior[s]
-        out[i, order[last]] = keep * (1.0 - below) + factor * prior[last]
+        out[i, keys[i, last]] = keep * (1.0 - below) + factor * prior[last]
         if tied:
-            share_ties(rows[i], order, out[i])
+            share_ties(rows[i], keys[i], out[i])

@@ -72,7 +72,7 @@ def save(calibrator: Calibrator, path: Path) -> str:
 
 
 def load(path: Path, *, sha256: str | None = None, max_bytes: int = limits.MAX_FILE) -> Calibrator:
-    """Read a fitted calibrator from a file; no code in the file can run.
+    r"""Read a fitted calibrator from a file; no code in the file can run.
 
     Parameters
     ----------
@@ -98,10 +98,14 @@ def load(path: Path, *, sha256: str | None = None, max_bytes: int = limits.MAX_F
 
     Examples
     --------
+    >>> import tempfile
+    >>> from pathlib import Path
     >>> from calibrant.model_file import load
-    >>> load("LICENSE")
+    >>> path = Path(tempfile.mkdtemp()) / "model.pickle"
+    >>> _ = path.write_bytes(b"\x80\x05N.")
+    >>> load(path)
     Traceback (most recent call last):
-    calibrant.errors.MagicError: the file is not a calibrant model file
+    calibrant.errors.MagicError: the file is not a calibrant model file; it looks like a pickle...
     """
     return _decode(_open(path, sha256, max_bytes))
 
@@ -126,7 +130,7 @@ def dumps(calibrator: Calibrator) -> bytes:
     >>> scores, y, new_scores, new_y = overconfident_digits()
     >>> data = dumps(FlattenedIsotonic().fit(scores, y))
     >>> loads(data).predict_proba(new_scores).shape
-    (898, 10)
+    (747, 10)
     """
     return b"".join(_encode(calibrator)[0])
 

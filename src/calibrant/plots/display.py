@@ -206,7 +206,7 @@ class ReliabilityDisplay:
         display : ReliabilityDisplay
             Itself.
         """
-        self.ax_ = style.axes_or_new(ax, (4.6, 5.4))
+        self.ax_ = style.axes_or_new(ax, (4.6, 5.7))
         self.figure_ = self.ax_.figure
         place = sum(line.get_gid() == CURVE for line in self.ax_.lines)
         look = style.look(place)

@@ -136,6 +136,8 @@ def _steps(
     thresholds: NDArray[np.float64], values: NDArray[np.float64], first: float = 0.0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Corners of a step function from ``first`` to 1."""
+    start = int(np.searchsorted(thresholds, first, side="right")) - 1
+    thresholds, values = thresholds[start:], values[start:]
     x = np.repeat(np.maximum(np.append(thresholds, 1.0), first), 2)[1:-1]
     return x, np.repeat(values, 2)
 
@@ -348,7 +350,7 @@ def draw_effect(effect: Effect, ax: Axes | None = None, *, title: str | None = N
     }
     ax.fill_between(effect.before, effect.low, effect.high, **band)
     ax.plot(effect.before, effect.median, "o-", color=style.BLUE, markersize=4, label="median")
-    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set(xlim=(0, 1), ylim=(0, 1))
     ax.set_xlabel("confidence before")
     ax.set_ylabel("probability of the same class after")
     ax.legend(fontsize=8, framealpha=0.9, loc="upper left")

@@ -99,7 +99,7 @@ def draw_reliability(
     >>> curve = reliability_curve([0, 1], [[0.9, 0.1], [0.2, 0.8]], n_bins=2)
     >>> ax = draw_reliability(curve, title="two rows")  # doctest: +SKIP
     """
-    ax = style.axes_or_new(ax, (3.8, 4.6))
+    ax = style.axes_or_new(ax, (3.8, 4.8))
     draw_panel(curve, ax, place)
     _print_lines(ax, curve, [*facts_of(curve), *notes])
     if title is not None:
@@ -148,7 +148,7 @@ def draw_reliability_grid(
     """
     if not curves:
         raise ParameterError("curves is empty; give at least one")
-    figure, axes = style.new_grid(len(curves), min(n_columns, len(curves)), (3.1, 4.0))
+    figure, axes = style.new_grid(len(curves), min(n_columns, len(curves)), (3.1, 4.05))
     for ax, (name, curve) in zip(axes, curves.items(), strict=True):
         draw_reliability(curve, ax, title=name, notes=(notes or {}).get(name, ()))
     first = next(iter(curves.values()))
@@ -192,7 +192,7 @@ def _is_confidence(curve: ReliabilityCurve) -> bool:
 def draw_frame(ax: Axes, curve: ReliabilityCurve, *, ref_line: bool = True) -> None:
     """Draw axes and diagonal, unless an earlier curve has."""
     style.tidy(ax)
-    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set(xlim=(0, 1), ylim=(0, 1))
     ticks = np.linspace(0, 1, 6)
     ax.set_xticks(ticks)
     ax.set_yticks(ticks)

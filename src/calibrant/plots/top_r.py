@@ -171,7 +171,7 @@ def draw_top_r(
         ax.xaxis.set_major_formatter(lambda rank, _: f"{rank:g}")
     else:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.set_xlabel("r: the label is among the r most probable classes")
+    ax.set_xlabel("number r of most probable classes")
     ax.set_ylabel("claimed minus observed, points")
     ax.legend(fontsize=8, framealpha=0.9)
     if title is not None:

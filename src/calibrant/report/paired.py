@@ -10,9 +10,11 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-BLOCK = 64
+LEAST = 2000
+"""Resamples, unless there are very many rows: p-values of 0.001, many times corrected."""
+
 DRAWS = 200_000_000
-"""Rows drawn in all; there are fewer resamples of more rows."""
+"""Rows drawn in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +89,10 @@ def _draw(
     n_rows = len(share)
     terms = np.vstack([gaps * share, share])
     out = np.empty((len(gaps), n_resamples))
-    counts = np.empty((BLOCK, n_rows))
-    for start in range(0, n_resamples, BLOCK):
-        size = min(BLOCK, n_resamples - start)
-        for r in range(size):
-            counts[r] = np.bincount(rng.integers(0, n_rows, n_rows), minlength=n_rows)
-        sums = terms @ counts[:size].T
-        out[:, start : start + size] = sums[:-1] / sums[-1]
+    for r in range(n_resamples):
+        counts = np.bincount(rng.integers(0, n_rows, n_rows), minlength=n_rows)
+        sums = np.einsum("ij,j->i", terms, counts.astype(np.float64))
+        out[:, r] = sums[:-1] / sums[-1]
     return out
 
 
@@ -120,6 +119,6 @@ def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def paired_resamples(n_rows: int, n_resamples: int) -> int:
-    """How many resamples the paired comparison can afford: 50 for each one asked for, or less."""
-    affordable = max(1000, DRAWS // max(n_rows, 1))
-    return min(50 * n_resamples, affordable)
+    """How many resamples the paired comparison needs and can afford, if any were asked for."""
+    wanted = max(10 * n_resamples, LEAST) if n_resamples else 0
+    return min(wanted, max(1000, DRAWS // max(n_rows, 1)))

@@ -87,7 +87,9 @@ def _two(
 
 def _picture(marks: Markup, curve: ReliabilityCurve, head: str, name: str | None) -> Picture:
     who = head if name is None else f"class {name}, {head}"
-    error = f"{'conf-ECE' if name is None else 'ECE'} {percent(curve.ece, 2)}"
+    error = f"conf-ECE {percent(curve.ece, 2)}"
+    if name is not None:
+        error = f"ECE {percent(curve.ece, 2)} in {curve.n_bins} bins"
     chance = p_words(curve.p_value)
     return {
         "svg": wrap(marks, figures.WIDTH, figures.HEIGHT, figures.describe_curve(curve, who)),

@@ -186,4 +186,6 @@ def _n(value: float) -> str:
 
 
 def _tick(value: float) -> str:
-    return f"{value:.6g}" if value == 0 or 1e-4 <= abs(value) < 1e6 else f"{value:.0e}"
+    if value == 0 or 1e-3 <= abs(value) < 1e5:
+        return f"{value:.6g}"
+    return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")

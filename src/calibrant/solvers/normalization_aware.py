@@ -272,7 +272,7 @@ class _Pooled:
 
 
 def _bounded(step: NDArray[np.float64], residual: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Bound how far neighbours move apart: each pair by itself, or all alike if that goes uphill."""
+    """Bound how far neighbours move apart: pair by pair, or all alike if that goes uphill."""
     apart = np.diff(step)
     longest = float(np.max(np.abs(apart)))
     if longest <= LONGEST_STEP:

@@ -32,9 +32,7 @@ def solve_penalty(
     blocks = pool_blocks(likelihood)
     theta = np.log(blocks.start / blocks.start[-1])
 
-    def penalised(
-        x: NDArray[np.float64], strength: float
-    ) -> tuple[float, NDArray[np.float64]]:
+    def penalised(x: NDArray[np.float64], strength: float) -> tuple[float, NDArray[np.float64]]:
         loss, gradient = blocks.loss_and_gradient(x)
         decrease = np.maximum(-np.diff(x), 0.0)
         slope = 2.0 * strength * decrease

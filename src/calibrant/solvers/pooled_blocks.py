@@ -50,9 +50,7 @@ class PooledBlocks:
         """Objective per unit of weight at theta = log g."""
         return self.loss_and_gradient(theta)[0]
 
-    def loss_and_gradient(
-        self, theta: NDArray[np.float64]
-    ) -> tuple[float, NDArray[np.float64]]:
+    def loss_and_gradient(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Objective per unit of weight at theta = log g, and its gradient in theta."""
         weight, total = self.likelihood.weight, self.likelihood.total
         relative = theta - np.max(theta)
@@ -116,7 +114,7 @@ def pool_blocks(
     min_blocks: int | None = None,
     split_size_threshold: int = 1,
 ) -> PooledBlocks:
-    """Blocks of FIR, with a prior of FIR of labels and pseudo-labels, split if there are too few."""
+    """Take the blocks of FIR (of labels and pseudo-labels), split if there are too few."""
     rows, target = likelihood.rows, likelihood.target
     cells = rows.exposures(likelihood.weight)
     first, tops, bottoms = pool_adjacent_violators(target, cells)

@@ -110,11 +110,12 @@ def fold_shares(weight: NDArray[np.float64]) -> NDArray[np.float64]:
     folds in turn: a row of weight 2 is dealt as two equal rows are, which stand next to each
     other. Rows come sorted by the probability of their label, so the folds are alike.
     """
-    unit = min(1.0, float(np.sum(weight)) / (20 * N_FOLDS))  # shorter if there are few
+    unit = min(1.0, float(np.sum(weight)) / (2 * N_FOLDS))  # shorter if there are too few
     ends = np.concatenate([[0.0], np.cumsum(weight / unit)])[:, None]
     whole = np.floor(ends / N_FOLDS)
     dealt = whole + np.clip(ends - N_FOLDS * whole - np.arange(N_FOLDS), 0.0, 1.0)
-    return unit * np.diff(dealt, axis=0)
+    shares: NDArray[np.float64] = unit * np.diff(dealt, axis=0)
+    return shares
 
 
 def temperature_prior(
@@ -161,9 +162,7 @@ def cross_validate(
             w, target = add_pseudo_observations(rows, prior, weight, STRENGTHS[i], fold)
             if exposures is None:
                 exposures = rows.exposures(w / prior.totals)
-            minimum = minimise(
-                rows.index, w, target, exposures, tol=FOLD_TOLERANCE, max_rounds=10
-            )
+            minimum = minimise(rows.index, w, target, exposures, tol=FOLD_TOLERANCE, max_rounds=10)
             exposures = minimum.exposures
             own = minimum.values[rows.own] / minimum.totals
             losses[i] -= held_out @ np.log(np.maximum(own, 1e-12))

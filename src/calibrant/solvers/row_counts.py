@@ -56,7 +56,7 @@ class SegmentedRows:
         return np.bincount(self.own, weights=weight, minlength=self.n_segments).astype(np.float64)
 
     def exposures(self, factor: NDArray[np.float64]) -> NDArray[np.float64]:
-        """a = C' factor; with the weights as factor, the weight of the cells."""
+        """Sum a factor over cells: a = C' factor; with the weights, the weight of the cells."""
         return sum_cells(self.index, factor, self.n_segments)
 
 
@@ -94,9 +94,7 @@ def segment_rows(
     index = np.empty(probabilities.shape, np.uint16 if len(starts) <= 1 << 16 else np.int32)
     largest = np.empty(batch.n_rows)
     seen = np.zeros(len(starts), dtype=np.bool_)
-    cells.index_cells(
-        probabilities, bits, order, *build_lookup(starts), index, largest, seen
-    )
+    cells.index_cells(probabilities, bits, order, *build_lookup(starts), index, largest, seen)
     if not np.all(seen):  # a segment without cells is part of its neighbour
         cells.relabel_cells(index, np.maximum(np.cumsum(seen) - 1, 0))
         starts = starts[seen]
@@ -120,7 +118,7 @@ class RowCounts:
         return out
 
     def merge(self, group_of: NDArray[np.int32]) -> RowCounts:
-        """Counts of groups of neighbouring blocks; the arrays of this object are reused."""
+        """Merge groups of neighbouring blocks; the arrays of this object are reused."""
         n = monotone_softmax.merge_entries(self.pointers, self.blocks, self.counts, group_of)
         return RowCounts(self.pointers, self.blocks[:n], self.counts[:n])
 

@@ -105,5 +105,7 @@ def join_levels(
             f"high as a level is always right): set apart by at least a share of {epsilon:.0e}"
         )
     if n_cut:
-        notes.append(f"levels were cut off at {SMALLEST:g}: more of them than floats can tell apart")
+        notes.append(
+            f"levels were cut off at {SMALLEST:g}: more of them than floats can tell apart"
+        )
     return tuple(notes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -23,21 +23,20 @@ def solve_slsqp(
     started = perf_counter()
     blocks = pool_blocks(likelihood)
     theta = np.log(blocks.start / blocks.start[-1])
-    rounds, notes = 0, ()
+    rounds = 0
+    notes: tuple[str, ...] = ()
     if len(theta) > 1:
         differences = np.diff(np.eye(len(theta)), axis=0)
+        ordered: Any = {"type": "ineq", "fun": np.diff, "jac": lambda _: differences}
+        options: Any = {"ftol": 1e-4 * tol, "maxiter": max_rounds}
         found = minimize(
             blocks.loss_and_gradient,
             theta,
             jac=True,
             method="SLSQP",
             bounds=[(-100.0, 100.0)] * len(theta),
-            constraints={
-                "type": "ineq",
-                "fun": lambda x: np.diff(x),
-                "jac": lambda _: differences,
-            },
-            options={"ftol": 1e-4 * tol, "maxiter": max_rounds},
+            constraints=ordered,
+            options=options,
         )
         # Its constraints hold up to rounding only.
         theta, rounds = np.maximum.accumulate(found.x), int(found.nit)

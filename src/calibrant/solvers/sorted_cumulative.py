@@ -43,7 +43,7 @@ RANGE = 1 << 19
 SAMPLE = 256
 """Rows that the ranges are chosen by."""
 
-CELLS = 1 << 16
+CELLS = 1 << 15
 """Cells mapped at once: what the second-level cache holds."""
 
 
@@ -278,9 +278,7 @@ def apply_rows(
     """
     n_rows, n_classes = rows.shape
     width = (n_classes - 1).bit_length()
-    value_bits = 31 - width  # a sign, six bits for 64 octaves, the rest of the mantissa
-    shift = 52 - (value_bits - 6)
-    base = (ONE >> shift) - (1 << value_bits) + 1
+    shift = 52 - (31 - width - 6)  # no sign, six bits for 64 octaves, the rest for the mantissa
     powers = build_powers(inverse_temperature, math.exp(zero_logit))
     out = np.empty_like(rows)
     step = max(1, CELLS // n_classes)
@@ -289,7 +287,7 @@ def apply_rows(
         part = slice(start, start + step)
         bits = rows[part].view(np.int64)
         keys = room[: len(bits)]
-        pack_rows(bits, shift, base, width, keys)
+        pack_rows(bits, shift, width, keys)
         keys.sort(axis=1)
         mask = (1 << width) - 1
         apply_ranked(rows[part], bits, keys, mask, function.lookup, prior_share, powers, out[part])

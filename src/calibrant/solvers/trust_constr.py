@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import LinearConstraint, minimize
@@ -26,7 +26,8 @@ def solve_trust_constr(
     started = perf_counter()
     blocks = pool_blocks(likelihood)
     theta = np.log(blocks.start / blocks.start[-1])
-    rounds, notes = 0, ()
+    rounds = 0
+    notes: tuple[str, ...] = ()
     if len(theta) > 1:
         dense = blocks.counts.to_dense(len(theta))
 
@@ -38,17 +39,17 @@ def solve_trust_constr(
             return np.asarray(result / likelihood.total)
 
         n = len(theta)
-        differences = diags_array(
-            [-np.ones(n - 1), np.ones(n - 1)], offsets=[0, 1], shape=(n - 1, n)
-        )
+        sides: Any = [-np.ones(n - 1), np.ones(n - 1)]
+        differences: Any = diags_array(sides, offsets=[0, 1], shape=(n - 1, n)).tocsr()
+        options: Any = {"gtol": tol, "xtol": 1e-10, "barrier_tol": tol, "maxiter": max_rounds}
         found = minimize(
             blocks.loss_and_gradient,
             theta,
             jac=True,
             hess=hessian,
             method="trust-constr",
-            constraints=LinearConstraint(differences.tocsr(), 0.0, np.inf),
-            options={"gtol": tol, "xtol": 1e-10, "barrier_tol": tol, "maxiter": max_rounds},
+            constraints=LinearConstraint(differences, 0.0, np.inf),
+            options=options,
         )
         theta, rounds = np.maximum.accumulate(found.x), int(found.nit)
         notes = () if found.status in {1, 2} else (str(found.message),)

@@ -1,0 +1,133 @@
+"""Draw the pictures of README and docs: ``python docs/make_images.py [FILE.npz]``.
+
+By default an over-confident network on the digits of scikit-learn; or a file with ``val_probs``,
+``val_labels``, ``test_probs`` and ``test_labels``. With playwright and Chromium installed, the
+report is photographed as well.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+
+import calibrant
+from calibrant.datasets import Predictions, overconfident_digits
+from calibrant.metrics import negative_log_likelihood
+from calibrant.plots import (
+    compute_classwise,
+    compute_confidence_histogram,
+    compute_effect,
+    compute_map,
+    compute_reliability_grid,
+    compute_top_r,
+    draw_classwise,
+    draw_confidence_histogram,
+    draw_effect,
+    draw_map,
+    draw_reliability_grid,
+    draw_top_r,
+    style,
+)
+from calibrant.report import compare, write_report
+
+mpl.use("Agg")
+
+IMAGES = Path(__file__).parent / "images"
+METHODS = ["na-fir", "scir", "ir-ovr", "ts", "vs"]
+
+
+def load(path):
+    with np.load(path) as file:
+        return Predictions(
+            *(file[f"{part}_{name}"] for part in ("val", "test") for name in ("probs", "labels"))
+        )
+
+
+def save(figure, name):
+    figure.savefig(IMAGES / f"{name}.png", dpi=120)
+    mpl.pyplot.close(figure)
+    print(IMAGES / f"{name}.png")
+
+
+def draw_all(data):
+    scores, y, new_scores, new_y = data
+    fitted = {
+        "one-vs-rest isotonic": calibrant.OneVsRestIsotonic(),
+        "NormalizationAwareIsotonic": calibrant.NormalizationAwareIsotonic(),
+    }
+    found = {"uncalibrated": new_scores}
+    for name, calibrator in fitted.items():
+        found[name] = calibrator.fit(scores, y).predict_proba(new_scores)
+    notes = {name: [f"NLL {negative_log_likelihood(new_y, p):.3f}"] for name, p in found.items()}
+    save(draw_reliability_grid(compute_reliability_grid(new_y, found), notes=notes), "reliability")
+
+    save(draw_classwise(compute_classwise(new_y, new_scores, n_worst=5)), "classwise")
+
+    ts = calibrant.TemperatureScaling().fit(scores, y)
+    scir = calibrant.SortedCumulativeIsotonic().fit(scores, y)
+    figure, axes = style.new_grid(3, 3, (4.0, 4.4))
+    draw_map(compute_map(ts), axes[0], title="TemperatureScaling")
+    draw_map(
+        compute_map(fitted["NormalizationAwareIsotonic"]),
+        axes[1],
+        title="NormalizationAwareIsotonic",
+    )
+    draw_map(compute_map(scir), axes[2], title="SortedCumulativeIsotonic")
+    save(figure, "maps")
+
+    ours = found["NormalizationAwareIsotonic"]
+    figure, axes = style.new_grid(3, 3, (4.0, 4.0))
+    draw_confidence_histogram(
+        compute_confidence_histogram(new_y, new_scores), axes[0], title="uncalibrated"
+    )
+    draw_effect(compute_effect(new_scores, ours), axes[1], title="NormalizationAwareIsotonic")
+    curves = {
+        "uncalibrated": new_scores,
+        "temperature scaling": ts.predict_proba(new_scores),
+        "NA-FIR": ours,
+    }
+    draw_top_r(
+        {name: compute_top_r(new_y, p) for name, p in curves.items()}, axes[2], title="top r"
+    )
+    save(figure, "confidence")
+
+
+def photograph(data):
+    scores, y, new_scores, new_y = data
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        chromium = None
+    if chromium is None:
+        print("no playwright or no Chromium: the report is not photographed")
+        return
+    sources = {"calibration": "val.npz", "test": "test.npz"}
+    comparison = compare(y, scores, new_y, new_scores, METHODS, sources=sources)
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
+        path = Path(folder) / "report.html"
+        write_report(path, comparison, title="Digits")
+        browser = driver.chromium.launch(
+            executable_path=chromium, args=["--headless", "--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(path.as_uri())
+        page.screenshot(path=IMAGES / "report.png")
+        page.locator("#diagrams").screenshot(path=IMAGES / "report-diagrams.png")
+        browser.close()
+    print(IMAGES / "report.png")
+
+
+if __name__ == "__main__":
+    IMAGES.mkdir(exist_ok=True)
+    predictions = load(sys.argv[1]) if len(sys.argv) > 1 else overconfident_digits()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", calibrant.errors.CalibrantWarning)
+        draw_all(predictions)
+        photograph(predictions)

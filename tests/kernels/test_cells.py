@@ -1,0 +1,129 @@
+"""Passes over all cells, each against plain numpy."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrant.kernels import cells
+from calibrant.kernels.lookup import build_lookup
+
+
+def simplex_rows(seed, n_rows=30, n_classes=5):
+    rng = np.random.default_rng(seed)
+    rows = rng.dirichlet(np.full(n_classes, 0.5), n_rows)
+    return rng, rows
+
+
+def hashes(rows, labels):
+    out = np.empty(len(rows), dtype=np.uint64)
+    cells.hash_rows(rows.view(np.int64), labels, out)
+    return out
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_hashes_move_with_rows_and_ignore_the_order_of_columns(seed):
+    rng, rows = simplex_rows(seed)
+    labels = rng.integers(0, 5, 30)
+    columns, order = rng.permutation(5), rng.permutation(30)
+    found = hashes(rows, labels)
+    moved = hashes(np.ascontiguousarray(rows[:, columns]), np.argsort(columns)[labels])
+    np.testing.assert_array_equal(found, moved)
+    np.testing.assert_array_equal(hashes(rows[order], labels[order]), found[order])
+    assert len(np.unique(found)) == 30
+
+
+def test_hashes_tell_labels_apart():
+    rows = np.tile([[0.1, 0.2, 0.7]], (3, 1))
+    assert len(np.unique(hashes(rows, np.arange(3)))) == 3
+
+
+def test_indexed_cells_are_those_of_a_binary_search():
+    rng, rows = simplex_rows(1)
+    starts = np.concatenate([[0.0], np.sort(rng.choice(rows.ravel(), 20, replace=False)), [0.9999]])
+    order = rng.permutation(30)
+    index = np.empty((30, 5), dtype=np.uint16)
+    largest, seen = np.empty(30), np.zeros(len(starts), dtype=np.bool_)
+    cells.index_cells(rows, rows.view(np.int64), order, *build_lookup(starts), index, largest, seen)
+    wanted = np.searchsorted(starts, rows[order], side="right") - 1
+    np.testing.assert_array_equal(index, wanted)
+    np.testing.assert_array_equal(largest, rows[order].max(axis=1))
+    np.testing.assert_array_equal(seen, np.bincount(wanted.ravel(), minlength=len(starts)) > 0)
+
+
+def test_relabelled_cells():
+    index = np.array([[0, 2], [2, 1]], dtype=np.uint16)
+    cells.relabel_cells(index, np.array([5, 6, 7]))
+    np.testing.assert_array_equal(index, [[5, 7], [7, 6]])
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5, 3.0, 1e6])
+def test_prior_mass_is_that_of_the_softmax(beta):
+    rng, rows = simplex_rows(2)
+    logits, order = np.log(rows), rng.permutation(30)
+    index = rng.integers(0, 4, (30, 5)).astype(np.uint16)
+    share = rng.random((30, 2))
+    share[:7, 0] = 0.0
+    mass, totals = np.zeros((2, 4)), np.empty(30)
+    cells.add_prior(logits, order, beta, 1e-3, share, index, mass, totals)
+    powers = np.exp(beta * (logits[order] - logits[order].max(axis=1, keepdims=True)))
+    np.testing.assert_allclose(totals, powers.sum(axis=1), rtol=1e-11)
+    prior = 1e-3 + (1 - 5e-3) * powers / powers.sum(axis=1, keepdims=True)
+    for part in range(2):
+        weights = (share[:, part, None] * prior).ravel()
+        np.testing.assert_allclose(mass[part], np.bincount(index.ravel(), weights), rtol=1e-10)
+    assert mass.sum() == pytest.approx(share.sum())
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_prior_mass_does_not_depend_on_the_order_of_columns(seed):
+    rng, rows = simplex_rows(seed)
+    columns, order = rng.permutation(5), np.arange(30)
+    index = rng.integers(0, 4, (30, 5)).astype(np.uint16)
+    results = []
+    for which in (np.arange(5), columns):
+        mass, totals = np.zeros((1, 4)), np.empty(30)
+        logits = np.ascontiguousarray(np.log(rows)[:, which])
+        cells.add_prior(
+            logits, order, 1.7, 1e-12, np.ones((30, 1)), index[:, which].copy(), mass, totals
+        )
+        results.append(totals)
+    np.testing.assert_array_equal(*results)
+
+
+def test_exposures_sum_a_factor_over_cells():
+    rng, _ = simplex_rows(3)
+    index = rng.integers(0, 4, (30, 5)).astype(np.int32)
+    factor = rng.random(30)
+    factor[3] = 0.0
+    out = np.zeros(4)
+    cells.add_exposures(index, factor, out)
+    np.testing.assert_allclose(out, np.bincount(index.ravel(), np.repeat(factor, 5)), rtol=1e-13)
+
+
+def test_highest_segments():
+    out = np.empty(2, dtype=np.int64)
+    cells.highest_segments(np.array([[3, 1], [0, 2]], dtype=np.uint16), out)
+    np.testing.assert_array_equal(out, [3, 2])
+
+
+def test_levels_hide_what_is_below_them_and_no_more():
+    # Level 0 has segments 0 and 1, level 1 segment 2, level 2 segment 3 (which meets nothing).
+    index = np.array([[0, 1], [1, 2], [0, 2], [3, 3]], dtype=np.uint16)
+    values = np.array([0.5, 1.0, 1.0, 1.0])
+    cut = cells.scale_levels(
+        index, np.array([0, 1, 3, 4]), np.array([0, 2, 3, 4]), 1e-6, 1e-300, values
+    )
+    assert cut == 0
+    np.testing.assert_allclose(values, [0.5e-6, 1e-6, 1.0, 1.0], rtol=1e-12)
+
+
+def test_levels_beyond_the_range_of_floats_are_cut_off():
+    n = 40  # each level meets the one below: forty factors of 1e-10 are more than floats have
+    index = np.array([[max(i - 1, 0), i] for i in range(n)], dtype=np.uint16)
+    values = np.ones(n)
+    cut = cells.scale_levels(index, np.arange(n + 1), np.arange(n + 1), 1e-10, 1e-300, values)
+    assert cut > 0
+    assert values[-1] == 1.0
+    assert np.all(values >= 1e-300)
+    assert np.all(np.diff(values) >= 0.0)

@@ -1,0 +1,239 @@
+"""NA-FIR's exact solver: brute force, general solvers, and its certificate on real data."""
+
+import numpy as np
+import pytest
+from conftest import REAL_FILES, load_real, simulate
+from hypothesis import example, given
+from hypothesis import strategies as st
+from reference import normalization_aware as reference
+
+from calibrant import simplex
+from calibrant.solvers.flattened import solve_flattened
+from calibrant.solvers.normalization_aware import minimise, solve_normalization_aware
+from calibrant.solvers.normalized_likelihood import certificate
+from calibrant.solvers.pooled_blocks import pool_blocks
+from calibrant.solvers.prior_strength import PRIOR_FLOOR, build_likelihood
+from calibrant.solvers.temperature import solve_temperature
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning"),
+    pytest.mark.filterwarnings("ignore::calibrant.errors.SingleClassWarning"),
+]
+
+
+def batch_of(rows, labels, weight=None):
+    classes = np.arange(np.shape(rows)[1])
+    return simplex.check_batch(rows, labels, weight, classes=classes)
+
+
+def fit(batch, strength, **options):
+    likelihood, _ = build_likelihood(batch, strength)
+    step, report = solve_normalization_aware(likelihood, **options)
+    return likelihood, step, report
+
+
+def regularised(batch, strength):
+    """Row weights and targets of the objective with a prior, from its definition."""
+    smallest = np.exp(batch.zero_logit())
+    beta = float(f"{solve_temperature(batch, batch.zero_logit())[0]:.10g}")
+    prior = reference.temperature_scaled(batch.scores, beta, smallest, PRIOR_FLOOR)
+    return reference.with_pseudo_observations(
+        batch.scores, batch.class_index, batch.weight, strength, prior
+    )
+
+
+@st.composite
+def small_sets(draw, most_rows=12, most_classes=4):
+    """Few rows with many ties, exact zeros and ones, and labels from right to wrong."""
+    n_classes = draw(st.integers(2, most_classes))
+    row = st.lists(st.integers(0, 4), min_size=n_classes, max_size=n_classes)
+    masses = draw(st.lists(row.filter(any), min_size=1, max_size=most_rows))
+    labels = [draw(st.integers(0, n_classes - 1)) for _ in masses]
+    weights = [draw(st.sampled_from([1.0, 1.0, 2.0, 0.3])) for _ in masses]
+    rows = np.array(masses, dtype=float)
+    return rows / rows.sum(axis=1, keepdims=True), np.array(labels), np.array(weights)
+
+
+@given(small_sets())
+@example((np.array([[0.5, 0.5]]), np.array([0]), np.ones(1)))
+@example((np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([0, 1]), np.ones(2)))
+def test_optimal_over_all_values_in_exact_arithmetic(case):
+    rows, labels, weight = case
+    batch = batch_of(rows, labels, weight)
+    _, step, report = fit(batch, 0.0)
+    violation = reference.exact_certificate(batch.scores, labels, weight, step)
+    assert violation <= 1e-8
+    assert float(violation) == pytest.approx(report.violation, abs=1e-12)
+
+
+@given(small_sets())
+def test_the_prior_leaves_nothing_at_infinity(case):
+    rows, labels, weight = case
+    _, step, report = fit(batch_of(rows, labels, weight), 5.0)
+    assert report.converged
+    assert step.values[0] > 0.0
+    assert step.values[-1] == 1.0
+
+
+@given(small_sets())
+def test_never_worse_than_the_uncalibrated_rows(case):
+    """The identity is one of the maps it chooses from."""
+    rows, labels, weight = case
+    batch = batch_of(rows, labels, weight)
+    _, _, report = fit(batch, 0.0)
+    own = batch.scores[np.arange(len(labels)), labels]
+    if np.all(own > 0.0):
+        assert report.objective <= -(weight @ np.log(own)) / weight.sum() + 1e-9
+
+
+@pytest.mark.parametrize("strength", [0.0, 3.0])
+@pytest.mark.parametrize("seed", range(6))
+def test_equals_a_general_convex_solver_over_all_distinct_values(seed, strength):
+    rng = np.random.default_rng(seed)
+    n_rows, n_classes = int(rng.integers(20, 51)), int(rng.integers(2, 5))
+    rows, labels = simulate(n_rows, n_classes, seed)
+    batch = batch_of(rows, labels, rng.choice([1.0, 2.0, 0.5], n_rows))
+    likelihood, _, report = fit(batch, strength, tol=1e-11)
+    if strength:
+        weight, targets = regularised(batch, strength)
+        starts = likelihood.rows.starts
+    else:
+        weight = batch.weight
+        targets = reference.label_targets(batch.scores, labels, weight)
+        starts = np.unique(batch.scores)
+    counts, target = reference.counts_of_parts(batch.scores, targets, starts)
+    n = len(starts)
+    guesses = [np.zeros(n), 0.5 * np.log(np.maximum(starts, 1e-9)), np.linspace(-3, 0, n)]
+    best = reference.general_minimum(counts, target, weight, guesses)
+    assert report.objective == pytest.approx(best, rel=1e-8)
+
+
+@given(small_sets(most_rows=8, most_classes=3), st.sampled_from([0.5, 10.0]))
+@example((np.array([[0.5, 0.5], [0.25, 0.75]]), np.array([0, 1]), np.ones(2)), 1.0)
+def test_equals_the_best_of_all_ways_to_pool(case, strength):
+    rows, labels, weight = case
+    likelihood, _, report = fit(batch_of(rows, labels, weight), strength, tol=1e-10)
+    if likelihood.rows.n_segments > 7:  # one minimisation for each of 2^(n-1) partitions
+        return
+    counts = np.stack(
+        [np.bincount(r, minlength=likelihood.rows.n_segments) for r in likelihood.rows.index]
+    )
+    best = reference.brute_force_minimum(counts, likelihood.target, likelihood.weight)
+    assert report.objective == pytest.approx(best, rel=1e-7, abs=1e-9)
+
+
+def test_the_first_round_is_fir():
+    batch = batch_of(*simulate(500, 6))
+    likelihood, _ = build_likelihood(batch, 0.0)
+    step, _ = solve_flattened(batch)
+    blocks = pool_blocks(likelihood)
+    alive = step.values > 0.0
+    np.testing.assert_array_equal(blocks.start, step.values[alive])
+    np.testing.assert_array_equal(likelihood.rows.starts[blocks.first], step.thresholds[alive])
+
+
+def test_every_round_lowers_the_objective():
+    batch = batch_of(*simulate(2000, 20))
+    likelihood, _ = build_likelihood(batch, 30.0)
+    losses = [
+        solve_normalization_aware(likelihood, tol=1e-14, max_rounds=n)[1].objective
+        for n in range(1, 6)
+    ]
+    assert np.all(np.diff(losses) <= 1e-14)
+    assert losses[0] > losses[-1]
+
+
+def test_a_strong_prior_gives_temperature_scaling():
+    rows, labels = simulate(1000, 10)
+    batch = batch_of(rows, labels)
+    _, step, report = fit(batch, 1e9)
+    assert report.converged
+    beta, _ = solve_temperature(batch, batch.zero_logit())
+    scaled = rows**beta / (rows**beta).sum(axis=1, keepdims=True)
+    fitted = step(rows) / step(rows).sum(axis=1, keepdims=True)
+    own = np.arange(1000), labels
+    assert np.mean(np.log(scaled[own] / fitted[own])) == pytest.approx(0.0, abs=1e-3)
+    assert np.max(np.abs(scaled - fitted)) < 0.06  # steps, of at most one octave
+
+
+def test_values_do_not_depend_on_the_order_of_rows_or_columns():
+    rng = np.random.default_rng(3)
+    rows, labels = simulate(400, 7)
+    weight = rng.random(400) + 0.5
+    order, columns = rng.permutation(400), rng.permutation(7)
+    for strength in (0.0, 20.0, None):
+        _, one, _ = fit(batch_of(rows, labels, weight), strength)
+        _, other, _ = fit(batch_of(rows[order], labels[order], weight[order]), strength)
+        _, third, _ = fit(batch_of(rows[:, columns], np.argsort(columns)[labels], weight), strength)
+        for step in (other, third):
+            np.testing.assert_array_equal(step.thresholds, one.thresholds)
+            np.testing.assert_array_equal(step.values, one.values)
+
+
+@pytest.mark.parametrize("strength", [0.0, 20.0, None])
+def test_a_weight_of_two_is_the_row_twice(strength):
+    rng = np.random.default_rng(4)
+    rows, labels = simulate(300, 5)
+    weight = rng.integers(0, 4, 300)
+    _, one, report = fit(batch_of(rows, labels, weight), strength)
+    twice = batch_of(np.repeat(rows, weight, axis=0), np.repeat(labels, weight))
+    _, other, same = fit(twice, strength)
+    np.testing.assert_array_equal(one.thresholds, other.thresholds)
+    np.testing.assert_allclose(one.values, other.values, rtol=1e-6)
+    assert report.objective == pytest.approx(same.objective, rel=1e-10)
+
+
+def test_not_reaching_the_tolerance_is_reported():
+    _, _, report = fit(batch_of(*simulate(2000, 30)), 10.0, max_rounds=1)
+    assert not report.converged
+    assert report.violation > report.tolerance
+    assert report.rounds == 1
+
+
+def test_certificate_by_hand():
+    """Two segments of exposure 1 and targets 1 and 2; residuals g - b."""
+    target, exposures = np.array([1.0, 2.0]), np.ones(2)
+    assert certificate(np.array([1.0, 2.0]), exposures, target, 3.0) == 0.0
+    assert certificate(np.array([0.5, 2.5]), exposures, target, 3.0) == pytest.approx(0.5 / 3)
+    assert certificate(np.array([1.5, 1.5]), exposures, target, 3.0) == pytest.approx(0.5 / 3)
+    # Constant where the data fall: raising the tail does not help, lowering is not allowed.
+    assert certificate(np.array([1.5, 1.5]), exposures, target[::-1], 3.0) == 0.0
+
+
+def test_segments_without_rows_take_the_value_of_their_neighbour():
+    index = np.array([[1, 2], [1, 3]], dtype=np.uint16)
+    target = np.array([0.0, 0.5, 0.5, 1.0, 0.0])
+    exposures = np.array([0.0, 2.0, 1.0, 1.0, 0.0])
+    minimum = minimise(index, np.ones(2), target, exposures, tol=1e-8, max_rounds=20)
+    assert minimum.values[0] == minimum.values[1]
+    assert minimum.values[4] == minimum.values[3] == 1.0
+
+
+@pytest.mark.parametrize("name", REAL_FILES)
+def test_optimal_on_real_data_and_never_above_fir(name):
+    rows, labels = load_real(name)["val"]
+    batch = batch_of(rows, labels)
+    _, step, report = fit(batch, 0.0)
+    targets = reference.label_targets(batch.scores, labels, batch.weight)
+    violation = reference.certificate(batch.scores, targets, batch.weight, step)
+    assert violation <= 1e-8  # over all distinct values, not only those of labels
+    loss = reference.objective(batch.scores, targets, batch.weight, step)
+    assert loss == pytest.approx(report.objective, rel=1e-10)
+    flattened, _ = solve_flattened(batch)
+    assert loss <= reference.objective(batch.scores, targets, batch.weight, flattened)
+
+
+@pytest.mark.parametrize("name", REAL_FILES)
+def test_optimal_on_real_data_by_default(name):
+    rows, labels = load_real(name)["val"]
+    batch = batch_of(rows, labels)
+    likelihood, step, report = fit(batch, None)
+    assert 10.0 <= likelihood.prior_strength <= 10000.0
+    weight, targets = regularised(batch, likelihood.prior_strength)
+    violation = reference.certificate(
+        batch.scores, targets, weight, step, starts=likelihood.rows.starts
+    )
+    assert violation <= 1.1e-8  # asked for: 1e-8; the sums are taken in another order
+    assert reference.objective(batch.scores, targets, weight, step) == pytest.approx(
+        report.objective, rel=1e-9
+    )
