@@ -15,6 +15,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib import pyplot as plt
 
 import calibrant
 from calibrant.datasets import Predictions, overconfident_digits
@@ -51,7 +52,7 @@ def load(path):
 
 def save(figure, name):
     figure.savefig(IMAGES / f"{name}.png", dpi=120)
-    mpl.pyplot.close(figure)
+    plt.close(figure)
     print(IMAGES / f"{name}.png")
 
 

@@ -285,6 +285,12 @@ def curve_outside_the_unit_square(f):
     f.put("numbers", numbers)
 
 
+@case(e.FittedValueError, "ir-ovr", "x and y differ")
+def curve_of_two_lengths(f):
+    f.replace_array("lengths", [3, 2] * 3)
+    f.replace_array("numbers", [0.0, 0.5, 1.0, 0.0, 1.0] * 3)
+
+
 @case(e.FittedValueError, "ir-ovr", "steep")
 def curve_of_infinite_slope(f):
     f.replace_array("lengths", [2] * 6)

@@ -262,28 +262,24 @@ def more_weights_than_parts(f):
     f.replace_array("weights_", [0.5, 0.25, 0.25])
 
 
-def _mixture(f, parts):
-    """Entry of a mixture of fitted parts, as long as they are not all shared."""
-    i = len(f.header["parts"])
-    f.add_array(f"{i}/weights_", np.full(len(parts), 1 / len(parts)))
-    entry = json.loads(json.dumps(f.part()))
-    entry["fitted"] |= {"calibrators_": parts}
-    f.header["parts"].append(entry)
-    return i
+def nest(f, times, copies=1):
+    """Put the outermost calibrator, a mixture, into mixtures of it."""
+    for _ in range(times):
+        i = len(f.header["parts"])
+        entry = json.loads(json.dumps(f.part()))
+        entry["fitted"]["calibrators_"] = [i - 1] * copies
+        f.add_array(f"{i}/weights_", np.full(copies, 1 / copies))
+        f.header["parts"].append(entry)
 
 
 @case(e.NestingError, "mixture", "8 deep")
 def mixtures_nine_deep(f):
-    top = len(f.header["parts"]) - 1
-    for _ in range(8):
-        top = _mixture(f, [top])
+    nest(f, 7)
 
 
 @case(e.NestingError, "mixture", "as often as they are used")
 def mixtures_that_double_at_each_level(f):
-    top = len(f.header["parts"]) - 1
-    for _ in range(6):
-        top = _mixture(f, [top] * 8)
+    nest(f, 5, copies=8)
 
 
 @case(e.NestingError, match="more than 256")

@@ -1,5 +1,7 @@
 """What is saved comes back: the same predictions to the bit, for every calibrator."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,8 +11,8 @@ from hypothesis.extra import numpy as hynp
 
 import calibrant
 from calibrant.calibrators.base import Calibrator
-from calibrant.errors import NotFittedError, UnsavableError
-from calibrant.model_file import dumps, load, loads, save
+from calibrant.errors import FittedValueError, NotFittedError, UnsavableError
+from calibrant.model_file import check, dumps, load, loads, save
 from calibrant.model_file.codecs import BY_CLASS, CODECS
 from model_file.catalogue import (
     KINDS,
@@ -167,3 +169,17 @@ def test_a_fitted_attribute_without_a_place_is_not_dropped_silently():
     del calibrator.secret_, calibrator.zero_logit_
     with pytest.raises(UnsavableError, match="zero_logit_"):
         dumps(calibrator)
+
+
+def test_calibrators_that_came_another_way_can_be_checked():
+    for method in METHODS:
+        check(fitted(method))
+    broken = copy.deepcopy(fitted("mixture"))
+    broken.calibrators_[0].coef_[1] = np.nan
+    with pytest.raises(FittedValueError, match="coef_"):
+        check(broken)
+
+    class Mine(calibrant.TemperatureScaling):
+        pass
+
+    check(Mine())  # not ours: not looked at

@@ -3,6 +3,7 @@
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib import pyplot as plt
 
 from calibrant.metrics import classwise_ece, reliability_curve
 from calibrant.plots import compute_class_curves, compute_classwise, draw_classwise
@@ -14,7 +15,7 @@ mpl.use("Agg")
 @pytest.fixture(autouse=True)
 def close_figures():
     yield
-    mpl.pyplot.close("all")
+    plt.close("all")
 
 
 def test_mean_over_classes_is_the_metric():

@@ -3,6 +3,7 @@
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib import pyplot as plt
 from sklearn.calibration import calibration_curve
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -19,7 +20,7 @@ mpl.use("Agg")
 @pytest.fixture(autouse=True)
 def close_figures():
     yield
-    mpl.pyplot.close("all")
+    plt.close("all")
 
 
 def marked(artists, mark):
@@ -101,7 +102,7 @@ def test_keywords_reach_the_line():
 def test_plot_again_on_other_axes_with_another_name():
     scores, y = simulate(200, 3)
     display = ReliabilityDisplay(reliability_curve(y, scores, n_resamples=0))
-    _, ax = mpl.pyplot.subplots()
+    _, ax = plt.subplots()
     assert display.plot(ax, name="again", show_sizes=False) is display
     assert display.ax_ is ax
     assert ax.child_axes == []

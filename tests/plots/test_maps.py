@@ -3,6 +3,7 @@
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib import pyplot as plt
 from sklearn.exceptions import NotFittedError
 
 from calibrant import (
@@ -24,7 +25,7 @@ mpl.use("Agg")
 @pytest.fixture(autouse=True)
 def close_figures():
     yield
-    mpl.pyplot.close("all")
+    plt.close("all")
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +56,21 @@ def test_temperature_line_is_what_the_calibrator_does_to_two_classes():
     assert f"{fitted.temperature_:.3g}" in curve.name
 
 
-def test_infinite_temperature_is_flat():
+def test_infinite_temperature_is_flat_and_none_is_a_jump():
     fitted = TemperatureScaling().fit(*simulate(300, 3))
     fitted.inverse_temperature_ = 0.0
     assert np.all(compute_map(fitted).curves[0].y == 0.5)
+    fitted.inverse_temperature_ = 1e6
+    assert set(compute_map(fitted).curves[0].y) == {0.0, 0.5, 1.0}
+
+
+def test_a_calibrator_that_is_built_otherwise_has_no_map(data):
+    fitted = OneVsRestIsotonic().fit(*data)
+    fitted.curves_ = ["no function"]
+    assert compute_map(fitted) is None
+    fitted = VectorScaling().fit(*data)
+    fitted.coef_ = np.ones((4, 2))
+    assert compute_map(fitted) is None
 
 
 def test_few_classes_have_a_line_each_and_many_have_quantiles(data):

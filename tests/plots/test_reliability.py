@@ -1,12 +1,21 @@
 """Reliability diagrams show the numbers of ``reliability_curve``, and only those."""
 
+import subprocess
+import sys
+
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib import pyplot as plt
 
 from calibrant.errors import ParameterError
 from calibrant.metrics import reliability_curve
-from calibrant.plots import compute_reliability_grid, draw_reliability, draw_reliability_grid
+from calibrant.plots import (
+    compute_reliability_grid,
+    draw_reliability,
+    draw_reliability_grid,
+    style,
+)
 from calibrant.plots.reliability import CURVE, MUTE
 from conftest import simulate
 
@@ -16,7 +25,7 @@ mpl.use("Agg")
 @pytest.fixture(autouse=True)
 def close_figures():
     yield
-    mpl.pyplot.close("all")
+    plt.close("all")
 
 
 @pytest.fixture(scope="module")
@@ -130,9 +139,6 @@ def test_everything_is_inside_the_picture(curve, draw):
 
 
 def test_names_are_loaded_without_matplotlib():
-    import subprocess
-    import sys
-
     code = "import sys, calibrant.plots as p; p.compute_top_r; print('matplotlib' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"
@@ -146,3 +152,29 @@ def test_every_public_name_is_there():
         assert name in dir(plots)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = plots.nothing
+
+
+def test_without_matplotlib_the_error_says_how_to_get_it(curve, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"pip install 'calibrant\[cli\]'"):
+        draw_reliability(curve)
+
+
+def test_many_curves_look_different():
+    looks = {tuple(map(str, style.look(place))) for place in range(49)}
+    assert len(looks) == 49
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(0.0004, "p < 0.001"), (0.25, "p = 0.250"), (float("nan"), "")]
+)
+def test_p_values_in_words(value, words):
+    assert style.p_words(value) == words
+
+
+def test_long_names_are_cut_in_the_middle():
+    assert style.shorten("abc") == "abc"
+    cut = style.shorten("a" * 50 + "z" * 50, 21)
+    assert len(cut) == 21
+    assert cut.startswith("aaa")
+    assert cut.endswith("zzz")

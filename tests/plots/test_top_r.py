@@ -3,6 +3,7 @@
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib import pyplot as plt
 
 from calibrant.errors import ParameterError
 from calibrant.plots import compute_top_r, draw_top_r
@@ -74,11 +75,11 @@ def test_picture_shows_the_gap_of_each_method():
     assert ax.get_xscale() == "linear"
     with pytest.raises(ParameterError, match="empty"):
         draw_top_r({})
-    mpl.pyplot.close("all")
+    plt.close("all")
 
 
 def test_many_ranks_are_on_a_logarithmic_axis():
     scores, y = simulate(100, 60)
     ax = draw_top_r({"raw": compute_top_r(y, scores)})
     assert ax.get_xscale() == "log"
-    mpl.pyplot.close("all")
+    plt.close("all")

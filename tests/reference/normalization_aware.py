@@ -21,12 +21,11 @@ def label_targets(probabilities, labels, weight):
     return targets
 
 
-def temperature_scaled(probabilities, beta, smallest, floor=1e-12):
-    """Rows of p ** beta, normalised, with ``floor`` mixed into every cell."""
+def temperature_scaled(probabilities, beta, smallest, floor=2.0**-40):
+    """Rows of p ** beta plus ``floor`` times the largest of the row, normalised."""
     logits = beta * np.log(np.maximum(probabilities, smallest))
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    n_classes = probabilities.shape[1]
-    return floor + (1 - n_classes * floor) * powers / powers.sum(axis=1, keepdims=True)
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True)) + floor
+    return powers / powers.sum(axis=1, keepdims=True)
 
 
 def with_pseudo_observations(probabilities, labels, weight, strength, prior):

@@ -5,16 +5,22 @@ import hashlib
 import html
 import json
 import re
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import resources
 from xml.etree import ElementTree as ET
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibrant.cli.main import cli
 from calibrant.report import build_report, write_report
-from calibrant.report.content import clean
+from calibrant.report.content import clean, command_lines
 from calibrant.report.page import embed_json
 from report.names import HOSTILE
 
@@ -174,6 +180,17 @@ def test_code_on_the_page_runs(hostile, parts):
     assert names["probabilities"].shape == new_scores.shape
 
 
+def test_commands_are_those_of_the_command_line(hostile):
+    found = replace(hostile, sources={"calibration": "two parts.npz (val)"})
+    fit, apply = command_lines(found, "ts", None).splitlines()
+    assert fit == "calibrant fit 'two parts.npz' --method ts --output model.calibrant"
+    assert apply == "calibrant apply model.calibrant new.npz --output calibrated.npz"
+    assert "in Python" in command_lines(found, "mine", None)
+    for line in (fit, apply):
+        name, *arguments = shlex.split(line)[1:]
+        cli.commands[name].make_parser(click.Context(cli)).parse_args(arguments)
+
+
 def test_own_commands_replace_the_derived_ones(hostile):
     page = build_report(hostile, commands=["calibrant fit <x>"])
     assert "<code>calibrant fit &lt;x&gt;</code>" in page
@@ -228,3 +245,19 @@ def test_text_and_lines_have_enough_contrast_in_light_dark_and_print():
         assert contrast(scheme["blue"], scheme["page"]) >= 4.5
         for line in ("c1", "c2", "c3", "c4", "c5"):
             assert contrast(scheme[line], scheme["page"]) >= 3
+
+
+def test_only_pages_need_a_template_engine():
+    code = (
+        "import sys\n"
+        "sys.modules['jinja2'] = sys.modules['markupsafe'] = sys.modules['matplotlib'] = None\n"
+        "from calibrant.report import compare, reach_verdict\n"
+        "try:\n"
+        "    from calibrant.report import write_report\n"
+        "except ImportError as error:\n"
+        "    print(error)\n"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == (
+        "reports need jinja2; install it with: pip install 'calibrant[cli]'"
+    )

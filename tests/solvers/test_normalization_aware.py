@@ -2,18 +2,18 @@
 
 import numpy as np
 import pytest
-from conftest import REAL_FILES, load_real, simulate
 from hypothesis import example, given
 from hypothesis import strategies as st
-from reference import normalization_aware as reference
 
 from calibrant import simplex
 from calibrant.solvers.flattened import solve_flattened
 from calibrant.solvers.normalization_aware import minimise, solve_normalization_aware
 from calibrant.solvers.normalized_likelihood import certificate
 from calibrant.solvers.pooled_blocks import pool_blocks
-from calibrant.solvers.prior_strength import PRIOR_FLOOR, build_likelihood
+from calibrant.solvers.prior_strength import build_likelihood
 from calibrant.solvers.temperature import solve_temperature
+from conftest import REAL_FILES, load_real, simulate
+from reference import normalization_aware as reference
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning"),
@@ -36,7 +36,7 @@ def regularised(batch, strength):
     """Row weights and targets of the objective with a prior, from its definition."""
     smallest = np.exp(batch.zero_logit())
     beta = float(f"{solve_temperature(batch, batch.zero_logit())[0]:.10g}")
-    prior = reference.temperature_scaled(batch.scores, beta, smallest, PRIOR_FLOOR)
+    prior = reference.temperature_scaled(batch.scores, beta, smallest)
     return reference.with_pseudo_observations(
         batch.scores, batch.class_index, batch.weight, strength, prior
     )
@@ -87,10 +87,13 @@ def test_never_worse_than_the_uncalibrated_rows(case):
 
 
 @pytest.mark.parametrize("strength", [0.0, 3.0])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(i, marks=pytest.mark.slow) for i in range(2, 20))]
+)
 def test_equals_a_general_convex_solver_over_all_distinct_values(seed, strength):
     rng = np.random.default_rng(seed)
-    n_rows, n_classes = int(rng.integers(20, 51)), int(rng.integers(2, 5))
+    n_classes = int(rng.integers(2, 5))
+    n_rows = (100 if seed > 3 else 40) // n_classes  # so many distinct values
     rows, labels = simulate(n_rows, n_classes, seed)
     batch = batch_of(rows, labels, rng.choice([1.0, 2.0, 0.5], n_rows))
     likelihood, _, report = fit(batch, strength, tol=1e-11)
@@ -113,7 +116,7 @@ def test_equals_a_general_convex_solver_over_all_distinct_values(seed, strength)
 def test_equals_the_best_of_all_ways_to_pool(case, strength):
     rows, labels, weight = case
     likelihood, _, report = fit(batch_of(rows, labels, weight), strength, tol=1e-10)
-    if likelihood.rows.n_segments > 7:  # one minimisation for each of 2^(n-1) partitions
+    if likelihood.rows.n_segments > 6:  # one minimisation for each of 2^(n-1) partitions
         return
     counts = np.stack(
         [np.bincount(r, minlength=likelihood.rows.n_segments) for r in likelihood.rows.index]
@@ -152,7 +155,7 @@ def test_a_strong_prior_gives_temperature_scaling():
     scaled = rows**beta / (rows**beta).sum(axis=1, keepdims=True)
     fitted = step(rows) / step(rows).sum(axis=1, keepdims=True)
     own = np.arange(1000), labels
-    assert np.mean(np.log(scaled[own] / fitted[own])) == pytest.approx(0.0, abs=1e-3)
+    assert np.mean(np.log(scaled[own] / fitted[own])) == pytest.approx(0.0, abs=5e-3)
     assert np.max(np.abs(scaled - fitted)) < 0.06  # steps, of at most one octave
 
 

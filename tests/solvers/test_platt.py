@@ -120,7 +120,7 @@ def test_calibrated_scores_stay_as_they_are():
 def test_derivatives():
     x, y = over_confident(50)
     features = np.stack([logit(x), np.log(x), np.ones(50)])
-    problem = Logistic(features, y / 50, np.full(50, 1 / 50), np.array([1.0, 1, 0]), np.ones(3))
+    problem = Logistic(features, y / 50, (1 - y) / 50, np.array([1.0, 1, 0]), np.ones(3))
     theta = np.array([0.3, 0.2, -0.4])
     gradient, hessian = problem.derivatives(theta)
     np.testing.assert_allclose(gradient, approx_fprime(theta, problem.loss, 1e-7), atol=1e-6)

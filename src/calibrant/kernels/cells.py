@@ -11,6 +11,9 @@ from calibrant.kernels.lookup import find_block
 UNIT = 2.0**44
 """Fixed point of the row sums of the prior: whole numbers add up the same in any order."""
 
+FLOOR_UNITS = 16
+"""What every cell gets of the prior, relative to the largest of its row: 2**-40."""
+
 
 @kernel
 def mix_bits(bits):
@@ -60,18 +63,19 @@ def relabel_cells(index, new_label):
 
 
 @kernel
-def add_prior(logits, order, beta, floor, share, index, mass, totals):
-    """Add each cell's prior probability, softmax(beta * logits), to its segment.
+def add_prior(logits, order, beta, share, index, mass, totals):
+    """Add each cell's prior probability to its segment.
 
-    ``share[r, f]`` is the weight of row r in part f of the rows, and ``mass[f]`` the sums over
-    that part. ``floor`` is mixed into every cell, so no segment is left without mass. ``totals``
-    gets sum_l exp(beta * (logit - largest)), at least 1.
+    The prior of a row is proportional to exp(beta * (logit - largest)) + 2**-40: no segment is
+    left without mass. ``share[r, f]`` is the weight of row r in part f of the rows, and
+    ``mass[f]`` the sums over that part. ``totals`` gets the row sums, at least 1. What is summed
+    over columns are whole numbers, so the order of columns does not matter.
     """
     n_rows, n_classes = index.shape
-    n_parts = share.shape[1]
     gaps = np.empty(n_classes)
     powers = np.empty(n_classes)
     bits = np.empty(n_classes, dtype=np.int64)
+    inside = np.zeros(mass.shape[1], dtype=np.int64)
     for r in range(n_rows):
         i = order[r]
         top = logits[i, 0]
@@ -82,14 +86,18 @@ def add_prior(logits, order, beta, floor, share, index, mass, totals):
         exponentials(gaps, powers, bits, bits.view(np.float64))
         total = np.int64(0)
         for j in range(n_classes):
-            total += np.int64(powers[j] * UNIT)
+            units = np.int64(powers[j] * UNIT) + FLOOR_UNITS
+            total += units
+            inside[index[r, j]] += units
         totals[r] = total / UNIT
-        scale = (1.0 - n_classes * floor) / totals[r]
-        for f in range(n_parts):
-            weight = share[r, f]
-            if weight > 0.0:
-                for j in range(n_classes):
-                    mass[f, index[r, j]] += weight * (floor + scale * powers[j])
+        for j in range(n_classes):
+            segment = index[r, j]
+            if inside[segment] > 0:
+                probability = inside[segment] / total
+                inside[segment] = 0
+                for f in range(share.shape[1]):
+                    if share[r, f] > 0.0:
+                        mass[f, segment] += share[r, f] * probability
 
 
 @kernel

@@ -17,6 +17,7 @@ from calibrant.atomic_file import replace_file
 from calibrant.model_file import limits
 from calibrant.model_file.codecs import BY_CLASS
 from calibrant.model_file.format import Content, pack, unpack
+from calibrant.model_file.parts import check_fitted
 from calibrant.model_file.reader import Reader
 from calibrant.model_file.writer import Writer
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     Path = str | os.PathLike[str]
 
-__all__ = ["describe", "dumps", "load", "loads", "save"]
+__all__ = ["check", "describe", "dumps", "load", "loads", "save"]
 
 
 def save(calibrator: Calibrator, path: Path) -> str:
@@ -202,6 +203,43 @@ def describe(path: Path, *, max_bytes: int = limits.MAX_FILE) -> dict[str, Any]:
         "library": content.library,
         "sha256": content.sha256,
     }
+
+
+def check(calibrator: Calibrator) -> None:
+    """Refuse a fitted calibrator that breaks a promise of its method.
+
+    What ``save`` and ``load`` check, for calibrators that came another way, such as by pickle.
+    Subclasses that are not of this package are not looked at.
+
+    Parameters
+    ----------
+    calibrator : Calibrator
+        A fitted calibrator; the parts of a composition are checked as well.
+
+    Raises
+    ------
+    ModelFileError
+        A subclass of it that says what is wrong.
+
+    Examples
+    --------
+    >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import overconfident_digits
+    >>> from calibrant.model_file import check
+    >>> scores, y, new_scores, new_y = overconfident_digits()
+    >>> calibrator = TemperatureScaling().fit(scores, y)
+    >>> calibrator.inverse_temperature_ = -1.0
+    >>> check(calibrator)
+    Traceback (most recent call last):
+    calibrant.errors.FittedValueError: inverse_temperature_ is -1.0, outside [0.0, 1000000.0]
+    """
+    codec = BY_CLASS.get(type(calibrator))
+    if codec is None:
+        return
+    check_fitted(calibrator, codec)
+    for name, kind in codec.fields.items():
+        for part in kind.parts(getattr(calibrator, name)):
+            check(part)
 
 
 def _description(calibrator: Any) -> dict[str, Any]:

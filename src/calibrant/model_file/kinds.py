@@ -260,11 +260,11 @@ class Steps(Kind):
 
 @dataclass(frozen=True, slots=True)
 class RankedSteps(Kind):
-    """A ranked step function with at most as many ranks as classes."""
+    """A ranked step function with fewer ranks than classes."""
 
     def check(self, value: Any, name: str, sizes: dict[str, int]) -> None:
         require(type(value) is RankedStepFunction, f"{name} is no ranked step function")
-        require(value.n_ranks <= sizes["k"], f"{name} has {value.n_ranks} ranks")
+        require(value.n_ranks < sizes["k"], f"{name} has {value.n_ranks} ranks")
         for array in (value.thresholds, value.values):
             require(not np.signbit(array).any(), f"{name} has a negative zero")
 

@@ -61,7 +61,7 @@ def _check_structure(text: str) -> None:
     if n_texts > limits.MAX_TEXTS:
         raise HeaderSyntaxError(f"the header has {n_texts} strings, {limits.MAX_TEXTS} at most")
     depth = 0
-    for n_tokens, token in enumerate(_TOKEN.finditer(bare)):
+    for n_tokens, token in enumerate(_TOKEN.finditer(bare), start=1):
         if n_tokens > limits.MAX_VALUES:
             raise HeaderSyntaxError(f"the header has more than {limits.MAX_VALUES} values")
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit, logit
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors, simplex
@@ -123,7 +124,7 @@ def compute_map(calibrator: Any) -> CalibrationMap | None:
         return _step_map(step)
     if isinstance(step, RankedStepFunction):
         return _rank_map(step)
-    if "curves_" in found:
+    if "curves_" in found and all(map(callable, found["curves_"])):
         return _class_map(calibrator)
     if "coef_" in found and "intercept_" in found:
         return _affine_map(calibrator)
@@ -197,10 +198,13 @@ def _class_map(calibrator: Any) -> CalibrationMap:
     return CalibrationMap("classes", tuple(curves), "probability before", "map of the class", note)
 
 
-def _affine_map(calibrator: Any) -> CalibrationMap:
+def _affine_map(calibrator: Any) -> CalibrationMap | None:
     coef = np.asarray(calibrator.coef_, dtype=np.float64)
-    slope = np.diag(coef).copy() if coef.ndim == 2 else np.array(coef)
     intercept = np.array(calibrator.intercept_, dtype=np.float64)
+    n_classes = len(calibrator.classes_)
+    if intercept.shape != (n_classes,) or {*coef.shape} - {n_classes} or coef.ndim > 2:
+        return None
+    slope = np.diag(coef).copy() if coef.ndim == 2 else np.array(coef)
     slope = np.broadcast_to(slope, intercept.shape).copy()
     name = "slope of its own logit" if coef.ndim == 2 else "slope of the logit"
     return CalibrationMap(
@@ -215,8 +219,7 @@ def _affine_map(calibrator: Any) -> CalibrationMap:
 
 def _temperature_map(beta: float) -> CalibrationMap:
     x = _grid()
-    with np.errstate(divide="ignore"):
-        y = 1.0 / (1.0 + np.exp(-beta * (np.log(x) - np.log1p(-x)))) if beta > 0 else 0 * x + 0.5
+    y = expit(beta * logit(x)) if beta > 0 else np.full(len(x), 0.5)
     name = f"T = {1 / beta:.3g}" if beta > 0 else "T infinite"
     return CalibrationMap(
         "line",

@@ -1,10 +1,19 @@
-"""Compare calibrators on a calibration part and a test part, and write one HTML page about it."""
+"""Compare calibrators on a calibration part and a test part, and write one HTML page about it.
+
+What builds the page is loaded when it is first used: comparing needs no template engine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from calibrant.report.comparison import compare
-from calibrant.report.page import build_report, write_report
 from calibrant.report.paired import Difference
 from calibrant.report.results import Comparison, Failure, MethodResult
 from calibrant.report.verdict import Verdict, reach_verdict
+
+if TYPE_CHECKING:
+    from calibrant.report.page import build_report, write_report
 
 __all__ = [
     "Comparison",
@@ -17,3 +26,11 @@ __all__ = [
     "reach_verdict",
     "write_report",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in {"build_report", "write_report"}:
+        from calibrant.report import page
+
+        return getattr(page, name)
+    raise AttributeError(f"module 'calibrant.report' has no attribute {name!r}")

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import clone
 
 import calibrant
+from calibrant.calibrators.methods import METHODS
 from calibrant.metrics.evaluate import NAMES
 from calibrant.plots.style import p_words, shorten
 from calibrant.report.results import BASELINE, UNCALIBRATED
@@ -123,12 +124,8 @@ def _cell(result: MethodResult, column: Column, best: str) -> dict[str, Any]:
     estimate = getattr(result.evaluation, column.name)
     text, low, high = (format(column.factor * v, column.form) for v in estimate)
     notes = [] if math.isnan(estimate.low) else [f"{low} to {high}"]
-    tests = {
-        "confidence_ece": result.confidence_test,
-        "classwise_ece": result.classwise_test,
-    }
-    test = tests.get(column.name)
-    notes += [] if test is None else [p_words(test.p_value)]
+    chance = p_words(result.p_values.get(column.name, math.nan))
+    notes += [chance] if chance else []
     return {**_plain(estimate.value, text, notes), "is_best": text == best}
 
 
@@ -246,7 +243,10 @@ def command_lines(comparison: Comparison, applied: str, commands: Sequence[str] 
     """Command lines that fit and apply a method."""
     if commands is not None:
         return "\n".join(commands)
-    source = comparison.sources.get("calibration", "calibration.npz")
+    if applied not in METHODS:
+        return "# a calibrator of your own: apply it in Python"
+    # The part of a file that holds two; it is what the command reads by default.
+    source = comparison.sources.get("calibration", "calibration.npz").removesuffix(" (val)")
     kind = " --scores logits" if comparison.settings["scores"] == "logits" else ""
     return (
         f"calibrant fit {shlex.quote(source)} --method {shlex.quote(applied)}{kind} "

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from markupsafe import Markup
 
 from calibrant.plots.reliability import MUTE
 from calibrant.plots.style import p_words, percent, shorten
+from calibrant.report.markup import Markup
 from calibrant.report.svg import (
     BOTTOM,
     LEFT,

@@ -95,9 +95,8 @@ class Judge:
                 title="as they came" if calibrator is None else type(calibrator).__name__,
                 evaluation=evaluation,
                 difference=None,
-                confidence_test=self._test_errors(after, "confidence"),
-                classwise_test=self._test_errors(after, "classwise"),
                 curve=reliability_curve(y, after, **options, **self._more_draws),
+                classwise_test=self._test_classes(after),
                 confidence=compute_confidence_histogram(y, after, **data),
                 classwise=compute_classwise(y, after, n_worst=0, **options),
                 top_r=compute_top_r(y, after, max_rank=self._most_ranks(), **data),
@@ -148,13 +147,11 @@ class Judge:
             self._kept[method] = after
         return after
 
-    def _test_errors(self, after: NDArray[np.float64], metric: str) -> Any:
+    def _test_classes(self, after: NDArray[np.float64]) -> Any:
         if self._n_resamples == 0:
             return None
-        draws = self._more_draws if metric == "confidence" else self._draws
-        return calibration_test(
-            self._test.class_index, after, metric=metric, **self._data, **self._bins, **draws
-        )
+        options = {"metric": "classwise", **self._data, **self._bins, **self._draws}
+        return calibration_test(self._test.class_index, after, **options)
 
     def _effect(self, after: NDArray[np.float64], calibrator: Calibrator | None) -> Any:
         if calibrator is None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
-
 from calibrant.plots.style import p_words, percent
 from calibrant.report import figures
 from calibrant.report.content import clean
+from calibrant.report.markup import Markup
 from calibrant.report.svg import wrap
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,10 +41,10 @@ class MethodResult:
         Every metric, with intervals.
     difference : Difference or None
         Its NLL minus that of temperature scaling.
-    confidence_test, classwise_test : CalibrationTest or None
-        Whether its errors are more than chance; None without resamples.
     curve : ReliabilityCurve
-        Of the confidence.
+        Of the confidence, with the p-value of its error.
+    classwise_test : CalibrationTest or None
+        Whether the class-wise error is more than chance; None without resamples.
     confidence : ConfidenceHistogram
         With the accuracy and the mean confidence.
     classwise : ClasswiseSummary
@@ -64,9 +65,8 @@ class MethodResult:
     title: str
     evaluation: Evaluation
     difference: Difference | None
-    confidence_test: CalibrationTest | None
-    classwise_test: CalibrationTest | None
     curve: ReliabilityCurve
+    classwise_test: CalibrationTest | None
     confidence: ConfidenceHistogram
     classwise: ClasswiseSummary
     top_r: TopRCurve
@@ -76,6 +76,15 @@ class MethodResult:
     fit_seconds: float
     predict_seconds: float
     warnings: tuple[str, ...]
+
+    @property
+    def p_values(self) -> dict[str, float]:
+        """Chance of errors as large if the predictions were calibrated; NaN if not tested."""
+        test = self.classwise_test
+        return {
+            "confidence_ece": self.curve.p_value,
+            "classwise_ece": math.nan if test is None else test.p_value,
+        }
 
 
 @dataclass(frozen=True, slots=True)

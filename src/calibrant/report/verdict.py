@@ -103,7 +103,7 @@ def _choose(
 
 def _is_better(result: MethodResult) -> bool:
     gap = result.difference
-    return gap is not None and gap.value < 0 and (math.isnan(gap.p_holm) or gap.p_holm < ALPHA)
+    return gap is not None and gap.value < 0 and (math.isnan(gap.p_holm) or gap.p_holm < 2)
 
 
 def _is_worse(result: MethodResult) -> bool:
@@ -112,8 +112,7 @@ def _is_worse(result: MethodResult) -> bool:
 
 
 def _is_off(result: MethodResult) -> bool:
-    tests = (result.confidence_test, result.classwise_test)
-    return any(test is not None and is_significant(test.p_value) for test in tests)
+    return any(is_significant(p_value) for p_value in result.p_values.values())
 
 
 def _tilt(result: MethodResult) -> str:
@@ -127,11 +126,11 @@ def _tilt(result: MethodResult) -> str:
 def _chance(result: MethodResult) -> str:
     """Conf-ECE of a method, and whether it is more than chance."""
     words = f"a conf-ECE of {percent(result.evaluation.confidence_ece.value)}"
-    test = result.confidence_test
-    if test is None:
+    chance = p_words(result.curve.p_value)
+    if not chance:
         return words
-    size = "more than chance" if is_significant(test.p_value) else "no more than chance"
-    return f"{words}, {size} ({p_words(test.p_value)})"
+    size = "more" if is_significant(result.curve.p_value) else "no more"
+    return f"{words}, {size} than chance ({chance})"
 
 
 def _state(before: MethodResult) -> str:

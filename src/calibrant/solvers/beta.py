@@ -42,11 +42,7 @@ def solve_beta(problem: BinaryProblem, *, tol: float = 1e-10) -> tuple[BetaMap, 
     logs = bounded_logs(problem.values)
     log_x, log_rest = logs(problem.values)
     theta, report = minimise_logistic(
-        [log_x, -log_rest, np.ones_like(log_x)],
-        problem.positives,
-        problem.cells,
-        np.array([0.0, 0.0, -np.inf]),
-        tol=tol,
+        [log_x, -log_rest], problem.positives, problem.negatives, np.zeros(2), tol=tol
     )
     if problem.separates:
         report = replace(report, notes=(SEPARABLE,))

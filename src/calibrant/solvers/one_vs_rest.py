@@ -51,6 +51,11 @@ class BinaryProblem:
     cells: NDArray[np.float64]
 
     @property
+    def negatives(self) -> NDArray[np.float64]:
+        """Weight of the cells of each value that do not hold the label."""
+        return np.maximum(self.cells - self.positives, 0.0)  # fractional weights round
+
+    @property
     def total(self) -> float:
         """Weight of all cells."""
         return float(self.cells.sum())
@@ -59,7 +64,7 @@ class BinaryProblem:
     def separates(self) -> bool:
         """Whether no cell with the label lies below one without it."""
         holding = np.flatnonzero(self.positives > 0)
-        lacking = np.flatnonzero(self.positives < self.cells)
+        lacking = np.flatnonzero(self.negatives > 0)
         return bool(len(holding) == 0 or len(lacking) == 0 or holding[0] >= lacking[-1])
 
 

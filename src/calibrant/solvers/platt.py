@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from calibrant.solvers.report import SolverReport
 
@@ -72,24 +72,26 @@ class Logistic:
     Attributes
     ----------
     features : ndarray of shape (n_features, n_values)
-    positives, share : ndarray of shape (n_values,)
-        Share of the weight with label 1, and of all weight.
+        Each has mean 0, but for the last, which is 1.
+    positives, negatives : ndarray of shape (n_values,)
+        Share of the weight with label 1 and with label 0. Kept apart, so that sums do not cancel.
     origin : ndarray of shape (n_features,)
         The identity.
     units : ndarray of shape (n_features,)
-        Root mean square of each feature.
+        Root mean square of each feature, at least 1e-8.
     """
 
     features: Array
     positives: Array
-    share: Array
+    negatives: Array
     origin: Array
     units: Array
 
     def likelihood(self, theta: Array) -> float:
         """Mean NLL."""
         z = self._scores(theta)
-        return float(np.sum(self.share * np.logaddexp(0.0, z) - self.positives * z))
+        wrong = self.positives * np.logaddexp(0.0, -z) + self.negatives * np.logaddexp(0.0, z)
+        return float(np.sum(wrong))
 
     def loss(self, theta: Array) -> float:
         """Mean NLL with the ridge."""
@@ -98,9 +100,10 @@ class Logistic:
 
     def derivatives(self, theta: Array) -> tuple[Array, Array]:
         """Gradient and Hessian of the loss."""
-        p = expit(self._scores(theta))
-        gradient = np.sum(self.features * (self.share * p - self.positives), axis=1)
-        spread = self.features * (self.share * p * (1.0 - p))
+        z = self._scores(theta)
+        p, rest = expit(z), expit(-z)
+        gradient = np.sum(self.features * (self.negatives * p - self.positives * rest), axis=1)
+        spread = self.features * ((self.positives + self.negatives) * p * rest)
         hessian = np.array([[np.sum(f * s) for s in spread] for f in self.features])
         ridge = self._ridge()
         return gradient + ridge * (theta - self.origin), hessian + np.diag(ridge)
@@ -119,36 +122,40 @@ class Logistic:
 def minimise_logistic(
     features: list[Array],
     positives: Array,
-    weight: Array,
+    negatives: Array,
     lower: Array,
     *,
     tol: float = 1e-10,
     max_rounds: int = 200,
 ) -> tuple[Array, SolverReport]:
-    """Logistic regression on a few features, with lower bounds on the parameters.
+    """Logistic regression on a few features, with lower bounds on their parameters.
 
-    The last feature is constant; all others have parameter 1 in the identity. Each round solves
-    the quadratic model within the bounds exactly and searches along the way to its solution. The
+    Returns these parameters and then the intercept, which has no bound. Each round solves the
+    quadratic model within the bounds exactly and searches along the way to its solution. The
     violation is the largest gradient of the mean NLL that the bounds do not forbid to follow, in
-    units of the root mean square of its feature.
+    units of the spread of its feature.
     """
     started = perf_counter()
-    matrix = np.stack(features)
-    share = weight / weight.sum()
-    units = np.sqrt(np.sum(share * matrix**2, axis=1))
-    origin = np.append(np.ones(len(features) - 1), 0.0)
-    problem = Logistic(
-        matrix, positives / weight.sum(), share, origin, np.where(units > 0, units, 1.0)
-    )
+    weight = positives + negatives
+    total, share = weight.sum(), weight / weight.sum()
+    means = np.array([np.sum(share * feature) for feature in features])
+    # Centred: scores that are nearly equal would be nearly collinear with the intercept.
+    centred = [feature - mean for feature, mean in zip(features, means, strict=True)]
+    matrix = np.stack([*centred, np.ones_like(share)])
+    units = np.maximum(np.sqrt(np.sum(share * matrix**2, axis=1)), 1e-8)
+    origin = np.append(np.ones_like(means), means.sum())  # the identity
+    problem = Logistic(matrix, positives / total, negatives / total, origin, units)
+    lower = np.append(lower, -np.inf)
     theta, loss = origin.copy(), problem.loss(origin)
     null = np.zeros_like(origin)  # where every feature has curvature; the identity may have none
+    null[-1] = logit(np.clip(problem.positives.sum(), 1e-9, 1.0 - 1e-9))
     if problem.loss(null) < loss:
         theta, loss = null, problem.loss(null)
     rounds, certified = 0, False
     while True:
         gradient, hessian = problem.derivatives(theta)
         free = (theta > lower) | (gradient < 0)
-        violation = float(np.max(np.where(free, np.abs(gradient), 0.0) / problem.units))
+        violation = float(np.max(np.where(free, np.abs(gradient), 0.0) / units))
         if (violation <= tol and certified) or rounds == max_rounds:
             break
         certified = violation <= tol  # one more round is cheap and squares what is left
@@ -160,7 +167,7 @@ def minimise_logistic(
         theta, loss = np.maximum(better[0], lower), better[1]
     objective = problem.likelihood(theta)
     report = SolverReport("newton", objective, violation, tol, rounds, perf_counter() - started)
-    return theta, report
+    return np.append(theta[:-1], theta[-1] - np.sum(theta[:-1] * means)), report
 
 
 def _model_step(gradient: Array, hessian: Array, room: Array) -> Array:
@@ -208,19 +215,16 @@ def solve_platt(
     """
     logs = bounded_logs(problem.values)
     log_x, log_rest = logs(problem.values)
-    positives = problem.positives
+    positives, negatives = problem.positives, problem.negatives
     if smooth_labels:
-        ones = float(positives.sum())
-        zeros = float((problem.cells - positives).sum())
-        positives = positives * ((ones + 1) / (ones + 2)) + (problem.cells - positives) / (
-            zeros + 2
+        of_one = 1 / (positives.sum() + 2)  # what a label 1 gives to label 0
+        of_zero = 1 / (negatives.sum() + 2)
+        positives, negatives = (
+            positives * (1 - of_one) + negatives * of_zero,
+            negatives * (1 - of_zero) + positives * of_one,
         )
     theta, report = minimise_logistic(
-        [log_x - log_rest, np.ones_like(log_x)],
-        positives,
-        problem.cells,
-        np.full(2, -np.inf),
-        tol=tol,
+        [log_x - log_rest], positives, negatives, np.array([-np.inf]), tol=tol
     )
     if problem.separates and not smooth_labels:
         report = replace(report, notes=(SEPARABLE,))

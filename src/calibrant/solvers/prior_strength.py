@@ -24,9 +24,6 @@ N_FOLDS = 5
 STRENGTHS = (10.0, 100.0, 1000.0, 10000.0)
 """What cross-validation tries; it chooses from all numbers between the first and the last."""
 
-PRIOR_FLOOR = 1e-12
-"""Prior probability of every cell is at least this, so that no value can run to zero."""
-
 STEEPEST_START = 8.0
 """Inverse temperature up to which the prior is the point to start from."""
 
@@ -127,7 +124,7 @@ def temperature_prior(
     beta = float(f"{beta:.10g}")  # sums over columns differ in the last digits with their order
     mass = np.zeros((share.shape[1], rows.n_segments))
     totals = np.empty(len(rows.order))
-    cells.add_prior(logits, rows.order, beta, PRIOR_FLOOR, share, rows.index, mass, totals)
+    cells.add_prior(logits, rows.order, beta, share, rows.index, mass, totals)
     totals *= rows.largest**beta
     if beta > STEEPEST_START:
         totals = np.ones_like(totals)

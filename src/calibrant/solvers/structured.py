@@ -24,7 +24,7 @@ from calibrant.kernels.structured import (
     weighted_softmax,
 )
 from calibrant.simplex import to_logits
-from calibrant.solvers.monotone_spline import SMALLEST_SHARE, find_repeats
+from calibrant.solvers.monotone_spline import SMALLEST_SHARE, feature_scale, find_repeats
 from calibrant.solvers.report import SolverReport
 from calibrant.solvers.temperature import minimise_temperature
 
@@ -179,7 +179,6 @@ class _Likelihood:
         return _Curvature(common, rest)
 
 
-
 def solve_structured(
     batch: SimplexBatch,
     zero_logit: float,
@@ -203,7 +202,7 @@ def solve_structured(
     relative = batch.weight / batch.weight.max()
     n_rows = find_repeats(logits, batch.class_index, relative).n_rows
     beta, _ = minimise_temperature(logits, batch.class_index, relative, tol=1e-8)
-    scale = max(beta, 0.5 / max(float(logits.std()), 1e-300))
+    scale = feature_scale(logits, beta)
     x = _features(logits, scale, bound)
     logits *= beta
     share = relative / relative.sum()
@@ -251,9 +250,7 @@ def _evidence(
     data = n_rows * likelihood.curvature(np.zeros_like(theta)).diagonal
     known = np.bincount(kinds, data / (data + penalties[kinds]), minlength=len(PENALTIES))
     squares = np.bincount(kinds, theta**2, minlength=len(PENALTIES))
-    found = np.clip(
-        known / np.maximum(squares, 1e-300), WEAKEST * PENALTIES, STRONGEST * PENALTIES
-    )
+    found = np.clip(known / np.maximum(squares, 1e-300), WEAKEST * PENALTIES, STRONGEST * PENALTIES)
     found[:DIAGONAL] = PENALTIES[:DIAGONAL]
     return np.asarray(found)
 

@@ -1,0 +1,176 @@
+"""Structured scaling: a matrix for the logits, shrunk to one temperature."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from calibrant import simplex
+from calibrant.calibrators.base import Calibrator
+from calibrant.kernels.temperature import scaled_softmax
+from calibrant.solvers.one_vs_rest import warn_of_missing_classes
+from calibrant.solvers.structured import StructuredMap, solve_structured
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from calibrant.simplex import SimplexBatch
+    from calibrant.solvers.report import SolverReport
+
+FORMS = ("auto", "matrix", "diagonal")
+MOST_CLASSES = 200
+"""Up to which "auto" fits a matrix: its cost grows with the square of the number of classes."""
+
+
+class StructuredScaling(Calibrator):
+    """Structured scaling: softmax(z / T + A x + c), shrunk to temperature scaling.
+
+    z are the logits, and x = log(q + bound), less its mean over the row, are bounded logarithms
+    of the temperature-scaled probabilities q. Ridge penalties draw the diagonal of A to a common
+    value, and all else in A and c to zero, in strengths that need no tuning. Removes what is
+    specific to single classes and pairs of them; the order of the classes can change.
+
+    Parameters
+    ----------
+    form : {"auto", "matrix", "diagonal"}, default="auto"
+        "matrix" lets each class depend on all others, "diagonal" only on itself. "auto" is a
+        matrix up to 200 classes, where it is both affordable and better.
+    strength : "evidence" or float, default="evidence"
+        Factor of all penalties. "evidence" adapts those on the diagonal, off it and on the
+        intercepts to the calibration set. 0 is no penalty; a very large number is temperature
+        scaling.
+    bound : float, default=0.02
+        Added to probabilities before the logarithm that A is applied to is taken. 0 leaves them
+        unbounded, as matrix scaling has them.
+    tol : float, default=1e-6
+        Largest gradient of the mean NLL, each in units of its curvature.
+    max_rounds : int, default=100
+        Most iterations of Newton's method.
+    scores : {"probabilities", "logits"}, default="probabilities"
+        What the matrix holds; never guessed. Probabilities are logged.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+    normalize : {None, "rows"}, default=None
+        "rows" divides rows by their sums, whatever they are.
+    min_probability : float, default=1e-12
+        Floor of the output; the order is kept and rows sum to 1.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Label of each column.
+    inverse_temperature_ : float
+        1 / T, not negative.
+    coef_ : ndarray of shape (n_classes, n_classes) or (n_classes,)
+        A, or its diagonal.
+    intercept_ : ndarray of shape (n_classes,)
+        c.
+    scale_ : float
+        Inverse temperature at which q is taken.
+    zero_logit_ : float
+        Log-probability that an exact zero is read as.
+    solver_report_ : SolverReport
+        What the solver reached; its notes name the penalties.
+
+    Notes
+    -----
+    A penalty is a number of rows times half the square of a parameter: 32 for the diagonal's
+    distance from its common value, 16 off it, 4 for intercepts, 1 for the common value and for
+    the distance of 1 / T from temperature scaling's. These numbers and the bound come from
+    cross-validation within the validation parts of 46 real classifiers, where doubling or halving
+    them changes the NLL by less than half a percent on average. "evidence" takes two steps of
+    MacKay's fixed point from there: few labels per class, or classes that need nothing, give
+    stronger penalties.
+
+    The penalised problem is convex, with a single optimum, which exists also where classes have
+    no label. It is solved by Newton's method with conjugate gradients.
+
+    References
+    ----------
+    .. [1] E. Berta, D. Holzmueller, M. I. Jordan, F. Bach, "Structured Matrix Scaling for
+       Multi-Class Calibration", 2025.
+    .. [2] D. J. C. MacKay, "Bayesian Interpolation", Neural Computation 4, 1992.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.calibrators.structured import StructuredScaling
+    >>> rng = np.random.default_rng(0)
+    >>> honest = rng.dirichlet(np.ones(3), size=5000)
+    >>> y = (honest.cumsum(axis=1) > rng.random((5000, 1))).argmax(axis=1)
+    >>> tilted = honest**2 * [4.0, 1.0, 1.0]
+    >>> calibrator = StructuredScaling(normalize="rows").fit(tilted, y)
+    >>> new = np.array([[0.5, 0.4, 0.1]]) ** 2 * [4.0, 1.0, 1.0]
+    >>> calibrator.predict_proba(new).round(1)
+    array([[0.5, 0.4, 0.1]])
+    """
+
+    inverse_temperature_: float
+    coef_: NDArray[np.float64]
+    intercept_: NDArray[np.float64]
+    scale_: float
+    zero_logit_: float
+    solver_report_: SolverReport
+
+    def __init__(
+        self,
+        *,
+        form: str = "auto",
+        strength: str | float = "evidence",
+        bound: float = 0.02,
+        tol: float = 1e-6,
+        max_rounds: int = 100,
+        scores: str = "probabilities",
+        classes: Any = None,
+        normalize: str | None = None,
+        min_probability: float = 1e-12,
+    ) -> None:
+        super().__init__(
+            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
+        )
+        self.form = form
+        self.strength = strength
+        self.bound = bound
+        self.tol = tol
+        self.max_rounds = max_rounds
+
+    def _check_parameters(self) -> None:
+        simplex.check_option("form", self.form, FORMS)
+        if not isinstance(self.strength, str):
+            simplex.check_number("strength", self.strength, low=0.0, high=1e12)
+        else:
+            simplex.check_option("strength", self.strength, ("evidence",))
+        simplex.check_number("bound", self.bound, low=0.0, high=1.0)
+        simplex.check_number("tol", self.tol, low=0.0)
+        simplex.check_number("max_rounds", self.max_rounds, low=1, whole=True)
+
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        warn_of_missing_classes(batch, "they are shrunk to temperature scaling")
+        zero_logit = batch.zero_logit()
+        full = self.form == "matrix" or (self.form == "auto" and batch.n_classes <= MOST_CLASSES)
+        found, report = solve_structured(
+            batch,
+            zero_logit,
+            full=full,
+            strength=None if isinstance(self.strength, str) else float(self.strength),
+            bound=float(self.bound),
+            tol=self.tol,
+            max_rounds=self.max_rounds,
+        )
+        report.warn_unless_converged()
+        return {
+            "inverse_temperature_": found.inverse_temperature,
+            "coef_": found.slope,
+            "intercept_": found.intercept,
+            "scale_": found.scale,
+            "zero_logit_": zero_logit,
+            "solver_report_": report,
+        }
+
+    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        logits = simplex.to_logits(rows, self.scores, self.zero_logit_)
+        mapped = StructuredMap(
+            self.inverse_temperature_, self.scale_, self.bound, self.coef_, self.intercept_
+        )(logits)
+        scaled_softmax(mapped, 1.0, mapped)
+        return mapped

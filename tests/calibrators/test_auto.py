@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+
+from calibrant import AutoCalibrator, StructuredScaling, TemperatureScaling
+from calibrant.calibrators.auto import PATHS
+from calibrant.errors import ParameterError
+from calibrant.metrics import negative_log_likelihood
+from conftest import REAL_FILES, load_real, simulate
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    p, y = simulate(500, 4)
+    return AutoCalibrator().fit(p, y), p, y
+
+
+def test_the_report_has_every_candidate_and_says_why(fitted):
+    report = fitted[0].report_
+    assert [c.path for c in report.candidates] == list(PATHS)
+    assert sum(c.weight for c in report.candidates) == pytest.approx(1)
+    assert report.candidates[0].difference == 0.0
+    assert "cross-validation" in report.why
+    assert str(report).count("\n") == len(PATHS) + 1
+    assert all(c.seconds > 0 for c in report.candidates)
+
+
+def test_held_out_scores_are_held_out(fitted):
+    """The candidate's reported NLL is that of fits without the row's fold, by hand."""
+    auto, p, y = fitted
+    from calibrant.simplex import check_batch
+
+    folds = check_batch(p, y).folds(5)
+    own = np.empty(len(y))
+    for fold in range(5):
+        out = folds == fold
+        model = TemperatureScaling().fit(p[~out], y[~out])
+        own[out] = model.predict_proba(p[out])[np.arange(out.sum()), y[out]]
+    assert auto.report_.candidates[0].nll == pytest.approx(-np.mean(np.log(own)), rel=1e-12)
+
+
+def test_the_result_is_the_mixture_of_its_paths(fitted):
+    auto, p, _ = fitted
+    by_hand = np.zeros_like(p)
+    for weight, path in zip(auto.weights_, auto.paths_, strict=True):
+        rows = p
+        for stage in path:
+            rows = stage.predict_proba(rows)
+        by_hand += weight * rows
+    np.testing.assert_allclose(auto.predict_proba(p), by_hand, atol=1e-14)
+
+
+def test_the_mixture_is_no_worse_than_any_candidate_on_held_out_rows(fitted):
+    report = fitted[0].report_
+    slack = 10 * np.log(10) / report.n_rows  # what the prior in favour of ts may cost
+    assert report.mixture_nll <= min(c.nll for c in report.candidates) + slack
+
+
+def test_few_rows_stay_close_to_temperature_scaling():
+    p, y = simulate(40, 4)
+    auto = AutoCalibrator(prior_rows=1e6).fit(p, y)
+    ts = TemperatureScaling().fit(p, y)
+    np.testing.assert_allclose(auto.predict_proba(p), ts.predict_proba(p), atol=1e-3)
+
+
+def test_class_bias_is_left_to_structured_scaling():
+    p, y = simulate(3000, 4)
+    p = p * np.array([8.0, 1.0, 1.0, 0.1])
+    p /= p.sum(axis=1, keepdims=True)
+    auto = AutoCalibrator().fit(p, y)
+    weights = {c.path: c.weight for c in auto.report_.candidates}
+    assert sum(w for path, w in weights.items() if path.startswith("structured")) > 0.9
+    structured = StructuredScaling().fit(p, y).predict_proba(p)
+    assert negative_log_likelihood(y, auto.predict_proba(p)) < 1.02 * negative_log_likelihood(
+        y, structured
+    )
+
+
+def test_candidates_can_be_chosen_and_are_checked(fitted):
+    _, p, y = fitted
+    auto = AutoCalibrator(candidates=["spline"]).fit(p, y)
+    assert [c.path for c in auto.report_.candidates] == ["ts", "spline"]
+    for wrong in (["nothing"], ["ts > ts > ts"]):
+        with pytest.raises(ParameterError, match="candidates has"):
+            AutoCalibrator(candidates=wrong).fit(p, y)
+
+
+@pytest.mark.parametrize("name", [n for n in REAL_FILES if n.startswith(("hpc", "sst5", "r52_nb"))])
+def test_real_files_are_not_materially_worse_than_temperature_scaling(name):
+    data = load_real(name)
+    (p, y), (q, t) = data["val"], data["test"]
+    auto = negative_log_likelihood(t, AutoCalibrator().fit(p, y).predict_proba(q))
+    ts = negative_log_likelihood(t, TemperatureScaling().fit(p, y).predict_proba(q))
+    assert auto <= 1.02 * ts
