@@ -118,9 +118,14 @@ def too_many_arrays(f):
         f.add_array(f"extra {i}", [1.0])
 
 
-@case(e.ArrayLayoutError, "vs")
+@case(e.FittedValueError, "vs", "shape")
 def array_of_other_dimensions(f):
     f.entry("coef_")["shape"] = [3, 1]
+
+
+@case(e.ArrayLayoutError, "fir", "2 dimensions")
+def thresholds_of_two_dimensions(f):
+    f.entry("thresholds")["shape"] += [1]
 
 
 # Step functions.
@@ -335,3 +340,46 @@ def group_without_a_map(f):
 @case(e.FittedValueError, "m2b-hb", "maps where")
 def top_label_maps_of_too_few_classes(f):
     f.part()["parameters"]["per_class"] = False
+
+
+@case(e.FittedValueError, "spline", "one more")
+def slopes_that_are_too_few(f):
+    f.replace_array("slopes_", f.array("slopes_")[1:])
+
+
+@case(e.FittedValueError, "spline", "increase")
+def knots_that_do_not_increase(f):
+    f.put("knots_", f.array("knots_")[::-1])
+
+
+@case(e.FittedValueError, "spline", "overflow")
+def slopes_that_overflow(f):
+    f.put("slopes_", f.array("slopes_") * 0 + 1e303)
+    f.put("knots_", np.linspace(-1e90, 0, len(f.array("knots_"))))
+
+
+@case(e.FittedValueError, "spline", "outside")
+def slope_of_a_spline_negative(f):
+    f.put("slopes_", f.array("slopes_") * -1)
+
+
+@case(e.FittedValueError, "structured", "scale_ times zero_logit_")
+def scale_that_overflows(f):
+    f.part()["fitted"] |= {"scale_": 1e300, "zero_logit_": -1e149}
+
+
+@case(e.FittedValueError, "structured", "coef_ times scale_")
+def coefficients_that_overflow(f):
+    f.part()["fitted"] |= {"scale_": 1e300}
+    f.part()["parameters"] |= {"bound": 0.0}
+    f.put("coef_", np.full((3, 3), 1e99))
+
+
+@case(e.FittedValueError, "structured", "shape")
+def matrix_of_three_dimensions(f):
+    f.replace_array("coef_", np.ones((3, 3, 3)))
+
+
+@case(e.FittedValueError, "na-fir", "length")
+def results_of_two_lengths(f):
+    f.replace_array("negative_log_likelihood", [0.5])

@@ -286,3 +286,34 @@ def mixtures_that_double_at_each_level(f):
 def too_many_parts(f):
     spare = json.loads(json.dumps(f.part())) | {"fitted": None, "classes": None}
     f.header["parts"][:0] = [spare] * 256
+
+
+@case(e.FittedValueError, "auto", "entries")
+def no_paths(f):
+    f.part()["fitted"]["paths_"] = []
+
+
+@case(e.FittedValueError, "auto", "entries")
+def path_without_a_stage(f):
+    f.part()["fitted"]["paths_"][0] = []
+
+
+@case(e.FittedValueError, "auto", "entries")
+def report_without_candidates(f):
+    f.part()["fitted"]["report_"]["candidates"] = []
+
+
+@case(e.FittedValueError, "auto", "sum to 1")
+def weights_of_paths_that_do_not_sum_to_one(f):
+    f.put("weights_", f.array(f"{len(f.header['parts']) - 1}/weights_") / 2)
+
+
+@case(e.FittedValueError, "auto", "expects logits")
+def stage_of_another_kind_of_scores(f):
+    for i in {i for path in f.part()["fitted"]["paths_"] for i in path[1:]}:
+        f.part(i)["parameters"]["scores"] = "logits"
+
+
+@case(e.StoredParameterError, "auto")
+def candidates_that_are_numbers(f):
+    f.part()["parameters"]["candidates"] = [1, 2]

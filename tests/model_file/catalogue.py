@@ -23,6 +23,7 @@ SMALL = {
     "bbq-ovr": {"spread": 1.0},
     "m2b-hb": {"per_class": True},
     "scw": {"n_groups": 2},
+    "auto": {"cv": 2},
 }
 
 

@@ -144,6 +144,19 @@ def test_a_part_that_is_used_twice_is_one_object_again():
     assert after.calibrators[0][1] is after.calibrators[1][1]
 
 
+def test_a_stage_that_paths_share_is_one_object_again():
+    before = fitted("auto")
+    after = loads(dumps(before))
+
+    def stages(auto):
+        found = {}
+        return [[found.setdefault(id(s), len(found)) for s in path] for path in auto.paths_]
+
+    assert stages(after) == stages(before)
+    assert max(map(max, stages(before))) + 1 < sum(map(len, before.paths_))  # some are shared
+    assert str(after.report_) == str(before.report_)
+
+
 def test_an_unfitted_calibrator_is_refused():
     with pytest.raises(NotFittedError):
         dumps(calibrant.TemperatureScaling())

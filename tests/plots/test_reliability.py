@@ -54,15 +54,19 @@ def test_line_passes_by_bins_that_say_nothing(curve):
     assert np.allclose(line.get_ydata(), curve.frequency[heard])
 
 
-def test_points_inside_their_bars_are_hollow(curve):
+@pytest.mark.parametrize("power", [1.0, 0.25])  # over- and under-confident
+def test_points_inside_their_bars_are_hollow(power):
+    scores, y = simulate(800, 5)
+    scores = scores**power / (scores**power).sum(axis=1, keepdims=True)
+    curve = reliability_curve(y, scores, n_resamples=200)
     points = draw_reliability(curve).collections[-1]
     seen = curve.weight > 0
-    inside = (curve.frequency >= curve.consistency_low) & (
-        curve.frequency <= curve.consistency_high
-    )
+    low, high = curve.consistency_low[seen], curve.consistency_high[seen]
+    frequency = curve.frequency[seen]
     is_white = np.all(points.get_facecolors()[:, :3] == 1.0, axis=1)
-    assert np.array_equal(is_white, inside[seen])
-    assert 0 < is_white.sum() < len(is_white)
+    assert np.array_equal(is_white, (frequency >= low) & (frequency <= high))
+    assert (frequency < low).any() if power == 1.0 else (frequency > high).any()
+    assert is_white.any()
 
 
 def test_more_rows_are_larger_points(curve):

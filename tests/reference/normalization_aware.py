@@ -38,12 +38,10 @@ def with_pseudo_observations(probabilities, labels, weight, strength, prior):
 def objective(probabilities, targets, weight, function):
     """Objective per unit of weight; a target on a value of zero makes it infinite."""
     g = function(probabilities)
+    used = targets > 0
     with np.errstate(divide="ignore"):
-        labels = np.where(
-            targets > 0, targets * np.log(g, where=g > 0, out=np.full_like(g, -np.inf)), 0.0
-        )
-    used = g.sum(axis=1) > 0
-    return (weight[used] @ np.log(g[used].sum(axis=1)) - labels.sum()) / weight.sum()
+        labels = targets[used] @ np.log(g[used])
+    return (weight @ np.log(g.sum(axis=1)) - labels) / weight.sum()
 
 
 def certificate(probabilities, targets, weight, function, starts=None):

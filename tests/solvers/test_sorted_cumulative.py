@@ -242,11 +242,11 @@ def test_share_is_the_smallest_whose_loss_is_close_to_the_least():
     p, y = simulate(1000, 5)
     batch = batch_of(p, y)
     share, report = choose(p, y)
-    own, prior = prior_share.held_out(
-        batch, solver.accumulate(batch), batch.zero_logit(), None
-    )
+    own, prior = prior_share.held_out(batch, solver.accumulate(batch), batch.zero_logit(), None)
     losses = [-np.mean(np.log((1 - s) * own + s * prior)) for s in prior_share.SHARES]
-    close = [s for s, loss in zip(prior_share.SHARES, losses, strict=True) if loss <= 1.01 * min(losses)]
+    close = [
+        s for s, loss in zip(prior_share.SHARES, losses, strict=True) if loss <= 1.01 * min(losses)
+    ]
     assert share == min(close)
     assert report.objective == pytest.approx(losses[prior_share.SHARES.tolist().index(share)])
     assert 0.05 < share < 1

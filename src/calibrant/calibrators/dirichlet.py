@@ -74,9 +74,10 @@ class DirichletCalibration(MatrixScaling):
     Notes
     -----
     The authors choose the strengths by cross-validation from powers of ten; so can
-    ``GridSearchCV``. The default was the best of the powers of ten up to 100 in cross-validation
-    over the calibration sets of 41 real classifiers; with five classes 0.1 does better, with fifty
-    1000. A class without a label keeps its temperature-scaled log-probability.
+    ``GridSearchCV``. In cross-validation over the calibration sets of 41 real classifiers five
+    classes asked for an ``odir`` of 1 or less, ten to thirty for 100, more for 1000. The diagonal
+    is not penalised, so many classes with few rows overfit at any strength. A class without a
+    label keeps its temperature-scaled log-probability.
 
     References
     ----------

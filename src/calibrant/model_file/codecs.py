@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant.calibrators.auto import AutoCalibrator, AutoReport, Candidate
 from calibrant.calibrators.composition import Chain, Mixture
 from calibrant.calibrators.dirichlet import DirichletCalibration
 from calibrant.calibrators.flattened import FlattenedIsotonic
+from calibrant.calibrators.monotone_spline import MonotoneSpline
 from calibrant.calibrators.normalization_aware import NormalizationAwareIsotonic
 from calibrant.calibrators.one_vs_rest import (
     OneVsRestBBQ,
@@ -26,6 +28,7 @@ from calibrant.calibrators.one_vs_rest import (
 from calibrant.calibrators.scaling import MatrixScaling, TemperatureScaling, VectorScaling
 from calibrant.calibrators.shared_classwise import SharedClasswise
 from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
+from calibrant.calibrators.structured import StructuredScaling
 from calibrant.calibrators.top_label import TopLabelHistogram, TopLabelIsotonic
 from calibrant.model_file.kinds import (
     Array,
@@ -39,7 +42,7 @@ from calibrant.model_file.kinds import (
     Record,
     Steps,
 )
-from calibrant.model_file.limits import DEEPEST_LOGIT, MAX_CLASSES, require
+from calibrant.model_file.limits import DEEPEST_LOGIT, LARGEST_PRODUCT, MAX_CLASSES, require
 from calibrant.model_file.maps import Maps
 from calibrant.simplex import LOG_OF_ZERO
 from calibrant.solvers.bayesian_binning import AveragedHistogram
@@ -90,6 +93,13 @@ def _check_mixture(mixture: Mixture) -> None:
     _check_weights(mixture.weights_)
 
 
+def _check_auto(auto: AutoCalibrator) -> None:
+    for path in auto.paths_:
+        _check_parts(auto, path[:1], auto.scores)
+        _check_parts(auto, path[1:], "probabilities")
+    _check_weights(auto.weights_)
+
+
 def _check_parts(whole: Calibrator, parts: list[Calibrator], scores: str) -> None:
     """Refuse parts of other classes, or that expect another kind of scores than they get."""
     for part in parts:
@@ -114,6 +124,23 @@ def _check_top_label(top: TopLabelHistogram | TopLabelIsotonic) -> None:
     require(len(top.curves_) == n_curves, f"{len(top.curves_)} maps where there are {n_curves}")
 
 
+def _check_spline(spline: MonotoneSpline) -> None:
+    knots, slopes = spline.knots_, spline.slopes_
+    require(len(slopes) == len(knots) + 1, "slopes_ are not one more than knots_")
+    require(np.all(np.diff(knots) > 0), "knots_ do not increase")
+    # Predictions that do not differ give slopes up to 1e303, so the product counts.
+    reach = float(np.abs(knots).max()) - spline.zero_logit_
+    require(float(slopes.max()) * reach <= LARGEST_PRODUCT, "slopes_ times knots_ overflow")
+
+
+def _check_structured(structured: StructuredScaling) -> None:
+    reach = -structured.scale_ * structured.zero_logit_
+    require(reach <= LARGEST_PRODUCT, "scale_ times zero_logit_ overflows")
+    if structured.bound == 0:  # else the logarithms are bounded, whatever the scale is
+        largest = float(np.abs(structured.coef_).max()) * len(structured.classes_)
+        require(largest * reach <= LARGEST_PRODUCT, "coef_ times scale_ overflows")
+
+
 REPORT = Record(
     SolverReport,
     {
@@ -125,6 +152,29 @@ REPORT = Record(
         "seconds": Number(anything=True),
         "n_blocks": Optional(Plain(int)),
         "notes": Listed(Plain(str), tuple),
+    },
+)
+AUTO_REPORT = Record(
+    AutoReport,
+    {
+        "candidates": Listed(
+            Record(
+                Candidate,
+                {
+                    "path": Plain(str),
+                    "nll": Number(anything=True),
+                    "difference": Number(anything=True),
+                    "standard_error": Number(anything=True),
+                    "weight": Number(0.0, 1.0),
+                    "seconds": Number(anything=True),
+                },
+            ),
+            tuple,
+            at_least=1,
+        ),
+        "n_rows": Plain(int),
+        "n_folds": Plain(int),
+        "mixture_nll": Number(anything=True),
     },
 )
 _REPORTED: dict[str, Kind] = {"solver_report_": REPORT}
@@ -183,6 +233,24 @@ CODECS = (
     Codec("m2b-hb", TopLabelHistogram, _curves(Histogram, length="c"), _check_top_label),
     Codec("m2b-ir", TopLabelIsotonic, _curves(StepFunction, length="c"), _check_top_label),
     Codec(
+        "structured",
+        StructuredScaling,
+        {
+            "coef_": Array("k|kk"),
+            "intercept_": Array("k"),
+            "scale_": Number(0.0, 1e300),
+            **_LOGGED,
+            "inverse_temperature_": Number(0.0),
+        },
+        _check_structured,
+    ),
+    Codec(
+        "spline",
+        MonotoneSpline,
+        {"knots_": Array("n"), "slopes_": Array("s", 0.0, 1e303), **_LOGGED},
+        _check_spline,
+    ),
+    Codec(
         "chain",
         Chain,
         {"calibrators_": _PARTS, "solver_report_": Optional(REPORT)},
@@ -193,6 +261,17 @@ CODECS = (
         Mixture,
         {"calibrators_": _PARTS, "weights_": Array("p", 0.0, 1.0), **_REPORTED},
         _check_mixture,
+    ),
+    Codec(
+        "auto",
+        AutoCalibrator,
+        {
+            "paths_": Listed(Listed(Part(), at_least=1), at_least=1, length="p"),
+            "weights_": Array("p", 0.0, 1.0),
+            "report_": AUTO_REPORT,
+            **_REPORTED,
+        },
+        _check_auto,
     ),
 )
 BY_CLASS: dict[type, Codec] = {codec.cls: codec for codec in CODECS}

@@ -202,7 +202,8 @@ class Record(Kind):
 class Array(Kind):
     """Numbers in [low, high], with a shape given by letters: "k" is the number of classes.
 
-    A letter stands for the same length in all attributes of a calibrator.
+    A letter stands for the same length in all attributes of a calibrator; "k|kk" is a vector or a
+    square matrix.
     """
 
     shape: str
@@ -214,10 +215,10 @@ class Array(Kind):
         kind = "i" if self.whole else "f"
         right = isinstance(value, np.ndarray) and value.dtype.kind == kind
         require(right and value.itemsize == 8, f"{name} is no array of 64-bit numbers")
-        require(value.ndim == len(self.shape), f"{name} has {value.ndim} dimensions")
-        for letter, length in zip(self.shape, value.shape, strict=True):
+        shapes = {len(shape): shape for shape in self.shape.split("|")}
+        require(value.ndim in shapes and value.size > 0, f"{name} has shape {value.shape}")
+        for letter, length in zip(shapes[value.ndim], value.shape, strict=True):
             agree(sizes, letter, length, name)
-        require(value.size > 0, f"{name} is empty")
         low, high = value.min(), value.max()  # NaN is neither above nor below
         inside = self.low <= low and high <= self.high
         require(inside, f"{name} is in [{low}, {high}], outside [{self.low}, {self.high}]")
@@ -228,7 +229,7 @@ class Array(Kind):
 
     def read(self, stored: Any, name: str, reader: Reader) -> Any:
         expect(stored, "array", name)
-        return reader.take(name, len(self.shape), whole=self.whole)
+        return reader.take(name, whole=self.whole, n_dimensions=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,9 @@ INT64 = range(-(2**63), 2**63)
 LARGEST = 1e100
 """Magnitude of fitted coefficients: their products with logits stay finite."""
 
+LARGEST_PRODUCT = 1e306
+"""Magnitude of products of fitted numbers, where a single one may be larger than ``LARGEST``."""
+
 DEEPEST_LOGIT = -1e150
 """The lowest logit that an exact zero may be read as, for the same reason."""
 

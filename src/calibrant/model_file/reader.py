@@ -51,12 +51,12 @@ class Reader:
             self.unknown += [f"array {name!r:.80}" for name in sorted(self._arrays)]
         return self._parts[-1][0]
 
-    def take(self, name: str, n_dimensions: int = 1, *, whole: bool = False) -> NDArray[Any]:
+    def take(self, name: str, *, whole: bool = False, n_dimensions: int | None = 1) -> NDArray[Any]:
         """Return an array, which nothing else may use."""
         if name not in self._arrays:
             raise errors.ArrayLayoutError(f"there is no array {name!r:.80}")
         array = self._arrays.pop(name)
-        if array.ndim != n_dimensions or array.dtype.kind != ("i" if whole else "f"):
+        if n_dimensions not in (None, array.ndim) or array.dtype.kind != "fi"[whole]:
             raise errors.ArrayLayoutError(
                 f"array {name!r:.80} has {array.ndim} dimensions and dtype {array.dtype}"
             )

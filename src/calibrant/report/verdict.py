@@ -103,7 +103,7 @@ def _choose(
 
 def _is_better(result: MethodResult) -> bool:
     gap = result.difference
-    return gap is not None and gap.value < 0 and (math.isnan(gap.p_holm) or gap.p_holm < 2)
+    return gap is not None and gap.value < 0 and (math.isnan(gap.p_holm) or gap.p_holm < ALPHA)
 
 
 def _is_worse(result: MethodResult) -> bool:

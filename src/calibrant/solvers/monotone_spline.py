@@ -199,9 +199,9 @@ def solve_monotone_spline(
     relative = batch.weight / batch.weight.max()
     repeats = find_repeats(logs, batch.class_index, relative)
     beta, _ = minimise_temperature(logs, batch.class_index, relative)
-    scale = feature_scale(logs, beta)
-    logs *= scale
     share = relative / relative.sum()
+    scale = feature_scale(logs, share, beta)
+    logs *= scale
     problem = _Problem(logs, batch.class_index, share, place_knots(logs, share, n_knots))
     notes: tuple[str, ...] = ()
     if strength is None:
@@ -216,9 +216,10 @@ def solve_monotone_spline(
     return MonotoneLine(problem.knots / scale, slopes * scale), report
 
 
-def feature_scale(logits: Array, beta: float) -> float:
+def feature_scale(logits: Array, share: Array, beta: float) -> float:
     """Inverse temperature to measure logits by: the best, unless that leaves nothing of them."""
-    return max(beta, 0.5 / max(float(logits.std()), 1e-300))
+    spread = float(np.sqrt(share @ logits.var(axis=1)))
+    return max(beta, 0.5 / max(spread, 0.5))
 
 
 def choose_strength(problem: _Problem, repeats: Repeats) -> float:

@@ -202,10 +202,10 @@ def solve_structured(
     relative = batch.weight / batch.weight.max()
     n_rows = find_repeats(logits, batch.class_index, relative).n_rows
     beta, _ = minimise_temperature(logits, batch.class_index, relative, tol=1e-8)
-    scale = feature_scale(logits, beta)
+    share = relative / relative.sum()
+    scale = feature_scale(logits, share, beta)
     x = _features(logits, scale, bound)
     logits *= beta
-    share = relative / relative.sum()
     likelihood = _Likelihood(logits, x, batch.class_index, share, full=full)
     theta, report = _fit(likelihood, n_rows, strength, tol, max_rounds)
     if theta[0] < 0.0:  # by convexity the best of alpha >= 0 is at 0

@@ -1,0 +1,130 @@
+"""The prior of NA-FIR, its folds, and the choice of its strength."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrant import simplex
+from calibrant.solvers.normalization_aware import minimise
+from calibrant.solvers.prior_strength import (
+    N_FOLDS,
+    STRENGTHS,
+    PriorChoice,
+    add_pseudo_observations,
+    build_likelihood,
+    cross_validate,
+    fold_shares,
+    temperature_prior,
+)
+from calibrant.solvers.row_counts import segment_rows
+from conftest import simulate
+
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")
+
+weights = st.lists(st.sampled_from([1.0, 2.0, 0.25, 7.0]), min_size=1, max_size=60).map(np.array)
+
+
+@given(weights)
+def test_folds_share_out_every_row(weight):
+    shares = fold_shares(weight)
+    assert shares.shape == (len(weight), N_FOLDS)
+    assert np.all(shares >= 0.0)
+    np.testing.assert_allclose(shares.sum(axis=1), weight, rtol=1e-12)
+    assert np.ptp(shares.sum(axis=0)) <= 1.0 + 1e-9
+
+
+def test_rows_of_weight_one_are_dealt_in_turn():
+    shares = fold_shares(np.ones(23))
+    np.testing.assert_array_equal(np.argmax(shares, axis=1), np.arange(23) % N_FOLDS)
+    assert np.all(shares.max(axis=1) == 1.0)
+
+
+@given(st.lists(st.integers(1, 9), min_size=4, max_size=30))
+def test_a_heavy_row_is_dealt_as_equal_rows_are(counts):
+    counts = np.array([*counts, 10])
+    heavy = fold_shares(counts.astype(float))
+    single = fold_shares(np.ones(counts.sum()))
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    np.testing.assert_allclose(np.add.reduceat(single, first), heavy, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e-9])
+def test_every_fold_leaves_something_to_fit(scale):
+    for n_rows in (1, 2, 7):
+        shares = fold_shares(np.full(n_rows, scale))
+        assert np.all(shares.sum(axis=0) > 0.0)
+        assert np.all(shares.sum(axis=0) < 0.5 * n_rows * scale)
+
+
+def test_the_choice_is_the_lowest_point_of_a_parabola():
+    strengths = np.array([10.0, 100.0, 1000.0, 10000.0])
+    logs = np.log10(strengths)
+    assert PriorChoice(strengths, (logs - 2.5) ** 2).best == 320.0
+    assert PriorChoice(strengths, (logs - 2.0) ** 2).best == 100.0
+    assert PriorChoice(strengths, logs).best == 10.0
+    assert PriorChoice(strengths, -logs).best == 10000.0
+    assert PriorChoice(strengths, np.ones(4)).best == 10.0
+    assert PriorChoice(strengths, np.array([2.0, 1.0, 1.0, 1.0])).best == 320.0
+
+
+def test_pseudo_observations_have_the_weight_they_are_said_to_have():
+    batch = simplex.check_batch(*simulate(500, 6))
+    rows = segment_rows(batch, batch.scores, fill_gaps=True)
+    prior = temperature_prior(batch, rows, rows.weight[:, None].copy())
+    weight, target = add_pseudo_observations(rows, prior, rows.weight, 50.0)
+    assert weight.sum() == pytest.approx(550.0)
+    assert target.sum() == pytest.approx(550.0)
+    np.testing.assert_allclose(
+        target - rows.positives(rows.weight), 0.1 * prior.mass[0], rtol=1e-9, atol=1e-15
+    )
+
+
+def test_held_out_loss_is_that_of_fits_to_the_other_folds():
+    batch = simplex.check_batch(*simulate(200, 4))
+    rows = segment_rows(batch, batch.scores, fill_gaps=True)
+    share = fold_shares(rows.weight)
+    prior = temperature_prior(batch, rows, share)
+    choice = cross_validate(rows, prior, share)
+    np.testing.assert_array_equal(choice.strengths, STRENGTHS)
+    loss = 0.0
+    for fold in range(N_FOLDS):
+        kept, left_out = share[:, fold] == 0.0, share[:, fold] > 0.0
+        w, target = add_pseudo_observations(rows, prior, rows.weight * kept, 100.0, fold)
+        start = rows.exposures(w)
+        found = minimise(rows.index, w, target, start, tol=1e-9, max_rounds=50)
+        g = found.values[rows.index[left_out]]
+        own = found.values[rows.own[left_out]]
+        loss -= np.sum(np.log(own / g.sum(axis=1)))
+    assert choice.losses[1] == pytest.approx(loss / 200, abs=1e-4)
+
+
+def test_what_temperature_scaling_explains_gets_a_strong_prior_and_what_not_a_weak_one():
+    rows, labels = simulate(3000, 5)
+    explained, _ = build_likelihood(simplex.check_batch(rows, labels), None)
+    rng = np.random.default_rng(0)
+    # The largest two trade places in a third of the rows where one is nearly certain.
+    wrong = (rows.max(axis=1) > 0.9) & (rng.random(3000) < 0.33)
+    second = np.argsort(rows, axis=1)[:, -2]
+    twisted, _ = build_likelihood(simplex.check_batch(rows, np.where(wrong, second, labels)), None)
+    assert explained.prior_strength >= 300.0
+    assert twisted.prior_strength < explained.prior_strength
+    assert "cross-validation" in explained.notes[0]
+
+
+def test_without_prior_the_start_is_fir_and_nothing_is_added():
+    batch = simplex.check_batch(*simulate(300, 4))
+    likelihood, choice = build_likelihood(batch, 0.0)
+    assert choice is None
+    assert likelihood.prior_strength == 0.0
+    assert likelihood.target.sum() == 300.0
+    assert likelihood.exposures.sum() == 1200.0
+
+
+def test_a_certain_classifier_starts_from_fir():
+    rows = np.tile([[0.9, 0.1], [0.2, 0.8]], (100, 1))
+    batch = simplex.check_batch(rows, rows.argmax(axis=1))
+    segments = segment_rows(batch, batch.scores, fill_gaps=True)
+    prior = temperature_prior(batch, segments, segments.weight[:, None].copy())
+    assert prior.beta > 8.0
+    np.testing.assert_array_equal(prior.totals, 1.0)
