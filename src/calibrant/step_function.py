@@ -108,11 +108,10 @@ class RankedStepFunction:
             raise ParameterError("thresholds must increase strictly within a rank")
         if not np.all((v >= 0) & (v <= 1)) or np.any(np.diff(v)[inside[1:]] < 0):
             raise ParameterError("values must be in [0, 1] and non-decreasing within a rank")
-        for low, middle, high in zip(o, o[1:], o[2:], strict=False):
-            # The rank above is at least as high wherever this rank rises.
-            above = middle - 1 + np.searchsorted(t[middle:high], t[low:middle], side="right")
-            if np.any(v[above] < v[low:middle]):
-                raise ParameterError("values must be non-decreasing from rank to rank")
+        from calibrant.kernels.ranked_lookup import rises_with_rank
+
+        if not rises_with_rank(t, v, o):
+            raise ParameterError("values must be non-decreasing from rank to rank")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.thresholds, self.values, self.offsets)  # checked again

@@ -33,7 +33,8 @@ def problems(draw, max_points=6):
 
 
 def random_problem(rng, n, n_ranks):
-    points = list(zip(rng.integers(0, 3 * n, n).tolist(), rng.integers(1, n_ranks + 1, n).tolist()))
+    sums, ranks = rng.integers(0, 3 * n, n), rng.integers(1, n_ranks + 1, n)
+    points = list(zip(sums.tolist(), ranks.tolist(), strict=True))
     return merge(points, rng.integers(0, 2, n).tolist(), rng.integers(1, 4, n).tolist())
 
 

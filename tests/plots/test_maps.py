@@ -10,8 +10,10 @@ from calibrant import (
     FlattenedIsotonic,
     MatrixScaling,
     Mixture,
+    MonotoneSpline,
     OneVsRestIsotonic,
     SortedCumulativeIsotonic,
+    StructuredScaling,
     TemperatureScaling,
     VectorScaling,
 )
@@ -92,6 +94,24 @@ def test_affine_map_has_a_point_for_each_class(data):
         slopes = fitted.coef_ if fitted.coef_.ndim == 1 else np.diag(fitted.coef_)
         assert np.allclose(curve.y, slopes)
         assert np.allclose(curve.x, fitted.intercept_ - fitted.intercept_.mean())
+
+
+def test_spline_map_is_what_the_calibrator_does_to_ratios(data):
+    fitted = MonotoneSpline().fit(*data)
+    found = compute_map(fitted)
+    (curve,) = found.curves
+    assert found.kind == "spline"
+    assert curve.y[-1] == 1.0
+    row = np.array([[0.7, 0.2, 0.08, 0.02]])
+    mapped = np.exp(np.interp(np.log(row), np.log(curve.x), np.log(curve.y)))
+    assert np.allclose(fitted.predict_proba(row), mapped / mapped.sum(), atol=2e-3)
+
+
+def test_structured_map_says_that_it_is_on_top_of_a_temperature(data):
+    fitted = StructuredScaling().fit(*data)
+    found = compute_map(fitted)
+    assert found.kind == "affine"
+    assert f"1/T = {fitted.inverse_temperature_:.3g}" in found.note
 
 
 def test_rank_map_has_a_line_for_each_of_the_first_ranks(data):

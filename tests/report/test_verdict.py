@@ -82,7 +82,8 @@ def test_if_temperature_scaling_fails_the_verdict_stands():
 def test_warnings_about_the_data_are_cautions():
     parts = [simulate(60, 4, seed=7), simulate(60, 4, seed=8)]
     verdict = verdict_of(parts)
-    assert any("only 60 rows" in caution for caution in verdict.cautions)
+    assert sum("only 60 rows" in caution for caution in verdict.cautions) == 1
+    assert any("Only 60 rows to judge on" in caution for caution in verdict.cautions)
 
 
 @pytest.mark.parametrize("n_resamples", [0, 20])

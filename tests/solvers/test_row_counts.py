@@ -56,7 +56,7 @@ def test_filled_gaps_leave_no_segment_wider_than_an_octave():
 def test_many_segments_need_a_wider_index():
     rng = np.random.default_rng(0)
     top = rng.uniform(0.5, 1.0, 70_000)
-    batch = batch_of(np.column_stack([top, 1.0 - top]), np.zeros(70_000, dtype=int))
+    batch = batch_of(np.column_stack([top, 1.0 - top]), rng.integers(0, 2, 70_000))
     rows = segment_rows(batch, batch.scores, fill_gaps=False)
     assert rows.n_segments > 65_536
     assert rows.index.dtype == np.int32

@@ -39,12 +39,12 @@ def all_points(batch, max_rank=None):
     return *np.array(points).T, np.array(labels), np.array(weights)
 
 
-def calibrate(function, rows, share=0.0, beta=1.0, zero_logit=math.log(1e-12)):
+def calibrate(function, rows, share=0.0, beta=1.0, zero_logit=-27.631021115928547):
     return solver.apply_rows(function, np.ascontiguousarray(rows), share, beta, zero_logit)
 
 
 def test_points_of_the_papers_example():
-    """p = [0.2, 0.4, 0.3, 0.1], label 2; the sums are 0.4, 0.7, 0.9 (not 0.8)."""
+    """For p = [0.2, 0.4, 0.3, 0.1], label 2, the sums are 0.4, 0.7, 0.9 (not 0.8)."""
     points = sorted_cumulative([0.2, 0.4, 0.3, 0.1], 2)
     assert [rank for (_, rank), _ in points] == [1, 2, 3]
     np.testing.assert_allclose([q for (q, _), _ in points], [0.4, 0.7, 0.9])

@@ -125,8 +125,8 @@ class NormalizationAwareIsotonic(SharedStepCalibrator):
     >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
     >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
     >>> calibrator = NormalizationAwareIsotonic().fit(bold, y)
-    >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(1)
-    array([[0.6, 0.2, 0.2]])
+    >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
+    array([[0.59, 0.26, 0.15]])
     >>> calibrator.solver_report_.converged
     True
     """

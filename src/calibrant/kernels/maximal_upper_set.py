@@ -233,7 +233,7 @@ def split_whole(rank, labels, weight, place, n_ranks, out):
     parts = np.empty((STACK, 4), dtype=np.int64)
     push(parts, 0, 0, n, sum_range(labels, 0, n), sum_range(weight, 0, n))
     depth = 1
-    visits = 0
+    visits = np.int64(0)
     while depth > 0:
         depth -= 1
         start, stop = parts[depth, 0], parts[depth, 1]
@@ -313,7 +313,7 @@ def split_real(rank, labels, weight, place, n_ranks, out):
     parts = np.empty((STACK, 4), dtype=np.float64)  # whole numbers below 2**53 are exact
     push(parts, 0, 0, n, -np.inf, np.inf)
     depth = 1
-    visits = 0
+    visits = np.int64(0)
     while depth > 0:
         depth -= 1
         start, stop = np.int64(parts[depth, 0]), np.int64(parts[depth, 1])

@@ -54,6 +54,19 @@ class PowerTable(NamedTuple):
     nodes: NDArray[np.float64]
 
 
+@kernel
+def rises_with_rank(thresholds, values, offsets):
+    """Whether each rank is at least as high as the one below it, wherever that one rises."""
+    for r in range(offsets.shape[0] - 2):
+        above = offsets[r + 1]
+        for block in range(offsets[r], offsets[r + 1]):
+            while above + 1 < offsets[r + 2] and thresholds[above + 1] <= thresholds[block]:
+                above += 1
+            if values[above] < values[block]:
+                return False
+    return True
+
+
 def build_ranked_lookup(
     thresholds: NDArray[np.float64], values: NDArray[np.float64], offsets: NDArray[np.int64]
 ) -> RankedLookup:

@@ -101,6 +101,15 @@ def curve_rows(weighted, share, mapped):
 
 
 @kernel
+def spread_rows(weighted, share, out):
+    """Write share * p * (1 - p) of each cell to ``out``."""
+    n_rows, n_classes = weighted.shape
+    for i in range(n_rows):
+        for j in range(n_classes):
+            out[i, j] = weighted[i, j] * (1.0 - weighted[i, j] / share[i])
+
+
+@kernel
 def add_products(rows, logits, features, by_slope, by_intercept):
     """Add sum_i r_ij x_ij and sum_i r_ij to the sums by class; returns sum_ij r_ij u_ij."""
     n_rows, n_classes = rows.shape

@@ -42,7 +42,7 @@ class CalibrationMap:
 
     Attributes
     ----------
-    kind : {"step", "ranks", "classes", "line", "affine"}
+    kind : {"step", "ranks", "classes", "line", "spline", "affine"}
         What the calibrator's map is.
     curves : tuple of MapCurve
         Names and read-only coordinates; steps are spelled out, two points for each.
@@ -128,6 +128,8 @@ def compute_map(calibrator: Any) -> CalibrationMap | None:
         return _class_map(calibrator)
     if "coef_" in found and "intercept_" in found:
         return _affine_map(calibrator)
+    if "knots_" in found and "slopes_" in found:
+        return _spline_map(calibrator.knots_, calibrator.slopes_)
     if "inverse_temperature_" in found:
         return _temperature_map(float(calibrator.inverse_temperature_))
     return None
@@ -207,13 +209,37 @@ def _affine_map(calibrator: Any) -> CalibrationMap | None:
     slope = np.diag(coef).copy() if coef.ndim == 2 else np.array(coef)
     slope = np.broadcast_to(slope, intercept.shape).copy()
     name = "slope of its own logit" if coef.ndim == 2 else "slope of the logit"
+    note = "Each point is a class: to the right it gains, below 1 its differences shrink."
+    if "scale_" in vars(calibrator):  # StructuredScaling
+        name = "slope of its own probability"
+        beta = float(calibrator.inverse_temperature_)
+        note = f"Each point is a class, on top of 1/T = {beta:.3g} for all: to the right it gains."
     return CalibrationMap(
         "affine",
         (MapCurve("a class", intercept - intercept.mean(), slope, is_line=False),),
         "intercept, minus the mean",
         name,
-        "Each point is a class: to the right it gains, below 1 its differences shrink.",
+        note,
         has_identity=False,
+    )
+
+
+def _spline_map(knots: NDArray[np.float64], slopes: NDArray[np.float64]) -> CalibrationMap:
+    """Exponential of theta(log p), with theta(0) = 0."""
+    low = np.log(SMALLEST)
+    inner = knots[(knots > low) & (knots < 0)]
+    nodes = np.concatenate([[low], inner, [0.0]])
+    steps = np.diff(nodes) * slopes[np.searchsorted(knots, nodes[:-1], side="right")]
+    theta = -np.append(np.cumsum(steps[::-1])[::-1], 0.0)
+    grid = np.linspace(low, 0.0, 100)
+    y = np.maximum(np.exp(np.interp(grid, nodes, theta)), SMALLEST)
+    return CalibrationMap(
+        "spline",
+        (MapCurve(f"{len(knots)} knots", np.exp(grid), y),),
+        "probability before",
+        "g(probability)",
+        "One smooth map for all classes; rows are divided by their sums afterwards.",
+        is_log=True,
     )
 
 

@@ -71,8 +71,8 @@ def compare(
         Bins of the binned calibration errors.
     n_resamples : int, default=200
         Resamples behind the intervals and the class-wise test; five times as many behind the
-        test of the confidence, and ten times, or 2000, behind the comparison with temperature
-        scaling (fewer where there are very many rows). 0 for no intervals and no tests.
+        test of the confidence, and 25 times, at least 2000, behind the comparison with
+        temperature scaling (fewer where there are very many rows). 0 for no intervals or tests.
     confidence_level : float, default=0.95
         Of the intervals.
     n_diagrams : int, default=12
@@ -112,6 +112,7 @@ def compare(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         val = _read(y_val, scores_val, sample_weight_val, scores, classes, normalize, y_test)
+        warnings.simplefilter("ignore", errors.SmallSampleWarning)  # which is about fitting
         test = simplex.check_batch(
             scores_test,
             y_test,

@@ -120,5 +120,5 @@ def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def paired_resamples(n_rows: int, n_resamples: int) -> int:
     """How many resamples the paired comparison needs and can afford, if any were asked for."""
-    wanted = max(10 * n_resamples, LEAST) if n_resamples else 0
+    wanted = max(25 * n_resamples, LEAST) if n_resamples else 0
     return min(wanted, max(1000, DRAWS // max(n_rows, 1)))

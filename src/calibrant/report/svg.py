@@ -187,6 +187,6 @@ def _n(value: float) -> str:
 
 
 def _tick(value: float) -> str:
-    if value == 0 or 1e-3 <= abs(value) < 1e5:
+    if value == 0 or 1e-2 <= abs(value) < 1e5:
         return f"{value:.6g}"
     return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from calibrant.report.results import Comparison, MethodResult
 
 ALPHA = 0.05
+FEW_ROWS = 100
 NOTICEABLE = 0.005
 """Half a point of over-confidence or less is called none."""
 
@@ -214,6 +215,9 @@ def _it(before: MethodResult) -> str:
 
 def _cautions(comparison: Comparison, before: MethodResult) -> list[str]:
     found = list(dict.fromkeys([*comparison.warnings, *before.warnings]))
+    n_rows = comparison.settings["n_test"]
+    if n_rows < FEW_ROWS:
+        found.append(f"Only {n_rows} rows to judge on: hardly anything can be told apart.")
     if len(comparison.results) > 2:
         found.append(
             "The method was chosen on the same test part on which it was judged, so its numbers "

@@ -42,7 +42,8 @@ def solve_mixture(
 
     def slope(w: NDArray[np.float64]) -> NDArray[np.float64]:
         pull = np.divide(extra, w, out=np.zeros_like(w), where=held)
-        return share @ (own / (own @ w)[:, None]) + pull
+        found: NDArray[np.float64] = share @ (own / (own @ w)[:, None]) + pull
+        return found
 
     rounds, gradient = 0, slope(weights)
     while gradient.max() - 1.0 > tol and rounds < max_rounds:

@@ -20,7 +20,7 @@ from calibrant.kernels.monotone_spline import (
     spline_likelihood,
     spline_losses,
 )
-from calibrant.kernels.rows import symmetric_hashes
+from calibrant.kernels.rows import row_hashes, symmetric_hashes
 from calibrant.simplex import SimplexBatch, to_logits
 from calibrant.solvers.report import SolverReport
 from calibrant.solvers.temperature import minimise_temperature
@@ -88,11 +88,20 @@ class Repeats:
         return np.asarray(dealt / self.counts[:, None])[self.group]
 
 
-def find_repeats(logits: Array, class_index: NDArray[np.int64], weight: Array) -> Repeats:
-    """Group rows by a hash of their rounded logits: no order of rows or columns matters."""
+def find_repeats(
+    logits: Array, class_index: NDArray[np.int64], weight: Array, *, shared: bool
+) -> Repeats:
+    """Group rows of the same label by a hash of their logits, in which no order of rows matters.
+
+    For a map ``shared`` by all classes, rows with columns in another order are the same. Logits
+    are rounded, so that those of probabilities are grouped as the probabilities are.
+    """
     gaps = np.maximum(logits - logits.max(axis=1, keepdims=True), -1e6)
     rounded = np.rint(gaps * 2.0**16).astype(np.int64)
-    hashes = symmetric_hashes(rounded, class_index)
+    if shared:
+        hashes = symmetric_hashes(rounded, class_index)
+    else:
+        hashes = row_hashes(rounded, class_index, np.zeros(len(logits), dtype=np.int64))
     group = np.unique(hashes, return_inverse=True)[1].astype(np.int64)
     multiples = weight / weight.min()
     for parts in range(1, 17):
@@ -197,7 +206,7 @@ def solve_monotone_spline(
     batch = _sort_cells(batch)
     logs = log_probabilities(batch.scores, batch.kind, zero_logit)
     relative = batch.weight / batch.weight.max()
-    repeats = find_repeats(logs, batch.class_index, relative)
+    repeats = find_repeats(logs, batch.class_index, relative, shared=True)
     beta, _ = minimise_temperature(logs, batch.class_index, relative)
     share = relative / relative.sum()
     scale = feature_scale(logs, share, beta)

@@ -1,0 +1,39 @@
+"""The specification is complete."""
+
+from pathlib import Path
+
+import pytest
+
+from calibrant import errors
+from calibrant.model_file import format as frame
+from calibrant.model_file import limits
+from model_file.catalogue import METHODS
+
+PAGE = Path(__file__).parents[2] / "docs" / "model-files.md"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_specified(method):
+    assert f"`{method}`" in PAGE.read_text()
+
+
+def test_every_error_is_specified():
+    text = PAGE.read_text()
+    for name in errors.__all__:
+        found = getattr(errors, name)
+        if issubclass(found, errors.ModelFileError) or found is errors.NewerFormatWarning:
+            assert f"`{name}`" in text
+
+
+def test_the_frame_and_the_limits_are_those_of_the_code():
+    text = PAGE.read_text()
+    assert frame.MAGIC.hex(" ").upper() in text
+    assert f"version {frame.MAJOR}.{frame.MINOR}" in text
+    for limit in (limits.MAX_TEXTS, limits.MAX_VALUES, limits.MAX_CLASSES, limits.MAX_LABEL):
+        assert f"{limit:,}" in text
+    assert f"{limits.MAX_FILE // 2**30} GiB" in text
+    assert f"{limits.MAX_HEADER // 2**20} MiB" in text
+    assert f"{limits.MAX_LABEL_TABLE // 2**20} MiB" in text
+    assert f"{limits.MAX_DEPTH} containers deep" in text
+    assert f"{limits.MAX_PARTS}, nested {limits.MAX_NESTING} deep" in text
+    assert f"| arrays | {limits.MAX_ARRAYS};" in text
