@@ -179,7 +179,8 @@ def test_kernels_run_without_the_compiler():
         "fit = SortedCumulativeIsotonic(prior_share=0.2).fit\n"
         "for weight in (None, rng.uniform(0.5, 2, 40)):\n"
         "    fitted = fit(p, rng.integers(0, 5, 40), weight)\n"
-        "    print(fitted.predict_proba(p).tobytes().hex(), fitted.step_function_.values.tolist())\n"
+        "    print(fitted.predict_proba(p).tobytes().hex())\n"
+        "    print(fitted.step_function_.values.tolist())\n"
     )
     outputs = [
         subprocess.run(
