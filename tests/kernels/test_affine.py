@@ -2,7 +2,7 @@ import numpy as np
 from scipy.optimize import check_grad
 from scipy.special import log_softmax, softmax
 
-from calibrant.kernels.affine import residuals, vector_likelihood
+from calibrant.kernels.affine import affine_rows, residuals, vector_likelihood
 
 
 def data():
@@ -35,3 +35,14 @@ def test_vector_gradient_agrees_with_differences():
     assert check_grad(loss, gradient, x) < 1e-6
     mapped = log_softmax(z * x[:5] + x[5:], axis=1)[np.arange(40), y]
     np.testing.assert_allclose(loss(x), -share @ mapped, rtol=1e-13)
+
+
+def test_affine_rows_agree_with_a_product_and_with_themselves_one_by_one():
+    rng = np.random.default_rng(0)
+    z, w, b = rng.normal(size=(50, 20)), rng.normal(size=(20, 20)), rng.normal(size=20)
+    out, one = np.empty_like(z), np.empty((1, 20))
+    affine_rows(z, np.ascontiguousarray(w.T), b, out)
+    np.testing.assert_allclose(out, z @ w.T + b, atol=1e-12)
+    for i in range(50):
+        affine_rows(z[i : i + 1], np.ascontiguousarray(w.T), b, one)
+        assert one.tobytes() == out[i].tobytes()

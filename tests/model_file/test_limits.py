@@ -1,15 +1,17 @@
 """Limits are inclusive: what is at a limit loads, what is one beyond it does not."""
 
+import copy
 import json
 
 import numpy as np
 import pytest
 
+import calibrant
 from calibrant import errors
 from calibrant.model_file import dumps, limits, loads
 from hostile_files.classes_and_parts import nest
 from hostile_files.frame import take_apart
-from model_file.catalogue import assert_same_calibrator, fitted
+from model_file.catalogue import assert_same_calibrator, fitted, scores_of
 
 
 def loads_at(monkeypatch, method, name, limit, error):
@@ -99,6 +101,12 @@ def test_number_of_classes(monkeypatch):
     loads_at(monkeypatch, "ts", "MAX_CLASSES", 3, errors.StoredClassesError)
 
 
+def test_number_of_vectors(monkeypatch):
+    loads_at(monkeypatch, "ts", "MAX_VECTORS", 1, errors.StoredClassesError)
+    with pytest.raises(errors.UnsavableError, match="different lists"):
+        dumps(fitted("ts"))
+
+
 def test_number_of_parts(monkeypatch):
     loads_at(monkeypatch, "chain", "MAX_PARTS", 5, errors.NestingError)
 
@@ -154,6 +162,18 @@ def test_ranges_of_numbers_in_the_header():
         assert loads(frame.assemble()).inverse_temperature_ == value
     frame.part()["fitted"]["zero_logit_"] = -1e150
     assert loads(frame.assemble()).predict_proba([[0.0, 0.5, 0.5]]).min() >= 0
+
+
+def test_stages_get_rows_that_sum_to_one():
+    scores, y = scores_of()
+    loose = calibrant.SharedClasswise(normalize_output=False)
+    inner = calibrant.Mixture([calibrant.TemperatureScaling(), loose]).fit(scores, y)
+    chain = copy.deepcopy(fitted("chain"))
+    chain.calibrators_ = [*chain.calibrators_, inner]
+    assert loads(dumps(chain)).predict_proba(scores).max() <= 1  # the last may be loose
+    chain.calibrators_ = [inner, *chain.calibrators_[1:2]]
+    with pytest.raises(errors.FittedValueError, match="need not sum to 1"):
+        dumps(chain)
 
 
 def test_arrays_of_32_bits_are_not_saved():

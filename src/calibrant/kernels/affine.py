@@ -58,3 +58,20 @@ def vector_likelihood(logits, class_index, share, slope, intercept, slope_grad, 
             slope_grad[j] += gap * logits[i, j]
             intercept_grad[j] += gap
     return loss
+
+
+@kernel
+def affine_rows(rows, slope_transposed, intercept, out):
+    """Write W z + b of each row to ``out``, each sum in the order of the classes.
+
+    BLAS chooses that order by the shape of the matrix, so a row's bits would depend on the chunk
+    it came in.
+    """
+    n_rows, n_classes = rows.shape
+    for i in range(n_rows):
+        for j in range(n_classes):
+            out[i, j] = intercept[j]
+        for j in range(n_classes):
+            value = rows[i, j]
+            for c in range(n_classes):
+                out[i, c] += value * slope_transposed[j, c]

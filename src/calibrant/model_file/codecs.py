@@ -83,9 +83,7 @@ class Codec:
 def _check_chain(chain: Chain) -> None:
     _check_parts(chain, chain.calibrators_[:1], chain.scores)
     _check_parts(chain, chain.calibrators_[1:], "probabilities")
-    for stage in chain.calibrators_[:-1]:
-        summing = getattr(stage, "normalize_output", True)
-        require(summing, "a stage gets rows that need not sum to 1")
+    _check_sums(chain.calibrators_[:-1])
 
 
 def _check_mixture(mixture: Mixture) -> None:
@@ -97,6 +95,7 @@ def _check_auto(auto: AutoCalibrator) -> None:
     for path in auto.paths_:
         _check_parts(auto, path[:1], auto.scores)
         _check_parts(auto, path[1:], "probabilities")
+        _check_sums(path[:-1])
     _check_weights(auto.weights_)
 
 
@@ -108,6 +107,16 @@ def _check_parts(whole: Calibrator, parts: list[Calibrator], scores: str) -> Non
         require(part.scores == scores, f"a part of {type(whole).__name__} expects {part.scores}")
         named = hasattr(part, "feature_names_in_")
         require(not named, f"a part of {type(whole).__name__} has names of columns")
+
+
+def _check_sums(stages: list[Calibrator]) -> None:
+    """Refuse stages that need not return what the next stage takes."""
+    for stage in stages:
+        codec = BY_CLASS[type(stage)]
+        summing = getattr(stage, "normalize_output", True)
+        require(summing, "a stage gets rows that need not sum to 1")
+        for name, kind in codec.fields.items():
+            _check_sums(list(kind.parts(getattr(stage, name))))
 
 
 def _check_weights(weights: Any) -> None:

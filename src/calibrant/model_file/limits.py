@@ -36,6 +36,9 @@ MAX_LABEL_TABLE = 64 * 2**20
 MAX_PARTS = 256
 """Calibrators in a file: the outermost, its parts, and the unfitted parts it was made of."""
 
+MAX_VECTORS = 256
+"""Lists of labels or names; parts share theirs."""
+
 MAX_NESTING = 8
 """Calibrators inside calibrators."""
 

@@ -28,7 +28,7 @@ class Reader:
         self._parts: list[tuple[Calibrator, bool]] = []
         header = content.header
         entries = header.take("vectors", list)
-        if len(entries) > limits.MAX_PARTS:
+        if len(entries) > limits.MAX_VECTORS:
             raise errors.StoredClassesError(f"there are {len(entries)} vectors")
         self._vectors = [self._read_vector(i, entry) for i, entry in enumerate(entries)]
         self._unused = {f"vector {i}" for i in range(len(entries))}

@@ -52,6 +52,8 @@ class Writer:
         if key not in self._vector_of:
             entry, array = vectors.write(values)
             index = len(self.vectors)
+            if index == limits.MAX_VECTORS:
+                raise errors.UnsavableError(f"more than {index} different lists of labels")
             if array is not None:
                 self.put(f"vector/{index}", array)
             self.vectors.append(entry)

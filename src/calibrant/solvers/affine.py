@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from scipy.optimize import minimize
 
-from calibrant.kernels.affine import residuals, vector_likelihood
+from calibrant.kernels.affine import affine_rows, residuals, vector_likelihood
 from calibrant.kernels.temperature import scaled_softmax
 from calibrant.simplex import to_logits
 from calibrant.solvers.report import SolverReport
@@ -34,7 +34,9 @@ class AffineMap:
         """Return the mapped logits."""
         if self.slope.ndim == 1:
             return logits * self.slope + self.intercept
-        return logits @ self.slope.T + self.intercept
+        out = np.empty_like(logits)
+        affine_rows(logits, np.ascontiguousarray(self.slope.T), self.intercept, out)
+        return out
 
 
 @dataclass(frozen=True, slots=True)
