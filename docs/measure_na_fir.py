@@ -1,17 +1,15 @@
 """Write the tables of why-na-fir-is-convex.md: ``python docs/measure_na_fir.py FOLDER``.
 
+Run it with OMP_NUM_THREADS=1, for seconds of one thread.
+
 The folder holds one ``.npz`` file for each classifier, with ``val_labels``, ``test_labels`` and
 ``val_probs`` / ``test_probs`` or ``val_logits`` / ``test_logits``.
 """
 
-import os
 import re
 import sys
 import warnings
 from pathlib import Path
-
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
-    os.environ[variable] = "1"  # before anything loads a thread pool
 
 import numpy as np
 
@@ -54,7 +52,7 @@ def flattened_loss(rows, labels):
 def solver_line(path):
     rows, labels = load(path, "val")
     loss, seconds = flattened_loss(rows, labels)
-    cells = [path.stem, f"{rows.shape[0]:,} × {rows.shape[1]}", f"{loss:.5f} ({seconds:.3f} s)"]
+    cells = [path.stem, f"{rows.shape[0]:,} x {rows.shape[1]}", f"{loss:.5f} ({seconds:.3f} s)"]
     for solver in ("exact", *OTHERS):
         seeds = SEEDS if solver == "annealing" else (0,)
         reports = [
@@ -111,7 +109,7 @@ def quality(paths):
             f"{ratio.mean():.3f}",
             f"{ratio.max():.3f}",
             f"{np.mean(errors[name]):.2f}",
-            f"{better} of {len(paths)}" if name != "FIR" else "–",
+            f"{better} of {len(paths)}" if name != "FIR" else "-",
         ]
 
 
@@ -132,7 +130,7 @@ def main():
     for path in chosen[:1]:
         solver_line(path)  # compiles
     text = PAGE.read_text(encoding="utf-8")
-    head = ["file", "rows × classes", "FIR", "exact", *OTHERS]
+    head = ["file", "rows x classes", "FIR", "exact", *OTHERS]
     text = replace(text, "solvers", table(head, [solver_line(path) for path in chosen]))
     head = ["method", "NLL / TS", "worst file", "conf-ECE %", "NLL below FIR's"]
     text = replace(text, "quality", table(head, quality(paths)))

@@ -276,11 +276,10 @@ def test_a_temporary_that_was_removed_before_it_was_locked_is_made_again(tmp_pat
 def elsewhere(monkeypatch):
     """The module as it is on a system without locks, where directories cannot be opened."""
     monkeypatch.setitem(sys.modules, "fcntl", None)
-    monkeypatch.setattr(os, "name", "nt")
     spec = importlib.util.find_spec("calibrant.atomic_file")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    monkeypatch.setattr(os, "name", "posix")
+    module._ON_WINDOWS = True
     return module
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,10 +90,16 @@ class SimplexBatch:
         return min(LOG_OF_ZERO, math.log(row_kernels.smallest_positive(self.scores)))
 
     def in_canonical_order(self) -> SimplexBatch:
-        """Sort rows by a hash of their content, so that no sum depends on how they came."""
-        share = self.weight / self.weight.max()  # the same for weights of any scale
-        hashes = row_hashes(self.scores.view(np.int64), self.class_index, share.view(np.int64))
-        return self.take(np.argsort(hashes, kind="stable"))
+        """Merge equal rows and sort the rest by a hash of their content.
+
+        So no sum depends on how the rows came, and weights are exactly repetitions.
+        """
+        none = np.zeros(self.n_rows, dtype=np.int64)
+        hashes = row_hashes(self.scores.view(np.int64), self.class_index, none)
+        order = np.lexsort((self.weight, hashes))
+        starts = np.flatnonzero(np.append(True, np.diff(hashes[order]) != 0))
+        merged = self.take(order[starts])
+        return replace(merged, weight=np.add.reduceat(self.weight[order], starts))
 
     def folds(self, n_folds: int) -> NDArray[np.int64]:
         """Fold of each row, by its content alone.

@@ -4,7 +4,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from calibrant import MatrixScaling
-from calibrant.calibrators.dirichlet import DirichletCalibration, merge_repeated
+from calibrant.calibrators.dirichlet import DirichletCalibration
 from calibrant.errors import MissingClassWarning, ParameterError, SmallSampleWarning
 from calibrant.simplex import check_batch
 from calibrators.test_one_vs_rest import DEGENERATE
@@ -145,7 +145,7 @@ def test_repeated_rows_are_merged_by_scores_and_label():
     p = [[0.2, 0.8], [0.2, 0.8], [0.2, 0.8], [0.5, 0.5]]
     with pytest.warns(SmallSampleWarning):
         batch = check_batch(p, [0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0])
-    merged = merge_repeated(batch)
+    merged = batch.in_canonical_order()
     found = {
         (*row, label): weight
         for row, label, weight in zip(

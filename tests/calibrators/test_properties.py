@@ -10,6 +10,7 @@ from hypothesis.extra import numpy as hynp
 
 from calibrators.catalogue import (
     CALIBRATORS,
+    GIVEN_PRIOR,
     ORDER_PRESERVING,
     PERMUTATION_INVARIANT,
     UNREGULARISED,
@@ -119,9 +120,11 @@ def test_order_of_classes_is_kept(cls, data, new):
 def test_weights_are_repetitions(cls, data, seed):
     p, y = data
     weight = np.random.default_rng(seed).integers(1, 4, len(p))
-    repeated = fitted(cls, np.repeat(p, weight, axis=0), np.repeat(y, weight))
+    given = GIVEN_PRIOR.get(cls.__name__, {})
+    repeated = fitted(cls, np.repeat(p, weight, axis=0), np.repeat(y, weight), **given)
     exact = cls.__name__ == "FlattenedIsotonic"
-    assert_same_map(fitted(cls, p, y, weight.astype(float)), repeated, p, exact=exact)
+    one = fitted(cls, p, y, weight.astype(float), **given)
+    assert_same_map(one, repeated, p, exact=exact)
 
 
 @each

@@ -5,25 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from scipy.special import log_softmax
 
 from calibrant.calibrators.scaling import MatrixScaling
-from calibrant.kernels.rows import row_hashes
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
-
-
-def merge_repeated(batch: SimplexBatch) -> SimplexBatch:
-    """Rows with the same scores and label become one, so that weights are repetitions exactly."""
-    none = np.zeros(batch.n_rows, dtype=np.int64)
-    hashes = row_hashes(batch.scores.view(np.int64), batch.class_index, none)
-    _, first, which = np.unique(hashes, return_index=True, return_inverse=True)
-    weight = np.bincount(which, batch.weight).astype(np.float64)
-    return replace(batch.take(first), weight=weight)
 
 
 class DirichletCalibration(MatrixScaling):
@@ -122,7 +112,7 @@ class DirichletCalibration(MatrixScaling):
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         batch = replace(batch, scores=self._log_probabilities(batch.scores))
-        return super()._solve(merge_repeated(batch))
+        return super()._solve(batch)
 
     def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         return super()._calibrate(self._log_probabilities(rows))

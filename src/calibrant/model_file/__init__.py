@@ -56,11 +56,13 @@ def save(calibrator: Calibrator, path: Path) -> str:
     --------
     >>> import tempfile
     >>> from pathlib import Path
+    >>> import numpy as np
     >>> from calibrant import TemperatureScaling
-    >>> from calibrant.datasets import overconfident_digits
     >>> from calibrant.model_file import load, save
-    >>> scores, y, new_scores, new_y = overconfident_digits()
-    >>> path = Path(tempfile.mkdtemp()) / "digits.calibrant"
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.dirichlet(np.ones(3), size=500)
+    >>> y = (scores.cumsum(axis=1) > rng.random((500, 1))).argmax(axis=1)
+    >>> path = Path(tempfile.mkdtemp()) / "model.calibrant"
     >>> digest = save(TemperatureScaling().fit(scores, y), path)
     >>> load(path, sha256=digest)
     TemperatureScaling()
@@ -125,13 +127,15 @@ def dumps(calibrator: Calibrator) -> bytes:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from calibrant import FlattenedIsotonic
-    >>> from calibrant.datasets import overconfident_digits
     >>> from calibrant.model_file import dumps, loads
-    >>> scores, y, new_scores, new_y = overconfident_digits()
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.dirichlet(np.ones(3), size=500)
+    >>> y = (scores.cumsum(axis=1) > rng.random((500, 1))).argmax(axis=1)
     >>> data = dumps(FlattenedIsotonic().fit(scores, y))
-    >>> loads(data).predict_proba(new_scores).shape
-    (747, 10)
+    >>> loads(data).predict_proba(scores).shape
+    (500, 3)
     """
     return b"".join(_encode(calibrator)[0])
 
@@ -183,15 +187,17 @@ def describe(path: Path, *, max_bytes: int = limits.MAX_FILE) -> dict[str, Any]:
     --------
     >>> import tempfile
     >>> from pathlib import Path
+    >>> import numpy as np
     >>> from calibrant import TemperatureScaling
-    >>> from calibrant.datasets import overconfident_digits
     >>> from calibrant.model_file import describe, save
-    >>> scores, y, new_scores, new_y = overconfident_digits()
-    >>> path = Path(tempfile.mkdtemp()) / "digits.calibrant"
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.dirichlet(np.ones(3), size=500)
+    >>> y = (scores.cumsum(axis=1) > rng.random((500, 1))).argmax(axis=1)
+    >>> path = Path(tempfile.mkdtemp()) / "model.calibrant"
     >>> digest = save(TemperatureScaling().fit(scores, y), path)
     >>> found = describe(path)
     >>> found["method"], found["n_classes"], found["sha256"] == digest
-    ('ts', 10, True)
+    ('ts', 3, True)
     """
     content = _open(path, None, max_bytes)
     calibrator = _decode(content)
@@ -223,10 +229,12 @@ def check(calibrator: Calibrator) -> None:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from calibrant import TemperatureScaling
-    >>> from calibrant.datasets import overconfident_digits
     >>> from calibrant.model_file import check
-    >>> scores, y, new_scores, new_y = overconfident_digits()
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.dirichlet(np.ones(3), size=500)
+    >>> y = (scores.cumsum(axis=1) > rng.random((500, 1))).argmax(axis=1)
     >>> calibrator = TemperatureScaling().fit(scores, y)
     >>> calibrator.inverse_temperature_ = -1.0
     >>> check(calibrator)

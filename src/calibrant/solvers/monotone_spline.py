@@ -162,8 +162,7 @@ class _Problem:
         own = values[np.arange(len(values)), place]
         above = np.clip(own[:, None] - knots, 0.0, np.append(np.diff(knots), np.inf))
         self._label = share @ np.column_stack([np.minimum(own - knots[0], 0.0), above])
-        differences = np.diff(np.eye(len(knots) + 1), axis=0)
-        self._penalty = differences.T @ differences
+        self._differences = np.diff(np.eye(len(knots) + 1), axis=0)
 
     def part(self, fraction: Array) -> _Problem:
         """Return the problem of a fraction of each row."""
@@ -183,9 +182,10 @@ class _Problem:
         n = len(slopes)
         gradient, hessian = np.empty(n), np.empty((n, n))
         loss = spline_likelihood(*self._cells, self.share, self.knots, slopes, gradient, hessian)
-        bend = strength * self._penalty @ slopes
-        value = float(loss) + 0.5 * float(slopes @ bend)
-        return value, gradient - self._label + bend, hessian + strength * self._penalty
+        bends = np.diff(slopes)  # before they are scaled: exact where they are small
+        value = float(loss) + 0.5 * strength * float(bends @ bends)
+        gradient += strength * self._differences.T @ bends - self._label
+        return value, gradient, hessian + strength * self._differences.T @ self._differences
 
 
 def solve_monotone_spline(

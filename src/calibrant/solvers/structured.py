@@ -125,8 +125,8 @@ class _Likelihood:
     """Mean NLL of softmax(alpha u + (gamma + W) x + c) in (alpha, gamma, W, c).
 
     W is a vector (a diagonal matrix) or a matrix. ``value`` remembers the probabilities, which
-    ``product``, the Hessian times a vector, takes; it works in single precision, which is enough
-    to find a step and twice as fast.
+    ``product``, the Hessian times a vector, takes. ``rough`` products are in single precision,
+    twice as fast.
     """
 
     def __init__(
@@ -139,7 +139,8 @@ class _Likelihood:
         self._weighted[np.arange(len(x)), class_index] = share
         self._label_sums = self._sums(self._weighted, x)
         self._single = x.astype(np.float32)
-        self._scratch = np.empty_like(self._single)
+        self._scratch: NDArray[Any] = np.empty_like(self._single)
+        self.rough = True
 
     def kinds(self) -> NDArray[np.int64]:
         """Kind of each parameter, as an index of ``PENALTIES``."""
@@ -181,21 +182,24 @@ class _Likelihood:
 
     def product(self, direction: Array) -> Array:
         """Hessian at the last ``value`` times ``direction``."""
-        self._apply(direction, self._single, self._scratch)
+        x = self._single if self.rough else self._x
+        if self._scratch.dtype != x.dtype:
+            self._scratch = np.empty_like(x)
+        self._apply(direction, x, self._scratch)
         curve_rows(self._weighted, self._share, self._scratch)
-        return self._sums(self._scratch, self._single)
+        return self._sums(self._scratch, x)
 
     def curvature(self) -> tuple[Array, Array]:
         """Curvature at the last ``value``, without what couples one parameter to another."""
-        spread_rows(self._weighted, self._share, self._scratch)
-        squares = self._single**2
+        spread, squares = np.empty_like(self._single), self._single**2
+        spread_rows(self._weighted, self._share, spread)
         if len(self.shape) == 2:
-            slopes = (self._scratch.T @ squares).ravel()
+            slopes = (spread.T @ squares).ravel()
         else:
-            slopes = np.einsum("ij,ij->j", self._scratch, squares, dtype=np.float64)
+            slopes = np.einsum("ij,ij->j", spread, squares, dtype=np.float64)
         common = np.zeros((2, 2))
         common_curvature(self._weighted, self._share, self._logits, self._x, common)
-        return common, np.concatenate([slopes, self._scratch.sum(axis=0)]).astype(np.float64)
+        return common, np.concatenate([slopes, spread.sum(axis=0)]).astype(np.float64)
 
 
 def solve_structured(
@@ -246,11 +250,13 @@ def _fit(
     start[0] = 1.0
     point = likelihood.value(start)
     penalties = PENALTIES * (1.0 if strength is None else strength)
+    likelihood.rough = True
     for _ in range(0 if strength is not None else 2):
         rough = max(tol, ROUGH_TOLERANCE)
         point, _ = _minimise(likelihood, penalties[kinds] / n_rows, point, rough, max_rounds)
         data = n_rows * likelihood.curvature()[1]
         penalties = _evidence(data, kinds, point.theta, penalties)
+    likelihood.rough = False
     point, report = _minimise(likelihood, penalties[kinds] / n_rows, point, tol, max_rounds)
     names = zip(("diagonal", "off-diagonal", "intercept"), penalties[DIAGONAL:], strict=True)
     notes = ", ".join(f"{name} {value:.3g}" for name, value in names)
@@ -261,13 +267,14 @@ def _evidence(data: Array, kinds: NDArray[np.int64], theta: Array, penalties: Ar
     """One step of MacKay's fixed point: number of well-determined parameters / their squares.
 
     It finds the penalties of most evidence, in which single parameters are taken as independent;
-    ``data`` is the curvature of all but the first two.
+    ``data`` is the curvature of all but the first two. To three digits: a rough fit has no more.
     """
     kinds, theta = kinds[DIAGONAL:], theta[DIAGONAL:]
     known = np.bincount(kinds, data / (data + penalties[kinds]), minlength=len(PENALTIES))
     squares = np.bincount(kinds, theta**2, minlength=len(PENALTIES))
     found = np.clip(known / np.maximum(squares, 1e-300), WEAKEST * PENALTIES, STRONGEST * PENALTIES)
-    return np.concatenate([PENALTIES[:DIAGONAL], found[DIAGONAL:]])
+    found[:DIAGONAL] = PENALTIES[:DIAGONAL]
+    return np.array([float(f"{value:.3g}") for value in found])
 
 
 def _minimise(

@@ -1,0 +1,156 @@
+import numpy as np
+import pytest
+from scipy.special import log_softmax, softmax
+
+from calibrant.kernels.monotone_spline import (
+    add_information,
+    find_bounds,
+    log_softmax_rows,
+    sort_rows,
+    spline_likelihood,
+    spline_losses,
+    spline_softmax,
+    spline_table,
+)
+
+M, K = 30, 6
+KNOTS = np.array([-4.0, -2.5, -1.0, -0.25])
+SLOPES = np.array([0.7, 1.3, 0.2, 2.0, 0.9])
+
+
+def data(seed=0):
+    rng = np.random.default_rng(seed)
+    values = np.sort(log_softmax(rng.normal(0, 2, (M, K)), axis=1), axis=1)
+    return values, rng.integers(0, K, M), rng.dirichlet(np.ones(M))
+
+
+def bounds_of(values, knots=KNOTS):
+    out = np.empty((len(values), len(knots) + 2), dtype=np.int32)
+    find_bounds(values, knots, out)
+    return out
+
+
+def features(values, knots=KNOTS):
+    """f_b(v), as the kernel's docstring defines them."""
+    lengths = np.append(np.diff(knots), np.inf)
+    above = np.clip(values[..., None] - knots, 0.0, lengths)
+    return np.concatenate([np.minimum(values[..., None] - knots[0], 0.0), above], axis=-1)
+
+
+def test_log_softmax_and_the_order_of_columns():
+    z = np.random.default_rng(0).normal(0, 20, (M, K))
+    out, other = np.empty_like(z), np.empty_like(z)
+    log_softmax_rows(z, out)
+    np.testing.assert_allclose(out, log_softmax(z, axis=1), rtol=1e-12, atol=1e-13)
+    order = np.random.default_rng(1).permutation(K)
+    log_softmax_rows(np.ascontiguousarray(z[:, order]), other)
+    assert other.tobytes() == np.ascontiguousarray(out[:, order]).tobytes()
+
+
+def test_sorted_rows_and_the_place_of_the_label():
+    rng = np.random.default_rng(0)
+    scores, y = rng.integers(0, 4, (M, K)).astype(float), rng.integers(0, K, M)
+    out, place = np.empty_like(scores), np.empty_like(y)
+    sort_rows(scores, y, out, place)
+    np.testing.assert_array_equal(out, np.sort(scores, axis=1))
+    np.testing.assert_array_equal(out[np.arange(M), place], scores[np.arange(M), y])
+
+
+def test_bounds_are_counts_below_the_knots():
+    values = data()[0]
+    values[0] = [-9.0, -4.0, -4.0, -2.5, -0.25, 0.0]  # at the knots: above them
+    bounds = bounds_of(values)
+    for row, found in zip(values, bounds, strict=True):
+        np.testing.assert_array_equal(found[1:-1], np.searchsorted(row, KNOTS))
+    assert (bounds[:, 0] == 0).all()
+    assert (bounds[:, -1] == K).all()
+
+
+def test_theta_is_linear_between_the_knots_and_beyond():
+    origin, base = np.empty_like(SLOPES), np.empty_like(SLOPES)
+    spline_table(KNOTS, SLOPES, origin, base)
+    v = np.linspace(-9, 2, 500)
+    b = np.searchsorted(KNOTS, v, side="right")
+    heights = np.concatenate([[0.0], np.cumsum(SLOPES[1:-1] * np.diff(KNOTS))])
+    wanted = np.interp(v, KNOTS, heights)
+    wanted += SLOPES[0] * np.minimum(v - KNOTS[0], 0) + SLOPES[-1] * np.maximum(v - KNOTS[-1], 0)
+    np.testing.assert_allclose(base[b] + SLOPES[b] * (v - origin[b]), wanted, atol=1e-12)
+    np.testing.assert_allclose(features(v) @ SLOPES, wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("knots", [KNOTS, np.array([-1.5])])
+def test_likelihood_gradient_and_hessian_are_those_of_the_features(knots):
+    """E[f] and the covariance of f under the softmax, written out."""
+    values, place, share = data()
+    slopes = np.linspace(0.5, 1.5, len(knots) + 1)
+    f = features(values, knots)
+    p = softmax(f @ slopes, axis=1)
+    mean = np.einsum("ij,ijb->ib", p, f)
+    hessian = np.einsum("i,ij,ija,ijb->ab", share, p, f, f)
+    hessian -= np.einsum("i,ia,ib->ab", share, mean, mean)
+    found_gradient, found = np.empty(len(slopes)), np.empty((len(slopes), len(slopes)))
+    bounds = bounds_of(values, knots)
+    loss = spline_likelihood(values, bounds, place, share, knots, slopes, found_gradient, found)
+    rows = np.arange(M)
+    losses = -log_softmax(f @ slopes, axis=1)[rows, place]
+    np.testing.assert_allclose(loss, share @ losses, rtol=1e-12)
+    np.testing.assert_allclose(found_gradient, share @ mean, atol=1e-13)
+    np.testing.assert_allclose(found, hessian, atol=1e-13)
+    out = np.empty(M)
+    spline_losses(values, bounds, place, knots, slopes, out)
+    np.testing.assert_allclose(out, losses, rtol=1e-11)
+
+
+def test_many_blocks_of_rows_give_the_sum_over_rows():
+    """More cells than one block holds."""
+    rng = np.random.default_rng(3)
+    values = np.sort(log_softmax(rng.normal(0, 2, (900, 7)), axis=1), axis=1)
+    place, share = rng.integers(0, 7, 900), rng.dirichlet(np.ones(900))
+    gradient, hessian = np.empty(5), np.empty((5, 5))
+    bounds = bounds_of(values)
+    loss = spline_likelihood(values, bounds, place, share, KNOTS, SLOPES, gradient, hessian)
+    parts = []
+    for i in range(0, 900, 150):
+        rows = slice(i, i + 150)
+        g, h = np.empty(5), np.empty((5, 5))
+        args = values[rows], bounds[rows], place[rows], share[rows], KNOTS, SLOPES, g, h
+        parts.append((spline_likelihood(*args), g, h))
+    np.testing.assert_allclose(loss, sum(part[0] for part in parts), rtol=1e-12)
+    np.testing.assert_allclose(gradient, sum(part[1] for part in parts), atol=1e-13)
+    np.testing.assert_allclose(hessian, sum(part[2] for part in parts), atol=1e-13)
+
+
+def test_information_is_a_weighted_histogram():
+    values, _, share = data()
+    out = np.zeros(50)
+    add_information(values, share, -5.0, 0.1, out)
+    q = softmax(values, axis=1)
+    edges = np.append(np.linspace(-5.0, 0.0, 51)[:-1], np.inf)
+    edges[0] = -np.inf
+    wanted = np.histogram(values, edges, weights=share[:, None] * q * (1 - q))[0]
+    np.testing.assert_allclose(out.sum(), wanted.sum(), rtol=1e-12)
+    assert np.abs(np.cumsum(out) - np.cumsum(wanted)).max() < 0.02  # a value at an edge
+
+
+def test_predictions_are_the_softmax_of_theta_in_place_and_not():
+    values = np.random.default_rng(5).permuted(data()[0], axis=1)
+    out = np.empty_like(values)
+    spline_softmax(values, KNOTS, SLOPES, out)
+    np.testing.assert_allclose(out, softmax(features(values) @ SLOPES, axis=1), rtol=1e-12)
+    spline_softmax(values, KNOTS, SLOPES, values)
+    assert values.tobytes() == out.tobytes()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rounding_breaks_no_order_at_the_knots(seed):
+    """The floats next to each knot, on both sides."""
+    rng = np.random.default_rng(seed)
+    knots = np.sort(rng.uniform(-8, 0, 6))
+    slopes = 10 ** rng.uniform(-3, 3, 7)
+    close = [knots]
+    for _ in range(3):
+        close = [np.nextafter(close[0], -np.inf), *close, np.nextafter(close[-1], np.inf)]
+    values = np.sort(np.concatenate(close))[None]
+    out = np.empty_like(values)
+    spline_softmax(values, knots, slopes, out)
+    assert (np.diff(out[0]) >= 0).all()

@@ -1,0 +1,300 @@
+from itertools import pairwise
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+
+from calibrant.kernels.monotone_spline import spline_softmax
+from calibrant.simplex import check_batch
+from calibrant.solvers.monotone_spline import (
+    FLATTEST,
+    N_FOLDS,
+    STEEPEST,
+    STRENGTH,
+    STRENGTHS,
+    Repeats,
+    find_repeats,
+    place_knots,
+    solve_monotone_spline,
+)
+from calibrant.solvers.temperature import solve_temperature
+from conftest import REAL_FILES, load_real, simulate
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::calibrant.errors.SmallSampleWarning", "ignore::calibrant.errors.SingleClassWarning"
+)
+ZERO = np.log(1e-300)
+
+
+def features(values, knots):
+    """f_b(v): distance covered in each segment, from the first knot."""
+    above = np.clip(values[..., None] - knots, 0.0, np.append(np.diff(knots), np.inf))
+    return np.concatenate([np.minimum(values[..., None] - knots[0], 0.0), above], axis=-1)
+
+
+def literal_objective(f, y, share, rate, slopes, beta):
+    """Mean NLL plus half the penalty on slopes, relative to temperature scaling's."""
+    loss = -share @ log_softmax(f @ slopes, axis=1)[np.arange(len(y)), y]
+    return loss + 0.5 * rate * np.sum(np.diff(slopes / beta) ** 2)
+
+
+def bent(n_rows, k=4, seed=0):
+    """Scores whose honest version is a bent curve of their logarithms."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(0, 3, (n_rows, k))
+    z -= z.max(axis=1, keepdims=True)
+    honest = softmax(np.where(z > -2, 0.3 * z, -0.6 + 2.0 * (z + 2)), axis=1)
+    y = (honest.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
+    return softmax(z, axis=1), y
+
+
+@pytest.mark.filterwarnings("ignore:delta_grad == 0.0:UserWarning")
+@pytest.mark.parametrize("strength", [0.01, 8.0, 1000.0])
+@pytest.mark.parametrize("method", ["SLSQP", "trust-constr"])
+def test_agrees_with_a_general_solver(strength, method):
+    p, y = bent(200)
+    batch = check_batch(p, y)
+    found, report = solve_monotone_spline(batch, ZERO, n_knots=5, strength=strength)
+    beta, _ = solve_temperature(batch, ZERO)
+    f, share = features(np.log(p), found.knots), np.full(200, 1 / 200)
+
+    def objective(slopes):
+        return literal_objective(f, y, share, strength / 200, slopes, beta)
+
+    other = minimize(
+        objective,
+        np.full(len(found.slopes), beta),
+        method=method,
+        bounds=[(FLATTEST * beta, STEEPEST * beta)] * len(found.slopes),
+        tol=1e-12,
+    )
+    assert report.converged
+    assert objective(found.slopes) == pytest.approx(report.objective, rel=1e-10)
+    assert report.objective <= other.fun + 1e-9
+    assert report.objective == pytest.approx(other.fun, rel=1e-5)
+
+
+def test_agrees_with_newton_s_method_in_thirty_digits():
+    p, y = bent(12, 3)
+    batch = check_batch(p, y)
+    found, _ = solve_monotone_spline(batch, ZERO, n_knots=3, strength=2.0, tol=1e-10)
+    beta, _ = solve_temperature(batch, ZERO, tol=1e-14)
+    f = features(np.log(p), found.knots)
+    with mpmath.workdps(30):
+
+        def gradient(*slopes):
+            gaps = [slopes[b + 1] - slopes[b] for b in range(len(slopes) - 1)]
+            pulls = [-gaps[0], *(a - b for a, b in pairwise(gaps)), gaps[-1]]
+            out = [pull * 2 / mpmath.mpf(beta) ** 2 for pull in pulls]
+            for i in range(12):
+                powers = [
+                    mpmath.exp(sum(float(f[i, j, b]) * s for b, s in enumerate(slopes)))
+                    for j in range(3)
+                ]
+                for j in range(3):
+                    r = powers[j] / sum(powers) - int(j == y[i])
+                    out = [o + r * float(f[i, j, b]) for b, o in enumerate(out)]
+            return out
+
+        exact = mpmath.findroot(gradient, [float(s) for s in found.slopes])
+        np.testing.assert_allclose(found.slopes, [float(s) for s in exact], rtol=1e-8)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_a_very_strong_penalty_is_temperature_scaling(k):
+    p, y = simulate(500, k)
+    batch = check_batch(p, y)
+    beta, _ = solve_temperature(batch, ZERO)
+    for strength in (1e9, np.inf):
+        found, report = solve_monotone_spline(batch, ZERO, strength=strength)
+        assert report.converged
+        np.testing.assert_allclose(found.slopes, beta, rtol=1e-5)
+
+
+def test_slopes_stay_between_their_bounds():
+    """Honest probabilities that fall where the scores rise: a slope at its lower bound."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 2000)
+    top = p.max(axis=1)
+    y = np.where((top > 0.6) & (top < 0.8), p.argmin(axis=1), p.argmax(axis=1))
+    batch = check_batch(p, y)
+    found, report = solve_monotone_spline(batch, ZERO, strength=1e-3)
+    beta, _ = solve_temperature(batch, ZERO)
+    assert report.converged
+    assert found.slopes.min() == pytest.approx(FLATTEST * max(beta, 0.5), rel=0.9)
+    assert found.slopes.min() > 0
+    out = np.empty_like(p)
+    spline_softmax(np.log(p), found.knots, found.slopes, out)
+    np.testing.assert_array_equal(np.argsort(out, axis=1), np.argsort(p, axis=1))
+
+
+@pytest.mark.parametrize("name", REAL_FILES)
+def test_real_files_reach_the_optimum(name):
+    """The projected gradient, recomputed from the features with numpy, at a given strength."""
+    p, y = load_real(name)["val"]
+    batch = check_batch(p, y)
+    zero, m = batch.zero_logit(), batch.n_rows
+    found, report = solve_monotone_spline(batch, zero, strength=8.0)
+    assert report.converged
+    z = np.log(np.maximum(batch.scores, np.exp(zero)))
+    beta, _ = solve_temperature(batch, zero)
+    gradient = np.zeros(len(found.slopes))
+    for start in range(0, m, 1000):
+        rows = slice(start, start + 1000)
+        f = features(z[rows], found.knots)
+        residual = softmax(f @ found.slopes, axis=1)
+        residual[np.arange(len(f)), batch.class_index[rows]] -= 1.0
+        gradient += np.einsum("ij,ijb->b", residual, f) / m
+    differences = np.diff(np.eye(len(found.slopes)), axis=0)
+    gradient += 8.0 / m / beta**2 * differences.T @ differences @ found.slopes
+    held = (found.slopes <= FLATTEST * beta * 1.001) & (gradient > 0)
+    assert np.abs(gradient[~held] * beta).max() < 1e-6
+
+
+def test_knots_are_quantiles_of_the_information():
+    """To the width of a bin, by sorting all cells."""
+    values = np.sort(np.log(simulate(400, 6)[0]), axis=1)
+    knots = place_knots(values, np.full(400, 1 / 400), 9)
+    q = softmax(values, axis=1)
+    order = np.argsort(values, axis=None)
+    cumulative = np.cumsum((q * (1 - q)).ravel()[order])
+    goals = np.arange(1, 10) / 10 * cumulative[-1]
+    wanted = values.ravel()[order][np.searchsorted(cumulative, goals)]
+    np.testing.assert_allclose(knots, wanted, atol=0.011)
+
+
+def test_few_values_have_few_knots_and_certainty_has_one():
+    coarse = np.sort(np.log(np.tile([0.2, 0.3, 0.5], (50, 1))), axis=1)
+    assert len(place_knots(coarse, np.full(50, 0.02), 12)) <= 3
+    certain = np.tile([-800.0, 0.0], (5, 1))
+    np.testing.assert_array_equal(place_knots(certain, np.full(5, 0.2), 12), [-1.0])
+
+
+def literal_choice(batch, shares, n_rows, knots, beta):
+    """Cross-validation written out: L-BFGS-B in every fold, and the rule of two errors."""
+    f, m = features(beta * np.log(batch.scores), beta * knots), batch.n_rows
+    losses = np.zeros((len(STRENGTHS), m))
+    for fold in range(N_FOLDS):
+        train = 1.0 - shares[:, fold]
+        for i, strength in enumerate(STRENGTHS):
+            rate = strength / n_rows / train.mean()
+            args = (f, batch.class_index, train / train.sum(), rate)
+            slopes = minimize(
+                lambda s, args=args: literal_objective(*args, s, 1.0),
+                np.ones(f.shape[-1]),
+                method="L-BFGS-B",
+                bounds=[(FLATTEST, STEEPEST)] * f.shape[-1],
+                tol=1e-10,
+            ).x
+            nll = -log_softmax(f @ slopes, axis=1)[np.arange(m), batch.class_index]
+            losses[i] += shares[:, fold] * nll
+    gain = losses[STRENGTHS.index(STRENGTH)] - losses
+    errors = gain.std(axis=1) / np.sqrt(n_rows)
+    means = gain.mean(axis=1)
+    sure = {s: g for s, g, e in zip(STRENGTHS, means, errors, strict=True) if g > 2 * e}
+    return max(sure, key=sure.get) if sure else STRENGTH
+
+
+@pytest.mark.parametrize(("make", "n_rows"), [(bent, 600), (simulate, 300), (bent, 150)])
+def test_the_strength_is_that_of_cross_validation_written_out(make, n_rows):
+    p, y = make(n_rows, 3)
+    batch = check_batch(p, y)
+    found, report = solve_monotone_spline(batch, ZERO, n_knots=4)
+    beta, _ = solve_temperature(batch, ZERO)
+    repeats = find_repeats(np.log(p), y, np.ones(n_rows), shared=True)
+    wanted = literal_choice(batch, repeats.folds(N_FOLDS), repeats.n_rows, found.knots, beta)
+    assert report.notes == (f"strength {wanted:g} by cross-validation",)
+
+
+def test_rows_are_counted_in_their_largest_common_unit():
+    z = np.array([[0.0, -1.0], [0.0, -1.0], [0.0, -2.0], [-3.0, 0.0]])
+    y = np.array([0, 0, 0, 1])
+
+    def counts(*weight):
+        found = find_repeats(z, y, np.array(weight), shared=True)
+        return sorted(found.counts), found.whole
+
+    assert counts(1.0, 1.0, 1.0, 1.0) == ([1, 1, 2], True)
+    assert counts(2.0, 2.0, 2.0, 2.0) == ([1, 1, 2], True)
+    assert counts(0.5, 0.5, 0.5, 1.5) == ([1, 2, 3], True)
+    assert counts(3.0, 3.0, 2.0, 2.0) == ([1, 1, 3], True)
+    found, whole = counts(0.1, 0.2, 0.3, np.pi)
+    assert not whole
+    total = 0.6 + np.pi
+    assert sum(found) == pytest.approx(total**2 / (0.3**2 + 0.3**2 + np.pi**2))
+
+
+def test_columns_in_another_order_are_the_same_row_of_a_shared_map_alone():
+    z, y = np.array([[0.0, -1.0], [-1.0, 0.0]]), np.array([0, 1])
+    assert len(find_repeats(z, y, np.ones(2), shared=True).counts) == 1
+    assert len(find_repeats(z, y, np.ones(2), shared=False).counts) == 2
+
+
+def test_copies_are_dealt_to_the_folds_in_turn():
+    repeats = Repeats(np.array([0, 0, 1, 2]), np.array([7.0, 1.0, 2.0]), whole=True)
+    shares = repeats.folds(5)
+    np.testing.assert_allclose(shares[0], np.array([2, 2, 1, 1, 1]) / 7)
+    np.testing.assert_allclose(shares[1], shares[0])
+    np.testing.assert_array_equal(shares[2], [0, 0, 1, 0, 0])
+    np.testing.assert_array_equal(shares[3], [0, 0, 0, 0.5, 0.5])
+    together = Repeats(np.array([0, 0, 1, 2]), np.array([7.0, 1.0, 2.5]), whole=False).folds(5)
+    np.testing.assert_array_equal(together, np.eye(5)[[0, 0, 1, 2]])
+
+
+@pytest.mark.parametrize("case", ["right", "wrong", "equal", "one", "flat", "corners", "deep"])
+@pytest.mark.parametrize("strength", [None, 0.0])
+def test_hard_cases_are_finite_and_increasing(case, strength):
+    p, y = simulate(120, 4)
+    if case == "right":
+        y = p.argmax(axis=1)
+    elif case == "wrong":
+        y = p.argmin(axis=1)
+    elif case == "equal":
+        y = np.zeros(120, dtype=int)
+    elif case == "one":
+        p, y = p[:1], y[:1]
+    elif case == "flat":
+        p = np.full_like(p, 0.25)
+    elif case == "corners":
+        p = np.eye(4)[np.where(np.arange(120) % 9 == 0, (y + 1) % 4, y)]
+    else:
+        p[::3] = 1e-300
+        p[::3, 0] = 1.0
+    batch = check_batch(p, y, classes=np.arange(4))
+    found, report = solve_monotone_spline(batch, batch.zero_logit(), strength=strength)
+    assert np.isfinite(report.objective)
+    assert np.isfinite(found.slopes).all()
+    assert (found.slopes > 0).all()
+    assert (np.diff(found.knots) > 0).all()
+    if strength is None:
+        assert report.converged
+
+
+def test_order_of_rows_and_columns_and_scale_of_weights_change_no_bit():
+    p, y = simulate(500, 5)
+    weight = np.random.default_rng(0).random(500)
+    rows, columns = np.random.default_rng(1).permutation(500), np.array([3, 0, 4, 1, 2])
+    one = check_batch(p, y, weight)
+    two = check_batch(p[rows][:, columns], np.argsort(columns)[y[rows]], 4 * weight[rows])
+    a, b = (solve_monotone_spline(batch, ZERO)[0] for batch in (one, two))
+    assert a.slopes.tobytes() == b.slopes.tobytes()
+    assert a.knots.tobytes() == b.knots.tobytes()
+
+
+def test_weights_are_repetitions():
+    p, y = bent(300)
+    times = np.random.default_rng(0).integers(1, 4, 300)
+    one, _ = solve_monotone_spline(check_batch(p, y, times.astype(float)), ZERO)
+    two, _ = solve_monotone_spline(
+        check_batch(np.repeat(p, times, axis=0), np.repeat(y, times)), ZERO
+    )
+    np.testing.assert_allclose(one.slopes, two.slopes, rtol=1e-9)
+
+
+def test_rounds_run_out():
+    _, report = solve_monotone_spline(
+        check_batch(*bent(300)), ZERO, strength=1.0, max_rounds=2, tol=1e-12
+    )
+    assert not report.converged

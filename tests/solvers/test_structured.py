@@ -1,0 +1,278 @@
+import mpmath
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+
+from calibrant.simplex import check_batch
+from calibrant.solvers.affine import solve_affine
+from calibrant.solvers.structured import PENALTIES, solve_structured
+from calibrant.solvers.temperature import solve_temperature
+from conftest import REAL_FILES, load_real, simulate
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::calibrant.errors.SmallSampleWarning", "ignore::calibrant.errors.SingleClassWarning"
+)
+FORMS = pytest.mark.parametrize("full", [False, True])
+ZERO = np.log(1e-300)
+
+
+def features(z, scale, bound):
+    q = np.log(softmax(scale * z, axis=1) + bound)
+    return q - q.mean(axis=1, keepdims=True)
+
+
+def literal_objective(batch, beta, scale, theta, *, full, strength, bound=0.02):
+    """The penalised mean NLL as the module says it: (alpha, gamma, W, c), in rows."""
+    z = np.log(batch.scores)
+    k, m = batch.n_classes, batch.n_rows
+    x = features(z, scale, bound)
+    alpha, gamma, w, c = theta[0], theta[1], theta[2:-k], theta[-k:]
+    w = w.reshape(k, k) if full else np.diag(w)
+    logits = alpha * beta * z + gamma * x + x @ w.T + c
+    loss = -np.mean(log_softmax(logits, axis=1)[np.arange(m), batch.class_index])
+    on = np.diag(w)
+    squares = [(alpha - 1) ** 2, gamma**2, on @ on, np.sum(w**2) - on @ on, c @ c]
+    return loss + 0.5 * strength / m * float(PENALTIES @ squares)
+
+
+@FORMS
+def test_agrees_with_a_general_solver(full):
+    """The same objective, written out, by BFGS with numerical gradients."""
+    batch = check_batch(*simulate(150, 3))
+    found, report = solve_structured(batch, ZERO, full=full, strength=1.0, tol=1e-9)
+    beta, _ = solve_temperature(batch, ZERO)
+
+    def objective(theta):
+        return literal_objective(batch, beta, found.scale, theta, full=full, strength=1.0)
+
+    other = minimize(objective, np.zeros(2 + (9 if full else 3) + 3), method="BFGS")
+    assert report.converged
+    assert report.objective <= other.fun + 1e-9
+    assert report.objective == pytest.approx(other.fun, rel=1e-7)
+    assert found.inverse_temperature == pytest.approx(other.x[0] * beta, abs=1e-3)
+    np.testing.assert_allclose(found.intercept, other.x[-3:], atol=1e-3)
+
+
+def test_agrees_with_newton_s_method_in_thirty_digits():
+    """Six rows, two classes, diagonal: the zero of the gradient by mpmath."""
+    p = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.4, 0.6], [0.25, 0.75], [0.7, 0.3]])
+    batch = check_batch(p, [0, 0, 1, 0, 1, 1])
+    found, _ = solve_structured(batch, ZERO, full=False, strength=1.0, tol=1e-11)
+    beta, _ = solve_temperature(batch, ZERO, tol=1e-14)
+    with mpmath.workdps(30):
+        rows = []
+        for row, label in zip(p, batch.class_index, strict=True):
+            z = [mpmath.log(value) for value in row]
+            powers = [mpmath.exp(found.scale * value) for value in z]
+            logs = [mpmath.log(e / sum(powers) + mpmath.mpf(0.02)) for e in powers]
+            rows.append((z, [value - sum(logs) / 2 for value in logs], int(label)))
+
+        def gradient(*theta):
+            alpha, gamma, *rest = theta
+            d, c = rest[:2], rest[2:]
+            out = [PENALTIES[0] * (alpha - 1), PENALTIES[1] * gamma]
+            out += [PENALTIES[2] * value for value in d] + [PENALTIES[4] * value for value in c]
+            for z, x, label in rows:
+                t = [alpha * beta * z[j] + (gamma + d[j]) * x[j] + c[j] for j in (0, 1)]
+                total = sum(mpmath.exp(value) for value in t)
+                for j in (0, 1):
+                    r = mpmath.exp(t[j]) / total - (j == label)
+                    for place, factor in ((0, beta * z[j]), (1, x[j]), (2 + j, x[j]), (4 + j, 1)):
+                        out[place] += r * factor
+            return out
+
+        exact = [float(value) for value in mpmath.findroot(gradient, [1, 0, 0, 0, 0, 0])]
+    assert found.inverse_temperature == pytest.approx(exact[0] * beta, rel=1e-8)
+    np.testing.assert_allclose(found.slope, np.array(exact[2:4]) + exact[1], atol=1e-8)
+    np.testing.assert_allclose(found.intercept, exact[4:], atol=1e-8)
+
+
+@FORMS
+def test_without_penalty_and_bound_it_is_affine_scaling_of_centred_logits(full):
+    p, y = simulate(600, 4)
+    z = np.log(p)
+    z -= z.mean(axis=1, keepdims=True)
+    batch = check_batch(z, y, kind="logits")
+    ours, report = solve_structured(batch, ZERO, full=full, strength=0.0, bound=0.0, tol=1e-8)
+    theirs, _ = solve_affine(batch, ZERO, full=full, tol=1e-8)
+    assert report.converged
+    np.testing.assert_allclose(softmax(ours(z), axis=1), softmax(theirs(z), axis=1), atol=1e-4)
+
+
+@FORMS
+def test_a_very_strong_penalty_is_temperature_scaling(full):
+    batch = check_batch(*simulate(500, 5))
+    found, report = solve_structured(batch, ZERO, full=full, strength=1e9)
+    beta, _ = solve_temperature(batch, ZERO)
+    assert report.converged
+    z = np.log(batch.scores)
+    np.testing.assert_allclose(softmax(found(z), axis=1), softmax(beta * z, axis=1), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in REAL_FILES if n.startswith(("cifar10_r", "yelp", "hpc", "r52", "letter"))]
+)
+def test_the_gradient_on_real_files_vanishes(name):
+    """Recomputed with numpy from the map: gamma is what the common slope's equation gives."""
+    p, y = load_real(name)["val"]
+    batch = check_batch(p, y)
+    zero, m, k = batch.zero_logit(), batch.n_rows, batch.n_classes
+    found, report = solve_structured(batch, zero, full=True, strength=1.0, tol=1e-8)
+    assert report.converged
+    z = np.log(np.maximum(batch.scores, np.exp(zero)))
+    residual = softmax(found(z), axis=1)
+    residual[np.arange(m), batch.class_index] -= 1.0
+    residual /= m
+    slopes = residual.T @ features(z, found.scale, 0.02)
+    gamma = -np.trace(slopes) * m / PENALTIES[1]
+    pull = PENALTIES[3] / m * found.slope
+    np.fill_diagonal(pull, PENALTIES[2] / m * (np.diag(found.slope) - gamma))
+    assert np.abs(slopes + pull).max() < 1e-7
+    assert np.abs(residual.sum(axis=0) + PENALTIES[4] / m * found.intercept).max() < 1e-7
+    by_alpha = (
+        np.vdot(residual, z)
+        + PENALTIES[0]
+        / m
+        * (found.inverse_temperature / solve_temperature(batch, zero)[0] - 1.0)
+        / solve_temperature(batch, zero)[0]
+    )
+    assert k > 1
+    if found.inverse_temperature > 0.0:
+        assert abs(by_alpha) < 1e-6
+    else:  # held at its bound, from where it would go on down
+        assert by_alpha > 0.0
+
+
+@pytest.mark.parametrize("name", REAL_FILES)
+def test_real_files_converge(name):
+    batch = check_batch(*load_real(name)["val"])
+    _, report = solve_structured(batch, batch.zero_logit(), full=batch.n_classes <= 100)
+    assert report.converged
+    assert report.rounds < 50
+
+
+def test_the_evidence_shrinks_what_is_not_needed():
+    """Simulated scores need a temperature and no more."""
+    batch = check_batch(*simulate(3000, 10))
+    fixed, _ = solve_structured(batch, ZERO, full=True, strength=1.0)
+    found, report = solve_structured(batch, ZERO, full=True)
+    off = ~np.eye(10, dtype=bool)
+    assert np.abs(found.slope[off]).mean() < 0.5 * np.abs(fixed.slope[off]).mean()
+    assert np.abs(found.intercept).mean() < np.abs(fixed.intercept).mean()
+    assert "off-diagonal" in report.notes[0]
+
+
+def test_the_evidence_lets_through_what_is_needed():
+    p, y = simulate(3000, 4)
+    p = p * [30.0, 1.0, 1.0, 0.1]
+    batch = check_batch(p, y, normalize="rows")
+    found, _ = solve_structured(batch, ZERO, full=False)
+    order = np.argsort(found.intercept)
+    assert order[0] == 0
+    assert order[-1] == 3
+
+
+@FORMS
+def test_a_class_without_labels_is_shrunk_and_finite(full):
+    p, y = simulate(800, 5)
+    keep = y != 2
+    batch = check_batch(p[keep], y[keep], classes=np.arange(5))
+    found, report = solve_structured(batch, ZERO, full=full)
+    assert report.converged
+    out = softmax(found(np.log(p)), axis=1)
+    assert 1e-4 < out[:, 2].mean() < p[:, 2].mean()
+
+
+@FORMS
+@pytest.mark.parametrize("case", ["right", "wrong", "equal", "one", "flat", "corners", "deep"])
+def test_hard_cases_converge_to_something_finite(case, full):
+    p, y = simulate(120, 4)
+    if case == "right":
+        y = p.argmax(axis=1)
+    elif case == "wrong":
+        y = p.argmin(axis=1)
+    elif case == "equal":
+        y = np.zeros(120, dtype=int)
+    elif case == "one":
+        p, y = p[:1], y[:1]
+    elif case == "flat":
+        p = np.full_like(p, 0.25)
+    elif case == "corners":
+        p = np.eye(4)[np.where(np.arange(120) % 9 == 0, (y + 1) % 4, y)]
+    else:
+        p[::3] = 1e-300
+        p[::3, 0] = 1.0
+    batch = check_batch(p, y, classes=np.arange(4))
+    found, report = solve_structured(batch, batch.zero_logit(), full=full)
+    assert report.converged
+    assert np.isfinite(report.objective)
+    assert found.inverse_temperature >= 0.0
+    z = np.log(np.maximum(batch.scores, np.exp(batch.zero_logit())))
+    assert np.isfinite(found(z)).all()
+
+
+def test_scores_without_information_leave_the_frequencies():
+    y = np.repeat([0, 1, 2], [500, 300, 203])
+    batch = check_batch(np.full((len(y), 3), 1 / 3), y)
+    found, _ = solve_structured(batch, ZERO, full=True)
+    out = softmax(found(np.zeros((1, 3))), axis=1)[0]
+    np.testing.assert_allclose(out, np.bincount(y) / len(y), atol=0.03)
+
+
+def test_the_common_slope_never_turns_negative():
+    """Zeros that are read as 1e-12 are believed too much; the bounded logarithms take over."""
+    rng = np.random.default_rng(0)
+    shown = rng.integers(0, 4, 1000)
+    y = np.where(rng.random(1000) < 0.3, rng.integers(0, 4, 1000), shown)
+    batch = check_batch(np.eye(4)[shown], y)
+    found, report = solve_structured(batch, batch.zero_logit(), full=True, strength=1e-3)
+    assert report.converged
+    assert found.inverse_temperature >= 0.0
+
+
+@FORMS
+def test_order_of_rows_changes_no_bit(full):
+    p, y = simulate(300, 4)
+    weight = np.random.default_rng(1).random(300)
+    order = np.random.default_rng(0).permutation(300)
+    results = set()
+    for rows, factor in ((np.arange(300), 1.0), (order, 1.0), (order, 4.0)):
+        batch = check_batch(p[rows], y[rows], factor * weight[rows])
+        found, _ = solve_structured(batch, ZERO, full=full)
+        results.add((found.slope.tobytes(), found.intercept.tobytes(), found.inverse_temperature))
+    assert len(results) == 1
+
+
+@FORMS
+def test_order_of_columns_is_followed(full):
+    p, y = simulate(400, 4)
+    order = np.array([2, 0, 3, 1])
+    one, _ = solve_structured(check_batch(p, y), ZERO, full=full, tol=1e-9)
+    moved = check_batch(p[:, order], np.argsort(order)[y])
+    two, _ = solve_structured(moved, ZERO, full=full, tol=1e-9)
+    z = np.log(p)
+    np.testing.assert_allclose(
+        softmax(two(np.ascontiguousarray(z[:, order])), axis=1),
+        softmax(one(z), axis=1)[:, order],
+        atol=1e-5,
+    )
+
+
+@FORMS
+def test_weights_are_repetitions(full):
+    p, y = simulate(200, 3)
+    times = np.random.default_rng(0).integers(1, 4, 200)
+    one, _ = solve_structured(check_batch(p, y, times.astype(float)), ZERO, full=full)
+    two, _ = solve_structured(
+        check_batch(np.repeat(p, times, axis=0), np.repeat(y, times)), ZERO, full=full
+    )
+    np.testing.assert_allclose(one.slope, two.slope, atol=1e-9)
+    np.testing.assert_allclose(one.intercept, two.intercept, atol=1e-9)
+
+
+def test_rounds_run_out():
+    batch = check_batch(*simulate(300, 4))
+    _, report = solve_structured(batch, ZERO, full=True, strength=1.0, max_rounds=1, tol=1e-12)
+    assert not report.converged
+    assert report.rounds == 1
