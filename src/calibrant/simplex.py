@@ -90,6 +90,12 @@ class SimplexBatch:
         return min(LOG_OF_ZERO, math.log(row_kernels.smallest_positive(self.scores)))
 
     def in_canonical_order(self) -> SimplexBatch:
+        """Sort rows by a hash of their content, so that no sum depends on how they came."""
+        share = self.weight / self.weight.max()  # the same for weights of any scale
+        hashes = row_hashes(self.scores.view(np.int64), self.class_index, share.view(np.int64))
+        return self.take(np.argsort(hashes, kind="stable"))
+
+    def merged(self) -> SimplexBatch:
         """Merge equal rows and sort the rest by a hash of their content.
 
         So no sum depends on how the rows came, and weights are exactly repetitions.

@@ -145,7 +145,7 @@ def test_repeated_rows_are_merged_by_scores_and_label():
     p = [[0.2, 0.8], [0.2, 0.8], [0.2, 0.8], [0.5, 0.5]]
     with pytest.warns(SmallSampleWarning):
         batch = check_batch(p, [0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0])
-    merged = batch.in_canonical_order()
+    merged = batch.merged()
     found = {
         (*row, label): weight
         for row, label, weight in zip(

@@ -212,14 +212,6 @@ def test_hard_cases_converge_to_something_finite(case, full):
     assert np.isfinite(found(z)).all()
 
 
-def test_scores_without_information_leave_the_frequencies():
-    y = np.repeat([0, 1, 2], [500, 300, 203])
-    batch = check_batch(np.full((len(y), 3), 1 / 3), y)
-    found, _ = solve_structured(batch, ZERO, full=True)
-    out = softmax(found(np.zeros((1, 3))), axis=1)[0]
-    np.testing.assert_allclose(out, np.bincount(y) / len(y), atol=0.03)
-
-
 def test_the_common_slope_never_turns_negative():
     """Zeros that are read as 1e-12 are believed too much; the bounded logarithms take over."""
     rng = np.random.default_rng(0)

@@ -130,7 +130,7 @@ def solve_affine(
     send their intercepts to minus infinity.
     """
     started = perf_counter()
-    batch = batch.in_canonical_order()
+    batch = batch.merged()
     logits = to_logits(batch.scores, batch.kind, zero_logit)
     share = batch.weight / batch.weight.sum()
     beta, _ = minimise_temperature(logits, batch.class_index, batch.weight, tol=1e-6)

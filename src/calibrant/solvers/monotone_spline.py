@@ -6,7 +6,7 @@ theta; a straight line is temperature scaling.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -20,13 +20,15 @@ from calibrant.kernels.monotone_spline import (
     spline_likelihood,
     spline_losses,
 )
-from calibrant.kernels.rows import row_hashes, symmetric_hashes
-from calibrant.simplex import SimplexBatch, to_logits
+from calibrant.kernels.rows import symmetric_hashes
+from calibrant.simplex import to_logits
 from calibrant.solvers.report import SolverReport
 from calibrant.solvers.temperature import minimise_temperature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from calibrant.simplex import SimplexBatch
 
     Array = NDArray[np.float64]
 
@@ -59,15 +61,14 @@ class MonotoneLine:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Repeats:
-    """Rows of equal content, and how many observations each group of them stands for.
+class Observations:
+    """How many observations each of some distinct rows stands for.
 
-    Only ratios of weights matter, and weight 2 is the row twice: so the unit in which rows are
-    counted is the largest weight of which all groups are whole multiples. Weights without one are
-    counted by their effective number (Kish), and equal rows stay together.
+    Only ratios of weights matter, and weight 2 is the row twice: so observations are counted in
+    the largest weight of which all distinct rows have a whole multiple. Weights without such a
+    unit are counted by their effective number (Kish), and a row is not divided.
     """
 
-    group: NDArray[np.int64]
     counts: Array
     whole: bool
 
@@ -76,41 +77,31 @@ class Repeats:
         """Number of observations."""
         return float(self.counts.sum())
 
-    def folds(self, n_folds: int) -> Array:
-        """Share of each row in each fold: copies are dealt to the folds in turn."""
-        place = np.arange(n_folds)
-        if not self.whole:
-            index = np.arange(len(self.counts)) % n_folds
-            return np.asarray(index[:, None] == place, dtype=np.float64)[self.group]
-        end = np.cumsum(self.counts)
-        start = end - self.counts
-        dealt = (end[:, None] - 1 - place) // n_folds - (start[:, None] - 1 - place) // n_folds
-        return np.asarray(dealt / self.counts[:, None])[self.group]
+    def folds(self, hashes: NDArray[np.uint64], n_folds: int) -> Array:
+        """Share of each row in each fold: sorted by hashes, copies are dealt in turn."""
+        order, place = np.argsort(hashes, kind="stable"), np.arange(n_folds)
+        counts = self.counts[order] if self.whole else np.ones(len(order))
+        end = np.cumsum(counts)[:, None] - 1 - place
+        shares = np.empty((len(order), n_folds))
+        shares[order] = (end // n_folds - (end - counts[:, None]) // n_folds) / counts[:, None]
+        return shares
 
 
-def find_repeats(
-    logits: Array, class_index: NDArray[np.int64], weight: Array, *, shared: bool
-) -> Repeats:
-    """Group rows of the same label by a hash of their logits, in which no order of rows matters.
-
-    For a map ``shared`` by all classes, rows with columns in another order are the same. Logits
-    are rounded, so that those of probabilities are grouped as the probabilities are.
-    """
-    gaps = np.maximum(logits - logits.max(axis=1, keepdims=True), -1e6)
-    rounded = np.rint(gaps * 2.0**16).astype(np.int64)
-    if shared:
-        hashes = symmetric_hashes(rounded, class_index)
-    else:
-        hashes = row_hashes(rounded, class_index, np.zeros(len(logits), dtype=np.int64))
-    group = np.unique(hashes, return_inverse=True)[1].astype(np.int64)
+def count_observations(weight: Array, merged: Array) -> Observations:
+    """Count from the weights of all rows and of the distinct ones, in which equal rows merged."""
     multiples = weight / weight.min()
     for parts in range(1, 17):
         whole = np.rint(parts * multiples)
         if whole.sum() < 2.0**53 and np.all(np.abs(whole - parts * multiples) < 1e-9 * whole):
-            counts = np.bincount(group, whole)
-            return Repeats(group, counts / np.gcd.reduce(counts.astype(np.int64)), whole=True)
-    totals = np.bincount(group, weight)
-    return Repeats(group, totals * totals.sum() / np.sum(totals**2), whole=False)
+            counts = np.rint(parts * merged / weight.min())
+            return Observations(counts / np.gcd.reduce(counts.astype(np.int64)), whole=True)
+    return Observations(merged * merged.sum() / np.sum(merged**2), whole=False)
+
+
+def drop_light_rows(batch: SimplexBatch) -> SimplexBatch:
+    """Return the batch with weights relative to the largest, without rows that weigh nothing."""
+    relative = batch.weight / batch.weight.max()
+    return replace(batch, weight=relative).take(relative >= SMALLEST_SHARE)
 
 
 def log_probabilities(scores: Array, kind: str, zero_logit: float) -> Array:
@@ -122,15 +113,22 @@ def log_probabilities(scores: Array, kind: str, zero_logit: float) -> Array:
 
 
 def _sort_cells(batch: SimplexBatch) -> SimplexBatch:
-    """Sort the scores of each row, then the rows: no order of columns or rows is left.
+    """Sort the scores of each row: no order of columns is left.
 
     A map that is shared by all classes needs no more than the scores and that of the label.
     """
     scores, place = np.empty_like(batch.scores), np.empty_like(batch.class_index)
     sort_rows(batch.scores, batch.class_index, scores, place)
-    used = batch.weight >= SMALLEST_SHARE * batch.weight.max()
-    batch = SimplexBatch(scores, batch.kind, place, batch.weight, batch.classes)
-    return batch.take(used).in_canonical_order()
+    return replace(batch, scores=scores, class_index=place)
+
+
+def _hash_rows(logs: Array, class_index: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Hash rounded logarithms, so that logits are dealt to folds as their probabilities are."""
+    gaps = np.maximum(logs - logs.max(axis=1, keepdims=True), -1e6)
+    hashes: NDArray[np.uint64] = symmetric_hashes(
+        np.rint(gaps * 2.0**16).astype(np.int64), class_index
+    )
+    return hashes
 
 
 def place_knots(values: Array, share: Array, n_knots: int) -> Array:
@@ -203,20 +201,23 @@ def solve_monotone_spline(
     curvature.
     """
     started = perf_counter()
-    batch = _sort_cells(batch)
+    every = drop_light_rows(batch)
+    batch = _sort_cells(every).in_canonical_order()
+    observations = count_observations(every.weight, batch.weight)
     logs = log_probabilities(batch.scores, batch.kind, zero_logit)
-    relative = batch.weight / batch.weight.max()
-    repeats = find_repeats(logs, batch.class_index, relative, shared=True)
-    beta, _ = minimise_temperature(logs, batch.class_index, relative)
-    share = relative / relative.sum()
+    hashes = _hash_rows(logs, batch.class_index)
+    beta, _ = minimise_temperature(logs, batch.class_index, batch.weight)
+    share = batch.weight / batch.weight.sum()
     scale = feature_scale(logs, share, beta)
     logs *= scale
     problem = _Problem(logs, batch.class_index, share, place_knots(logs, share, n_knots))
     notes: tuple[str, ...] = ()
     if strength is None:
-        strength = choose_strength(problem, repeats)
+        strength = choose_strength(
+            problem, observations.folds(hashes, N_FOLDS), observations.n_rows
+        )
         notes = (f"strength {strength:g} by cross-validation",)
-    rate = min(strength, LARGEST_STRENGTH) / repeats.n_rows
+    rate = min(strength, LARGEST_STRENGTH) / observations.n_rows
     start = np.full(len(problem.knots) + 1, np.clip(beta / scale, FLATTEST, STEEPEST))
     slopes, value, violation, rounds = _minimise(problem, rate, start, tol, max_rounds)
     report = SolverReport(
@@ -231,13 +232,12 @@ def feature_scale(logits: Array, share: Array, beta: float) -> float:
     return max(beta, 0.5 / max(spread, 0.5))
 
 
-def choose_strength(problem: _Problem, repeats: Repeats) -> float:
+def choose_strength(problem: _Problem, shares: Array, n_rows: float) -> float:
     """Strength of the least NLL in held-out folds, if it beats the usual one by two errors.
 
     The least NLL alone is a noisy choice: in cross-validation within the validation parts of real
     classifiers it was worse than one strength for all.
     """
-    shares = repeats.folds(N_FOLDS)
     mass = problem.share @ shares
     losses = np.zeros((len(STRENGTHS), len(problem.share)))
     for f in range(N_FOLDS):
@@ -247,12 +247,12 @@ def choose_strength(problem: _Problem, repeats: Repeats) -> float:
         train, held = problem.part(1.0 - shares[:, f]), problem.part(shares[:, f])
         slopes = np.ones(len(problem.knots) + 1)
         for i, strength in enumerate(STRENGTHS):
-            rate = strength / (repeats.n_rows * (1.0 - mass[f]))
+            rate = strength / (n_rows * (1.0 - mass[f]))
             slopes = _minimise(train, rate, slopes, 1e-4, 30)[0]
             losses[i, held_rows] += shares[held_rows, f] * held.losses(slopes)
     gain = losses[STRENGTHS.index(STRENGTH)] - losses
     mean = gain @ problem.share
-    error = np.sqrt((gain - mean[:, None]) ** 2 @ problem.share / repeats.n_rows)
+    error = np.sqrt((gain - mean[:, None]) ** 2 @ problem.share / n_rows)
     sure = mean > 2.0 * error + 1e-9
     return STRENGTHS[int(np.argmax(np.where(sure, mean, 0.0)))] if sure.any() else STRENGTH
 

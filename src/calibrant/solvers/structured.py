@@ -25,7 +25,7 @@ from calibrant.kernels.structured import (
     weighted_softmax,
 )
 from calibrant.simplex import to_logits
-from calibrant.solvers.monotone_spline import SMALLEST_SHARE, feature_scale, find_repeats
+from calibrant.solvers.monotone_spline import count_observations, drop_light_rows, feature_scale
 from calibrant.solvers.report import SolverReport
 from calibrant.solvers.temperature import minimise_temperature
 
@@ -218,14 +218,13 @@ def solve_structured(
     gradient, each in units of the square root of its curvature.
     """
     started = perf_counter()
-    batch = batch.in_canonical_order()
-    batch = batch.take(batch.weight >= SMALLEST_SHARE * batch.weight.max())
+    every = drop_light_rows(batch)
+    batch = every.in_canonical_order()
+    n_rows = count_observations(every.weight, batch.weight).n_rows
     logits = to_logits(batch.scores, batch.kind, zero_logit)
     logits -= logits.max(axis=1, keepdims=True)
-    relative = batch.weight / batch.weight.max()
-    n_rows = find_repeats(logits, batch.class_index, relative, shared=False).n_rows
-    beta, _ = minimise_temperature(logits, batch.class_index, relative, tol=1e-8)
-    share = relative / relative.sum()
+    beta, _ = minimise_temperature(logits, batch.class_index, batch.weight, tol=1e-8)
+    share = batch.weight / batch.weight.sum()
     scale = feature_scale(logits, share, beta)
     x = _features(logits, scale, bound)
     logits *= beta

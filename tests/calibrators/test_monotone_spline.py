@@ -1,0 +1,176 @@
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from calibrant import errors
+from calibrant.calibrators.monotone_spline import MonotoneSpline
+from calibrant.calibrators.scaling import TemperatureScaling
+from conftest import REAL_FILES, load_real, simulate
+
+HARD = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+
+
+def nll(out, y):
+    return -np.mean(np.log(np.maximum(out[np.arange(len(y)), y], 1e-12)))
+
+
+def bent(n_rows, k=5, seed=0):
+    """Scores whose honest version is a bent curve of their logarithms, and that version."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(0, 3, (n_rows, k))
+    z -= z.max(axis=1, keepdims=True)
+    honest = softmax(np.where(z > -2, 0.3 * z, -0.6 + 2.0 * (z + 2)), axis=1)
+    y = (honest.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
+    return softmax(z, axis=1), y, honest
+
+
+def test_predictions_are_what_the_attributes_say():
+    p, y, _ = bent(1000)
+    calibrator = MonotoneSpline(min_probability=0).fit(p, y)
+    knots, slopes = calibrator.knots_, calibrator.slopes_
+    assert slopes.shape == (len(knots) + 1,)
+    v = np.log(p)
+    theta = slopes[0] * np.minimum(v - knots[0], 0) + slopes[-1] * np.maximum(v - knots[-1], 0)
+    theta += np.interp(v, knots, np.append(0.0, np.cumsum(slopes[1:-1] * np.diff(knots))))
+    np.testing.assert_allclose(calibrator.predict_proba(p), softmax(theta, axis=1), rtol=1e-10)
+
+
+def test_a_bent_curve_is_found():
+    p, y, honest = bent(4000)
+    ours = MonotoneSpline().fit(p[:2000], y[:2000]).predict_proba(p[2000:])
+    theirs = TemperatureScaling().fit(p[:2000], y[:2000]).predict_proba(p[2000:])
+    best, y = honest[2000:], y[2000:]
+    assert nll(ours, y) - nll(best, y) < 0.3 * (nll(theirs, y) - nll(best, y))
+
+
+def test_a_straight_line_is_not_bent():
+    p, y = simulate(3000, 6)
+    ours, theirs = MonotoneSpline().fit(p, y), TemperatureScaling().fit(p, y)
+    assert np.abs(ours.predict_proba(p) - theirs.predict_proba(p)).max() < 0.06
+
+
+@pytest.mark.parametrize("strength", [1e9, np.inf])
+def test_with_all_shrinkage_it_is_temperature_scaling(strength):
+    p, y, _ = bent(800)
+    ours, theirs = MonotoneSpline(strength=strength).fit(p, y), TemperatureScaling().fit(p, y)
+    np.testing.assert_allclose(ours.predict_proba(p), theirs.predict_proba(p), atol=1e-5)
+
+
+@pytest.mark.parametrize("strength", ["cv", 0.0])
+@pytest.mark.filterwarnings("ignore::calibrant.errors.ConvergenceWarning")
+def test_order_is_kept_strictly(strength):
+    """No ties and no zeros, on new rows that reach far beyond the calibration set."""
+    p, y, _ = bent(500)
+    calibrator = MonotoneSpline(strength=strength, min_probability=0).fit(p, y)
+    rng = np.random.default_rng(1)
+    new = softmax(rng.normal(0, [[0.1], [1.0], [6.0]] * 100, (300, 5)), axis=1)
+    out = calibrator.predict_proba(new)
+    order = np.argsort(new, axis=1)
+    assert (np.diff(np.take_along_axis(out, order, axis=1), axis=1) > 0).all()
+    assert (out > 0).all()
+
+
+def test_order_of_columns_changes_no_bit():
+    p, y, _ = bent(400)
+    order = np.array([3, 0, 4, 1, 2])
+    one = MonotoneSpline().fit(p, y).predict_proba(p)
+    two = MonotoneSpline().fit(p[:, order], np.argsort(order)[y]).predict_proba(p[:, order])
+    assert np.ascontiguousarray(one[:, order]).tobytes() == two.tobytes()
+
+
+def test_logits_and_probabilities_choose_the_same_folds():
+    p, y, _ = bent(600)
+    one = MonotoneSpline().fit(p, y)
+    two = MonotoneSpline(scores="logits").fit(np.log(p) + 3.0, y)
+    assert one.solver_report_.notes == two.solver_report_.notes
+    np.testing.assert_allclose(one.slopes_, two.slopes_, rtol=1e-6)
+
+
+def test_coarse_scores_have_fewer_knots():
+    rng = np.random.default_rng(0)
+    p = rng.multinomial(3, [0.2, 0.3, 0.5], 600) / 3
+    y = (p.cumsum(axis=1) > rng.random((600, 1))).argmax(axis=1)
+    calibrator = MonotoneSpline().fit(p, y)
+    assert len(calibrator.knots_) < 12
+    assert calibrator.solver_report_.converged
+
+
+@HARD
+def test_an_absent_class_is_no_problem():
+    p, y = simulate(600, 4)
+    keep = y != 1
+    out = MonotoneSpline(classes=np.arange(4)).fit(p[keep], y[keep]).predict_proba(p)
+    np.testing.assert_array_equal(out.argmax(axis=1), p.argmax(axis=1))
+
+
+@HARD
+@pytest.mark.parametrize("case", ["right", "wrong", "equal", "flat", "one row", "half", "tiny"])
+def test_hard_data_give_distributions(case):
+    p, y = simulate(120, 4)
+    dtype = np.float64
+    if case == "right":
+        y = p.argmax(axis=1)
+    elif case == "wrong":
+        y = p.argmin(axis=1)
+    elif case == "equal":
+        y = np.full(120, 2)
+    elif case == "flat":
+        p = np.full_like(p, 0.25)
+    elif case == "one row":
+        p, y = p[:1], y[:1]
+    elif case == "half":
+        dtype = np.float16
+    else:
+        p[:40] = 1e-300
+        p[np.arange(40), y[:40]] = 1.0
+        p[40:50] = np.eye(4)[y[40:50]]
+    p = p.astype(dtype)
+    calibrator = MonotoneSpline(classes=np.arange(4)).fit(p, y)
+    out = calibrator.predict_proba(p)
+    assert out.dtype == (np.float32 if case == "half" else np.float64)
+    assert (out > 0).all()
+    assert calibrator.solver_report_.converged
+    np.testing.assert_allclose(out.sum(axis=1), 1.0, atol=1e-6 if case == "half" else 1e-14)
+    if case in {"wrong", "flat"}:  # nothing to be had from the scores
+        np.testing.assert_allclose(out, 0.25, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [
+        ({"n_knots": 0}, "n_knots"),
+        ({"n_knots": 2.5}, "n_knots"),
+        ({"strength": "evidence"}, "strength"),
+        ({"strength": -1.0}, "strength"),
+        ({"strength": np.nan}, "strength"),
+        ({"tol": -1.0}, "tol"),
+        ({"max_rounds": 0}, "max_rounds"),
+    ],
+)
+def test_parameters_outside_their_range_are_refused(parameters, name):
+    with pytest.raises(errors.ParameterError, match=name):
+        MonotoneSpline(**parameters).fit(*simulate(200, 3))
+
+
+def test_rounds_that_run_out_give_a_warning():
+    p, y, _ = bent(300)
+    with pytest.warns(errors.ConvergenceWarning, match="projected-newton"):
+        MonotoneSpline(max_rounds=1, tol=1e-12, strength=1.0).fit(p, y)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not REAL_FILES, reason="no real data")
+@pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+def test_real_files_improve_on_temperature_scaling():
+    """Fitted on validation rows, judged on test rows, without a parameter set."""
+    ratios = {}
+    for name in REAL_FILES:
+        (p, y), (new, truth) = load_real(name)["val"], load_real(name)["test"]
+        classes = np.arange(p.shape[1])
+        losses = [
+            nll(method(classes=classes).fit(p, y).predict_proba(new), truth)
+            for method in (MonotoneSpline, TemperatureScaling)
+        ]
+        ratios[name] = losses[0] / losses[1]
+    assert np.mean(list(ratios.values())) < 0.979
+    assert max(ratios.values()) < 1.02

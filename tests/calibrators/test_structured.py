@@ -1,0 +1,172 @@
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from calibrant import errors
+from calibrant.calibrators.scaling import MatrixScaling, TemperatureScaling, VectorScaling
+from calibrant.calibrators.structured import MOST_CLASSES, StructuredScaling
+from conftest import REAL_FILES, load_real, simulate
+
+HARD = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+
+
+def nll(out, y):
+    return -np.mean(np.log(np.maximum(out[np.arange(len(y)), y], 1e-12)))
+
+
+def test_the_form_follows_the_number_of_classes():
+    p, y = simulate(2500, 4)
+    assert StructuredScaling().fit(p, y).coef_.shape == (4, 4)
+    assert StructuredScaling(form="matrix").fit(p, y).coef_.shape == (4, 4)
+    assert StructuredScaling(form="diagonal").fit(p, y).coef_.shape == (4,)
+
+
+@HARD
+def test_many_classes_have_a_diagonal():
+    k = MOST_CLASSES + 1
+    p, y = simulate(600, k)
+    calibrator = StructuredScaling(classes=np.arange(k)).fit(p, y)
+    assert calibrator.coef_.shape == (k,)
+    assert calibrator.solver_report_.converged
+
+
+@pytest.mark.parametrize("form", ["matrix", "diagonal"])
+def test_predictions_are_what_the_attributes_say(form):
+    p, y = simulate(500, 4)
+    calibrator = StructuredScaling(form=form, min_probability=0).fit(p, y)
+    z = np.log(p)
+    x = np.log(softmax(calibrator.scale_ * z, axis=1) + 0.02)
+    x -= x.mean(axis=1, keepdims=True)
+    slope = calibrator.coef_ if form == "matrix" else np.diag(calibrator.coef_)
+    logits = calibrator.inverse_temperature_ * z + x @ slope.T + calibrator.intercept_
+    np.testing.assert_allclose(calibrator.predict_proba(p), softmax(logits, axis=1), rtol=1e-10)
+
+
+@pytest.mark.parametrize(("form", "peer"), [("matrix", MatrixScaling), ("diagonal", VectorScaling)])
+def test_without_shrinkage_it_is_the_unstructured_method(form, peer):
+    p, y = simulate(800, 3)
+    z = np.log(p)
+    z -= z.mean(axis=1, keepdims=True)
+    ours = StructuredScaling(form=form, strength=0, bound=0, scores="logits", tol=1e-8).fit(z, y)
+    theirs = peer(scores="logits", tol=1e-8).fit(z, y)
+    np.testing.assert_allclose(ours.predict_proba(z), theirs.predict_proba(z), atol=1e-4)
+
+
+@pytest.mark.parametrize("form", ["matrix", "diagonal"])
+def test_with_all_shrinkage_it_is_temperature_scaling(form):
+    p, y = simulate(800, 4)
+    ours = StructuredScaling(form=form, strength=1e9).fit(p, y)
+    theirs = TemperatureScaling().fit(p, y)
+    np.testing.assert_allclose(ours.predict_proba(p), theirs.predict_proba(p), atol=1e-6)
+
+
+def test_a_bias_of_classes_is_removed():
+    """A tilt that no temperature can undo."""
+    p, y = simulate(4000, 4)
+    tilted = p * [5.0, 1.0, 1.0, 0.2]
+    half = slice(0, 2000), slice(2000, 4000)
+    ours = StructuredScaling(normalize="rows").fit(tilted[half[0]], y[half[0]])
+    theirs = TemperatureScaling(normalize="rows").fit(tilted[half[0]], y[half[0]])
+    honest = TemperatureScaling().fit(p[half[0]], y[half[0]])
+    losses = [nll(c.predict_proba(tilted[half[1]]), y[half[1]]) for c in (ours, theirs)]
+    best = nll(honest.predict_proba(p[half[1]]), y[half[1]])
+    assert losses[0] - best < 0.2 * (losses[1] - best)
+
+
+def test_a_confusion_of_two_classes_needs_the_matrix():
+    """Class 0 takes what belongs to class 1 wherever class 2 is likely as well."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(0, 2, (6000, 4))
+    true = z.copy()
+    true[:, 1] += 0.8 * z[:, 2]
+    honest = softmax(true, axis=1)
+    y = (honest.cumsum(axis=1) > rng.random((6000, 1))).argmax(axis=1)
+    p = softmax(z, axis=1)
+    loss = {
+        form: nll(
+            StructuredScaling(form=form).fit(p[:3000], y[:3000]).predict_proba(p[3000:]), y[3000:]
+        )
+        for form in ("matrix", "diagonal")
+    }
+    assert loss["matrix"] < loss["diagonal"] - 0.01
+
+
+@HARD
+def test_an_absent_class_warns_and_stays_possible():
+    p, y = simulate(600, 4)
+    keep = y != 1
+    with pytest.warns(errors.MissingClassWarning, match="shrunk"):
+        calibrator = StructuredScaling(classes=np.arange(4)).fit(p[keep], y[keep])
+    out = calibrator.predict_proba(p)
+    assert out[:, 1].max() > 0.01
+
+
+@HARD
+@pytest.mark.parametrize("form", ["matrix", "diagonal"])
+@pytest.mark.parametrize("case", ["right", "wrong", "equal", "flat", "one row", "half", "tiny"])
+def test_hard_data_give_distributions(case, form):
+    p, y = simulate(120, 4)
+    dtype = np.float64
+    if case == "right":
+        y = p.argmax(axis=1)
+    elif case == "wrong":
+        y = p.argmin(axis=1)
+    elif case == "equal":
+        y = np.full(120, 2)
+    elif case == "flat":
+        p = np.full_like(p, 0.25)
+    elif case == "one row":
+        p, y = p[:1], y[:1]
+    elif case == "half":
+        dtype = np.float16
+    else:
+        p[:40] = 1e-300
+        p[np.arange(40), y[:40]] = 1.0
+        p[40:50] = np.eye(4)[y[40:50]]
+    p = p.astype(dtype)
+    out = StructuredScaling(form=form, classes=np.arange(4)).fit(p, y).predict_proba(p)
+    assert out.dtype == (np.float32 if case == "half" else np.float64)
+    assert (out > 0).all()
+    np.testing.assert_allclose(out.sum(axis=1), 1.0, atol=1e-6 if case == "half" else 1e-14)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [
+        ({"form": "full"}, "form"),
+        ({"strength": "cv"}, "strength"),
+        ({"strength": -1.0}, "strength"),
+        ({"strength": None}, "strength"),
+        ({"bound": -0.1}, "bound"),
+        ({"bound": 2.0}, "bound"),
+        ({"tol": -1.0}, "tol"),
+        ({"max_rounds": 0}, "max_rounds"),
+        ({"max_rounds": 1.5}, "max_rounds"),
+    ],
+)
+def test_parameters_outside_their_range_are_refused(parameters, name):
+    with pytest.raises(errors.ParameterError, match=name):
+        StructuredScaling(**parameters).fit(*simulate(200, 3))
+
+
+def test_rounds_that_run_out_give_a_warning():
+    with pytest.warns(errors.ConvergenceWarning, match="newton-cg"):
+        StructuredScaling(max_rounds=1, tol=1e-12).fit(*simulate(300, 3))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not REAL_FILES, reason="no real data")
+@pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+def test_real_files_improve_on_temperature_scaling():
+    """Fitted on validation rows, judged on test rows, without a parameter set."""
+    ratios = {}
+    for name in REAL_FILES:
+        (p, y), (new, truth) = load_real(name)["val"], load_real(name)["test"]
+        classes = np.arange(p.shape[1])
+        losses = [
+            nll(method(classes=classes).fit(p, y).predict_proba(new), truth)
+            for method in (StructuredScaling, TemperatureScaling)
+        ]
+        ratios[name] = losses[0] / losses[1]
+    assert np.mean(list(ratios.values())) < 0.954
+    assert max(ratios.values()) < 1.05
