@@ -172,5 +172,5 @@ def test_real_files_improve_on_temperature_scaling():
             for method in (MonotoneSpline, TemperatureScaling)
         ]
         ratios[name] = losses[0] / losses[1]
-    assert np.mean(list(ratios.values())) < 0.979
-    assert max(ratios.values()) < 1.02
+    assert np.mean(list(ratios.values())) < 0.965
+    assert max(ratios.values()) < 1.05  # MNIST, with 20 errors to learn from

@@ -168,5 +168,5 @@ def test_real_files_improve_on_temperature_scaling():
             for method in (StructuredScaling, TemperatureScaling)
         ]
         ratios[name] = losses[0] / losses[1]
-    assert np.mean(list(ratios.values())) < 0.954
-    assert max(ratios.values()) < 1.05
+    assert np.mean(list(ratios.values())) < 0.93
+    assert max(ratios.values()) < 1.12  # MNIST, with 20 errors to learn from

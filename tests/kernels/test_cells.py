@@ -16,7 +16,7 @@ def simplex_rows(seed, n_rows=30, n_classes=5):
 
 
 def hashes(rows, labels):
-    out = np.empty(len(rows), dtype=np.uint64)
+    out = np.empty(len(rows), dtype=np.int64)
     cells.hash_rows(rows.view(np.int64), labels, out)
     return out
 
@@ -126,3 +126,37 @@ def test_levels_beyond_the_range_of_floats_are_cut_off():
     assert values[-1] == 1.0
     assert np.all(values >= 1e-300)
     assert np.all(np.diff(values) >= 0.0)
+
+
+def test_hashes_of_many_rows_do_not_collide():
+    rng = np.random.default_rng(7)
+    rows = rng.integers(0, 30, (20_000, 6)) / 64.0  # few distinct values, many near-duplicates
+    rows = np.unique(np.sort(rows, axis=1), axis=0)
+    assert len(np.unique(hashes(rows, np.zeros(len(rows), dtype=int)))) == len(rows)
+
+
+def plain(function):
+    """Return the function before compilation."""
+    return getattr(function, "py_func", function)
+
+
+def test_compiled_and_interpreted_agree_bit_by_bit():
+    rng, rows = simplex_rows(9)
+    labels, order = rng.integers(0, 5, 30), rng.permutation(30)
+    starts = np.concatenate([[0.0], np.sort(rng.choice(rows.ravel(), 6, replace=False))])
+    factor, results = rng.random(30), []
+    for call in (lambda function: function, plain):
+        key = np.empty(30, dtype=np.int64)
+        call(cells.hash_rows)(rows.view(np.int64), labels, key)
+        index, largest = np.empty((30, 5), dtype=np.uint16), np.empty(30)
+        seen, highest = np.zeros(7, dtype=np.bool_), np.empty(30, dtype=np.int64)
+        call(cells.index_cells)(
+            rows, rows.view(np.int64), order, *build_lookup(starts), index, largest, seen
+        )
+        mass, totals, exposures = np.zeros((1, 7)), np.empty(30), np.zeros(7)
+        call(cells.add_prior)(np.log(rows), order, 0.7, np.ones((30, 1)), index, mass, totals)
+        call(cells.add_exposures)(index, factor, exposures)
+        call(cells.highest_segments)(index, highest)
+        results.append((key, index, largest, seen, mass, totals, exposures, highest))
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -13,6 +13,8 @@ from calibrant.solvers.pooled_blocks import pool_blocks
 from calibrant.solvers.prior_strength import build_likelihood
 from conftest import REAL_FILES, load_real, simulate
 
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")
+
 
 def likelihood_of(strength=0.0, n_rows=600, n_classes=6):
     return build_likelihood(simplex.check_batch(*simulate(n_rows, n_classes)), strength)[0]

@@ -202,7 +202,7 @@ def solve_monotone_spline(
     """
     started = perf_counter()
     every = drop_light_rows(batch)
-    batch = _sort_cells(every).in_canonical_order()
+    batch = _sort_cells(every).merged()
     observations = count_observations(every.weight, batch.weight)
     logs = log_probabilities(batch.scores, batch.kind, zero_logit)
     hashes = _hash_rows(logs, batch.class_index)

@@ -81,7 +81,7 @@ def segment_rows(
     """
     bits = probabilities.view(np.int64)
     own = probabilities[np.arange(batch.n_rows), batch.class_index]
-    key = np.empty(batch.n_rows, dtype=np.uint64)
+    key = np.empty(batch.n_rows, dtype=np.int64)
     cells.hash_rows(bits, batch.class_index, key)
     order = np.lexsort((batch.weight, key, own))
     starts = np.unique(own)

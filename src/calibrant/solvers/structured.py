@@ -219,7 +219,7 @@ def solve_structured(
     """
     started = perf_counter()
     every = drop_light_rows(batch)
-    batch = every.in_canonical_order()
+    batch = every.merged()
     n_rows = count_observations(every.weight, batch.weight).n_rows
     logits = to_logits(batch.scores, batch.kind, zero_logit)
     logits -= logits.max(axis=1, keepdims=True)
