@@ -123,6 +123,28 @@ def test_parameters_of_parts_are_reachable(data):
     assert [part.tol for part in twins.calibrators] == [1e-10, 1e-3]
 
 
+def test_parts_that_are_set_together_with_their_parameters():
+    chain = Chain([TemperatureScaling()]).set_params(
+        calibrators=[("first", VectorScaling())], first__ridge=0.5
+    )
+    assert chain.calibrators[0][1].ridge == 0.5
+
+
+@pytest.mark.parametrize("anything", [3, None, "ts", [3], [("a", "b", "c")]])
+def test_only_fit_refuses_parts(anything):
+    """As scikit-learn asks of parameters."""
+    chain = Chain([TemperatureScaling()]).set_params(calibrators=anything)
+    assert chain.get_params()["calibrators"] is anything
+
+
+def test_the_order_of_rows_changes_no_bit_of_mixture_weights():
+    rng = np.random.default_rng(0)
+    own, weight = rng.random((80, 3)), rng.uniform(0.5, 2, 80)
+    order = rng.permutation(80)
+    found = solve_mixture(own, weight)[0]
+    assert found.tobytes() == solve_mixture(own[order], weight[order])[0].tobytes()
+
+
 def test_nesting(data):
     p, y = data
     inner = Chain([VectorScaling(), FlattenedIsotonic()])
@@ -144,6 +166,8 @@ def test_logits_go_to_the_first_stage_only(data):
     [
         (lambda: Chain([]), "empty"),
         (lambda: Chain([3]), "not a calibrator"),
+        (lambda: Chain(3), "calibrators=3 must be a list"),
+        (lambda: Mixture([("a", "b", "c")]), "not a calibrator"),
         (lambda: Chain([TemperatureScaling()], cv=1), "cv=1"),
         (lambda: Mixture([TemperatureScaling()], weights="best"), "'fixed', 'fit'"),
         (lambda: Mixture([TemperatureScaling()], weights=[1, 2]), "1 numbers"),

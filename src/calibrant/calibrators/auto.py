@@ -14,8 +14,10 @@ from calibrant.calibrators.composition import fit_part, out_of_fold
 from calibrant.calibrators.monotone_spline import MonotoneSpline
 from calibrant.calibrators.normalization_aware import NormalizationAwareIsotonic
 from calibrant.calibrators.scaling import TemperatureScaling
+from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
 from calibrant.calibrators.structured import StructuredScaling
 from calibrant.errors import ParameterError
+from calibrant.solvers.cautious_share import solve_cautious_share
 from calibrant.solvers.mixture import solve_mixture
 
 if TYPE_CHECKING:
@@ -25,13 +27,25 @@ if TYPE_CHECKING:
     from calibrant.solvers.report import SolverReport
 
 BASELINE = "ts"
+FAVOURITE = "structured > spline"
+"""Best on its own, within the validation parts of real classifiers: it has the prior."""
 STAGES: dict[str, Any] = {
     "ts": TemperatureScaling,
     "structured": StructuredScaling,
     "na-fir": NormalizationAwareIsotonic,
+    "scir": SortedCumulativeIsotonic,
     "spline": MonotoneSpline,
 }
-PATHS = ("ts", "na-fir", "spline", "structured", "structured > na-fir", "structured > spline")
+PATHS = (
+    "ts",
+    "na-fir",
+    "scir",
+    "spline",
+    "structured",
+    "structured > na-fir",
+    "structured > scir",
+    "structured > spline",
+)
 """What is tried by default: one method, or one after the other."""
 
 
@@ -78,18 +92,18 @@ class AutoReport:
         chosen = sorted(self.candidates, key=lambda c: -c.weight)
         parts = ", ".join(f"{c.weight:.0%} {c.path}" for c in chosen if c.weight >= 0.01)
         best = min(self.candidates, key=lambda c: c.nll)
-        if best.difference + 2 * best.standard_error < 0:
-            verdict = "clearly better than temperature scaling"
-        elif best.path == BASELINE:
-            verdict = "nothing beat temperature scaling"
+        baseline = next(c for c in self.candidates if c.path == BASELINE)
+        if baseline.weight == 1.0:
+            verdict = "none of it was certain to do better, so temperature scaling stays"
+        elif baseline.weight >= 0.01:
+            verdict = "temperature scaling keeps a share because the rest of the gain is uncertain"
         else:
-            verdict = "not clearly better than temperature scaling, so it is kept in the mixture"
+            verdict = "the gain over temperature scaling is clear"
         return (
             f"Of {len(self.candidates)} candidates, judged on held-out rows by {self.n_folds}-fold "
             f"cross-validation, {best.path} had the lowest NLL, {best.nll:.4f} "
-            f"({best.difference:+.4f} ± {best.standard_error:.4f} against temperature scaling: "
-            f"{verdict}). The result is the mixture {parts}, with a held-out NLL of "
-            f"{self.mixture_nll:.4f}."
+            f"({best.difference:+.4f} ± {best.standard_error:.4f} against temperature scaling). "
+            f"The result is {parts}, with a held-out NLL of {self.mixture_nll:.4f}; {verdict}."
         )
 
     def __str__(self) -> str:
@@ -107,19 +121,24 @@ class AutoCalibrator(Calibrator):
 
     Every candidate is judged by its likelihood on rows that it was not fitted to. The result is
     not the winner, which would often be chosen by noise, but the mixture of candidates with the
-    highest held-out likelihood, found together with a prior of ``prior_rows`` pseudo-observations
-    in favour of temperature scaling: with few rows it stays close to it.
+    highest held-out likelihood. It replaces temperature scaling only as far as what it gains is
+    at least ``caution`` standard errors: with few rows, or few that tell anything, temperature
+    scaling stays.
 
     Parameters
     ----------
     candidates : sequence of str, optional
-        Methods out of "ts", "structured", "na-fir" and "spline", or two of them one after the
-        other, as "structured > na-fir". By default all that are known to be good. Temperature
+        Methods out of "ts", "structured", "na-fir", "scir" and "spline", or two of them one after
+        the other, as "structured > na-fir". By default all that are known to be good. Temperature
         scaling is always among them.
     cv : int, default=5
         Number of folds.
-    prior_rows : float, default=10.0
-        Pseudo-observations in favour of temperature scaling.
+    prior_rows : float, default=5.0
+        Pseudo-observations in favour of "structured > spline", which is the best where there is
+        too little to tell.
+    caution : float, default=3.0
+        Number of standard errors; 0 trusts the held-out likelihood alone. Two would do for one
+        candidate, but the best of several is likelier to be best by luck.
     scores : {"probabilities", "logits"}, default="probabilities"
         What the matrix holds; never guessed.
     classes : array-like of shape (n_classes,), optional
@@ -148,7 +167,7 @@ class AutoCalibrator(Calibrator):
     >>> from calibrant.datasets import overconfident_digits
     >>> scores, y, new_scores, new_y = overconfident_digits()
     >>> auto = AutoCalibrator().fit(scores, y)
-    >>> auto.report_.why.startswith("Of 6 candidates")
+    >>> auto.report_.why.startswith("Of 8 candidates")
     True
     """
 
@@ -162,7 +181,8 @@ class AutoCalibrator(Calibrator):
         *,
         candidates: Any = None,
         cv: int = 5,
-        prior_rows: float = 10.0,
+        prior_rows: float = 5.0,
+        caution: float = 3.0,
         scores: str = "probabilities",
         classes: Any = None,
         normalize: str | None = None,
@@ -174,10 +194,12 @@ class AutoCalibrator(Calibrator):
         self.candidates = candidates
         self.cv = cv
         self.prior_rows = prior_rows
+        self.caution = caution
 
     def _check_parameters(self) -> None:
         simplex.check_number("cv", self.cv, low=2, whole=True)
         simplex.check_number("prior_rows", self.prior_rows, low=0.0)
+        simplex.check_number("caution", self.caution, low=0.0)
         for path in self._paths():
             stages = path.split(" > ")
             if len(stages) > 2 or not all(stage in STAGES for stage in stages):
@@ -194,16 +216,25 @@ class AutoCalibrator(Calibrator):
         search = _Search(batch, self.cv)
         paths = self._paths()
         own = np.column_stack([search.own(path) for path in paths])
-        prior = np.array([self.prior_rows if path == BASELINE else 0.0 for path in paths])
-        weights, report = solve_mixture(own, batch.weight, prior=prior, tol=1e-6)
+        prior = np.array([self.prior_rows if path == FAVOURITE else 0.0 for path in paths])
+        weights, report = solve_mixture(own, batch.weight, prior=prior)
         report.warn_unless_converged()
+        gain = solve_cautious_share(
+            search.outputs(BASELINE).scores,
+            search.mixture(paths, weights),
+            batch.class_index,
+            batch.weight,
+            self.caution,
+        )
+        weights *= gain.share
+        weights[paths.index(BASELINE)] += 1.0 - gain.share
         weights = np.where(weights < 1e-3, 0.0, weights)  # not worth their time
         weights /= weights.sum()
         kept = np.flatnonzero(weights)
         return {
             "paths_": [search.fit(paths[i]) for i in kept],
             "weights_": weights[kept],
-            "report_": _report(paths, own, weights, batch.weight, search),
+            "report_": _report(paths, own, weights, search),
             "solver_report_": report,
         }
 
@@ -237,20 +268,29 @@ class _Search:
     def own(self, path: str) -> NDArray[np.float64]:
         """Probability of each row's label, from a fit without its fold."""
         started = perf_counter()
-        outputs = self._outputs(path)
+        outputs = self.outputs(path)
         self.seconds[path] = perf_counter() - started
         own: NDArray[np.float64] = outputs.scores[
             np.arange(self.batch.n_rows), self.batch.class_index
         ]
         return own
 
-    def _outputs(self, path: str) -> SimplexBatch:
+    def outputs(self, path: str) -> SimplexBatch:
+        """All probabilities of each row, from a fit without its fold."""
         if path not in self._held_out:
             first, _, last = path.rpartition(" > ")
-            source = self._outputs(first) if first else self.batch
+            source = self.outputs(first) if first else self.batch
             found = out_of_fold(STAGES[last](), source, self.folds)
             self._held_out[path] = source.with_probabilities(found)
         return self._held_out[path]
+
+    def mixture(self, paths: list[str], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Average of the paths' outputs."""
+        out = np.zeros_like(self.batch.scores, dtype=np.float64)
+        for path, weight in zip(paths, weights, strict=True):
+            if weight > 0.0:
+                out += weight * self.outputs(path).scores
+        return out
 
     def fit(self, path: str) -> list[Calibrator]:
         """Fit the stages of a path to all rows, the second to held-out outputs of the first."""
@@ -259,7 +299,7 @@ class _Search:
         for i, name in enumerate(names):
             prefix = " > ".join(names[: i + 1])
             if prefix not in self._fitted:
-                source = self._outputs(" > ".join(names[:i])) if i else self.batch
+                source = self.outputs(" > ".join(names[:i])) if i else self.batch
                 self._fitted[prefix] = fit_part(STAGES[name](), source)
             stages.append(self._fitted[prefix])
         return stages
@@ -269,10 +309,9 @@ def _report(
     paths: list[str],
     own: NDArray[np.float64],
     weights: NDArray[np.float64],
-    row_weight: NDArray[np.float64],
     search: _Search,
 ) -> AutoReport:
-    share = row_weight / row_weight.sum()
+    share = search.batch.weight / search.batch.weight.sum()
     loss = -np.log(np.maximum(own, 1e-300))
     gaps = loss - loss[:, [paths.index(BASELINE)]]
     mean = share @ gaps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,11 +12,20 @@ from sklearn.base import clone
 
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.errors import CalibrantWarning, ParameterError
+from calibrant.errors import (
+    CalibrantWarning,
+    ColumnOrderWarning,
+    ParameterError,
+    ScoresKindWarning,
+    SingleClassWarning,
+    SmallSampleWarning,
+)
 from calibrant.solvers.mixture import solve_mixture
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
@@ -44,10 +54,16 @@ class Composition(Calibrator):
         self.cv = cv
 
     def _named(self) -> dict[str, Calibrator]:
-        """Return the parts by name: as given, or the lower-case class, numbered if repeated."""
+        """Return the parts by name: as given, or the lower-case class, numbered if repeated.
+
+        What is no list has no parts; only ``fit`` refuses it.
+        """
+        given = self.calibrators if isinstance(self.calibrators, list | tuple) else []
         pairs = [
-            part if isinstance(part, tuple) else (type(part).__name__.lower(), part)
-            for part in self.calibrators
+            part
+            if isinstance(part, tuple) and len(part) == 2
+            else (type(part).__name__.lower(), part)
+            for part in given
         ]
         names = [name for name, _ in pairs]
         return {
@@ -61,11 +77,14 @@ class Composition(Calibrator):
         if deep:
             for name, part in self._named().items():
                 found[name] = part
-                found |= {f"{name}__{key}": value for key, value in part.get_params().items()}
+                own = part.get_params() if isinstance(part, Calibrator) else {}
+                found |= {f"{name}__{key}": value for key, value in own.items()}
         return found
 
     def set_params(self, **parameters: Any) -> Self:
         """Set parameters, also of the parts, or replace a part by its name."""
+        if "calibrators" in parameters:  # first: the other names are those of its parts
+            self.calibrators = parameters.pop("calibrators")
         parts = self._named()
         for key in list(parameters):
             name, _, rest = key.partition("__")
@@ -83,6 +102,8 @@ class Composition(Calibrator):
         self.calibrators = changed
 
     def _check_parameters(self) -> None:
+        if not isinstance(self.calibrators, list | tuple):
+            raise ParameterError(f"calibrators={self.calibrators!r} must be a list of calibrators")
         if not self._named():
             raise ParameterError("calibrators is empty; give at least one")
         for name, part in self._named().items():
@@ -92,13 +113,34 @@ class Composition(Calibrator):
             simplex.check_number("cv", self.cv, low=2, whole=True)
 
 
-def fit_part(part: Calibrator, batch: SimplexBatch) -> Calibrator:
-    """Fit a copy of ``part`` to a checked batch, without repeating warnings about its size."""
-    copy = clone(part).set_params(scores=batch.kind, classes=batch.classes, normalize=None)
+REPEATED = (SmallSampleWarning, SingleClassWarning, ScoresKindWarning, ColumnOrderWarning)
+"""Warnings about the calibration set, which was warned of as a whole."""
+
+
+@contextmanager
+def silenced(*categories: type[Warning]) -> Iterator[None]:
+    """Ignore warnings of some kinds."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrantWarning)
+        for category in categories:
+            warnings.simplefilter("ignore", category)
+        yield
+
+
+def fit_part(part: Calibrator, batch: SimplexBatch, *, quiet: bool = True) -> Calibrator:
+    """Fit a copy of ``part`` to a checked batch.
+
+    Not ``quiet``, it warns of what only the part knows, such as classes that it cannot fit.
+    """
+    copy = clone(part).set_params(scores=batch.kind, classes=batch.classes, normalize=None)
+    with silenced(*((CalibrantWarning,) if quiet else REPEATED)):
         fitted: Calibrator = copy.fit(batch.scores, batch.classes[batch.class_index], batch.weight)
     return fitted
+
+
+def outputs_of(fitted: Calibrator, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Outputs for some rows of the calibration set, without repeating warnings about it."""
+    with silenced(CalibrantWarning):
+        return fitted.predict_proba(scores)
 
 
 def out_of_fold(
@@ -110,7 +152,7 @@ def out_of_fold(
         rest = batch.take(folds != fold)
         # Too few distinct rows for a split: there is nothing to hold out.
         fitted = fit_part(part, rest if rest.n_rows else batch)
-        out[folds == fold] = fitted.predict_proba(batch.scores[folds == fold])
+        out[folds == fold] = outputs_of(fitted, batch.scores[folds == fold])
     return out
 
 
@@ -151,10 +193,10 @@ class Chain(Composition):
         fitted = []
         stages = list(self._named().values())
         for i, stage in enumerate(stages):
-            fitted.append(fit_part(stage, batch))
+            fitted.append(fit_part(stage, batch, quiet=False))
             if i + 1 < len(stages):
                 if self.cv is None:
-                    outputs = fitted[-1].predict_proba(batch.scores)
+                    outputs = outputs_of(fitted[-1], batch.scores)
                 else:
                     outputs = out_of_fold(stage, batch, batch.folds(self.cv))
                 batch = batch.with_probabilities(outputs)
@@ -241,7 +283,7 @@ class Mixture(Composition):
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         started = perf_counter()
         parts = list(self._named().values())
-        fitted = [fit_part(part, batch) for part in parts]
+        fitted = [fit_part(part, batch, quiet=False) for part in parts]
         if isinstance(self.weights, str) and self.weights == "fit":
             own = np.column_stack(
                 [self._own(*pair, batch) for pair in zip(parts, fitted, strict=True)]
@@ -257,7 +299,7 @@ class Mixture(Composition):
     def _own(self, part: Calibrator, fitted: Calibrator, batch: SimplexBatch) -> NDArray[Any]:
         """Probability of each row's label, out of fold where ``cv`` asks for it."""
         if self.cv is None:
-            outputs = fitted.predict_proba(batch.scores)
+            outputs = outputs_of(fitted, batch.scores)
         else:
             outputs = out_of_fold(part, batch, batch.folds(self.cv))
         own: NDArray[Any] = outputs[np.arange(batch.n_rows), batch.class_index]

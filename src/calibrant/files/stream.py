@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-CHUNK_BYTES = 1 << 23
+CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,59 +2,118 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.optimize import nnls
 
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Array = NDArray[np.float64]
+
+RIDGE = 1e-10
+"""Curvature added to the Hessian, relative to its own: components may be equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """-sum_i share_i log(own_i w) - sum_c extra_c log w_c, plus sum w, over w >= 0.
+
+    The shares and extras sum to 1, so that the sum of w is 1 where it is optimal.
+    """
+
+    own: Array
+    share: Array
+    extra: Array
+
+    def loss(self, w: Array) -> float:
+        """Value without the sum of w."""
+        held = self.extra > 0.0
+        with np.errstate(divide="ignore"):  # a weight of 0 that has a prior: infinite
+            return float(-self.share @ np.log(self.own @ w) - self.extra[held] @ np.log(w[held]))
+
+    def ratios(self, w: Array) -> Array:
+        """Probability of each label by each component, in units of the mixture's."""
+        found: Array = self.own / (self.own @ w)[:, None]
+        return found
+
+    def pull(self, w: Array) -> Array:
+        """Gradient of the prior, downwards."""
+        with np.errstate(divide="ignore"):
+            return np.divide(self.extra, w, out=np.zeros_like(w), where=self.extra > 0.0)
+
+    def slope(self, w: Array) -> Array:
+        """Gradient g of the loss, downwards; at the optimum g <= 1, and g = 1 where w > 0."""
+        found: Array = self.share @ self.ratios(w) + self.pull(w)
+        return found
+
+    def violation(self, w: Array) -> float:
+        """Bound on the distance of the loss from its minimum."""
+        return max(float(self.slope(w).max()) - 1.0, 0.0)
+
+    def newton_point(self, w: Array) -> Array:
+        """Minimum of the quadratic model at w over w >= 0, as a problem of least squares."""
+        ratios = self.ratios(w)
+        hessian = (ratios * self.share[:, None]).T @ ratios
+        hessian[np.diag_indices_from(hessian)] += np.divide(
+            self.pull(w), w, out=np.zeros_like(w), where=self.extra > 0.0
+        )
+        # Diagonal of one, so that no component is too small to be seen.
+        unit = 1.0 / np.sqrt(np.maximum(np.diag(hessian), 1e-300))
+        scaled = hessian * np.outer(unit, unit) + RIDGE * np.eye(len(w))
+        goal = scaled @ (w / unit) + unit * (self.slope(w) - 1.0)
+        root = np.linalg.cholesky(scaled)
+        point: Array = unit * nnls(root.T, solve_triangular(root, goal, lower=True))[0]
+        return point
+
 
 def solve_mixture(
-    own: NDArray[np.float64],
-    weight: NDArray[np.float64],
+    own: Array,
+    weight: Array,
     *,
-    prior: NDArray[np.float64] | None = None,
+    prior: Array | None = None,
     tol: float = 1e-8,
-    max_rounds: int = 10_000,
-) -> tuple[NDArray[np.float64], SolverReport]:
+    max_rounds: int = 1000,
+) -> tuple[Array, SolverReport]:
     """Mixture weights w >= 0, sum w = 1, of least -sum_i weight_i log(own_i w) - prior log w.
 
     ``own[i, c]`` is the probability that component c gives to row i's label; ``prior[c]`` is a
-    number of rows that only c explains. Expectation maximisation never leaves the simplex and
-    never increases the loss; each round multiplies w_c by its gradient g_c, the mean of
-    own_ic / (own_i w) and prior_c / w_c. Optimal iff g_c <= 1 everywhere, with equality where
-    w_c > 0: the violation is max g - 1, which also bounds the gap to the optimum.
+    number of rows that only c explains. Optimal iff the gradient g_c, the mean of
+    own_ic / (own_i w) and prior_c / w_c, is at most 1 everywhere: the violation is max g - 1,
+    which also bounds the gap to the optimum. A round is a step of Newton's method within w >= 0
+    (Kim et al., "A fast algorithm for maximum likelihood estimation of mixture proportions using
+    sequential quadratic programming", 2020), or, where that gains less, one of expectation
+    maximisation, which never leaves the simplex and never increases the loss.
     """
     started = perf_counter()
+    order = np.lexsort((weight, *own.T))  # sums then do not depend on the rows' order
+    own, weight = np.maximum(own[order], 1e-300), weight[order]
     prior = np.zeros(own.shape[1]) if prior is None else prior
     total = weight.sum() + prior.sum()
-    share, extra = weight / total, prior / total
-    held = extra > 0
-    own = np.maximum(own, 1e-300)
+    problem = _Problem(own, weight / total, prior / total)
     weights = np.full(own.shape[1], 1.0 / own.shape[1])
-
-    def gain(w: NDArray[np.float64]) -> float:
-        return float(share @ np.log(own @ w) + extra[held] @ np.log(w[held]))
-
-    def slope(w: NDArray[np.float64]) -> NDArray[np.float64]:
-        pull = np.divide(extra, w, out=np.zeros_like(w), where=held)
-        found: NDArray[np.float64] = share @ (own / (own @ w)[:, None]) + pull
-        return found
-
-    rounds, gradient = 0, slope(weights)
-    while gradient.max() - 1.0 > tol and rounds < max_rounds:
-        step = weights * gradient
-        bold = weights * gradient**2  # twice the step in the logarithm, where that is no worse
-        bold /= bold.sum()
-        weights = bold if gain(bold) >= gain(step) else step / step.sum()
-        gradient = slope(weights)
+    loss, violation, rounds = problem.loss(weights), problem.violation(weights), 0
+    while violation > tol and rounds < max_rounds:
         rounds += 1
-    objective = -gain(weights)
-    violation = max(float(gradient.max()) - 1.0, 0.0)
-    return weights, SolverReport(
-        "expectation-maximisation", objective, violation, tol, rounds, perf_counter() - started
-    )
+        step = problem.newton_point(weights) - weights
+        points = [weights * problem.slope(weights)]
+        points += [weights + size * step for size in (1.0, 0.5, 0.1, 0.01)]
+        points = [point / point.sum() for point in points if point.sum() > 0.0]
+        losses = np.array([problem.loss(point) for point in points])
+        best = int(np.argmin(losses))
+        rounding = 1e-14 * max(abs(loss), 1.0)
+        if losses[best] > loss - rounding:  # the loss sees no more, the gradient does
+            seen = [problem.violation(point) for point in points]
+            best = int(np.argmin(np.where(losses <= loss + rounding, seen, np.inf)))
+            if not seen[best] < violation:
+                break
+        weights, loss = points[best], float(losses[best])
+        violation = problem.violation(weights)
+    seconds = perf_counter() - started
+    return weights, SolverReport("sequential-quadratic", loss, violation, tol, rounds, seconds)
