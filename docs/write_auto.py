@@ -8,15 +8,16 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from calibrant.study import StudyTable, read_table
 from scipy.stats import rankdata
+
+from calibrant.study import StudyTable, read_table
 
 PAGE = Path(__file__).parent / "auto.md"
 START, END = "<!-- table -->", "<!-- end of table -->"
 COLUMNS = (
-    ("method", "NLL / TS", "worst file", "Brier / TS", "worst file", "conf-ECE %", "cw-ECE %")
-    + ("NLL rank", "Brier rank", "conf-ECE rank", "fit, s")
-)  # fmt: skip
+    *("method", "NLL / TS", "worst file", "Brier / TS", "worst file", "conf-ECE %", "cw-ECE %"),
+    *("NLL rank", "Brier rank", "conf-ECE rank", "fit, s"),
+)
 
 
 def average_ranks(table: StudyTable, metric: str) -> np.ndarray:

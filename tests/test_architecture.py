@@ -29,6 +29,7 @@ FLOORS = {
     "report": 5,
     "study": 5,
     "cli": 6,
+    "__main__": 7,
 }
 
 
