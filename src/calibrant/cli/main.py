@@ -12,6 +12,7 @@ from rich.console import Console
 
 from calibrant import __version__
 from calibrant.cli import commands
+from calibrant.cli.study import study
 
 EXIT_DATA = 3
 EXIT_MODEL = 4
@@ -35,7 +36,7 @@ def cli(context: click.Context, debug: bool) -> None:
     context.obj = {"debug": debug}
 
 
-for command in commands.ALL:
+for command in (*commands.ALL, study):
     cli.add_command(command)
 
 

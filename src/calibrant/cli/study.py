@@ -1,0 +1,226 @@
+"""``calibrant study``: the experiment of the paper over a directory of prediction files."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
+from rich.text import Text
+
+from calibrant.cli.tables import progress_bar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rich.progress import Task
+
+seed_option = click.option("--seed", default=0, show_default=True, help="Seed of what is random.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+class StudyGroup(click.Group):
+    """What is not the name of a command is the directory of ``run``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put "run" before anything that is neither a command nor a call for help."""
+        if args and args[0] not in {*self.commands, *ctx.help_option_names}:
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=StudyGroup, subcommand_metavar="DIR -o OUT | COMMAND [ARGS]...")
+def study() -> None:
+    """Run every method on every classifier, as the paper does.
+
+    DIR holds files dataset_model.npz with the arrays val_labels, test_labels and val_probs,
+    test_probs (or val_logits, test_logits). The other commands make such files.
+
+    \b
+    Example:
+      calibrant study predictions -o out
+    """  # noqa: D301
+
+
+@study.command(name="run")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="Directory to write to."
+)
+@click.option("--methods", help="Comma-separated; the paper's by default, or 'all'.")
+@click.option(
+    "-j", "--jobs", type=click.IntRange(min=1), help="Number of processes; one per core by default."
+)
+@seed_option
+@click.option("--retry-failed", is_flag=True, help="Run cells again in which a method failed.")
+@click.option("--table-only", is_flag=True, help="Write the table of numbers and nothing else.")
+@json_option
+def run_command(
+    directory: Path,
+    output: Path,
+    methods: str | None,
+    jobs: int | None,
+    seed: int,
+    retry_failed: bool,
+    table_only: bool,
+    as_json: bool,
+) -> None:
+    """Fit every method to every file in DIR and judge it.
+
+    Finished cells are kept in OUT/cells: run the same command again after a crash, or with more
+    files or methods, and it goes on from there.
+
+    \b
+    Example:
+      calibrant study run predictions -o out --methods ts,na-fir,scir
+    """  # noqa: D301
+    from calibrant import study as library
+
+    started = time.monotonic()
+    try:
+        with study_bar() as (advance, say):
+            table = library.run_study(
+                directory,
+                output,
+                _methods(methods),
+                n_jobs=jobs,
+                seed=seed,
+                retry_failed=retry_failed,
+                progress=advance,
+                message=say,
+            )
+    except KeyboardInterrupt:
+        click.echo("calibrant: stopped; the same command goes on from here", err=True)
+        raise
+    written = [] if table_only else library.write_outputs(table, output)
+    failures = [
+        f"{row.dataset}_{row.model}: {row.method}"
+        for row in table.rows
+        if row.metric == "nll" and math.isnan(row.value)
+    ]
+    result = {
+        "output": str(output),
+        "classifiers": len(table.cases),
+        "methods": list(table.methods),
+        "failures": failures,
+        "written": [str(path) for path in written],
+        "seconds": time.monotonic() - started,
+    }
+    click.echo(json.dumps(result) if as_json else _summary(result))
+
+
+def _methods(text: str | None) -> list[str]:
+    from calibrant.calibrators.methods import METHODS
+    from calibrant.study.table import PAPER_METHODS
+
+    if text is None:
+        return list(PAPER_METHODS)
+    return list(METHODS) if text == "all" else text.split(",")
+
+
+def _summary(result: dict[str, Any]) -> str:
+    n_cells = result["classifiers"] * len(result["methods"])
+    size = f"{result['classifiers']} classifiers x {len(result['methods'])} methods"
+    lines = [f"{result['output']}: {size} in {_clock(result['seconds'])}"]
+    if result["failures"]:
+        lines.append(f"{len(result['failures'])} of {n_cells} cells failed: see study.log")
+    pages = [path for path in result["written"] if path.endswith(".html")]
+    lines += [f"Report: {Path(page).resolve().as_uri()}" for page in pages]
+    return "\n".join(lines)
+
+
+@study.command()
+@click.argument("corpus", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="Directory for the prediction files; this one by default.",
+)
+@click.option("--models", help="Comma-separated from nb, svm-linear, logreg, mlp; all by default.")
+@seed_option
+@json_option
+def train(corpus: Path, output: Path, models: str | None, seed: int, as_json: bool) -> None:
+    """Train the paper's classical text models on CORPUS and write their predictions.
+
+    CORPUS is corpus_<dataset>.tsv.gz with a line "part, label, text" for each document, with
+    tabs; a part is train, val or test. Without a val part the test part is split 25 / 75.
+
+    \b
+    Example:
+      calibrant study train corpus_r52.tsv.gz -o predictions --models nb,logreg
+    """  # noqa: D301
+    from calibrant.study import train_text_models
+
+    with progress_bar("training") as advance:
+        paths = train_text_models(
+            corpus,
+            output,
+            models.split(",") if models else None,
+            seed=seed,
+            progress=lambda done, total, model: advance(done, total, f"training {model}"),
+        )
+    click.echo(json.dumps([str(p) for p in paths]) if as_json else "\n".join(map(str, paths)))
+
+
+@study.command()
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="Prediction file."
+)
+@click.option("--val-rows", default=12_500, show_default=True, help="Rows to calibrate on.")
+@click.option("--test-rows", default=37_500, show_default=True, help="Rows to judge on.")
+@click.option("--classes", default=1000, show_default=True, help="Number of classes.")
+@seed_option
+def simulate(output: Path, val_rows: int, test_rows: int, classes: int, seed: int) -> None:
+    """Write simulated predictions of the size of ImageNet-1k, over-confident by a factor of two.
+
+    \b
+    Example:
+      calibrant study simulate -o predictions/imagenet_simulated.npz
+    """  # noqa: D301
+    from calibrant.study import simulate_imagenet
+
+    path = simulate_imagenet(output, seed=seed, n_val=val_rows, n_test=test_rows, n_classes=classes)
+    click.echo(f"{path}: {val_rows:,} + {test_rows:,} rows, {classes:,} classes")
+
+
+class TimeLeftColumn(ProgressColumn):
+    """Counts down to the time at which the study is expected to end."""
+
+    def render(self, task: Task) -> Text:
+        """Show "about 0:01:30 left", or nothing as long as nothing is known."""
+        end = task.fields.get("end", math.nan)
+        if math.isnan(end):
+            return Text("estimating")
+        return Text(f"about {_clock(max(end - time.monotonic(), 0.0))} left")
+
+
+def _clock(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
+
+
+@contextmanager
+def study_bar() -> Iterator[tuple[Callable[[int, int, float], None], Callable[[str], None]]]:
+    """Show a bar on a terminal; yield what moves it and what prints a line beside it."""
+    console = Console(stderr=True)
+    columns = (TextColumn("study"), BarColumn(), MofNCompleteColumn(), TimeLeftColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("study", total=None, end=math.nan)
+
+        def advance(done: int, total: int, seconds_left: float) -> None:
+            bar.update(task, completed=done, total=total, end=time.monotonic() + seconds_left)
+
+        def say(text: str) -> None:
+            console.print(f"calibrant: {text}", markup=False, highlight=False, soft_wrap=True)
+
+        yield advance, say

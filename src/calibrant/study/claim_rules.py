@@ -1,0 +1,332 @@
+"""The claims of the paper as rules: each a list of checks that numbers pass or do not.
+
+A rule looks at two sources in the same way: the paper's Table 2 and the table of a study. Verdicts
+follow from the checks of the study alone (``reach_verdict``); nothing is written by hand.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from calibrant.study import architectures, paper, ranks
+from calibrant.study.table import PAPER_METHODS
+from calibrant.study.tables import format_seconds, median_of, method_title, rank_correlation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from calibrant.study.assumptions import Measured
+    from calibrant.study.table import StudyTable
+
+HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold here"
+UNTESTED = "not tested here"
+RULE = (
+    "Every claim is a list of checks. It *holds* if all of them are passed here, *holds in part* "
+    "if some are, and *does not hold here* if none is; checks for which there are no numbers do "
+    "not count."
+)
+ORDER_PRESERVING = ("na-fir", "fir", "ts")
+OTHERS = ("scir", "ir-ovr", "vs", "ms")
+
+
+class Finding(NamedTuple):
+    """Numbers as words, and whether they pass; None where there are none."""
+
+    words: str
+    passed: bool | None
+
+
+NOTHING = Finding("not measured", None)
+
+
+class Check(NamedTuple):
+    """One line of a claim."""
+
+    text: str
+    paper: Finding
+    here: Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A sentence of the paper, and what the numbers say of it."""
+
+    title: str
+    quote: str
+    checks: tuple[Check, ...]
+    note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """Return what the checks amount to."""
+        return reach_verdict([check.here.passed for check in self.checks])
+
+
+def reach_verdict(passed: Sequence[bool | None]) -> str:
+    """Return the verdict of a claim, by the rule that the page states.
+
+    Examples
+    --------
+    >>> from calibrant.study.claim_rules import reach_verdict
+    >>> reach_verdict([True, None, True]), reach_verdict([True, False]), reach_verdict([False])
+    ('holds', 'holds in part', 'does not hold here')
+    """
+    known = [one for one in passed if one is not None]
+    if not known:
+        return UNTESTED
+    if all(known):
+        return HOLDS
+    return IN_PART if any(known) else FAILS
+
+
+class DataSetFacts(NamedTuple):
+    """What a rule may ask of a data set."""
+
+    kind: str
+    n_classes: int
+    n_val: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """Average ranks and first places, by data set and over all classifiers, from anywhere.
+
+    Attributes
+    ----------
+    rank, first : dict
+        metric -> method -> number, over all classifiers.
+    by_dataset : dict
+        metric -> data set -> method -> average rank.
+    facts : dict
+        data set -> DataSetFacts, of those that are known.
+    """
+
+    rank: dict[str, dict[str, float]]
+    first: dict[str, dict[str, float]]
+    by_dataset: dict[str, dict[str, dict[str, float]]]
+    facts: dict[str, DataSetFacts]
+
+    def has(self, metric: str, *methods: str) -> bool:
+        """Return whether there are numbers of a metric for all of these methods."""
+        return metric in self.rank and all(method in self.rank[metric] for method in methods)
+
+
+def read_paper() -> Source:
+    """Return the numbers of the paper's Table 2."""
+    entries = {
+        metric: {method: paper.average_entry(metric, method) for method in paper.COLUMNS}
+        for metric in paper.TABLE_2
+    }
+    return Source(
+        {m: {k: e.rank for k, e in line.items()} for m, line in entries.items()},
+        {m: {k: e.first for k, e in line.items()} for m, line in entries.items()},
+        {
+            metric: {d: {k: e.rank for k, e in line.items()} for d, line in lines.items()}
+            for metric, lines in paper.TABLE_2.items()
+        },
+        {d: DataSetFacts(s.kind, s.n_classes, s.n_val) for d, s in paper.DATA_SETS.items()},
+    )
+
+
+def read_study(table: StudyTable) -> Source:
+    """Return the same numbers of a study, among those of the paper's columns that it has."""
+    methods = [method for method in PAPER_METHODS if method in table.methods]
+    rank, first, by_dataset = {}, {}, {}
+    for metric in ranks.metrics_of(table, ranks.TABLE_METRICS):
+        summary = ranks.summarize_ranks(table, metric, methods)
+        rank[metric] = dict(zip(methods, summary.overall_ranks.tolist(), strict=True))
+        first[metric] = dict(zip(methods, summary.overall_firsts.tolist(), strict=True))
+        by_dataset[metric] = {
+            group: dict(zip(methods, line.tolist(), strict=True))
+            for group, line in zip(summary.groups, summary.ranks, strict=True)
+        }
+    known = {d: architectures.DATA_SETS.get(d) for d in table.datasets}
+    facts = {d: DataSetFacts(*s) for d, s in known.items() if s is not None}
+    return Source(rank, first, by_dataset, facts)
+
+
+def both(text: str, rule: Callable[[Source], Finding], sources: tuple[Source, Source]) -> Check:
+    """Ask the same of the paper and of the study."""
+    return Check(text, rule(sources[0]), rule(sources[1]))
+
+
+def _name(method: str, number: float) -> str:
+    return f"{method_title(method)} {number:.2f}"
+
+
+def lowest_rank(source: Source, metric: str, wanted: Sequence[str]) -> Finding:
+    """Ask whether these methods have the lowest average ranks, tied or not; name the next one."""
+    if not source.has(metric, *wanted):
+        return NOTHING
+    order = sorted(source.rank[metric], key=lambda m: source.rank[metric][m])
+    shown = order[: len(wanted) + 1]
+    words = ", ".join(_name(m, source.rank[metric][m]) for m in shown)
+    missing = [m for m in wanted if m not in shown]
+    places = [f"{_name(m, source.rank[metric][m])} (place {order.index(m) + 1})" for m in missing]
+    limit = source.rank[metric][order[len(wanted) - 1]] + 1e-9
+    return Finding(
+        "; ".join([words, *places]), all(source.rank[metric][m] <= limit for m in wanted)
+    )
+
+
+def most_firsts(source: Source, metric: str, wanted: str) -> Finding:
+    """Ask whether a method has the largest share of first places."""
+    if not source.has(metric, wanted):
+        return NOTHING
+    shares = source.first[metric]
+    rival = max((m for m in shares if m != wanted), key=lambda m: shares[m])
+    words = f"{method_title(wanted)} {100 * shares[wanted]:.0f}%, "
+    words += f"{method_title(rival)} {100 * shares[rival]:.0f}%"
+    return Finding(words, shares[wanted] > shares[rival])
+
+
+def datasets_won(source: Source, metric: str, wanted: str) -> Finding:
+    """Ask whether a method has the lowest rank, tied or not, on more data sets than any other."""
+    if not source.has(metric, wanted):
+        return NOTHING
+    won = dict.fromkeys(source.rank[metric], 0)
+    for line in source.by_dataset[metric].values():
+        for method, rank in line.items():
+            won[method] += rank <= min(line.values()) + 1e-9
+    rival = max((m for m in won if m != wanted), key=lambda m: won[m])
+    n = len(source.by_dataset[metric])
+    words = f"{method_title(wanted)} {won[wanted]} of {n}, {method_title(rival)} {won[rival]}"
+    return Finding(words, won[wanted] > won[rival])
+
+
+def beats_on_datasets(
+    source: Source, metric: str, method: str, rival: str, share: float = 0.5
+) -> Finding:
+    """Ask whether a method ranks before another on more than a share of the data sets."""
+    if not source.has(metric, method, rival):
+        return NOTHING
+    lines = source.by_dataset[metric].values()
+    n_won = sum(line[method] < line[rival] for line in lines)
+    return Finding(f"{n_won} of {len(lines)} data sets", n_won > share * len(lines))
+
+
+def sign_test(table: StudyTable, metric: str, method: str, rival: str) -> Finding:
+    """Ask whether a method is better than another on more classifiers than chance allows."""
+    if metric not in ranks.metrics_of(table) or not {method, rival} <= set(table.methods):
+        return NOTHING
+    shares = ranks.win_shares(ranks.select_methods(table, metric, (method, rival)), metric)
+    n_won, n_lost = (
+        round(float(share) * len(table.cases)) for share in (shares[0, 1], shares[1, 0])
+    )
+    p_value = (
+        float(stats.binomtest(n_won, max(n_won + n_lost, 1)).pvalue) if n_won + n_lost else 1.0
+    )
+    words = f"{n_won} won, {n_lost} lost, p = {p_value:.2g}"
+    return Finding(words, n_won > n_lost and p_value < 0.05)
+
+
+def correlation(source: Source, metric: str, method: str, what: str) -> Finding:
+    """Ask whether ranks grow with the number of classes, or fall with the rows for each of them."""
+    known = [d for d in source.by_dataset.get(metric, {}) if d in source.facts]
+    if not source.has(metric, method) or len(known) < 4:
+        return NOTHING
+    facts = [source.facts[d] for d in known]
+    sizes = [f.n_classes if what == "classes" else f.n_val / f.n_classes for f in facts]
+    line = [source.by_dataset[metric][d][method] for d in known]
+    rho = rank_correlation(np.array(sizes, dtype=np.float64), np.array(line))
+    bound = 0.5 if what == "classes" else -0.5
+    return Finding(f"{rho:+.2f}", rho >= bound if bound > 0 else rho <= bound)
+
+
+def better_on_images(source: Source, metric: str, method: str) -> Finding:
+    """Ask whether a method's rank is lower on data sets of images than on those of text."""
+    means = {}
+    if source.has(metric, method):
+        for kind in ("image", "text"):
+            line = [
+                ranks_of[method]
+                for dataset, ranks_of in source.by_dataset[metric].items()
+                if dataset in source.facts and source.facts[dataset].kind == kind
+            ]
+            if line:
+                means[kind] = float(np.mean(line))
+    if len(means) < 2:
+        return NOTHING
+    words = f"images {means['image']:.2f}, text {means['text']:.2f}"
+    return Finding(words, means["image"] < means["text"])
+
+
+def spread_of(source: Source, metric: str, method: str) -> float:
+    """Return the standard deviation of a method's rank over data sets."""
+    return float(np.std([line[method] for line in source.by_dataset[metric].values()]))
+
+
+def steadier(source: Source, metric: str, first: Sequence[str], second: Sequence[str]) -> Finding:
+    """Ask whether ranks of some methods vary less over data sets than those of others."""
+    if not source.has(metric, *first, *second):
+        return NOTHING
+    pair = [
+        float(np.mean([spread_of(source, metric, m) for m in group])) for group in (first, second)
+    ]
+    return Finding(f"{pair[0]:.2f} against {pair[1]:.2f}", pair[0] < pair[1])
+
+
+def steadier_within(table: StudyTable, metric: str) -> Finding:
+    """Ask whether ranks of order-preserving methods vary less within a data set."""
+    chosen = [m for m in PAPER_METHODS if m in table.methods]
+    wanted = {*ORDER_PRESERVING, *OTHERS}
+    if metric not in ranks.metrics_of(table) or not wanted <= set(chosen):
+        return NOTHING
+    of = ranks.rank_methods(ranks.select_methods(table, metric, chosen), metric)
+    names = np.asarray([case[0] for case in table.cases])
+    parts = [of[names == name] for name in np.unique(names) if (names == name).sum() > 1]
+    if not parts:
+        return NOTHING
+    spread = np.mean([part.std(axis=0) for part in parts], axis=0)
+    means = [
+        float(np.mean([spread[chosen.index(m)] for m in group]))
+        for group in (ORDER_PRESERVING, OTHERS)
+    ]
+    return Finding(f"{means[0]:.2f} against {means[1]:.2f}", means[0] < means[1])
+
+
+def fit_time(table: StudyTable, method: str, limit: float) -> Finding:
+    """Ask whether the longest fit of a method stays under a limit."""
+    if method not in table.methods:
+        return NOTHING
+    column = table.seconds()[:, table.methods.index(method)]
+    longest = float(np.nanmax(column)) if not np.isnan(column).all() else math.nan
+    if math.isnan(longest):
+        return NOTHING
+    return Finding(f"longest {format_seconds(longest)} s", longest < limit)
+
+
+def slower(table: StudyTable, method: str, rivals: Sequence[str]) -> Finding:
+    """Ask whether the median fit of a method is longer than those of others."""
+    if not {method, *rivals} <= set(table.methods):
+        return NOTHING
+    seconds = table.seconds()
+    medians = {m: median_of(seconds[:, table.methods.index(m)]) for m in (method, *rivals)}
+    if any(math.isnan(median) for median in medians.values()):
+        return NOTHING
+    shown = ", ".join(
+        f"{method_title(m)} {format_seconds(medians[m])} s" for m in (method, *rivals)
+    )
+    return Finding(f"median {shown}", all(medians[method] > medians[m] for m in rivals))
+
+
+def assumption(measured: Measured | None, method: str, name: str) -> Check:
+    """Compare one cell of the paper's Table 1 with what was measured."""
+    claimed = method in paper.ASSUMPTIONS[name]
+    said = Finding("yes" if claimed else "no", None)
+    text = f"{method_title(method)}: {name}"
+    if measured is None:
+        return Check(text, said, NOTHING)
+    found = measured.verdicts[name]
+    numbers = {
+        "order preserving": f"{100 * measured.reversed_share:.2g}% of pairs turned around",
+        "permutation invariant": f"largest difference {measured.permuted_gap:.1g}",
+        "relaxing category independence": f"best power {measured.power:.3f}, ratios of two outputs "
+        f"change by up to {measured.others_gap:.1g}",
+    }[name]
+    return Check(text, said, Finding(f"{'yes' if found else 'no'} ({numbers})", found == claimed))

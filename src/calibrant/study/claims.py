@@ -1,0 +1,261 @@
+"""``write_claims``: every claim of the paper beside the numbers of a study, as Markdown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant.atomic_file import replace_file
+from calibrant.study import claim_rules as rules
+from calibrant.study import paper, ranks, significance
+from calibrant.study.architectures import DATA_SETS
+from calibrant.study.assumptions import measure_assumptions
+from calibrant.study.claim_list import judge_claims
+from calibrant.study.table import PAPER_METHODS
+from calibrant.study.tables import method_title
+from calibrant.study.typeset import Cell, Table, escape_markdown, to_markdown
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from calibrant.study.assumptions import Measured
+    from calibrant.study.claim_rules import Check, Claim
+    from calibrant.study.table import StudyTable
+
+_MARKS = {True: "yes", False: "no", None: ""}
+
+
+def write_claims(table: StudyTable, path: str | os.PathLike[str]) -> None:
+    """Write the page of claims.
+
+    Parameters
+    ----------
+    table : StudyTable
+        With some of the paper's columns and metrics; what is missing is not tested.
+    path : path-like
+        A Markdown file, written whole or not at all.
+    """
+    methods = [m for m in PAPER_METHODS if m in table.methods and m != "uncalibrated"]
+    page = build_claims(table, measure_assumptions(methods))
+    with replace_file(path) as file:
+        file.write(page.encode("utf-8"))
+
+
+def build_claims(table: StudyTable, measured: Mapping[str, Measured] | None = None) -> str:
+    """Return the page of claims; ``measured`` as in :func:`judge_claims`."""
+    claims = judge_claims(table, measured)
+    parts = [_head(table), _overview(claims), _main_results(table), _ranks_beside(table)]
+    parts += [_claim_part(number, claim) for number, claim in enumerate(claims, 1)]
+    parts.append(_sources(table))
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def _head(table: StudyTable) -> str:
+    intro = (
+        "Arad and Rosset (ICML 2025) compare eight columns on 75 classifiers of 7 data sets. Here "
+        f"the same columns are compared on {len(table.cases)} classifiers of {len(table.datasets)} "
+        "data sets. This page is written by `docs/write_claims.py` from the table of a study. "
+        + rules.RULE
+    )
+    more = (
+        "Average ranks are among the eight columns, over all classifiers; 1 is best. The paper "
+        "prints them by data set: its averages over classifiers are those, weighted with the "
+        "numbers of classifiers."
+    )
+    return f"# The paper's claims, and what they come to here\n\n{intro}\n\n{more}\n"
+
+
+def _overview(claims: Sequence[Claim]) -> str:
+    rows = []
+    for number, claim in enumerate(claims, 1):
+        known = [c.here.passed for c in claim.checks if c.here.passed is not None]
+        rows.append(
+            (
+                Cell(f"{number}. {claim.title}"),
+                Cell(claim.verdict, bold=True),
+                Cell(f"{sum(known)} of {len(known)}"),
+            )
+        )
+    head = ("Claim", "Verdict", "Checks passed")
+    return to_markdown(Table("overview", "", "Verdicts.", head, tuple(rows), 2))
+
+
+def _main_results(table: StudyTable) -> str:
+    """Say whether the two main results hold and, where not, what stands against them."""
+    lines = ["## The two main results", ""]
+    for metric, wanted, words in (
+        ("nll", ("na-fir",), "NA-FIR has the best average NLL rank of the eight columns"),
+        ("conf-ece", ("scir", "na-fir"), "SCIR and NA-FIR have the two best conf-ECE ranks"),
+    ):
+        found = rules.lowest_rank(rules.read_study(table), metric, wanted)
+        answer = {True: "Yes", False: "**No**", None: "Not measured"}[found.passed]
+        lines += [f"{words}: {answer} ({escape_markdown(found.words)}).", ""]
+        if found.passed is False:
+            lines += [*explain_loss(table, metric, wanted), ""]
+    return "\n".join(lines)
+
+
+def explain_loss(table: StudyTable, metric: str, wanted: Sequence[str]) -> list[str]:
+    """Return the evidence on why a method is not where the paper has it.
+
+    For every method that stands before: how large the difference is against what chance allows,
+    on which data sets it arises, and in how many of its wins it also has the higher accuracy, which
+    an order-preserving map cannot raise.
+    """
+    methods = [m for m in PAPER_METHODS if m in table.methods]
+    values = ranks.select_methods(table, metric, methods)
+    of = ranks.rank_methods(values, metric)
+    average = dict(zip(methods, of.mean(axis=0).tolist(), strict=True))
+    order = sorted(methods, key=lambda m: average[m])
+    limit = average[order[len(wanted) - 1]] + 1e-9
+    lost = [m for m in wanted if average[m] > limit]
+    groups = [case[0] for case in table.cases]
+    draws = significance.resample_average_ranks(of, groups)
+    lines = []
+    for method in lost:
+        rivals = [m for m in order[: order.index(method)] if m not in wanted]
+        for rival in rivals:
+            i, j = methods.index(method), methods.index(rival)
+            gap = average[method] - average[rival]
+            low, high = np.quantile(draws[:, i] - draws[:, j], [0.025, 0.975])
+            lines.append(
+                f"- {method_title(rival)} stands before {method_title(method)} by {gap:.2f} ranks; "
+                f"over resampled data sets the difference is {low:.2f} to {high:.2f}"
+                f"{', which is chance' if low <= 0.0 <= high else ''}. "
+                + _where_lost(table, metric, method, rival)
+            )
+    return lines
+
+
+def _where_lost(table: StudyTable, metric: str, method: str, rival: str) -> str:
+    """Describe the classifiers on which a method loses against another."""
+    pair = ranks.as_losses(ranks.select_methods(table, metric, (method, rival)), metric)
+    lost = pair[:, 1] < pair[:, 0]
+    names = np.asarray([case[0] for case in table.cases])
+    where = sorted(
+        {str(name): int(lost[names == name].sum()) for name in np.unique(names)}.items(),
+        key=lambda item: -item[1],
+    )
+    most = ", ".join(f"{name} ({n})" for name, n in where[:4] if n)
+    words = f"It is better on {int(lost.sum())} of {len(lost)} classifiers, most of {most}."
+    if "accuracy" in ranks.metrics_of(table) and lost.any():
+        accuracy = ranks.select_methods(table, "accuracy", (method, rival))[lost]
+        n_better = int((accuracy[:, 1] > accuracy[:, 0]).sum())
+        words += f" On {n_better} of these it is also more accurate."
+    rows = _rows_for_a_class(names)
+    counted = ~np.isnan(rows)
+    if (lost & counted).any() and (~lost & counted).any():
+        there, elsewhere = np.median(rows[lost & counted]), np.median(rows[~lost & counted])
+        words += (
+            f" The median number of calibration rows for a class is {there:.0f} there, and "
+            f"{elsewhere:.0f} where {method_title(method)} is not worse."
+        )
+    return words
+
+
+def _rows_for_a_class(names: Iterable[object]) -> NDArray[np.float64]:
+    known = [DATA_SETS.get(str(name)) for name in names]
+    return np.array([np.nan if one is None else one.n_val / one.n_classes for one in known])
+
+
+def _ranks_beside(table: StudyTable) -> str:
+    """Print the average ranks and first places of both sides."""
+    here, there = rules.read_study(table), rules.read_paper()
+    lines = ["## Average ranks beside those of Table 2", ""]
+    rows = []
+    for metric in ranks.TABLE_METRICS:
+        for name, source in (("paper", there), ("here", here)):
+            if metric not in source.rank:
+                continue
+            line = source.rank[metric]
+            best = min(line.values())
+            cells = [
+                Cell(
+                    f"{line[m]:.2f}",
+                    line[m] <= best + 1e-9,
+                    f"{100 * source.first[metric][m]:.0f}%",
+                )
+                if m in line
+                else Cell("-")
+                for m in paper.COLUMNS
+            ]
+            rows.append((Cell(ranks.TITLES[metric]), Cell(name), *cells))
+    head = ("Metric", "", *map(method_title, paper.COLUMNS))
+    caption = "Average rank over all classifiers (share of first places); the lowest is bold."
+    overall = to_markdown(Table("beside", "", caption, head, tuple(rows), 2))
+    return "\n".join([*lines, overall, _shared_datasets(there, here)])
+
+
+def _shared_datasets(there: rules.Source, here: rules.Source) -> str:
+    """Print the ranks on data sets that both sides have, with other classifiers."""
+    rows = []
+    for metric in ("nll", "conf-ece"):
+        for theirs, ours in paper.SAME.items():
+            if ours not in here.by_dataset.get(metric, {}):
+                continue
+            for name, line in (
+                (f"{theirs}, paper", there.by_dataset[metric][theirs]),
+                (f"{ours}, here", here.by_dataset[metric][ours]),
+            ):
+                best = min(line.values()) + 1e-9
+                cells = [
+                    Cell(f"{line[m]:.1f}", line[m] <= best) if m in line else Cell("-")
+                    for m in paper.COLUMNS
+                ]
+                rows.append((Cell(ranks.TITLES[metric]), Cell(name), *cells))
+    if not rows:
+        return ""
+    caption = "Average ranks on the data sets that both have, of other classifiers."
+    head = ("Metric", "Data set", *map(method_title, paper.COLUMNS))
+    return to_markdown(Table("shared", "", caption, head, tuple(rows), 2))
+
+
+def _claim_part(number: int, claim: Claim) -> str:
+    rows = tuple(_check_row(check) for check in claim.checks)
+    head = ("Check", "Paper", "passes there", "Here", "passes here")
+    table = to_markdown(Table("claim", "", f"Verdict: {claim.verdict}.", head, rows, len(head)))
+    lines = [
+        f"## {number}. {escape_markdown(claim.title)}",
+        "",
+        f"> {escape_markdown(claim.quote)}",
+    ]
+    return "\n".join([*lines, "", table, *([claim.note, ""] if claim.note else [])])
+
+
+def _check_row(check: Check) -> tuple[Cell, ...]:
+    here = _MARKS[check.here.passed]
+    return (
+        Cell(check.text),
+        Cell(check.paper.words),
+        Cell(_MARKS[check.paper.passed]),
+        Cell(check.here.words),
+        Cell(here, bold=bool(here)),
+    )
+
+
+def _sources(table: StudyTable) -> str:
+    unknown = [name for name in table.datasets if name not in DATA_SETS]
+    names = escape_markdown(", ".join(table.datasets))
+    origin = "its Table 2, transcribed in `calibrant.study.paper`, and its table of data sets"
+    lines = ["## Where the numbers come from", "", f"- The paper's: {origin}."]
+    lines.append(f"- Here: {len(table.cases)} classifiers, of {names}.")
+    if unknown:
+        lines.append(
+            "- Data sets of unknown kind, which take no part in claims 7 and 8: "
+            + escape_markdown(", ".join(unknown))
+            + "."
+        )
+    failed = [
+        f"{method_title(m)} {int(n)}"
+        for m, n in zip(table.methods, np.isnan(table.matrix("nll")).sum(axis=0), strict=True)
+        if n and m in PAPER_METHODS
+    ]
+    if failed:
+        lines.append(f"- Without a number, and ranked last there: {', '.join(failed)} classifiers.")
+    versions = sorted({row.versions for row in table.rows if row.versions})
+    lines += [f"- Computed with {escape_markdown(version)}." for version in versions[:3]]
+    return "\n".join([*lines, ""])

@@ -1,0 +1,127 @@
+"""Find the prediction files of a study: ``dataset_model.npz`` with a val and a test part."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zipfile import BadZipFile, ZipFile
+
+import numpy as np
+
+from calibrant.errors import PredictionFileError
+
+if TYPE_CHECKING:
+    import os
+
+KINDS = ("probs", "logits")
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionFile:
+    """What is known of a prediction file before its arrays are read.
+
+    Attributes
+    ----------
+    path : Path
+    dataset, model : str
+        The name before the first underscore, and after it.
+    n_val, n_test, n_classes : int
+        Sizes of the two parts.
+    n_bytes : int
+    sha256 : str
+        With the size, the fingerprint of the file.
+    """
+
+    path: Path
+    dataset: str
+    model: str
+    n_val: int
+    n_test: int
+    n_classes: int
+    n_bytes: int
+    sha256: str
+
+
+def find_files(
+    directory: str | os.PathLike[str],
+) -> tuple[list[PredictionFile], dict[Path, str]]:
+    """Look at every npz file of a directory.
+
+    Parameters
+    ----------
+    directory : path-like
+
+    Returns
+    -------
+    files : list of PredictionFile
+        By name.
+    skipped : dict of Path to str
+        Files in npz format that are no prediction files, each with the reason.
+
+    Raises
+    ------
+    PredictionFileError
+        If the directory does not exist or has no prediction file.
+    """
+    home = Path(directory)
+    if not home.is_dir():
+        raise PredictionFileError(f"{home} is not a directory")
+    files, skipped = [], {}
+    for path in sorted(home.glob("*.npz")):
+        try:
+            files.append(look_at(path))
+        except PredictionFileError as error:
+            skipped[path] = str(error)
+    if not files:
+        reasons = "".join(f"; {path.name}: {reason}" for path, reason in skipped.items())
+        raise PredictionFileError(f"{home} has no prediction files dataset_model.npz{reasons}")
+    return files, skipped
+
+
+def look_at(path: Path) -> PredictionFile:
+    """Read names and sizes of the arrays of one file, and its fingerprint."""
+    dataset, separator, model = path.stem.partition("_")
+    if not (dataset and separator and model):
+        raise PredictionFileError("its name is not dataset_model.npz")
+    try:
+        with ZipFile(path) as archive:
+            names = {Path(name).stem for name in archive.namelist()}
+            kind = _kind(names)
+            val, test = (_shape(archive, f"{part}_{kind}") for part in ("val", "test"))
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        n_bytes = path.stat().st_size
+    except (BadZipFile, OSError, EOFError, KeyError, zlib.error) as error:
+        raise PredictionFileError(f"cannot be read as npz: {error}") from error
+    if len(val) != 2 or len(test) != 2 or val[1] != test[1]:
+        raise PredictionFileError(f"val_{kind} is {val} and test_{kind} {test}")
+    return PredictionFile(path, dataset, model, val[0], test[0], val[1], n_bytes, digest)
+
+
+def _kind(names: set[str]) -> str:
+    """Probabilities where both parts have them, else logits."""
+    if {"val_labels", "test_labels"} <= names:
+        for kind in KINDS:
+            if {f"val_{kind}", f"test_{kind}"} <= names:
+                return kind
+    raise PredictionFileError(
+        "val_labels, test_labels and val_probs, test_probs (or val_logits, test_logits) are needed"
+    )
+
+
+def _shape(archive: ZipFile, name: str) -> tuple[int, ...]:
+    """Shape of an array from its header alone."""
+    with archive.open(f"{name}.npy") as member:
+        try:
+            version = np.lib.format.read_magic(member)
+            read = {
+                (1, 0): np.lib.format.read_array_header_1_0,
+                (2, 0): np.lib.format.read_array_header_2_0,
+            }[version]
+            shape: tuple[int, ...] = read(member)[0]
+        except (ValueError, KeyError) as error:
+            raise PredictionFileError(f"{name} is not an array of numbers: {error}") from error
+    return shape

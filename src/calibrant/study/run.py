@@ -1,0 +1,196 @@
+"""``run_study``: every method on every prediction file, in processes, resumable."""
+
+from __future__ import annotations
+
+import datetime as dt
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibrant import errors, simplex
+from calibrant.calibrators.methods import METHODS
+from calibrant.study.cell import UNCALIBRATED, Outcome, Task, failed, measure
+from calibrant.study.files import find_files
+from calibrant.study.records import Cell, Records
+from calibrant.study.schedule import TimeLeft, longest_first
+from calibrant.study.storage import can_write_parquet, write_table
+from calibrant.study.table import PAPER_METHODS, StudyTable
+from calibrant.study.workers import Death, available_cores, compute
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator, Sequence
+
+    from calibrant.study.table import StudyRow
+
+LOG = "study.log"
+
+
+def run_study(
+    directory: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    methods: Sequence[str] = PAPER_METHODS,
+    *,
+    n_jobs: int | None = None,
+    seed: int = 0,
+    retry_failed: bool = False,
+    progress: Callable[[int, int, float], None] | None = None,
+    message: Callable[[str], None] | None = None,
+) -> StudyTable:
+    """Fit every method to every prediction file of a directory and judge it.
+
+    Every finished cell (a method on a file) is kept in ``output/cells``. When the study is run
+    again, after a crash or with more files or methods, only the cells that are missing are
+    computed. Cells are computed again if the file, the seed or the version of this package
+    changed.
+
+    Parameters
+    ----------
+    directory : path-like
+        With files ``dataset_model.npz`` that hold ``val_labels``, ``test_labels`` and
+        ``val_probs``, ``test_probs`` (or ``val_logits``, ``test_logits``). Methods are fitted on
+        the val part and judged on the test part. Other files are left alone.
+    output : path-like
+        Directory for the cells, the table (``study.csv``, and ``study.parquet`` where pyarrow is
+        installed) and ``study.log``; made if it is not there.
+    methods : sequence of str, default=PAPER_METHODS
+        Keys of ``METHODS``. The uncalibrated predictions are always judged as well.
+    n_jobs : int, optional
+        Number of processes, with one thread each; all cores by default. 0 computes in this
+        process.
+    seed : int, default=0
+        Of methods that draw random numbers.
+    retry_failed : bool, default=False
+        Whether to compute cells again in which the method failed.
+    progress : callable, optional
+        Called as ``progress(done, total, seconds_left)`` at the start and after each cell;
+        ``seconds_left`` is NaN as long as nothing is known.
+    message : callable, optional
+        Called with each line of the log: failures, and files that were skipped.
+
+    Returns
+    -------
+    table : StudyTable
+        The same for the same seed, but for the seconds.
+
+    Raises
+    ------
+    PredictionFileError
+        If there is no prediction file.
+    ParameterError
+        If a method is not known.
+
+    Notes
+    -----
+    A method that fails on a file, or takes its process down twice, gives NaN and a line in the
+    log.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from calibrant.study import run_study, simulate_imagenet
+    >>> home = Path(tempfile.mkdtemp())
+    >>> _ = simulate_imagenet(home / "small_simulated.npz", n_val=500, n_test=500, n_classes=4)
+    >>> table = run_study(home, home / "out", ["ts", "na-fir"], n_jobs=0)
+    >>> table.methods
+    ('uncalibrated', 'na-fir', 'ts')
+    >>> before, _, after = table.matrix("nll")[0]
+    >>> bool(after < before)
+    True
+    """
+    wanted = _check_methods(methods)
+    simplex.check_number("seed", seed, low=0, whole=True)
+    n_workers = available_cores() if n_jobs is None else n_jobs
+    simplex.check_number("n_jobs", n_workers, low=0, whole=True)
+    files, skipped = find_files(directory)
+    records = Records(Path(output) / "cells", int(seed))
+    log = _Log(Path(output) / LOG, message)
+    for path, reason in skipped.items():
+        log(f"{path.name} skipped: {reason}")
+    cells = [Cell(file, method) for file in files for method in wanted]
+    left = TimeLeft(max(n_workers, 1))
+    waiting = []
+    for cell in cells:
+        found = records.read(cell)
+        if found is None or (retry_failed and found[0]["error"] is not None):
+            waiting.append(cell)
+        else:
+            left.learn(cell, found[0]["all_seconds"])
+    _run_cells(waiting, len(cells), records, n_workers, left, log, progress or (lambda *_: None))
+    return _finish(cells, records, Path(output))
+
+
+def _check_methods(methods: Sequence[str]) -> tuple[str, ...]:
+    """Methods without repetition, the uncalibrated predictions first."""
+    if isinstance(methods, str):
+        raise errors.ParameterError(f"methods={methods!r} must be a sequence of names")
+    for method in methods:
+        simplex.check_option("method", method, (UNCALIBRATED, *METHODS))
+    return tuple(dict.fromkeys((UNCALIBRATED, *methods)))
+
+
+def _run_cells(
+    waiting: list[Cell],
+    n_cells: int,
+    records: Records,
+    n_workers: int,
+    left: TimeLeft,
+    log: _Log,
+    progress: Callable[[int, int, float], None],
+) -> None:
+    """Compute cells and keep each as soon as it is finished."""
+    cells = {cell.task(records.seed): cell for cell in longest_first(waiting)}
+    progress(n_cells - len(cells), n_cells, left.estimate(cells.values()))
+    for task, outcome in _outcomes(list(cells), n_workers):
+        cell = cells.pop(task)
+        records.write(cell, outcome)
+        if outcome["error"] is not None:
+            log(f"{cell.file.path.stem}: {cell.method} failed: {outcome['error']}")
+        left.learn(cell, outcome["all_seconds"])
+        progress(n_cells - len(cells), n_cells, left.estimate(cells.values()))
+
+
+def _outcomes(tasks: list[Task], n_workers: int) -> Iterator[tuple[Task, Outcome]]:
+    """Compute tasks in this process or in others."""
+    if n_workers == 0:
+        limits: Any = import_module("threadpoolctl").threadpool_limits  # comes with scikit-learn
+        for task in tasks:
+            with limits(1):  # as in the processes: sums in the same order
+                outcome = measure(task)
+            yield task, outcome
+        return
+    for task, result in compute(measure, tasks, n_workers):
+        if isinstance(result, Death):
+            yield task, failed(f"its process died twice (exit code {result.exit_code})")
+        else:
+            yield task, result
+
+
+def _finish(cells: list[Cell], records: Records, output: Path) -> StudyTable:
+    """Assemble the table from the records, and write it."""
+    rows: list[StudyRow] = []
+    for cell in cells:
+        found = records.read(cell)
+        if found is None:
+            raise errors.DataError(f"the record {records.path(cell)} is gone or damaged")
+        rows += cell.rows(*found)
+    table = StudyTable.of(rows)
+    for suffix in ("csv", "parquet") if can_write_parquet() else ("csv",):
+        write_table(table, output / f"study.{suffix}")
+    return table
+
+
+class _Log:
+    """Lines with the time, at the end of a file."""
+
+    def __init__(self, path: Path, message: Callable[[str], None] | None) -> None:
+        self.path = path
+        self.message = message
+
+    def __call__(self, text: str) -> None:
+        now = dt.datetime.now(dt.UTC).isoformat(" ", "seconds")[:19]
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(f"{now} UTC  {text}\n")
+        if self.message is not None:
+            self.message(text)

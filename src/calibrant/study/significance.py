@@ -1,0 +1,173 @@
+"""Whether differences between average ranks are more than chance.
+
+The Friedman test asks it of all methods at once, the Nemenyi test of every pair: two methods differ
+if their average ranks are further apart than the critical difference. Both as in J. Demšar,
+"Statistical comparisons of classifiers over multiple data sets", JMLR 7 (2006); the Friedman
+statistic is corrected for ties, as in scipy. Both take the rows of the matrix for independent,
+which classifiers of one data set are not: the bootstrap resamples whole data sets instead.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from calibrant import simplex
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float64]
+
+LEVEL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class FriedmanTest:
+    """Result of :func:`friedman_test`."""
+
+    statistic: float
+    p_value: float
+    n_blocks: int
+    n_methods: int
+
+
+def friedman_test(ranks: Matrix) -> FriedmanTest:
+    """Test whether all methods are equally good, by their ranks.
+
+    Parameters
+    ----------
+    ranks : ndarray of shape (n_blocks, n_methods)
+        Every row from 1 to n_methods, ties shared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.study.significance import friedman_test
+    >>> test = friedman_test(np.array([[1, 2, 3], [1, 2, 3], [1, 3, 2], [1, 2, 3]], float))
+    >>> round(test.statistic, 2), round(test.p_value, 3)
+    (6.5, 0.039)
+    """
+    n, k = ranks.shape
+    if n < 2 or k < 2:
+        return FriedmanTest(math.nan, math.nan, n, k)
+    squares = float((ranks**2).sum()) - n * k * (k + 1) ** 2 / 4
+    if squares <= 0.0:  # everything is tied
+        return FriedmanTest(0.0, 1.0, n, k)
+    between = float(((ranks.sum(axis=0) - n * (k + 1) / 2) ** 2).sum())
+    statistic = (k - 1) * between / squares
+    return FriedmanTest(statistic, float(stats.chi2.sf(statistic, k - 1)), n, k)
+
+
+def nemenyi_quantile(n_methods: int, level: float = LEVEL) -> float:
+    """Return q of the Nemenyi test: that of the studentized range, divided by the root of two.
+
+    Examples
+    --------
+    >>> from calibrant.study.significance import nemenyi_quantile
+    >>> round(nemenyi_quantile(8), 3)
+    3.031
+    """
+    simplex.check_number("n_methods", n_methods, low=2, whole=True)
+    return float(stats.studentized_range.ppf(1.0 - level, n_methods, math.inf) / math.sqrt(2))
+
+
+def critical_difference(n_methods: int, n_blocks: int, level: float = LEVEL) -> float:
+    """Return the difference between average ranks that chance exceeds with probability ``level``.
+
+    Examples
+    --------
+    >>> from calibrant.study.significance import critical_difference
+    >>> round(critical_difference(4, 14, level=0.10), 2)
+    1.12
+    """
+    return nemenyi_quantile(n_methods, level) * math.sqrt(
+        n_methods * (n_methods + 1) / (6 * n_blocks)
+    )
+
+
+def nemenyi_p_values(average_ranks: Matrix, n_blocks: int) -> Matrix:
+    """Return the p-value of every pair; the diagonal is one."""
+    k = len(average_ranks)
+    scale = math.sqrt(k * (k + 1) / (12 * n_blocks))
+    gaps = np.abs(average_ranks[:, None] - average_ranks[None, :]) / scale
+    p_values: Matrix = np.minimum(stats.studentized_range.sf(gaps, k, math.inf), 1.0)
+    return p_values
+
+
+def indistinct_groups(average_ranks: Matrix, difference: float) -> list[tuple[int, ...]]:
+    """Return the largest sets of methods no two of which differ, best first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.study.significance import indistinct_groups
+    >>> indistinct_groups(np.array([1.0, 3.0, 1.5, 2.2]), 1.0)
+    [(0, 2), (2, 3), (3, 1)]
+    """
+    order = np.argsort(average_ranks, kind="stable")
+    groups: list[tuple[int, ...]] = []
+    reached = 0
+    for start in range(len(order)):
+        within = average_ranks[order] <= average_ranks[order[start]] + difference
+        end = int(np.flatnonzero(within)[-1]) + 1
+        if end > reached and end - start > 1:
+            groups.append(tuple(int(j) for j in order[start:end]))
+        reached = max(reached, end)
+    return groups
+
+
+def resample_average_ranks(
+    ranks: Matrix, groups: Sequence[str], n_resamples: int = 2_000, seed: int = 0
+) -> Matrix:
+    """Draw average ranks from resampled data sets, all classifiers of a data set at once.
+
+    Parameters
+    ----------
+    ranks : ndarray of shape (n_cases, n_methods)
+    groups : sequence of str, of length n_cases
+        The data set of each case.
+    n_resamples : int, default=2000
+    seed : int, default=0
+
+    Returns
+    -------
+    draws : ndarray of shape (n_resamples, n_methods)
+    """
+    names, member = np.unique(np.asarray(groups), return_inverse=True)
+    sums = np.zeros((len(names), ranks.shape[1]))
+    np.add.at(sums, member, ranks)
+    sizes = np.bincount(member, minlength=len(names))
+    rng = np.random.default_rng(seed)
+    counts = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=n_resamples)
+    draws: Matrix = (counts @ sums) / (counts @ sizes)[:, None]
+    return draws
+
+
+def rank_intervals(
+    ranks: Matrix,
+    groups: Sequence[str],
+    n_resamples: int = 2_000,
+    seed: int = 0,
+    level: float = LEVEL,
+) -> Matrix:
+    """Return percentile intervals of the average ranks, of shape (n_methods, 2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.study.significance import rank_intervals
+    >>> ranks = np.array([[1.0, 2.0], [1.0, 2.0], [2.0, 1.0]])
+    >>> rank_intervals(ranks, ["a", "b", "c"])
+    array([[1., 2.],
+           [1., 2.]])
+    """
+    draws = resample_average_ranks(ranks, groups, n_resamples, seed)
+    bounds: Matrix = np.quantile(draws, [level / 2, 1 - level / 2], axis=0).T
+    return bounds

@@ -1,0 +1,318 @@
+"""Train the classical text classifiers of the paper on a corpus and write their predictions."""
+
+from __future__ import annotations
+
+import gzip
+import warnings
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant.errors import PredictionFileError
+from calibrant.simplex import check_option
+from calibrant.study.make_predictions import split_rows, write_predictions
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+ALPHAS = (0.01, 0.05, 0.1, 1.0, 10.0)
+"""Of naive Bayes: the grid of the paper."""
+
+SVM_C = (0.1, 1, 3, 10, 100)
+"""Of the support vector machine: the grid of the paper."""
+
+LOGISTIC_C = (1, 10, 100)
+LEARNING_RATES = (1e-3, 5e-3)
+MOST_PRODUCTS = 16_000
+"""Documents whose products are computed at once: two gigabytes."""
+
+N_FOLDS = 5
+HELD_OUT = 0.1
+N_COMPONENTS = 300
+HIDDEN = 256
+EPOCHS = 15
+PARTS = ("train", "val", "test")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Corpus:
+    """Texts with labels.
+
+    Attributes
+    ----------
+    name : str
+        Of the data set.
+    texts : dict of str to list of str
+        By part: "train", "test" and perhaps "val".
+    labels : dict of str to ndarray of int64
+        By part; index into ``classes``.
+    classes : ndarray of str
+        Sorted.
+    """
+
+    name: str
+    texts: dict[str, list[str]]
+    labels: dict[str, NDArray[np.int64]]
+    classes: NDArray[np.str_]
+
+
+def read_corpus(path: str | os.PathLike[str]) -> Corpus:
+    """Read ``corpus_<name>.tsv.gz``: a line "part, label, text" for each document, with tabs.
+
+    Parameters
+    ----------
+    path : path-like
+        Compressed or not.
+
+    Returns
+    -------
+    corpus : Corpus
+
+    Raises
+    ------
+    PredictionFileError
+        If a line is not like that, or a part is missing.
+    """
+    path = Path(path)
+    texts: dict[str, list[str]] = {part: [] for part in PARTS}
+    names: dict[str, list[str]] = {part: [] for part in PARTS}
+    for number, line in enumerate(_lines(path), start=1):
+        part, _, rest = line.partition("\t")
+        label, separator, text = rest.partition("\t")
+        if part not in PARTS or not separator:
+            raise PredictionFileError(
+                f"{path}, line {number} is not train, val or test, a label and a text, with tabs"
+            )
+        texts[part].append(text)
+        names[part].append(label)
+    for part in ("train", "test"):
+        if not texts[part]:
+            raise PredictionFileError(f"{path} has no {part} part")
+    classes = np.unique(names["train"])
+    for part in ("val", "test"):
+        unknown = sorted({*names[part]}.difference(classes.tolist()))
+        if unknown:
+            raise PredictionFileError(
+                f"{path}: the class {unknown[0]!r} of the {part} part is not in the train part"
+            )
+    found = [part for part in PARTS if texts[part]]
+    return Corpus(
+        path.name.removeprefix("corpus_").partition(".")[0],
+        {part: texts[part] for part in found},
+        {part: np.searchsorted(classes, names[part]).astype(np.int64) for part in found},
+        classes,
+    )
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        data = path.read_bytes()
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+        return data.decode("utf-8").removesuffix("\n").split("\n")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise PredictionFileError(f"{path} cannot be read: {error}") from error
+
+
+def train_text_models(
+    corpus: str | os.PathLike[str],
+    directory: str | os.PathLike[str],
+    models: Sequence[str] | None = None,
+    *,
+    seed: int = 0,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> list[Path]:
+    """Train text classifiers and write their prediction files.
+
+    Parameters
+    ----------
+    corpus : path-like
+        ``corpus_<dataset>.tsv.gz``, with lines "part, label, text"; a part is train, val or test.
+        Without a val part the test part is split 25 / 75.
+    directory : path-like
+        Gets ``<dataset>_<model>.npz``; made if it is not there.
+    models : sequence of str, optional
+        Keys of ``MODELS``, all by default: "nb" (multinomial naive Bayes), "svm-linear",
+        "logreg", "mlp".
+    seed : int, default=0
+        Of the split, of cross-validation and of the models.
+    progress : callable, optional
+        Called as ``progress(done, total, model)`` before each model, and at the end.
+
+    Returns
+    -------
+    paths : list of Path
+
+    Notes
+    -----
+    "nb" uses word counts, the others TF-IDF. The hyper-parameters of "nb" and "svm-linear" are
+    chosen by 5-fold cross-validation from the grids of the paper, those of "logreg" and "mlp" on
+    a tenth of the train part; then the model is trained on the whole of it. The test part is used
+    for nothing but predictions.
+
+    Examples
+    --------
+    >>> from calibrant.study import train_text_models
+    >>> train_text_models("corpus_r52.tsv.gz", "predictions", ["nb"])  # doctest: +SKIP
+    [PosixPath('predictions/r52_nb.npz')]
+    """
+    wanted = list(MODELS) if models is None else list(models)
+    for model in wanted:
+        check_option("model", model, tuple(MODELS))
+    data = read_corpus(corpus)
+    home = Path(directory)
+    home.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for done, model in enumerate(wanted):
+        if progress is not None:
+            progress(done, len(wanted), model)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # rare classes, few epochs
+            fitted = MODELS[model](data.texts["train"], data.labels["train"], seed)
+        paths.append(_predict(fitted, data, home / f"{data.name}_{model}.npz", seed))
+    if progress is not None:
+        progress(len(wanted), len(wanted), "")
+    return paths
+
+
+def _predict(fitted: Any, data: Corpus, path: Path, seed: int) -> Path:
+    """Write what a pipeline says of the test part, and of the val part or a quarter of it."""
+    arrays: dict[str, Any] = {}
+    for part in [part for part in ("val", "test") if part in data.texts]:
+        arrays[f"{part}_labels"] = data.labels[part].astype(np.int16)
+        arrays[f"{part}_probs"] = fitted.predict_proba(data.texts[part]).astype(np.float32)
+        if isinstance(fitted[-1], _naive_bayes_class()):  # finite where probabilities underflow
+            logits = fitted.predict_log_proba(data.texts[part])
+            arrays[f"{part}_logits"] = logits.astype(np.float32)
+    if "val" not in data.texts:
+        val, test = split_rows(len(data.texts["test"]), seed)
+        whole = {name.removeprefix("test_"): array for name, array in arrays.items()}
+        arrays = {f"val_{name}": array[val] for name, array in whole.items()}
+        arrays |= {f"test_{name}": array[test] for name, array in whole.items()}
+    return write_predictions(path, **arrays, class_names=data.classes)
+
+
+def _naive_bayes_class() -> Any:
+    from sklearn.naive_bayes import MultinomialNB
+
+    return MultinomialNB
+
+
+def train_naive_bayes(texts: list[str], labels: NDArray[np.int64], seed: int) -> Any:
+    """Multinomial naive Bayes on word counts, alpha by cross-validation."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    model, folds = _naive_bayes_class()(), _folds(labels, seed)
+    return _choose(CountVectorizer(), model, {"alpha": ALPHAS}, texts, labels, folds)
+
+
+def train_linear_svm(texts: list[str], labels: NDArray[np.int64], seed: int) -> Any:
+    """Linear support vector machine on TF-IDF, C by cross-validation, probabilities by Platt."""
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.svm import SVC
+
+    rows = _tf_idf().fit_transform(texts)
+    kernel = "linear"
+    if len(texts) <= MOST_PRODUCTS:  # many times faster than products of sparse rows on demand
+        kernel, rows = "precomputed", (rows @ rows.T).toarray()
+    found = _search(SVC(kernel=kernel), {"C": SVM_C}, rows, labels, _folds(labels, seed), False)
+    machine = SVC(kernel="linear", C=found.best_params_["C"], cache_size=1000)
+    if "probability" in machine.get_params():
+        machine.set_params(probability=True, random_state=seed)  # as the paper has it
+    else:  # scikit-learn 1.11
+        machine = CalibratedClassifierCV(machine, ensemble=False)
+    return make_pipeline(_tf_idf(), machine).fit(texts, labels)
+
+
+def train_logistic_regression(texts: list[str], labels: NDArray[np.int64], seed: int) -> Any:
+    """Multinomial logistic regression on TF-IDF."""
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(max_iter=1000)
+    return _choose(_tf_idf(), model, {"C": LOGISTIC_C}, texts, labels, _tenth(seed))
+
+
+def train_mlp(texts: list[str], labels: NDArray[np.int64], seed: int) -> Any:
+    """Network with one hidden layer on the leading components of TF-IDF."""
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import make_pipeline
+
+    n_words = len(_tf_idf().fit(texts).vocabulary_)
+    n_components = min(N_COMPONENTS, n_words, len(texts))
+    reduce = make_pipeline(_tf_idf(), TruncatedSVD(n_components, random_state=seed))
+    network = MLPClassifier((HIDDEN,), max_iter=EPOCHS, random_state=seed)
+    grid = {"learning_rate_init": LEARNING_RATES}
+    return _choose(reduce, network, grid, texts, labels, _tenth(seed))
+
+
+MODELS = {
+    "nb": train_naive_bayes,
+    "svm-linear": train_linear_svm,
+    "logreg": train_logistic_regression,
+    "mlp": train_mlp,
+}
+"""Name of a model -> the function that trains it."""
+
+
+def _tf_idf() -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    return TfidfVectorizer(sublinear_tf=True)
+
+
+def _folds(labels: NDArray[np.int64], seed: int) -> Any:
+    """Split five ways, as the paper does."""
+    from sklearn.model_selection import StratifiedKFold
+
+    n_folds = max(2, min(N_FOLDS, int(np.bincount(labels).max())))
+    return StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+
+
+def _tenth(seed: int) -> Any:
+    """Hold out a tenth."""
+    from sklearn.model_selection import ShuffleSplit
+
+    return ShuffleSplit(1, test_size=HELD_OUT, random_state=seed)
+
+
+def _choose(
+    vectorizer: Any,
+    model: Any,
+    grid: Mapping[str, Sequence[float]],
+    texts: list[str],
+    labels: NDArray[np.int64],
+    split: Any,
+) -> Any:
+    """Return the pipeline with the most accurate parameters."""
+    from sklearn.pipeline import make_pipeline
+
+    found = _search(model, grid, vectorizer.fit_transform(texts), labels, split, True)
+    return make_pipeline(vectorizer, found.best_estimator_)
+
+
+def _search(
+    model: Any,
+    grid: Mapping[str, Sequence[float]],
+    rows: Any,
+    labels: NDArray[np.int64],
+    split: Any,
+    refit: bool,
+) -> Any:
+    from sklearn.model_selection import GridSearchCV
+
+    return GridSearchCV(
+        model,
+        {name: list(values) for name, values in grid.items()},
+        scoring="accuracy",
+        cv=split,
+        refit=refit,
+        error_score="raise",
+    ).fit(rows, labels)

@@ -1,0 +1,219 @@
+"""``calibrant study`` from outside."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from rich.progress import Progress
+
+from calibrant.cli import study as module
+from calibrant.cli.main import run
+from calibrant.study import StudyTable, read_table
+from conftest import simulate
+
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(autouse=True)
+def _keep_signal_handlers():
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A directory of two classifiers; cells are computed in this process."""
+    data = tmp_path / "predictions"
+    data.mkdir()
+    for name, seed in (("toy_a", 0), ("toy_b", 1)):
+        p, y = simulate(400, 3, seed)
+        np.savez(
+            data / f"{name}.npz",
+            val_probs=p[:100],
+            val_labels=y[:100],
+            test_probs=p[100:],
+            test_labels=y[100:],
+        )
+    monkeypatch.setattr("calibrant.study.run.available_cores", lambda: 0)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def call(*arguments):
+    return run(["study", *map(str, arguments)])
+
+
+def test_directory_alone_means_run(home, capsys):
+    assert call("predictions", "-o", "short", "--methods", "ts", "--table-only") == 0
+    assert "short: 2 classifiers x 2 methods in 0:00:0" in capsys.readouterr().out
+    assert call("run", "predictions", "-o", "long", "--methods", "ts", "--table-only") == 0
+    short, long = (read_table(home / name / "study.csv") for name in ("short", "long"))
+    assert np.array_equal(short.matrix("nll"), long.matrix("nll"))
+    assert call("--methods", "ts", "-o", "first", "predictions", "--table-only") == 0
+    assert (home / "first" / "study.parquet").exists()
+
+
+def test_table_becomes_figures_and_a_page(home, monkeypatch, capsys):
+    seen = []
+
+    def write_outputs(table, directory):
+        seen.append(table)
+        return [directory / "table.md", directory / "index.html"]
+
+    monkeypatch.setattr("calibrant.study.write_outputs", write_outputs)
+    assert call("predictions", "-o", "out", "--methods", "ts,fir") == 0
+    (table,) = seen
+    assert isinstance(table, StudyTable)
+    assert table.methods == ("uncalibrated", "fir", "ts")
+    page = (home / "out" / "index.html").resolve().as_uri()
+    assert f"Report: {page}" in capsys.readouterr().out
+
+
+def test_outputs_of_a_small_study_are_written(home, capsys):
+    assert call("predictions", "-o", "out", "--methods", "ts,fir", "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["classifiers"] == 2
+    assert result["methods"] == ["uncalibrated", "fir", "ts"]
+    assert result["failures"] == []
+    assert any(path.endswith("index.html") for path in result["written"])
+    assert all((home / path).exists() for path in result["written"])
+
+
+def test_methods_of_the_paper_are_the_default_and_all_means_all():
+    from calibrant.calibrators.methods import METHODS
+    from calibrant.study.table import PAPER_METHODS
+
+    assert module._methods(None) == list(PAPER_METHODS)
+    assert module._methods("all") == list(METHODS)
+    assert module._methods("ts,fir") == ["ts", "fir"]
+
+
+def test_failures_are_told_and_end_well(home, capsys):
+    p, y = simulate(40, 3)
+    bad = np.full_like(p, np.nan)
+    np.savez("predictions/bad_x.npz", val_probs=bad, val_labels=y, test_probs=p, test_labels=y)
+    assert call("predictions", "-o", "out", "--methods", "ts", "--table-only") == 0
+    shown = capsys.readouterr()
+    assert "1 of 6 cells failed: see study.log" in shown.out
+    assert "calibrant: bad_x: ts failed: NonFiniteError" in shown.err
+    assert "bad_x: ts failed" in (home / "out" / "study.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["predictions"], 2, "Missing option"),
+        (["run"], 2, "Missing argument"),
+        (["nowhere", "-o", "out"], 3, "nowhere is not a directory"),
+        (["predictions", "-o", "out", "--methods", "magic"], 3, "'magic'"),
+        (["predictions", "-o", "out", "--jobs", "0"], 2, "Invalid value"),
+        (["train", "corpus_x.tsv.gz"], 3, "corpus_x.tsv.gz cannot be read"),
+        (["simulate", "-o", "x.txt", "--classes", "3", "--val-rows", "5"], 3, "dataset_model.npz"),
+        (["simulate", "-o", "a_b.npz", "--classes", "1"], 3, "n_classes"),
+    ],
+)
+def test_exit_codes_and_messages(home, capsys, arguments, code, message):
+    assert call(*arguments) == code
+    err = capsys.readouterr().err
+    assert re.search(re.escape(message), err, re.IGNORECASE)
+    assert "Traceback" not in err
+    assert not (home / "out").exists()
+
+
+def test_train_writes_prediction_files(home, capsys):
+    lines = [f"train\t{w}\t{w} {w}s\n" for w in ("ant", "bee") for _ in range(10)]
+    lines += [f"test\t{w}\tthe {w}\n" for w in ("ant", "bee") for _ in range(8)]
+    (home / "corpus_toy.tsv").write_text("".join(lines))
+    assert call("train", "corpus_toy.tsv", "-o", "made", "--models", "nb", "--seed", "1") == 0
+    assert capsys.readouterr().out.strip() == "made/toy_nb.npz"
+    with np.load("made/toy_nb.npz") as file:
+        assert file["val_probs"].shape == (4, 2)
+    assert call("train", "corpus_toy.tsv", "--models", "nb", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == ["toy_nb.npz"]
+
+
+def test_simulate_writes_a_prediction_file(home, capsys):
+    sizes = ["--val-rows", 20, "--test-rows", 30, "--classes", 4]
+    assert call("simulate", "-o", "predictions/sim_x.npz", *sizes) == 0
+    assert "20 + 30 rows, 4 classes" in capsys.readouterr().out
+    assert call("predictions", "-o", "out", "--methods", "ts", "--table-only") == 0
+    assert ("sim", "x") in read_table(home / "out" / "study.csv").cases
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_keep_finished_cells(home, number, code):
+    """Sent to the whole group, as a terminal does, after the first cell."""
+    command = [sys.executable, "-m", "calibrant.cli.main", "study", "predictions", "-o", "out"]
+    process = subprocess.Popen(
+        [*command, "--jobs", "2", "--methods", "all"],
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    with process:
+        while not list(home.glob("out/cells/*.json")) and process.poll() is None:
+            time.sleep(0.005)
+        signal_group(process.pid, number)
+        err = process.stderr.read().decode()
+    assert process.returncode == code
+    assert "the same command goes on from here" in err
+    assert "Traceback" not in err
+    cells = list(home.glob("out/cells/*"))
+    assert cells
+    assert all(json.loads(path.read_text())["format"] == 1 for path in cells)
+    assert not (home / "out" / "study.csv").exists()
+
+
+def signal_group(pid, number):
+    import os
+
+    os.killpg(pid, number)
+
+
+def test_bar_is_on_a_terminal_only(monkeypatch, capsys):
+    with module.study_bar() as (advance, say):
+        advance(1, 2, 3.0)
+        say("a line [not markup]")
+    assert capsys.readouterr().err == "calibrant: a line [not markup]\n"
+    monkeypatch.setattr(module, "Console", lambda **_: Console(force_terminal=True, width=100))
+    with module.study_bar() as (advance, _):
+        advance(1, 2, 90.0)
+    shown = capsys.readouterr().out
+    assert "1/2" in shown
+    assert re.search(r"about 0:01:(30|29) left", shown)
+
+
+def test_time_left_is_not_shown_before_it_is_known():
+    with Progress(disable=True) as bar:
+        task = bar.add_task("study", end=float("nan"))
+        assert module.TimeLeftColumn().render(bar.tasks[task]).plain == "estimating"
+
+
+@pytest.mark.parametrize("name", ["run", "train", "simulate"])
+def test_every_command_is_documented_with_an_example_that_parses(name):
+    command = module.study.commands[name]
+    example = re.search(r"calibrant study .+", command.help).group().strip()
+    assert example in (DOCS / "cli.md").read_text()
+    words = example.split()[3:]
+    context = command.make_context(name, words)
+    assert context.params["output"]
+    text = (DOCS / "cli.md").read_text()
+    for option in command.params:
+        assert any(flag in text for flag in [*option.opts, option.name.upper()]), option.name
+
+
+def test_help_of_the_group_shows_both_uses(capsys):
+    assert call("--help") == 0
+    shown = capsys.readouterr().out
+    assert "DIR -o OUT | COMMAND" in shown
+    assert all(name in shown for name in ("run", "train", "simulate"))

@@ -1,0 +1,389 @@
+"""Verdicts follow from numbers: the rules on small tables, and the page that is written."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrant.study import claim_rules as rules
+from calibrant.study import paper
+from calibrant.study.assumptions import Measured, measure_assumptions, measure_map, simulate
+from calibrant.study.claim_list import judge_claims
+from calibrant.study.claims import build_claims, write_claims
+from calibrant.study.storage import write_table
+from calibrant.study.table import StudyRow, StudyTable
+from calibrant.study.tables import column_order
+from study.small_tables import PAPER, random_table, rows_of, table_of
+
+TITLES = [
+    "NA-FIR has the best NLL",
+    "SCIR has the best conf-ECE, NA-FIR the steadier one",
+    "SCIR is poor in NLL",
+    "Awareness of the normalisation pays: NA-FIR before FIR",
+    "NA-FIR before the linear scalings",
+    "Both methods improve on the uncalibrated classifier",
+    "MS and IR-OvR are hurt by many classes",
+    "TS is better on images",
+    "Permutation invariance helps: before IR-OvR",
+    "Order-preserving methods are steadier",
+    "TS and VS are quick, NA-FIR and SCIR are not",
+    "The table of assumptions",
+]
+GOOD = Measured(0.0, 0.0, 0.0, 1.0)
+
+
+def ordered(best_first, n=6, metric="nll", datasets=None, seconds=1.0):
+    """A table in which methods rank as they are named, on every classifier."""
+    values = np.tile(np.arange(len(best_first)) / 10 + 0.1, (n, 1))
+    return table_of(values, best_first, metric, datasets, seconds)
+
+
+def both_metrics(nll, conf_ece, n=6, datasets=None):
+    parts = [ordered(nll, n, "nll", datasets), ordered(conf_ece, n, "conf-ece", datasets)]
+    return StudyTable.of(row for part in parts for row in part.rows)
+
+
+def verdict_of(table, title, measured=None):
+    return {claim.title: claim for claim in judge_claims(table, measured)}[title].verdict
+
+
+# The paper's numbers
+
+
+def test_table_two_is_whole_and_adds_up():
+    assert list(paper.TABLE_2) == ["nll", "conf-ece", "brier", "cw-ece", "tece"]
+    for lines in paper.TABLE_2.values():
+        assert list(lines) == list(paper.DATA_SETS)
+        for line in lines.values():
+            assert sum(e.rank for e in line.values()) == pytest.approx(36, abs=0.41)
+            assert sum(e.first for e in line.values()) == pytest.approx(1, abs=0.031)
+    assert sum(d.n_models for d in paper.DATA_SETS.values()) == 75
+
+
+def test_shares_of_first_places_are_those_of_whole_classifiers():
+    for lines in paper.TABLE_2.values():
+        for dataset, line in lines.items():
+            n = paper.DATA_SETS[dataset].n_models
+            for entry in line.values():
+                assert abs(entry.first * n - round(entry.first * n)) <= 0.006 * n
+
+
+@pytest.mark.parametrize(
+    ("metric", "dataset", "method", "entry"),
+    [
+        ("nll", "ImageNet", "na-fir", (1.0, 1.0)),
+        ("nll", "YR", "ms", (1.5, 0.77)),
+        ("conf-ece", "CIFAR10", "scir", (1.0, 1.0)),
+        ("brier", "food101", "ts", (2.4, 0.38)),
+        ("cw-ece", "20NG", "ir-ovr", (1.6, 0.60)),
+        ("tece", "ImageNet", "uncalibrated", (2.9, 0.38)),
+    ],
+)
+def test_single_cells_of_table_two(metric, dataset, method, entry):
+    assert paper.TABLE_2[metric][dataset][method] == entry
+
+
+def test_the_claims_about_ranks_pass_in_the_paper_s_own_table():
+    claims = judge_claims(ordered(PAPER))
+    by_title = {claim.title: claim for claim in claims}
+    assert list(by_title) == TITLES
+    for title in (TITLES[0], TITLES[2], TITLES[4], TITLES[7], TITLES[8]):
+        assert all(check.paper.passed for check in by_title[title].checks), title
+    # Table 2 itself does not have NA-FIR's conf-ECE the steadier one.
+    assert [c.paper.passed for c in by_title[TITLES[1]].checks] == [True, True, True, False]
+
+
+# The rule of all verdicts
+
+
+@pytest.mark.parametrize(
+    ("passed", "verdict"),
+    [
+        ([True, True], "holds"),
+        ([True, None], "holds"),
+        ([True, False], "holds in part"),
+        ([False, None, False], "does not hold here"),
+        ([None], "not tested here"),
+        ([], "not tested here"),
+    ],
+)
+def test_verdict_by_the_rule_that_the_page_states(passed, verdict):
+    assert rules.reach_verdict(passed) == verdict
+
+
+# Each claim, on tables that decide it
+
+
+def test_best_nll():
+    first = ("na-fir", "ts", "scir", "fir", "vs", "ms", "ir-ovr", "uncalibrated")
+    assert verdict_of(ordered(first), TITLES[0]) == "holds"
+    second = ("ts", "na-fir", *first[2:])
+    assert verdict_of(ordered(second), TITLES[0]) == "does not hold here"
+    # Second on four data sets, first on one with many classifiers: lowest average only.
+    names = ["a"] * 7 + ["b", "c", "d"]
+    values = np.array([[0.1, 0.2]] * 7 + [[0.2, 0.1]] * 3)
+    table = table_of(values, ("na-fir", "ts"), datasets=names)
+    assert verdict_of(table, TITLES[0]) == "holds in part"
+
+
+def test_best_conf_ece():
+    order = ("scir", "na-fir", "fir", "ts", "vs", "ms", "ir-ovr", "uncalibrated")
+    source = rules.read_study(ordered(order, metric="conf-ece"))
+    assert rules.lowest_rank(source, "conf-ece", ("scir", "na-fir")).passed
+    assert rules.lowest_rank(source, "conf-ece", ("na-fir", "scir")).passed
+    swapped = ("scir", "fir", "na-fir", *order[3:])
+    found = rules.lowest_rank(
+        rules.read_study(ordered(swapped, metric="conf-ece")), "conf-ece", ("scir", "na-fir")
+    )
+    assert not found.passed
+    assert found.words == "SCIR 1.00, FIR 2.00, NA-FIR 3.00"
+
+
+def test_a_tie_for_the_lowest_rank_counts():
+    table = table_of([[0.1, 0.2, 0.3], [0.2, 0.1, 0.3]], ("na-fir", "scir", "fir"), "conf-ece")
+    source = rules.read_study(table)
+    assert rules.lowest_rank(source, "conf-ece", ("scir",)).passed
+    assert rules.lowest_rank(source, "conf-ece", ("na-fir",)).passed
+    assert not rules.lowest_rank(source, "conf-ece", ("fir",)).passed
+
+
+def test_places_of_those_that_are_far_behind_are_named():
+    order = ("ts", "fir", "vs", "na-fir")
+    found = rules.lowest_rank(rules.read_study(ordered(order)), "nll", ("na-fir",))
+    assert found.words == "TS 1.00, FIR 2.00; NA-FIR 4.00 (place 4)"
+
+
+@pytest.mark.parametrize(
+    ("nll", "verdict"),
+    [
+        (("ts", "na-fir", "fir", "scir"), "holds"),
+        (("na-fir", "scir", "ts", "fir"), "holds in part"),
+        (("scir", "na-fir", "ts", "fir"), "does not hold here"),
+    ],
+)
+def test_scir_is_poor_in_nll(nll, verdict):
+    table = both_metrics(nll, ("scir", "na-fir", "fir", "ts"))
+    assert verdict_of(table, TITLES[2]) == verdict
+
+
+def test_awareness():
+    better, worse = ("na-fir", "fir"), ("fir", "na-fir")
+    assert verdict_of(both_metrics(better, better), TITLES[3]) == "holds"
+    assert verdict_of(both_metrics(better, worse), TITLES[3]) == "holds in part"
+    assert verdict_of(both_metrics(worse, worse), TITLES[3]) == "does not hold here"
+    # Five wins of five may be chance (p = 0.06), six are not (p = 0.03).
+    assert verdict_of(both_metrics(better, better, n=5), TITLES[3]) == "holds in part"
+
+
+def test_sign_test_leaves_ties_out():
+    table = table_of([[1.0, 2.0]] * 6 + [[1.0, 1.0]] * 9, ("na-fir", "fir"))
+    found = rules.sign_test(table, "nll", "na-fir", "fir")
+    assert found.words == "6 won, 0 lost, p = 0.031"
+    assert found.passed
+    tied = rules.sign_test(table_of([[1.0, 1.0]], ("na-fir", "fir")), "nll", "na-fir", "fir")
+    assert tied == ("0 won, 0 lost, p = 1", False)
+
+
+def test_linear_scalings():
+    order = ("na-fir", "ts", "vs", "ms")
+    assert verdict_of(ordered(order), TITLES[4]) == "holds"
+    assert verdict_of(ordered(("ts", *order[:1], *order[2:])), TITLES[4]) == "holds in part"
+    assert verdict_of(ordered(order[::-1]), TITLES[4]) == "does not hold here"
+
+
+def test_improvement_needs_nine_data_sets_of_ten():
+    names = [f"d{i}" for i in range(10)]
+    values = np.array([[0.1, 0.2]] * 9 + [[0.2, 0.1]])
+    for n_better, passed in ((9, False), (10, True)):
+        line = np.where(np.arange(10)[:, None] < n_better, values[0], values[0][::-1])
+        source = rules.read_study(table_of(line, ("na-fir", "uncalibrated"), datasets=names))
+        found = rules.beats_on_datasets(source, "nll", "na-fir", "uncalibrated", 0.9)
+        assert found == (f"{n_better} of 10 data sets", passed)
+
+
+def many_classes(hurt):
+    """MS and IR-OvR rank first on few classes and last on many, or the other way round."""
+    names = ["yelp", "mnist", "ng20", "r52", "cifar100", "udhr-langid"]
+    rows = []
+    for metric in ("nll", "conf-ece"):
+        ramp = np.linspace(0.0, 1.0, 6)
+        slope = ramp if hurt else 1 - ramp
+        values = np.stack([slope, slope + 0.01, np.full(6, 0.3), np.full(6, 0.7)], axis=1)
+        rows += rows_of(values, ("ms", "ir-ovr", "ts", "vs"), metric, names)
+    return StudyTable.of(rows)
+
+
+def test_many_classes():
+    assert verdict_of(many_classes(hurt=True), TITLES[6]) == "holds"
+    assert verdict_of(many_classes(hurt=False), TITLES[6]) == "does not hold here"
+    unknown = ordered(("ms", "ts"), datasets=[f"unknown{i}" for i in range(6)])
+    assert verdict_of(unknown, TITLES[6]) == "not tested here"
+
+
+def test_images():
+    names = ["cifar10", "mnist", "r52", "yelp"]
+    good, bad = [0.1, 0.2], [0.2, 0.1]
+    for lines, verdict in (
+        ([good, good, bad, bad], "holds"),
+        ([bad, bad, good, good], "does not hold here"),
+        ([good, good, good, good], "does not hold here"),
+    ):
+        table = table_of(lines, ("ts", "fir"), datasets=names)
+        assert verdict_of(table, TITLES[7]) == verdict
+    only_text = table_of([good], ("ts", "fir"), datasets=["r52"])
+    assert verdict_of(only_text, TITLES[7]) == "not tested here"
+
+
+def test_permutation():
+    order = ("na-fir", "scir", "fir", "ir-ovr")
+    assert verdict_of(both_metrics(order, order), TITLES[8]) == "holds"
+    mixed = ("na-fir", "ir-ovr", "scir", "fir")
+    assert verdict_of(both_metrics(order, mixed), TITLES[8]) == "holds in part"
+    assert verdict_of(both_metrics(order[::-1], order[::-1]), TITLES[8]) == "does not hold here"
+
+
+def test_order_preserving_methods_are_steadier():
+    """Two halves of the table: a group that keeps its ranks and one that changes them."""
+    steady, moving = rules.ORDER_PRESERVING, rules.OTHERS
+    for first, second, passed in ((steady, moving, True), (moving, steady, False)):
+        up = [*first, *second]
+        down = [*first, *second[::-1]]
+        values = np.arange(7.0)
+        rows = rows_of([values], up, "nll", ["a"]) + rows_of([values], down, "nll", ["b"])
+        source = rules.read_study(StudyTable.of(rows))
+        found = rules.steadier(source, "nll", steady, moving)
+        assert found.passed == passed
+        one = rows_of([values], up, "nll", ["a"])
+        two = [
+            StudyRow("a", "m1", r.method, "nll", r.value, 1.0)
+            for r in rows_of([values], down, "nll", ["a"])
+        ]
+        assert rules.steadier_within(StudyTable.of(one + two), "nll").passed == passed
+
+
+def test_within_needs_two_classifiers_of_a_data_set():
+    assert rules.steadier_within(ordered(PAPER), "nll") == rules.NOTHING
+
+
+def test_times():
+    def at(seconds):
+        return StudyTable.of(
+            StudyRow("a", "m", k, "nll", 0.1, s)
+            for k, s in zip(("ts", "vs", "na-fir", "scir"), seconds, strict=True)
+        )
+
+    assert verdict_of(at([0.1, 1.0, 2.0, 3.0]), TITLES[10]) == "holds"
+    assert verdict_of(at([0.1, 11.0, 0.05, 0.01]), TITLES[10]) == "holds in part"
+    assert verdict_of(at([20.0, 11.0, 2.0, 3.0]), TITLES[10]) == "does not hold here"
+
+
+def test_no_times_no_verdict():
+    table = ordered(("ts", "vs", "na-fir", "scir"), seconds=float("nan"))
+    assert verdict_of(table, TITLES[10]) == "not tested here"
+
+
+# Assumptions
+
+
+def test_table_one_is_found_by_measuring():
+    methods = ("ms", "vs", "ts", "ir-ovr", "fir", "scir", "na-fir")
+    measured = measure_assumptions(methods)
+    for method in methods:
+        expected = {name: method in having for name, having in paper.ASSUMPTIONS.items()}
+        assert measured[method].verdicts == expected, method
+    assert verdict_of(ordered(PAPER), TITLES[11], measured) == "holds"
+
+
+def test_a_wrong_cell_of_table_one_is_seen():
+    measured = dict.fromkeys(("ms", "vs", "ts", "ir-ovr", "fir", "scir", "na-fir"), GOOD)
+    assert verdict_of(ordered(PAPER), TITLES[11], measured) == "holds in part"
+    assert verdict_of(ordered(PAPER), TITLES[11]) == "not tested here"
+
+
+def test_maps_that_break_one_assumption_each():
+    rows, labels = simulate(500)
+    reverse = measure_map(lambda p: (1 - p) / (1 - p).sum(axis=1, keepdims=True), rows, labels)
+    assert reverse.reversed_share == 1.0
+    assert reverse.permuted_gap < 1e-12
+    weights = np.arange(1.0, 9.0)
+    biased = measure_map(lambda p: p * weights / (p * weights).sum(axis=1)[:, None], rows, labels)
+    assert biased.permuted_gap > 0.01
+    assert biased.others_gap < 1e-9
+    mixed = measure_map(lambda p: 0.5 * p + 0.5 * p.max(axis=1)[:, None] / 8, rows, labels)
+    assert mixed.others_gap > 0.01
+
+
+# The page
+
+
+def full_table(best):
+    """Every metric and method; one method is first in NLL everywhere."""
+    cases = [("r52", "nb"), ("r52", "mlp"), ("cifar10", "lenet5"), ("yelp", "nb"), ("ng20", "nb")]
+    table = random_table(cases, PAPER)
+    return StudyTable.of(
+        StudyRow(r.dataset, r.model, r.method, r.metric, 0.01, r.seconds, r.versions)
+        if (r.metric, r.method) == ("nll", best)
+        else r
+        for r in table.rows
+    )
+
+
+def test_the_page_says_so_where_the_main_results_hold():
+    page = build_claims(full_table("na-fir"))
+    assert "best average NLL rank of the eight columns: Yes (NA-FIR 1.00" in page
+    assert "stands before NA-FIR" not in page.split("two best conf-ECE")[0]
+
+
+def test_the_page_says_so_and_why_where_they_do_not():
+    table = full_table("vs")
+    page = build_claims(table)
+    assert "best average NLL rank of the eight columns: **No** (VS 1.00" in page
+    line = next(x for x in page.splitlines() if x.startswith("- VS stands before NA-FIR by"))
+    assert "over resampled data sets the difference is" in line
+    assert "It is better on 5 of 5 classifiers, most of r52 (2)" in line
+    accuracy = table.matrix("accuracy")
+    place = {m: j for j, m in enumerate(table.methods)}
+    n_better = int((accuracy[:, place["vs"]] > accuracy[:, place["na-fir"]]).sum())
+    assert f"On {n_better} of these it is also more accurate." in line
+
+
+def test_the_page_has_the_paper_s_numbers_beside_ours():
+    page = build_claims(full_table("na-fir"))
+    line = next(x for x in page.splitlines() if x.startswith("| NLL | paper |"))
+    assert line.startswith("| NLL | paper | **2.05 (46%)** | 5.03 (5%) |")
+    ours = next(x for x in page.splitlines() if x.startswith("| NLL | here |"))
+    assert ours.startswith("| NLL | here | **1.00 (100%)** |")
+    for number, title in enumerate(TITLES, 1):
+        assert f"## {number}. {title}" in page
+    assert rules.RULE in page
+    assert page.count("Verdict: ") == len(TITLES)
+
+
+def test_the_page_prints_names_as_text():
+    table = ordered(column_order(ordered(PAPER), paper=True), 2, datasets=["<b>|x", "y"])
+    page = build_claims(table)
+    assert "\\<b\\>\\|x" in page
+    assert "<b>" not in page
+
+
+def test_a_table_of_two_methods_is_enough(tmp_path):
+    path = tmp_path / "claims.md"
+    write_claims(ordered(("ts", "uncalibrated")), path)
+    assert "not tested here" in path.read_text("utf-8")
+
+
+def test_the_script_writes_the_page_from_a_file(tmp_path, monkeypatch, capsys):
+    script = Path(__file__).parents[2] / "docs" / "write_claims.py"
+    spec = importlib.util.spec_from_file_location("write_claims_script", script)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    results = write_table(ordered(("ts", "uncalibrated")), tmp_path / "table.csv")
+    page = tmp_path / "page.md"
+    monkeypatch.setattr("sys.argv", ["write_claims.py", str(results), str(page)])
+    module.main()
+    assert page.read_text("utf-8").startswith("# The paper's claims")
+    assert str(page) in capsys.readouterr().out
+    monkeypatch.setattr("sys.argv", ["write_claims.py"])
+    with pytest.raises(SystemExit, match="RESULTS"):
+        module.main()

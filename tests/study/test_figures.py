@@ -1,0 +1,174 @@
+"""What is drawn is what was computed, can be read, and leaves pyplot alone."""
+
+import subprocess
+import sys
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from matplotlib.cbook import boxplot_stats
+from matplotlib.colors import to_rgb
+
+from calibrant.study import boxes, figures, ranks
+from calibrant.study.significance import indistinct_groups
+
+METHODS = [f"method-{i:02d}" for i in range(19)]
+DATASETS = [f"data-set-{i:02d}" for i in range(15)]
+
+
+def words(figure):
+    return [text.get_text() for ax in figure.axes for text in ax.texts]
+
+
+def test_wins_print_every_percentage_in_its_cell():
+    shares = ranks.win_shares(np.random.default_rng(0).normal(size=(20, 4)), "nll")
+    figure = figures.draw_wins(shares, METHODS[:4], "NLL")
+    found = {tuple(t.get_position()): t.get_text() for t in figure.axes[0].texts}
+    expected = {(j, i): f"{100 * shares[i, j]:.0f}" for i in range(4) for j in range(4) if i != j}
+    assert found == expected
+
+
+def test_group_ranks_print_every_average():
+    average = np.array([[1.0, 2.0], [1.5, 1.5], [2.0, 1.0]])
+    figure = figures.draw_group_ranks(average, ["a", "b", "c"], ["x", "y"], "NLL")
+    assert sorted(words(figure)) == ["1.0", "1.0", "1.5", "1.5", "2.0", "2.0"]
+
+
+@pytest.mark.parametrize("color", ["white", "black", "#808080", "#0072B2", "#D55E00", "#777777"])
+def test_ink_can_be_read_on_any_ground(color):
+    ground = to_rgb(color)
+    pair = sorted(figures.luminance(c) for c in (ground, to_rgb(figures.readable_ink(ground))))
+    assert (pair[1] + 0.05) / (pair[0] + 0.05) >= 4.5
+
+
+def test_ink_changes_with_the_ground():
+    shares = np.array([[0.0, 0.5, 1.0], [0.5, 0.0, 1.0]])
+    figure = figures.draw_wins(shares, METHODS[:3], "NLL")
+    inks = [text.get_color() for text in figure.axes[0].texts]
+    assert inks == ["black", "black", "white", "black", "black", "white"]
+
+
+def test_critical_difference_joins_what_does_not_differ():
+    average = np.array([1.2, 3.9, 2.0, 2.9])
+    figure = figures.draw_critical_difference(average, list("abcd"), 1.0, "NLL")
+    bars = [line for line in figure.axes[0].lines if line.get_linewidth() == 3.5]
+    ends = [tuple(np.round(line.get_xdata(), 2)) for line in bars]
+    groups = indistinct_groups(average, 1.0)
+    expected = [
+        (round(average[list(g)].min() - 0.04, 2), round(average[list(g)].max() + 0.04, 2))
+        for g in groups
+    ]
+    assert ends == expected
+    assert len(ends) == 3
+    assert {"a  1.20", "c  2.00", "2.90  d", "3.90  b"} <= set(words(figure))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_boxes_are_those_of_matplotlib(seed):
+    values = np.random.default_rng(seed).standard_t(2, size=23)
+    box, expected = boxes.box_of(values), boxplot_stats(values)[0]
+    keys = ("whislo", "q1", "med", "q3", "whishi")
+    np.testing.assert_allclose(box, [expected[key] for key in keys])
+
+
+def test_boxes_show_every_value_of_every_data_set():
+    values = np.random.default_rng(0).normal(size=(30, 5))
+    values[3, 2] = np.nan
+    groups = [DATASETS[i % 3] for i in range(30)]
+    figure = boxes.draw_boxes(values, groups, METHODS[:5], "x", "y")
+    panels = [
+        sorted(x for line in ax.lines if line.get_marker() == "o" for x in line.get_xdata())
+        for ax in figure.axes
+    ]
+    for shown, part in zip(panels, [values, values[::3], values[1::3], values[2::3]], strict=True):
+        np.testing.assert_allclose(shown, np.sort(part[~np.isnan(part)]))
+
+
+def overlap(labels, renderer):
+    boxes_of = [label.get_window_extent(renderer) for label in labels if label.get_text()]
+    return any(a.overlaps(b) for i, a in enumerate(boxes_of) for b in boxes_of[i + 1 :])
+
+
+def crowded_figures():
+    rng = np.random.default_rng(0)
+    average = rng.uniform(1, 19, 19)
+    yield figures.draw_wins(rng.uniform(size=(19, 19)), METHODS, "NLL")
+    yield figures.draw_group_ranks(rng.uniform(1, 19, (15, 19)), DATASETS, METHODS, "NLL")
+    yield figures.draw_critical_difference(average, METHODS, 4.0, "NLL")
+    bounds = np.stack([average - 1, average + 1], axis=1)
+    yield figures.draw_intervals(
+        {"NLL": average, "x": average}, {"NLL": bounds, "x": bounds}, METHODS
+    )
+    bins = {10: average, 15: average + 0.1, 25: average - 0.1}
+    yield figures.draw_sensitivity({"conf-ECE": bins, "TECE": bins}, METHODS)
+    yield figures.draw_times(rng.uniform(0.001, 9, (47, 19)), METHODS)
+    groups = [DATASETS[i % 15] for i in range(47)]
+    yield boxes.draw_boxes(rng.normal(size=(47, 19)), groups, METHODS, "NLL", "NLL")
+
+
+def test_nineteen_methods_and_fifteen_data_sets_can_be_read():
+    """No two names overlap, none is cut off, and none is smaller than 8 points."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    for figure in crowded_figures():
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        renderer = canvas.get_renderer()
+        for ax in figure.axes:
+            shown = ax.axison and ax.yaxis.get_tick_params()["labelleft"]
+            rows = ax.get_yticklabels() if shown else []
+            columns = ax.get_xticklabels() if ax.images else []
+            names = [*rows, *(t for t in ax.texts if "method" in t.get_text())]
+            assert len(names) in {0, 15, 19}
+            assert not overlap(names, renderer)
+            title = [ax.title] if ax.get_title() else []
+            for text in (*names, *title, *columns):
+                extent = text.get_window_extent(renderer)
+                assert text.get_fontsize() >= 8
+                assert extent.x0 >= 0, text
+                assert extent.x1 <= figure.bbox.x1, text
+                assert extent.y1 <= figure.bbox.y1, text
+
+
+def test_times_leave_out_what_took_none():
+    seconds = np.array([[0.0, 1.0], [np.nan, 2.0], [0.5, 4.0]])
+    figure = figures.draw_times(seconds, ["a", "b"])
+    points = [
+        line.get_xdata().tolist() for line in figure.axes[0].lines if line.get_marker() == "o"
+    ]
+    assert sorted(points) == [[0.5], [1.0, 2.0, 4.0]]
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_the_same_numbers_give_the_same_bytes(suffix):
+    shares = np.random.default_rng(0).uniform(size=(5, 5))
+    first, second = (
+        figures.figure_bytes(figures.draw_wins(shares, METHODS[:5], "NLL"), suffix) for _ in "ab"
+    )
+    assert first == second
+
+
+def test_svg_is_well_formed_and_its_words_can_be_searched():
+    figure = figures.draw_wins(np.eye(2), ["<a & b>", "it costs $5 or $6"], "x")
+    svg = figures.figure_bytes(figure, "svg")
+    root = ET.fromstring(svg)
+    found = "".join(root.itertext())
+    assert "<a & b>" in found
+    assert "it costs $5 or $6" in found
+
+
+def test_names_too_long_are_cut():
+    assert len(figures.short("x" * 500)) <= 18
+
+
+def test_drawing_never_imports_pyplot():
+    code = (
+        "import sys, numpy as np\n"
+        "from calibrant.study import figures, boxes\n"
+        "figure = figures.draw_wins(np.eye(2), ['a', 'b'], 'x')\n"
+        "figures.figure_bytes(figure, 'png'); figures.figure_bytes(figure, 'svg')\n"
+        "boxes.draw_boxes(np.eye(4), list('aabb'), list('wxyz'), 'x', 'y')\n"
+        "print('matplotlib.pyplot' in sys.modules)\n"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "False"

@@ -1,0 +1,251 @@
+"""Prediction files from classifiers of one's own."""
+
+import sys
+from contextlib import contextmanager
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import SVC
+
+from calibrant.errors import LabelError, ShapeError
+from calibrant.study import from_estimator, from_torch
+from calibrant.study.cell import Task, measure
+from calibrant.study.files import look_at
+from calibrant.study.make_predictions import split_rows, write_predictions
+
+
+def blobs(n_rows=200, names=("ant", "bee", "cow")):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, len(names), n_rows)
+    return rng.normal(size=(n_rows, 2)) + 2 * y[:, None], np.array(names)[y]
+
+
+def test_a_quarter_is_val_and_every_row_is_in_one_part():
+    val, test = split_rows(101, seed=3)
+    assert len(val) == 25
+    assert sorted([*val, *test]) == list(range(101))
+    assert (np.diff(val) > 0).all()
+    assert (np.diff(test) > 0).all()
+
+
+def test_split_depends_on_the_seed_alone():
+    assert np.array_equal(split_rows(50, 1)[0], split_rows(50, 1)[0])
+    assert not np.array_equal(split_rows(50, 1)[0], split_rows(50, 2)[0])
+
+
+def test_estimator_gives_its_probabilities(tmp_path):
+    X, y = blobs()
+    model = GaussianNB().fit(X[:100], y[:100])
+    path = from_estimator(model, X[100:], y[100:], tmp_path / "blobs_nb.npz", seed=4)
+    val, test = split_rows(100, 4)
+    with np.load(path) as file:
+        np.testing.assert_array_equal(file["val_probs"], model.predict_proba(X[100:][val]))
+        np.testing.assert_array_equal(file["test_probs"], model.predict_proba(X[100:][test]))
+        names = file["class_names"]
+        np.testing.assert_array_equal(names[file["val_labels"]], y[100:][val])
+        np.testing.assert_array_equal(names[file["test_labels"]], y[100:][test])
+
+
+def test_parts_may_be_given_apart(tmp_path):
+    X, y = blobs()
+    model = LogisticRegression().fit(X[:100], y[:100])
+    path = from_estimator(
+        model, X[100:140], y[100:140], tmp_path / "blobs_lr.npz", test=(X[140:], y[140:])
+    )
+    with np.load(path) as file:
+        np.testing.assert_array_equal(file["val_probs"], model.predict_proba(X[100:140]))
+        np.testing.assert_array_equal(file["test_probs"], model.predict_proba(X[140:]))
+
+
+def test_without_probabilities_decision_values_are_logits(tmp_path):
+    X, y = blobs()
+    model = RidgeClassifier().fit(X, y)
+    with np.load(from_estimator(model, X, y, tmp_path / "blobs_ridge.npz")) as file:
+        val, _ = split_rows(len(y))
+        np.testing.assert_array_equal(file["val_logits"], model.decision_function(X[val]))
+        assert "val_probs" not in file
+
+
+def test_decision_value_of_two_classes_becomes_two_columns(tmp_path):
+    X, y = blobs(names=("no", "yes"))
+    model = RidgeClassifier().fit(X, y)
+    with np.load(from_estimator(model, X, y, tmp_path / "blobs_ridge.npz")) as file:
+        logits = file["test_logits"]
+        _, test = split_rows(len(y))
+        np.testing.assert_array_equal(logits[:, 0], 0)
+        np.testing.assert_array_equal(logits[:, 1], model.decision_function(X[test]))
+
+
+def test_pairwise_decision_values_are_refused(tmp_path):
+    X, y = blobs(names=("a", "b", "c", "d"))
+    model = SVC(decision_function_shape="ovo").fit(X, y)
+    with pytest.raises(ShapeError, match="6 columns for 4 classes"):
+        from_estimator(model, X, y, tmp_path / "a_b.npz")
+
+
+def test_a_label_that_the_estimator_does_not_know_is_an_error(tmp_path):
+    X, y = blobs()
+    model = GaussianNB().fit(X[y != "cow"], y[y != "cow"])
+    with pytest.raises(LabelError, match="'cow'"):
+        from_estimator(model, X, y, tmp_path / "a_b.npz")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+def test_whole_numbers_as_labels_do_not_become_columns(tmp_path):
+    """Labels 1, 2, 3 are columns 0, 1, 2."""
+    X, y = blobs(names=(1, 2, 3))
+    model = GaussianNB().fit(X, y)
+    path = from_estimator(model, X, y, tmp_path / "a_b.npz")
+    outcome = measure(Task(str(path), "uncalibrated", 0))
+    _, test = split_rows(len(y))
+    assert outcome["values"]["accuracy"] == pytest.approx(model.score(X[test], y[test]))
+
+
+def test_study_accepts_what_is_written(tmp_path):
+    X, y = blobs()
+    found = look_at(from_estimator(GaussianNB().fit(X, y), X, y, tmp_path / "blobs_my_nb.npz"))
+    assert (found.dataset, found.model) == ("blobs", "my_nb")
+    assert (found.n_val, found.n_test, found.n_classes) == (50, 150, 3)
+
+
+def test_other_suffixes_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"dataset_model\.npz"):
+        write_predictions(tmp_path / "predictions.npy", val_probs=[])
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = write_predictions(tmp_path / "a_b.npz", val_probs=np.ones(3))
+    kept = path.read_bytes()
+
+    def broken(*_, **__):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("numpy.savez_compressed", broken)
+    with pytest.raises(OSError, match="Input/output"):
+        write_predictions(path, val_probs=np.zeros(3))
+    assert path.read_bytes() == kept
+    assert [p.name for p in tmp_path.iterdir()] == ["a_b.npz"]
+
+
+class Tensor:
+    """As much of a tensor as ``from_torch`` uses; it remembers where it was."""
+
+    def __init__(self, values, device="gpu"):
+        self.values, self.device = np.asarray(values), device
+
+    def to(self, device):
+        return Tensor(self.values, device)
+
+    def detach(self):
+        return self
+
+    def cpu(self):
+        return Tensor(self.values, "cpu")
+
+    def float(self):
+        return Tensor(self.values.astype(np.float32), self.device)
+
+    def __array__(self, dtype=None, copy=None):
+        assert self.device == "cpu", "a tensor elsewhere cannot be read"
+        return np.array(self.values, dtype=dtype, copy=copy)
+
+
+class Network:
+    """Doubles its input; must be asked in evaluation mode, without gradients."""
+
+    def __init__(self, torch, wrap=lambda found: found):
+        self.torch, self.wrap, self.training = torch, wrap, True
+
+    def parameters(self):
+        return iter([Tensor(0, "gpu")])
+
+    def eval(self):
+        self.training = False
+
+    def train(self, mode):
+        self.training = mode
+
+    def __call__(self, inputs):
+        assert not self.training
+        assert not self.torch.with_gradients
+        assert inputs.device == "gpu"
+        return self.wrap(Tensor(2 * inputs.values, "gpu"))
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    """A stand-in: the functions of torch that are used, with its behaviour."""
+    module = ModuleType("torch")
+    module.with_gradients = True
+
+    @contextmanager
+    def no_grad():
+        module.with_gradients = False
+        yield
+        module.with_gradients = True
+
+    module.no_grad = no_grad
+    monkeypatch.setitem(sys.modules, "torch", module)
+    return module
+
+
+def batches(scores, labels, size=16):
+    return [
+        (Tensor(scores[i : i + size], "cpu"), Tensor(labels[i : i + size], "gpu"))
+        for i in range(0, len(labels), size)
+    ]
+
+
+@pytest.mark.parametrize("wrap", [lambda t: t, lambda t: SimpleNamespace(logits=t)])
+def test_torch_model_gives_its_logits(torch, tmp_path, wrap):
+    rng = np.random.default_rng(0)
+    scores, labels = rng.normal(size=(100, 5)), rng.integers(0, 5, 100)
+    model = Network(torch, wrap)
+    path = from_torch(model, batches(scores, labels), tmp_path / "a_net.npz", seed=2)
+    val, test = split_rows(100, 2)
+    with np.load(path) as file:
+        assert file["val_logits"].dtype == np.float32
+        np.testing.assert_array_equal(file["val_logits"], 2 * scores[val].astype(np.float32))
+        np.testing.assert_array_equal(file["test_labels"], labels[test])
+    assert model.training  # as it was
+
+
+def test_torch_parts_may_be_given_apart(torch, tmp_path):
+    scores, labels = np.eye(4), np.arange(4)
+    path = from_torch(
+        Network(torch),
+        batches(scores, labels),
+        tmp_path / "a_net.npz",
+        test=batches(-scores, labels),
+    )
+    with np.load(path) as file:
+        np.testing.assert_array_equal(file["val_logits"], 2 * scores)
+        np.testing.assert_array_equal(file["test_logits"], -2 * scores)
+
+
+@pytest.mark.parametrize(
+    ("scores", "labels", "error"),
+    [(np.eye(4), [0, 1, 2, 4], LabelError), (np.ones(4), [0, 1, 0, 1], ShapeError)],
+)
+def test_torch_output_that_does_not_fit_the_labels_is_an_error(
+    torch, tmp_path, scores, labels, error
+):
+    model = Network(torch)
+    with pytest.raises(error):
+        from_torch(model, batches(scores, np.array(labels)), tmp_path / "a_net.npz")
+    assert model.training
+    assert not list(tmp_path.iterdir())
+
+
+def test_real_torch(tmp_path):
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Linear(3, 4)
+    rows = torch.randn(40, 3)
+    loader = [(rows[:20], torch.arange(20) % 4), (rows[20:], torch.arange(20) % 4)]
+    with np.load(from_torch(model, loader, tmp_path / "a_net.npz")) as file:
+        val, _ = split_rows(40)
+        np.testing.assert_allclose(file["val_logits"], model(rows).detach().numpy()[val])

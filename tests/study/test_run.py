@@ -1,0 +1,342 @@
+"""A study as a whole: files in, one table out, whatever happens on the way."""
+
+import json
+import math
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrant import errors, metrics
+from calibrant.calibrators.methods import make_calibrator
+from calibrant.study import run as module
+from calibrant.study import run_study
+from calibrant.study.cell import METRIC_NAMES, Task, failed, measure, versions
+from calibrant.study.files import find_files
+from calibrant.study.records import Cell, Records
+from calibrant.study.table import PAPER_METHODS, StudyTable
+from calibrant.study.workers import Death
+from conftest import simulate
+
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+
+QUICK = ("ts", "fir")
+
+
+def save(path, *, n_classes=3, n_val=80, seed=0, as_logits=False, **others):
+    p, y = simulate(4 * n_val, n_classes, seed)
+    kind = "logits" if as_logits else "probs"
+    scores = np.log(p) if as_logits else p
+    arrays = {
+        f"val_{kind}": scores[:n_val],
+        "val_labels": y[:n_val],
+        f"test_{kind}": scores[n_val:],
+        "test_labels": y[n_val:],
+    }
+    np.savez(path, **arrays | others)
+    return p, y
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A directory as real ones are: predictions and other things."""
+    data = tmp_path / "data"
+    data.mkdir()
+    save(data / "toy_small.npz", seed=1)
+    save(data / "toy_wide_net.npz", n_classes=6, seed=2, as_logits=True)
+    (data / "README.md").write_text("# what these files are")
+    (data / "corpus_toy.tsv.gz").write_bytes(b"not predictions")
+    return data
+
+
+def values(table):
+    return [(r.dataset, r.model, r.method, r.metric, repr(r.value)) for r in table.rows]
+
+
+def test_table_has_every_metric_of_every_cell(home, tmp_path):
+    table = run_study(home, tmp_path / "out", n_jobs=0)
+    assert table.cases == (("toy", "small"), ("toy", "wide_net"))
+    assert table.methods == PAPER_METHODS
+    assert len(table.rows) == 2 * 8 * 12
+    assert {row.metric for row in table.rows} == set(METRIC_NAMES)
+    assert all(math.isfinite(row.value) and row.seconds >= 0 for row in table.rows)
+    assert {row.versions for row in table.rows} == {versions()}
+    assert not (tmp_path / "out" / "study.log").exists()
+
+
+def test_numbers_are_those_of_the_calibrators_and_metrics(home):
+    p, y = simulate(320, 3, 1)
+    outcome = measure(Task(str(home / "toy_small.npz"), "na-fir", 0))
+    out = make_calibrator("na-fir").fit(p[:80], y[:80]).predict_proba(p[80:])
+    assert outcome["values"] == {
+        "accuracy": metrics.accuracy(y[80:], out),
+        "nll": metrics.negative_log_likelihood(y[80:], out),
+        "brier": metrics.brier_score(y[80:], out),
+        **{
+            f"{name}{suffix}": function(y[80:], out, n_bins=n_bins)
+            for name, function in (
+                ("conf-ece", metrics.confidence_ece),
+                ("cw-ece", metrics.classwise_ece),
+                ("tece", metrics.thresholded_ece),
+            )
+            for suffix, n_bins in (("", 15), ("-10", 10), ("-25", 25))
+        },
+    }
+
+
+def test_logits_are_softmaxed_where_there_are_no_probabilities(home):
+    p, y = simulate(320, 6, 2)
+    path = str(home / "toy_wide_net.npz")
+    raw = measure(Task(path, "uncalibrated", 0))
+    expected = metrics.negative_log_likelihood(y[80:], p[80:])
+    assert raw["values"]["nll"] == pytest.approx(expected, rel=1e-12)
+    assert raw["seconds"] == 0.0
+    scaled = measure(Task(path, "ts", 0))["values"]["nll"]
+    direct = make_calibrator("ts", scores="logits").fit(np.log(p[:80]), y[:80])
+    out = direct.predict_proba(np.log(p[80:]))
+    assert scaled == metrics.negative_log_likelihood(y[80:], out)
+
+
+def test_probabilities_come_before_logits(tmp_path):
+    """The logits of this file are of another classifier."""
+    zeros = {"val_logits": np.zeros((80, 3)), "test_logits": np.zeros((240, 3))}
+    p, y = save(tmp_path / "a_b.npz", **zeros)
+    raw = measure(Task(str(tmp_path / "a_b.npz"), "uncalibrated", 0))
+    assert raw["values"]["accuracy"] == metrics.accuracy(y[80:], p[80:])
+
+
+@pytest.mark.parametrize("method", PAPER_METHODS)
+def test_val_part_may_lack_classes(tmp_path, method):
+    p, y = simulate(400, 5, 3)
+    seen = np.flatnonzero(y[:200] != 2)
+    np.savez(
+        tmp_path / "a_b.npz",
+        val_probs=p[seen],
+        val_labels=y[seen],
+        test_probs=p[200:],
+        test_labels=y[200:],
+    )
+    outcome = measure(Task(str(tmp_path / "a_b.npz"), method, 0))
+    assert outcome["error"] is None
+    assert math.isfinite(outcome["values"]["nll"])
+
+
+def test_labels_may_be_names_of_the_columns(tmp_path):
+    names = np.array(["ant", "bee", "cow"])
+    p, y = simulate(320, 3, 1)
+    np.savez(
+        tmp_path / "a_named.npz",
+        val_probs=p[:80],
+        val_labels=names[y[:80]],
+        test_probs=p[80:],
+        test_labels=names[y[80:]],
+        classes=names,
+    )
+    save(tmp_path / "a_numbered.npz", seed=1)
+    found = [measure(Task(str(tmp_path / f"a_{n}.npz"), "vs", 0)) for n in ("named", "numbered")]
+    assert found[0]["values"] == found[1]["values"]
+
+
+def test_processes_give_the_same_table_as_none(home, tmp_path):
+    one = run_study(home, tmp_path / "one", n_jobs=0)
+    two = run_study(home, tmp_path / "two", n_jobs=2)
+    assert values(one) == values(two)
+
+
+def test_finished_cells_are_not_run_again(home, tmp_path, monkeypatch):
+    first = run_study(home, tmp_path / "out", QUICK, n_jobs=0)
+    monkeypatch.setattr(module, "measure", lambda _: pytest.fail("a cell was run again"))
+    assert run_study(home, tmp_path / "out", QUICK, n_jobs=0) == first
+
+
+def run_counting(home, out, monkeypatch, methods=QUICK, **options):
+    """Run a study; return the cells that it computed."""
+    computed = []
+
+    def counting(task):
+        computed.append(f"{Path(task.path).stem}:{task.method}")
+        return measure(task)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "measure", counting)
+        run_study(home, out, methods, n_jobs=0, **options)
+    return computed
+
+
+def test_only_what_changed_is_run_again(home, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    assert len(run_counting(home, out, monkeypatch)) == 6
+    save(home / "toy_small.npz", seed=5)
+    changed = run_counting(home, out, monkeypatch)
+    assert sorted(changed) == ["toy_small:fir", "toy_small:ts", "toy_small:uncalibrated"]
+    save(home / "new_model.npz", seed=6)
+    assert len(run_counting(home, out, monkeypatch)) == 3
+    more = run_counting(home, out, monkeypatch, methods=(*QUICK, "vs"))
+    assert {name.partition(":")[2] for name in more} == {"vs"}
+    assert len(run_counting(home, out, monkeypatch, seed=1)) == 9
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"null", b'{"format": 1}', b"\xff"])
+def test_a_damaged_record_is_run_again(home, tmp_path, monkeypatch, damage):
+    run_study(home, tmp_path / "out", ["ts"], n_jobs=0)
+    (tmp_path / "out" / "cells" / "toy_small__ts.json").write_bytes(damage)
+    assert run_counting(home, tmp_path / "out", monkeypatch, ["ts"]) == ["toy_small:ts"]
+
+
+def test_records_of_another_version_do_not_count(home, tmp_path, monkeypatch):
+    run_study(home, tmp_path / "out", ["ts"], n_jobs=0)
+    path = tmp_path / "out" / "cells" / "toy_small__ts.json"
+    record = json.loads(path.read_text())
+    record["versions"] = record["versions"].replace("calibrant ", "calibrant 9")
+    path.write_text(json.dumps(record))
+    assert run_counting(home, tmp_path / "out", monkeypatch, ["ts"]) == ["toy_small:ts"]
+
+
+def test_a_file_that_no_method_can_use_gives_nan_and_a_line_in_the_log(home, tmp_path):
+    p, y = simulate(320, 3)
+    p[7] = np.nan
+    np.savez(
+        home / "bad_rows.npz",
+        val_probs=p[:80],
+        val_labels=y[:80],
+        test_probs=p[80:],
+        test_labels=y[80:],
+    )
+    said = []
+    table = run_study(home, tmp_path / "out", ["ts"], n_jobs=0, message=said.append)
+    bad = [row for row in table.rows if row.dataset == "bad" and row.method == "ts"]
+    assert len(bad) == 12
+    assert all(math.isnan(row.value) and math.isnan(row.seconds) for row in bad)
+    assert all(math.isfinite(row.value) for row in table.rows if row.dataset == "toy")
+    assert any("bad_rows: ts failed: NonFiniteError: " in line for line in said)
+    log = (tmp_path / "out" / "study.log").read_text()
+    assert all(line in log for line in said)
+
+
+def test_failed_cells_are_run_again_only_if_asked(home, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "measure", lambda _: failed("ValueError: no"))
+        run_study(home, out, ["ts"], n_jobs=0)
+    assert run_counting(home, out, monkeypatch, ["ts"]) == []
+    assert len(run_counting(home, out, monkeypatch, ["ts"], retry_failed=True)) == 4
+    assert run_counting(home, out, monkeypatch, ["ts"], retry_failed=True) == []
+
+
+def test_files_that_are_no_predictions_are_skipped_with_a_reason(home, tmp_path):
+    (home / "broken_zip.npz").write_bytes(b"PK\x03\x04 cut off")
+    np.savez(home / "a_other.npz", weights=np.ones(3))
+    np.savez(home / "plain.npz", probs=np.ones((2, 2)) / 2, labels=[0, 1])
+    flat, labels = np.ones(4), np.zeros(4, dtype=int)
+    np.savez(
+        home / "a_flat.npz", val_probs=flat, val_labels=labels, test_probs=flat, test_labels=labels
+    )
+    files, skipped = find_files(home)
+    assert [file.path.name for file in files] == ["toy_small.npz", "toy_wide_net.npz"]
+    reasons = {path.name: reason for path, reason in skipped.items()}
+    assert "not a zip file" in reasons["broken_zip.npz"]
+    assert "val_labels" in reasons["a_other.npz"]
+    assert "dataset_model.npz" in reasons["plain.npz"]
+    assert "(4,)" in reasons["a_flat.npz"]
+    said = []
+    run_study(home, tmp_path / "out", ["ts"], n_jobs=0, message=said.append)
+    assert [line.partition(" ")[0] for line in said] == sorted(reasons)
+
+
+def test_sizes_are_known_without_reading_the_arrays(home):
+    small, wide = find_files(home)[0]
+    assert (small.n_val, small.n_test, small.n_classes) == (80, 240, 3)
+    assert (wide.dataset, wide.model, wide.n_classes) == ("toy", "wide_net", 6)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"directory": "nowhere"}, errors.PredictionFileError, "not a directory"),
+        ({"directory": "."}, errors.PredictionFileError, "no prediction files"),
+        ({"methods": ["ts", "magic"]}, errors.ParameterError, "'magic'"),
+        ({"methods": "ts"}, errors.ParameterError, "sequence"),
+        ({"n_jobs": -1}, errors.ParameterError, "n_jobs"),
+        ({"seed": 0.5}, errors.ParameterError, "seed"),
+    ],
+)
+def test_bad_arguments_are_errors_before_anything_is_written(
+    home, tmp_path, monkeypatch, change, error, message
+):
+    monkeypatch.chdir(tmp_path)
+    arguments = {"directory": home, "output": tmp_path / "out", "n_jobs": 0} | change
+    with pytest.raises(error, match=message):
+        run_study(**arguments)
+    assert not (tmp_path / "out").exists()
+
+
+def test_table_is_written_as_csv_and_parquet(home, tmp_path):
+    from calibrant.study import read_table
+
+    table = run_study(home, tmp_path / "out", ["ts"], n_jobs=0)
+    assert read_table(tmp_path / "out" / "study.csv") == table
+    assert read_table(tmp_path / "out" / "study.parquet") == table
+
+
+def test_without_pyarrow_there_is_still_a_table(home, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "can_write_parquet", lambda: False)
+    run_study(home, tmp_path / "out", ["ts"], n_jobs=0)
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["cells", "study.csv"]
+
+
+def test_progress_counts_up_and_time_left_goes_to_zero(home, tmp_path):
+    calls = []
+    run_study(home, tmp_path / "out", QUICK, n_jobs=0, progress=lambda *c: calls.append(c))
+    assert [done for done, _, _ in calls] == list(range(7))
+    assert {total for _, total, _ in calls} == {6}
+    assert math.isnan(calls[0][2])
+    assert all(seconds > 0 for *_, seconds in calls[1:-1])
+    assert calls[-1][2] == 0.0
+
+
+def test_records_keep_every_bit(home, tmp_path):
+    cell = Cell(find_files(home)[0][0], "ts")
+    records = Records(tmp_path / "cells", 0)
+    outcome = failed("ValueError: no")
+    outcome["values"]["nll"] = 0.1 + 0.2
+    outcome["seconds"] = 1 / 3
+    records.write(cell, outcome)
+    read, written = records.read(cell)
+    assert written == versions()
+    assert read["values"]["nll"] == 0.1 + 0.2
+    assert math.isnan(read["values"]["accuracy"])
+    assert read["seconds"] == 1 / 3
+    assert read["error"] == "ValueError: no"
+
+
+def test_a_death_becomes_a_failed_cell(home, tmp_path, monkeypatch):
+    def compute_nothing(_, tasks, __):
+        return [(task, Death(-9)) for task in tasks]
+
+    monkeypatch.setattr(module, "compute", compute_nothing)
+    table = run_study(home, tmp_path / "out", ["ts"], n_jobs=2)
+    assert all(math.isnan(row.value) for row in table.rows)
+    assert "toy_small: ts failed: its process died" in (tmp_path / "out/study.log").read_text()
+
+
+def test_a_study_that_was_killed_goes_on_where_it_was(home, tmp_path):
+    """Killed after the first cell; what was finished stays as it is, byte for byte."""
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "calibrant.cli.main", "study", home, "-o", out, "--table-only"]
+    with subprocess.Popen([*map(str, command), "--jobs", "1"]) as process:
+        while not list(out.glob("cells/*.json")) and process.poll() is None:
+            time.sleep(0.005)
+        process.kill()
+    kept = {path: path.read_bytes() for path in out.glob("cells/*.json")}
+    assert kept
+    table = run_study(home, out, n_jobs=0)
+    assert all(path.read_bytes() == content for path, content in kept.items())
+    assert values(table) == values(run_study(home, tmp_path / "whole", n_jobs=0))
+
+
+def test_rows_are_in_a_fixed_order(home, tmp_path):
+    table = run_study(home, tmp_path / "out", QUICK, n_jobs=0)
+    assert table == StudyTable.of(reversed(table.rows))
