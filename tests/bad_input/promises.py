@@ -11,57 +11,78 @@ import re
 import warnings
 from contextlib import contextmanager
 from functools import cache
+from inspect import Parameter, Signature, signature
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 
 import calibrant
 from conftest import simulate
 
 
-class NormalizationAware(calibrant.NormalizationAwareIsotonic):
-    """Without a prior: it is a number of rows, so twice the weight would shrink less."""
+def with_defaults(base, **defaults):
+    """Return a calibrator with other defaults, which scikit-learn reads from the signature."""
+    parameters = [
+        p.replace(kind=p.KEYWORD_ONLY, default=defaults.get(p.name, p.default))
+        for p in signature(base).parameters.values()
+    ]
 
-    def __init__(
-        self,
-        *,
-        prior_strength=0,
-        scores="probabilities",
-        classes=None,
-        normalize=None,
-        min_probability=1e-12,
-    ):
-        super().__init__(
-            prior_strength=prior_strength,
-            scores=scores,
-            classes=classes,
-            normalize=normalize,
-            min_probability=min_probability,
-        )
+    def construct(self, **given):
+        base.__init__(self, **defaults | given)
+
+    own = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
+    construct.__signature__ = Signature([own, *parameters])
+    return type(f"{base.__name__}Here", (base,), {"__init__": construct, "__module__": __name__})
 
 
-class SortedCumulative(calibrant.SortedCumulativeIsotonic):
-    """With a given prior share: the one that cross-validation finds jumps with the folds."""
+# Without what is a number of rows, since twice the weight would shrink less; and without a choice
+# by cross-validation, which jumps with the folds that the bits of the scores decide.
+NormalizationAware = with_defaults(calibrant.NormalizationAwareIsotonic, prior_strength=0)
+SortedCumulative = with_defaults(calibrant.SortedCumulativeIsotonic, prior_share=0.05)
+Platt = with_defaults(calibrant.OneVsRestPlatt, smooth_labels=False)
+TopLabelHistogram = with_defaults(calibrant.TopLabelHistogram, points_per_bin=0)
+Dirichlet = with_defaults(calibrant.DirichletCalibration, odir=1.0)
+_TEMPERATURE, _FLATTENED = calibrant.TemperatureScaling(), calibrant.FlattenedIsotonic()
+Chain = with_defaults(calibrant.Chain, calibrators=[calibrant.VectorScaling(), _FLATTENED])
+Mixture = with_defaults(calibrant.Mixture, calibrators=[_TEMPERATURE, _FLATTENED], weights="fit")
+Auto = with_defaults(calibrant.AutoCalibrator, candidates=(), cv=2, prior_rows=0)
 
-    def __init__(
-        self,
-        *,
-        prior_share=0.05,
-        scores="probabilities",
-        classes=None,
-        normalize=None,
-        min_probability=1e-12,
-    ):
-        super().__init__(
-            prior_share=prior_share,
-            scores=scores,
-            classes=classes,
-            normalize=normalize,
-            min_probability=min_probability,
-        )
+PER_CLASS = (
+    calibrant.VectorScaling,
+    calibrant.MatrixScaling,
+    Dirichlet,
+    calibrant.StructuredScaling,
+    calibrant.OneVsRestIsotonic,
+    Platt,
+    calibrant.OneVsRestBeta,
+    calibrant.OneVsRestHistogram,
+    calibrant.OneVsRestBBQ,
+    Chain,
+)
+"""Those whose map depends on which class is which."""
 
-
-CALIBRATORS = (
+ONE_MAP = (
+    calibrant.TemperatureScaling,
+    calibrant.FlattenedIsotonic,
+    NormalizationAware,
+    SortedCumulative,
+    calibrant.MonotoneSpline,
+    calibrant.SharedClasswise,
+    TopLabelHistogram,
+    calibrant.TopLabelIsotonic,
+    Mixture,
+    Auto,
+)
+CALIBRATORS = PER_CLASS + ONE_MAP
+KEEPS_ORDER = (
+    calibrant.TemperatureScaling,
+    calibrant.FlattenedIsotonic,
+    NormalizationAware,
+    calibrant.MonotoneSpline,
+    Mixture,
+)
+READERS = (
     calibrant.TemperatureScaling,
     calibrant.VectorScaling,
     calibrant.MatrixScaling,
@@ -69,12 +90,14 @@ CALIBRATORS = (
     calibrant.FlattenedIsotonic,
     NormalizationAware,
     SortedCumulative,
+    calibrant.TopLabelIsotonic,
+    Chain,
 )
-PER_CLASS = (calibrant.VectorScaling, calibrant.MatrixScaling, calibrant.OneVsRestIsotonic)
-"""Those whose map depends on which class is which."""
+"""Those that stand for all where matrices and labels are read, which they do in common."""
 
-ONE_MAP = tuple(c for c in CALIBRATORS if c not in PER_CLASS)
-KEEPS_ORDER = tuple(c for c in ONE_MAP if c is not SortedCumulative)
+COUNTS_ROWS = (calibrant.OneVsRestBBQ,)
+"""Those that have a prior in rows which no parameter removes."""
+
 KINDS = ("probabilities", "logits")
 
 
@@ -83,8 +106,12 @@ def _name(value):
 
 
 each_calibrator = pytest.mark.parametrize("calibrator", CALIBRATORS, ids=_name)
+each_reader = pytest.mark.parametrize("calibrator", READERS, ids=_name)
 each_shared_map = pytest.mark.parametrize("calibrator", ONE_MAP, ids=_name)
 each_order_keeping = pytest.mark.parametrize("calibrator", KEEPS_ORDER, ids=_name)
+each_weighing_ratios = pytest.mark.parametrize(
+    "calibrator", [c for c in CALIBRATORS if c not in COUNTS_ROWS], ids=_name
+)
 each_kind = pytest.mark.parametrize("kind", KINDS)
 each_action = pytest.mark.parametrize("action", ["fit", "predict_proba"])
 few_rows = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")
@@ -155,7 +182,7 @@ def refused(error, *parts):
         assert any(re.search(re.escape(option), message) for option in options), (part, message)
 
 
-def fingerprint(value):
+def fingerprint(value, without=()):
     """Everything a value holds, to the bit; wall-clock times and tables made from it apart."""
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject or value.dtype.kind == "T":
@@ -164,18 +191,21 @@ def fingerprint(value):
     if dataclasses.is_dataclass(value):
         fields = [f.name for f in dataclasses.fields(value) if f.init and f.name != "seconds"]
         return (type(value), [(name, fingerprint(getattr(value, name))) for name in fields])
+    if isinstance(value, BaseEstimator):
+        return (type(value), state(value, without=without))
     if isinstance(value, dict):
-        return [(key, fingerprint(item)) for key, item in sorted(value.items())]
+        return [(key, fingerprint(item, without)) for key, item in sorted(value.items())]
     if isinstance(value, list | tuple):
-        return [fingerprint(item) for item in value]
+        return [fingerprint(item, without) for item in value]
     if isinstance(value, float | np.floating):
         return (type(value), np.float64(value).tobytes())
     return pickle.dumps(value)
 
 
 def state(estimator, *, without=()):
-    """Fingerprint of every attribute of an estimator."""
-    return fingerprint({k: v for k, v in vars(estimator).items() if k not in without})
+    """Fingerprint of every attribute of an estimator and of its parts."""
+    held = {k: v for k, v in vars(estimator).items() if k not in without}
+    return fingerprint(held, without)
 
 
 def same_fit(one, other, new_rows):

@@ -14,7 +14,7 @@ from bad_input.promises import (
     LETTERS,
     absent_classes,
     bits,
-    each_calibrator,
+    each_reader,
     fitted,
     fresh,
     good,
@@ -50,7 +50,7 @@ def wanted(calibrator):
 
 
 @each_frame
-@each_calibrator
+@each_reader
 def test_columns_named_after_the_classes_in_order_are_taken_as_they_are(calibrator, frame):
     """Row 33 (warnings are errors here)."""
     scores, y = good()
@@ -60,7 +60,7 @@ def test_columns_named_after_the_classes_in_order_are_taken_as_they_are(calibrat
 
 
 @each_frame
-@each_calibrator
+@each_reader
 def test_columns_named_after_the_classes_are_reordered_at_fit(calibrator, frame):
     """Row 33: with a warning."""
     scores, y = good()
@@ -73,7 +73,7 @@ def test_columns_named_after_the_classes_are_reordered_at_fit(calibrator, frame)
 
 
 @each_frame
-@each_calibrator
+@each_reader
 @pytest.mark.parametrize("names_at_fit", [None, NAMES])
 def test_columns_named_after_the_classes_are_reordered_at_predict(calibrator, frame, names_at_fit):
     """Row 33: whether or not the fit saw names."""
@@ -86,7 +86,7 @@ def test_columns_named_after_the_classes_are_reordered_at_predict(calibrator, fr
 
 
 @each_frame
-@each_calibrator
+@each_reader
 def test_predict_and_transform_reorder_too(calibrator, frame):
     """Row 33."""
     estimator = lettered(calibrator)
@@ -99,7 +99,7 @@ def test_predict_and_transform_reorder_too(calibrator, frame):
     assert np.array_equal(bits(transformed), wanted(calibrator))
 
 
-@each_calibrator
+@each_reader
 def test_columns_are_reordered_to_the_classes_given(calibrator):
     """Row 33: ``classes`` may be in an order of its own."""
     scores, y = good()
@@ -112,7 +112,7 @@ def test_columns_are_reordered_to_the_classes_given(calibrator):
 
 
 @absent_classes
-@each_calibrator
+@each_reader
 def test_reordered_columns_and_an_absent_class(calibrator):
     """Rows 17 and 33."""
     scores, y = good()
@@ -124,7 +124,7 @@ def test_reordered_columns_and_an_absent_class(calibrator):
 
 
 @pytest.mark.parametrize("labels", [[0, 1, 2], [10, 20, 30], [-1, 0, 1]], ids=str)
-@each_calibrator
+@each_reader
 def test_columns_named_after_whole_numbers_are_reordered(calibrator, labels):
     """Row 33: names need not be text."""
     scores, y = good()
@@ -136,7 +136,7 @@ def test_columns_named_after_whole_numbers_are_reordered(calibrator, labels):
     assert same_fit(estimator, fitted(calibrator), fresh())
 
 
-@each_calibrator
+@each_reader
 def test_a_frame_without_names_is_a_plain_matrix(calibrator):
     """Row 33: pandas numbers such columns 0, 1, 2, which names no class of 1, 2, 3."""
     scores, y = good()
@@ -146,7 +146,7 @@ def test_a_frame_without_names_is_a_plain_matrix(calibrator):
 
 
 @each_frame
-@each_calibrator
+@each_reader
 def test_columns_named_after_something_else_are_taken_as_they_are(calibrator, frame):
     """Row 33: as scikit-learn does."""
     scores, y = good()
@@ -157,7 +157,7 @@ def test_columns_named_after_something_else_are_taken_as_they_are(calibrator, fr
 
 @pytest.mark.parametrize("names", [["ant", "bee", "dog"], ["p0", "ant", "p2"]], ids=str)
 @each_frame
-@each_calibrator
+@each_reader
 def test_columns_partly_named_after_classes_are_refused_at_fit(calibrator, frame, names):
     """Row 33: with a column that is one and a column that is not."""
     scores, y = good()
@@ -170,7 +170,7 @@ def test_columns_partly_named_after_classes_are_refused_at_fit(calibrator, frame
 @new_names
 @pytest.mark.parametrize("names_at_fit", [None, NAMES])
 @each_frame
-@each_calibrator
+@each_reader
 def test_columns_partly_named_after_classes_are_refused_at_predict(
     calibrator, frame, names_at_fit, names
 ):
@@ -182,7 +182,7 @@ def test_columns_partly_named_after_classes_are_refused_at_predict(
         estimator.predict_proba(frame(fresh(), names))
 
 
-@each_calibrator
+@each_reader
 def test_a_class_named_twice_is_refused(calibrator):
     """Row 33: every name is a class, but not every class is a name."""
     scores, y = good()
@@ -191,7 +191,7 @@ def test_a_class_named_twice_is_refused(calibrator):
         calibrator().fit(frame, LETTERS[y])
 
 
-@each_calibrator
+@each_reader
 def test_names_of_mixed_types_are_refused(calibrator):
     """Row 33: as scikit-learn does, by an error of ours."""
     scores, y = good()
@@ -203,7 +203,7 @@ def test_names_of_mixed_types_are_refused(calibrator):
     "names", [["p1", "p0", "p2"], ["p0", "p1", "p9"], ["q0", "q1", "q2"]], ids=str
 )
 @each_frame
-@each_calibrator
+@each_reader
 def test_names_that_differ_between_fit_and_predict_are_refused(calibrator, frame, names):
     """Row 33: in order or in spelling."""
     scores, y = good()
@@ -213,7 +213,7 @@ def test_names_that_differ_between_fit_and_predict_are_refused(calibrator, frame
 
 
 @each_frame
-@each_calibrator
+@each_reader
 def test_class_names_at_fit_and_other_names_at_predict_are_refused(calibrator, frame):
     """Row 33."""
     scores, y = good()
@@ -222,7 +222,7 @@ def test_class_names_at_fit_and_other_names_at_predict_are_refused(calibrator, f
         estimator.predict_proba(frame(fresh(), ["p0", "p1", "p2"]))
 
 
-@each_calibrator
+@each_reader
 def test_a_frame_is_not_changed_by_reordering(calibrator):
     """No input is ever modified."""
     scores, y = good()
@@ -235,7 +235,7 @@ def test_a_frame_is_not_changed_by_reordering(calibrator):
     assert np.array_equal(bits(mixed.to_numpy()), bits(before.to_numpy()))
 
 
-@each_calibrator
+@each_reader
 def test_a_bad_cell_is_named_by_its_column_in_the_frame_that_was_passed(calibrator):
     """Rows 1 and 33: the message speaks of the caller's matrix, not of the reordered one."""
     scores, y = good()

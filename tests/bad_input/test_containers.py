@@ -13,8 +13,8 @@ from bad_input.promises import (
     KINDS,
     bits,
     each_action,
-    each_calibrator,
     each_kind,
+    each_reader,
     fitted,
     fresh,
     good,
@@ -35,7 +35,7 @@ PAIRS = [
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 @pytest.mark.parametrize(("holder", "kind"), PAIRS)
-@each_calibrator
+@each_reader
 def test_scores_in_every_layout_and_container_give_the_same_bits(calibrator, holder, kind):
     """Rows 10, 29-32, 38 and 40, at fit and predict."""
     scores, y = good(kind)
@@ -49,7 +49,7 @@ def test_scores_in_every_layout_and_container_give_the_same_bits(calibrator, hol
     assert same_fit(estimator, plain, new)
 
 
-@each_calibrator
+@each_reader
 @each_kind
 def test_a_broadcast_row_is_as_its_copies(calibrator, kind):
     """Row 29, with strides of zero."""
@@ -62,7 +62,7 @@ def test_a_broadcast_row_is_as_its_copies(calibrator, kind):
     assert np.array_equal(bits(ours), bits(theirs))
 
 
-@each_calibrator
+@each_reader
 @pytest.mark.parametrize("mode", ["r", "c"])
 def test_files_mapped_into_memory_are_read(calibrator, mode, tmp_path):
     """Row 30: scores, labels and weights."""
@@ -129,7 +129,7 @@ def _lacking(holder):
     ],
 )
 @new_names
-@each_calibrator
+@each_reader
 @each_action
 def test_a_missing_score_is_refused_with_its_cell(calibrator, action, holder):
     """Rows 1 and 32."""
@@ -149,7 +149,7 @@ def test_a_missing_score_is_refused_with_its_cell(calibrator, action, holder):
     ids=["pandas", "pandas categories", "polars", "pyarrow"],
 )
 @new_names
-@each_calibrator
+@each_reader
 @each_action
 def test_a_frame_with_a_column_of_text_is_refused(calibrator, action, frame):
     """Rows 10 and 32."""
@@ -159,7 +159,7 @@ def test_a_frame_with_a_column_of_text_is_refused(calibrator, action, frame):
         use(calibrator, action, frame(columns))
 
 
-@each_calibrator
+@each_reader
 def test_set_output_decides_on_the_type_of_the_result(calibrator):
     """Row 32."""
     estimator = calibrator().fit(*good())
@@ -179,7 +179,7 @@ def test_set_output_decides_on_the_type_of_the_result(calibrator):
 
 
 @pytest.mark.parametrize("form", ["csr_matrix", "csr_array", "coo_array"])
-@each_calibrator
+@each_reader
 @each_action
 def test_sparse_scores_are_refused_with_the_way_to_dense(calibrator, action, form):
     """Row 35."""
@@ -187,7 +187,7 @@ def test_sparse_scores_are_refused_with_the_way_to_dense(calibrator, action, for
         use(calibrator, action, getattr(sparse, form)(good()[0]))
 
 
-@each_calibrator
+@each_reader
 @each_kind
 @each_action
 def test_masked_scores_are_refused_with_their_cell(calibrator, kind, action):
@@ -199,7 +199,7 @@ def test_masked_scores_are_refused_with_their_cell(calibrator, kind, action):
 
 
 @pytest.mark.parametrize("text", [False, True])
-@each_calibrator
+@each_reader
 def test_masked_labels_are_refused_with_their_row(calibrator, text):
     """Rows 15 and 38."""
     scores, y = good()
@@ -239,7 +239,7 @@ def test_masked_labels_are_refused_with_their_row(calibrator, text):
         "device tensor",
     ],
 )
-@each_calibrator
+@each_reader
 @each_action
 def test_what_holds_no_matrix_is_refused(calibrator, action, make):
     """Row 40: with what to pass instead."""

@@ -14,8 +14,8 @@ from bad_input.promises import (
     assert_distributions,
     bits,
     each_action,
-    each_calibrator,
     each_kind,
+    each_reader,
     fitted,
     fresh,
     good,
@@ -30,7 +30,7 @@ needs_arrow = pytest.mark.skipif(pa is None, reason="pyarrow is not installed")
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, ">f4", ">f2"])
-@each_calibrator
+@each_reader
 @each_kind
 def test_narrow_floats_are_computed_in_double_and_returned_in_single(calibrator, kind, dtype):
     """Rows 8, 9 and 31: to one ulp of float32, and to the bit in the fit."""
@@ -64,7 +64,7 @@ def test_narrow_floats_are_computed_in_double_and_returned_in_single(calibrator,
         "masked array without a mask",
     ],
 )
-@each_calibrator
+@each_reader
 def test_single_precision_in_gives_single_precision_out_of_every_container(calibrator, holder):
     """Row 9."""
     hold = {
@@ -77,7 +77,7 @@ def test_single_precision_in_gives_single_precision_out_of_every_container(calib
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint8, ">i4", bool, object])
-@each_calibrator
+@each_reader
 @unbounded
 def test_whole_one_hot_rows_are_probabilities(calibrator, dtype):
     """Row 10."""
@@ -91,7 +91,7 @@ def test_whole_one_hot_rows_are_probabilities(calibrator, dtype):
 
 
 @pytest.mark.parametrize("number", [Decimal, Fraction, np.float32])
-@each_calibrator
+@each_reader
 def test_objects_that_are_numbers_are_read(calibrator, number):
     """Row 10."""
     scores = np.array([[number(0.5), number(0.25), number(0.25)]] * 4, dtype=object)
@@ -100,7 +100,7 @@ def test_objects_that_are_numbers_are_read(calibrator, number):
 
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128, "U8", "S8", "M8[s]", "m8[s]"])
-@each_calibrator
+@each_reader
 @each_action
 def test_scores_that_are_not_real_numbers_are_refused(calibrator, action, dtype):
     """Row 10: also as a TypeError."""
@@ -112,7 +112,7 @@ def test_scores_that_are_not_real_numbers_are_refused(calibrator, action, dtype)
 
 
 @pytest.mark.parametrize("value", ["0.5", b"0.5", 0.5 + 0j, [0.5], {}])
-@each_calibrator
+@each_reader
 @each_action
 def test_an_object_that_is_no_number_is_refused_with_its_cell(calibrator, action, value):
     """Row 10."""

@@ -10,7 +10,7 @@ import pytest
 from bad_input.promises import (
     LETTERS,
     absent_classes,
-    each_calibrator,
+    each_reader,
     fitted,
     fresh,
     good,
@@ -58,7 +58,7 @@ LABELS = {
 
 @pytest.mark.filterwarnings("ignore:A column-vector y:sklearn.exceptions.DataConversionWarning")
 @pytest.mark.parametrize("form", LABELS)
-@each_calibrator
+@each_reader
 def test_labels_of_every_kind_give_the_same_fit(calibrator, form):
     """Rows 12-14: to the bit that of 0, 1, 2."""
     scores, y = good()
@@ -82,7 +82,7 @@ def test_labels_of_every_kind_give_the_same_fit(calibrator, form):
         ("one-hot", "i", 0),
     ],
 )
-@each_calibrator
+@each_reader
 def test_classes_keep_the_type_of_the_labels(calibrator, form, kind, first):
     """Row 12; predictions have it too."""
     scores, y = good()
@@ -95,14 +95,14 @@ def test_classes_keep_the_type_of_the_labels(calibrator, form, kind, first):
 
 
 @pytest.mark.parametrize("form", ["categories", "categories in a series", "polars categories"])
-@each_calibrator
+@each_reader
 def test_classes_of_categorical_labels_are_the_sorted_categories(calibrator, form):
     """Row 12: columns go with sorted labels, as scikit-learn has them."""
     scores, y = good()
     assert calibrator().fit(scores, LABELS[form](y)).classes_.tolist() == NAMES
 
 
-@each_calibrator
+@each_reader
 def test_truth_values_are_labels(calibrator):
     """Row 12."""
     scores, y = good(n_classes=2)
@@ -112,7 +112,7 @@ def test_truth_values_are_labels(calibrator):
     assert estimator.predict(fresh(n_classes=2)).dtype == bool
 
 
-@each_calibrator
+@each_reader
 @absent_classes
 def test_categories_that_no_label_has_still_name_their_column(calibrator):
     """Rows 12 and 17."""
@@ -124,7 +124,7 @@ def test_categories_that_no_label_has_still_name_their_column(calibrator):
     assert same_fit(estimator, calibrator(classes=NAMES).fit(scores, LETTERS[y]), fresh())
 
 
-@each_calibrator
+@each_reader
 def test_categories_beyond_the_columns_do_not_matter(calibrator):
     """Row 12: every column is named by a label that is there."""
     scores, y = good()
@@ -134,7 +134,7 @@ def test_categories_beyond_the_columns_do_not_matter(calibrator):
     assert same_fit(estimator, fitted(calibrator), fresh())
 
 
-@each_calibrator
+@each_reader
 def test_labels_of_mixed_types_are_refused(calibrator):
     """Row 12."""
     scores, y = good()
@@ -147,7 +147,7 @@ def test_labels_of_mixed_types_are_refused(calibrator):
 @pytest.mark.parametrize(
     "row", [[1, 1, 0], [0, 0, 0], [0.5, 0.5, 0], [2, 0, 0], [1, -1, 1]], ids=str
 )
-@each_calibrator
+@each_reader
 def test_label_rows_without_exactly_one_one_are_refused(calibrator, row):
     """Row 13."""
     scores, y = good()
@@ -157,7 +157,7 @@ def test_label_rows_without_exactly_one_one_are_refused(calibrator, row):
         calibrator().fit(scores, hot)
 
 
-@each_calibrator
+@each_reader
 def test_label_rows_of_another_width_are_refused(calibrator):
     """Row 13."""
     scores, y = good()
@@ -165,7 +165,7 @@ def test_label_rows_of_another_width_are_refused(calibrator):
         calibrator().fit(scores, np.eye(4)[y])
 
 
-@each_calibrator
+@each_reader
 @pytest.mark.parametrize("classes", [NAMES, NAMES[::-1], [2, 0, 1], [10, 20, 30]], ids=str)
 def test_one_hot_columns_are_the_columns_of_the_scores(calibrator, classes):
     """Row 13: whatever ``classes`` calls the columns."""
@@ -175,7 +175,7 @@ def test_one_hot_columns_are_the_columns_of_the_scores(calibrator, classes):
     assert same_fit(estimator, fitted(calibrator), fresh())
 
 
-@each_calibrator
+@each_reader
 @pytest.mark.parametrize("value", [0.5, -0.25, 1e-9])
 def test_labels_that_are_not_whole_are_refused(calibrator, value):
     """Row 14."""
@@ -186,7 +186,7 @@ def test_labels_that_are_not_whole_are_refused(calibrator, value):
         calibrator().fit(scores, labels)
 
 
-@each_calibrator
+@each_reader
 def test_the_label_minus_zero_is_zero(calibrator):
     """Rows 14 and 37."""
     scores, y = good()
@@ -254,14 +254,14 @@ def _lacking(form):
         "one-hot",
     ],
 )
-@each_calibrator
+@each_reader
 def test_missing_labels_are_refused_with_their_row(calibrator, form):
     """Row 15."""
     with refused(errors.LabelError, "y[12]", ("drop", "remove", "repair")):
         calibrator().fit(good()[0], _lacking(form))
 
 
-@each_calibrator
+@each_reader
 def test_no_labels_at_all_are_refused(calibrator):
     """Row 15."""
     with refused(errors.LabelError, "y", "None"):
@@ -279,14 +279,14 @@ def test_no_labels_at_all_are_refused(calibrator):
     ],
     ids=["too few", "three dimensions", "a number", "a generator", "ragged rows"],
 )
-@each_calibrator
+@each_reader
 def test_labels_of_another_number_are_refused(calibrator, y):
     """Row 13: one label a row, and no generator."""
     with refused(errors.DataError, "y", "200", "row"):
         calibrator().fit(good()[0], y)
 
 
-@each_calibrator
+@each_reader
 def test_complex_labels_are_refused(calibrator):
     """Row 14."""
     scores, y = good()

@@ -7,6 +7,7 @@ import pytest
 
 import calibrant
 from bad_input.promises import (
+    COUNTS_ROWS,
     PER_CLASS,
     as_kind,
     assert_distributions,
@@ -55,7 +56,7 @@ def test_the_order_of_columns_does_not_matter(calibrator, kind):
     order = np.array([2, 0, 1])
     one = calibrator(scores=kind).fit(scores, y)
     other = calibrator(scores=kind).fit(scores[:, order], np.argsort(order)[y])
-    aside = ("solver_report_",)
+    aside = ("solver_report_", "report_")  # sums over columns: their last digits
     assert state(one, without=aside) == state(other, without=aside)
     np.testing.assert_array_almost_equal_nulp(
         other.predict_proba(new[:, order]), one.predict_proba(new)[:, order], 2
@@ -79,10 +80,13 @@ def test_ties_within_a_row_share_one_output(calibrator, kind):
 def test_scores_that_are_all_equal_are_fitted(calibrator, kind):
     """Row 23: there is nothing to learn but, per class, how frequent it is."""
     flat, (_, y) = as_kind(np.full((200, 3), 1 / 3), kind), good()
-    out = calibrator(scores=kind).fit(flat, y).predict_proba(flat)
+    # Frequencies are drawn to equal ones by penalties in rows.
+    free = {"strength": 0} if calibrator is calibrant.StructuredScaling else {}
+    out = calibrator(scores=kind, **free).fit(flat, y).predict_proba(flat)
     assert_distributions(out, 1e-12)
     wanted = np.bincount(y) / 200 if calibrator in PER_CLASS else np.full(3, 1 / 3)
-    np.testing.assert_allclose(out, np.tile(wanted, (200, 1)), atol=1e-5)
+    tolerance = 1e-3 if calibrator in COUNTS_ROWS else 1e-5  # a prior of two rows
+    np.testing.assert_allclose(out, np.tile(wanted, (200, 1)), atol=tolerance)
 
 
 def _with_zeros(kind, zero):

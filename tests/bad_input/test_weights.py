@@ -13,6 +13,7 @@ from bad_input.promises import (
     assert_distributions,
     each_calibrator,
     each_kind,
+    each_weighing_ratios,
     few_rows,
     fitted,
     fresh,
@@ -195,7 +196,7 @@ def test_weights_in_every_container_give_the_same_fit(calibrator, hold):
     assert same_fit(calibrator().fit(scores, y, hold(weight)), plain, fresh())
 
 
-@each_calibrator
+@each_weighing_ratios
 @pytest.mark.parametrize("value", [1, 2.0, 0.25, 2.0**-1000, 2.0**1000])
 def test_equal_weights_are_no_weights(calibrator, value):
     """Row 27: any finite weight is accepted, and only ratios of weights matter."""

@@ -1,4 +1,4 @@
-"""Every calibrator, with what the paper's Table 1 says of it."""
+"""Every calibrator, with what the paper's Table 1 says of it, or its documentation."""
 
 import calibrant
 
@@ -12,29 +12,73 @@ TABLE_1 = {
     "NormalizationAwareIsotonic": (True, True),
     "SortedCumulativeIsotonic": (False, True),
 }
+OTHERS = {
+    "OneVsRestPlatt": (False, False),
+    "OneVsRestBeta": (False, False),
+    "OneVsRestHistogram": (False, False),
+    "OneVsRestBBQ": (False, False),
+    "DirichletCalibration": (False, False),
+    "SharedClasswise": (False, True),
+    "TopLabelHistogram": (False, True),
+    "TopLabelIsotonic": (False, True),
+    "StructuredScaling": (False, False),
+    "MonotoneSpline": (True, True),
+    "Chain": (False, False),
+    "Mixture": (True, True),
+    "AutoCalibrator": (False, False),
+}
+TABLE = TABLE_1 | OTHERS
 
-CALIBRATORS = [getattr(calibrant, name) for name in TABLE_1]
-ORDER_PRESERVING = [getattr(calibrant, n) for n, (order, _) in TABLE_1.items() if order]
-PERMUTATION_INVARIANT = [getattr(calibrant, n) for n, (_, same) in TABLE_1.items() if same]
+CALIBRATORS = [getattr(calibrant, name) for name in TABLE]
+ORDER_PRESERVING = [getattr(calibrant, n) for n, (order, _) in TABLE.items() if order]
+PERMUTATION_INVARIANT = [getattr(calibrant, n) for n, (_, same) in TABLE.items() if same]
 
 # Iterative methods are compared to their tolerance, closed forms bit by bit.
-QUICK = {"VectorScaling": {"max_rounds": 50}, "MatrixScaling": {"max_rounds": 50, "odir": 0.1}}
+QUICK = {
+    "VectorScaling": {"max_rounds": 50},
+    "MatrixScaling": {"max_rounds": 50, "odir": 0.1},
+    "DirichletCalibration": {"max_rounds": 50, "odir": 0.1},
+    "Chain": {
+        "calibrators": [calibrant.VectorScaling(max_rounds=50), calibrant.FlattenedIsotonic()],
+        "cv": 3,
+    },
+    "Mixture": {
+        "calibrators": [calibrant.TemperatureScaling(), calibrant.FlattenedIsotonic()],
+        "weights": "fit",
+        "cv": 3,
+    },
+    "AutoCalibrator": {"candidates": ("structured", "structured > na-fir"), "cv": 2},
+}
 
 # Without cross-validation, whose choice is a matter of folds; and without a prior, which is a
 # number of rows: twice the weight is twice the data, and shrinks less.
 UNREGULARISED = {
     "NormalizationAwareIsotonic": {"prior_strength": 0},
     "SortedCumulativeIsotonic": {"prior_share": 0.05},
+    "OneVsRestPlatt": {"smooth_labels": False},
+    "TopLabelHistogram": {"points_per_bin": 0},
 }
 
-# With a given prior: on a handful of rows the one that cross-validation finds is a matter of
-# rounding.
-GIVEN_PRIOR = {
-    "NormalizationAwareIsotonic": {"prior_strength": 5},
-    "SortedCumulativeIsotonic": {"prior_share": 0.05},
+# BBQ has two pseudo-observations in each bin, and more bins for more rows; AutoCalibrator leaves
+# temperature scaling as far as the gain is certain, and twice the rows make it more so.
+COUNTS_ROWS = [calibrant.OneVsRestBBQ, calibrant.AutoCalibrator]
+WEIGHS_RATIOS = [cls for cls in CALIBRATORS if cls not in COUNTS_ROWS]
+
+# Penalties in rows, which are counted in the largest weight of which all are whole multiples: a
+# factor that all weights have in common is no repetition.
+HAS_UNIT = [calibrant.StructuredScaling, calibrant.MonotoneSpline, calibrant.AutoCalibrator]
+
+# Without folds, which are dealt by the bits of the scores: those of logits are others.
+WITHOUT_FOLDS = UNREGULARISED | {
+    "Chain": {"cv": None},
+    "Mixture": {"cv": None},
+    "AutoCalibrator": {"candidates": ()},
 }
+
+# Part of hypothesis's examples for those that share most of their code, or fit many times.
+FEWER_EXAMPLES = dict.fromkeys(OTHERS, 0.4) | {"AutoCalibrator": 0.1, "Chain": 0.2, "Mixture": 0.2}
 
 
 def make(cls, **parameters):
     """Return a calibrator that is quick enough for many small fits."""
-    return cls(**QUICK.get(cls.__name__, {}), **parameters)
+    return cls(**QUICK.get(cls.__name__, {}) | parameters)

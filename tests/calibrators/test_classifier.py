@@ -17,9 +17,17 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from calibrant import CalibratedClassifier, FlattenedIsotonic, TemperatureScaling
+from calibrant import (
+    CalibratedClassifier,
+    FlattenedIsotonic,
+    OneVsRestIsotonic,
+    OneVsRestPlatt,
+    StructuredScaling,
+    TemperatureScaling,
+)
 from calibrant.calibrators.classifier import class_scores
 
 pytestmark = [
@@ -218,3 +226,84 @@ def test_jobs_change_nothing(digits):
     with parallel_config(backend="threading"):
         two = CalibratedClassifier(forest, cv=3, n_jobs=2).fit(X, y).predict_proba(X_new)
     np.testing.assert_array_equal(one, two)
+
+
+methods = pytest.mark.parametrize(
+    "calibrator", [TemperatureScaling(), OneVsRestPlatt(), OneVsRestIsotonic(), StructuredScaling()]
+)
+
+
+@ensembles
+@methods
+def test_a_class_missing_from_a_calibration_fold(calibrator, ensemble):
+    """scikit-learn#7796: one class in the first fold and in the last."""
+    X = np.random.default_rng(0).normal(size=(10, 5))
+    y = np.repeat([1, 0], 5)
+    base = LinearSVC(random_state=7)
+    model = CalibratedClassifier(base, calibrator, cv=KFold(3), ensemble=ensemble).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
+@methods
+def test_a_class_that_a_fold_was_not_trained_on_is_calibrated(calibrator):
+    """As scikit-learn's test_calibration_less_classes."""
+    X = np.random.default_rng(0).normal(size=(12, 5))
+    y = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
+    model = CalibratedClassifier(DecisionTreeClassifier(random_state=7), calibrator, cv=KFold(3))
+    pairs = model.fit(X, y).calibrated_classifiers_
+    assert pairs[0].estimator.classes_.tolist() == [1, 2, 3]
+    assert pairs[2].estimator.classes_.tolist() == [0, 1, 2]
+    for pair in pairs:
+        out = pair.predict_proba(X)
+        assert np.all(np.isfinite(out))
+        np.testing.assert_allclose(out.sum(axis=1), 1)
+
+
+def test_the_unseen_class_of_a_fold_has_the_score_zero():
+    X = np.random.default_rng(0).normal(size=(12, 5))
+    y = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
+    model = CalibratedClassifier(DecisionTreeClassifier(random_state=7), cv=KFold(3))
+    first = model.fit(X, y).calibrated_classifiers_[0].estimator
+    scores, _ = class_scores(first, X, model.classes_)
+    assert not scores[:, 0].any()
+
+
+@ensembles
+def test_twice_the_weight_is_every_row_twice(digits, ensemble):
+    """As scikit-learn's test_calibrated_classifier_cv_double_sample_weights_equivalence."""
+    X, y, X_new, _ = digits
+    twice = np.repeat(np.arange(len(y)), 2)
+    half = np.arange(len(y)) < 450
+    splits = [(np.flatnonzero(half), np.flatnonzero(~half))]
+    splits += [splits[0][::-1]]
+    doubled = [tuple(np.flatnonzero(np.isin(twice, part)) for part in pair) for pair in splits]
+    one = CalibratedClassifier(GaussianNB(), cv=splits, ensemble=ensemble)
+    two = CalibratedClassifier(GaussianNB(), cv=doubled, ensemble=ensemble)
+    a = one.fit(X, y, sample_weight=np.full(len(y), 2)).predict_proba(X_new)
+    np.testing.assert_allclose(a, two.fit(X[twice], y[twice]).predict_proba(X_new), atol=1e-8)
+
+
+def test_weights_are_routed_only_to_those_that_ask_for_them(digits):
+    """With metadata routing the calibrator has them in any case."""
+    X, y, X_new, _ = digits
+    weight = np.random.default_rng(0).uniform(0.1, 3, len(y))
+    with config_context(enable_metadata_routing=True):
+        asks = GaussianNB().set_fit_request(sample_weight=True)
+        declines = GaussianNB().set_fit_request(sample_weight=False)
+        routed = [
+            CalibratedClassifier(base, cv=3).fit(X, y, sample_weight=weight)
+            for base in (asks, declines)
+        ]
+    first = [model.calibrated_classifiers_[0].estimator for model in routed]
+    plain = CalibratedClassifier(GaussianNB(), cv=3).fit(X, y, sample_weight=weight)
+    np.testing.assert_array_equal(plain.predict_proba(X_new), routed[0].predict_proba(X_new))
+    assert first[0].class_count_.sum() != first[1].class_count_.sum() == 600
+    unweighted = CalibratedClassifier(GaussianNB(), cv=3).fit(X, y)
+    assert not np.array_equal(unweighted.predict_proba(X_new), routed[1].predict_proba(X_new))
+
+
+def test_the_default_is_a_linear_machine_with_a_temperature():
+    X, y = make_classification(120, n_features=5, random_state=0)
+    pair = CalibratedClassifier(cv=3).fit(X, y).calibrated_classifiers_[0]
+    assert isinstance(pair.estimator, LinearSVC)
+    assert isinstance(pair.calibrator, TemperatureScaling)

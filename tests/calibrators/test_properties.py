@@ -1,19 +1,23 @@
 """What holds for any valid input and every calibrator."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hynp
 
 from calibrators.catalogue import (
     CALIBRATORS,
-    GIVEN_PRIOR,
+    FEWER_EXAMPLES,
+    HAS_UNIT,
     ORDER_PRESERVING,
     PERMUTATION_INVARIANT,
     UNREGULARISED,
+    WEIGHS_RATIOS,
+    WITHOUT_FOLDS,
     make,
 )
 from conftest import simulate
@@ -24,6 +28,26 @@ pytestmark = [
 ]
 
 each = pytest.mark.parametrize("cls", CALIBRATORS)
+
+
+def holds_for(classes, **strategies):
+    """Try a property of each class on drawn examples, on fewer where a fit takes long."""
+
+    def decorate(prove):
+        @pytest.mark.parametrize("cls", classes)
+        def test(cls):
+            def example(**drawn):
+                prove(cls, **drawn)
+
+            example.__name__ = example.__qualname__ = f"{prove.__name__}_{cls.__name__}"
+            part = FEWER_EXAMPLES.get(cls.__name__, 1.0)
+            n_examples = math.ceil(part * settings.default.max_examples)
+            settings(max_examples=n_examples)(given(**strategies)(example))()
+
+        test.__name__, test.__doc__ = prove.__name__, prove.__doc__
+        return test
+
+    return decorate
 
 
 @st.composite
@@ -46,6 +70,12 @@ def fitted(cls, p, y, weight=None, **parameters):
     return calibrator.fit(p, y, sample_weight=weight)
 
 
+@cache
+def fitted_once(cls):
+    p, y = simulate(150, 4)
+    return p, fitted(cls, p, y)
+
+
 def assert_same_map(one, two, p, *, exact=True):
     a, b = one.predict_proba(p), two.predict_proba(p)
     if exact:
@@ -54,8 +84,7 @@ def assert_same_map(one, two, p, *, exact=True):
         np.testing.assert_allclose(a, b, atol=1e-4)
 
 
-@each
-@given(data=calibration_sets())
+@holds_for(CALIBRATORS, data=calibration_sets())
 def test_rows_are_on_the_simplex(cls, data):
     p, y = data
     out = fitted(cls, p, y).predict_proba(p)
@@ -66,16 +95,14 @@ def test_rows_are_on_the_simplex(cls, data):
         assert abs(math.fsum(row) - 1) <= 8 * 2**-52 * p.shape[1] ** 0.5
 
 
-@each
-@given(data=calibration_sets(), seed=st.integers(0, 99))
+@holds_for(CALIBRATORS, data=calibration_sets(), seed=st.integers(0, 99))
 def test_order_of_rows_changes_no_bit(cls, data, seed):
     p, y = data
     order = np.random.default_rng(seed).permutation(len(p))
     assert_same_map(fitted(cls, p, y), fitted(cls, p[order], y[order]), p)
 
 
-@each
-@given(data=calibration_sets(), seed=st.integers(0, 99))
+@holds_for(CALIBRATORS, data=calibration_sets(), seed=st.integers(0, 99))
 def test_order_of_weighted_rows_changes_no_bit(cls, data, seed):
     p, y = data
     rng = np.random.default_rng(seed)
@@ -84,8 +111,7 @@ def test_order_of_weighted_rows_changes_no_bit(cls, data, seed):
     assert_same_map(one, fitted(cls, p[order], y[order], weight[order]), p)
 
 
-@pytest.mark.parametrize("cls", PERMUTATION_INVARIANT)
-@given(data=calibration_sets(), seed=st.integers(0, 99))
+@holds_for(PERMUTATION_INVARIANT, data=calibration_sets(), seed=st.integers(0, 99))
 def test_order_of_columns_changes_nothing_of_a_shared_map(cls, data, seed):
     """Outputs within 2 ulp for closed forms; to the solver's tolerance otherwise."""
     p, y = data
@@ -101,8 +127,7 @@ def test_order_of_columns_changes_nothing_of_a_shared_map(cls, data, seed):
         np.testing.assert_allclose(two, one[:, order], rtol=1e-6, atol=1e-12)
 
 
-@pytest.mark.parametrize("cls", ORDER_PRESERVING)
-@given(data=calibration_sets(), new=calibration_sets())
+@holds_for(ORDER_PRESERVING, data=calibration_sets(), new=calibration_sets())
 def test_order_of_classes_is_kept(cls, data, new):
     """p_i > p_j implies out_i >= out_j, and equal in means equal out, on rows never seen."""
     p, y = data
@@ -115,20 +140,19 @@ def test_order_of_classes_is_kept(cls, data, new):
         assert np.all(np.diff(after[order])[same] == 0)
 
 
-@each
-@given(data=calibration_sets(), seed=st.integers(0, 99))
+@holds_for(CALIBRATORS, data=calibration_sets(), seed=st.integers(0, 99))
 def test_weights_are_repetitions(cls, data, seed):
     p, y = data
     weight = np.random.default_rng(seed).integers(1, 4, len(p))
-    given = GIVEN_PRIOR.get(cls.__name__, {})
-    repeated = fitted(cls, np.repeat(p, weight, axis=0), np.repeat(y, weight), **given)
+    if cls in HAS_UNIT:
+        weight[0] = 1
+    repeated = fitted(cls, np.repeat(p, weight, axis=0), np.repeat(y, weight))
     exact = cls.__name__ == "FlattenedIsotonic"
-    one = fitted(cls, p, y, weight.astype(float), **given)
+    one = fitted(cls, p, y, weight.astype(float))
     assert_same_map(one, repeated, p, exact=exact)
 
 
-@each
-@given(data=calibration_sets(), seed=st.integers(0, 99))
+@holds_for(CALIBRATORS, data=calibration_sets(), seed=st.integers(0, 99))
 def test_zero_weight_is_removal(cls, data, seed):
     p, y = data
     weight = np.random.default_rng(seed).integers(0, 2, len(p))
@@ -138,8 +162,7 @@ def test_zero_weight_is_removal(cls, data, seed):
     assert_same_map(one, fitted(cls, p[keep], y[keep], classes=classes), p)
 
 
-@each
-@given(data=calibration_sets())
+@holds_for(WEIGHS_RATIOS, data=calibration_sets())
 def test_doubling_all_weights_changes_no_bit(cls, data):
     p, y = data
     weight, fixed = np.linspace(0.3, 1.7, len(p)), UNREGULARISED.get(cls.__name__, {})
@@ -153,11 +176,9 @@ def test_refitting_gives_the_same_bytes(cls):
     assert_same_map(fitted(cls, p, y), fitted(cls, p, y), p)
 
 
-@each
-@given(cuts=st.lists(st.integers(0, 150), max_size=4))
+@holds_for(CALIBRATORS, cuts=st.lists(st.integers(0, 150), max_size=4))
 def test_chunks_give_the_same_bytes_as_the_whole(cls, cuts):
-    p, y = simulate(150, 4)
-    calibrator = fitted(cls, p, y)
+    p, calibrator = fitted_once(cls)
     whole = calibrator.predict_proba(p)
     parts = [calibrator.predict_proba(part) for part in np.split(p, sorted(cuts))]
     assert np.concatenate(parts).tobytes() == whole.tobytes()
@@ -194,7 +215,7 @@ def test_labels_of_any_value_are_finite(cls):
 @each
 def test_logits_and_their_softmax_agree(cls):
     p, y = simulate(300, 4)
-    fixed = UNREGULARISED.get(cls.__name__, {})
+    fixed = WITHOUT_FOLDS.get(cls.__name__, {})
     one = fitted(cls, p, y, **fixed)
     two = fitted(cls, np.log(p), y, scores="logits", **fixed)
     np.testing.assert_allclose(one.predict_proba(p), two.predict_proba(np.log(p)), atol=2e-3)

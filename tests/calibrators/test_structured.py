@@ -101,6 +101,49 @@ def test_an_absent_class_warns_and_stays_possible():
     assert out[:, 1].max() > 0.01
 
 
+def frequencies(n_rows):
+    """Labels of 70, 20 and 10 percent: round numbers, which have a large common factor."""
+    return np.repeat([0, 1, 2], [7 * n_rows // 10, 2 * n_rows // 10, n_rows // 10])
+
+
+@HARD
+@pytest.mark.parametrize("form", ["matrix", "diagonal"])
+@pytest.mark.parametrize("row", [[1 / 3, 1 / 3, 1 / 3], [0.1, 0.3, 0.6]])
+def test_equal_scores_give_class_frequencies_as_rows_grow(row, form):
+    """There is nothing else to learn; what is missing is the part of the penalties, in rows."""
+    gaps = []
+    for n_rows in (100, 1000, 10_000):
+        p, y = np.tile(row, (n_rows, 1)), frequencies(n_rows)
+        out = StructuredScaling(form=form).fit(p, y).predict_proba(p[:1])
+        gaps.append(np.abs(out - [[0.7, 0.2, 0.1]]).max())
+    assert gaps[0] < 0.06
+    assert gaps[1] < 0.3 * gaps[0]
+    assert gaps[2] < 0.3 * gaps[1]
+
+
+@pytest.mark.parametrize("form", ["matrix", "diagonal"])
+def test_equal_scores_give_class_frequencies_without_penalties(form):
+    p, y = np.tile([0.1, 0.3, 0.6], (200, 1)), frequencies(200)
+    out = StructuredScaling(form=form, strength=0).fit(p, y).predict_proba(p[:1])
+    np.testing.assert_allclose(out, [[0.7, 0.2, 0.1]], atol=1e-5)
+
+
+@HARD
+@pytest.mark.parametrize("form", ["matrix", "diagonal"])
+@pytest.mark.parametrize("n_absent", [1, 5, 9])
+def test_absent_classes_keep_a_small_probability(n_absent, form):
+    """Less than they were given, since no label has them; more than none."""
+    p, y = simulate(2000, 10)
+    keep = y >= n_absent
+    calibrator = StructuredScaling(form=form, classes=np.arange(10)).fit(p[keep], y[keep])
+    out = calibrator.predict_proba(p[keep])
+    assert np.isfinite(out).all()
+    absent = out[:, :n_absent].sum(axis=1)
+    assert 0 < absent.mean() < p[keep, :n_absent].sum(axis=1).mean()
+    assert (out[:, :n_absent].mean(axis=0) > 1e-5).all()
+    assert (out[:, :n_absent].mean(axis=0) < 0.05).all()
+
+
 @HARD
 @pytest.mark.parametrize("form", ["matrix", "diagonal"])
 @pytest.mark.parametrize("case", ["right", "wrong", "equal", "flat", "one row", "half", "tiny"])

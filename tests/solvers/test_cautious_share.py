@@ -29,8 +29,8 @@ def forecasts():
 def test_it_is_the_best_of_all_shares_by_hand(forecasts, caution):
     found = solve_cautious_share(*forecasts, caution)
     values = [by_hand(*forecasts, share) for share in SHARES]
-    shrunk = [g - (caution * e) ** 2 / g if g > 0 else float(g) for g, e in values]
-    best = int(np.argmax(shrunk))
+    allowed = [i for i, (gain, error) in enumerate(values) if gain >= caution * error]
+    best = max(allowed, key=lambda i: values[i][0])
     assert found.share == SHARES[best]
     assert found.gain == pytest.approx(values[best][0], abs=1e-12)
     assert found.standard_error == pytest.approx(values[best][1], abs=1e-12)

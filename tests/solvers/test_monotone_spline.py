@@ -220,7 +220,9 @@ def test_rows_are_counted_in_their_largest_common_unit():
     assert counts(1.0, 1.0, 1.0, 1.0) == ([2, 1, 1], True)
     assert counts(2.0, 2.0, 2.0, 2.0) == ([2, 1, 1], True)
     assert counts(0.5, 0.5, 0.5, 1.5) == ([2, 1, 3], True)
-    assert counts(3.0, 3.0, 2.0, 2.0) == ([3, 1, 1], True)
+    assert counts(3.0, 3.0, 2.0, 2.0) == ([6, 2, 2], True)
+    assert counts(6.0, 6.0, 4.0, 4.0) == ([6, 2, 2], True)
+    assert counts(1.0, 1.0, 2.0, 4.0) == ([2, 2, 4], True)  # not one, one and two
     found, whole = counts(0.1, 0.2, 0.3, np.pi)
     assert not whole
     total = 0.6 + np.pi

@@ -20,7 +20,9 @@ from calibrant.solvers.prior_strength import (
 from calibrant.solvers.row_counts import segment_rows
 from conftest import simulate
 
-pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::calibrant.errors.SmallSampleWarning", "ignore::calibrant.errors.SingleClassWarning"
+)
 
 weights = st.lists(st.sampled_from([1.0, 2.0, 0.25, 7.0]), min_size=1, max_size=60).map(np.array)
 
@@ -55,6 +57,20 @@ def test_every_fold_leaves_something_to_fit(scale):
         shares = fold_shares(np.full(n_rows, scale))
         assert np.all(shares.sum(axis=0) > 0.0)
         assert np.all(shares.sum(axis=0) < 0.5 * n_rows * scale)
+
+
+def test_strengths_that_only_rounding_tells_apart_are_a_tie():
+    """Sixteen rows of one label: no strength changes what a held-out row is given."""
+    p = np.array([[2, 3, 3], [1, 1, 1], [1, 1, 2], [0, 1, 1], [2, 1, 3], [2, 2, 3], [1, 0, 0]])
+    p = p / p.sum(axis=1, keepdims=True)
+    times, y = np.array([3, 1, 1, 6, 1, 3, 1]), np.zeros(7, dtype=int)
+    weighted = simplex.check_batch(p, y, times, classes=np.arange(3))
+    rows = np.repeat(p, times, axis=0)
+    repeated = simplex.check_batch(rows, np.repeat(y, times), classes=np.arange(3))
+    choices = [build_likelihood(batch, None)[1] for batch in (weighted, repeated)]
+    assert np.ptp(choices[0].losses) < 1e-12
+    assert [choice.best for choice in choices] == [STRENGTHS[0]] * 2
+    assert PriorChoice(np.array(STRENGTHS), np.array([0.5, 0.5 - 1e-8, 0.6, 0.7])).best > 10.0
 
 
 def test_the_choice_is_the_lowest_point_of_a_parabola():

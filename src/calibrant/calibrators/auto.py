@@ -122,8 +122,8 @@ class AutoCalibrator(Calibrator):
     Every candidate is judged by its likelihood on rows that it was not fitted to. The result is
     not the winner, which would often be chosen by noise, but the mixture of candidates with the
     highest held-out likelihood. It replaces temperature scaling only as far as what it gains is
-    clear, in units of ``caution`` standard errors: with few rows, or few that tell anything,
-    temperature scaling keeps a share, or stays alone.
+    at least ``caution`` standard errors: with few rows, or few that tell anything, temperature
+    scaling keeps a share, or stays alone.
 
     Parameters
     ----------
@@ -136,9 +136,10 @@ class AutoCalibrator(Calibrator):
     prior_rows : float, default=5.0
         Pseudo-observations in favour of "structured > spline", which is the best where there is
         too little to tell.
-    caution : float, default=2.0
-        Number of standard errors of the gain over temperature scaling that count as nothing; 0
-        trusts the held-out likelihood alone.
+    caution : float, default=4.0
+        Number of standard errors of the gain over temperature scaling; 0 trusts the held-out
+        likelihood alone. Two would do for one candidate and many errors to learn from, but this is
+        the best of several mixtures, and a classifier that is nearly always right has few.
     scores : {"probabilities", "logits"}, default="probabilities"
         What the matrix holds; never guessed.
     classes : array-like of shape (n_classes,), optional
@@ -182,7 +183,7 @@ class AutoCalibrator(Calibrator):
         candidates: Any = None,
         cv: int = 5,
         prior_rows: float = 5.0,
-        caution: float = 2.0,
+        caution: float = 4.0,
         scores: str = "probabilities",
         classes: Any = None,
         normalize: str | None = None,
@@ -213,6 +214,7 @@ class AutoCalibrator(Calibrator):
         return list(dict.fromkeys([BASELINE, *given]))
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        batch = batch.in_canonical_order()
         search = _Search(batch, self.cv)
         paths = self._paths()
         own = np.column_stack([search.own(path) for path in paths])

@@ -138,7 +138,7 @@ def fit_part(part: Calibrator, batch: SimplexBatch, *, quiet: bool = True) -> Ca
 
 
 def outputs_of(fitted: Calibrator, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Outputs for some rows of the calibration set, without repeating warnings about it."""
+    """Return outputs for rows of the calibration set, without repeating warnings about it."""
     with silenced(CalibrantWarning):
         return fitted.predict_proba(scores)
 

@@ -81,7 +81,8 @@ class TopLabelCalibrator(Calibrator):
         left = np.where(tied, 1.0 - value, 0.0)  # for the others, while a class is the top one
         left = (left.sum(axis=1, keepdims=True) - left) / n_tied
         n_others = rows.shape[1] - 1
-        share = np.where(others > 0, rows / np.where(others > 0, others, 1.0), 1.0 / n_others)
+        part = np.minimum(rows, others)  # a lone top class takes no share: no overflow for it
+        share = np.where(others > 0, part / np.where(others > 0, others, 1.0), 1.0 / n_others)
         out: NDArray[np.float64] = value / n_tied + left * share
         return out
 

@@ -20,11 +20,10 @@ from calibrant.metrics.calibration_error import (
 )
 from calibrant.metrics.predictions import check_bins, read_predictions
 from calibrant.metrics.resampling import (
-    Resamples,
     check_resampling,
     null_bins,
     p_value,
-    problem_chunks,
+    problem_resamples,
 )
 from calibrant.metrics.significance import null_errors
 
@@ -169,8 +168,9 @@ def reliability_curve(
     low = np.full(len(in_bin), np.nan)
     high, chance = low.copy(), float("nan")
     if n_resamples > 0:
-        sizes = [part.stop - part.start for part in problem_chunks(predictions.n_rows)]
-        resamples = Resamples(sizes, int(n_resamples), random_state, replace=resample_rows)
+        resamples = problem_resamples(
+            predictions.n_rows, int(n_resamples), random_state, replace=bool(resample_rows)
+        )
         null = null_bins(problem, bins, len(in_bin), resamples)
         low, high = _bars(null, float(consistency_level))
         chance = p_value(ece, null_errors(null))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 1 << 27
 """Sums of several resamples that are held at once."""
+
+KEPT_BYTES = 1 << 25
+"""Draws that are kept for the next problem with the same seed, as the next class of a diagram."""
 
 
 class Resamples:
@@ -53,6 +57,8 @@ class Resamples:
         n_rows = int(self._sizes.sum())
         shares = self._sizes / n_rows
         self._draws = root.multinomial(n_rows, shares, size=n_resamples)
+        self._kept: dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
+        self._keeps = 16 * n_rows * n_resamples <= KEPT_BYTES
 
     def _generator(self, resample: int, chunk: int, purpose: int) -> np.random.Generator:
         seed = np.random.SeedSequence(self._entropy, spawn_key=(resample, chunk, purpose))
@@ -84,11 +90,38 @@ class Resamples:
         """Numbers in [0, 1) that choose the labels of the rows drawn."""
         return self._generator(resample, chunk, 1).random(n_draws)
 
+    def rows_and_uniforms(
+        self, resample: int, chunk: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Rows drawn and what chooses their labels, kept if all of them are small."""
+        if (resample, chunk) in self._kept:
+            return self._kept[resample, chunk]
+        rows = self.rows(resample, chunk)
+        drawn = rows, self.uniforms(resample, chunk, len(rows))
+        if self._keeps:
+            self._kept[resample, chunk] = drawn
+        return drawn
+
     def blocks(self, bytes_each: int) -> Iterator[range]:
         """Ranges of resamples whose sums fit into memory together."""
         step = max(1, BLOCK_BYTES // bytes_each)
         for start in range(0, self.n_resamples, step):
             yield range(start, min(start + step, self.n_resamples))
+
+
+@lru_cache(maxsize=1)
+def _seeded(sizes: tuple[int, ...], n_resamples: int, seed: int, replace: bool) -> Resamples:
+    return Resamples(sizes, n_resamples, seed, replace=replace)
+
+
+def problem_resamples(
+    n_rows: int, n_resamples: int, random_state: Any, *, replace: bool
+) -> Resamples:
+    """Resamples of a binary problem; those of the last seed are at hand."""
+    sizes = tuple(part.stop - part.start for part in problem_chunks(n_rows))
+    if type(random_state) is int and random_state >= 0:
+        return _seeded(sizes, n_resamples, random_state, replace)
+    return Resamples(sizes, n_resamples, random_state, replace=replace)
 
 
 def check_resampling(n_resamples: Any, *, low: int) -> None:
@@ -107,9 +140,7 @@ def null_bins(
     for c, part in enumerate(problem_chunks(len(problem.values))):
         values, weight, own = problem.values[part], problem.weight[part], bins[part]
         for r in range(resamples.n_resamples):
-            rows = resamples.rows(r, c)
-            uniforms = resamples.uniforms(r, c, len(rows))
-            add_null_bins(values, weight, own, rows, uniforms, sums[r])
+            add_null_bins(values, weight, own, *resamples.rows_and_uniforms(r, c), sums[r])
     return sums
 
 

@@ -52,14 +52,18 @@ class Penalty:
 
     def __call__(self, slope: Array, intercept: Array) -> tuple[float, Array, Array]:
         """Value and gradients."""
-        k = len(intercept)
+        slope_rate, intercept_rate = self.rates(slope)
+        value = float(np.sum(slope_rate * slope**2) + intercept_rate * np.sum(intercept**2))
+        return value, 2.0 * slope_rate * slope, 2.0 * intercept_rate * intercept
+
+    def rates(self, slope: Array) -> tuple[Array, float]:
+        """Return the factors of the squares of slopes and of intercepts."""
+        k = len(slope)
         per_cell = self.ridge / (k * (k + 1))
         slope_rate = np.full(slope.shape, per_cell)
         if slope.ndim == 2:
             slope_rate += self.odir / (k * (k - 1)) * (1.0 - np.eye(k))
-        intercept_rate = per_cell + self.odir / k
-        value = float(np.sum(slope_rate * slope**2) + intercept_rate * np.sum(intercept**2))
-        return value, 2.0 * slope_rate * slope, 2.0 * intercept_rate * intercept
+        return slope_rate, per_cell + self.odir / k
 
 
 class _Likelihood(Protocol):
@@ -165,7 +169,14 @@ def _minimise(
         ]
     )
     origin = np.concatenate([start.slope.ravel(), start.intercept])
-    curvature = np.concatenate([part.ravel() for part in likelihood.curvatures(beta)])
+    slope_curvature, intercept_curvature = likelihood.curvatures(beta)
+    slope_rate, intercept_rate = penalty.rates(start.slope)
+    curvature = np.concatenate(
+        [
+            (slope_curvature + 2.0 * slope_rate).ravel(),
+            intercept_curvature + 2.0 * intercept_rate,
+        ]
+    )
     # A direction without curvature would get an endless step: give it the scale of the others.
     unit = 1.0 / np.sqrt(np.maximum(curvature, 1e-6 * curvature.max() + 1e-300))
 

@@ -45,10 +45,8 @@ def solve_cautious_share(
     weight: Array,
     caution: float,
 ) -> CautiousShare:
-    """Share of the largest gain, after the gain is shrunk as by James and Stein.
+    """Share of the largest gain, of those whose gain is at least ``caution`` standard errors.
 
-    A gain g with a standard error e counts as g (1 - (caution e / g)^2), and not at all if it is
-    less than ``caution`` standard errors: a clear gain counts in full, an unclear one hardly.
     The gain of share s in row i is g = log(1 + s (mixture_ij / baseline_ij - 1)) at the row's
     label j. Its variance is taken over j from the baseline's own probabilities, as in a score
     test of the baseline, and not from the sample: a confident mistake that happens once in ten
@@ -81,7 +79,5 @@ def solve_cautious_share(
         )
     total = weight.sum()
     mean, error = gains / total, np.sqrt(np.maximum(variances, 0.0)) / total
-    doubt = np.divide((caution * error) ** 2, mean, out=np.full_like(mean, np.inf), where=mean > 0)
-    doubt[0] = 0.0  # the baseline itself
-    best = int(np.argmax(mean - doubt))
+    best = int(np.argmax(np.where(mean >= caution * error, mean, -np.inf)))  # 0 always is
     return CautiousShare(float(SHARES[best]), float(mean[best]), float(error[best]))

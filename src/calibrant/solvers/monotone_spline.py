@@ -65,7 +65,8 @@ class Observations:
     """How many observations each of some distinct rows stands for.
 
     Only ratios of weights matter, and weight 2 is the row twice: so observations are counted in
-    the largest weight of which all distinct rows have a whole multiple. Weights without such a
+    the largest weight of which all rows have a whole multiple. A common factor of all weights is
+    thus no repetition, but rows without weights are as many as they are. Weights without such a
     unit are counted by their effective number (Kish), and a row is not divided.
     """
 
@@ -94,7 +95,7 @@ def count_observations(weight: Array, merged: Array) -> Observations:
         whole = np.rint(parts * multiples)
         if whole.sum() < 2.0**53 and np.all(np.abs(whole - parts * multiples) < 1e-9 * whole):
             counts = np.rint(parts * merged / weight.min())
-            return Observations(counts / np.gcd.reduce(counts.astype(np.int64)), whole=True)
+            return Observations(counts / np.gcd.reduce(whole.astype(np.int64)), whole=True)
     return Observations(merged * merged.sum() / np.sum(merged**2), whole=False)
 
 
