@@ -1,7 +1,7 @@
 """Write ``auto.md``'s table of all methods from the results of a study.
 
 calibrant study DIR -o OUT --methods all
-python docs/write_auto.py OUT/results.parquet
+python docs/write_auto.py OUT/study.parquet
 """
 
 import sys
