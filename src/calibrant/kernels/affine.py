@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from calibrant.kernels.exponential import exponentials
 from calibrant.kernels.jit import kernel
 
 
@@ -17,9 +16,6 @@ def residuals(logits, class_index, share, loss):
     The residuals are the gradient of the weighted NLL in the logits.
     """
     n_rows, n_classes = logits.shape
-    row = np.empty(n_classes)
-    bits = np.empty(n_classes, dtype=np.int64)
-    powers = bits.view(np.float64)
     for i in range(n_rows):
         top = logits[i, 0]
         for j in range(1, n_classes):
@@ -27,10 +23,9 @@ def residuals(logits, class_index, share, loss):
         own = logits[i, class_index[i]]
         total = 0.0
         for j in range(n_classes):
-            row[j] = logits[i, j] - top
-        exponentials(row, logits[i], bits, powers)
-        for j in range(n_classes):
-            total += logits[i, j]
+            value = math.exp(logits[i, j] - top)
+            logits[i, j] = value
+            total += value
         loss[i] = math.log(total) + top - own
         for j in range(n_classes):
             logits[i, j] *= share[i] / total
@@ -43,9 +38,7 @@ def vector_likelihood(logits, class_index, share, slope, intercept, slope_grad, 
     n_rows, n_classes = logits.shape
     slope_grad[:] = 0.0
     intercept_grad[:] = 0.0
-    row, e = np.empty(n_classes), np.empty(n_classes)
-    bits = np.empty(n_classes, dtype=np.int64)
-    powers = bits.view(np.float64)
+    row = np.empty(n_classes)
     loss = 0.0
     for i in range(n_rows):
         top = -np.inf
@@ -55,18 +48,15 @@ def vector_likelihood(logits, class_index, share, slope, intercept, slope_grad, 
         own = row[class_index[i]]
         total = 0.0
         for j in range(n_classes):
-            row[j] -= top
-        exponentials(row, e, bits, powers)
-        for j in range(n_classes):
-            total += e[j]
+            row[j] = math.exp(row[j] - top)
+            total += row[j]
         loss += share[i] * (math.log(total) + top - own)
         for j in range(n_classes):
-            gap = e[j] * (share[i] / total)
+            gap = share[i] * row[j] / total
+            if j == class_index[i]:
+                gap -= share[i]
             slope_grad[j] += gap * logits[i, j]
             intercept_grad[j] += gap
-        label = class_index[i]
-        slope_grad[label] -= share[i] * logits[i, label]
-        intercept_grad[label] -= share[i]
     return loss
 
 
