@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from browser import browser  # noqa: F401  (a fixture)
+
 settings.register_profile(
     "ci",
     max_examples=100,

@@ -1,7 +1,4 @@
-"""Comparisons that several tests look at, made once, and a real browser."""
-
-import os
-import shutil
+"""Comparisons that several tests look at, made once."""
 
 import numpy as np
 import pytest
@@ -10,17 +7,6 @@ from calibrant import FlattenedIsotonic, TemperatureScaling, VectorScaling
 from calibrant.report import compare, write_report
 from conftest import simulate
 from report.names import HOSTILE
-
-ARGUMENTS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 class BrokenScaling(TemperatureScaling):
@@ -80,29 +66,3 @@ def big_page(tmp_path_factory):
     path = tmp_path_factory.mktemp("big") / "report.html"
     write_report(path, comparison)
     return path
-
-
-def find_browser():
-    for name in ("chromium", "chromium-browser", "google-chrome", "chrome"):
-        if found := shutil.which(name):
-            return found
-    return None
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """Chromium without a window. Where there is none, that is a failure in CI and a skip here."""
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        sync_playwright = None
-    path = find_browser()
-    if sync_playwright is None or path is None:
-        missing = "playwright" if sync_playwright is None else "chromium"
-        if os.environ.get("CI"):
-            pytest.fail(f"{missing} is not installed")
-        pytest.skip(f"{missing} is not installed")
-    with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=path, args=list(ARGUMENTS))
-        yield started
-        started.close()

@@ -1,12 +1,8 @@
 """The page of a study in a real browser: from disk, on a phone, in the dark, with hostile names."""
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 from calibrant.study.page import count_failures, find_best
-from report.conftest import ARGUMENTS, find_browser
 from study.small_tables import EVIL_DATASET, EVIL_METHOD, EVIL_MODEL, hostile_outputs, table_of
 
 VISITS = {
@@ -33,48 +29,29 @@ FACTS = """() => ({
 })"""
 
 
-def look(path, sync_playwright, executable):
-    """Open the page in every way and write down what is seen."""
-    seen = {}
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=executable, args=list(ARGUMENTS))
-        for name, (viewport, scheme) in VISITS.items():
-            context = browser.new_context(viewport=viewport, color_scheme=scheme)
-            page = context.new_page()
-            requests, complaints = [], []
-            page.on("request", lambda r, into=requests: into.append(r.url))
-            page.on("console", lambda m, into=complaints: into.append(m.text))
-            page.on("pageerror", lambda e, into=complaints: into.append(str(e)))
-            page.on("dialog", lambda d, into=complaints: (into.append(d.message), d.dismiss()))
-            page.goto(path.as_uri())
-            facts = page.evaluate(FACTS)
-            refused = page.evaluate(
-                "() => fetch('https://example.org/').then(() => 'sent', () => 'refused')"
-            )
-            seen[name] = facts | {"requests": requests, "refused": refused}
-            # The refusal itself is a complaint, and the only one.
-            seen[name]["complaints"] = [c for c in complaints if "example.org" not in c]
-            context.close()
-        browser.close()
-    return seen
-
-
 @pytest.fixture(scope="module")
-def seen():
-    """Looked at from another thread: two drivers cannot live in one."""
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        sync_playwright = None
-    executable = find_browser()
-    if sync_playwright is None or executable is None:
-        missing = "playwright" if sync_playwright is None else "chromium"
-        if os.environ.get("CI"):
-            pytest.fail(f"{missing} is not installed")
-        pytest.skip(f"{missing} is not installed")
-    _, directory, _ = hostile_outputs()
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(look, directory / "index.html", sync_playwright, executable).result()
+def seen(browser):
+    """The page opened in every way, and what is seen."""
+    path = hostile_outputs()[1] / "index.html"
+    seen = {}
+    for name, (viewport, scheme) in VISITS.items():
+        context = browser.new_context(viewport=viewport, color_scheme=scheme)
+        page = context.new_page()
+        requests, complaints = [], []
+        page.on("request", lambda r, into=requests: into.append(r.url))
+        page.on("console", lambda m, into=complaints: into.append(m.text))
+        page.on("pageerror", lambda e, into=complaints: into.append(str(e)))
+        page.on("dialog", lambda d, into=complaints: (into.append(d.message), d.dismiss()))
+        page.goto(path.as_uri())
+        facts = page.evaluate(FACTS)
+        refused = page.evaluate(
+            "() => fetch('https://example.org/').then(() => 'sent', () => 'refused')"
+        )
+        seen[name] = facts | {"requests": requests, "refused": refused}
+        # The refusal itself is a complaint, and the only one.
+        seen[name]["complaints"] = [c for c in complaints if "example.org" not in c]
+        context.close()
+    return seen
 
 
 @pytest.fixture(params=VISITS)
