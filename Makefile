@@ -24,10 +24,10 @@ demo: $(VENV)/.run  ## the main job on data that comes with scikit-learn
 	$(BIN)/python -m calibrant.cli.demo
 
 test: $(VENV)/.dev lint  ## lint and the whole suite, in a few minutes
-	$(BIN)/python -m pytest -n $(WORKERS) -m 'not slow'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m 'not slow'
 
 test-slow: $(VENV)/.dev  ## checks that take longer
-	$(BIN)/python -m pytest -n $(WORKERS) -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m slow
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

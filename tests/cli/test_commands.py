@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -180,7 +181,7 @@ def spawn(*arguments, **options):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_leave_no_partial_file(files, number, code):
     """Sent while the output is being written."""
-    large, out = files / "large.npy", files / "signal.npy"
+    large, out = files / "large.npy", files / f"signal-{code}.npy"
     if not large.exists():
         np.save(large, np.tile(simulate(1000, 4)[0], (4000, 1)))
     with spawn("apply", files / "m.calibrant", large, "-o", out) as process:
@@ -192,6 +193,30 @@ def test_signals_leave_no_partial_file(files, number, code):
     assert process.returncode == code
     assert not out.exists()
     assert not list(files.glob(".calibrant-tmp-*"))
+
+
+def test_a_signal_that_a_library_loses_still_stops_the_work(files, monkeypatch):
+    """As numba does with what is raised while it compiles."""
+    from calibrant.cli.stop import STOP
+    from calibrant.files import stream
+
+    def swallow(*arguments):
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        return make(*arguments)
+
+    make = stream.make_sink
+    monkeypatch.setattr("calibrant.files.apply.make_sink", swallow)
+    kept = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    out = files / "lost.npy"
+    try:
+        code = run(["apply", str(files / "m.calibrant"), str(files / "test.npz"), "-o", str(out)])
+    finally:
+        STOP.number = 0
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), kept, strict=True):
+            signal.signal(number, handler)
+    assert code == 143
+    assert not out.exists()
 
 
 def test_a_closed_pipe_is_a_quiet_end(files):

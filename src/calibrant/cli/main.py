@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import traceback
-from typing import Any
 
 import click
 from rich.console import Console
 
 from calibrant import __version__
 from calibrant.cli import commands
+from calibrant.cli.stop import STOP
 from calibrant.cli.study import study
 
 EXIT_DATA = 3
@@ -40,32 +39,15 @@ for command in (*commands.ALL, study):
     cli.add_command(command)
 
 
-class _Stop:
-    """Remembers the signal that ended the command.
-
-    The exception that it raises lets temporary files be removed on the way out; whatever a
-    library makes of it, the exit code is the signal's.
-    """
-
-    def __init__(self) -> None:
-        self.number = 0
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self)
-
-    def __call__(self, number: int, _: Any) -> None:
-        self.number = number
-        raise KeyboardInterrupt
-
-
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
-    stop = _Stop()
+    STOP.listen()
     try:
-        return _run(arguments)
+        code = _run(arguments)
     except BaseException:
-        if stop.number:
-            return 128 + stop.number
-        raise
+        if not STOP.number:
+            raise
+    return 128 + STOP.number if STOP.number else code
 
 
 def _run(arguments: list[str] | None) -> int:

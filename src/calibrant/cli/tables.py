@@ -10,6 +10,8 @@ from rich.console import Console, Group
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from calibrant.cli.stop import STOP
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -40,6 +42,7 @@ def progress_bar(description: str) -> Iterator[Callable[..., None]]:
         task = bar.add_task(description, total=None)
 
         def advance(done: float, total: float | None = None, what: str | None = None) -> None:
+            STOP.check()
             bar.update(task, completed=done, total=total, description=what or description)
 
         yield advance
