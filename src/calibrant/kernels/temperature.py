@@ -67,9 +67,13 @@ def scaled_softmax(logits, beta, out):
         for j in range(1, n_classes):
             top = max(top, logits[i, j])
         total = 0.0
+        lost = 0.0  # what rounding takes (Kahan): one large and many small terms add up
         for j in range(n_classes):
             value = math.exp(beta * (logits[i, j] - top))
             out[i, j] = value
-            total += value
+            term = value - lost
+            grown = total + term
+            lost = (grown - total) - term
+            total = grown
         for j in range(n_classes):
             out[i, j] /= total
