@@ -10,6 +10,7 @@ import numpy as np
 
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
+from calibrant.kernels.rows import divide_by_sums
 from calibrant.solvers.bayesian_binning import solve_bayesian_binning
 from calibrant.solvers.beta import solve_beta
 from calibrant.solvers.histogram import STRATEGIES, solve_histogram
@@ -22,12 +23,6 @@ if TYPE_CHECKING:
     from calibrant.simplex import SimplexBatch
     from calibrant.solvers.one_vs_rest import BinaryMap, Solve
     from calibrant.solvers.report import SolverReport
-
-
-def divide_by_sums(mapped: NDArray[np.float64], rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Divide mapped rows by their sums; a row of zeros becomes the one that it came from."""
-    total = np.add.accumulate(mapped, axis=1)[:, -1:]  # from left to right, as the kernels add
-    return np.where(total > 0, mapped / np.where(total > 0, total, 1.0), rows)
 
 
 class OneVsRestCalibrator(Calibrator):
@@ -51,7 +46,8 @@ class OneVsRestCalibrator(Calibrator):
         out = np.empty_like(rows)
         for j, curve in enumerate(self.curves_):
             out[:, j] = curve(rows[:, j])
-        return divide_by_sums(out, rows)
+        divide_by_sums(out, rows)
+        return out
 
 
 class OneVsRestIsotonic(OneVsRestCalibrator):

@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.one_vs_rest import divide_by_sums
+from calibrant.kernels.rows import divide_by_sums
 from calibrant.solvers.histogram import STRATEGIES
 from calibrant.solvers.shared_classwise import MAPS, solve_shared_classwise
 
@@ -146,6 +146,7 @@ class SharedClasswise(Calibrator):
             columns = self.groups_ == g
             out[:, columns] = curve(rows[:, columns])
         if self.normalize_output:
-            return divide_by_sums(out, rows)
+            divide_by_sums(out, rows)
+            return out
         # Lifted here, since the floor of the base class would shrink all other values as well.
         return np.maximum(out, self.min_probability)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from calibrant.kernels.jit import kernel
+from calibrant.kernels.rows import divide_by_sums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,20 +72,9 @@ def add_cells(bits, weight, edges, table, shift, base, out):
 
 @kernel
 def apply_step(rows, bits, edges, table, shift, base, values, out):
-    """Map each cell through the step function and divide each row by its sum.
-
-    A row whose every value is zero lies below all that was ever seen: it stays as it is.
-    """
+    """Map each cell through the step function and divide each row by its sum."""
     n_rows, n_classes = rows.shape
     for i in range(n_rows):
-        total = 0.0
         for j in range(n_classes):
-            value = values[find_block(bits[i, j], edges, table, shift, base)]
-            out[i, j] = value
-            total += value
-        if total > 0.0:
-            for j in range(n_classes):
-                out[i, j] /= total
-        else:
-            for j in range(n_classes):
-                out[i, j] = rows[i, j]
+            out[i, j] = values[find_block(bits[i, j], edges, table, shift, base)]
+        divide_by_sums(out[i : i + 1], rows[i : i + 1])

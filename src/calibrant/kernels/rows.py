@@ -107,6 +107,26 @@ def invariant_sum(row, total):
 
 
 @kernel
+def divide_by_sums(mapped, rows):
+    """Divide each mapped row by its sum; one of zeros becomes the row that it came from.
+
+    All of a row lies below what was ever seen then, so nothing is known of it.
+    """
+    n_rows, n_classes = mapped.shape
+    for i in range(n_rows):
+        total = 0.0
+        for j in range(n_classes):
+            total += mapped[i, j]
+        if total > 0.0:
+            total = invariant_sum(mapped[i], total)
+            for j in range(n_classes):
+                mapped[i, j] /= total
+        else:
+            for j in range(n_classes):
+                mapped[i, j] = rows[i, j]
+
+
+@kernel
 def normalise_rows(rows, out):
     """Clip each row to [0, inf) and divide it by its sum, unless it is on the simplex."""
     n_rows, n_classes = rows.shape
