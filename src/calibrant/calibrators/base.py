@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from calibrant import errors, simplex
+from calibrant.calibrators.state import replace_state, take_state
 from calibrant.containers import column_names, output_dtype, to_matrix
 from calibrant.kernels.rows import floor_rows
 
@@ -30,8 +31,9 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
     """Base of all calibrators: checks what comes in, stores what a solver found.
 
     A subclass implements ``_solve``, which returns the fitted attributes, and ``_calibrate``,
-    which maps checked rows. ``fit`` assigns nothing before ``_solve`` has returned, so a fit that
-    fails leaves a fitted estimator as it was.
+    which maps checked rows. ``fit`` assigns nothing before ``_solve`` has returned, and then all at
+    once: a fit that fails leaves a fitted estimator as it was, and one in another thread does not
+    disturb predictions.
     """
 
     def __init__(
@@ -87,10 +89,8 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
         )
         simplex.check_floor(self.min_probability, batch.n_classes)
         fitted = self._solve(batch)
-        names = _feature_names(scores)
-        self.__dict__.pop("feature_names_in_", None)
-        self.__dict__.update(names, n_features_in_=batch.n_classes, classes_=batch.classes)
-        self.__dict__.update(fitted)
+        about = {"n_features_in_": batch.n_classes, "classes_": batch.classes}
+        replace_state(self, about | _feature_names(scores) | fitted)
         return self
 
     def predict_proba(self, scores: Any) -> NDArray[Any]:
@@ -107,7 +107,7 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
             Rows that sum to 1, columns in the order of ``classes_``; float32 for float32 and
             float16 input.
         """
-        check_is_fitted(self, "classes_")
+        self = self._take()  # noqa: PLW0642
         matrix = to_matrix(scores)
         order = self._check_columns(scores, matrix.shape)
         dtype = output_dtype(scores)
@@ -131,6 +131,7 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
 
     def predict(self, scores: Any) -> NDArray[Any]:
         """Label of the largest calibrated probability; the first of them if they tie."""
+        self = self._take()  # noqa: PLW0642
         probabilities = self.predict_proba(scores)
         classes: NDArray[Any] = self.classes_[np.argmax(probabilities, axis=1)]
         return classes
@@ -139,6 +140,12 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
         """Names of the output columns: the classes."""
         check_is_fitted(self, "classes_")
         return np.array([str(c) for c in self.classes_], dtype=object)
+
+    def _take(self) -> Self:
+        """Return the fitted calibrator as it is now."""
+        taken = take_state(self)
+        check_is_fitted(taken, "classes_")
+        return taken
 
     def _check_columns(self, scores: Any, shape: tuple[int, ...]) -> NDArray[np.int64] | None:
         """Check names and number of columns; return their order if it is not ``classes_``'s."""

@@ -25,6 +25,7 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted
 
 from calibrant import simplex
 from calibrant.calibrators.scaling import TemperatureScaling
+from calibrant.calibrators.state import replace_state, take_state
 from calibrant.errors import CalibrantWarning
 from calibrant.labels import check_weights, refuse_missing, require_labels
 
@@ -177,11 +178,11 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             pairs = [job.run(everything, everything)]
         else:
             pairs = self._cross_validate(job, routed.splitter.split)
-        self.classes_ = classes
-        self.calibrated_classifiers_ = pairs
+        found = {"classes_": classes, "calibrated_classifiers_": pairs}
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(pairs[0].estimator, name):
-                setattr(self, name, getattr(pairs[0].estimator, name))
+                found[name] = getattr(pairs[0].estimator, name)
+        replace_state(self, found)
         return self
 
     def _get_calibrator(self) -> Calibrator:
@@ -230,6 +231,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         probabilities : ndarray of shape (n_samples, n_classes)
         """
+        self = take_state(self)  # noqa: PLW0642
         check_is_fitted(self)
         parts = [pair.predict_proba(X) for pair in self.calibrated_classifiers_]
         mean: NDArray[np.float64] = sum(parts[1:], parts[0]) / len(parts)
@@ -247,6 +249,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         labels : ndarray of shape (n_samples,)
         """
+        self = take_state(self)  # noqa: PLW0642
         check_is_fitted(self)
         found: NDArray[Any] = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
         return found

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors
 from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.state import take_state
 from calibrant.model_file import limits, vectors
 from calibrant.model_file.codecs import BY_CLASS, Codec
 from calibrant.model_file.parts import Tree, check_fitted
@@ -80,6 +81,7 @@ class Writer:
     def _entry(
         self, calibrator: Calibrator, codec: Codec, *, fitted: bool, depth: int
     ) -> dict[str, Any]:
+        calibrator = take_state(calibrator)  # whole, though another thread may fit it again
         parameters = calibrator.get_params(deep=False)
         # Parts come first, and are then found by their identity.
         children = [self.part(c, fitted=False, depth=depth + 1) for c in _inside(parameters)]
