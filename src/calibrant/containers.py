@@ -33,7 +33,14 @@ def column_names(scores: Any) -> list[Any] | None:
     return None
 
 
-def to_matrix(scores: Any) -> NDArray[Any]:
+TWO_COLUMNS = {
+    "probabilities": "np.column_stack([1 - p, p])",
+    "logits": "np.column_stack([np.zeros_like(z), z])",
+}
+"""How to make two columns of one, by the kind of the scores."""
+
+
+def to_matrix(scores: Any, kind: str = "probabilities") -> NDArray[Any]:
     """Return a two-dimensional real array, of any dtype and order; no copy if it is one."""
     array = _to_array(scores)
     if array.dtype.kind == "c":
@@ -50,7 +57,7 @@ def to_matrix(scores: Any) -> NDArray[Any]:
         raise errors.ShapeError(
             f"scores has shape {array.shape}; one row per sample and one column per class are "
             f"needed. Expected 2D array, got {array.ndim}D array instead. Reshape your data: a "
-            "binary problem has two columns, np.column_stack([1 - p, p])"
+            f"binary problem has two columns, {TWO_COLUMNS[kind]}"
         )
     if array.shape[1] == 0:
         raise errors.ShapeError(
@@ -143,7 +150,7 @@ def _from_objects(array: NDArray[Any]) -> NDArray[Any]:
             out[place] = np.nan if value is None else value
         except (TypeError, ValueError) as error:
             raise errors.ContainerError(
-                f"scores[{', '.join(map(str, place))}] is {value!r}, which is no real number; "
-                f"argument must be a string or a number: {error}"
+                f"scores[{', '.join(map(str, place))}] is {errors.in_words(value)}, which is no "
+                f"real number; argument must be a string or a number: {error}"
             ) from error
     return out

@@ -7,6 +7,9 @@ argument, the place, the value and the remedy.
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
 
 __all__ = [
@@ -55,6 +58,61 @@ __all__ = [
     "UnsavableError",
     "WeightError",
 ]
+
+
+def in_words(value: Any) -> str:
+    """Value for a message: as Python writes it, whatever numpy made of it.
+
+    Parameters
+    ----------
+    value : object
+        A label, a number, a parameter.
+
+    Returns
+    -------
+    text : str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.errors import in_words
+    >>> in_words(np.str_("cat")), in_words([np.float64(0.5), 2])
+    ("'cat'", '[0.5, 2]')
+    """
+    if isinstance(value, np.ndarray):
+        return f"[{some_in_words(value.ravel())}]"
+    if isinstance(value, list):
+        return f"[{', '.join(map(in_words, value))}]"
+    if type(value) is tuple:
+        return f"({', '.join(map(in_words, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, np.generic):
+        plain = value.item()
+        return str(value) if isinstance(plain, np.generic) else repr(plain)
+    return repr(value)
+
+
+def some_in_words(values: Any, most: int = 5) -> str:
+    """Return the first few of many values for a message, with commas between them.
+
+    Parameters
+    ----------
+    values : sequence
+        Labels or names, any number.
+    most : int, default=5
+        How many are named.
+
+    Returns
+    -------
+    text : str
+
+    Examples
+    --------
+    >>> from calibrant.errors import some_in_words
+    >>> some_in_words(["ant", "bee", "cow"], most=2)
+    "'ant', 'bee', ..."
+    """
+    shown = ", ".join(in_words(value) for value in values[:most])
+    return shown + (", ..." if len(values) > most else "")
 
 
 class DataError(ValueError):

@@ -54,7 +54,7 @@ def _infer(
     if names is not None and present.dtype.kind in "OUT":
         if not all(isinstance(name, str) for name in names):
             raise errors.ColumnNameError(
-                f"column names {_some(np.array(names, dtype=object))} are not all text; name every "
+                f"column names {errors.some_in_words(names)} are not all text; name every "
                 "column after its class, or none"
             )
         candidates.append(np.unique(np.array(names, dtype=object)))
@@ -70,8 +70,8 @@ def _infer(
         known = np.arange(n_classes).astype(present.dtype)
         return _positions(labels, known), known
     raise errors.LabelError(
-        f"y has {len(present)} distinct labels ({_some(present)}) for {n_classes} columns, so the "
-        "columns cannot be told apart; pass classes= with the label of each column"
+        f"y has {len(present)} distinct labels ({errors.some_in_words(present)}) for {n_classes} "
+        "columns, so the columns cannot be told apart; pass classes= with the label of each column"
     )
 
 
@@ -186,7 +186,8 @@ def _check_classes(classes: Any, n_classes: int) -> NDArray[Any]:
         )
     if known.dtype.kind == "O" and len({type(c) for c in known}) > 1:
         raise errors.ParameterError(
-            f"classes {_some(known)} are of different types; make them all of one type"
+            f"classes {errors.some_in_words(known)} are of different types; make them all of one "
+            "type"
         )
     if len(np.unique(known)) != n_classes:
         raise errors.ParameterError("classes has duplicates; every column needs its own label")
@@ -205,14 +206,10 @@ def _positions(labels: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
     if not np.all(found):
         i = int(np.argmin(found))
         raise errors.LabelError(
-            f"y[{i}] is {labels[i]!r}, which is not among the classes {_some(known)}"
+            f"y[{i}] is {errors.in_words(labels[i])}, which is not among the classes "
+            f"{errors.some_in_words(known)}"
         )
     return order[place].astype(np.int64)
-
-
-def _some(values: NDArray[Any]) -> str:
-    shown = ", ".join(repr(v) for v in values[:5].tolist())
-    return shown + (", ..." if len(values) > 5 else "")
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:

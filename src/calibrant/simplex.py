@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors
-from calibrant.containers import column_names, to_matrix
+from calibrant.containers import TWO_COLUMNS, column_names, to_matrix
 from calibrant.kernels import rows as row_kernels
 from calibrant.kernels.rows import row_hashes, symmetric_hashes
 from calibrant.labels import check_labels, check_weights
@@ -150,7 +150,8 @@ def check_option(name: str, value: Any, allowed: Sequence[Any]) -> None:
     """Refuse a parameter that is not one of the documented values."""
     if not any(value is option or value == option for option in allowed):
         raise errors.ParameterError(
-            f"{name}={value!r} is not known; use one of {', '.join(map(repr, allowed))}"
+            f"{name}={errors.in_words(value)} is not known; use one of "
+            f"{', '.join(map(repr, allowed))}"
         )
 
 
@@ -163,7 +164,9 @@ def check_number(
     )
     if not is_number or isinstance(value, bool) or not low <= value <= high:
         kind = "a whole number" if whole else "a number"
-        raise errors.ParameterError(f"{name}={value!r} must be {kind} in [{low}, {high}]")
+        raise errors.ParameterError(
+            f"{name}={errors.in_words(value)} must be {kind} in [{low}, {high}]"
+        )
 
 
 def check_floor(min_probability: Any, n_classes: int) -> None:
@@ -183,11 +186,11 @@ def check_scores(
 
     Copies only what has to change. ``first_row`` is added to row numbers in messages.
     """
-    matrix = to_matrix(scores)
+    matrix = to_matrix(scores, kind)
     if matrix.shape[1] < 2:
         raise errors.ClassCountError(
             f"scores has shape {matrix.shape}, 1 feature(s); at least two classes are needed. "
-            "A binary problem has one column per class: np.column_stack([1 - p, p])"
+            f"A binary problem has one column per class: {TWO_COLUMNS[kind]}"
         )
     matrix = np.ascontiguousarray(matrix, dtype=np.float64)
     if kind == "logits":
@@ -258,7 +261,7 @@ def check_batch(
     check_option("scores", kind, SCORES)
     check_option("normalize", normalize, (None, "rows"))
     names = column_names(scores)
-    given = to_matrix(scores)
+    given = to_matrix(scores, kind)
     check_memory(8 * given.size, "the calibration set")
     matrix = check_scores(given, kind, normalize)
     n_rows, n_classes = matrix.shape
@@ -289,7 +292,7 @@ def _warn_about(batch: SimplexBatch) -> None:
         )
     if np.all(batch.class_index == batch.class_index[0]):
         warnings.warn(
-            f"every label is {batch.classes[batch.class_index[0]]!r}",
+            f"every label is {errors.in_words(batch.classes[batch.class_index[0]])}",
             errors.SingleClassWarning,
             stacklevel=4,
         )

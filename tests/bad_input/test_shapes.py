@@ -14,6 +14,7 @@ from bad_input.promises import (
     each_action,
     each_calibrator,
     each_kind,
+    each_reader,
     few_rows,
     fitted,
     fresh,
@@ -35,18 +36,25 @@ def test_one_class_is_not_enough(calibrator, kind):
         calibrator(scores=kind).fit(np.ones((200, 1)), np.zeros(200, dtype=int))
 
 
-@each_calibrator
+TO_TWO_COLUMNS = {
+    "probabilities": ("np.column_stack([1 - p, p])", lambda p: [1 - p, p]),
+    "logits": ("np.column_stack([np.zeros_like(z), z])", lambda z: [np.zeros_like(z), z]),
+}
+
+
+@each_reader
+@each_kind
 @each_action
 @pytest.mark.parametrize("shape", [(200,), (200, 1)])
-def test_one_column_is_refused_with_the_way_to_two(calibrator, action, shape):
+def test_one_column_is_refused_with_the_way_to_two(calibrator, kind, action, shape):
     """Row 20: no guess that it is the positive class."""
     y = np.arange(200) % 2
     positive = np.where(y == 1, 0.7, 0.4)
-    estimator = calibrator()
+    remedy, columns = TO_TWO_COLUMNS[kind]
+    estimator = calibrator(scores=kind)
     if action == "predict_proba":
-        estimator.fit(np.column_stack([1 - positive, positive]), y)
-    parts = ("scores", str(shape), "np.column_stack([1 - p, p])")
-    with refused(errors.ShapeError, *parts):
+        estimator.fit(np.column_stack(columns(positive)), y)
+    with refused(errors.ShapeError, "scores", str(shape), remedy):
         if action == "fit":
             estimator.fit(positive.reshape(shape), y)
         else:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from calibrant import errors, simplex
 from calibrant.calibrators.state import replace_state, take_state
-from calibrant.containers import column_names, output_dtype, to_matrix
+from calibrant.containers import TWO_COLUMNS, column_names, output_dtype, to_matrix
 from calibrant.kernels.rows import floor_rows
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
             float16 input.
         """
         self = self._take()  # noqa: PLW0642
-        matrix = to_matrix(scores)
+        matrix = to_matrix(scores, self.scores)
         order = self._check_columns(scores, matrix.shape)
         dtype = output_dtype(scores)
         simplex.check_memory(dtype.itemsize * matrix.size, "the result of predict_proba")
@@ -150,7 +150,7 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
     def _check_columns(self, scores: Any, shape: tuple[int, ...]) -> NDArray[np.int64] | None:
         """Check names and number of columns; return their order if it is not ``classes_``'s."""
         if shape[1] != self.n_features_in_:
-            remedy = " A binary problem has two: np.column_stack([1 - p, p])"
+            remedy = f" A binary problem has two: {TWO_COLUMNS[self.scores]}"
             raise errors.ShapeError(
                 f"X has {shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input: scores has shape {shape}, one column is "

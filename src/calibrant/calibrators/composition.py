@@ -19,6 +19,7 @@ from calibrant.errors import (
     ScoresKindWarning,
     SingleClassWarning,
     SmallSampleWarning,
+    in_words,
 )
 from calibrant.solvers.mixture import solve_mixture
 from calibrant.solvers.report import SolverReport
@@ -276,8 +277,8 @@ class Mixture(Composition):
         weights = np.asarray(self.weights, dtype=float)
         if weights.shape != (len(self._named()),) or not (weights >= 0).all() or not weights.any():
             raise ParameterError(
-                f"weights={self.weights!r} must be {len(self._named())} numbers that are not "
-                "negative, 'fixed' or 'fit'"
+                f"weights={in_words(self.weights)} must be {len(self._named())} numbers that are "
+                "not negative, 'fixed' or 'fit'"
             )
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:

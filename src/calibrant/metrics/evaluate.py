@@ -246,11 +246,11 @@ def _warn_about_columns(predictions: Predictions) -> None:
     best = float(confusion[label, column].sum()) / weight
     if best - now > MISMATCH + 2.0 / math.sqrt(counts[frequent].sum()):
         a = int(np.flatnonzero(label != column)[0])
+        is_now, should_be = (predictions.classes[frequent[j]] for j in (column[a], label[a]))
         warnings.warn(
             f"the labels fit another order of the columns far better: accuracy {now:.2f} as they "
-            f"are, {best:.2f} if, for instance, the column of "
-            f"{predictions.classes[frequent[column[a]]]!r} were that of "
-            f"{predictions.classes[frequent[label[a]]]!r}; check the order, or pass classes=",
+            f"are, {best:.2f} if, for instance, the column of {errors.in_words(is_now)} were that "
+            f"of {errors.in_words(should_be)}; check the order, or pass classes=",
             errors.ColumnMismatchWarning,
             stacklevel=3,
         )

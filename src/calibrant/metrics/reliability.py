@@ -194,10 +194,9 @@ def _problem(predictions: Predictions, kind: Any) -> BinaryProblem:
         return predictions.confidence()
     matches = np.flatnonzero(predictions.classes == kind)
     if len(matches) != 1:
-        shown = ", ".join(repr(c) for c in predictions.classes[:5].tolist())
         raise errors.ParameterError(
-            f"kind={kind!r} is neither 'confidence' nor one of the classes {shown}"
-            f"{', ...' if predictions.n_classes > 5 else ''}"
+            f"kind={errors.in_words(kind)} is neither 'confidence' nor one of the classes "
+            f"{errors.some_in_words(predictions.classes)}"
         )
     return predictions.one_class(int(matches[0]))
 

@@ -48,7 +48,8 @@ class Resamples:
             root = np.random.default_rng(random_state)
         except (TypeError, ValueError) as error:
             raise errors.ParameterError(
-                f"random_state={random_state!r} cannot seed numpy.random.default_rng: {error}"
+                f"random_state={errors.in_words(random_state)} cannot seed "
+                f"numpy.random.default_rng: {error}"
             ) from error
         self.n_resamples = n_resamples
         self.replace = replace

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.errors import HeaderFieldError
+from calibrant.errors import HeaderFieldError, in_words
 from calibrant.model_file.limits import LARGEST, require
 from calibrant.model_file.strict_json import Fields
 from calibrant.step_function import RankedStepFunction, StepFunction
@@ -86,7 +86,7 @@ class Plain(Kind):
         del sizes
         right = type(value) is self.type or (self.type is int and isinstance(value, np.integer))
         require(right, f"{name} is no {self.type.__name__}")
-        require(self.type is not int or value >= self.low, f"{name} is {value!r}")
+        require(self.type is not int or value >= self.low, f"{name} is {in_words(value)}")
 
     def write(self, value: Any, name: str, writer: Writer) -> Any:
         del name, writer

@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 import calibrant
 from calibrant.calibrators.methods import METHODS
+from calibrant.errors import in_words
 from calibrant.metrics.evaluate import NAMES
 from calibrant.plots.style import p_words, shorten
 from calibrant.report.results import BASELINE, UNCALIBRATED
@@ -267,7 +268,7 @@ def run_facts(comparison: Comparison) -> list[tuple[str, str]]:
         ("bins", str(settings["n_bins"])),
         (
             "resamples",
-            f"{settings['n_resamples']} for intervals, seed {settings['random_state']!r}",
+            f"{settings['n_resamples']} for intervals, seed {in_words(settings['random_state'])}",
         ),
         ("time", f"{comparison.seconds:.1f} s in all"),
         ("made", comparison.created),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
-from calibrant.errors import MissingClassWarning
+from calibrant.errors import MissingClassWarning, in_words
 from calibrant.kernels.pava import pool_adjacent_violators
 from calibrant.solvers.report import SolverReport
 from calibrant.step_function import StepFunction
@@ -112,7 +112,7 @@ def warn_of_missing_classes(batch: SimplexBatch, remedy: str) -> NDArray[np.bool
         missing = batch.classes[~present]
         warnings.warn(
             f"{len(missing)} of {batch.n_classes} classes have no label in the calibration set, "
-            f"{missing[0]!r} for one; {remedy}",
+            f"{in_words(missing[0])} for one; {remedy}",
             MissingClassWarning,
             stacklevel=5,
         )

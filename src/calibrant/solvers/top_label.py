@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.errors import MissingClassWarning
+from calibrant.errors import MissingClassWarning, in_words
 from calibrant.solvers.histogram import Histogram, solve_histogram
 from calibrant.solvers.one_vs_rest import (
     IDENTITY,
@@ -124,7 +124,7 @@ def solve_top_label(
     if rare.any():
         warnings.warn(
             f"{rare.sum()} of {len(rare)} classes are predicted too rarely to be calibrated, "
-            f"{batch.classes[rare][0]!r} for one; they keep their scores",
+            f"{in_words(batch.classes[rare][0])} for one; they keep their scores",
             MissingClassWarning,
             stacklevel=4,
         )
