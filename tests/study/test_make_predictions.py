@@ -11,6 +11,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
 
 from calibrant.errors import LabelError, ShapeError
+from calibrant.files.align import align
+from calibrant.files.predictions import read_predictions
 from calibrant.study import from_estimator, from_torch
 from calibrant.study.cell import Task, measure
 from calibrant.study.files import look_at
@@ -44,9 +46,30 @@ def test_estimator_gives_its_probabilities(tmp_path):
     with np.load(path) as file:
         np.testing.assert_array_equal(file["val_probs"], model.predict_proba(X[100:][val]))
         np.testing.assert_array_equal(file["test_probs"], model.predict_proba(X[100:][test]))
-        names = file["class_names"]
-        np.testing.assert_array_equal(names[file["val_labels"]], y[100:][val])
-        np.testing.assert_array_equal(names[file["test_labels"]], y[100:][test])
+        np.testing.assert_array_equal(file["classes"], model.classes_)
+        np.testing.assert_array_equal(file["val_labels"], y[100:][val])
+        np.testing.assert_array_equal(file["test_labels"], y[100:][test])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("ant", "bee", "cow"),
+        np.array(["ant", "bee", "cow"], dtype=object),  # as in a data frame
+        (1, 2, 30),  # which columns are not numbered by
+        (0.0, 1.0, 20.0),
+        (False, True),
+    ],
+)
+def test_labels_and_class_names_are_those_that_the_reader_reads(tmp_path, names):
+    X, y = blobs(names=names)
+    model = GaussianNB().fit(X, y)
+    path = from_estimator(model, X[:50], y[:50], tmp_path / "blobs_nb.npz", test=(X, y))
+    found = read_predictions(path, part="test")
+    assert found.classes == [str(name) for name in model.classes_]
+    labels, classes = align(found)
+    columns = list(classes if classes is not None else range(len(names)))
+    assert [columns.index(label) for label in labels] == [list(names).index(label) for label in y]
 
 
 def test_parts_may_be_given_apart(tmp_path):

@@ -76,6 +76,9 @@ def from_estimator(
 ) -> Path:
     """Write a prediction file from a fitted scikit-learn classifier.
 
+    Labels are written as they are, and the label of each column as ``classes``, so that all
+    commands name the classes.
+
     Parameters
     ----------
     estimator : object
@@ -113,12 +116,14 @@ def from_estimator(
     ...     file["val_probs"].shape, file["test_probs"].shape
     ((224, 10), (673, 10))
     """
+    classes = np.asarray(estimator.classes_)
+    names = classes.astype(str) if classes.dtype.kind == "O" else classes  # never pickled
     parts = [
-        (_scores_of(estimator, rows), _numbered(labels, estimator.classes_))
+        (_scores_of(estimator, rows), names[_numbered(labels, classes)])
         for rows, labels in ([(X, y)] if test is None else [(X, y), test])
     ]
     kind = "probs" if hasattr(estimator, "predict_proba") else "logits"
-    return _write_parts(path, kind, parts, seed, class_names=np.asarray(estimator.classes_))
+    return _write_parts(path, kind, parts, seed, classes=names)
 
 
 def from_torch(
@@ -216,7 +221,7 @@ def _numbered(labels: Any, classes: Any) -> NDArray[np.int64]:
 def _write_parts(
     path: str | os.PathLike[str],
     kind: str,
-    parts: list[tuple[NDArray[Any], NDArray[np.int64]]],
+    parts: list[tuple[NDArray[Any], NDArray[Any]]],
     seed: int,
     **others: NDArray[Any],
 ) -> Path:

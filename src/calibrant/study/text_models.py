@@ -185,7 +185,7 @@ def _predict(fitted: Any, data: Corpus, path: Path, seed: int) -> Path:
     """Write what a pipeline says of the test part, and of the val part or a quarter of it."""
     arrays: dict[str, Any] = {}
     for part in [part for part in ("val", "test") if part in data.texts]:
-        arrays[f"{part}_labels"] = data.labels[part].astype(np.int16)
+        arrays[f"{part}_labels"] = data.classes[data.labels[part]]
         arrays[f"{part}_probs"] = fitted.predict_proba(data.texts[part]).astype(np.float32)
         if isinstance(fitted[-1], _naive_bayes_class()):  # finite where probabilities underflow
             logits = fitted.predict_log_proba(data.texts[part])
@@ -195,7 +195,7 @@ def _predict(fitted: Any, data: Corpus, path: Path, seed: int) -> Path:
         whole = {name.removeprefix("test_"): array for name, array in arrays.items()}
         arrays = {f"val_{name}": array[val] for name, array in whole.items()}
         arrays |= {f"test_{name}": array[test] for name, array in whole.items()}
-    return write_predictions(path, **arrays, class_names=data.classes)
+    return write_predictions(path, **arrays, classes=data.classes)
 
 
 def _naive_bayes_class() -> Any:
