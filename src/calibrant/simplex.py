@@ -223,7 +223,8 @@ def _refuse(found: Any, matrix: NDArray[np.float64], kind: str, first_row: int) 
             f"scores[{first_row + i}] is {value} in every class: not a distribution; "
             "remove the row or repair its scores"
         )
-    total = float(np.sum(matrix[i]))
+    with np.errstate(over="ignore"):  # of 1e308 and more
+        total = float(np.sum(matrix[i]))
     hint = (
         "; the row sums to about 100: percent? Divide by 100"
         if abs(total - 100.0) <= 1.0

@@ -1,4 +1,6 @@
 import io
+import os
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -90,6 +92,37 @@ def test_standard_input(monkeypatch):
     np.testing.assert_array_equal(read_predictions("-").scores, P)
 
 
+def test_closed_standard_input(monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(PredictionFileError, match="standard input is closed"):
+        read_predictions("-")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_a_pipe_with_a_bad_cell_is_not_waited_for_again(tmp_path):
+    pipe, caught = tmp_path / "pipe.csv", []
+    os.mkfifo(pipe)
+
+    def read():
+        try:
+            read_predictions(pipe)
+        except PredictionFileError as error:
+            caught.append(str(error))
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    pipe.write_text(GOOD.replace("0.8", "much"))
+    reader.join(60)
+    assert "much" in caught[0]
+
+
+@pytest.mark.parametrize("name", ["d.npz", "d.npy", "d.csv", "d.parquet", "d.arrow"])
+def test_a_directory_is_said_to_be_one(tmp_path, name):
+    (tmp_path / name).mkdir()
+    with pytest.raises(PredictionFileError, match=f"{name} cannot be read: Is a directory"):
+        read_predictions(tmp_path / name)
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])
 def test_arrow_tables(tmp_path, suffix):
     columns = {"label": ["ant", "bee"], "ant": P[:, 0], "bee": P[:, 1], "cow": P[:, 2]}
@@ -131,10 +164,10 @@ def test_archives(tmp_path):
 
 def test_nothing_is_unpickled(tmp_path):
     np.save(tmp_path / "p.npy", np.array([[{}]], dtype=object), allow_pickle=True)
-    with pytest.raises(PredictionFileError, match="npy file of numbers"):
+    with pytest.raises(PredictionFileError, match="never unpickled"):
         read_predictions(tmp_path / "p.npy")
     np.savez(tmp_path / "p.npz", probs=np.array([[{}]], dtype=object))
-    with pytest.raises(PredictionFileError, match="cannot be read as npz"):
+    with pytest.raises(PredictionFileError, match=r"probs .* never unpickled"):
         read_predictions(tmp_path / "p.npz")
 
 

@@ -20,6 +20,7 @@ from calibrant.study.records import Cell, Records
 from calibrant.study.table import PAPER_METHODS, StudyTable
 from calibrant.study.workers import Death
 from conftest import simulate
+from files.damaged import archive, raw_npy
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 
@@ -234,13 +235,17 @@ def test_files_that_are_no_predictions_are_skipped_with_a_reason(home, tmp_path)
     np.savez(
         home / "a_flat.npz", val_probs=flat, val_labels=labels, test_probs=flat, test_labels=labels
     )
+    cut = raw_npy("{'descr': '<f8', 'shape': (80, 3")
+    names = ["val_probs.npy", "test_probs.npy", "val_labels.npy", "test_labels.npy"]
+    (home / "a_cut.npz").write_bytes(archive([(name, cut) for name in names]))
     files, skipped = find_files(home)
     assert [file.path.name for file in files] == ["toy_small.npz", "toy_wide_net.npz"]
     reasons = {path.name: reason for path, reason in skipped.items()}
-    assert "not a zip file" in reasons["broken_zip.npz"]
+    assert "cannot be read as npz" in reasons["broken_zip.npz"]
     assert "val_labels" in reasons["a_other.npz"]
     assert "dataset_model.npz" in reasons["plain.npz"]
     assert "(4,)" in reasons["a_flat.npz"]
+    assert "damaged" in reasons["a_cut.npz"]
     said = []
     run_study(home, tmp_path / "out", ["ts"], n_jobs=0, message=said.append)
     assert [line.partition(" ")[0] for line in said] == sorted(reasons)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from calibrant.errors import PredictionFileError
 from calibrant.files import tables
+from calibrant.files.arrays import Header, check_matrix, open_npz, read_npy
 
 if TYPE_CHECKING:
     import os
@@ -86,8 +86,10 @@ def read_predictions(
     if suffix == ".npz":
         return _read_npz(path, part, kind)
     if suffix == ".npy":
-        found = None if labels is None else load_npy(Path(labels))
-        return Predictions(load_npy(path), kind or "probabilities", found, None, str(path))
+        scores = read_npy(path)
+        check_matrix(Header(scores.shape, False, scores.dtype), str(path))
+        found = None if labels is None else _one_per_row(read_npy(Path(labels)), scores, labels)
+        return Predictions(scores, kind or "probabilities", found, None, str(path))
     if suffix in tables.TEXT or suffix in tables.ARROW:
         return _read_table(path, kind or "probabilities", label_column)
     raise PredictionFileError(
@@ -95,29 +97,36 @@ def read_predictions(
     )
 
 
-def load_npy(path: Path) -> NDArray[Any]:
-    """Load an array without ever unpickling."""
-    try:
-        array: NDArray[Any] = np.load(path, allow_pickle=False, mmap_mode="r")
-    except (ValueError, OSError, EOFError) as error:
-        raise PredictionFileError(f"{path} is not a npy file of numbers: {error}") from error
-    return array
-
-
 def _read_npz(path: Path, part: str | None, kind: str | None) -> Predictions:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            prefix = npz_prefix(file.files, part, path)
-            name = npz_scores(file.files, prefix, kind, path)
-            labels = file[f"{prefix}labels"] if f"{prefix}labels" in file.files else None
-            classes = [str(c) for c in file["classes"]] if "classes" in file.files else None
-            source = f"{path} ({prefix[:-1]})" if prefix else str(path)
-            scores_kind = KINDS[name.removeprefix(prefix)]
-            return Predictions(file[name], scores_kind, labels, classes, source)
-    except (BadZipFile, ValueError, OSError, EOFError, KeyError) as error:
-        if isinstance(error, PredictionFileError):
-            raise
-        raise PredictionFileError(f"{path} cannot be read as npz: {error}") from error
+    with open_npz(path) as file:
+        prefix = npz_prefix(file.names, part, path)
+        name = npz_scores(file.names, prefix, kind, path)
+        with file.open(name) as (_, header):
+            check_matrix(header, f"{path}: {name}")
+        scores = file.read(name)
+        labels = classes = None
+        if f"{prefix}labels" in file.names:
+            labels = _one_per_row(file.read(f"{prefix}labels"), scores, f"{path}: {prefix}labels")
+        if "classes" in file.names:
+            named = file.read("classes")
+            if named.shape != scores.shape[1:]:
+                raise PredictionFileError(
+                    f"{path}: classes has shape {named.shape}; one name for each of "
+                    f"{scores.shape[1]} columns is needed"
+                )
+            classes = [str(c) for c in named]
+    source = f"{path} ({prefix[:-1]})" if prefix else str(path)
+    return Predictions(scores, KINDS[name.removeprefix(prefix)], labels, classes, source)
+
+
+def _one_per_row(labels: NDArray[Any], scores: NDArray[Any], where: object) -> NDArray[Any]:
+    """Return the labels of an array, if they can be."""
+    if labels.ndim == 0 or len(labels) != len(scores) or labels.dtype.kind not in "iufbUS":
+        raise PredictionFileError(
+            f"{where} has shape {labels.shape} and dtype {labels.dtype}; a number or a text for "
+            f"each of {len(scores)} rows of scores is needed"
+        )
+    return labels
 
 
 def npz_prefix(names: list[str], part: str | None, path: Path) -> str:
@@ -148,7 +157,7 @@ def _read_table(path: Path, kind: str, label_column: str) -> Predictions:
         own_label = label_column if label_column in names else None
         columns = tables.score_names(names, own_label, path)
         for batch in found:
-            part, label = tables.split(batch, columns, own_label)
+            part, label = tables.split(batch, columns, own_label, path)
             scores.append(part)
             if label is not None:
                 labels.append(label)

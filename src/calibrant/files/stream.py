@@ -5,12 +5,20 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Protocol
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 import numpy as np
 
 from calibrant.errors import PredictionFileError
 from calibrant.files import tables
+from calibrant.files.arrays import (
+    Header,
+    check_matrix,
+    decoding,
+    open_npz,
+    read_header,
+    read_numbers,
+)
 from calibrant.files.predictions import KINDS, npz_prefix, npz_scores
 
 if TYPE_CHECKING:
@@ -61,16 +69,24 @@ def open_source(
     if str(path) != "-" and not path.is_file():
         raise PredictionFileError(f"{path} is not a file")
     if suffix == ".npy":
-        with path.open("rb") as file:
-            yield _array_source(file, path, None)
+        with decoding(path, "npy"):
+            file = path.open("rb")
+        with file:
+            with decoding(path, "npy"):
+                header = read_header(file, str(path))
+            yield _array_source(file, header, path, str(path), None)
     elif suffix == ".npz":
-        with _npz_member(path, part, kind) as (file, found):
-            yield _array_source(file, path, found)
+        with open_npz(path) as archive:
+            prefix = npz_prefix(archive.names, part, path)
+            name = npz_scores(archive.names, prefix, kind, path)
+            with archive.open(name) as (member, header):
+                found = KINDS[name.removeprefix(prefix)]
+                yield _array_source(member, header, path, f"{path}: {name}", found)
     elif suffix in tables.TEXT or suffix in tables.ARROW:
         with tables.batches(path, label_column) as (names, batches):
             label = label_column if label_column in names else None
             columns = tables.score_names(names, label, path)
-            chunks = (tables.split(batch, columns, label) for batch in batches)
+            chunks = (tables.split(batch, columns, label, path) for batch in batches)
             first = 2 if suffix in tables.TEXT else 1
             float64 = np.dtype(np.float64)
             yield Source(None, columns, len(columns), None, float64, first, chunks, label)
@@ -80,57 +96,32 @@ def open_source(
         )
 
 
-@contextmanager
-def _npz_member(path: Path, part: str | None, kind: str | None) -> Iterator[tuple[IO[bytes], str]]:
-    try:
-        with ZipFile(path) as archive:
-            names = [name.removesuffix(".npy") for name in archive.namelist()]
-            prefix = npz_prefix(names, part, path)
-            name = npz_scores(names, prefix, kind, path)
-            with archive.open(f"{name}.npy") as file:
-                yield file, KINDS[name.removeprefix(prefix)]
-    except BadZipFile as error:
-        raise PredictionFileError(f"{path} cannot be read as npz: {error}") from error
-
-
-def _array_source(file: IO[bytes], path: Path, kind: str | None) -> Source:
-    try:
-        version = np.lib.format.read_magic(file)
-        read = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }[version]
-        shape, fortran, dtype = read(file)
-    except (ValueError, KeyError, EOFError) as error:
-        raise PredictionFileError(f"{path} is not a npy file of numbers: {error}") from error
-    if len(shape) != 2 or dtype.hasobject:
+def _array_source(
+    file: IO[bytes], header: Header, path: Path, where: str, kind: str | None
+) -> Source:
+    check_matrix(header, where)
+    if header.fortran:
         raise PredictionFileError(
-            f"{path} has shape {shape} and dtype {dtype}; one row per sample and one column per "
-            "class are needed"
-        )
-    if fortran:
-        raise PredictionFileError(
-            f"{path} is in Fortran order, which cannot be read row by row; save "
+            f"{where} is in Fortran order, which cannot be read row by row; save "
             "np.ascontiguousarray(scores)"
         )
-    chunks = _read_rows(file, path, shape, dtype)
-    return Source(kind, None, shape[1], shape[0], dtype, 0, chunks)
+    n_rows, n_columns = header.shape
+    chunks = _read_rows(file, header, path, where)
+    return Source(kind, None, n_columns, n_rows, header.dtype, 0, chunks)
 
 
 def _read_rows(
-    file: IO[bytes], path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]
+    file: IO[bytes], header: Header, path: Path, where: str
 ) -> Iterator[tuple[NDArray[Any], None]]:
-    n_rows, n_columns = shape
-    step = max(1, CHUNK_BYTES // (dtype.itemsize * n_columns))
+    n_rows, n_columns = header.shape
+    of_a_row = header.dtype.itemsize * n_columns
+    step = max(1, CHUNK_BYTES // of_a_row)
     for start in range(0, n_rows, step):
         height = min(step, n_rows - start)
-        data = file.read(height * n_columns * dtype.itemsize)
-        if len(data) != height * n_columns * dtype.itemsize:
-            raise PredictionFileError(
-                f"{path} ends in row {start + len(data) // (n_columns * dtype.itemsize)}, but its "
-                f"header promises {n_rows} rows"
-            )
-        yield np.frombuffer(data, dtype=dtype).reshape(height, n_columns), None
+        data = read_numbers(
+            file, header, path, where, n_bytes=height * of_a_row, done=start * of_a_row
+        )
+        yield np.frombuffer(data, header.dtype).reshape(height, n_columns), None
 
 
 class Sink(Protocol):
@@ -225,7 +216,7 @@ class _TableSink:
         self._writer: Any = self._open(path.suffix.lower(), file)
 
     def _open(self, suffix: str, file: IO[bytes]) -> Any:
-        if suffix in {".parquet", ".pq"}:
+        if suffix in tables.PARQUET:
             import pyarrow.parquet as pq
 
             return pq.ParquetWriter(file, self._schema)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant.errors import PredictionFileError
+from calibrant.files.arrays import decoding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,85 +19,158 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TEXT = {".csv": ",", ".tsv": "\t", "": ","}
-ARROW = {".parquet", ".pq", ".arrow", ".feather", ".ipc"}
+PARQUET = {".parquet", ".pq"}
+ARROW = {*PARQUET, ".arrow", ".feather", ".ipc"}
 BLOCK_BYTES = 1 << 24
+LONGEST_HEADER = 1 << 26
 
 
 @contextmanager
 def open_text(path: Path) -> Iterator[IO[bytes]]:
     """Open a text table; ``-`` is standard input."""
     if str(path) == "-":
+        if sys.stdin is None:
+            raise PredictionFileError("-: standard input is closed; send a table, or name a file")
         yield sys.stdin.buffer
     else:
-        with path.open("rb") as file:
+        with decoding(path, "text"):
+            file = path.open("rb")
+        with file:
             yield file
 
 
 @contextmanager
 def batches(path: Path, label_column: str | None) -> Iterator[tuple[list[str], Iterator[Any]]]:
     """Column names and record batches of a table, whatever its format."""
+    suffix = path.suffix.lower()
+    with ExitStack() as stack:
+        if suffix not in ARROW:
+            yield _text_batches(path, label_column, stack)
+            return
+        kind = "Parquet" if suffix in PARQUET else "Arrow"
+        with decoding(path, kind), path.open("rb"):  # says in plain words why it cannot
+            names, found = (_parquet if suffix in PARQUET else _arrow)(path, stack)
+        check_names(names, str(path))
+        yield names, _decoded(found, path, kind)
+
+
+def _parquet(path: Path, stack: ExitStack) -> tuple[list[str], Iterator[Any]]:
+    import pyarrow.parquet as pq
+
+    file = stack.enter_context(pq.ParquetFile(path))
+    return file.schema_arrow.names, file.iter_batches(batch_size=1 << 15)
+
+
+def _arrow(path: Path, stack: ExitStack) -> tuple[list[str], Iterator[Any]]:
     import pyarrow as pa
 
-    try:
-        if path.suffix.lower() in {".parquet", ".pq"}:
-            import pyarrow.parquet as pq
-
-            with pq.ParquetFile(path) as file:
-                yield file.schema_arrow.names, file.iter_batches(batch_size=1 << 15)
-        elif path.suffix.lower() in ARROW:
-            with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
-                found = (file.get_batch(i) for i in range(file.num_record_batches))
-                yield file.schema.names, found
-        else:
-            yield from _text_batches(path, label_column)
-    except pa.ArrowInvalid as error:
-        raise PredictionFileError(explain(path, label_column, str(error))) from error
+    source = stack.enter_context(pa.memory_map(str(path)))
+    file = stack.enter_context(pa.ipc.open_file(source))
+    found = (file.get_batch(i) for i in range(file.num_record_batches))
+    return file.schema.names, found
 
 
-def _text_batches(path: Path, label_column: str | None) -> Iterator[tuple[list[str], Any]]:
+def _decoded(found: Iterator[Any], path: Path, kind: str) -> Iterator[Any]:
+    while True:
+        with decoding(path, kind):
+            batch = next(found, None)
+            if batch is not None:
+                batch.validate(full=True)  # offsets of a damaged file point anywhere
+        if batch is None:
+            return
+        yield batch
+
+
+def _text_batches(
+    path: Path, label_column: str | None, stack: ExitStack
+) -> tuple[list[str], Iterator[Any]]:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
     separator = TEXT.get(path.suffix.lower(), ",")
-    with open_text(path) as file:
-        head, rest = _header(file, separator, path)
-        check_names(head, path)
-        score_names(head, label_column, path)
-        types = {name: pa.float64() for name in head if name != label_column}
-        if label_column in head:
-            types[label_column] = pa.string()
-        with arrow_csv.open_csv(
-            rest,
+    file = stack.enter_context(open_text(path))
+    head = _header(file, separator, path)
+    check_names(head, f"{path}, line 1")
+    score_names(head, label_column, path)
+    types = {name: pa.float64() for name in head if name != label_column}
+    if label_column in head:
+        types[label_column] = pa.string()
+    with _explained(path, label_column):
+        reader = arrow_csv.open_csv(
+            pa.PythonFile(file, mode="r"),
             read_options=arrow_csv.ReadOptions(block_size=BLOCK_BYTES, column_names=head),
             parse_options=arrow_csv.ParseOptions(delimiter=separator),
             convert_options=arrow_csv.ConvertOptions(column_types=types, null_values=[]),
-        ) as reader:
-            yield head, iter(reader)
+        )
+    return head, _read_text(stack.enter_context(reader), path, label_column)
 
 
-def _header(file: IO[bytes], separator: str, path: Path) -> tuple[list[str], Any]:
-    """First line as names, and the file from the second line on."""
+def _read_text(reader: Any, path: Path, label_column: str | None) -> Iterator[Any]:
+    while True:
+        with _explained(path, label_column):
+            batch = next(reader, None)
+        if batch is None:
+            return
+        yield batch
+
+
+@contextmanager
+def _explained(path: Path, label_column: str | None) -> Iterator[None]:
     import pyarrow as pa
 
-    line = file.readline().decode("utf-8-sig")
-    head = next(csv.reader([line], delimiter=separator), [])
+    try:
+        with decoding(path, "text"):
+            yield
+    except PredictionFileError as error:
+        if not isinstance(error.__cause__, pa.ArrowInvalid):
+            raise
+        raise PredictionFileError(explain(path, label_column, str(error.__cause__))) from error
+
+
+def _header(file: IO[bytes], separator: str, path: Path) -> list[str]:
+    """Names in the first line; the file is at the second one then."""
+    with decoding(path, "text"):
+        line = file.readline(LONGEST_HEADER)
+    if len(line) == LONGEST_HEADER:
+        raise PredictionFileError(
+            f"{path}, line 1 is longer than {LONGEST_HEADER >> 20} MiB: no header of a table"
+        )
+    try:
+        text = line.decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise PredictionFileError(
+            f"{path}, line 1 is not UTF-8 text; save the table as UTF-8"
+        ) from error
+    if "\r" in text:
+        raise PredictionFileError(
+            f"{path} ends its lines with CR alone; save it with LF or CRLF, or use tr '\\r' '\\n'"
+        )
+    if "\0" in text:
+        raise PredictionFileError(f"{path}, line 1 has NUL characters: this is not a text file")
+    try:
+        head = next(csv.reader([text], delimiter=separator), [])
+    except csv.Error as error:
+        raise PredictionFileError(
+            f"{path}, line 1: a name is longer than {csv.field_size_limit():,} characters"
+        ) from error
     if not head:
         raise PredictionFileError(f"{path} is empty; a header with a name per column is needed")
-    return [name.strip() for name in head], pa.PythonFile(file, mode="r")
+    return [name.strip() for name in head]
 
 
-def check_names(head: list[str], path: Path) -> None:
+def check_names(head: list[str], where: str) -> None:
     """Refuse a header that is none."""
-    if all(_is_number(name) for name in head):
+    if head and all(_is_number(name) for name in head):
         raise PredictionFileError(
-            f"{path}, line 1: {', '.join(head[:4])} ... are numbers; the first line must name the "
-            "columns"
+            f"{where}: {', '.join(head[:4])} ... are numbers; the first line must name the columns"
         )
+    seen = set()
     for i, name in enumerate(head):
         if not name:
-            raise PredictionFileError(f"{path}, line 1: column {i + 1} has no name")
-        if name in head[:i]:
-            raise PredictionFileError(f"{path}, line 1: column name {name!r} is there twice")
+            raise PredictionFileError(f"{where}: column {i + 1} has no name")
+        if name in seen:
+            raise PredictionFileError(f"{where}: column name {name!r} is there twice")
+        seen.add(name)
 
 
 def _is_number(text: str) -> bool:
@@ -109,38 +183,81 @@ def _is_number(text: str) -> bool:
 
 def explain(path: Path, label_column: str | None, message: str) -> str:
     """Find the line and column of what could not be read, by a slow second look."""
-    suffix = path.suffix.lower()
-    if suffix not in TEXT or str(path) == "-":
+    if not path.is_file():  # a pipe cannot be read again
         return f"{path} cannot be read: {message}"
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=TEXT[suffix])
-        head = next(reader)
-        for row in reader:
-            if row and len(row) != len(head):
-                return (
-                    f"{path}, line {reader.line_num}: {len(row)} columns, but the header has "
-                    f"{len(head)}"
-                )
-            for name, text in zip(head, row, strict=False):
-                if name != label_column and not _is_number(text):
-                    comma = " (decimals are written with a point)" if "," in text else ""
-                    return (
-                        f"{path}, line {reader.line_num}, column {name!r}: {text!r} is not a "
-                        f"number{comma}"
-                    )
-    return f"{path} cannot be read: {message}"
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        reader = csv.reader(file, delimiter=TEXT.get(path.suffix.lower(), ","))
+        try:
+            place = _first_fault(reader, label_column)
+        except csv.Error:
+            place = f": a field is longer than {csv.field_size_limit():,} characters"
+        if reader.line_num <= 1:
+            return f"{path} has a header and no rows"
+        return f"{path}, line {reader.line_num}{place or f' cannot be read: {message}'}"
+
+
+def _first_fault(reader: Any, label_column: str | None) -> str | None:
+    head = [name.strip() for name in next(reader)]
+    for row in reader:
+        if row and len(row) != len(head):
+            return f": {len(row)} columns, but the header has {len(head)}"
+        for name, text in zip(head, row, strict=False):
+            if any("\udc80" <= c <= "\udcff" for c in text):
+                return f", column {name!r} is not UTF-8 text; save the table as UTF-8"
+            if name != label_column and not _is_number(text):
+                comma = " (decimals are written with a point)" if "," in text else ""
+                return f", column {name!r}: {text!r} is not a number{comma}"
+    return None
 
 
 def split(
-    batch: Any, score_names: list[str], label_column: str | None
+    batch: Any, score_names: list[str], label_column: str | None, path: Path
 ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
     """Scores and labels of a record batch."""
-    columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in score_names]
-    scores = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
+    scores = np.empty((batch.num_rows, len(score_names)))
+    place = {name: j for j, name in enumerate(batch.schema.names)}
+    for j, name in enumerate(score_names):
+        scores[:, j] = _numbers(batch.column(place[name]), name, path)
     if label_column is None:
         return scores, None
-    labels = batch.column(label_column).to_numpy(zero_copy_only=False)
-    return scores, np.asarray(labels)
+    return scores, _labels(batch.column(place[label_column]), label_column, path)
+
+
+def _numbers(column: Any, name: str, path: Path) -> NDArray[Any]:
+    from pyarrow import types
+
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    if not any(
+        check(kind)
+        for check in (types.is_floating, types.is_integer, types.is_decimal, types.is_boolean)
+    ):
+        raise PredictionFileError(
+            f"{path}, column {name!r} is of type {column.type}; scores are numbers, and labels are "
+            "in --label-column"
+        )
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _labels(column: Any, name: str, path: Path) -> NDArray[Any]:
+    from pyarrow import types
+
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    if not any(
+        check(kind)
+        for check in (
+            types.is_string,
+            types.is_large_string,
+            types.is_string_view,
+            types.is_integer,
+            types.is_floating,
+            types.is_boolean,
+            types.is_null,
+        )
+    ):
+        raise PredictionFileError(
+            f"{path}, column {name!r} is of type {column.type}; labels are text or whole numbers"
+        )
+    return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
 def score_names(names: list[str], label_column: str | None, path: Path) -> list[str]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from zipfile import BadZipFile, ZipFile
-
-import numpy as np
 
 from calibrant.errors import PredictionFileError
+from calibrant.files.arrays import decoding, open_npz
 
 if TYPE_CHECKING:
     import os
+
+    from calibrant.files.arrays import Archive
 
 KINDS = ("probs", "logits")
 
@@ -86,16 +85,12 @@ def look_at(path: Path) -> PredictionFile:
     dataset, separator, model = path.stem.partition("_")
     if not (dataset and separator and model):
         raise PredictionFileError("its name is not dataset_model.npz")
-    try:
-        with ZipFile(path) as archive:
-            names = {Path(name).stem for name in archive.namelist()}
-            kind = _kind(names)
-            val, test = (_shape(archive, f"{part}_{kind}") for part in ("val", "test"))
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    with open_npz(path) as archive:
+        kind = _kind(set(archive.names))
+        val, test = (_shape(archive, f"{part}_{kind}") for part in ("val", "test"))
+    with decoding(path, "npz"), path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
         n_bytes = path.stat().st_size
-    except (BadZipFile, OSError, EOFError, KeyError, zlib.error) as error:
-        raise PredictionFileError(f"cannot be read as npz: {error}") from error
     if len(val) != 2 or len(test) != 2 or val[1] != test[1]:
         raise PredictionFileError(f"val_{kind} is {val} and test_{kind} {test}")
     return PredictionFile(path, dataset, model, val[0], test[0], val[1], n_bytes, digest)
@@ -112,16 +107,7 @@ def _kind(names: set[str]) -> str:
     )
 
 
-def _shape(archive: ZipFile, name: str) -> tuple[int, ...]:
+def _shape(archive: Archive, name: str) -> tuple[int, ...]:
     """Shape of an array from its header alone."""
-    with archive.open(f"{name}.npy") as member:
-        try:
-            version = np.lib.format.read_magic(member)
-            read = {
-                (1, 0): np.lib.format.read_array_header_1_0,
-                (2, 0): np.lib.format.read_array_header_2_0,
-            }[version]
-            shape: tuple[int, ...] = read(member)[0]
-        except (ValueError, KeyError) as error:
-            raise PredictionFileError(f"{name} is not an array of numbers: {error}") from error
-    return shape
+    with archive.open(name) as (_, header):
+        return header.shape
