@@ -15,6 +15,7 @@ FLOORS = {
     "kernels": 0,
     "errors": 0,
     "atomic_file": 0,
+    "columns": 1,
     "containers": 1,
     "labels": 1,
     "step_function": 1,

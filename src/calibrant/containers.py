@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +22,26 @@ def _is_lazy(scores: Any) -> bool:
     return _library(scores) == "polars" and not hasattr(scores, "to_numpy")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedMatrix:
+    """A matrix with names of its columns, where no library of data frames is needed."""
+
+    values: NDArray[Any]
+    columns: list[str]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the values."""
+        return self.values.dtype
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.values, dtype=dtype, copy=copy)
+
+
 def column_names(scores: Any) -> list[Any] | None:
-    """Names of a data frame's columns; None for anything else."""
+    """Names of the columns of a data frame or ``NamedMatrix``; None for anything else."""
+    if isinstance(scores, NamedMatrix):
+        return scores.columns
     if _is_lazy(scores):
         return None
     if _library(scores) in {"pandas", "polars"}:

@@ -188,7 +188,7 @@ class ColumnOrderWarning(CalibrantWarning):
 
 
 class ColumnMismatchWarning(CalibrantWarning):
-    """Another order of the columns would be far more accurate: they may belong to other classes."""
+    """Worse than chance, or than another order of columns: they may belong to other classes."""
 
 
 class ScoresKindWarning(CalibrantWarning):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors
+from calibrant.columns import match_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,15 +51,7 @@ def _infer(
     names: list[Any] | None,
     categories: NDArray[Any] | None,
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    candidates = [present, categories]
-    if names is not None and present.dtype.kind in "OUT":
-        if not all(isinstance(name, str) for name in names):
-            raise errors.ColumnNameError(
-                f"column names {errors.some_in_words(names)} are not all text; name every "
-                "column after its class, or none"
-            )
-        candidates.append(np.unique(np.array(names, dtype=object)))
-    for known in candidates:
+    for known in (present, categories, _named(names, present)):
         if known is not None and len(known) == n_classes and np.isin(present, known).all():
             return _positions(labels, known), known
     if len(present) > n_classes:
@@ -73,6 +66,16 @@ def _infer(
         f"y has {len(present)} distinct labels ({errors.some_in_words(present)}) for {n_classes} "
         "columns, so the columns cannot be told apart; pass classes= with the label of each column"
     )
+
+
+def _named(names: list[Any] | None, present: NDArray[Any]) -> NDArray[Any] | None:
+    """Return the classes that the names of the columns tell, if all of them do."""
+    if names is None:
+        return None
+    match = match_columns(names, present.tolist())
+    if match is None or len(match.columns) != len(names):
+        return None
+    return np.unique(np.array(match.classes, dtype=object if present.dtype.kind in "OT" else None))
 
 
 def _read(y: Any, n_rows: int) -> NDArray[Any]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors
+from calibrant.columns import column_order
 from calibrant.containers import TWO_COLUMNS, column_names, to_matrix
 from calibrant.kernels import rows as row_kernels
 from calibrant.kernels.rows import row_hashes, symmetric_hashes
@@ -36,6 +37,9 @@ LOG_OF_ZERO = math.log(1e-12)
 
 LARGEST_LOGIT = 1e100
 """Sums of squares of larger logits would overflow."""
+
+BELOW_CHANCE = 1e-6
+"""How improbable so few hits must be before columns are suspected to be permuted."""
 
 CHUNK_BYTES = 1 << 25
 SCORES = ("probabilities", "logits")
@@ -274,7 +278,7 @@ def check_batch(
     index, labels = check_labels(
         y, n_rows, n_classes, classes=classes, names=names, used=weight > 0
     )
-    order = column_order(names, labels)
+    order = column_order(names, labels, told=classes is not None)
     batch = SimplexBatch(matrix if order is None else matrix[:, order], kind, index, weight, labels)
     if not np.all(weight > 0):
         batch = batch.take(weight > 0)
@@ -298,6 +302,30 @@ def _warn_about(batch: SimplexBatch) -> None:
             stacklevel=4,
         )
     warn_of_kind(batch.scores, batch.kind)
+    _warn_of_columns(batch)
+
+
+def _warn_of_columns(batch: SimplexBatch) -> None:
+    """Warn if the top classes hit the labels less often than if they had nothing to do with them.
+
+    Of n rows, the chance of h hits or fewer where H are expected is below exp(-(H - h)^2 / 2H).
+    """
+    top = np.argmax(batch.scores, axis=1)
+    share = batch.weight / batch.weight.sum()
+    of_top, of_label = (
+        np.bincount(index, share, minlength=batch.n_classes) for index in (top, batch.class_index)
+    )
+    hits, expected = float(share[top == batch.class_index].sum()), float(of_top @ of_label)
+    n_rows = 1.0 / float(share @ share)  # as many rows of equal weight tell as much
+    if hits < expected and n_rows * (expected - hits) ** 2 > -2.0 * expected * math.log(
+        BELOW_CHANCE
+    ):
+        warnings.warn(
+            f"accuracy {hits:.2f} is below chance, which is {expected:.2f}: do the columns belong "
+            f"to the classes {errors.some_in_words(batch.classes)} in this order?",
+            errors.ColumnMismatchWarning,
+            stacklevel=5,
+        )
 
 
 def warn_of_kind(scores: NDArray[np.float64], kind: str) -> None:
@@ -314,35 +342,6 @@ def warn_of_kind(scores: NDArray[np.float64], kind: str) -> None:
             errors.ScoresKindWarning,
             stacklevel=4,
         )
-
-
-def column_order(names: list[Any] | None, classes: NDArray[Any]) -> NDArray[np.int64] | None:
-    """Return the permutation that puts columns named after classes in their order, if any."""
-    if names is None:
-        return None
-    wanted = [str(c) for c in classes]
-    given = [str(c) for c in names]
-    if given == wanted:
-        return None
-    if set(given) == set(wanted):
-        warnings.warn(
-            "columns are named after the classes, in another order; they were reordered to "
-            f"{wanted[:5]}{'...' if len(wanted) > 5 else ''}",
-            errors.ColumnOrderWarning,
-            stacklevel=4,
-        )
-        place = {name: j for j, name in enumerate(given)}
-        return np.array([place[name] for name in wanted])
-    known = [name for name in given if name in set(wanted)]
-    if known and all(isinstance(name, str) for name in names):
-        unknown = [name for name in given if name not in set(wanted)]
-        twice = [name for name in given if given.count(name) > 1]
-        fault = f"{unknown[0]!r} is not" if unknown else f"{twice[0]!r} is there twice"
-        raise errors.ColumnNameError(
-            f"column {known[0]!r} is named after a class but {fault}; name every column after its "
-            "class, or none"
-        )
-    return None
 
 
 def check_memory(n_bytes: int, purpose: str) -> None:

@@ -23,7 +23,7 @@ from bad_input.promises import (
     same_fit,
     unbounded,
 )
-from calibrant import errors
+from calibrant import errors, simplex
 
 NAMES = LETTERS.tolist()
 
@@ -165,9 +165,11 @@ def test_labels_of_one_class_are_fitted_with_a_warning(calibrator, kind, n_class
 @each_kind
 @unbounded
 def test_labels_that_are_always_wrong_give_finite_output(calibrator, kind):
-    """Row 28."""
+    """Rows 28 and 34: with a warning that the columns may be permuted."""
     scores, _ = good(kind)
-    out = calibrator(scores=kind).fit(scores, scores.argmin(axis=1)).predict_proba(fresh(kind))
+    with pytest.warns(errors.ColumnMismatchWarning, match="accuracy 0.00 is below chance"):
+        estimator = calibrator(scores=kind).fit(scores, scores.argmin(axis=1))
+    out = estimator.predict_proba(fresh(kind))
     assert_distributions(out, 1e-12)
 
 
@@ -178,3 +180,27 @@ def test_labels_that_are_noise_give_finite_output(calibrator, kind):
     y = np.random.default_rng(3).integers(0, 3, 200)
     out = calibrator(scores=kind).fit(good(kind)[0], y).predict_proba(fresh(kind))
     assert_distributions(out, 1e-12)
+
+
+def test_permuted_columns_are_noticed_at_fit():
+    """Row 34: plain matrices have no names, but a classifier is better than chance."""
+    scores, y = good()
+    with pytest.warns(errors.ColumnMismatchWarning, match=r"accuracy 0\.\d\d is below chance"):
+        calibrant.TemperatureScaling().fit(scores[:, [1, 2, 0]], LETTERS[y])
+
+
+def test_few_rows_and_bad_luck_are_no_reason_to_suspect_the_columns():
+    """Row 34: nor one heavy row; warnings are errors here."""
+    rng = np.random.default_rng(0)
+    for n_rows, n_classes in ((15, 2), (25, 3), (2000, 2), (2000, 50)):
+        for _ in range(20):
+            scores = rng.dirichlet(np.ones(n_classes), n_rows)
+            y = rng.integers(0, n_classes, n_rows)
+            if n_rows < 100:
+                y = scores.argmin(axis=1)
+            weight = np.where(np.arange(n_rows) == 0, 1e12, 1.0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", errors.SmallSampleWarning)
+                simplex.check_batch(scores, y, classes=np.arange(n_classes))
+                scores[0] = np.eye(n_classes)[(y[0] + 1) % n_classes]
+                simplex.check_batch(scores, y, weight, classes=np.arange(n_classes))

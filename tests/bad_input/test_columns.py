@@ -22,7 +22,7 @@ from bad_input.promises import (
     refused,
     same_fit,
 )
-from calibrant import errors
+from calibrant import TemperatureScaling, errors
 
 NAMES = LETTERS.tolist()
 MIXED = ["cat", "ant", "bee"]
@@ -247,3 +247,49 @@ def test_a_bad_cell_is_named_by_its_column_in_the_frame_that_was_passed(calibrat
             calibrator().fit(mixed, LETTERS[y])
         with refused(errors.NonFiniteError, "scores[17, 0]"):
             lettered(calibrator).predict_proba(mixed)
+
+
+@each_frame
+def test_a_prefix_and_a_suffix_that_all_columns_share_do_not_matter(frame):
+    """Row 33: ``prob_cat`` is the column of ``cat``, at fit and at predict."""
+    scores, y = good()
+    names = [f"prob_{name}_x" for name in MIXED]
+    plain = lettered(TemperatureScaling)
+    with pytest.warns(errors.ColumnOrderWarning, match="prob_ant_x"):
+        estimator = TemperatureScaling().fit(frame(scores[:, PLACES], names), LETTERS[y])
+    with pytest.warns(errors.ColumnOrderWarning):
+        out = estimator.predict_proba(frame(fresh()[:, PLACES], names))
+    assert np.array_equal(bits(out), bits(plain.predict_proba(fresh())))
+    in_order = [f"prob_{name}_x" for name in NAMES]
+    out = estimator.predict_proba(frame(fresh(), in_order))
+    assert np.array_equal(bits(out), bits(plain.predict_proba(fresh())))
+
+
+@each_frame
+def test_columns_that_cannot_be_told_apart_are_refused(frame):
+    """Row 33: text labels go with columns in sorted order, or with ``classes``."""
+    scores, y = good()
+    mixed = frame(scores, ["p2", "p0", "p1"])
+    with refused(errors.ColumnNameError, "p2", "sorted order", "pass classes="):
+        TemperatureScaling().fit(mixed, LETTERS[y])
+    estimator = TemperatureScaling(classes=NAMES).fit(mixed, LETTERS[y])
+    assert same_fit(estimator, lettered(TemperatureScaling), fresh())
+    with pytest.warns(errors.ColumnOrderWarning, match="p0"):  # named after numbers
+        assert TemperatureScaling().fit(mixed, y).classes_.tolist() == [0, 1, 2]
+
+
+def test_a_missing_class_is_named_by_its_column():
+    """Row 17: also with a prefix, and by number."""
+    scores, y = good()
+    y[y == 1] = 0
+    frame = pd.DataFrame(scores, columns=["p_5", "p_7", "p_9"])
+    assert TemperatureScaling().fit(frame, np.array([5, 7, 9])[y]).classes_.tolist() == [5, 7, 9]
+    frame.columns = ["p ant", "p bee", "p cat"]
+    assert TemperatureScaling().fit(frame, LETTERS[y]).classes_.tolist() == NAMES
+
+
+def test_a_frame_without_names_goes_with_text_labels():
+    """Row 33: pandas' numbers of columns say nothing about text."""
+    scores, y = good()
+    estimator = TemperatureScaling().fit(pd.DataFrame(scores), LETTERS[y])
+    assert same_fit(estimator, lettered(TemperatureScaling), fresh())

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors, simplex
 from calibrant.calibrators.state import replace_state, take_state
+from calibrant.columns import check_names, column_order, feature_names, order_of
 from calibrant.containers import TWO_COLUMNS, column_names, output_dtype, to_matrix
 from calibrant.kernels.rows import floor_rows
 
@@ -18,13 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
-
-
-def _feature_names(scores: Any) -> dict[str, Any]:
-    """``feature_names_in_`` as scikit-learn sets it, on an object of its own."""
-    scratch = BaseEstimator()
-    validate_data(scratch, scores, skip_check_array=True)
-    return {name: value for name, value in vars(scratch).items() if name == "feature_names_in_"}
 
 
 class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
@@ -90,7 +84,7 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
         simplex.check_floor(self.min_probability, batch.n_classes)
         fitted = self._solve(batch)
         about = {"n_features_in_": batch.n_classes, "classes_": batch.classes}
-        replace_state(self, about | _feature_names(scores) | fitted)
+        replace_state(self, about | feature_names(column_names(scores)) | fitted)
         return self
 
     def predict_proba(self, scores: Any) -> NDArray[Any]:
@@ -157,17 +151,11 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
                 f"needed for each class of the fit.{remedy if shape[1] == 1 else ''}"
             )
         names = column_names(scores)
-        if names is not None:
-            order = simplex.column_order(names, self.classes_)
-            if {str(n) for n in names} == {str(c) for c in self.classes_}:
-                return order
-        if getattr(getattr(scores, "dtype", None), "names", None):
-            return None  # a structured array, in which scikit-learn sees one dimension
-        try:
-            validate_data(self, scores, reset=False, skip_check_array=True)
-        except ValueError as error:
-            raise errors.ColumnNameError(str(error)) from None
-        return None
+        order = column_order(names, self.classes_)
+        if order is None and (names is None or order_of(names, self.classes_) is None):
+            fitted = getattr(self, "feature_names_in_", None)
+            check_names(names, fitted, type(self).__name__)
+        return order
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrant import simplex
 from calibrant.atomic_file import replace_file
+from calibrant.columns import column_order
 from calibrant.containers import output_dtype
 from calibrant.errors import DataError, PredictionFileError
 from calibrant.files.stream import make_sink, open_source
@@ -92,7 +93,7 @@ def _column_order(calibrator: Calibrator, source: Source, path: Path) -> NDArray
         raise PredictionFileError(
             f"{path} has {source.n_columns} columns of scores, but the model has {k} classes"
         )
-    return simplex.column_order(source.names, calibrator.classes_)
+    return column_order(source.names, calibrator.classes_)
 
 
 def _calibrate(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from calibrant import errors, simplex
+from calibrant.columns import column_order
 from calibrant.containers import column_names, to_matrix
 from calibrant.kernels.bins import count_cells, take_cells
 from calibrant.kernels.metric_sums import add_weights, top_labels, totals
@@ -210,7 +211,7 @@ def read_predictions(
         index, known = check_labels(
             y_true, n_rows, n_classes, classes=classes, names=names, used=is_used
         )
-        order = simplex.column_order(names, known)
+        order = column_order(names, known, told=classes is not None)
     used = None if is_used.all() else is_used
     if used is not None:
         index, weight = index[used], weight[used]
