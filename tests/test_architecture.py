@@ -16,6 +16,7 @@ FLOORS = {
     "errors": 0,
     "atomic_file": 0,
     "columns": 1,
+    "extras": 0,
     "containers": 1,
     "labels": 1,
     "step_function": 1,

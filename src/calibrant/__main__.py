@@ -1,6 +1,27 @@
-"""``python -m calibrant`` is the command ``calibrant``."""
+"""The command ``calibrant``, which is ``python -m calibrant`` as well."""
 
-from calibrant.cli.main import main
+from __future__ import annotations
+
+import sys
+
+from calibrant.cli.stop import listen
+from calibrant.extras import advice, missing
+
+EXIT_ENVIRONMENT = 3
+
+
+def main() -> None:
+    """Run the command line, if what it is made with is installed."""
+    listen()  # before anything slow is imported
+    try:
+        from calibrant.cli.main import run
+    except ImportError as error:
+        if not missing(error):
+            raise
+        sys.stderr.write(f"calibrant: the command needs {missing(error)}; {advice()}\n")
+        sys.exit(EXIT_ENVIRONMENT)
+    sys.exit(run())
+
 
 if __name__ == "__main__":
     main()

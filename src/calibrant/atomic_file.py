@@ -8,7 +8,6 @@ import re
 import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ except ImportError:  # Windows, where a file that is open cannot be removed anyw
 PREFIX = ".calibrant-tmp-"
 _TEMPORARY = re.compile(re.escape(PREFIX) + "[0-9a-f]{16}")
 _ON_WINDOWS = os.name == "nt"
+_HALF_WRITTEN: set[Path] = set()
 
 
 @contextmanager
@@ -66,7 +66,10 @@ def replace_file(path: str | os.PathLike[str], mode: int | None = None) -> Itera
         mode = _mode_of(target)
     directory = Path(target).parent
     _remove_stale(directory)
-    file, temporary = _create(directory)
+    try:
+        file, temporary = _create(directory)
+    except OSError as error:  # of the file that was asked for, not of a name of our own
+        raise type(error)(error.errno, error.strerror, str(path)) from error
     try:
         with file:
             if mode is not None:
@@ -82,7 +85,16 @@ def replace_file(path: str | os.PathLike[str], mode: int | None = None) -> Itera
         with suppress(OSError):
             os.unlink(temporary)  # noqa: PTH108
         raise
+    finally:
+        _HALF_WRITTEN.discard(temporary)
     _sync_directory(directory)
+
+
+def remove_half_written() -> None:
+    """Remove the temporary files of this process: it is about to die."""
+    for temporary in tuple(_HALF_WRITTEN):
+        with suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108
 
 
 def _mode_of(target: str) -> int | None:
@@ -102,19 +114,24 @@ def _mode_of(target: str) -> int | None:
 def _create(directory: Path) -> tuple[IO[bytes], Path]:
     """Make a temporary file and lock it for as long as it is open."""
     while True:
-        temporary = directory / f"{PREFIX}{token_hex(8)}"
-        file = open(temporary, "xb")  # noqa: PTH123, SIM115  (the caller closes it)
+        temporary = directory / f"{PREFIX}{os.urandom(8).hex()}"
+        _HALF_WRITTEN.add(temporary)  # before it is there: a signal may come at any moment
+        file = None
         try:
+            file = open(temporary, "xb")  # noqa: PTH123, SIM115  (the caller closes it)
             if fcntl is not None:
                 with suppress(OSError):  # not every file system has locks
                     fcntl.flock(file, fcntl.LOCK_EX)
             if _ON_WINDOWS or os.fstat(file.fileno()).st_nlink > 0:
                 return file, temporary
             file.close()  # removed by another process before it was locked: once more
+            _HALF_WRITTEN.discard(temporary)
         except BaseException:
-            file.close()
-            with suppress(OSError):
-                os.unlink(temporary)  # noqa: PTH108
+            if file is not None:
+                file.close()
+                with suppress(OSError):
+                    os.unlink(temporary)  # noqa: PTH108
+            _HALF_WRITTEN.discard(temporary)
             raise
 
 

@@ -2,17 +2,15 @@
 
 import json
 import re
-import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from calibrant import FlattenedIsotonic, model_file
+from calibrant import FlattenedIsotonic, errors, model_file
 from calibrant.cli import commands
 from calibrant.cli.main import cli, run
 from conftest import simulate
@@ -31,14 +29,6 @@ def files(tmp_path_factory):
         np.savez(home / f"{name}.npz", probs=p, labels=y)
     assert run(["fit", str(home / "val.npz"), "-m", "fir", "-o", str(home / "m.calibrant")]) == 0
     return home
-
-
-@pytest.fixture(autouse=True)
-def _keep_signal_handlers():
-    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in kept.items():
-        signal.signal(number, handler)
 
 
 def call(*arguments):
@@ -174,49 +164,58 @@ def test_class_names_come_from_headers(tmp_path):
 
 
 def spawn(*arguments, **options):
-    command = [sys.executable, "-m", "calibrant.cli.main", *map(str, arguments)]
+    command = [sys.executable, "-m", "calibrant", *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_signals_leave_no_partial_file(files, number, code):
-    """Sent while the output is being written."""
-    large, out = files / "large.npy", files / f"signal-{code}.npy"
-    if not large.exists():
-        np.save(large, np.tile(simulate(1000, 4)[0], (4000, 1)))
-    with spawn("apply", files / "m.calibrant", large, "-o", out) as process:
-        deadline = time.monotonic() + 100
-        while not list(files.glob(".calibrant-tmp-*")) and time.monotonic() < deadline:
-            time.sleep(0.002)
-        time.sleep(0.02)
-        process.send_signal(number)
-    assert process.returncode == code
-    assert not out.exists()
-    assert not list(files.glob(".calibrant-tmp-*"))
+@pytest.mark.parametrize("module", ["click", "rich", "pyarrow"])
+def test_a_module_that_is_not_installed_is_named_with_its_extra(tmp_path, module):
+    """As after ``pip install .`` without extras."""
+    (tmp_path / "p.csv").write_text("label,a,b\na,0.5,0.5\n")
+    code = (
+        f"import sys; sys.modules[{module!r}] = None\n"
+        "from calibrant.__main__ import main\n"
+        "sys.argv = ['calibrant', 'evaluate', 'p.csv']; main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 3
+    assert done.stderr.startswith("calibrant: ")
+    assert f"needs {module}; install it with: pip install 'calibrant[cli]'" in done.stderr
+    assert "or in a clone: pip install '.[cli]'" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
-def test_a_signal_that_a_library_loses_still_stops_the_work(files, monkeypatch):
-    """As numba does with what is raised while it compiles."""
-    from calibrant.cli.stop import STOP
-    from calibrant.files import stream
+def test_names_are_not_markup(tmp_path, capsys):
+    home = tmp_path / "dir[" / "b]"
+    home.mkdir(parents=True)
+    p, y = simulate(300, 2)
+    names = np.array(["[/x]", "[bold]y"])
+    rows = "".join(f"{names[i]},{a!r},{b!r}\n" for i, (a, b) in zip(y, p.tolist(), strict=True))
+    file, model = home / "v.csv", home / "m.calibrant"
+    file.write_text(f"label,[/x],[bold]y\n{rows}")
+    assert call("evaluate", file) == 0
+    assert call("fit", file, "-m", "ts", "-o", model) == 0
+    assert call("apply", model, file, "-o", home / "o.csv") == 0
+    assert call("inspect", model) == 0
+    assert call("evaluate", home / "none.csv") == 3
+    shown = capsys.readouterr()
+    for name in ("dir[/b]/v.csv", "dir[/b]/m.calibrant", "dir[/b]/o.csv", "[/x]"):
+        assert name in shown.out.replace("\n", "")
+    assert "dir[/b]/none.csv" in shown.err
 
-    def swallow(*arguments):
-        with suppress(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGTERM)
-        return make(*arguments)
 
-    make = stream.make_sink
-    monkeypatch.setattr("calibrant.files.apply.make_sink", swallow)
-    kept = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    out = files / "lost.npy"
-    try:
-        code = run(["apply", str(files / "m.calibrant"), str(files / "test.npz"), "-o", str(out)])
-    finally:
-        STOP.number = 0
-        for number, handler in zip((signal.SIGINT, signal.SIGTERM), kept, strict=True):
-            signal.signal(number, handler)
-    assert code == 143
-    assert not out.exists()
+def test_warnings_are_lines_of_the_command(files, monkeypatch, capsys):
+    def describe(_):
+        warnings.warn("look [/b]", errors.NewerFormatWarning, stacklevel=1)
+        return {}
+
+    monkeypatch.setattr(model_file, "describe", describe)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert call("inspect", files / "m.calibrant") == 0
+    assert capsys.readouterr().err == "calibrant: warning: look [/b]\n"
 
 
 def test_a_closed_pipe_is_a_quiet_end(files):

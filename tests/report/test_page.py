@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant.cli.main import cli
+from calibrant.extras import advice
 from calibrant.report import build_report, write_report
 from calibrant.report.content import clean, command_lines
 from calibrant.report.page import embed_json
@@ -258,6 +259,4 @@ def test_only_pages_need_a_template_engine():
         "    print(error)\n"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == (
-        "reports need jinja2; install it with: pip install 'calibrant[cli]'"
-    )
+    assert out.stdout.strip() == f"reports need jinja2; {advice()}"

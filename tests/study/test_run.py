@@ -330,7 +330,7 @@ def test_a_death_becomes_a_failed_cell(home, tmp_path, monkeypatch):
 def test_a_study_that_was_killed_goes_on_where_it_was(home, tmp_path):
     """Killed after the first cell; what was finished stays as it is, byte for byte."""
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "calibrant.cli.main", "study", home, "-o", out, "--table-only"]
+    command = [sys.executable, "-m", "calibrant", "study", home, "-o", out, "--table-only"]
     with subprocess.Popen([*map(str, command), "--jobs", "1"]) as process:
         while not list(out.glob("cells/*.json")) and process.poll() is None:
             time.sleep(0.005)

@@ -55,7 +55,7 @@ def _show(result: Any, as_json: bool, table: Any) -> None:
     if as_json:
         click.echo(json.dumps(result, allow_nan=True))
     else:
-        Console().print(table, soft_wrap=isinstance(table, str))
+        Console().print(table, markup=False, soft_wrap=isinstance(table, str))
 
 
 @click.command()

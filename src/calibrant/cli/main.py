@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 import traceback
+import warnings
+from typing import Any
 
 import click
 from rich.console import Console
 
 from calibrant import __version__
 from calibrant.cli import commands
-from calibrant.cli.stop import STOP
 from calibrant.cli.study import study
+from calibrant.extras import advice, missing
 
 EXIT_DATA = 3
 EXIT_MODEL = 4
@@ -41,13 +43,21 @@ for command in (*commands.ALL, study):
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
-    STOP.listen()
-    try:
-        code = _run(arguments)
-    except BaseException:
-        if not STOP.number:
-            raise
-    return 128 + STOP.number if STOP.number else code
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn
+        return _run(arguments)
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    _say(f"warning: {message}")
+
+
+def _say(text: str) -> None:
+    """Print one line on standard error, as it is."""
+    line = " ".join(text.split())
+    Console(stderr=True).print(
+        f"calibrant: {line}", markup=False, highlight=False, soft_wrap=True, emoji=False
+    )
 
 
 def _run(arguments: list[str] | None) -> int:
@@ -66,16 +76,17 @@ def _run(arguments: list[str] | None) -> int:
 
         if debug:
             traceback.print_exc()
-        message = " ".join(str(error).split()) or type(error).__name__
-        Console(stderr=True).print(f"calibrant: {message}", markup=False, soft_wrap=True)
+        _say(_plain(error))
         return EXIT_MODEL if isinstance(error, ModelFileError) else EXIT_DATA
     return int(result or 0)
 
 
-def main() -> None:
-    """Entry point of the ``calibrant`` script."""
-    sys.exit(run())
-
-
-if __name__ == "__main__":
-    main()
+def _plain(error: BaseException) -> str:
+    """Say what went wrong without the words of the system or of a library's innards."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return f"the memory does not suffice: {error}"
+    if isinstance(error, ImportError) and missing(error):
+        return f"this needs {missing(error)}; {advice()}"
+    return str(error) or type(error).__name__

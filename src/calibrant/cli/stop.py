@@ -1,35 +1,47 @@
-"""Ctrl-C and ``kill``: what is half done is removed, and the exit code is the signal's."""
+"""Ctrl-C and ``kill``: what is half written is removed, and the process dies by the signal."""
 
 from __future__ import annotations
 
+import os
 import signal
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from calibrant.atomic_file import remove_half_written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LAST_WORDS: list[str] = []
+_CURSOR = "\r\x1b[K\x1b[?25h"  # a bar hides it
 
 
-class Stop:
-    """Remembers the signal that ended the command.
+def listen() -> None:
+    """Take over both signals."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and shells set it
+            signal.signal(number, _die)
 
-    The exception that it raises lets temporary files be removed on the way out. A library can
-    lose it, as a compiler does that is called back from C; so long work asks ``check`` as well.
+
+@contextmanager
+def last_words(text: str) -> Iterator[None]:
+    """Say this if a signal comes meanwhile."""
+    _LAST_WORDS.append(text)
+    try:
+        yield
+    finally:
+        _LAST_WORDS.remove(text)
+
+
+def _die(number: int, _: Any) -> None:
+    """Handle a signal without raising.
+
+    An exception would come out of any line of any library, and a compiler that calls back from C
+    loses it or crashes. Dying by the signal tells a shell what happened (128 + its number).
     """
-
-    number = 0
-
-    def listen(self) -> None:
-        """Take over both signals."""
-        self.number = 0
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self)
-
-    def __call__(self, number: int, _: Any) -> None:
-        """Handle a signal."""
-        self.number = number
-        raise KeyboardInterrupt
-
-    def check(self) -> None:
-        """Raise again what was lost."""
-        if self.number:
-            raise KeyboardInterrupt
-
-
-STOP = Stop()
+    remove_half_written()
+    words = "".join(f"calibrant: {text}\n" for text in _LAST_WORDS)
+    with suppress(OSError):  # nobody listens
+        os.write(2, ((_CURSOR if os.isatty(2) else "") + words).encode())
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)

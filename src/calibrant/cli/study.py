@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
 from rich.text import Text
 
+from calibrant.cli.stop import last_words
 from calibrant.cli.tables import progress_bar
 
 if TYPE_CHECKING:
@@ -84,21 +85,18 @@ def run_command(
     from calibrant import study as library
 
     started = time.monotonic()
-    try:
-        with study_bar() as (advance, say):
-            table = library.run_study(
-                directory,
-                output,
-                _methods(methods),
-                n_jobs=jobs,
-                seed=seed,
-                retry_failed=retry_failed,
-                progress=advance,
-                message=say,
-            )
-    except KeyboardInterrupt:
-        click.echo("calibrant: stopped; the same command goes on from here", err=True)
-        raise
+    goes_on = last_words("stopped; the same command goes on from here")
+    with goes_on, study_bar() as (advance, say):
+        table = library.run_study(
+            directory,
+            output,
+            _methods(methods),
+            n_jobs=jobs,
+            seed=seed,
+            retry_failed=retry_failed,
+            progress=advance,
+            message=say,
+        )
     written = [] if table_only else library.write_outputs(table, output)
     failures = [
         f"{row.dataset}_{row.model}: {row.method}"

@@ -9,8 +9,7 @@ from rich import box
 from rich.console import Console, Group
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-
-from calibrant.cli.stop import STOP
+from rich.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,7 +41,6 @@ def progress_bar(description: str) -> Iterator[Callable[..., None]]:
         task = bar.add_task(description, total=None)
 
         def advance(done: float, total: float | None = None, what: str | None = None) -> None:
-            STOP.check()
             bar.update(task, completed=done, total=total, description=what or description)
 
         yield advance
@@ -69,7 +67,9 @@ def evaluation_table(source: str, result: Any, test: Any) -> Any:
         "no sign of miscalibration" if test.p_value > 0.05 else "the confidences are not calibrated"
     )
     return Group(
-        title, table, f"Calibration test of the confidence: p = {test.p_value:.3g}: {verdict}."
+        Text(title),
+        table,
+        Text(f"Calibration test of the confidence: p = {test.p_value:.3g}: {verdict}."),
     )
 
 
@@ -96,7 +96,8 @@ def comparison_table(comparison: Any) -> Any:
         ]
         table.add_row(result.method, *cells, f"{result.fit_seconds:.2f}")
     failures = [f"{f.method} failed: {f.error}: {f.message}" for f in comparison.failures]
-    return Group(table, reach_verdict(comparison).headline, *failures)
+    lines = [reach_verdict(comparison).headline, *failures]
+    return Group(table, *map(Text, lines))  # names of classes are data, not markup
 
 
 def comparison_numbers(comparison: Any) -> dict[str, Any]:

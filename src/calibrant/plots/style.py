@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from calibrant.extras import advice
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -51,9 +53,7 @@ def pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError(
-            "drawing needs matplotlib; install it with: pip install 'calibrant[cli]'"
-        ) from error
+        raise ImportError(f"drawing needs matplotlib; {advice()}") from error
     return plt
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant.extras import advice
 from calibrant.plots import style
 from calibrant.study import significance
 
@@ -35,9 +36,7 @@ def new_figure(width: float, height: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError(
-            "drawing needs matplotlib; install it with: pip install 'calibrant[cli]'"
-        ) from error
+        raise ImportError(f"drawing needs matplotlib; {advice()}") from error
     return Figure(figsize=(width, height))
 
 
