@@ -7,14 +7,13 @@ suffix that all of them share (``prob_cat`` for ``cat``).
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import errors
+from calibrant import errors, notices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -217,11 +216,11 @@ def column_order(
     if np.array_equal(order, np.arange(len(order))):
         return None
     wanted = [str(names[j]) for j in order[:5]]
-    warnings.warn(
-        "columns are named after the classes, in another order; they were reordered to "
-        f"{wanted}{'...' if len(order) > 5 else ''}",
-        errors.ColumnOrderWarning,
-        stacklevel=4,
+    notices.warn(
+        errors.ColumnOrderWarning(
+            "columns are named after the classes, in another order; they were reordered to "
+            f"{wanted}{'...' if len(order) > 5 else ''}"
+        )
     )
     return order
 
@@ -252,16 +251,16 @@ def check_names(names: list[Any] | None, fitted: NDArray[Any] | None, who: str) 
     """
     given = feature_names(names).get("feature_names_in_")
     if given is None and fitted is not None:
-        warnings.warn(
-            f"X does not have valid feature names, but {who} was fitted with feature names",
-            errors.CalibrantWarning,
-            stacklevel=5,
+        notices.warn(
+            errors.CalibrantWarning(
+                f"X does not have valid feature names, but {who} was fitted with feature names"
+            )
         )
     elif given is not None and fitted is None:
-        warnings.warn(
-            f"X has feature names, but {who} was fitted without feature names",
-            errors.CalibrantWarning,
-            stacklevel=5,
+        notices.warn(
+            errors.CalibrantWarning(
+                f"X has feature names, but {who} was fitted without feature names"
+            )
         )
     elif given is None or fitted is None or given.tolist() == fitted.tolist():
         return

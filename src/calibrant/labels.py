@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import errors
+from calibrant import errors, notices
 from calibrant.columns import match_columns
 
 if TYPE_CHECKING:
@@ -101,11 +100,11 @@ def _one_dimensional(y: Any, n_rows: int, n_classes: int) -> tuple[NDArray[Any],
     if labels.dtype.kind == "c":
         raise errors.LabelError("Complex data not supported: y is complex; pass class labels")
     if labels.ndim == 2 and labels.shape[1] == 1:
-        warnings.warn(
-            "A column-vector y was passed when a 1d array was expected. Please change the shape of "
-            "y to (n_samples, ), for example using ravel().",
-            errors.DataConversionWarning,
-            stacklevel=6,
+        notices.warn(
+            errors.DataConversionWarning(
+                "A column-vector y was passed when a 1d array was expected. Please change the "
+                "shape of y to (n_samples, ), for example using ravel()."
+            )
         )
         labels = labels[:, 0]
     if labels.ndim not in (1, 2) or len(labels) != n_rows:

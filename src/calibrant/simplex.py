@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import errors
+from calibrant import errors, notices
 from calibrant.columns import column_order
 from calibrant.containers import TWO_COLUMNS, column_names, to_matrix
 from calibrant.kernels import rows as row_kernels
@@ -160,14 +159,21 @@ def check_option(name: str, value: Any, allowed: Sequence[Any]) -> None:
 
 
 def check_number(
-    name: str, value: Any, *, low: float = -math.inf, high: float = math.inf, whole: bool = False
+    name: str,
+    value: Any,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    whole: bool = False,
+    infinite: bool = False,
 ) -> None:
-    """Refuse a parameter that is not a number in [low, high]."""
+    """Refuse a parameter that is not a number in [low, high], finite unless allowed otherwise."""
     is_number = isinstance(value, int | np.integer) or (
         not whole and isinstance(value, float | np.floating)
     )
-    if not is_number or isinstance(value, bool) or not low <= value <= high:
-        kind = "a whole number" if whole else "a number"
+    inside = is_number and (infinite or math.isfinite(value)) and low <= value <= high
+    if isinstance(value, bool) or not inside:
+        kind = "a whole number" if whole else "a number" if infinite else "a finite number"
         raise errors.ParameterError(
             f"{name}={errors.in_words(value)} must be {kind} in [{low}, {high}]"
         )
@@ -287,20 +293,9 @@ def check_batch(
 
 
 def _warn_about(batch: SimplexBatch) -> None:
-    needed = max(100, 10 * batch.n_classes)
-    if batch.n_rows < needed:
-        warnings.warn(
-            f"only {batch.n_rows} rows to calibrate {batch.n_classes} classes; "
-            f"{needed} or more give a map worth trusting",
-            errors.SmallSampleWarning,
-            stacklevel=4,
-        )
     if np.all(batch.class_index == batch.class_index[0]):
-        warnings.warn(
-            f"every label is {errors.in_words(batch.classes[batch.class_index[0]])}",
-            errors.SingleClassWarning,
-            stacklevel=4,
-        )
+        only = errors.in_words(batch.classes[batch.class_index[0]])
+        notices.warn(errors.SingleClassWarning(f"every label is {only}"))
     warn_of_kind(batch.scores, batch.kind)
     _warn_of_columns(batch)
 
@@ -320,11 +315,11 @@ def _warn_of_columns(batch: SimplexBatch) -> None:
     if hits < expected and n_rows * (expected - hits) ** 2 > -2.0 * expected * math.log(
         BELOW_CHANCE
     ):
-        warnings.warn(
-            f"accuracy {hits:.2f} is below chance, which is {expected:.2f}: do the columns belong "
-            f"to the classes {errors.some_in_words(batch.classes)} in this order?",
-            errors.ColumnMismatchWarning,
-            stacklevel=5,
+        notices.warn(
+            errors.ColumnMismatchWarning(
+                f"accuracy {hits:.2f} is below chance, which is {expected:.2f}: do the columns "
+                f"belong to the classes {errors.some_in_words(batch.classes)} in this order?"
+            )
         )
 
 
@@ -336,11 +331,11 @@ def warn_of_kind(scores: NDArray[np.float64], kind: str) -> None:
         and row_kernels.scan_probabilities(scores, CLIP_TOLERANCE, SUM_TOLERANCE)[0]
         == row_kernels.FINE
     ):
-        warnings.warn(
-            "scores='logits', but every row is in [0, 1] and sums to 1: "
-            "did you mean scores='probabilities'?",
-            errors.ScoresKindWarning,
-            stacklevel=4,
+        notices.warn(
+            errors.ScoresKindWarning(
+                "scores='logits', but every row is in [0, 1] and sums to 1: "
+                "did you mean scores='probabilities'?"
+            )
         )
 
 

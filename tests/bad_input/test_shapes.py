@@ -109,22 +109,20 @@ def test_fewer_rows_than_classes_are_fitted_with_a_warning(calibrator, kind, n_r
 @each_calibrator
 @absent_classes
 @unbounded
-@pytest.mark.parametrize(("n_rows", "n_classes"), [(99, 3), (149, 15)])
-def test_few_rows_give_a_warning(calibrator, n_rows, n_classes):
-    """Row 21: fewer than 100, or than ten per class."""
-    scores, y = good(n_rows=200, n_classes=n_classes)
-    with pytest.warns(errors.SmallSampleWarning, match=str(n_rows)):
-        calibrator().fit(scores[:n_rows], y[:n_rows])
+def test_few_rows_give_a_warning(calibrator):
+    """Row 21: fewer than 100, however few parameters there are."""
+    scores, y = good(n_rows=200)
+    with pytest.warns(errors.SmallSampleWarning, match="99 rows .* 100 or more"):
+        calibrator().fit(scores[:99], y[:99])
 
 
 @each_calibrator
 @absent_classes
 @unbounded
-@pytest.mark.parametrize(("n_rows", "n_classes"), [(100, 3), (150, 15)])
-def test_enough_rows_give_no_warning(calibrator, n_rows, n_classes):
+def test_enough_rows_give_no_warning(calibrator):
     """Row 21 (warnings are errors here)."""
-    scores, y = good(n_rows=200, n_classes=n_classes)
-    estimator = calibrator().fit(scores[:n_rows], y[:n_rows])
+    scores, y = good(n_rows=200)
+    estimator = calibrator().fit(scores[:100], y[:100])
     assert_distributions(estimator.predict_proba(scores), 1e-12)
 
 

@@ -105,6 +105,9 @@ def test_candidates_can_be_chosen_and_are_checked(fitted):
     for wrong in (["nothing"], ["ts > ts > ts"]):
         with pytest.raises(ParameterError, match="candidates has"):
             AutoCalibrator(candidates=wrong).fit(p, y)
+    for wrong in (3, [3], [["ts"]]):
+        with pytest.raises(ParameterError, match="sequence of names"):
+            AutoCalibrator(candidates=wrong).fit(p, y)
 
 
 @pytest.mark.parametrize("name", [n for n in REAL_FILES if n.startswith(("hpc", "sst5", "r52_nb"))])

@@ -170,10 +170,17 @@ def test_logits_go_to_the_first_stage_only(data):
         (lambda: Mixture([("a", "b", "c")]), "not a calibrator"),
         (lambda: Chain([TemperatureScaling()], cv=1), "cv=1"),
         (lambda: Mixture([TemperatureScaling()], weights="best"), "'fixed', 'fit'"),
-        (lambda: Mixture([TemperatureScaling()], weights=[1, 2]), "1 numbers"),
+        (lambda: Mixture([TemperatureScaling()], weights=[1, 2]), "1 finite numbers"),
         (lambda: Mixture([TemperatureScaling()], weights=[-1]), "not negative"),
     ],
 )
 def test_errors_help(data, make, message):
     with pytest.raises(ParameterError, match=message):
         make().fit(*data)
+
+
+@pytest.mark.parametrize("weights", [[np.inf, 1], [np.nan, 1], [1, "a"], 2, None])
+def test_weights_that_are_no_shares_are_refused(weights):
+    parts = [TemperatureScaling(), FlattenedIsotonic()]
+    with pytest.raises(ParameterError, match="2 finite numbers"):
+        Mixture(parts, weights=weights).fit(*simulate(200, 3))

@@ -5,7 +5,7 @@ from scipy.special import log_softmax
 
 from calibrant import MatrixScaling
 from calibrant.calibrators.dirichlet import DirichletCalibration
-from calibrant.errors import MissingClassWarning, ParameterError, SmallSampleWarning
+from calibrant.errors import MissingClassWarning, ParameterError
 from calibrant.simplex import check_batch
 from calibrators.test_one_vs_rest import DEGENERATE
 from conftest import simulate
@@ -143,8 +143,7 @@ def test_weights_are_repetitions_and_rows_have_no_order():
 
 def test_repeated_rows_are_merged_by_scores_and_label():
     p = [[0.2, 0.8], [0.2, 0.8], [0.2, 0.8], [0.5, 0.5]]
-    with pytest.warns(SmallSampleWarning):
-        batch = check_batch(p, [0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0])
+    batch = check_batch(p, [0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0])
     merged = batch.merged()
     found = {
         (*row, label): weight

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hynp
 
+from calibrant.errors import ParameterError
 from calibrators.catalogue import (
     CALIBRATORS,
     FEWER_EXAMPLES,
@@ -219,3 +220,13 @@ def test_logits_and_their_softmax_agree(cls):
     one = fitted(cls, p, y, **fixed)
     two = fitted(cls, np.log(p), y, scores="logits", **fixed)
     np.testing.assert_allclose(one.predict_proba(p), two.predict_proba(np.log(p)), atol=2e-3)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@each
+def test_numbers_that_are_not_finite_are_no_parameters(cls, value):
+    p, y = simulate(200, 3)
+    for name, default in make(cls).get_params(deep=False).items():
+        if isinstance(default, int | float) and not isinstance(default, bool):
+            with pytest.raises(ParameterError, match=name):
+                make(cls).set_params(**{name: value}).fit(p, y)

@@ -207,7 +207,7 @@ def test_progress_is_told_of_every_method(parts):
 def test_warnings_are_kept_not_raised():
     scores, y = simulate(60, 4, seed=6)
     found = compare(y, scores, y, scores, "ts", n_resamples=0, n_diagrams=0)
-    assert any("only 60 rows" in warning for warning in found.warnings)
+    assert any("only 60 rows" in warning for warning in found.result("ts").warnings)
 
 
 def test_columns_in_another_order_than_the_labels_are_noticed(parts):

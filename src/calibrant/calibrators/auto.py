@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -10,13 +11,13 @@ import numpy as np
 
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.composition import fit_part, out_of_fold
+from calibrant.calibrators.composition import fit_part, out_of_fold, outputs_of
 from calibrant.calibrators.monotone_spline import MonotoneSpline
 from calibrant.calibrators.normalization_aware import NormalizationAwareIsotonic
 from calibrant.calibrators.scaling import TemperatureScaling
 from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
 from calibrant.calibrators.structured import StructuredScaling
-from calibrant.errors import ParameterError
+from calibrant.errors import ParameterError, in_words
 from calibrant.solvers.cautious_share import solve_cautious_share
 from calibrant.solvers.mixture import solve_mixture
 
@@ -201,6 +202,11 @@ class AutoCalibrator(Calibrator):
         simplex.check_number("cv", self.cv, low=2, whole=True)
         simplex.check_number("prior_rows", self.prior_rows, low=0.0)
         simplex.check_number("caution", self.caution, low=0.0)
+        given = self.candidates
+        if given is not None and not (
+            isinstance(given, Iterable) and all(isinstance(path, str) for path in given)
+        ):
+            raise ParameterError(f"candidates={in_words(given)} must be a sequence of names")
         for path in self._paths():
             stages = path.split(" > ")
             if len(stages) > 2 or not all(stage in STAGES for stage in stages):
@@ -220,7 +226,6 @@ class AutoCalibrator(Calibrator):
         own = np.column_stack([search.own(path) for path in paths])
         prior = np.array([self.prior_rows if path == FAVOURITE else 0.0 for path in paths])
         weights, report = solve_mixture(own, batch.weight, prior=prior)
-        report.warn_unless_converged()
         gain = solve_cautious_share(
             search.outputs(BASELINE).scores,
             search.mixture(paths, weights),
@@ -245,10 +250,10 @@ class AutoCalibrator(Calibrator):
         done: dict[int, NDArray[np.float64]] = {}  # the first stage is shared by several paths
         for weight, path in zip(self.weights_, self.paths_, strict=True):
             if id(path[0]) not in done:
-                done[id(path[0])] = path[0].predict_proba(rows)
+                done[id(path[0])] = outputs_of(path[0], rows)
             part = done[id(path[0])]
             for stage in path[1:]:
-                part = stage.predict_proba(part)
+                part = outputs_of(stage, part)
             out += weight * part
         return out
 

@@ -9,16 +9,22 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from calibrant import errors, simplex
+from calibrant import errors, notices, simplex
 from calibrant.calibrators.state import replace_state, take_state
 from calibrant.columns import check_names, column_order, feature_names, order_of
 from calibrant.containers import TWO_COLUMNS, column_names, output_dtype, to_matrix
 from calibrant.kernels.rows import floor_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
+
+FEWEST_ROWS = 100
+ROWS_PER_PARAMETER = 5
+"""What a map worth trusting needs: one of two numbers for each class has ten rows per class."""
 
 
 class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
@@ -27,8 +33,12 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
     A subclass implements ``_solve``, which returns the fitted attributes, and ``_calibrate``,
     which maps checked rows. ``fit`` assigns nothing before ``_solve`` has returned, and then all at
     once: a fit that fails leaves a fitted estimator as it was, and one in another thread does not
-    disturb predictions.
+    disturb predictions. Neither method warns: ``_complaints`` says what there is to warn of, so
+    that a calibrator inside another one can be quiet.
     """
+
+    _unlabelled: str | None = None
+    """What becomes of classes without a label, in a method that fits each class."""
 
     def __init__(
         self,
@@ -53,6 +63,23 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
 
     def _check_parameters(self) -> None:
         """Refuse parameters of the subclass outside their documented values."""
+
+    def _n_parameters(self, n_classes: int) -> int:  # noqa: ARG002
+        """Count the numbers that the data must tell, as far as nothing else keeps them apart."""
+        return 1
+
+    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
+        """Yield what is to be said of a fit to ``batch`` that found ``fitted``."""
+        present = np.isin(np.arange(batch.n_classes), batch.class_index)
+        if self._unlabelled is not None and not present.all():
+            missing = batch.classes[~present]
+            yield errors.MissingClassWarning(
+                f"{len(missing)} of {batch.n_classes} classes have no label in the calibration "
+                f"set, {errors.in_words(missing[0])} for one; {self._unlabelled}"
+            )
+        report = fitted.get("solver_report_")
+        if report is not None and report.complaint is not None:
+            yield report.complaint
 
     def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the calibration map.
@@ -81,11 +108,29 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
             classes=self.classes,
             normalize=self.normalize,
         )
-        simplex.check_floor(self.min_probability, batch.n_classes)
-        fitted = self._solve(batch)
-        about = {"n_features_in_": batch.n_classes, "classes_": batch.classes}
-        replace_state(self, about | feature_names(column_names(scores)) | fitted)
+        fitted = self._fit_batch(batch)
+        self._warn_of_few_rows(batch)
+        for complaint in {str(found): found for found in self._complaints(batch, fitted)}.values():
+            notices.warn(complaint)
+        replace_state(self, fitted | feature_names(column_names(scores)))
         return self
+
+    def _fit_batch(self, batch: SimplexBatch) -> dict[str, Any]:
+        """Return all fitted attributes for a checked calibration set, without a warning."""
+        simplex.check_floor(self.min_probability, batch.n_classes)
+        about = {"n_features_in_": batch.n_classes, "classes_": batch.classes}
+        return about | self._solve(batch)
+
+    def _warn_of_few_rows(self, batch: SimplexBatch) -> None:
+        needed = max(FEWEST_ROWS, ROWS_PER_PARAMETER * self._n_parameters(batch.n_classes))
+        if batch.n_rows < needed:
+            rows = "1 row" if batch.n_rows == 1 else f"{batch.n_rows} rows"
+            notices.warn(
+                errors.SmallSampleWarning(
+                    f"only {rows} to fit {type(self).__name__} to {batch.n_classes} classes; "
+                    f"{needed} or more give a map worth trusting"
+                )
+            )
 
     def predict_proba(self, scores: Any) -> NDArray[Any]:
         """Calibrated probabilities.
@@ -107,9 +152,21 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
         dtype = output_dtype(scores)
         simplex.check_memory(dtype.itemsize * matrix.size, "the result of predict_proba")
         out = np.empty(matrix.shape, dtype=dtype)
+        self._fill(out, matrix, order, quiet=False)
+        return out
+
+    def _fill(
+        self,
+        out: NDArray[Any],
+        matrix: NDArray[Any],
+        order: NDArray[np.int64] | None = None,
+        *,
+        quiet: bool = True,
+    ) -> None:
+        """Write the calibrated rows of ``matrix``, with columns in ``order``, to ``out``."""
         for rows in simplex.chunks(*matrix.shape):
             checked = simplex.check_scores(matrix[rows], self.scores, self.normalize, rows.start)
-            if rows.start == 0:
+            if rows.start == 0 and not quiet:
                 simplex.warn_of_kind(checked, self.scores)
             if order is not None:
                 checked = np.ascontiguousarray(checked[:, order])
@@ -117,7 +174,6 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
             if self.min_probability > 0:
                 floor_rows(calibrated, self.min_probability)
             out[rows] = calibrated
-        return out
 
     def transform(self, scores: Any) -> NDArray[Any]:
         """Calibrated probabilities: ``predict_proba`` for pipelines and ``set_output``."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from contextlib import contextmanager
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,15 +11,8 @@ from sklearn.base import clone
 
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.errors import (
-    CalibrantWarning,
-    ColumnOrderWarning,
-    ParameterError,
-    ScoresKindWarning,
-    SingleClassWarning,
-    SmallSampleWarning,
-    in_words,
-)
+from calibrant.calibrators.state import replace_state
+from calibrant.errors import ParameterError, in_words
 from calibrant.solvers.mixture import solve_mixture
 from calibrant.solvers.report import SolverReport
 
@@ -110,38 +102,38 @@ class Composition(Calibrator):
         for name, part in self._named().items():
             if not isinstance(part, Calibrator):
                 raise ParameterError(f"{name} is a {type(part).__name__}, not a calibrator")
+            part._check_parameters()  # noqa: SLF001  (ours)
         if self.cv is not None:
             simplex.check_number("cv", self.cv, low=2, whole=True)
 
+    def _n_parameters(self, n_classes: int) -> int:
+        parts = self._named().values()
+        return max(part._n_parameters(n_classes) for part in parts)  # noqa: SLF001  (ours)
 
-REPEATED = (SmallSampleWarning, SingleClassWarning, ScoresKindWarning, ColumnOrderWarning)
-"""Warnings about the calibration set, which was warned of as a whole."""
-
-
-@contextmanager
-def silenced(*categories: type[Warning]) -> Iterator[None]:
-    """Ignore warnings of some kinds."""
-    with warnings.catch_warnings():
-        for category in categories:
-            warnings.simplefilter("ignore", category)
-        yield
+    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
+        """Yield what only the parts know, such as classes that they cannot fit; then one's own."""
+        for part in fitted["calibrators_"]:
+            yield from part._complaints(batch, vars(part))  # noqa: SLF001  (ours)
+        yield from super()._complaints(batch, fitted)
 
 
-def fit_part(part: Calibrator, batch: SimplexBatch, *, quiet: bool = True) -> Calibrator:
-    """Fit a copy of ``part`` to a checked batch.
+def fit_part(part: Calibrator, batch: SimplexBatch) -> Calibrator:
+    """Fit a copy of ``part``, whose parameters were checked, to a checked batch; it does not warn.
 
-    Not ``quiet``, it warns of what only the part knows, such as classes that it cannot fit.
+    Rows are put on the simplex again, as they will be when the part is applied to others.
     """
-    copy = clone(part).set_params(scores=batch.kind, classes=batch.classes, normalize=None)
-    with silenced(*((CalibrantWarning,) if quiet else REPEATED)):
-        fitted: Calibrator = copy.fit(batch.scores, batch.classes[batch.class_index], batch.weight)
-    return fitted
+    copy: Calibrator = clone(part)
+    copy.set_params(scores=batch.kind, classes=batch.classes, normalize=None)
+    batch = replace(batch, scores=simplex.check_scores(batch.scores, batch.kind))
+    replace_state(copy, copy._fit_batch(batch))  # noqa: SLF001  (ours)
+    return copy
 
 
 def outputs_of(fitted: Calibrator, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return outputs for rows of the calibration set, without repeating warnings about it."""
-    with silenced(CalibrantWarning):
-        return fitted.predict_proba(scores)
+    """Return what a part makes of rows that were checked, without warnings about them."""
+    out = np.empty_like(scores)
+    fitted._fill(out, scores)  # noqa: SLF001  (ours)
+    return out
 
 
 def out_of_fold(
@@ -194,7 +186,7 @@ class Chain(Composition):
         fitted = []
         stages = list(self._named().values())
         for i, stage in enumerate(stages):
-            fitted.append(fit_part(stage, batch, quiet=False))
+            fitted.append(fit_part(stage, batch))
             if i + 1 < len(stages):
                 if self.cv is None:
                     outputs = outputs_of(fitted[-1], batch.scores)
@@ -206,7 +198,7 @@ class Chain(Composition):
 
     def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         for stage in self.calibrators_:
-            rows = stage.predict_proba(rows)
+            rows = outputs_of(stage, rows)
         return rows
 
 
@@ -274,26 +266,31 @@ class Mixture(Composition):
         if isinstance(self.weights, str):
             simplex.check_option("weights", self.weights, ("fixed", "fit"))
             return
-        weights = np.asarray(self.weights, dtype=float)
-        if weights.shape != (len(self._named()),) or not (weights >= 0).all() or not weights.any():
+        n_parts = len(self._named())
+        try:
+            weights = np.asarray(self.weights, dtype=float)
+        except (TypeError, ValueError):
+            weights = np.empty(0)
+        known = weights.shape == (n_parts,) and np.isfinite(weights).all()
+        if not known or not (weights >= 0).all() or not weights.any():
             raise ParameterError(
-                f"weights={in_words(self.weights)} must be {len(self._named())} numbers that are "
-                "not negative, 'fixed' or 'fit'"
+                f"weights={in_words(self.weights)} must be {n_parts} finite numbers that are not "
+                "negative, 'fixed' or 'fit'"
             )
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         started = perf_counter()
         parts = list(self._named().values())
-        fitted = [fit_part(part, batch, quiet=False) for part in parts]
+        fitted = [fit_part(part, batch) for part in parts]
         if isinstance(self.weights, str) and self.weights == "fit":
             own = np.column_stack(
                 [self._own(*pair, batch) for pair in zip(parts, fitted, strict=True)]
             )
             weights, report = solve_mixture(own, batch.weight)
-            report.warn_unless_converged()
         else:
             weights = np.ones(len(parts)) if isinstance(self.weights, str) else self.weights
-            weights = np.asarray(weights, dtype=float) / np.sum(weights)
+            weights = np.asarray(weights, dtype=float) / np.max(weights)  # sums stay finite
+            weights /= weights.sum()
             report = SolverReport("fixed", float("nan"), 0.0, 0.0, 0, perf_counter() - started)
         return {"calibrators_": fitted, "weights_": weights, "solver_report_": report}
 
@@ -310,5 +307,5 @@ class Mixture(Composition):
         out = np.zeros_like(rows)
         for weight, part in zip(self.weights_, self.calibrators_, strict=True):
             if weight > 0:
-                out += weight * part.predict_proba(rows)
+                out += weight * outputs_of(part, rows)
         return out

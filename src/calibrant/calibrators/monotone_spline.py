@@ -111,11 +111,14 @@ class MonotoneSpline(Calibrator):
     def _check_parameters(self) -> None:
         simplex.check_number("n_knots", self.n_knots, low=1, high=1000, whole=True)
         if not isinstance(self.strength, str):
-            simplex.check_number("strength", self.strength, low=0.0)
+            simplex.check_number("strength", self.strength, low=0.0, infinite=True)
         else:
             simplex.check_option("strength", self.strength, ("cv",))
         simplex.check_number("tol", self.tol, low=0.0)
         simplex.check_number("max_rounds", self.max_rounds, low=1, whole=True)
+
+    def _n_parameters(self, n_classes: int) -> int:  # noqa: ARG002
+        return int(self.n_knots) + 1
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         zero_logit = batch.zero_logit()
@@ -127,7 +130,6 @@ class MonotoneSpline(Calibrator):
             tol=self.tol,
             max_rounds=self.max_rounds,
         )
-        report.warn_unless_converged()
         return {
             "knots_": found.knots,
             "slopes_": found.slopes,

@@ -194,7 +194,6 @@ class NormalizationAwareIsotonic(SharedStepCalibrator):
         strength = None if isinstance(self.prior_strength, str) else float(self.prior_strength)
         likelihood, choice = build_likelihood(batch, strength)
         step, report = self._minimise(likelihood)
-        report.warn_unless_converged()
         return {
             "step_function_": step,
             "solver_report_": report,

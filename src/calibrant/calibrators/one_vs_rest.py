@@ -30,14 +30,17 @@ class OneVsRestCalibrator(Calibrator):
 
     curves_: list[BinaryMap]
     solver_report_: SolverReport
+    _unlabelled = "they keep their scores"
 
     @abstractmethod
     def _binary_solver(self) -> Solve:
         """Return the solver of the binary problem of a class."""
 
+    def _n_parameters(self, n_classes: int) -> int:
+        return 2 * n_classes
+
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         curves, report = solve_one_vs_rest(batch, self._binary_solver())
-        report.warn_unless_converged()
         return {"curves_": curves, "solver_report_": report}
 
     def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -231,6 +234,9 @@ class OneVsRestBeta(OneVsRestCalibrator):
     >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
     array([[0.61, 0.24, 0.15]])
     """
+
+    def _n_parameters(self, n_classes: int) -> int:
+        return 3 * n_classes
 
     def _binary_solver(self) -> Solve:
         return solve_beta

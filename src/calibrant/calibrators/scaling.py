@@ -10,7 +10,6 @@ from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
 from calibrant.kernels.temperature import scaled_softmax
 from calibrant.solvers.affine import AffineMap, Penalty, solve_affine
-from calibrant.solvers.one_vs_rest import warn_of_missing_classes
 from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
@@ -105,7 +104,6 @@ class TemperatureScaling(Calibrator):
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         zero_logit = batch.zero_logit()
         beta, report = solve_temperature(batch, zero_logit, tol=self.tol)
-        report.warn_unless_converged()
         return {"inverse_temperature_": beta, "zero_logit_": zero_logit, "solver_report_": report}
 
     def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -121,6 +119,7 @@ class _AffineScaling(Calibrator):
     intercept_: NDArray[np.float64]
     zero_logit_: float
     solver_report_: SolverReport
+    _unlabelled = "they keep the temperature-scaled logit"
 
     def __init__(
         self,
@@ -146,12 +145,10 @@ class _AffineScaling(Calibrator):
         simplex.check_number("max_rounds", self.max_rounds, low=1, whole=True)
 
     def _fit_affine(self, batch: SimplexBatch, penalty: Penalty, *, full: bool) -> dict[str, Any]:
-        warn_of_missing_classes(batch, "they keep the temperature-scaled logit")
         zero_logit = batch.zero_logit()
         found, report = solve_affine(
             batch, zero_logit, full=full, penalty=penalty, tol=self.tol, max_rounds=self.max_rounds
         )
-        report.warn_unless_converged()
         return {
             "coef_": found.slope,
             "intercept_": found.intercept,
@@ -215,6 +212,9 @@ class VectorScaling(_AffineScaling):
     >>> calibrator.predict_proba([[0.8, 0.15, 0.05]]).round(1)
     array([[0.5, 0.4, 0.1]])
     """
+
+    def _n_parameters(self, n_classes: int) -> int:
+        return 2 * n_classes
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         return self._fit_affine(batch, Penalty(self.ridge), full=False)
@@ -303,6 +303,9 @@ class MatrixScaling(_AffineScaling):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         simplex.check_number("odir", self.odir, low=0.0)
+
+    def _n_parameters(self, n_classes: int) -> int:
+        return n_classes * (n_classes + 1)
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         return self._fit_affine(batch, Penalty(self.ridge, self.odir), full=True)

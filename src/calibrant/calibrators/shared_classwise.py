@@ -128,6 +128,9 @@ class SharedClasswise(Calibrator):
         simplex.check_option("strategy", self.strategy, STRATEGIES)
         simplex.check_option("normalize_output", self.normalize_output, (True, False))
 
+    def _n_parameters(self, n_classes: int) -> int:
+        return min(int(self.n_groups), n_classes) * int(self.n_bins)
+
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         curves, groups, report = solve_shared_classwise(
             batch,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
 from calibrant.kernels.temperature import scaled_softmax
-from calibrant.solvers.one_vs_rest import warn_of_missing_classes
 from calibrant.solvers.structured import StructuredMap, solve_structured
 
 if TYPE_CHECKING:
@@ -112,6 +111,7 @@ class StructuredScaling(Calibrator):
     scale_: float
     zero_logit_: float
     solver_report_: SolverReport
+    _unlabelled = "they are shrunk to temperature scaling"
 
     def __init__(
         self,
@@ -145,8 +145,10 @@ class StructuredScaling(Calibrator):
         simplex.check_number("tol", self.tol, low=0.0)
         simplex.check_number("max_rounds", self.max_rounds, low=1, whole=True)
 
+    def _n_parameters(self, n_classes: int) -> int:
+        return 2 * n_classes  # the penalties hold the matrix
+
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        warn_of_missing_classes(batch, "they are shrunk to temperature scaling")
         zero_logit = batch.zero_logit()
         full = self.form == "matrix" or (self.form == "auto" and batch.n_classes <= MOST_CLASSES)
         found, report = solve_structured(
@@ -158,7 +160,6 @@ class StructuredScaling(Calibrator):
             tol=self.tol,
             max_rounds=self.max_rounds,
         )
-        report.warn_unless_converged()
         return {
             "inverse_temperature_": found.inverse_temperature,
             "coef_": found.slope,

@@ -10,10 +10,13 @@ import numpy as np
 
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.solvers.one_vs_rest import solve_isotonic_steps
+from calibrant.errors import MissingClassWarning, in_words
+from calibrant.solvers.one_vs_rest import IDENTITY, solve_isotonic_steps
 from calibrant.solvers.top_label import solve_points_histogram, solve_top_label
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
@@ -51,10 +54,22 @@ class TopLabelCalibrator(Calibrator):
         simplex.check_option("per_class", self.per_class, (True, False))
         simplex.check_option("normalize_output", self.normalize_output, (True, False))
 
+    def _n_parameters(self, n_classes: int) -> int:
+        return 2 * n_classes if self.per_class else 1
+
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         solve, enough = self._binary_solver()
         curves, report = solve_top_label(batch, solve, per_class=self.per_class, enough=enough)
         return {"curves_": curves, "solver_report_": report}
+
+    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
+        yield from super()._complaints(batch, fitted)
+        rare = np.array([curve is IDENTITY for curve in fitted["curves_"]])
+        if rare.any():
+            yield MissingClassWarning(
+                f"{rare.sum()} of {len(rare)} classes are predicted too rarely to be calibrated, "
+                f"{in_words(batch.classes[rare][0])} for one; they keep their scores"
+            )
 
     def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Give the top class its new value and scale the others to fill the row.

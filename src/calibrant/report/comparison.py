@@ -112,7 +112,6 @@ def compare(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         val = _read(y_val, scores_val, sample_weight_val, scores, classes, normalize, y_test)
-        warnings.simplefilter("ignore", errors.SmallSampleWarning)  # which is about fitting
         test = simplex.check_batch(
             scores_test,
             y_test,

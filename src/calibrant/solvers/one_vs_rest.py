@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
-from calibrant.errors import MissingClassWarning, in_words
 from calibrant.kernels.pava import pool_adjacent_violators
 from calibrant.solvers.report import SolverReport
 from calibrant.step_function import StepFunction
@@ -105,20 +103,6 @@ class PiecewiseLinear:
 IDENTITY = PiecewiseLinear(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 
 
-def warn_of_missing_classes(batch: SimplexBatch, remedy: str) -> NDArray[np.bool_]:
-    """Return which classes have a label, and warn if some have none."""
-    present = np.isin(np.arange(batch.n_classes), batch.class_index)
-    if not present.all():
-        missing = batch.classes[~present]
-        warnings.warn(
-            f"{len(missing)} of {batch.n_classes} classes have no label in the calibration set, "
-            f"{in_words(missing[0])} for one; {remedy}",
-            MissingClassWarning,
-            stacklevel=5,
-        )
-    return present
-
-
 def merge_reports(
     reports: Sequence[SolverReport], weights: Sequence[float], unit: str, seconds: float
 ) -> SolverReport:
@@ -141,7 +125,7 @@ def merge_reports(
 def solve_one_vs_rest(batch: SimplexBatch, solve: Solve) -> tuple[list[BinaryMap], SolverReport]:
     """Solve "is it this class?" for every class; one without a label keeps its scores."""
     started = perf_counter()
-    present = warn_of_missing_classes(batch, "they keep their scores")
+    present = np.isin(np.arange(batch.n_classes), batch.class_index)
     batch = batch.in_canonical_order()
     probabilities = batch.probabilities()
     maps: list[BinaryMap] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 from calibrant.errors import ConvergenceWarning
@@ -53,12 +52,13 @@ class SolverReport:
         """Whether the violation is within the tolerance."""
         return self.violation <= self.tolerance
 
-    def warn_unless_converged(self) -> None:
-        """Warn if the optimum was not reached."""
-        if not self.converged:
-            warnings.warn(
-                f"{self.solver}: optimality violated by {self.violation:.2e} after {self.rounds} "
-                f"rounds, {self.tolerance:.0e} was asked for",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+    @property
+    def complaint(self) -> Warning | None:
+        """A warning, if the optimum was not reached."""
+        if self.converged:
+            return None
+        found: Warning = ConvergenceWarning(
+            f"{self.solver}: optimality violated by {self.violation:.2e} after {self.rounds} "
+            f"rounds, {self.tolerance:.0e} was asked for"
+        )
+        return found

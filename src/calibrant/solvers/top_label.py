@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.errors import MissingClassWarning, in_words
 from calibrant.solvers.histogram import Histogram, solve_histogram
 from calibrant.solvers.one_vs_rest import (
     IDENTITY,
@@ -120,14 +118,6 @@ def solve_top_label(
         maps.append(found)
         reports.append(report)
         weights.append(problem.total)
-    rare = np.array([found is IDENTITY for found in maps])
-    if rare.any():
-        warnings.warn(
-            f"{rare.sum()} of {len(rare)} classes are predicted too rarely to be calibrated, "
-            f"{in_words(batch.classes[rare][0])} for one; they keep their scores",
-            MissingClassWarning,
-            stacklevel=4,
-        )
     seconds = perf_counter() - started
     if not reports:
         note = "no class is predicted often enough: all keep their scores"

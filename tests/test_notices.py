@@ -1,0 +1,105 @@
+"""Warnings point to the user's line, come once, and leave Python's filters alone."""
+
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+
+import calibrant
+from calibrant import notices
+from calibrant.errors import (
+    CalibrantWarning,
+    MissingClassWarning,
+    ScoresKindWarning,
+    SmallSampleWarning,
+)
+from conftest import simulate
+
+
+def caught_by(action, work):
+    """Return the warnings that ``work`` gives under a filter as users have it."""
+    notices._given.clear()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter(action)
+        work()
+    return [warning for warning in caught if issubclass(warning.category, CalibrantWarning)]
+
+
+@pytest.mark.parametrize(("action", "n_warnings"), [("default", 1), ("always", 13)])
+def test_a_grid_search_warns_once(action, n_warnings):
+    p, y = simulate(91, 3)
+    search = GridSearchCV(calibrant.TemperatureScaling(), {"tol": [1e-6, 1e-7, 1e-8]}, cv=4)
+    caught = caught_by(action, lambda: search.fit(p, y))
+    assert len(caught) == n_warnings
+    assert all(warning.category is SmallSampleWarning for warning in caught)
+
+
+def test_a_grid_search_fails_as_often_as_warnings_are_errors():
+    p, y = simulate(91, 3)
+    search = GridSearchCV(calibrant.TemperatureScaling(), {"tol": [1e-6, 1e-7]}, cv=4)
+    notices._given.clear()
+    with pytest.raises(ValueError, match="All the 8 fits failed"):
+        search.fit(p, y)
+
+
+def test_a_classifier_warns_once_for_all_folds():
+    X = np.random.default_rng(0).normal(size=(91, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = calibrant.CalibratedClassifier(GaussianNB(), calibrant.VectorScaling(), cv=4)
+    caught = caught_by("default", lambda: model.fit(X, y))
+    assert [warning.category for warning in caught] == [SmallSampleWarning]
+
+
+def test_a_warning_points_to_the_line_that_asked():
+    p, y = simulate(60, 3)
+    for work in (
+        lambda: calibrant.TemperatureScaling().fit(p, y),
+        lambda: calibrant.Chain([calibrant.TemperatureScaling()] * 2, cv=2).fit(p, y),
+    ):
+        (caught,) = caught_by("default", work)
+        assert (caught.filename, caught.category) == (__file__, SmallSampleWarning)
+
+
+def test_parts_say_what_only_they_know_and_nothing_twice():
+    p, y = simulate(600, 4)
+    z = np.where(y == 3, 2, y)
+    parts = [calibrant.VectorScaling(), calibrant.VectorScaling(ridge=1.0)]
+    for whole in (calibrant.Chain(parts), calibrant.Mixture(parts)):
+        whole.set_params(classes=np.arange(4))
+        caught = caught_by("always", lambda whole=whole: whole.fit(p, z))
+        assert [warning.category for warning in caught] == [MissingClassWarning]
+        whole.set_params(classes=None, scores="logits").fit(np.log(p + 1e-9), y)
+        caught = caught_by("always", lambda whole=whole: whole.predict_proba(p))
+        assert [warning.category for warning in caught] == [ScoresKindWarning]
+
+
+@pytest.mark.parametrize(
+    ("calibrator", "k", "enough"),
+    [
+        (calibrant.TemperatureScaling(), 500, 100),
+        (calibrant.FlattenedIsotonic(), 500, 100),
+        (calibrant.VectorScaling(), 15, 150),
+        (calibrant.OneVsRestIsotonic(), 15, 150),
+        (calibrant.MatrixScaling(odir=1.0, max_rounds=3), 6, 210),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::calibrant.errors.MissingClassWarning")
+def test_advice_on_rows_counts_parameters(calibrator, k, enough):
+    p, y = simulate(enough, k)
+    calibrator.set_params(classes=np.arange(k)).fit(p, y)
+    with pytest.warns(SmallSampleWarning, match=f"only {enough - 1} rows .* {enough} or more"):
+        calibrator.fit(p[1:], y[1:])
+
+
+def test_chains_in_threads_leave_no_filters_behind():
+    p, y = simulate(200, 3)
+    chain = calibrant.Chain([calibrant.TemperatureScaling(), calibrant.FlattenedIsotonic()], cv=3)
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            list(pool.map(lambda _: chain.fit(p, y).predict_proba(p), range(8)))
+    assert warnings.filters == before
