@@ -21,6 +21,7 @@ FLOORS = {
     "extras": 0,
     "containers": 1,
     "labels": 1,
+    "row_order": 1,
     "step_function": 1,
     "simplex": 2,
     "solvers": 3,

@@ -12,6 +12,9 @@ from calibrant.columns import match_columns
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+LARGEST_EXPONENT = 100
+"""The heaviest row has a weight between 2**-100 and 2**100."""
+
 
 def check_labels(
     y: Any,
@@ -245,6 +248,8 @@ def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
         )
     if not weight.any():
         raise errors.WeightError("sample_weight is zero in every row; nothing is left to fit")
+    # So many rows, or so little of one, are as good as any more: products stay finite, and a power
+    # of two changes no bit of the ratios.
     exponent = int(np.frexp(weight.max())[1])
-    # Only ratios matter: a power of two changes no bit of them, and keeps products finite.
-    return np.ldexp(weight, -exponent) if abs(exponent) > 400 else weight
+    excess = exponent - min(max(exponent, -LARGEST_EXPONENT), LARGEST_EXPONENT)
+    return np.ldexp(weight, -excess) if excess else weight

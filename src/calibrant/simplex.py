@@ -17,8 +17,8 @@ from calibrant import errors, notices
 from calibrant.columns import column_order
 from calibrant.containers import TWO_COLUMNS, column_names, to_matrix
 from calibrant.kernels import rows as row_kernels
-from calibrant.kernels.rows import row_hashes, symmetric_hashes
 from calibrant.labels import check_labels, check_weights
+from calibrant.row_order import group_rows, order_by_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,32 +93,26 @@ class SimplexBatch:
         return min(LOG_OF_ZERO, math.log(row_kernels.smallest_positive(self.scores)))
 
     def in_canonical_order(self) -> SimplexBatch:
-        """Sort rows by a hash of their content, so that no sum depends on how they came."""
-        share = self.weight / self.weight.max()  # the same for weights of any scale
-        hashes = row_hashes(self.scores.view(np.int64), self.class_index, share.view(np.int64))
-        return self.take(np.argsort(hashes, kind="stable"))
+        """Sort rows by their content, so that no sum depends on how they came."""
+        return self.take(order_by_columns(self.scores, self.class_index, self.weight)[0])
 
     def merged(self) -> SimplexBatch:
-        """Merge equal rows and sort the rest by a hash of their content.
+        """Merge equal rows and sort the rest by their content.
 
         So no sum depends on how the rows came, and weights are exactly repetitions.
         """
-        none = np.zeros(self.n_rows, dtype=np.int64)
-        hashes = row_hashes(self.scores.view(np.int64), self.class_index, none)
-        order = np.lexsort((self.weight, hashes))
-        starts = np.flatnonzero(np.append(True, np.diff(hashes[order]) != 0))
+        order, fresh = order_by_columns(self.scores, self.class_index, self.weight)
+        starts = np.flatnonzero(fresh)
         merged = self.take(order[starts])
         return replace(merged, weight=np.add.reduceat(self.weight[order], starts))
 
     def folds(self, n_folds: int) -> NDArray[np.int64]:
-        """Fold of each row, by its content alone.
+        """Fold of each row, by its rounded content alone.
 
-        Neither the order of rows nor that of columns matters, and equal rows share a fold, so
-        that weight 2 is the row twice in cross-validation as well.
+        Neither the order of rows nor that of columns nor the last bits of scores matter, and
+        equal rows share a fold, so that weight 2 is the row twice in cross-validation as well.
         """
-        hashes = symmetric_hashes(self.scores.view(np.int64), self.class_index)
-        distinct = np.unique(hashes, return_inverse=True)[1]
-        return distinct.astype(np.int64) % n_folds
+        return group_rows(self.scores, self.kind, self.class_index) % n_folds
 
     def with_probabilities(self, probabilities: NDArray[np.float64]) -> SimplexBatch:
         """Return the same labels and weights with other scores, which are on the simplex."""

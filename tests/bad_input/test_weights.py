@@ -199,7 +199,7 @@ def test_weights_in_every_container_give_the_same_fit(calibrator, hold):
 @each_weighing_ratios
 @pytest.mark.parametrize("value", [1, 2.0, 0.25, 2.0**-1000, 2.0**1000])
 def test_equal_weights_are_no_weights(calibrator, value):
-    """Row 27: any finite weight is accepted, and only ratios of weights matter."""
+    """Row 27: any finite weight is accepted; without a prior in rows only ratios matter."""
     scores, y = good()
     out = calibrator().fit(scores, y, np.full(200, value)).predict_proba(fresh())
     np.testing.assert_allclose(out, fitted(calibrator).predict_proba(fresh()), rtol=0, atol=1e-9)
@@ -242,6 +242,18 @@ def test_whole_weights_are_repetition(calibrator, kind):
     assert weighted.solver_report_.objective == pytest.approx(objective, rel=1e-10)
     np.testing.assert_allclose(
         weighted.predict_proba(fresh(kind)), repeated.predict_proba(fresh(kind)), rtol=0, atol=1e-9
+    )
+
+
+@each_calibrator
+@pytest.mark.parametrize("times", [4, 7])
+def test_one_weight_for_all_rows_is_their_repetition(calibrator, times):
+    """Row 27: a factor of all weights is repetition as well, in priors and in folds."""
+    scores, y = good()
+    weighted = calibrator().fit(scores, y, np.full(200, times))
+    repeated = calibrator().fit(np.repeat(scores, times, axis=0), np.repeat(y, times))
+    np.testing.assert_allclose(
+        weighted.predict_proba(fresh()), repeated.predict_proba(fresh()), rtol=0, atol=1e-9
     )
 
 

@@ -57,16 +57,14 @@ UNREGULARISED = {
     "SortedCumulativeIsotonic": {"prior_share": 0.05},
     "OneVsRestPlatt": {"smooth_labels": False},
     "TopLabelHistogram": {"points_per_bin": 0},
+    "StructuredScaling": {"strength": 0},
+    "MonotoneSpline": {"strength": 0},
 }
 
 # BBQ has two pseudo-observations in each bin, and more bins for more rows; AutoCalibrator leaves
 # temperature scaling as far as the gain is certain, and twice the rows make it more so.
 COUNTS_ROWS = [calibrant.OneVsRestBBQ, calibrant.AutoCalibrator]
 WEIGHS_RATIOS = [cls for cls in CALIBRATORS if cls not in COUNTS_ROWS]
-
-# Penalties in rows, which are counted in the largest weight of which all are whole multiples: a
-# factor that all weights have in common is no repetition.
-HAS_UNIT = [calibrant.StructuredScaling, calibrant.MonotoneSpline, calibrant.AutoCalibrator]
 
 # Without folds, which are dealt by the bits of the scores: those of logits are others.
 WITHOUT_FOLDS = UNREGULARISED | {

@@ -13,7 +13,6 @@ from calibrant.errors import ParameterError
 from calibrators.catalogue import (
     CALIBRATORS,
     FEWER_EXAMPLES,
-    HAS_UNIT,
     ORDER_PRESERVING,
     PERMUTATION_INVARIANT,
     UNREGULARISED,
@@ -145,8 +144,6 @@ def test_order_of_classes_is_kept(cls, data, new):
 def test_weights_are_repetitions(cls, data, seed):
     p, y = data
     weight = np.random.default_rng(seed).integers(1, 4, len(p))
-    if cls in HAS_UNIT:
-        weight[0] = 1
     repeated = fitted(cls, np.repeat(p, weight, axis=0), np.repeat(y, weight))
     exact = cls.__name__ == "FlattenedIsotonic"
     one = fitted(cls, p, y, weight.astype(float))

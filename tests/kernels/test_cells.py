@@ -15,29 +15,6 @@ def simplex_rows(seed, n_rows=30, n_classes=5):
     return rng, rows
 
 
-def hashes(rows, labels):
-    out = np.empty(len(rows), dtype=np.int64)
-    cells.hash_rows(rows.view(np.int64), labels, out)
-    return out
-
-
-@given(st.integers(0, 2**32 - 1))
-def test_hashes_move_with_rows_and_ignore_the_order_of_columns(seed):
-    rng, rows = simplex_rows(seed)
-    labels = rng.integers(0, 5, 30)
-    columns, order = rng.permutation(5), rng.permutation(30)
-    found = hashes(rows, labels)
-    moved = hashes(np.ascontiguousarray(rows[:, columns]), np.argsort(columns)[labels])
-    np.testing.assert_array_equal(found, moved)
-    np.testing.assert_array_equal(hashes(rows[order], labels[order]), found[order])
-    assert len(np.unique(found)) == 30
-
-
-def test_hashes_tell_labels_apart():
-    rows = np.tile([[0.1, 0.2, 0.7]], (3, 1))
-    assert len(np.unique(hashes(rows, np.arange(3)))) == 3
-
-
 def test_indexed_cells_are_those_of_a_binary_search():
     rng, rows = simplex_rows(1)
     starts = np.concatenate([[0.0], np.sort(rng.choice(rows.ravel(), 20, replace=False)), [0.9999]])
@@ -128,13 +105,6 @@ def test_levels_beyond_the_range_of_floats_are_cut_off():
     assert np.all(np.diff(values) >= 0.0)
 
 
-def test_hashes_of_many_rows_do_not_collide():
-    rng = np.random.default_rng(7)
-    rows = rng.integers(0, 30, (20_000, 6)) / 64.0  # few distinct values, many near-duplicates
-    rows = np.unique(np.sort(rows, axis=1), axis=0)
-    assert len(np.unique(hashes(rows, np.zeros(len(rows), dtype=int)))) == len(rows)
-
-
 def plain(function):
     """Return the function before compilation."""
     return getattr(function, "py_func", function)
@@ -142,12 +112,10 @@ def plain(function):
 
 def test_compiled_and_interpreted_agree_bit_by_bit():
     rng, rows = simplex_rows(9)
-    labels, order = rng.integers(0, 5, 30), rng.permutation(30)
+    order = rng.permutation(30)
     starts = np.concatenate([[0.0], np.sort(rng.choice(rows.ravel(), 6, replace=False))])
     factor, results = rng.random(30), []
     for call in (lambda function: function, plain):
-        key = np.empty(30, dtype=np.int64)
-        call(cells.hash_rows)(rows.view(np.int64), labels, key)
         index, largest = np.empty((30, 5), dtype=np.uint16), np.empty(30)
         seen, highest = np.zeros(7, dtype=np.bool_), np.empty(30, dtype=np.int64)
         call(cells.index_cells)(
@@ -157,6 +125,6 @@ def test_compiled_and_interpreted_agree_bit_by_bit():
         call(cells.add_prior)(np.log(rows), order, 0.7, np.ones((30, 1)), index, mass, totals)
         call(cells.add_exposures)(index, factor, exposures)
         call(cells.highest_segments)(index, highest)
-        results.append((key, index, largest, seen, mass, totals, exposures, highest))
+        results.append((index, largest, seen, mass, totals, exposures, highest))
     for one, other in zip(*results, strict=True):
         np.testing.assert_array_equal(one, other)

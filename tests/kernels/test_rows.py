@@ -87,16 +87,57 @@ def test_logarithms_are_bounded():
     assert kernels.smallest_positive(p) == 1e-20
 
 
-def test_row_hashes_tell_content_apart_and_ignore_position():
+@pytest.mark.parametrize("name", ["row_hashes", "symmetric_hashes"])
+def test_hashes_tell_content_apart_and_move_with_rows(name):
     rng = np.random.default_rng(0)
-    rows, label, weight = rng.random((500, 3)), rng.integers(0, 3, 500), rng.random(500)
-    hashes = kernels.row_hashes(rows.view(np.int64), label, weight.view(np.int64))
+    rows, label = rng.random((500, 3)), rng.integers(0, 3, 500)
+    hashes = getattr(kernels, name)(rows.view(np.int64), label)
     assert len(set(hashes.tolist())) == 500
     order = rng.permutation(500)
-    again = kernels.row_hashes(
-        rows[order].view(np.int64), label[order], weight[order].view(np.int64)
-    )
+    again = getattr(kernels, name)(rows[order].view(np.int64), label[order])
     assert again.tolist() == hashes[order].tolist()
+    same = np.tile([[0.1, 0.2, 0.7]], (3, 1)).view(np.int64)
+    assert len(np.unique(getattr(kernels, name)(same, np.arange(3)))) == 3
+
+
+def test_symmetric_hashes_ignore_the_order_of_columns_and_hardly_collide():
+    rng = np.random.default_rng(7)
+    rows = rng.integers(0, 30, (20_000, 6)) / 64.0  # few distinct values, many near-duplicates
+    rows = np.unique(np.sort(rows, axis=1), axis=0)
+    label, columns = rng.integers(0, 6, len(rows)), rng.permutation(6)
+    hashes = kernels.symmetric_hashes(rows.view(np.int64), label)
+    assert len(np.unique(hashes)) == len(
+        np.unique(np.c_[rows, rows[np.arange(len(rows)), label]], axis=0)
+    )
+    moved = np.ascontiguousarray(rows[:, columns])
+    again = kernels.symmetric_hashes(moved.view(np.int64), np.argsort(columns)[label])
+    np.testing.assert_array_equal(again, hashes)
+
+
+def test_rounded_gaps_do_not_see_last_bits_or_scale():
+    rng = np.random.default_rng(1)
+    p = np.concatenate([rng.dirichlet(np.ones(4), 200), np.full((1, 4), 0.25), np.eye(4)])
+    p[:50] = np.round(p[:50], 1)
+    p = np.maximum(p, 0) / p.sum(axis=1, keepdims=True)
+
+    def codes(scores, is_logits):
+        out = np.empty((len(scores), 5), dtype=np.int32)
+        kernels.round_gaps(scores, is_logits, out)
+        return out
+
+    found = codes(p, False)
+    assert found[-1].tolist() == [-1, -1, -1, 0, 0]
+    assert found[-5].tolist() == [0] * 5
+    with np.errstate(divide="ignore"):
+        z = np.log(p)
+    for other in (
+        p * (1 + 1e-15 * rng.normal(size=p.shape)),
+        np.nextafter(p, 0) * (p < 1) + (p == 1),
+    ):
+        np.testing.assert_array_equal(codes(other, False), found)
+    np.testing.assert_array_equal(codes(z + 3.0, True), found)
+    scaled = codes(1e40 * z, True)
+    np.testing.assert_array_equal(scaled[:, :4], found[:, :4])
 
 
 @pytest.mark.parametrize("name", ["normalise_rows", "softmax_rows"])

@@ -72,6 +72,25 @@ def test_numbers_of_bins_by_hand(total, first, last):
     assert (numbers[0], numbers[-1]) == (first, last)
 
 
+@pytest.mark.parametrize("total", [2e6, 4e11, 2.0**100])
+def test_numbers_of_bins_are_bounded(total):
+    numbers = list(bin_range(total))
+    assert numbers == sorted(set(numbers))
+    assert 500 < len(numbers) <= 1000
+    assert numbers[0] == math.floor(np.cbrt(total) / 10)
+    assert numbers[-1] == pytest.approx(10 * np.cbrt(total), rel=1e-6, abs=1)
+
+
+def test_heavy_rows_are_fitted_at_once():
+    """Four values of weight 1e11 would have 73,000 histograms of up to 73,000 bins."""
+    x, y = np.array([0.1, 0.3, 0.6, 0.9]), np.array([0, 1, 0, 1])
+    found, report = solve_bayesian_binning(problem_of(x, y, np.full(4, 1e11)))
+    assert report.rounds <= 1000
+    np.testing.assert_allclose(found(x), y, atol=1e-9)
+    heavy, _ = solve_bayesian_binning(problem_of(x, y, np.array([1e-12, 1e12, 1e-12, 1e12])))
+    assert np.all(np.isfinite(heavy.log_scores))
+
+
 def test_numbers_of_bins_are_those_of_netcal():
     """That of netcal 1.4.0 is the paper's, written out here; but its bins have equal width and
     its weights come from BIC instead of the marginal likelihood, so values cannot be compared.

@@ -229,8 +229,8 @@ def test_order_of_rows_changes_no_bit(full):
     weight = np.random.default_rng(1).random(300)
     order = np.random.default_rng(0).permutation(300)
     results = set()
-    for rows, factor in ((np.arange(300), 1.0), (order, 1.0), (order, 4.0)):
-        batch = check_batch(p[rows], y[rows], factor * weight[rows])
+    for rows in (np.arange(300), order):
+        batch = check_batch(p[rows], y[rows], weight[rows])
         found, _ = solve_structured(batch, ZERO, full=full)
         results.add((found.slope.tobytes(), found.intercept.tobytes(), found.inverse_temperature))
     assert len(results) == 1

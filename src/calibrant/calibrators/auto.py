@@ -322,7 +322,7 @@ def _report(
     loss = -np.log(np.maximum(own, 1e-300))
     gaps = loss - loss[:, [paths.index(BASELINE)]]
     mean = share @ gaps
-    error = np.sqrt(np.sum((share[:, None] * (gaps - mean)) ** 2, axis=0))
+    error = np.sqrt(share @ (gaps - mean) ** 2 / search.batch.weight.sum())  # weights are rows
     nll = share @ loss
     candidates = [
         Candidate(

@@ -8,34 +8,11 @@ from calibrant.kernels.exponential import exponentials
 from calibrant.kernels.jit import kernel
 from calibrant.kernels.lookup import find_block
 
-LOW = 2**31 - 1
-WHOLE = 2**62 - 1
-
 UNIT = 2.0**44
 """Fixed point of the row sums of the prior: whole numbers add up the same in any order."""
 
 FLOOR_UNITS = 16
 """What every cell gets of the prior, relative to the largest of its row: 2**-40."""
-
-
-@kernel
-def mix_bits(bits):
-    """Scramble the bits of a number in [0, 1] (two rounds of multiplication, no overflow)."""
-    x = (bits & LOW) * 0x5851F42D ^ ((bits >> 31) & LOW) * 0x4C957F2D
-    x ^= x >> 29
-    x = (x & LOW) * 0x7FEB352D ^ ((x >> 31) & LOW) * 0x3C6EF35F
-    return x ^ (x >> 32)
-
-
-@kernel
-def hash_rows(bits, class_index, out):
-    """Write a number that tells rows apart and does not change if columns trade places."""
-    n_rows, n_classes = bits.shape
-    for i in range(n_rows):
-        total = mix_bits(mix_bits(bits[i, class_index[i]]) + 1)
-        for j in range(n_classes):
-            total = (total + mix_bits(bits[i, j])) & WHOLE
-        out[i] = total
 
 
 @kernel

@@ -15,6 +15,14 @@ OUT_OF_RANGE = 2
 BAD_SUM = 3
 NO_MASS = 4
 
+GAP_STEPS = 65_537.0
+GAP_OFFSET = 0.36787944
+GAP_OF_ZERO = -1
+GAP_NOISE = 2.0**-40
+"""Logarithms that differ by less than this part of themselves are equal up to rounding."""
+
+SMALLEST_NORMAL = 2.2250738585072014e-308
+
 
 @kernel
 def scan_probabilities(rows, clip_tolerance, sum_tolerance):
@@ -244,12 +252,12 @@ def plain_zero(bits):
 
 
 @kernel
-def row_hashes(scores_bits, class_index, weight_bits):
-    """Hash of each row's content, to put rows in an order of their own."""
+def row_hashes(scores_bits, class_index):
+    """Hash of each row and its label, to put rows in an order of their own."""
     n_rows, n_classes = scores_bits.shape
     out = np.empty(n_rows, dtype=np.uint64)
     for i in range(n_rows):
-        state = np.uint64(weight_bits[i]) ^ (np.uint64(class_index[i]) << np.uint64(17))
+        state = mix(np.uint64(class_index[i]))
         for j in range(n_classes):
             state = mix(state ^ plain_zero(scores_bits[i, j]))
         out[i] = state
@@ -257,14 +265,50 @@ def row_hashes(scores_bits, class_index, weight_bits):
 
 
 @kernel
-def symmetric_hashes(scores_bits, class_index):
+def symmetric_hashes(bits, class_index):
     """Hash of each row and its label that does not depend on the order of the columns."""
-    n_rows, n_classes = scores_bits.shape
+    n_rows, n_columns = bits.shape
     out = np.empty(n_rows, dtype=np.uint64)
     for i in range(n_rows):
         state = np.uint64(0)
-        for j in range(n_classes):
-            state += mix(plain_zero(scores_bits[i, j]))
-        own = mix(plain_zero(scores_bits[i, class_index[i]]))
+        for j in range(n_columns):
+            state += mix(plain_zero(bits[i, j]))
+        own = mix(plain_zero(bits[i, class_index[i]]))
         out[i] = mix(state ^ mix(own))
     return out
+
+
+@kernel
+def round_gaps(scores, is_logits, codes):
+    """Write each cell's gap to the largest of its row, in logarithms, as a rounded number.
+
+    Gaps are measured by the deepest of the row, whose own size is rounded in the last column; so
+    the scale of logits does not matter. Zeros, and what is too small to have all its digits, are
+    ``GAP_OF_ZERO``. The offset keeps gaps that are simple fractions away from where rounding
+    jumps.
+    """
+    n_rows, n_classes = scores.shape
+    logs = np.empty(n_classes)
+    for i in range(n_rows):
+        top = -np.inf
+        low = np.inf
+        for j in range(n_classes):
+            value = scores[i, j]
+            if not is_logits:
+                value = math.log(value) if value >= SMALLEST_NORMAL else -np.inf
+            logs[j] = value
+            top = max(top, value)
+            if value > -np.inf:
+                low = min(low, value)
+        deepest = top - low
+        if deepest <= max(abs(top), abs(low)) * GAP_NOISE:  # rounding: all are equal
+            deepest = 0.0
+        for j in range(n_classes):
+            if logs[j] == -np.inf:
+                codes[i, j] = GAP_OF_ZERO
+            elif deepest == 0.0:
+                codes[i, j] = 0
+            else:
+                codes[i, j] = math.floor((top - logs[j]) / deepest * GAP_STEPS + GAP_OFFSET)
+        size = math.floor(math.log2(deepest) * 1024.0 + GAP_OFFSET) if deepest > 0.0 else 0
+        codes[i, n_classes] = size

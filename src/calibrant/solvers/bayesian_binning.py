@@ -14,11 +14,16 @@ from calibrant.solvers.histogram import Histogram, MassBins, sums_by_bin
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
 
     from calibrant.solvers.one_vs_rest import BinaryProblem
 
     Array = NDArray[np.float64]
+
+MOST_MODELS = 1000
+"""Histograms that are averaged at most."""
 
 SMALLEST_PRIOR = 1e-12
 """The prior probability of a bin stays this far from 0 and 1. The authors' code has 0.005, which
@@ -48,17 +53,21 @@ class AveragedHistogram:
         return self.histogram(x)
 
 
-def bin_range(total: float, spread: float = 10.0) -> range:
+def bin_range(total: float, spread: float = 10.0) -> Sequence[int]:
     """Numbers of bins for a total weight: from its cube root / spread to its cube root * spread.
 
-    At least one, and at most one for five rows.
+    At least one, and at most one for five rows. Above a million rows there are more such numbers
+    than ``MOST_MODELS``: so many of them are taken, in equal ratios.
     """
     root = float(np.cbrt(total))
     rounding = 1e-12  # a cube root that is a whole number may come out next to it
-    return range(
-        max(1, math.floor(root / spread * (1 + rounding))),
-        max(1, min(math.ceil(total / 5), math.ceil(root * spread * (1 - rounding)))) + 1,
-    )
+    low = max(1, math.floor(root / spread * (1 + rounding)))
+    high = max(1, min(math.ceil(total / 5), math.ceil(root * spread * (1 - rounding))))
+    if high - low < MOST_MODELS:
+        return range(low, high + 1)
+    ratios = np.rint(np.geomspace(low, high, MOST_MODELS)).astype(np.int64)
+    chosen: list[int] = np.unique(ratios).tolist()
+    return chosen
 
 
 def beta_prior(thresholds: Array, prior_weight: float | None) -> tuple[Array, Array]:

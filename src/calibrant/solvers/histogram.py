@@ -94,9 +94,13 @@ class MassBins:
 
         A threshold lies halfway between the two values that it parts.
         """
-        levels = np.arange(1, n_bins) * (2.0 * self.cells_below[-1]) / n_bins
-        firsts = np.searchsorted(self.middles, levels)
-        firsts = np.unique(np.append(0, firsts[firsts < len(self.middles)]))
+        twice = 2.0 * self.cells_below[-1]
+        if n_bins <= len(self.middles):
+            firsts = np.searchsorted(self.middles, np.arange(1, n_bins) * twice / n_bins)
+            firsts = np.unique(np.append(0, firsts[firsts < len(self.middles)]))
+        else:  # no more work than there are values
+            own = np.floor(n_bins * self.middles / twice)
+            firsts = np.flatnonzero(np.append(True, own[1:] > own[:-1]))
         ends = np.append(firsts[1:], len(self.middles))
         below, above = self.problem.values[firsts[1:] - 1], self.problem.values[firsts[1:]]
         halfway = below + (above - below) / 2

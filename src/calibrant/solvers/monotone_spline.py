@@ -20,7 +20,6 @@ from calibrant.kernels.monotone_spline import (
     spline_likelihood,
     spline_losses,
 )
-from calibrant.kernels.rows import symmetric_hashes
 from calibrant.simplex import to_logits
 from calibrant.solvers.report import SolverReport
 from calibrant.solvers.temperature import minimise_temperature
@@ -60,49 +59,9 @@ class MonotoneLine:
     slopes: Array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Observations:
-    """How many observations each of some distinct rows stands for.
-
-    Only ratios of weights matter, and weight 2 is the row twice: so observations are counted in
-    the largest weight of which all rows have a whole multiple. A common factor of all weights is
-    thus no repetition, but rows without weights are as many as they are. Weights without such a
-    unit are counted by their effective number (Kish), and a row is not divided.
-    """
-
-    counts: Array
-    whole: bool
-
-    @property
-    def n_rows(self) -> float:
-        """Number of observations."""
-        return float(self.counts.sum())
-
-    def folds(self, hashes: NDArray[np.uint64], n_folds: int) -> Array:
-        """Share of each row in each fold: sorted by hashes, copies are dealt in turn."""
-        order, place = np.argsort(hashes, kind="stable"), np.arange(n_folds)
-        counts = self.counts[order] if self.whole else np.ones(len(order))
-        end = np.cumsum(counts)[:, None] - 1 - place
-        shares = np.empty((len(order), n_folds))
-        shares[order] = (end // n_folds - (end - counts[:, None]) // n_folds) / counts[:, None]
-        return shares
-
-
-def count_observations(weight: Array, merged: Array) -> Observations:
-    """Count from the weights of all rows and of the distinct ones, in which equal rows merged."""
-    multiples = weight / weight.min()
-    for parts in range(1, 17):
-        whole = np.rint(parts * multiples)
-        if whole.sum() < 2.0**53 and np.all(np.abs(whole - parts * multiples) < 1e-9 * whole):
-            counts = np.rint(parts * merged / weight.min())
-            return Observations(counts / np.gcd.reduce(whole.astype(np.int64)), whole=True)
-    return Observations(merged * merged.sum() / np.sum(merged**2), whole=False)
-
-
 def drop_light_rows(batch: SimplexBatch) -> SimplexBatch:
-    """Return the batch with weights relative to the largest, without rows that weigh nothing."""
-    relative = batch.weight / batch.weight.max()
-    return replace(batch, weight=relative).take(relative >= SMALLEST_SHARE)
+    """Return the batch without rows that weigh nothing beside the heaviest."""
+    return batch.take(batch.weight >= SMALLEST_SHARE * batch.weight.max())
 
 
 def log_probabilities(scores: Array, kind: str, zero_logit: float) -> Array:
@@ -121,15 +80,6 @@ def _sort_cells(batch: SimplexBatch) -> SimplexBatch:
     scores, place = np.empty_like(batch.scores), np.empty_like(batch.class_index)
     sort_rows(batch.scores, batch.class_index, scores, place)
     return replace(batch, scores=scores, class_index=place)
-
-
-def _hash_rows(logs: Array, class_index: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Hash rounded logarithms, so that logits are dealt to folds as their probabilities are."""
-    gaps = np.maximum(logs - logs.max(axis=1, keepdims=True), -1e6)
-    hashes: NDArray[np.uint64] = symmetric_hashes(
-        np.rint(gaps * 2.0**16).astype(np.int64), class_index
-    )
-    return hashes
 
 
 def place_knots(values: Array, share: Array, n_knots: int) -> Array:
@@ -163,12 +113,11 @@ class _Problem:
         self._label = share @ np.column_stack([np.minimum(own - knots[0], 0.0), above])
         self._differences = np.diff(np.eye(len(knots) + 1), axis=0)
 
-    def part(self, fraction: Array) -> _Problem:
-        """Return the problem of a fraction of each row."""
-        share = self.share * fraction
-        rows = share > 0.0
+    def part(self, rows: NDArray[np.bool_]) -> _Problem:
+        """Return the problem of some of the rows."""
         values, _, place = self._cells
-        return _Problem(values[rows], place[rows], share[rows] / share.sum(), self.knots)
+        share = self.share[rows] / self.share[rows].sum()
+        return _Problem(values[rows], place[rows], share, self.knots)
 
     def losses(self, slopes: Array) -> Array:
         """NLL of each row."""
@@ -202,11 +151,9 @@ def solve_monotone_spline(
     curvature.
     """
     started = perf_counter()
-    every = drop_light_rows(batch)
-    batch = _sort_cells(every).merged()
-    observations = count_observations(every.weight, batch.weight)
+    batch = _sort_cells(drop_light_rows(batch)).merged()
+    n_rows = float(batch.weight.sum())
     logs = log_probabilities(batch.scores, batch.kind, zero_logit)
-    hashes = _hash_rows(logs, batch.class_index)
     beta, _ = minimise_temperature(logs, batch.class_index, batch.weight)
     share = batch.weight / batch.weight.sum()
     scale = feature_scale(logs, share, beta)
@@ -214,11 +161,9 @@ def solve_monotone_spline(
     problem = _Problem(logs, batch.class_index, share, place_knots(logs, share, n_knots))
     notes: tuple[str, ...] = ()
     if strength is None:
-        strength = choose_strength(
-            problem, observations.folds(hashes, N_FOLDS), observations.n_rows
-        )
+        strength = choose_strength(problem, batch.folds(N_FOLDS), n_rows)
         notes = (f"strength {strength:g} by cross-validation",)
-    rate = min(strength, LARGEST_STRENGTH) / observations.n_rows
+    rate = min(strength, LARGEST_STRENGTH) / n_rows
     start = np.full(len(problem.knots) + 1, np.clip(beta / scale, FLATTEST, STEEPEST))
     slopes, value, violation, rounds = _minimise(problem, rate, start, tol, max_rounds)
     report = SolverReport(
@@ -233,24 +178,23 @@ def feature_scale(logits: Array, share: Array, beta: float) -> float:
     return max(beta, 0.5 / max(spread, 0.5))
 
 
-def choose_strength(problem: _Problem, shares: Array, n_rows: float) -> float:
+def choose_strength(problem: _Problem, folds: NDArray[np.int64], n_rows: float) -> float:
     """Strength of the least NLL in held-out folds, if it beats the usual one by two errors.
 
     The least NLL alone is a noisy choice: in cross-validation within the validation parts of real
     classifiers it was worse than one strength for all.
     """
-    mass = problem.share @ shares
     losses = np.zeros((len(STRENGTHS), len(problem.share)))
-    for f in range(N_FOLDS):
-        if not 1e-12 < mass[f] < 1.0 - 1e-12:
+    for fold in range(N_FOLDS):
+        held = folds == fold
+        if not held.any() or held.all():
             continue
-        held_rows = shares[:, f] > 0.0
-        train, held = problem.part(1.0 - shares[:, f]), problem.part(shares[:, f])
+        train, rest = problem.part(~held), problem.part(held)
+        rows = n_rows * problem.share[~held].sum()
         slopes = np.ones(len(problem.knots) + 1)
         for i, strength in enumerate(STRENGTHS):
-            rate = strength / (n_rows * (1.0 - mass[f]))
-            slopes = _minimise(train, rate, slopes, 1e-4, 30)[0]
-            losses[i, held_rows] += shares[held_rows, f] * held.losses(slopes)
+            slopes = _minimise(train, strength / rows, slopes, 1e-4, 30)[0]
+            losses[i, held] = rest.losses(slopes)
     gain = losses[STRENGTHS.index(STRENGTH)] - losses
     mean = gain @ problem.share
     error = np.sqrt((gain - mean[:, None]) ** 2 @ problem.share / n_rows)

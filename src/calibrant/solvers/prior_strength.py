@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant.kernels import cells
+from calibrant.kernels.rows import GAP_OFFSET
+from calibrant.row_order import group_rows
 from calibrant.simplex import to_logits
 from calibrant.solvers.normalization_aware import minimise
 from calibrant.solvers.normalized_likelihood import NormalizedLikelihood
@@ -92,8 +94,12 @@ def build_likelihood(
         target = rows.positives(rows.weight)
         return NormalizedLikelihood(rows, rows.weight, target, rows.exposures(rows.weight)), None
     choice = None
-    share = rows.weight[:, None] if prior_strength is not None else fold_shares(rows.weight)
-    prior = temperature_prior(batch, rows, np.ascontiguousarray(share))
+    share = np.ascontiguousarray(rows.weight[:, None])
+    if prior_strength is None:
+        dealt = deal_order(batch, rows)
+        share = np.empty((batch.n_rows, N_FOLDS))
+        share[dealt] = fold_shares(rows.weight[dealt])
+    prior = temperature_prior(batch, rows, share)
     if prior_strength is None:
         choice = cross_validate(rows, prior, share)
         prior_strength = choice.best
@@ -103,6 +109,16 @@ def build_likelihood(
         note += f", the strength by {N_FOLDS}-fold cross-validation"
     exposures = rows.exposures(weight / prior.totals)
     return NormalizedLikelihood(rows, weight, target, exposures, prior_strength, (note,)), choice
+
+
+def deal_order(batch: SimplexBatch, rows: SegmentedRows) -> NDArray[np.int64]:
+    """Order in which rows are dealt to folds: by the label's probability and the others, rounded.
+
+    Rows that differ in last bits only have no order of their own, and equal rows are neighbours.
+    """
+    group = group_rows(batch.scores, batch.kind, batch.class_index)[rows.order]
+    own = np.log2(np.maximum(rows.starts[rows.own], np.finfo(float).tiny))
+    return np.lexsort((group, np.floor(1024.0 * own + GAP_OFFSET)))
 
 
 def fold_shares(weight: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ import numpy as np
 from calibrant.kernels import cells, monotone_softmax
 from calibrant.kernels.lookup import build_lookup
 from calibrant.kernels.rows import smallest_positive
+from calibrant.row_order import order_by_cells
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 class SegmentedRows:
     """A calibration set as the segment of every cell, rows in an order of their own.
 
-    Rows are sorted by the probability of their label and then by a hash that does not depend on
-    the order of columns, so nothing computed from here on depends on the order of rows.
+    Rows are sorted by the probability of their label and then by their other cells in any order
+    of columns, so nothing computed from here on depends on the order of rows.
 
     Attributes
     ----------
@@ -81,9 +82,7 @@ def segment_rows(
     """
     bits = probabilities.view(np.int64)
     own = probabilities[np.arange(batch.n_rows), batch.class_index]
-    key = np.empty(batch.n_rows, dtype=np.int64)
-    cells.hash_rows(bits, batch.class_index, key)
-    order = np.lexsort((batch.weight, key, own))
+    order, _ = order_by_cells(probabilities, batch.class_index, batch.weight)
     starts = np.unique(own)
     if fill_gaps:
         n_octaves = int(np.floor(-np.log2(smallest_positive(probabilities))))

@@ -25,7 +25,7 @@ from calibrant.kernels.structured import (
     weighted_softmax,
 )
 from calibrant.simplex import to_logits
-from calibrant.solvers.monotone_spline import count_observations, drop_light_rows, feature_scale
+from calibrant.solvers.monotone_spline import drop_light_rows, feature_scale
 from calibrant.solvers.report import SolverReport
 from calibrant.solvers.temperature import minimise_temperature
 
@@ -218,9 +218,8 @@ def solve_structured(
     gradient, each in units of the square root of its curvature.
     """
     started = perf_counter()
-    every = drop_light_rows(batch)
-    batch = every.merged()
-    n_rows = count_observations(every.weight, batch.weight).n_rows
+    batch = drop_light_rows(batch).merged()
+    n_rows = float(batch.weight.sum())
     logits = to_logits(batch.scores, batch.kind, zero_logit)
     logits -= logits.max(axis=1, keepdims=True)
     beta, _ = minimise_temperature(logits, batch.class_index, batch.weight, tol=1e-8)

@@ -90,7 +90,7 @@ def solve_points_histogram(
     problem: BinaryProblem, *, n_bins: int = 15, points_per_bin: float = 50.0
 ) -> tuple[Histogram, SolverReport]:
     """Histogram of equal mass, with fewer bins where they would hold too few rows."""
-    n_bins = max(1, min(n_bins, math.floor(problem.total / points_per_bin)))
+    n_bins = max(1, math.floor(min(n_bins, problem.total / points_per_bin)))
     return solve_histogram(problem, n_bins=n_bins)
 
 

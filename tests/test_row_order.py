@@ -1,0 +1,87 @@
+"""Rows are sorted by hashes and compared: a collision changes nothing."""
+
+import numpy as np
+import pytest
+
+from calibrant import row_order
+from calibrant.calibrators.scaling import MatrixScaling, VectorScaling
+from calibrant.calibrators.structured import StructuredScaling
+from calibrant.simplex import check_batch
+from conftest import simulate
+
+
+@pytest.fixture(params=["own", "colliding"])
+def hashes(request, monkeypatch):
+    """Hashes as they are, and hashes that are all the same."""
+    if request.param == "colliding":
+        for name in ("row_hashes", "symmetric_hashes"):
+            zeros = lambda bits, _: np.zeros(len(bits), dtype=np.uint64)  # noqa: E731
+            monkeypatch.setattr(row_order, name, zeros)
+
+
+def tied_batch(n_rows=300, n_classes=4):
+    """Rows of few distinct values, many of them equal."""
+    rng = np.random.default_rng(3)
+    p = 1.0 + rng.integers(0, 3, (n_rows, n_classes))
+    y = rng.integers(0, n_classes, n_rows)
+    return p / p.sum(axis=1, keepdims=True), y, rng.integers(1, 4, n_rows).astype(float)
+
+
+@pytest.mark.usefixtures("hashes")
+def test_equal_rows_are_merged_and_no_others():
+    p, y, w = tied_batch()
+    merged = check_batch(p, y, w).merged()
+    wanted = {}
+    for row, label, weight in zip(p.tolist(), y.tolist(), w.tolist(), strict=True):
+        wanted[(*row, label)] = wanted.get((*row, label), 0.0) + weight
+    found = zip(merged.scores.tolist(), merged.class_index.tolist(), merged.weight, strict=True)
+    assert {(*row, label): weight for row, label, weight in found} == wanted
+    assert len(merged.weight) == len(wanted) < 300
+
+
+@pytest.mark.usefixtures("hashes")
+def test_orders_do_not_depend_on_how_rows_came():
+    p, y, w = tied_batch()
+    batch = check_batch(p, y, w)
+    rows = np.random.default_rng(0).permutation(len(y))
+    moved = batch.take(rows)
+    for form in ("in_canonical_order", "merged"):
+        one, two = getattr(batch, form)(), getattr(moved, form)()
+        for name in ("scores", "class_index", "weight"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+    order, fresh = row_order.order_by_cells(p, y, w)
+    again, same = row_order.order_by_cells(p[rows], y[rows], w[rows])
+    np.testing.assert_array_equal(np.sort(p[order], axis=1), np.sort(p[rows][again], axis=1))
+    np.testing.assert_array_equal(w[order], w[rows][again])
+    np.testing.assert_array_equal(fresh, same)
+    own = p[np.arange(len(y)), y]
+    assert fresh.sum() == len(np.unique(np.c_[np.sort(p, axis=1), own], axis=0))
+    assert np.all(np.diff(own[order]) >= 0)
+
+
+@pytest.mark.usefixtures("hashes")
+def test_folds_are_of_content_and_balanced():
+    p, y = simulate(600, 4)
+    folds = check_batch(p, y).folds(5)
+    assert np.bincount(folds).tolist() == [120] * 5
+    rng = np.random.default_rng(0)
+    rows, columns = rng.permutation(600), np.array([2, 0, 3, 1])
+    noisy = p * (1.0 + 1e-15 * rng.normal(size=p.shape))
+    moved = check_batch(noisy[rows][:, columns], np.argsort(columns)[y[rows]])
+    np.testing.assert_array_equal(moved.folds(5), folds[rows])
+    logits = check_batch(np.log(p) + rng.normal(size=(600, 1)), y, kind="logits")
+    np.testing.assert_array_equal(logits.folds(5), folds)
+    twice = check_batch(np.concatenate([p, p[:9]]), np.concatenate([y, y[:9]]))
+    np.testing.assert_array_equal(twice.folds(5), np.append(folds, folds[:9]))
+
+
+@pytest.mark.parametrize("method", [VectorScaling, MatrixScaling, StructuredScaling])
+def test_no_label_is_lost_where_rows_differ_in_few_bits(method):
+    """Labels 0 and 1 on rows that differ in bit 17 of the first score."""
+    z = np.random.default_rng(0).normal(size=(400, 3))
+    flipped = z.copy()
+    flipped[:, 0] = (z[:, 0].copy().view(np.int64) ^ (1 << 17)).view(np.float64)
+    rows, y = np.concatenate([z, flipped]), np.repeat([0, 1], 400)
+    with pytest.warns(match="have no label"):
+        model = method(scores="logits", classes=[0, 1, 2]).fit(rows, y)
+    assert model.predict_proba(z)[:, 1].mean() == pytest.approx(0.5, abs=0.2)
