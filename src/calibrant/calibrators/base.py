@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors, notices, simplex
+from calibrant.calibrators.blas import few_threads
 from calibrant.calibrators.state import replace_state, take_state
 from calibrant.columns import check_names, column_order, feature_names, order_of
 from calibrant.containers import TWO_COLUMNS, column_names, output_dtype, to_matrix
@@ -119,7 +120,8 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
         """Return all fitted attributes for a checked calibration set, without a warning."""
         simplex.check_floor(self.min_probability, batch.n_classes)
         about = {"n_features_in_": batch.n_classes, "classes_": batch.classes}
-        return about | self._solve(batch)
+        with few_threads(batch.n_rows, batch.n_classes):
+            return about | self._solve(batch)
 
     def _warn_of_few_rows(self, batch: SimplexBatch) -> None:
         needed = max(FEWEST_ROWS, ROWS_PER_PARAMETER * self._n_parameters(batch.n_classes))
