@@ -215,6 +215,16 @@ class AutoCalibrator(Calibrator):
                     "'structured > na-fir'"
                 )
 
+    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
+        """As the largest stage; besides it there are the held-out outputs of all candidates."""
+        stages = {stage for path in self._paths() for stage in path.split(" > ")}
+        largest = max(
+            STAGES[stage]()._peak_bytes(n_rows, n_classes)  # noqa: SLF001  (ours)
+            for stage in stages
+        )
+        held_out = 8 * len(self._paths()) * n_rows * n_classes
+        return int(largest + held_out + super()._peak_bytes(n_rows, n_classes))
+
     def _paths(self) -> list[str]:
         given = PATHS if self.candidates is None else tuple(self.candidates)
         return list(dict.fromkeys([BASELINE, *given]))

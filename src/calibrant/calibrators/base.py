@@ -41,6 +41,9 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
     _unlabelled: str | None = None
     """What becomes of classes without a label, in a method that fits each class."""
 
+    _copies = 4
+    """Matrices of the size of the calibration set that a fit holds at once."""
+
     def __init__(
         self,
         *,
@@ -68,6 +71,10 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
     def _n_parameters(self, n_classes: int) -> int:  # noqa: ARG002
         """Count the numbers that the data must tell, as far as nothing else keeps them apart."""
         return 1
+
+    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
+        """Estimate the memory that a fit takes besides the calibration set."""
+        return 8 * self._copies * n_rows * n_classes
 
     def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
         """Yield what is to be said of a fit to ``batch`` that found ``fitted``."""
@@ -119,8 +126,13 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
     def _fit_batch(self, batch: SimplexBatch) -> dict[str, Any]:
         """Return all fitted attributes for a checked calibration set, without a warning."""
         simplex.check_floor(self.min_probability, batch.n_classes)
-        about = {"n_features_in_": batch.n_classes, "classes_": batch.classes}
-        with few_threads(batch.n_rows, batch.n_classes):
+        n_rows, n_classes = batch.n_rows, batch.n_classes
+        simplex.check_memory(
+            self._peak_bytes(n_rows, n_classes),
+            f"fitting {type(self).__name__} to {n_rows} rows of {n_classes} classes",
+        )
+        about = {"n_features_in_": n_classes, "classes_": batch.classes}
+        with few_threads(n_rows, n_classes):
             return about | self._solve(batch)
 
     def _warn_of_few_rows(self, batch: SimplexBatch) -> None:

@@ -110,6 +110,12 @@ class Composition(Calibrator):
         parts = self._named().values()
         return max(part._n_parameters(n_classes) for part in parts)  # noqa: SLF001  (ours)
 
+    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
+        """As the largest part; besides it there are outputs, and the rows of other folds."""
+        parts = self._named().values()
+        largest = max(part._peak_bytes(n_rows, n_classes) for part in parts)  # noqa: SLF001  (ours)
+        return largest + super()._peak_bytes(n_rows, n_classes)
+
     def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
         """Yield what only the parts know, such as classes that they cannot fit; then one's own."""
         for part in fitted["calibrators_"]:

@@ -24,6 +24,7 @@ class SharedStepCalibrator(Calibrator):
 
     step_function_: StepFunction
     solver_report_: SolverReport
+    _copies = 2
 
     def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.scores == "logits":

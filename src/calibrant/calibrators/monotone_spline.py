@@ -87,6 +87,7 @@ class MonotoneSpline(Calibrator):
     slopes_: NDArray[np.float64]
     zero_logit_: float
     solver_report_: SolverReport
+    _copies = 12
 
     def __init__(
         self,

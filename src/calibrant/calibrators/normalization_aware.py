@@ -133,6 +133,7 @@ class NormalizationAwareIsotonic(SharedStepCalibrator):
 
     prior_strength_: float
     cv_results_: dict[str, Any] | None
+    _copies = 6
 
     def __init__(
         self,

@@ -31,6 +31,7 @@ class OneVsRestCalibrator(Calibrator):
     curves_: list[BinaryMap]
     solver_report_: SolverReport
     _unlabelled = "they keep their scores"
+    _copies = 5
 
     @abstractmethod
     def _binary_solver(self) -> Solve:
@@ -234,9 +235,6 @@ class OneVsRestBeta(OneVsRestCalibrator):
     >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
     array([[0.61, 0.24, 0.15]])
     """
-
-    def _n_parameters(self, n_classes: int) -> int:
-        return 3 * n_classes
 
     def _binary_solver(self) -> Solve:
         return solve_beta

@@ -77,6 +77,7 @@ class TemperatureScaling(Calibrator):
     inverse_temperature_: float
     zero_logit_: float
     solver_report_: SolverReport
+    _copies = 2
 
     def __init__(
         self,
@@ -120,6 +121,7 @@ class _AffineScaling(Calibrator):
     zero_logit_: float
     solver_report_: SolverReport
     _unlabelled = "they keep the temperature-scaled logit"
+    _copies = 6
 
     def __init__(
         self,
@@ -306,6 +308,11 @@ class MatrixScaling(_AffineScaling):
 
     def _n_parameters(self, n_classes: int) -> int:
         return n_classes * (n_classes + 1)
+
+    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
+        # L-BFGS keeps twenty vectors of all parameters and works on as many more.
+        parameters = 50 * self._n_parameters(n_classes)
+        return super()._peak_bytes(n_rows, n_classes) + 8 * parameters
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         return self._fit_affine(batch, Penalty(self.ridge, self.odir), full=True)

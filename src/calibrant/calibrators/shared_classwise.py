@@ -98,6 +98,7 @@ class SharedClasswise(Calibrator):
     groups_: NDArray[np.int64]
     curves_: list[BinaryMap]
     solver_report_: SolverReport
+    _copies = 12
 
     def __init__(
         self,

@@ -101,6 +101,7 @@ class SortedCumulativeIsotonic(Calibrator):
     zero_logit_: float
     solver_report_: SolverReport
     prior_report_: SolverReport | None
+    _copies = 9
 
     def __init__(
         self,

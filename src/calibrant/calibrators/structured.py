@@ -112,6 +112,7 @@ class StructuredScaling(Calibrator):
     zero_logit_: float
     solver_report_: SolverReport
     _unlabelled = "they are shrunk to temperature scaling"
+    _copies = 8
 
     def __init__(
         self,
@@ -148,13 +149,19 @@ class StructuredScaling(Calibrator):
     def _n_parameters(self, n_classes: int) -> int:
         return 2 * n_classes  # the penalties hold the matrix
 
+    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
+        parameters = 20 * n_classes**2 if self._is_full(n_classes) else 0
+        return super()._peak_bytes(n_rows, n_classes) + 8 * parameters
+
+    def _is_full(self, n_classes: int) -> bool:
+        return self.form == "matrix" or (self.form == "auto" and n_classes <= MOST_CLASSES)
+
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         zero_logit = batch.zero_logit()
-        full = self.form == "matrix" or (self.form == "auto" and batch.n_classes <= MOST_CLASSES)
         found, report = solve_structured(
             batch,
             zero_logit,
-            full=full,
+            full=self._is_full(batch.n_classes),
             strength=None if isinstance(self.strength, str) else float(self.strength),
             bound=float(self.bound),
             tol=self.tol,
