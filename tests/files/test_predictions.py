@@ -10,6 +10,7 @@ import pytest
 from calibrant.errors import PredictionFileError
 from calibrant.files.align import align
 from calibrant.files.predictions import read_predictions
+from calibrant.files.tables import check_names
 from conftest import DATA, REAL_FILES, simulate
 
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]])
@@ -77,6 +78,21 @@ def test_text_that_is_refused_with_its_place(tmp_path, text, message):
 def test_nan_is_read_and_left_to_the_validator(tmp_path):
     found = read_text(tmp_path, GOOD.replace("0.8", "nan"))
     assert np.isnan(found.scores[1, 1])
+
+
+def test_the_cost_of_a_header_grows_with_its_columns_and_not_with_their_square():
+    class Name(str):
+        __slots__ = ()
+        compared = 0
+
+        def __eq__(self, other):
+            Name.compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    check_names([Name(f"c{i}") for i in range(2000)], "p.csv")
+    assert Name.compared < 20_000
 
 
 def test_a_thousand_columns(tmp_path):

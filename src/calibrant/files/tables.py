@@ -11,6 +11,7 @@ import numpy as np
 
 from calibrant.errors import PredictionFileError
 from calibrant.files.arrays import decoding
+from calibrant.files.row_groups import open_arrow, open_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,25 +50,9 @@ def batches(path: Path, label_column: str | None) -> Iterator[tuple[list[str], I
             return
         kind = "Parquet" if suffix in PARQUET else "Arrow"
         with decoding(path, kind), path.open("rb"):  # says in plain words why it cannot
-            names, found = (_parquet if suffix in PARQUET else _arrow)(path, stack)
+            names, found = (open_parquet if suffix in PARQUET else open_arrow)(path, stack)
         check_names(names, str(path))
         yield names, _decoded(found, path, kind)
-
-
-def _parquet(path: Path, stack: ExitStack) -> tuple[list[str], Iterator[Any]]:
-    import pyarrow.parquet as pq
-
-    file = stack.enter_context(pq.ParquetFile(path))
-    return file.schema_arrow.names, file.iter_batches(batch_size=1 << 15)
-
-
-def _arrow(path: Path, stack: ExitStack) -> tuple[list[str], Iterator[Any]]:
-    import pyarrow as pa
-
-    source = stack.enter_context(pa.memory_map(str(path)))
-    file = stack.enter_context(pa.ipc.open_file(source))
-    found = (file.get_batch(i) for i in range(file.num_record_batches))
-    return file.schema.names, found
 
 
 def _decoded(found: Iterator[Any], path: Path, kind: str) -> Iterator[Any]:
@@ -155,15 +140,16 @@ def _header(file: IO[bytes], separator: str, path: Path) -> list[str]:
         ) from error
     if not head:
         raise PredictionFileError(f"{path} is empty; a header with a name per column is needed")
+    if all(_is_number(name) for name in head):
+        raise PredictionFileError(
+            f"{path}, line 1: {', '.join(head[:4])} ... are numbers; the first line must name the "
+            "columns"
+        )
     return [name.strip() for name in head]
 
 
 def check_names(head: list[str], where: str) -> None:
-    """Refuse a header that is none."""
-    if head and all(_is_number(name) for name in head):
-        raise PredictionFileError(
-            f"{where}: {', '.join(head[:4])} ... are numbers; the first line must name the columns"
-        )
+    """Refuse columns that cannot be told apart."""
     seen = set()
     for i, name in enumerate(head):
         if not name:

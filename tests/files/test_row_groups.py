@@ -1,0 +1,94 @@
+"""Row groups of Parquet and batches of Arrow: any size, little memory."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from calibrant.files import row_groups
+from calibrant.files.predictions import read_predictions
+from conftest import simulate
+
+KINDS = ["parquet", "arrow", "feather"]
+
+
+def write(path, table, rows):
+    """Groups of so many rows; ``.feather`` is compressed."""
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=rows)
+        return
+    compression = "lz4" if path.suffix == ".feather" else None
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_file(path, table.schema, options=options) as file:
+        file.write_table(table, max_chunksize=rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rows", [7, 100, 1000])
+def test_groups_that_are_too_large_are_read_some_columns_at_a_time(
+    tmp_path, monkeypatch, kind, rows
+):
+    p, y = simulate(300, 9)
+    labels = np.array([f"c.{j}" for j in range(9)])[y]
+    columns = {f"c.{j}": p[:, j] for j in range(9)}
+    columns["c"] = columns.pop("c.8")  # a name that is the beginning of others
+    labels[y == 8] = "c"
+    table = pa.table({"label": pa.array(labels).dictionary_encode(), **columns})
+    path = tmp_path / f"p.{kind}"
+    write(path, table, rows)
+    monkeypatch.setattr(row_groups, "CHUNK_BYTES", 1000)
+    seen = []
+    copy = row_groups._copy
+    monkeypatch.setattr(row_groups, "_copy", lambda *a: seen.append(1) or copy(*a))
+    for budget, is_split in ((1 << 25, False), (1500, True), (1, True)):
+        monkeypatch.setattr(row_groups, "GROUP_BYTES", budget)
+        seen.clear()
+        found = read_predictions(path)
+        np.testing.assert_array_equal(found.scores, p)
+        assert found.labels.tolist() == labels.tolist()
+        assert bool(seen) == (is_split and (rows > 7 or budget == 1))
+
+
+MEMORY = """
+import resource, sys
+from pathlib import Path
+from calibrant.files.apply import apply_file
+from calibrant.model_file import load
+model = load(sys.argv[1])
+peaks = []
+for path in sys.argv[2:]:
+    apply_file(model, Path(path), Path(path).with_suffix(".npy"))
+    peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+print(peaks[1] - peaks[0])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB here")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("n_rows", "n_classes"), [(12_000, 2000), (2_400_000, 10)])
+def test_memory_of_apply_does_not_grow_with_a_group(tmp_path, kind, n_rows, n_classes):
+    """192 MB in one group; the first file is small."""
+    from calibrant import TemperatureScaling, model_file
+
+    p, y = simulate(300, n_classes)
+    model = TemperatureScaling(classes=np.arange(n_classes)).fit(p, y)
+    model_file.save(model, tmp_path / "model")
+    rng = np.random.default_rng(0)
+    names = [str(j) for j in range(n_classes)]
+    paths = [tmp_path / f"small.{kind}", tmp_path / f"large.{kind}"]
+    for path, size in zip(paths, (300, n_rows), strict=True):
+        rows = rng.dirichlet(np.ones(n_classes), size)
+        write(path, pa.table(dict(zip(names, rows.T.copy(), strict=True))), size)
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, tmp_path / "model", *paths],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) < 140
+    assert np.load(Path(paths[1]).with_suffix(".npy"), mmap_mode="r").shape == (n_rows, n_classes)
