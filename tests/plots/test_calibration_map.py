@@ -97,7 +97,7 @@ def test_the_drawing_has_a_curve_for_each_method_and_the_sizes_below(fitted):
     assert len({line.get_color() for line in upper.get_lines()}) == 3
     assert len({line.get_linestyle() for line in upper.get_lines()}) == 3
     np.testing.assert_array_equal(upper.get_lines()[1].get_ydata(), effect.after["NA-FIR"])
-    assert upper.get_ylabel() == "mean calibrated probability"
+    assert upper.get_ylabel() == "calibrated, mean"
     assert lower.get_xlabel() == "uncalibrated probability"
     assert upper.get_title() == r"a \$title"
     upper.figure.canvas.draw()

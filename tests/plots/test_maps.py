@@ -2,11 +2,17 @@
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 
 from calibrant import (
+    AutoCalibrator,
+    CalibratedClassifier,
+    Chain,
     FlattenedIsotonic,
     MatrixScaling,
     Mixture,
@@ -66,13 +72,47 @@ def test_infinite_temperature_is_flat_and_none_is_a_jump():
     assert set(compute_map(fitted).curves[0].y) == {0.0, 0.5, 1.0}
 
 
-def test_a_calibrator_that_is_built_otherwise_has_no_map(data):
-    fitted = OneVsRestIsotonic().fit(*data)
-    fitted.curves_ = ["no function"]
-    assert compute_map(fitted) is None
-    fitted = VectorScaling().fit(*data)
-    fitted.coef_ = np.ones((4, 2))
-    assert compute_map(fitted) is None
+COMPOSED = [
+    Mixture([TemperatureScaling(), FlattenedIsotonic()]),
+    Chain([VectorScaling(), FlattenedIsotonic()]),
+    AutoCalibrator(candidates=(), cv=2),
+]
+
+
+@pytest.mark.parametrize("kind", ["probabilities", "logits"])
+@pytest.mark.parametrize("method", COMPOSED, ids=lambda method: type(method).__name__)
+def test_the_map_of_a_composition_is_a_section(data, method, kind):
+    scores, y = data
+    names = list("wxyz")  # which a plain matrix lacks
+    frame = pd.DataFrame(scores if kind == "probabilities" else np.log(scores), columns=names)
+    fitted = clone(method).set_params(scores=kind).fit(frame, np.array(list("abcd"))[y])
+    found = compute_map(fitted)
+    assert found.kind == "section"
+    assert [curve.name for curve in found.curves] in (["any class"], ["a", "b", "c", "d"])
+    for curve in found.curves:
+        column = max(0, "abcd".find(curve.name))
+        rows = np.repeat((1 - curve.x)[:, None] / 3, 4, axis=1)
+        rows[:, column] = curve.x
+        given = rows if kind == "probabilities" else np.log(rows)
+        after = fitted.predict_proba(pd.DataFrame(given, columns=names))
+        assert np.allclose(after[:, column], curve.y, atol=1e-3)
+    assert draw_map(found).get_ylabel() == "probability after"
+
+
+def test_a_section_over_many_classes_is_quantiles():
+    fitted = Chain([VectorScaling(ridge=0.01), FlattenedIsotonic()]).fit(*simulate(2000, 9))
+    found = compute_map(fitted)
+    assert "over 9 classes" in found.note
+    median, high, low = (curve.y for curve in found.curves)
+    assert np.all((low <= median) & (median <= high))
+
+
+def test_a_classifier_has_no_map_of_scores():
+    classifier = CalibratedClassifier(LogisticRegression(), cv=2)
+    classifier.fit(*simulate(200, 3))
+    with pytest.raises(ParameterError, match=r"CalibratedClassifier.*\[0\]\.calibrator"):
+        compute_map(classifier)
+    assert compute_map(classifier.calibrated_classifiers_[0].calibrator).kind == "line"
 
 
 def test_few_classes_have_a_line_each_and_many_have_quantiles(data):
@@ -127,9 +167,7 @@ def test_rank_map_has_a_line_for_each_of_the_first_ranks(data):
         assert curve.x[-1] == 1.0
 
 
-def test_a_mixture_has_no_map_and_an_unfitted_calibrator_is_refused(data):
-    mixture = Mixture([TemperatureScaling(), FlattenedIsotonic()]).fit(*data)
-    assert compute_map(mixture) is None
+def test_an_unfitted_calibrator_is_refused():
     with pytest.raises(NotFittedError):
         compute_map(TemperatureScaling())
 

@@ -21,14 +21,8 @@ if TYPE_CHECKING:
         draw_confidence_histogram,
     )
     from calibrant.plots.display import ReliabilityDisplay
-    from calibrant.plots.maps import (
-        CalibrationMap,
-        Effect,
-        compute_effect,
-        compute_map,
-        draw_effect,
-        draw_map,
-    )
+    from calibrant.plots.effect import Effect, compute_effect, draw_effect
+    from calibrant.plots.maps import CalibrationMap, compute_map, draw_map
     from calibrant.plots.reliability import (
         compute_reliability_grid,
         draw_reliability,
@@ -40,19 +34,19 @@ _HOME = {
     "CalibrationMap": "maps",
     "ClasswiseSummary": "classwise",
     "ConfidenceHistogram": "confidence",
-    "Effect": "maps",
+    "Effect": "effect",
     "ReliabilityDisplay": "display",
     "TopRCurve": "top_r",
     "compute_class_curves": "classwise",
     "compute_classwise": "classwise",
     "compute_confidence_histogram": "confidence",
-    "compute_effect": "maps",
+    "compute_effect": "effect",
     "compute_map": "maps",
     "compute_reliability_grid": "reliability",
     "compute_top_r": "top_r",
     "draw_classwise": "classwise",
     "draw_confidence_histogram": "confidence",
-    "draw_effect": "maps",
+    "draw_effect": "effect",
     "draw_map": "maps",
     "draw_reliability": "reliability",
     "draw_reliability_grid": "reliability",

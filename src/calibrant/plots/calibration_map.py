@@ -144,10 +144,12 @@ def draw_calibration_effect(
             markersize=4.5,
             label=style.literal(style.shorten(name)),
         )
-    upper.set(xlim=(0, 1), ylim=(0, 1), ylabel="mean calibrated probability")
-    upper.legend(fontsize=8.5, framealpha=0.9, loc="upper left")
+    upper.set(xlim=(0, 1), ylim=(0, 1))
+    style.name_axes(upper, "", "calibrated, mean")
+    style.add_legend(upper)
     style.head(upper, title or "Effect of calibration on every cell")
     _draw_sizes(lower, effect.edges, effect.sizes, "uncalibrated probability", "cells")
+    lower.set_xlim(0, 1)
     return upper, lower
 
 
@@ -187,12 +189,13 @@ def draw_step_function(
     values = step.values[shown]
     floor = 0.5 * float(np.min(values[values > 0.0]))
     upper.stairs(np.maximum(values, floor), edges, baseline=None, color=style.BLUE, linewidth=1.6)
-    upper.set(xscale="log", yscale="log", xlim=(lowest, 1), ylabel="value before division")
+    upper.set(xscale="log", yscale="log", xlim=(lowest, 1))
+    style.name_axes(upper, "", "g(probability)")
     if values[0] == 0.0:
         upper.annotate("0", (starts[0], floor), xytext=(4, 4), textcoords="offset points")
     style.head(upper, title or f"Fitted map of {step.n_blocks} blocks")
-    _draw_sizes(lower, edges, step.sizes[shown], "probability", "weight of cells")
     lower.set(xscale="log", xlim=(lowest, 1))
+    _draw_sizes(lower, edges, step.sizes[shown], "probability", "weight of cells")
     return upper, lower
 
 
@@ -210,5 +213,6 @@ def _draw_sizes(
     style.tidy(ax)
     ax.stairs(sizes, edges, fill=True, color=style.PALE, baseline=0.8)
     ax.stairs(sizes, edges, color=style.GREY, linewidth=0.8, baseline=0.8)
-    ax.set(xlabel=x_label, ylabel=y_label, yscale="log")
+    ax.set_yscale("log")
+    style.name_axes(ax, x_label, y_label)
     ax.set_ylim(bottom=0.8, top=2.0 * max(float(np.max(sizes)), 1.0))

@@ -210,7 +210,7 @@ def draw_classwise(
     >>> figure = draw_classwise(summary)  # doctest: +SKIP
     """
     n_panels = 1 + len(summary.curves)
-    figure, axes = style.new_grid(n_panels, min(n_columns, n_panels), (3.1, 3.5))
+    figure, axes = style.new_grid(n_panels, min(n_columns, n_panels), (3.1, 3.6))
     _draw_overview(summary, axes[0])
     ranks = {int(j): place + 1 for place, j in enumerate(summary.order)}
     for ax, (j, curve) in zip(axes[1:], summary.curves.items(), strict=True):
@@ -226,11 +226,13 @@ def draw_classwise(
     if summary.curves:
         add_legend(figure, next(iter(summary.curves.values())))
     if title is not None:
-        figure.suptitle(style.literal(title))
+        style.add_title(figure, title)
     return figure
 
 
 def _draw_overview(summary: ClasswiseSummary, ax: Axes) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     style.tidy(ax)
     errors = 100 * summary.ece[summary.order]
     ranks = np.arange(1, len(errors) + 1)
@@ -255,4 +257,6 @@ def _draw_overview(summary: ClasswiseSummary, ax: Axes) -> None:
     if len(errors) > 50:
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter(lambda rank, _: f"{rank:g}")
-    ax.legend(fontsize=8, framealpha=0.9)
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    style.add_legend(ax)

@@ -140,9 +140,10 @@ def draw_confidence_histogram(
         words = name if name == "accuracy" else "mean confidence"
         label = f"{words} {style.percent(value)}"
         ax.axvline(value, color=style.BLACK, linestyle=line, linewidth=1.4, label=label)
-    ax.set(xlim=(0, 1), xlabel="confidence", ylabel="share of rows")
+    ax.set_xlim(0, 1)
+    style.name_axes(ax, "confidence", "share of rows")
     ax.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
-    ax.legend(loc="upper left", fontsize=8, framealpha=0.9)
+    style.add_legend(ax)
     if title is not None:
         style.head(ax, title)
     return ax

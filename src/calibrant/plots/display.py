@@ -216,10 +216,10 @@ class ReliabilityDisplay:
         else:  # bars of several curves would hide each other; hollow points say as much
             remove_bars(self.ax_)
         name = self.estimator_name if name is None else name
-        label = ", ".join(facts_of(self.curve))
-        label = label if name is None else f"{name} ({label})"
-        self.line_ = draw_line(self.ax_, self.curve, look, label=style.literal(label), **kwargs)
-        self.ax_.legend(loc="best", fontsize=8, framealpha=0.9)
+        facts = ", ".join(facts_of(self.curve))
+        label = style.literal(facts) if name is None else style.entry(self.ax_, name, facts)
+        self.line_ = draw_line(self.ax_, self.curve, look, label=label, **kwargs)
         if show_sizes:
             draw_sizes(self.ax_, self.curve, look._replace(color=str(self.line_.get_color())))
+        style.add_legend(self.ax_)
         return self

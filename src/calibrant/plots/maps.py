@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,17 +10,19 @@ from scipy.special import expit, logit
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors, simplex
+from calibrant.calibrators.state import take_state
 from calibrant.plots import style
 from calibrant.step_function import RankedStepFunction, StepFunction
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
 MOST_CURVES = 6
 """More maps than this, one per class, are drawn as quantiles over the classes."""
+
+MOST_SECTIONS, MOST_CELLS = 50, 20_000_000
+"""Classes that a calibrator without a map of its own is tried on, and cells of the rows for it."""
 
 SMALLEST = 1e-6
 """Lower end of a logarithmic axis of probabilities."""
@@ -42,7 +43,7 @@ class CalibrationMap:
 
     Attributes
     ----------
-    kind : {"step", "ranks", "classes", "line", "spline", "affine"}
+    kind : {"step", "ranks", "classes", "line", "spline", "affine", "section"}
         What the calibrator's map is.
     curves : tuple of MapCurve
         Names and read-only coordinates; steps are spelled out, two points for each.
@@ -70,32 +71,11 @@ class CalibrationMap:
             curve.y.setflags(write=False)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Effect:
-    """Result of :func:`compute_effect`; arrays have one number per bin.
-
-    Attributes
-    ----------
-    before : ndarray
-        Mean confidence before, in bins of equal mass.
-    low, median, high : ndarray
-        The 5 %, 50 % and 95 % quantiles of what became of it: the probability of the same class.
-    changed : float
-        Share of rows whose most probable class is another one now.
-    """
-
-    before: NDArray[np.float64]
-    low: NDArray[np.float64]
-    median: NDArray[np.float64]
-    high: NDArray[np.float64]
-    changed: float
-
-    def __post_init__(self) -> None:
-        style.freeze(self)
-
-
-def compute_map(calibrator: Any) -> CalibrationMap | None:
+def compute_map(calibrator: Any) -> CalibrationMap:
     """Return the calibration map of a fitted calibrator as lines to draw.
+
+    Chains, mixtures and ``AutoCalibrator`` have no map of one or two variables. Theirs is a
+    section: what becomes of one class's probability where the others share the rest alike.
 
     Parameters
     ----------
@@ -104,9 +84,8 @@ def compute_map(calibrator: Any) -> CalibrationMap | None:
 
     Returns
     -------
-    map : CalibrationMap or None
-        None for a calibrator without a map of one or two variables, such as a mixture: see
-        :func:`compute_effect`.
+    map : CalibrationMap
+        Frozen lines, to draw. :func:`compute_effect` shows what becomes of rows as they are.
 
     Examples
     --------
@@ -126,13 +105,19 @@ def compute_map(calibrator: Any) -> CalibrationMap | None:
         return _rank_map(step)
     if "curves_" in found and all(map(callable, found["curves_"])):
         return _class_map(calibrator)
-    if "coef_" in found and "intercept_" in found:
-        return _affine_map(calibrator)
+    affine = _affine_map(calibrator) if "coef_" in found and "intercept_" in found else None
+    if affine is not None:
+        return affine
     if "knots_" in found and "slopes_" in found:
         return _spline_map(calibrator.knots_, calibrator.slopes_)
     if "inverse_temperature_" in found:
         return _temperature_map(float(calibrator.inverse_temperature_))
-    return None
+    if found.get("scores") in simplex.SCORES:
+        return _section_map(calibrator)
+    raise errors.ParameterError(
+        f"calibrator is a {type(calibrator).__name__}, which does not map scores; pass the fitted "
+        "calibrator in it, such as calibrated_classifiers_[0].calibrator"
+    )
 
 
 def _steps(
@@ -179,25 +164,54 @@ def _grid() -> NDArray[np.float64]:
 def _class_map(calibrator: Any) -> CalibrationMap:
     x = _grid()
     values = np.array([np.asarray(curve(x), dtype=np.float64) for curve in calibrator.curves_])
+    names = [str(name) for name in calibrator.classes_]
     if len(values) == 1:
-        curves = [MapCurve("all classes", x, values[0])]
-        note = "One map for all classes."
+        names, note = ["all classes"], "One map for all classes."
     elif len(values) <= MOST_CURVES:
-        names = [str(name) for name in calibrator.classes_]
-        names = (
-            names if len(names) == len(values) else [f"group {i + 1}" for i in range(len(values))]
-        )
-        curves = [MapCurve(name, x, y) for name, y in zip(names, values, strict=True)]
+        if len(names) != len(values):
+            names = [f"group {i + 1}" for i in range(len(values))]
         note = "One map for each of them; rows are divided by their sums afterwards."
     else:
-        low, median, high = np.quantile(values, [0.1, 0.5, 0.9], axis=0)
-        curves = [
-            MapCurve("median", x, median),
-            MapCurve("a tenth is above", x, high),
-            MapCurve("a tenth is below", x, low),
-        ]
         note = f"Quantiles of {len(values)} maps; rows are divided by their sums afterwards."
-    return CalibrationMap("classes", tuple(curves), "probability before", "map of the class", note)
+    curves = _lines_or_quantiles(names, x, values)
+    return CalibrationMap("classes", curves, "probability before", "map of the class", note)
+
+
+def _lines_or_quantiles(
+    names: list[str], x: NDArray[np.float64], values: NDArray[np.float64]
+) -> tuple[MapCurve, ...]:
+    """Return a line for each of a few maps, or quantiles over many."""
+    if len(values) <= MOST_CURVES:
+        return tuple(MapCurve(name, x, y) for name, y in zip(names, values, strict=True))
+    low, median, high = np.quantile(values, [0.1, 0.5, 0.9], axis=0)
+    return (
+        MapCurve("median", x, median),
+        MapCurve("a tenth is above", x, high),
+        MapCurve("a tenth is below", x, low),
+    )
+
+
+def _section_map(calibrator: Any) -> CalibrationMap:
+    """Try a calibrator on rows in which all classes but one have the same probability."""
+    n_classes = len(calibrator.classes_)
+    x = _grid()[1:-1:3]
+    n_tried = min(n_classes, MOST_SECTIONS, max(1, MOST_CELLS // (len(x) * n_classes)))
+    tried = np.linspace(0, n_classes - 1, n_tried).astype(np.int64)
+    plain = take_state(calibrator)
+    vars(plain).pop("feature_names_in_", None)  # the rows are a plain matrix
+    values = np.empty((n_tried, len(x)))
+    for place, column in enumerate(tried):
+        rows = np.repeat((1 - x)[:, None] / (n_classes - 1), n_classes, axis=1)
+        rows[:, column] = x
+        scores = np.log(rows) if calibrator.scores == "logits" else rows
+        values[place] = plain.predict_proba(scores)[:, column]
+    names = [str(name) for name in calibrator.classes_[tried]]
+    note = "What one class gets where the others share the rest alike"
+    if np.ptp(values, axis=0).max() < 1e-3:
+        names, values = ["any class"], values[:1]
+    note += "." if len(values) <= MOST_CURVES else f": quantiles over {n_tried} classes."
+    curves = _lines_or_quantiles(names, x, values)
+    return CalibrationMap("section", curves, "probability before", "probability after", note)
 
 
 def _affine_map(calibrator: Any) -> CalibrationMap | None:
@@ -256,64 +270,6 @@ def _temperature_map(beta: float) -> CalibrationMap:
     )
 
 
-def compute_effect(
-    before: Any, after: Any, *, n_bins: int = 20, sample_weight: Any = None
-) -> Effect:
-    """Summarise what became of the confidence of each row, whatever the method.
-
-    Parameters
-    ----------
-    before, after : array-like of shape (n_rows, n_classes)
-        Probabilities before and after calibration.
-    n_bins : int, default=20
-        Number of bins, of equal mass.
-    sample_weight : array-like of shape (n_rows,), optional
-        Weight of each row.
-
-    Returns
-    -------
-    Effect
-        Frozen numbers, to print or to draw.
-
-    Examples
-    --------
-    >>> from calibrant.plots import compute_effect
-    >>> effect = compute_effect([[0.9, 0.1], [0.4, 0.6]], [[0.7, 0.3], [0.55, 0.45]], n_bins=2)
-    >>> effect.before, effect.median, effect.changed
-    (array([0.6, 0.9]), array([0.45, 0.7 ]), 0.5)
-    """
-    simplex.check_number("n_bins", n_bins, low=1, whole=True)
-    old, new = simplex.check_scores(before), simplex.check_scores(after)
-    if old.shape != new.shape or not len(old):
-        raise errors.ShapeError(f"before has shape {old.shape}, after {new.shape}; make them alike")
-    weight = np.ones(len(old)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-    top = old.argmax(axis=1)
-    rows = np.arange(len(old))
-    x, y = old[rows, top], new[rows, top]
-    order = np.argsort(x, kind="stable")
-    middle = np.cumsum(weight[order]) - weight[order] / 2
-    bins = np.minimum((n_bins * middle / weight.sum()).astype(np.int64), int(n_bins) - 1)
-    parts = [order[bins == b] for b in range(int(n_bins))]
-    parts = [part for part in parts if weight[part].sum() > 0]
-    quantiles = np.array([_quantiles(y[part], weight[part]) for part in parts])
-    low, median, high = quantiles.T.copy()
-    return Effect(
-        np.array([np.average(x[part], weights=weight[part]) for part in parts]),
-        low,
-        median,
-        high,
-        changed=float(weight @ (y < new.max(axis=1)) / weight.sum()),
-    )
-
-
-def _quantiles(values: NDArray[np.float64], weight: NDArray[np.float64]) -> Sequence[float]:
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(weight[order]) / weight.sum()
-    places = np.searchsorted(reached, [0.05, 0.5, 0.95])
-    found: list[float] = values[order][np.minimum(places, len(values) - 1)].tolist()
-    return found
-
-
 def draw_map(found: CalibrationMap, ax: Axes | None = None, *, title: str | None = None) -> Axes:
     """Draw a calibration map.
 
@@ -345,44 +301,7 @@ def draw_map(found: CalibrationMap, ax: Axes | None = None, *, title: str | None
         ax.plot(
             curve.x, curve.y, color=look.color, marker=marker, markersize=5, label=label, **line
         )
-    ax.set_xlabel(found.x_label)
-    ax.set_ylabel(found.y_label)
-    ax.legend(fontsize=8, framealpha=0.9)
-    style.head(ax, title or "", textwrap.wrap(found.note, 52))
-    return ax
-
-
-def draw_effect(effect: Effect, ax: Axes | None = None, *, title: str | None = None) -> Axes:
-    """Draw what became of the confidence, with the middle nine tenths of the rows as a band.
-
-    Parameters
-    ----------
-    effect : Effect
-        From :func:`compute_effect`.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    title : str, optional
-        Printed above.
-
-    Returns
-    -------
-    ax : matplotlib Axes
-    """
-    ax = style.axes_or_new(ax)
-    style.tidy(ax)
-    ax.plot([0, 1], [0, 1], ":", color=style.GREY, linewidth=1.2, label="unchanged")
-    band: dict[str, Any] = {
-        "color": style.SKY,
-        "alpha": 0.35,
-        "linewidth": 0,
-        "label": "nine rows in ten",
-    }
-    ax.fill_between(effect.before, effect.low, effect.high, **band)
-    ax.plot(effect.before, effect.median, "o-", color=style.BLUE, markersize=4, label="median")
-    ax.set(xlim=(0, 1), ylim=(0, 1))
-    ax.set_xlabel("confidence before")
-    ax.set_ylabel("probability of the same class after")
-    ax.legend(fontsize=8, framealpha=0.9, loc="upper left")
-    if title is not None:
-        style.head(ax, title, [f"{style.percent(effect.changed)} of rows change their class"])
+    style.name_axes(ax, found.x_label, found.y_label)
+    style.add_legend(ax)
+    style.head(ax, title or "", style.wrap(found.note, style.size_in_points(ax)[0], 8.5))
     return ax

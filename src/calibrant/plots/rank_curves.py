@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from calibrant.plots import style
 from calibrant.simplex import check_number
 
 if TYPE_CHECKING:
@@ -115,10 +116,8 @@ def draw_rank_curves(curves: tuple[RankCurve, ...], ax: Any = None) -> Any:
     >>> draw_rank_curves((curve,)).get_ylabel()
     'calibrated probability of the top r classes'
     """
-    import matplotlib.pyplot as plt
-
-    if ax is None:
-        _, ax = plt.subplots(figsize=(5.2, 4.4), layout="constrained")
+    ax = style.axes_or_new(ax, (5.2, 4.4))
+    style.tidy(ax)
     ax.plot([0, 1], [0, 1], color="0.6", linewidth=1, zorder=1)
     for i, curve in enumerate(curves):
         name = f"r = {curve.rank}{' and more' if curve.is_pooled else ''}"
@@ -131,13 +130,9 @@ def draw_rank_curves(curves: tuple[RankCurve, ...], ax: Any = None) -> Any:
             zorder=3 - 0.01 * i,
             label=name,
         )
-    ax.set(
-        xlim=(0, 1),
-        ylim=(0, 1.02),
-        xlabel="sum q of the r largest probabilities",
-        ylabel="calibrated probability of the top r classes",
+    ax.set(xlim=(0, 1), ylim=(0, 1.02))
+    style.name_axes(
+        ax, "sum q of the r largest probabilities", "calibrated probability of the top r classes"
     )
-    ax.grid(color="0.92")
-    ax.set_axisbelow(True)
-    ax.legend(title="rank", loc="lower right", frameon=False)
+    style.add_legend(ax, title="rank")
     return ax

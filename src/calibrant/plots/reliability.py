@@ -23,6 +23,9 @@ CURVE, REFERENCE = "calibrant-curve", "calibrant-reference"
 BARS, SIZES = "calibrant-bars", "calibrant-sizes"
 """Marks of what was drawn, so that a second curve on the same axes can join the first."""
 
+STRIP = 0.3
+"""Height of the bin sizes and the gap above them, of that of the diagram."""
+
 MUTE = 0.75
 """Points whose bar is this long are of a few rows and say nothing: the line passes them by."""
 
@@ -148,13 +151,13 @@ def draw_reliability_grid(
     """
     if not curves:
         raise ParameterError("curves is empty; give at least one")
-    figure, axes = style.new_grid(len(curves), min(n_columns, len(curves)), (3.1, 4.05))
+    figure, axes = style.new_grid(len(curves), min(n_columns, len(curves)), (3.1, 3.85))
     for ax, (name, curve) in zip(axes, curves.items(), strict=True):
         draw_reliability(curve, ax, title=name, notes=(notes or {}).get(name, ()))
     first = next(iter(curves.values()))
     add_legend(figure, first)
     if title is not None:
-        figure.suptitle(style.literal(title))
+        style.add_title(figure, title)
     return figure
 
 
@@ -198,8 +201,11 @@ def draw_frame(ax: Axes, curve: ReliabilityCurve, *, ref_line: bool = True) -> N
     ax.set_yticks(ticks)
     if _strip(ax) is None:
         name = f"probability of {style.literal(style.shorten(curve.kind))}"
-        ax.set_xlabel("confidence" if _is_confidence(curve) else name)
-        ax.set_ylabel("accuracy" if _is_confidence(curve) else "observed frequency")
+        style.name_axes(
+            ax,
+            "confidence" if _is_confidence(curve) else name,
+            "accuracy" if _is_confidence(curve) else "observed frequency",
+        )
     if ref_line and not any(line.get_gid() == REFERENCE for line in ax.lines):
         (line,) = ax.plot([0, 1], [0, 1], ":", color=style.GREY, linewidth=1.2)
         line.set_gid(REFERENCE)
@@ -265,11 +271,12 @@ def draw_sizes(ax: Axes, curve: ReliabilityCurve, look: style.Look) -> None:
     strip = _strip(ax)
     share = curve.weight / curve.weight.sum()
     if strip is None:
-        strip = ax.inset_axes((0.0, -0.3, 1.0, 0.24), sharex=ax)
+        style.leave_room(ax, below=STRIP / (1 + STRIP))
+        strip = ax.inset_axes((0.0, -STRIP, 1.0, 0.8 * STRIP), sharex=ax)
         strip.set_gid(SIZES)
         style.tidy(strip)
         strip.set_ylabel("share\nof rows", fontsize=8)
-        strip.set_xlabel(ax.get_xlabel())
+        strip.set_xlabel(ax.get_xlabel(), fontsize=ax.xaxis.label.get_fontsize())
         strip.tick_params(axis="y", labelsize=8)
         strip.yaxis.set_major_locator(MaxNLocator(2))
         strip.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
@@ -283,7 +290,7 @@ def draw_sizes(ax: Axes, curve: ReliabilityCurve, look: style.Look) -> None:
 
 
 def add_legend(figure: Figure, curve: ReliabilityCurve) -> None:
-    """Explain the marks of the diagrams, under all of them."""
+    """Explain the marks of the diagrams, under all of them, in a figure that grows by it."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -304,11 +311,10 @@ def add_legend(figure: Figure, curve: ReliabilityCurve) -> None:
             Patch(color=style.PALE, label=f"where {level} of calibrated predictions would be"),
             Line2D([], [], **hollow, label="hollow: no further off than chance"),
         ]
-    narrow = figure.get_figwidth() < 6
-    figure.legend(
-        handles=marks,
-        loc="outside lower center",
-        ncols=1 if narrow else 2,
-        frameon=False,
-        fontsize=8 if narrow else 9,
-    )
+    wide: dict[str, Any] = {"handles": marks, "loc": "outside lower center", "frameon": False}
+    legend = figure.legend(**wide, ncols=2, fontsize=9)
+    if legend.get_window_extent().width > figure.bbox.width:
+        legend.remove()
+        legend = figure.legend(**wide, ncols=1, fontsize=8)
+    height = legend.get_window_extent().height / figure.dpi
+    figure.set_figheight(figure.get_figheight() + height)

@@ -6,6 +6,7 @@ Curves differ in marker and line as well as in colour, so that a print in grey i
 from __future__ import annotations
 
 import math
+import textwrap
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
 
 BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 PURPLE, SKY, BLACK = "#CC79A7", "#56B4E9", "#000000"
@@ -28,6 +30,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 PADS: dict[str, Any] = {"h_pad": 0.12, "w_pad": 0.08}
 GREY, PALE = "#5F5F5F", "#BDBDBD"
+WIDTH_OF_LETTERS = 0.56
+"""Mean over letters, of their size."""
 
 
 class Look(NamedTuple):
@@ -83,6 +87,81 @@ def new_grid(
     return figure, flat[:n_panels]
 
 
+class Room:
+    """Locator of axes that leave room, inside their slot, for what is drawn around them.
+
+    A grid of the user's own has no place but the slots of its axes: a strip under a diagram or
+    lines above it would be cut off, or lie on the neighbours.
+    """
+
+    def __init__(self, ax: Axes) -> None:
+        self.inner: Any = ax.get_axes_locator()
+        self.get_subplotspec = ax.get_subplotspec  # by which tight_layout knows the slot
+        self.below = 0.0
+        self.above = 0.0
+
+    def __call__(self, ax: Any, renderer: Any) -> Bbox:
+        """Return where the axes are to be, in parts of the figure."""
+        from matplotlib.transforms import Bbox
+
+        slot = ax.get_position(original=True) if self.inner is None else self.inner(ax, renderer)
+        inch = ax.figure.dpi / ax.figure.bbox.height
+        low, high = slot.y0 + self.below * slot.height, slot.y1 - self.above / 72 * inch
+        return Bbox.from_extents(slot.x0, low, slot.x1, max(high, low + 0.1 * slot.height))
+
+
+def leave_room(ax: Axes, *, below: float = 0.0, above: float = 0.0) -> None:
+    """Keep a share of the height under the axes free, and points above them."""
+    room: Any = ax.get_axes_locator()
+    if not isinstance(room, Room):
+        room = Room(ax)
+        ax.set_axes_locator(room)
+    room.below = max(room.below, below)
+    room.above = max(room.above, above)
+
+
+def wrap(text: str, points: float, size: float) -> list[str]:
+    """Break text into lines that are about as wide as ``points``."""
+    return textwrap.wrap(text, max(12, int(points / (WIDTH_OF_LETTERS * size))))
+
+
+def size_in_points(ax: Axes) -> tuple[float, float]:
+    """Width and height of axes; before the picture is laid out, roughly."""
+    box, room = ax.get_window_extent(), ax.get_axes_locator()
+    share = 1 - room.below if isinstance(room, Room) else 1.0
+    return 72 * box.width / ax.figure.dpi, 72 * share * box.height / ax.figure.dpi
+
+
+def name_axes(ax: Axes, x: str, y: str) -> None:
+    """Print the names of both axes, in lines that are no longer than they are."""
+    width, height = size_in_points(ax)
+    ax.set_xlabel("\n".join(wrap(x, width, float(ax.xaxis.label.get_fontsize()))))
+    ax.set_ylabel("\n".join(wrap(y, height, float(ax.yaxis.label.get_fontsize()))))
+    if ax.get_xscale() == "log":
+        ax.xaxis.labelpad = 0  # powers of ten are higher than other ticks
+
+
+def _legend_size(ax: Axes) -> int:
+    """Size of the letters in the legend, in points: smaller in small axes."""
+    return 8 if min(size_in_points(ax)) > 190 else 7
+
+
+def add_legend(ax: Axes, **options: Any) -> None:
+    """Print a legend where it hides the least."""
+    size = _legend_size(ax)
+    tight = {"borderpad": 0.3, "labelspacing": 0.3, "handlelength": 1.8, "framealpha": 0.9}
+    ax.legend(loc="best", fontsize=size, title_fontsize=size, **tight, **options)
+
+
+def entry(ax: Axes, name: str, facts: str) -> str:
+    """Text of a legend: a name and numbers, one under the other where the axes are narrow."""
+    name = shorten(name)
+    letters = len(name) + len(facts) + 3
+    if WIDTH_OF_LETTERS * _legend_size(ax) * letters <= 0.6 * size_in_points(ax)[0]:
+        return literal(f"{name} ({facts})")
+    return literal(f"{name}\n{facts}")
+
+
 def tidy(ax: Axes) -> None:
     """Remove the frame's upper and right sides and draw a faint grid behind everything."""
     ax.spines[["top", "right"]].set_visible(False)
@@ -92,7 +171,10 @@ def tidy(ax: Axes) -> None:
 
 def head(ax: Axes, title: str, lines: Sequence[str] = ()) -> None:
     """Print a title above a panel, and smaller lines between the two."""
-    ax.set_title(literal(title), fontsize=10, fontweight="bold", pad=6 + 11 * len(lines))
+    above = 11 * len(lines)
+    ax.set_title(literal(title), fontsize=10, fontweight="bold", pad=6 + above)
+    if ax.figure.get_layout_engine() is None:  # which would make room by itself
+        leave_room(ax, above=above)
     if lines:
         at: dict[str, Any] = {
             "xytext": (0, 4),
@@ -101,6 +183,12 @@ def head(ax: Axes, title: str, lines: Sequence[str] = ()) -> None:
         }
         words = literal("\n".join(lines))
         ax.annotate(words, (0.5, 1.0), ha="center", va="bottom", fontsize=8.5, **at)
+
+
+def add_title(figure: Figure, title: str) -> None:
+    """Print a title above all panels, in a figure that grows by it."""
+    figure.suptitle(literal(title))
+    figure.set_figheight(figure.get_figheight() + 0.35)
 
 
 def percent(value: float, digits: int = 1) -> str:

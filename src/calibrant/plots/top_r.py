@@ -115,7 +115,10 @@ def _held(chunk: Chunk, ranks: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def draw_top_r(
-    curves: Mapping[str, TopRCurve], ax: Axes | None = None, *, title: str | None = None
+    curves: TopRCurve | Mapping[str, TopRCurve],
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
 ) -> Axes:
     """Draw the gap between claim and observation against r, for one or several methods.
 
@@ -124,8 +127,8 @@ def draw_top_r(
 
     Parameters
     ----------
-    curves : mapping of str to TopRCurve
-        From :func:`compute_top_r`, by name.
+    curves : TopRCurve, or mapping of str to TopRCurve
+        From :func:`compute_top_r`; several by name.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     title : str, optional
@@ -141,6 +144,8 @@ def draw_top_r(
     >>> curve = compute_top_r([0, 2], [[0.6, 0.3, 0.1], [0.5, 0.3, 0.2]])
     >>> ax = draw_top_r({"two rows": curve})  # doctest: +SKIP
     """
+    if isinstance(curves, TopRCurve):
+        curves = {"observed": curves}
     if not curves:
         raise ParameterError("curves is empty; give at least one")
     from matplotlib.ticker import MaxNLocator
@@ -159,21 +164,29 @@ def draw_top_r(
             marker=look.marker if few else None,
             markersize=4.5,
             linewidth=1.4,
-            label=f"{style.literal(name)} (top 1 right: {style.percent(curve.share[0])})",
+            label=style.entry(ax, name, f"top 1 right: {style.percent(curve.share[0])}"),
         )
-        half = 196 * curve.spread
-        words = "where it would be if calibrated" if place == len(curves) - 1 else None
-        band: dict[str, Any] = {"alpha": 0.13, "linewidth": 0, "label": words}
-        ax.fill_between(curve.ranks, -half, half, color=style.GREY, **band)
+        words = "if calibrated" if place == len(curves) - 1 else None
+        _draw_band(ax, curve, words)
     most = max(int(curve.ranks[-1]) for curve in curves.values())
     if most > 30:
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter(lambda rank, _: f"{rank:g}")
     else:
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.set_xlabel("number r of most probable classes")
-    ax.set_ylabel("claimed minus observed, points")
-    ax.legend(fontsize=8, framealpha=0.9)
+        ax.set_xlim(0.5, most + 0.5)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    style.name_axes(ax, "number r of most probable classes", "claimed minus observed, points")
+    style.add_legend(ax)
     if title is not None:
         style.head(ax, title)
     return ax
+
+
+def _draw_band(ax: Axes, curve: TopRCurve, words: str | None) -> None:
+    """Draw where a curve would lie if calibrated; of a single rank it is a bar."""
+    half = 196 * curve.spread
+    ranks = np.asarray(curve.ranks, dtype=np.float64)
+    if len(ranks) == 1:
+        ranks, half = ranks + np.array([-0.2, 0.2]), np.repeat(half, 2)
+    band: dict[str, Any] = {"alpha": 0.13, "linewidth": 0, "label": words}
+    ax.fill_between(ranks, -half, half, color=style.GREY, **band)

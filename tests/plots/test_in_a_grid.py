@@ -1,0 +1,231 @@
+"""Every picture stays in its slot of a grid of the user's own, for two classes or a hundred."""
+
+import warnings
+from functools import cache
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+from sklearn.base import clone
+
+import calibrant
+from calibrant.metrics import reliability_curve
+from calibrant.plots import (
+    ReliabilityDisplay,
+    compute_confidence_histogram,
+    compute_effect,
+    compute_map,
+    compute_top_r,
+    draw_confidence_histogram,
+    draw_effect,
+    draw_map,
+    draw_reliability,
+    draw_top_r,
+)
+from calibrant.plots.calibration_map import (
+    compute_calibration_effect,
+    draw_calibration_effect,
+    draw_step_function,
+)
+from calibrant.plots.rank_curves import compute_rank_curves, draw_rank_curves
+from conftest import simulate
+
+mpl.use("Agg")
+
+CALIBRATORS = {
+    "ts": calibrant.TemperatureScaling(),
+    "na-fir": calibrant.NormalizationAwareIsotonic(prior_strength=1),
+    "scir": calibrant.SortedCumulativeIsotonic(prior_share=0.1),
+    "ir-ovr": calibrant.OneVsRestIsotonic(),
+    "vs": calibrant.VectorScaling(ridge=0.01),
+    "auto": calibrant.AutoCalibrator(candidates=(), cv=2),
+}
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+@cache
+def data(n_classes):
+    """Return scores, labels and the class of each column, with long names."""
+    scores, y = simulate(1000, n_classes)
+    classes = np.array([f"class {j:03d} of a rather long name" for j in range(n_classes)])
+    return scores, classes[y], classes
+
+
+@cache
+def fitted(method, n_classes):
+    scores, y, classes = data(n_classes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return clone(CALIBRATORS[method]).set_params(classes=classes).fit(scores, y)
+
+
+@cache
+def curve_of(n_classes, kind="confidence"):
+    scores, y, classes = data(n_classes)
+    return reliability_curve(y, scores, kind=kind, classes=classes, n_resamples=50)
+
+
+def reliability(k, ax):
+    draw_reliability(curve_of(k), ax, title="network", notes=["NLL 1.234"])
+
+
+def reliability_of_a_class(k, ax):
+    draw_reliability(curve_of(k, data(k)[2][0]), ax, title="network")
+
+
+def display(k, ax):
+    scores, y, _ = data(k)
+    ReliabilityDisplay.from_estimator(fitted("ts", k), scores, y, ax=ax)
+
+
+def two_displays(k, ax):
+    scores, y, classes = data(k)
+    ReliabilityDisplay.from_predictions(y, scores, classes=classes, ax=ax, name="network " * 4)
+    display(k, ax)
+
+
+def confidence(k, ax):
+    scores, y, classes = data(k)
+    histogram = compute_confidence_histogram(y, scores, classes=classes)
+    draw_confidence_histogram(histogram, ax, title="network")
+
+
+def effect(k, ax):
+    scores = data(k)[0]
+    draw_effect(compute_effect(scores, fitted("ts", k).predict_proba(scores)), ax, title="TS")
+
+
+def top_r(k, ax):
+    scores, y, classes = data(k)
+    draw_top_r(compute_top_r(y, scores, classes=classes), ax, title="top r")
+
+
+def top_r_of_three(k, ax):
+    scores, y, classes = data(k)
+    curve = compute_top_r(y, scores, classes=classes)
+    draw_top_r(dict.fromkeys(["uncalibrated", "temperature scaling", "x" * 50], curve), ax)
+
+
+def rank_curves(k, ax):
+    draw_rank_curves(compute_rank_curves(fitted("scir", k)), ax)
+
+
+def map_of(method):
+    def draw(k, ax):
+        draw_map(compute_map(fitted(method, k)), ax, title=method)
+
+    draw.__name__ = f"map_of_{method}"
+    return draw
+
+
+SINGLE = [
+    reliability,
+    reliability_of_a_class,
+    display,
+    two_displays,
+    confidence,
+    effect,
+    top_r,
+    top_r_of_three,
+    rank_curves,
+    *map(map_of, CALIBRATORS),
+]
+
+
+def name_of(value):
+    return value.__name__ if callable(value) else None
+
+
+def assert_inside(inner, outer):
+    assert inner.x0 >= outer.x0 - 1
+    assert inner.y0 >= outer.y0 - 1
+    assert inner.x1 <= outer.x1 + 1
+    assert inner.y1 <= outer.y1 + 1
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "layout"), [(2, None), (10, None), (100, None), (10, "constrained")]
+)
+@pytest.mark.parametrize("draw", SINGLE, ids=name_of)
+def test_nothing_is_cut_off_or_lies_on_the_neighbour(draw, n_classes, layout):
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout=layout)
+    before = right.get_position().frozen()
+    draw(n_classes, left)
+    figure.draw_without_rendering()
+    shape = left.get_tightbbox()
+    assert_inside(shape, figure.bbox)
+    assert shape.x1 <= right.get_window_extent().x0
+    legend = left.get_legend()
+    if legend is not None:
+        assert_inside(legend.get_window_extent(), left.get_window_extent())
+    if layout is None:
+        assert np.array_equal(right.get_position().bounds, before.bounds)
+
+
+@pytest.mark.parametrize("draw", SINGLE, ids=name_of)
+def test_alone_nothing_is_cut_off(draw):
+    draw(10, None)
+    figure = plt.gcf()
+    figure.draw_without_rendering()
+    shape = figure.get_tightbbox()
+    assert shape.x0 >= 0
+    assert shape.y0 >= 0
+    assert shape.x1 <= figure.get_figwidth()
+    assert shape.y1 <= figure.get_figheight()
+
+
+@pytest.mark.parametrize("n_classes", [2, 10, 100])
+def test_pairs_of_axes_may_be_the_users_own(n_classes):
+    figure, axes = plt.subplots(2, 2, figsize=(9, 5))
+    scores = data(n_classes)[0]
+    after = {"TS": fitted("ts", n_classes).predict_proba(scores)}
+    draw_calibration_effect(compute_calibration_effect(scores, after), tuple(axes[:, 0]))
+    draw_step_function(fitted("na-fir", n_classes).calibration_map_, tuple(axes[:, 1]))
+    figure.draw_without_rendering()
+    for ax in axes.flat:
+        assert_inside(ax.get_tightbbox(), figure.bbox)
+    assert axes[0, 0].get_xlim() == axes[1, 0].get_xlim()
+    assert axes[0, 1].get_xlim() == axes[1, 1].get_xlim()
+
+
+@pytest.mark.parametrize("arrange", ["subplots_adjust", "tight_layout", "set_position"])
+def test_the_strip_follows_the_slot(arrange):
+    figure, (left, right) = plt.subplots(1, 2)
+    draw_reliability(curve_of(10), left)
+    if arrange == "set_position":
+        left.set_position([0.2, 0.3, 0.25, 0.6])
+    else:
+        getattr(figure, arrange)(**({"bottom": 0.3} if arrange == "subplots_adjust" else {}))
+    figure.draw_without_rendering()
+    (strip,) = left.child_axes
+    low = left.get_position(original=True).y0 * figure.bbox.height
+    assert strip.get_window_extent().y0 == pytest.approx(low, abs=0.5)
+    if arrange != "set_position":
+        assert low == pytest.approx(right.get_window_extent().y0, abs=0.5)
+
+
+def test_the_strip_fits_axes_that_another_locator_places():
+    figure, ax = plt.subplots()
+    inset = ax.inset_axes((0.5, 0.5, 0.4, 0.4))
+    draw_reliability(curve_of(10), inset)
+    figure.draw_without_rendering()
+    (strip,) = inset.child_axes
+    slot = ax.get_window_extent()
+    assert strip.get_window_extent().y0 == pytest.approx(slot.y0 + 0.5 * slot.height, abs=0.5)
+    assert inset.get_window_extent().y1 == pytest.approx(slot.y0 + 0.9 * slot.height, abs=0.5)
+
+
+def test_a_single_rank_has_a_whole_tick_and_a_band_that_can_be_seen():
+    scores, y, classes = data(2)
+    ax = draw_top_r(compute_top_r(y, scores, classes=classes))
+    ax.figure.draw_without_rendering()
+    low, high = ax.get_xlim()
+    assert [tick for tick in ax.get_xticks() if low <= tick <= high] == [1.0]
+    (band,) = ax.collections
+    assert np.ptp(band.get_paths()[0].vertices[:, 0]) > 0.2
