@@ -12,12 +12,8 @@ import click
 from rich.console import Console
 
 from calibrant.calibrators.methods import METHODS, make_calibrator
-from calibrant.cli.tables import (
-    comparison_numbers,
-    comparison_table,
-    evaluation_table,
-    progress_bar,
-)
+from calibrant.cli.progress import progress_bar
+from calibrant.cli.tables import comparison_numbers, comparison_table, evaluation_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

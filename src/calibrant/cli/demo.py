@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from calibrant.cli.tables import comparison_table, progress_bar
+from calibrant.cli.progress import progress_bar
+from calibrant.cli.tables import comparison_table
 from calibrant.datasets import overconfident_digits
 from calibrant.report import compare, write_report
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
+from rich.progress import ProgressColumn
 from rich.text import Text
 
+from calibrant.cli.progress import progress_bar
 from calibrant.cli.stop import last_words
-from calibrant.cli.tables import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -97,7 +97,10 @@ def run_command(
             progress=advance,
             message=say,
         )
-    written = [] if table_only else library.write_outputs(table, output)
+    written = []
+    if not table_only:
+        with progress_bar("drawing"):
+            written = library.write_outputs(table, output)
     failures = [
         f"{row.dataset}_{row.model}: {row.method}"
         for row in table.rows
@@ -190,15 +193,15 @@ def simulate(output: Path, val_rows: int, test_rows: int, classes: int, seed: in
     click.echo(f"{path}: {val_rows:,} + {test_rows:,} rows, {classes:,} classes")
 
 
-class TimeLeftColumn(ProgressColumn):
-    """Counts down to the time at which the study is expected to end."""
+class _CellsColumn(ProgressColumn):
+    """Shows "3/10, about 0:01:30 left": it counts down to the expected end of the study."""
 
     def render(self, task: Task) -> Text:
-        """Show "about 0:01:30 left", or nothing as long as nothing is known."""
         end = task.fields.get("end", math.nan)
-        if math.isnan(end):
-            return Text("estimating")
-        return Text(f"about {_clock(max(end - time.monotonic(), 0.0))} left")
+        left = "estimating"
+        if not math.isnan(end):
+            left = f"about {_clock(max(end - time.monotonic(), 0.0))} left"
+        return Text(f"{task.completed:.0f}/{task.total or 0:.0f}, {left}")
 
 
 def _clock(seconds: float) -> str:
@@ -209,14 +212,10 @@ def _clock(seconds: float) -> str:
 def study_bar() -> Iterator[tuple[Callable[[int, int, float], None], Callable[[str], None]]]:
     """Show a bar on a terminal; yield what moves it and what prints a line beside it."""
     console = Console(stderr=True)
-    columns = (TextColumn("study"), BarColumn(), MofNCompleteColumn(), TimeLeftColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("study", total=None, end=math.nan)
+    with progress_bar("study", _CellsColumn(), console=console) as move:
 
         def advance(done: int, total: int, seconds_left: float) -> None:
-            bar.update(task, completed=done, total=total, end=time.monotonic() + seconds_left)
+            move(done, total, end=time.monotonic() + seconds_left)
 
         def say(text: str) -> None:
             console.print(f"calibrant: {text}", markup=False, highlight=False, soft_wrap=True)

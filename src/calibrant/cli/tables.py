@@ -1,18 +1,13 @@
-"""What people see: tables that line up, and a bar while they wait."""
+"""What people see: tables that line up."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich import box
-from rich.console import Console, Group
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 NAMES = {
     "accuracy": ("accuracy %", 100.0, ".1f"),
@@ -23,27 +18,6 @@ NAMES = {
     "thresholded_ece": ("TECE %", 100.0, ".2f"),
     "kernel_density_ece": ("KDE-ECE %", 100.0, ".2f"),
 }
-
-
-@contextmanager
-def progress_bar(description: str) -> Iterator[Callable[..., None]]:
-    """Show a bar on a terminal; yield what moves it: ``advance(done, total)``."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task(description, total=None)
-
-        def advance(done: float, total: float | None = None, what: str | None = None) -> None:
-            bar.update(task, completed=done, total=total, description=what or description)
-
-        yield advance
 
 
 def plain_table(*headings: str) -> Table:

@@ -1,0 +1,49 @@
+"""A bar appears on a terminal after a while of silence, and nowhere else."""
+
+import re
+import time
+
+import pytest
+from rich.console import Console
+
+from calibrant.cli import progress
+
+
+def show(monkeypatch, capsys, silence, *counts, **options):
+    monkeypatch.setattr(progress, "SILENCE", silence)
+    console = Console(width=100, **options)
+    with progress.progress_bar("fitting [/b]", console=console) as advance:
+        if counts:
+            advance(*counts)
+        time.sleep(0.3)
+    return capsys.readouterr().out
+
+
+def test_nobody_who_waits_less_sees_it(monkeypatch, capsys):
+    assert show(monkeypatch, capsys, 60.0, force_terminal=True) == ""
+
+
+def test_nothing_is_written_to_a_file(monkeypatch, capsys):
+    assert show(monkeypatch, capsys, 0.0, 3, 10) == ""
+
+
+@pytest.mark.parametrize(("counts", "shown"), [((), r"0:00"), ((3, 1000), r"3/1,000, 0:00")])
+def test_it_says_what_is_done_and_how_far(monkeypatch, capsys, counts, shown):
+    text = show(monkeypatch, capsys, 0.0, *counts, force_terminal=True)
+    assert "fitting [/b]" in text
+    assert re.search(shown, re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text))
+    assert text.endswith("\x1b[2K")  # and is wiped away
+
+
+def test_an_error_wipes_it_away(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "SILENCE", 0.0)
+    console = Console(width=100, force_terminal=True)
+
+    def fail():
+        with progress.progress_bar("x", console=console):
+            time.sleep(0.3)
+            raise ValueError("bad")
+
+    with pytest.raises(ValueError, match="bad"):
+        fail()
+    assert capsys.readouterr().out.endswith("\x1b[2K")
