@@ -16,7 +16,7 @@ import numpy as np
 from calibrant import errors, notices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from numpy.typing import NDArray
@@ -341,3 +341,8 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
         for part in re.split(r"(\d+)", name)
         if part
     ]
+
+
+def are_whole(texts: Iterable[str]) -> bool:
+    """Whether every text is a whole number, also as pandas writes it (``3.0``)."""
+    return all(_WHOLE.fullmatch(text.strip()) for text in texts)

@@ -137,12 +137,14 @@ def test_bad_rows(files, capsys):
     p[7, 2] = np.nan
     np.save(files / "bad.npy", p)
     assert call("apply", files / "m.calibrant", files / "bad.npy", "-o", files / "b.npy") == 3
-    assert "scores[7, 2]" in capsys.readouterr().err
+    assert "bad.npy, row 7 (from 0), column 2 is nan" in capsys.readouterr().err
     assert not (files / "b.npy").exists()
     arguments = ["apply", files / "m.calibrant", files / "bad.npy", "-o", files / "b.npy"]
-    assert call(*arguments, "--on-bad-row", "skip") == 0
-    assert "1 bad rows" in capsys.readouterr().err
-    assert len(np.load(files / "b.npy")) == 49
+    assert call(*arguments, "--on-bad-row", "skip", "--json") == 0
+    said = capsys.readouterr()
+    assert "1 bad rows left out:" in said.err
+    assert "bad.npy, row 7 (from 0)" in said.err
+    assert json.loads(said.out)["rows"] == len(np.load(files / "b.npy")) == 49
 
 
 def test_class_names_come_from_headers(tmp_path):

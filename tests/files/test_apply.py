@@ -63,7 +63,7 @@ def test_labels_are_copied(tmp_path, fitted, suffix):
     apply_file(calibrator, write(tmp_path / f"in.{suffix}", p, y), tmp_path / f"out.{suffix}")
     found = read_predictions(tmp_path / f"out.{suffix}")
     assert found.labels.tolist() == NAMES[y].tolist()
-    assert found.classes == NAMES.tolist()
+    assert found.names == NAMES.tolist()
 
 
 def test_columns_are_put_in_the_order_of_the_model(tmp_path, fitted):
@@ -80,9 +80,9 @@ def test_a_bad_row_stops_with_its_number_and_leaves_no_file(tmp_path, fitted, mo
     p = p.copy()
     p[321, 1] = np.nan
     target = tmp_path / "out.npy"
-    with pytest.raises(NonFiniteError, match=r"scores\[321, 1\]"):
+    with pytest.raises(NonFiniteError, match=r"in\.npy, row 321 \(from 0\), column 1 is nan"):
         apply_file(calibrator, write(tmp_path / "in.npy", p), target)
-    with pytest.raises(NonFiniteError, match=r"scores\[323, 1\]"):
+    with pytest.raises(NonFiniteError, match=r"in\.csv, line 323, column 'bee' is nan"):
         apply_file(calibrator, write(tmp_path / "in.csv", p), target)
     assert [
         path.name for path in tmp_path.iterdir() if "out" in path.name or "tmp" in path.name
@@ -96,7 +96,8 @@ def test_bad_rows_are_skipped_or_marked(tmp_path, fitted):
     source, target = write(tmp_path / "in.npy", p), tmp_path / "out.npy"
     good = np.delete(np.arange(500), [3, 4, 400])
     done = apply_file(calibrator, source, target, on_bad_row="skip")
-    assert done.n_bad_rows == 3
+    assert (done.n_rows, done.n_bad_rows) == (497, 3)
+    assert done.where.endswith("in.npy, rows 3, 4, 400 (from 0)")
     np.testing.assert_array_equal(np.load(target), calibrator.predict_proba(p[good]))
     apply_file(calibrator, source, target, on_bad_row="nan")
     out = np.load(target)

@@ -1,3 +1,4 @@
+import gzip
 import io
 import os
 import threading
@@ -8,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrant.errors import PredictionFileError
-from calibrant.files.align import align
 from calibrant.files.predictions import read_predictions
 from calibrant.files.tables import check_names
 from conftest import DATA, REAL_FILES, simulate
@@ -44,14 +44,16 @@ def test_text_that_is_read(tmp_path, text):
     found = read_text(tmp_path, text)
     np.testing.assert_array_equal(found.scores, P)
     assert found.labels.tolist() == ["ant", "bee"]
-    assert found.classes == ["ant", "bee", "cow"]
+    assert found.names == ["ant", "bee", "cow"]
 
 
-def test_tabs_and_semicolons(tmp_path):
-    found = read_text(tmp_path, GOOD.replace(",", "\t"), "p.tsv")
+@pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.csv.gz", "p.tsv.gz", "p"])
+@pytest.mark.parametrize("sign", [",", ";", "\t", "|"])
+def test_separators_are_seen_in_the_header(tmp_path, sign, name):
+    text = GOOD.replace(",", sign).encode()
+    found = read_text(tmp_path, gzip.compress(text) if name.endswith("gz") else text, name)
     np.testing.assert_array_equal(found.scores, P)
-    with pytest.raises(PredictionFileError, match="at least two classes"):
-        read_text(tmp_path, GOOD.replace(",", ";"))
+    assert found.names == ["ant", "bee", "cow"]
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,9 @@ def test_tabs_and_semicolons(tmp_path):
         (GOOD.replace("0.8", "0.8,9"), "line 3: 5 columns, but the header has 4"),
         (GOOD.replace("bee,cow", "bee,bee"), "'bee' is there twice"),
         (GOOD.replace("bee,cow", "bee,"), "column 4 has no name"),
+        (GOOD.replace(",0.8", ",80%"), "line 3, column 'bee': '80%' .* percent .*--normalize"),
+        (GOOD.replace(",", ";").replace("0.", "0,"), "line 2, column 'ant': '0,7' .* a point"),
+        (GOOD.replace("\nbee", "\n\nbee").replace("0.8", "x"), "line 4, column 'bee': 'x'"),
         ("label,ant\nant,1\n", "at least two classes"),
         (GOOD.replace("0.8", "1 000.8"), "'1 000.8' is not a number"),
     ],
@@ -169,10 +174,20 @@ def test_archives(tmp_path):
     np.savez(path, probs=P, logits=np.log(P), labels=[0, 1])
     assert read_predictions(path).kind == "probabilities"
     assert read_predictions(path, kind="logits").kind == "logits"
+    with pytest.raises(PredictionFileError, match="no part 'val'; leave out --part"):
+        read_predictions(path, part="val")
+    assert read_predictions(path, usual_part="val").labels.tolist() == [0, 1]
     np.savez(path, val_logits=np.log(P), val_labels=[0, 1], test_logits=P, test_labels=[1, 0])
     assert read_predictions(path, part="test").labels.tolist() == [1, 0]
+    assert read_predictions(path, usual_part="test").labels.tolist() == [1, 0]
     with pytest.raises(PredictionFileError, match="no probabilities"):
-        read_predictions(path, kind="probabilities")
+        read_predictions(path, part="val", kind="probabilities")
+    with pytest.raises(PredictionFileError, match="choose one by --part"):
+        read_predictions(path)
+    np.savez(path, val_logits=np.log(P), val_labels=[0, 1])
+    for named in ({"part": "test"}, {"usual_part": "test"}):
+        with pytest.raises(PredictionFileError, match=r"has val_.* but no test_probs"):
+            read_predictions(path, **named)
     np.savez(path, other=P)
     with pytest.raises(PredictionFileError, match="has the arrays other"):
         read_predictions(path)
@@ -200,18 +215,6 @@ def test_unknown_and_missing_files(tmp_path):
     (tmp_path / "p.xlsx").touch()
     with pytest.raises(PredictionFileError, match=r"'\.xlsx' is not known"):
         read_predictions(tmp_path / "p.xlsx")
-
-
-def test_labels_are_numbers_unless_the_columns_are_named_after_them(tmp_path):
-    labels, classes = align(read_text(tmp_path, GOOD))
-    assert labels.tolist() == ["ant", "bee"]
-    assert classes == ["ant", "bee", "cow"]
-    labels, classes = align(read_text(tmp_path, "label,p0,p1\n1,0.5,0.5\n"))
-    assert labels.tolist() == [1]
-    assert classes is None
-    labels, classes = align(read_text(tmp_path, "label,0,1\n1,0.5,0.5\n"))
-    assert labels.tolist() == ["1"]
-    assert classes == ["0", "1"]
 
 
 @pytest.mark.parametrize("name", REAL_FILES[:3])

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from calibrant.calibrators.methods import METHODS, make_calibrator
 from calibrant.cli.progress import progress_bar
+from calibrant.cli.reading import Reading, file_argument, reading_options
 from calibrant.cli.tables import comparison_numbers, comparison_table, evaluation_table
 
 if TYPE_CHECKING:
@@ -20,16 +21,6 @@ if TYPE_CHECKING:
 
 EXIT_NOT_CONVERGED = 5
 
-file_argument = click.Path(path_type=Path, allow_dash=True)
-scores_option = click.option(
-    "--scores",
-    type=click.Choice(["probabilities", "logits"]),
-    help="What the scores are; npz files say it themselves.",
-)
-label_option = click.option(
-    "--label-column", default="label", show_default=True, help="Column of a table with the labels."
-)
-labels_option = click.option("--labels", type=file_argument, help="A npy file with the labels.")
 part_option = click.option(
     "--part", type=click.Choice(["val", "test"]), help="Part of an npz file with val_* and test_*."
 )
@@ -47,31 +38,22 @@ def _naming(path: Path) -> Iterator[None]:
         raise type(error)(f"{path}: {error}") from error
 
 
-def _show(result: Any, as_json: bool, table: Any) -> None:
+def _show(result: Any, as_json: bool, table: Any, *, to_stderr: bool = False) -> None:
     if as_json:
-        click.echo(json.dumps(result, allow_nan=True))
+        click.echo(json.dumps(result, allow_nan=True), err=to_stderr)
     else:
-        Console().print(table, markup=False, soft_wrap=isinstance(table, str))
+        Console(stderr=to_stderr).print(table, markup=False, soft_wrap=isinstance(table, str))
 
 
 @click.command()
 @click.argument("file", type=file_argument)
 @part_option
-@scores_option
-@label_option
-@labels_option
+@reading_options()
 @click.option("--bins", default=15, show_default=True, help="Number of bins of the ECEs.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the bootstrap.")
 @json_option
 def evaluate(
-    file: Path,
-    part: str | None,
-    scores: str | None,
-    label_column: str,
-    labels: Path | None,
-    bins: int,
-    seed: int,
-    as_json: bool,
+    file: Path, part: str | None, reading: Reading, bins: int, seed: int, as_json: bool
 ) -> None:
     """Measure how honest the probabilities in FILE are.
 
@@ -79,19 +61,20 @@ def evaluate(
     Example:
       calibrant evaluate predictions.csv
     """  # noqa: D301
-    from calibrant import metrics, simplex
+    from calibrant import metrics
     from calibrant.files.align import align
-    from calibrant.files.predictions import read_predictions
 
-    found = read_predictions(
-        file, part=part or "test", kind=scores, label_column=label_column, labels=labels
-    )
-    y, classes = align(found)
-    matrix = found.scores
-    if found.kind == "logits":
-        matrix = simplex.softmax(simplex.check_scores(matrix, "logits"))
-    result = metrics.evaluate(y, matrix, n_bins=bins, random_state=seed, classes=classes)
-    test = metrics.calibration_test(y, matrix, n_bins=bins, random_state=seed, classes=classes)
+    found = reading.read(file, part=part, usual_part="test")
+    aligned = align(found, classes=reading.classes)
+    with aligned.place.words():
+        matrix = aligned.probabilities(found.kind, reading.rows)
+        options: dict[str, Any] = {
+            "n_bins": bins,
+            "random_state": seed,
+            "classes": aligned.classes,
+        }
+        result = metrics.evaluate(aligned.y, matrix, **options)
+        test = metrics.calibration_test(aligned.y, matrix, **options)
     summary = {"source": found.source, **result.to_dict(), "p_value": test.p_value}
     _show(summary, as_json, evaluation_table(found.source, result, test))
 
@@ -103,9 +86,7 @@ def evaluate(
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Model file.")
 @part_option
-@scores_option
-@label_option
-@labels_option
+@reading_options()
 @click.option("--strict", is_flag=True, help="Write nothing and exit with 5 if not converged.")
 @json_option
 def fit(
@@ -113,9 +94,7 @@ def fit(
     method: str,
     output: Path,
     part: str | None,
-    scores: str | None,
-    label_column: str,
-    labels: Path | None,
+    reading: Reading,
     strict: bool,
     as_json: bool,
 ) -> int:
@@ -128,40 +107,53 @@ def fit(
     from calibrant import model_file
     from calibrant.errors import ConvergenceWarning
     from calibrant.files.align import align
-    from calibrant.files.predictions import read_predictions
+    from calibrant.files.places import in_words_of_options
 
-    found = read_predictions(
-        val, part=part or "val", kind=scores, label_column=label_column, labels=labels
+    _check_output(output, val, reading.labels)
+    found = reading.read(val, part=part, usual_part="val")
+    aligned = align(found, classes=reading.classes)
+    calibrator = make_calibrator(
+        method, scores=found.kind, classes=aligned.classes, normalize=reading.rows
     )
-    y, classes = align(found)
-    calibrator = make_calibrator(method, scores=found.kind, classes=classes)
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, aligned.place.words():
         warnings.simplefilter("always")
-        calibrator.fit(found.scores, y)
+        calibrator.fit(aligned.scores, aligned.y)
     stuck = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
     for warning in caught:
-        click.echo(f"calibrant: warning: {warning.message}", err=True)
+        click.echo(f"calibrant: warning: {in_words_of_options(str(warning.message))}", err=True)
     if stuck and strict:
         return EXIT_NOT_CONVERGED
     digest = model_file.save(calibrator, output)
+    n_rows = len(aligned.y)
     result = {
         "method": method,
-        "rows": len(y),
+        "rows": n_rows,
         "classes": len(calibrator.classes_),
         "model": str(output),
         "sha256": digest,
         "converged": not stuck,
     }
-    _show(result, as_json, f"{output}: {method} fitted to {len(y):,} rows of {found.source}")
+    _show(result, as_json, f"{output}: {method} fitted to {n_rows:,} rows of {found.source}")
     return 0
+
+
+def _check_output(output: Path, *inputs: Path | None) -> None:
+    """Refuse to write over an input; only ``apply`` writes to standard output."""
+    from calibrant.files.sinks import refuse_inputs
+
+    if str(output) == "-":
+        raise click.UsageError("this is not written to standard output; name a file")
+    refuse_inputs(output, *inputs)
 
 
 @click.command(name="apply")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("file", type=file_argument)
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="New file.")
+@click.option(
+    "-o", "--output", type=file_argument, required=True, help="New file; - is standard output."
+)
 @part_option
-@label_option
+@reading_options("normalize", "label_column", "columns", "ignore")
 @click.option(
     "--on-bad-row",
     type=click.Choice(["error", "skip", "nan"]),
@@ -176,7 +168,7 @@ def apply_command(
     file: Path,
     output: Path,
     part: str | None,
-    label_column: str,
+    reading: Reading,
     on_bad_row: str,
     sha256: str | None,
     as_json: bool,
@@ -189,23 +181,30 @@ def apply_command(
     """  # noqa: D301
     from calibrant import model_file
     from calibrant.files.apply import apply_file
+    from calibrant.files.sinks import refuse_inputs
 
+    refuse_inputs(output, model)
     with _naming(model):
         calibrator = model_file.load(model, sha256=sha256)
+    if reading.normalize:
+        calibrator.set_params(normalize="rows")
     with progress_bar(f"calibrating {file}") as advance:
         done = apply_file(
             calibrator,
             file,
             output,
-            part=part or "test",
-            label_column=label_column,
+            part=part,
+            wish=reading.wish,
             on_bad_row=on_bad_row,
             progress=advance,
         )
     if done.n_bad_rows:
-        click.echo(f"calibrant: {done.n_bad_rows} bad rows: {on_bad_row}", err=True)
+        marked = "left out" if on_bad_row == "skip" else "marked with NaN"
+        text = f"{done.n_bad_rows} bad rows {marked}: {done.where}"
+        click.echo(f"calibrant: {text}", err=True)
     result = {"output": str(output), "rows": done.n_rows, "bad_rows": done.n_bad_rows}
-    _show(result, as_json, f"{output}: {done.n_rows:,} rows")
+    to_stdout = str(output) == "-"
+    _show(result, as_json, f"{output}: {done.n_rows:,} rows", to_stderr=to_stdout)
 
 
 @click.command()
@@ -213,53 +212,61 @@ def apply_command(
 @click.argument("test", type=file_argument, required=False)
 @click.option("--methods", help="Comma-separated; all by default.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write a page to this HTML file.")
-@scores_option
-@label_option
-@click.option("--seed", default=0, show_default=True, help="Seed of the resampling.")
+@click.option(
+    "--split",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Share of the rows of VAL to fit to; the others are the test.",
+)
+@reading_options()
+@click.option("--test-labels", type=file_argument, help="A npy file with the labels of TEST.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the resampling and the split.")
 @json_option
 def compare(
     val: Path,
     test: Path | None,
     methods: str | None,
     report: Path | None,
-    scores: str | None,
-    label_column: str,
+    split: float | None,
+    reading: Reading,
+    test_labels: Path | None,
     seed: int,
     as_json: bool,
 ) -> None:
     """Fit every method to VAL and judge it on TEST.
 
-    VAL alone is enough if it is an npz file with val_* and test_* arrays.
+    VAL alone is enough if it is an npz file with val_* and test_* arrays, or with --split.
 
     \b
     Example:
       calibrant compare val.npz test.npz --report report.html
     """  # noqa: D301
     from calibrant import report as reports
-    from calibrant.files.align import align
-    from calibrant.files.predictions import read_predictions
+    from calibrant.cli.compared import how_to_apply, read_two
+    from calibrant.files.places import in_words_of_options
 
-    parts = [
-        read_predictions(path, part=part, kind=scores, label_column=label_column)
-        for path, part in ((val, "val"), (test or val, "test"))
-    ]
-    (y_val, classes), (y_test, _) = (align(part) for part in parts)
+    if report is not None:
+        _check_output(report, val, test, reading.labels, test_labels)
+    two = read_two(val, test, reading, test_labels=test_labels, split=split, seed=seed)
     chosen = methods.split(",") if methods else list(METHODS)
     with progress_bar("comparing") as advance:
         comparison = reports.compare(
-            y_val,
-            parts[0].scores,
-            y_test,
-            parts[1].scores,
+            two.val.y,
+            two.val.scores,
+            two.test.y,
+            two.test.scores,
             chosen,
-            scores=parts[0].kind,
-            classes=classes,
+            scores=two.kind,
+            classes=two.val.classes,
+            normalize=reading.rows,
             random_state=seed,
-            sources={"calibration": parts[0].source, "test": parts[1].source},
+            sources=two.sources,
             progress=advance,
         )
+    for text in comparison.warnings:
+        click.echo(f"calibrant: warning: {in_words_of_options(text)}", err=True)
     if report is not None:
-        reports.write_report(report, comparison)
+        lines = how_to_apply(comparison, val, test, reading)
+        reports.write_report(report, comparison, commands=lines)
     _show(comparison_numbers(comparison), as_json, comparison_table(comparison))
     if report is not None and not as_json:
         click.echo(f"Report: {report.resolve().as_uri()}")

@@ -83,7 +83,9 @@ def run_command(
       calibrant study run predictions -o out --methods ts,na-fir,scir
     """  # noqa: D301
     from calibrant import study as library
+    from calibrant.files.sinks import refuse_inputs
 
+    refuse_inputs(output, directory)
     started = time.monotonic()
     goes_on = last_words("stopped; the same command goes on from here")
     with goes_on, study_bar() as (advance, say):

@@ -2,29 +2,278 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant.columns import are_whole, key, match_columns
+from calibrant.containers import NamedMatrix
+from calibrant.errors import PredictionFileError, some_in_words
+from calibrant.simplex import SUM_TOLERANCE, check_scores, softmax
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from calibrant.files.places import Place
     from calibrant.files.predictions import Predictions
 
+_MISSING = re.compile(r"\s*(?:nan|none|null|na|n/a|<na>)?\s*", re.IGNORECASE)
 
-def align(found: Predictions) -> tuple[NDArray[Any], list[str] | None]:
-    """Labels of a file, and the class of each column where the names of the columns tell it.
 
-    In text everything is text: labels are read as whole numbers unless the columns are named
-    after them.
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Labels and scores that go together.
+
+    Attributes
+    ----------
+    y : ndarray of shape (n_rows,)
+        Whole numbers or text.
+    scores : ndarray or NamedMatrix of shape (n_rows, n_classes)
+    classes : list or None
+        Class of each column, where the file tells it.
+    place : Place
+        For messages about them.
     """
-    labels = found.require_labels()
-    if found.classes is None:
-        return labels, None
-    text = np.array([str(label) for label in labels.tolist()])
-    if np.isin(text, found.classes).all():
-        return text, found.classes
-    try:
-        return text.astype(np.int64), None
-    except ValueError:
-        return text, None
+
+    y: NDArray[Any]
+    scores: Any
+    classes: list[Any] | None
+    place: Place
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the columns, where they have any."""
+        return self.scores.columns if isinstance(self.scores, NamedMatrix) else None
+
+    def take(self, rows: NDArray[Any]) -> Aligned:
+        """Return some of the rows."""
+        values = np.asarray(self.scores)[rows]
+        named = values if self.names is None else NamedMatrix(values, self.names)
+        return Aligned(self.y[rows], named, self.classes, self.place)
+
+    def probabilities(self, kind: str, normalize: str | None) -> Any:
+        """Scores as metrics take them."""
+        values = np.asarray(self.scores)
+        if kind == "logits":
+            values = softmax(check_scores(values, "logits"))
+        elif normalize is not None:
+            values = check_scores(values, kind, normalize)
+        return values if self.names is None else NamedMatrix(values, self.names)
+
+
+def align(
+    found: Predictions, *, classes: Sequence[str] | None = None, like: Aligned | None = None
+) -> Aligned:
+    """Read the labels of a file, and find the column of each class.
+
+    Parameters
+    ----------
+    found : Predictions
+    classes : sequence of str, optional
+        Class of each column, from whoever knows it.
+    like : Aligned, optional
+        Another part of the same data, whose classes these are.
+
+    Raises
+    ------
+    PredictionFileError
+        If a label is missing or no class, or if a column is no class.
+    """
+    raw = found.require_labels()
+    if raw.ndim != 1:  # one-hot rows, for the validator
+        return Aligned(raw, found.scores, None, found.place)
+    y = read_labels(raw, found.place, as_text=like is not None and like.y.dtype.kind == "U")
+    names, scores = found.names, found.scores
+    known: list[Any] | None = None
+    if classes is not None:
+        known = _typed(classes, y)
+        if len(known) != scores.shape[1]:
+            raise PredictionFileError(
+                f"{found.source} has {scores.shape[1]} columns of scores, but --classes names "
+                f"{len(known)} classes"
+            )
+    elif like is not None:
+        known = like.classes
+        if names is not None:
+            refuse_other_columns(names, known or np.unique(like.y).tolist(), found.source)
+    elif names is not None and found.place.path.suffix.lower() == ".npz":
+        y, known = _by_archive(y, names)
+    elif names is not None:
+        chosen, known = _choose_columns(found, y)
+        names, scores = [names[j] for j in chosen], scores[:, chosen]
+    if known is not None:
+        _refuse_unknown(y, known, found.place)
+    place = replace(found.place, names=names)
+    return Aligned(y, scores if names is None else NamedMatrix(scores, names), known, place)
+
+
+def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> NDArray[Any]:
+    """Labels as whole numbers where all of them are, else as they stand.
+
+    In text, and where a label was missing in a table, whole numbers are written ``3.0``.
+    """
+    if raw.dtype.kind == "f":
+        _refuse_missing(~np.isfinite(raw), place)
+        _refuse_broken(raw != np.floor(raw), raw, place)
+        return raw.astype(np.int64)
+    if raw.dtype.kind not in "OUS":
+        return raw.astype(str) if as_text else raw
+    text = np.array([t.decode() if isinstance(t, bytes) else str(t) for t in raw.tolist()])
+    distinct, inverse = np.unique(text, return_inverse=True)
+    spoken = [label for label in distinct.tolist() if not _MISSING.fullmatch(label)]
+    numbers = all(_is_number(label) for label in spoken)
+    silent = [_MISSING.fullmatch(t) is not None and (numbers or not t.strip()) for t in distinct]
+    _refuse_missing(np.array(silent, dtype=bool)[inverse], place)
+    if not numbers or as_text:
+        return text
+    broken = np.array([not are_whole([label]) for label in distinct.tolist()], dtype=bool)
+    _refuse_broken(broken[inverse], text, place)
+    return np.array([int(key(label)) for label in distinct.tolist()], dtype=np.int64)[inverse]
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"\s*[+-]?[0-9]{1,18}(\.[0-9]*)?\s*", text) is not None
+
+
+def _refuse_missing(missing: NDArray[Any], place: Place) -> None:
+    if missing.any():
+        where = place.rows([int(np.argmax(missing))])
+        raise PredictionFileError(f"{where}: the label is missing; fill it, or drop the row")
+
+
+def _refuse_broken(broken: NDArray[Any], labels: NDArray[Any], place: Place) -> None:
+    if broken.any():
+        i = int(np.argmax(broken))
+        raise PredictionFileError(
+            f"{place.rows([i])}: the label {labels[i]} is no class; labels are text or whole "
+            "numbers (--label-column)"
+        )
+
+
+def _refuse_unknown(y: NDArray[Any], known: list[Any], place: Place) -> None:
+    unknown = ~np.isin(y, np.array(known))
+    if unknown.any():
+        i = int(np.argmax(unknown))
+        raise PredictionFileError(
+            f"{place.rows([i])}: the label {y[i].item()!r} is not among the classes "
+            f"{some_in_words(known)}"
+        )
+
+
+def _typed(classes: Sequence[str], y: NDArray[Any]) -> list[Any]:
+    """Classes as the labels are: whole numbers or text."""
+    if y.dtype.kind in "iu" and are_whole(classes):
+        return [int(key(c)) for c in classes]
+    return list(classes)
+
+
+def _by_archive(y: NDArray[Any], names: list[str]) -> tuple[NDArray[Any], list[Any]]:
+    """Labels of an npz file are among its ``classes``, or their places."""
+    match = match_columns(names, np.unique(y).tolist())
+    if match is not None and len(match.columns) == len(names):
+        return y, match.classes
+    if y.dtype.kind in "iu" and len(y) and y.min() >= 0 and y.max() < len(names):
+        return np.array(names)[y], list(names)
+    return y, _typed(names, y)
+
+
+def _choose_columns(found: Predictions, y: NDArray[Any]) -> tuple[list[int], list[Any] | None]:
+    """Columns of a table that hold scores, and their classes where the names tell them."""
+    names = found.names or []
+    everything = list(range(len(names)))
+    distinct, counts = np.unique(y, return_counts=True)
+    labels = distinct.tolist()
+    match = match_columns(names, labels)
+    if match is None:
+        _refuse_label_without_column(found, y, labels, counts)
+        if not found.are_columns_sure:
+            _refuse_outsiders(found, len(labels))
+        return everything, None
+    if found.are_columns_sure:
+        full = len(match.columns) == len(names)
+        return everything, match.classes if full else None
+    others = set(everything) - set(match.columns)
+    if not match.prefix and not match.suffix and y.dtype.kind not in "iu":
+        absent = [j for j, c in zip(match.columns, match.classes, strict=True) if c not in labels]
+        if not _complete_the_rows(found, absent):
+            others |= set(absent)
+    if others:
+        raise PredictionFileError(
+            f"{found.source}: columns {some_in_words([names[j] for j in sorted(others)])} match no "
+            f"label, while others match all of them; leave them out by --ignore, or choose the "
+            "columns of scores by --columns"
+        )
+    return match.columns, match.classes
+
+
+def _sum_to_one(rows: NDArray[Any]) -> bool:
+    with np.errstate(invalid="ignore", over="ignore"):
+        gaps = np.abs(rows.sum(axis=1) - 1.0)
+    gaps = gaps[np.isfinite(gaps)]
+    return len(gaps) > 0 and bool(np.median(gaps) <= SUM_TOLERANCE)
+
+
+def _complete_the_rows(found: Predictions, columns: list[int]) -> bool:
+    """Whether columns that match no label are classes: rows sum to one with each, not without."""
+    if not columns:
+        return True
+    own = found.scores[:, columns]
+    return (
+        found.kind == "probabilities"
+        and bool(np.all(np.any(own > 0, axis=0)))
+        and _sum_to_one(found.scores)
+    )
+
+
+def _refuse_outsiders(found: Predictions, n_labels: int) -> None:
+    """Refuse columns of numbers that are no scores, where names do not tell which are."""
+    names = found.names or []
+    if found.kind == "logits":
+        if n_labels != len(names):
+            raise PredictionFileError(
+                f"{found.source} has {len(names)} columns of numbers and {n_labels} distinct "
+                "labels, and the names do not tell which column belongs to which; choose the "
+                "columns by --columns, or leave some out by --ignore"
+            )
+        return
+    out = ((found.scores < -SUM_TOLERANCE) | (found.scores > 1.0 + SUM_TOLERANCE)).any(axis=0)
+    if out.any() and np.count_nonzero(~out) >= 2 and _sum_to_one(found.scores[:, ~out]):
+        raise PredictionFileError(
+            f"{found.source}: columns {some_in_words([names[j] for j in np.flatnonzero(out)])} "
+            "hold no probabilities, while the others sum to one; leave them out by --ignore"
+        )
+
+
+def _refuse_label_without_column(
+    found: Predictions, y: NDArray[Any], labels: list[Any], counts: NDArray[Any]
+) -> None:
+    """Refuse a label that is the name of no column, while the frequent ones are."""
+    names = found.names or []
+    if y.dtype.kind in "iu" and len(labels) <= len(names):
+        return  # numbers may be places of columns
+    frequent = [labels[i] for i in np.argsort(-counts, kind="stable")[: (1 + len(labels)) // 2]]
+    match = match_columns(names, frequent)
+    if match is not None and (len(frequent) > 1 or not match.prefix + match.suffix):
+        _refuse_unknown(y, match.classes, found.place)
+
+
+def refuse_other_columns(names: list[str], classes: Sequence[Any], where: str) -> None:
+    """Refuse a table with more or fewer columns of scores than a model has classes."""
+    if len(names) == len(classes):
+        return
+    match = match_columns(names, list(classes))
+    if match is not None:
+        own = dict(zip(match.columns, match.classes, strict=True))
+        wanted = set(classes)
+        others = [name for j, name in enumerate(names) if own.get(j) not in wanted]
+        raise PredictionFileError(
+            f"{where}: columns {some_in_words(others)} are no classes of the model; leave them out "
+            "by --ignore"
+        )
+    raise PredictionFileError(
+        f"{where} has {len(names)} columns of scores, but the model has {len(classes)} classes"
+    )

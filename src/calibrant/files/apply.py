@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import simplex
-from calibrant.atomic_file import replace_file
-from calibrant.columns import column_order
-from calibrant.containers import output_dtype
-from calibrant.errors import DataError, PredictionFileError
-from calibrant.files.stream import make_sink, open_source
+from calibrant import notices, simplex
+from calibrant.columns import column_order, order_of
+from calibrant.containers import NamedMatrix, output_dtype
+from calibrant.errors import CalibrantWarning, ColumnNameError, DataError, PredictionFileError
+from calibrant.errors import some_in_words as some
+from calibrant.files.align import refuse_other_columns
+from calibrant.files.layout import Wish
+from calibrant.files.sinks import make_sink, open_output, refuse_inputs
+from calibrant.files.stream import open_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,14 +27,17 @@ if TYPE_CHECKING:
     from calibrant.files.stream import Source
 
 ON_BAD_ROW = ("error", "skip", "nan")
+NAMED_ROWS = 5
+"""Bad rows whose places are told."""
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """How many rows were calibrated, and how many could not be."""
+    """How many rows were written, how many were bad, and where the first of them are."""
 
     n_rows: int
     n_bad_rows: int
+    where: str = ""
 
 
 def apply_file(
@@ -40,7 +46,8 @@ def apply_file(
     out: Path,
     *,
     part: str | None = None,
-    label_column: str = "label",
+    usual_part: str | None = "test",
+    wish: Wish | None = None,
     on_bad_row: str = "error",
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Applied:
@@ -51,11 +58,13 @@ def apply_file(
     calibrator : Calibrator
         A fitted one.
     path, out : Path
-        Files of predictions; the format is that of their suffix.
-    part : {"val", "test"}, optional
-        Which part of an npz file with both.
-    label_column : str, default="label"
-        A column of a table that is no class; it is copied to ``out``.
+        Files of predictions; the format is that of their suffix, and ``-`` is CSV on standard
+        input and output. Columns of a table that are no scores are copied; of other files the
+        labels are, where ``out`` has a place for them.
+    part, usual_part : {"val", "test"}, optional
+        Which part of an npz file with both: the one asked for, or else the usual one.
+    wish : Wish, optional
+        What the columns of a table are.
     on_bad_row : {"error", "skip", "nan"}, default="error"
         What a row that cannot be used gets.
     progress : callable, optional
@@ -66,52 +75,91 @@ def apply_file(
     applied : Applied
     """
     simplex.check_option("on_bad_row", on_bad_row, ON_BAD_ROW)
-    if str(path) != "-" and out.exists() and path.exists() and out.samefile(path):
-        raise PredictionFileError(f"{out} is the input itself; write to another file")
-    n_rows = n_bad = 0
-    with open_source(path, part=part, kind=calibrator.scores, label_column=label_column) as source:
-        order = _column_order(calibrator, source, path)
+    refuse_inputs(out, path)
+    n_read = n_bad = 0
+    first_bad: list[int] = []
+    with open_source(
+        path, part=part, usual_part=usual_part, kind=calibrator.scores, wish=wish or Wish()
+    ) as source:
+        order = _column_order(calibrator, source)
         dtype = output_dtype(np.empty(0, dtype=source.dtype))
-        with replace_file(out) as file:
-            sink = make_sink(out, file, [str(c) for c in calibrator.classes_], source, dtype)
-            for scores, labels in source.chunks:
-                rows = scores if order is None else scores[:, order]
-                calibrated, good = _calibrate(calibrator, rows, source, n_rows, on_bad_row)
-                keep = good if on_bad_row == "skip" else np.ones(len(rows), dtype=bool)
-                sink.write(calibrated[keep], None if labels is None else labels[keep])
-                n_rows += len(rows)
-                n_bad += int(np.count_nonzero(~good))
+        with open_output(out) as file:
+            sink = make_sink(out, file, calibrator.classes_, source, order, dtype)
+            for chunk in source.chunks:
+                calibrated, good = _calibrate(
+                    calibrator, chunk.scores, order, source, n_read, on_bad_row
+                )
+                keep = good if on_bad_row == "skip" else np.ones(len(good), dtype=bool)
+                sink.write(calibrated[keep], chunk, keep)
+                bad = n_read + np.flatnonzero(~good)
+                first_bad += bad[: NAMED_ROWS - len(first_bad)].tolist()
+                n_bad += len(bad)
+                n_read += len(good)
                 if progress is not None:
-                    progress(n_rows, source.n_rows)
+                    progress(n_read, source.n_rows)
             sink.finish()
-    return Applied(n_rows, n_bad)
+        where = source.place.rows(first_bad) if first_bad else ""
+    where += ", ..." if n_bad > NAMED_ROWS else ""
+    return Applied(n_read - n_bad if on_bad_row == "skip" else n_read, n_bad, where)
 
 
-def _column_order(calibrator: Calibrator, source: Source, path: Path) -> NDArray[np.int64] | None:
-    k = len(calibrator.classes_)
-    if source.n_columns != k:
-        raise PredictionFileError(
-            f"{path} has {source.n_columns} columns of scores, but the model has {k} classes"
+def _column_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | None:
+    """Check the columns of the file against those of the model, as ``predict_proba`` does."""
+    classes, where = calibrator.classes_, source.place.source
+    fitted = getattr(calibrator, "feature_names_in_", None)
+    if source.names is None:
+        if source.n_columns != len(classes):
+            raise PredictionFileError(
+                f"{where} has {source.n_columns} columns of scores, but the model has "
+                f"{len(classes)} classes"
+            )
+        if fitted is not None:
+            text = f"{where} has no names of columns; they are taken to be {some(fitted)}"
+            notices.warn(CalibrantWarning(text))
+        return None
+    refuse_other_columns(source.names, classes.tolist(), where)
+    order = column_order(source.names, classes)
+    told = order is not None or order_of(source.names, classes) is not None
+    if not told and fitted is not None and source.names != fitted.tolist():
+        raise ColumnNameError(
+            f"{where}: the columns {some(source.names)} are not those of the model, "
+            f"{some(fitted)}, in this order; rename or reorder them"
         )
-    return column_order(source.names, calibrator.classes_)
+    return order
 
 
 def _calibrate(
-    calibrator: Calibrator, rows: NDArray[Any], source: Source, n_done: int, on_bad_row: str
+    calibrator: Calibrator,
+    scores: NDArray[Any],
+    order: NDArray[np.int64] | None,
+    source: Source,
+    n_done: int,
+    on_bad_row: str,
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Calibrated rows, and which of them are good; bad ones are NaN."""
-    good = np.ones(len(rows), dtype=bool)
+    fitted = getattr(calibrator, "feature_names_in_", None)
+
+    def predict(rows: NDArray[Any]) -> NDArray[Any]:
+        if order is not None:
+            rows = rows[:, order]
+        if fitted is None:
+            return calibrator.predict_proba(rows)
+        # The order is settled: names that the model knows keep it from asking again.
+        known = source.names if order is None else [str(c) for c in calibrator.classes_]
+        return calibrator.predict_proba(NamedMatrix(rows, known or fitted.tolist()))
+
+    good = np.ones(len(scores), dtype=bool)
     try:
-        return calibrator.predict_proba(rows), good
+        return predict(scores), good
     except DataError:
-        if on_bad_row == "error":  # once more, for a message with the row's number in the file
-            first = source.first_line + n_done
-            simplex.check_scores(rows, calibrator.scores, calibrator.normalize, first)
+        if on_bad_row == "error":  # once more, for a message with its place in the file
+            with source.place.words(n_done):
+                simplex.check_scores(scores, calibrator.scores, calibrator.normalize)
             raise
-    good[bad_rows(rows, calibrator.scores, calibrator.normalize)] = False
-    out = np.full(rows.shape, np.nan)
+    good[bad_rows(scores, calibrator.scores, calibrator.normalize)] = False
+    out = np.full(scores.shape, np.nan)
     if good.any():
-        out[good] = calibrator.predict_proba(rows[good])
+        out[good] = predict(scores[good])
     return out, good
 
 

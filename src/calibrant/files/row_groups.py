@@ -25,12 +25,13 @@ PAGE_BYTES = 1 << 21
 """What a column of Parquet takes while it is read: a page and a dictionary."""
 
 
-def open_parquet(path: Path, stack: ExitStack) -> tuple[list[str], Iterator[Any]]:
-    """Names and chunks of rows of a Parquet file."""
+def open_parquet(path: Path, stack: ExitStack) -> tuple[Any, Iterator[Any]]:
+    """Open a Parquet file: its schema, and chunks of rows."""
     import pyarrow.parquet as pq
 
     file = stack.enter_context(pq.ParquetFile(path, buffer_size=1 << 14, pre_buffer=False))
-    names = file.schema_arrow.names
+    schema = file.schema_arrow
+    names = schema.names
     step = _step(names)
 
     def chunks() -> Iterator[Any]:
@@ -44,18 +45,19 @@ def open_parquet(path: Path, stack: ExitStack) -> tuple[list[str], Iterator[Any]
             of_a_column = min(size // max(len(names), 1), PAGE_BYTES)
             yield from _row_chunks(names, of_a_column, read)
 
-    return names, chunks()
+    return schema, chunks()
 
 
-def open_arrow(path: Path, _: ExitStack) -> tuple[list[str], Iterator[Any]]:
-    """Names and chunks of rows of an Arrow file."""
+def open_arrow(path: Path, _: ExitStack) -> tuple[Any, Iterator[Any]]:
+    """Open an Arrow file: its schema, and chunks of rows."""
     import pyarrow as pa
 
     with path.open("rb") as opened:
         mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
     source = pa.py_buffer(mapped)  # only the columns that are asked for are touched
     with pa.ipc.open_file(source) as file:
-        names, n_batches = file.schema.names, file.num_record_batches
+        schema, n_batches = file.schema, file.num_record_batches
+    names = schema.names
     place = {name: j for j, name in enumerate(names)}
     step = _step(names)
 
@@ -77,7 +79,7 @@ def open_arrow(path: Path, _: ExitStack) -> tuple[list[str], Iterator[Any]]:
             n_rows = select(names[:1], number).num_rows
             yield from _row_chunks(names, 8 * n_rows, read)
 
-    return names, chunks()
+    return schema, chunks()
 
 
 def _step(names: list[str]) -> int:

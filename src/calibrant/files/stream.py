@@ -1,11 +1,10 @@
-"""Read and write predictions a chunk of rows at a time: memory does not grow with the file."""
+"""Read predictions a chunk of rows at a time: memory does not grow with the file."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Protocol
-from zipfile import ZipFile
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,15 +18,33 @@ from calibrant.files.arrays import (
     read_header,
     read_numbers,
 )
-from calibrant.files.predictions import KINDS, npz_prefix, npz_scores
+from calibrant.files.places import Place
+from calibrant.files.predictions import (
+    npz_classes,
+    npz_prefix,
+    npz_scores,
+    refuse_part,
+    unknown_format,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from calibrant.files.layout import Layout, Wish
+
 CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some rows: scores, labels when they are asked for, and the record batch of a table."""
+
+    scores: NDArray[Any]
+    labels: Callable[[], NDArray[Any] | None]
+    batch: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,202 +53,150 @@ class Source:
 
     Attributes
     ----------
-    kind : str or None
-        "probabilities" or "logits", where the file says it.
     names : list of str or None
         Names of the columns of scores.
     n_columns : int
     n_rows : int or None
         Where it is known beforehand.
     dtype : dtype
-    first_line : int
-        Line (or row) number of the first row, for messages.
-    chunks : iterator of (scores, labels or None)
-    label_column : str or None
+    chunks : iterator of Chunk
+    place : Place
+        For messages.
+    has_labels : bool
+    layout, schema
+        What the columns of a table are; None for arrays.
     """
 
-    kind: str | None
     names: list[str] | None
     n_columns: int
     n_rows: int | None
     dtype: np.dtype[Any]
-    first_line: int
-    chunks: Iterator[tuple[NDArray[Any], NDArray[Any] | None]]
-    label_column: str | None = None
+    chunks: Iterator[Chunk]
+    place: Place
+    has_labels: bool
+    layout: Layout | None = None
+    schema: Any = None
 
 
 @contextmanager
 def open_source(
-    path: Path, *, part: str | None, kind: str | None, label_column: str
+    path: Path, *, part: str | None, usual_part: str | None, kind: str | None, wish: Wish
 ) -> Iterator[Source]:
     """Open a file of predictions to read it chunk by chunk; its size is fixed at opening."""
     suffix = path.suffix.lower()
-    if str(path) != "-" and not path.is_file():
-        raise PredictionFileError(f"{path} is not a file")
-    if suffix == ".npy":
-        with decoding(path, "npy"):
-            file = path.open("rb")
-        with file:
-            with decoding(path, "npy"):
-                header = read_header(file, str(path))
-            yield _array_source(file, header, path, str(path), None)
-    elif suffix == ".npz":
-        with open_npz(path) as archive:
-            prefix = npz_prefix(archive.names, part, path)
-            name = npz_scores(archive.names, prefix, kind, path)
-            with archive.open(name) as (member, header):
-                found = KINDS[name.removeprefix(prefix)]
-                yield _array_source(member, header, path, f"{path}: {name}", found)
-    elif suffix in tables.TEXT or suffix in tables.ARROW:
-        with tables.batches(path, label_column) as (names, batches):
-            label = label_column if label_column in names else None
-            columns = tables.score_names(names, label, path)
-            chunks = (tables.split(batch, columns, label, path) for batch in batches)
-            first = 2 if suffix in tables.TEXT else 1
-            float64 = np.dtype(np.float64)
-            yield Source(None, columns, len(columns), None, float64, first, chunks, label)
-    else:
-        raise PredictionFileError(
-            f"{path}: {suffix!r} is not known; use .npz, .npy, .csv, .tsv, .parquet or .arrow"
-        )
+    if str(path) != "-" and not path.exists():
+        raise PredictionFileError(f"{path} does not exist")
+    with ExitStack() as stack:
+        if suffix == ".npz":
+            yield _open_npz(path, part, usual_part, kind, stack)
+            return
+        refuse_part(path, part)
+        if suffix == ".npy":
+            yield _open_npy(path, stack)
+        elif tables.is_table(path):
+            table = stack.enter_context(tables.open_table(path, wish))
+            names = table.layout.scores
+            yield Source(
+                names=names,
+                n_columns=len(names),
+                n_rows=None,
+                dtype=np.dtype(np.float64),
+                chunks=_table_chunks(table, path),
+                place=Place(path, str(path), names),
+                has_labels=table.layout.label is not None,
+                layout=table.layout,
+                schema=table.schema,
+            )
+        else:
+            raise unknown_format(path)
 
 
-def _array_source(
-    file: IO[bytes], header: Header, path: Path, where: str, kind: str | None
+def _table_chunks(table: tables.Table, path: Path) -> Iterator[Chunk]:
+    done = 0
+    label = table.layout.label
+    for batch in table.batches:
+
+        def labels(batch: Any = batch, done: int = done) -> NDArray[Any] | None:
+            return None if label is None else tables.labels_of(batch, label, path, done)
+
+        yield Chunk(tables.scores_of(batch, table.layout, path), labels, batch)
+        done += batch.num_rows
+
+
+def _open_npy(path: Path, stack: ExitStack) -> Source:
+    with decoding(path, "npy"):
+        file = stack.enter_context(path.open("rb"))
+        header = read_header(file, str(path))
+    _check(header, str(path))
+    rows = _read_rows(file, header, path, str(path), header.shape[1])
+    chunks = (Chunk(scores, lambda: None) for scores in rows)
+    n_rows, n_columns = header.shape
+    return Source(None, n_columns, n_rows, header.dtype, chunks, Place(path, str(path)), False)
+
+
+def _open_npz(
+    path: Path, part: str | None, usual_part: str | None, kind: str | None, stack: ExitStack
 ) -> Source:
+    archive = stack.enter_context(open_npz(path))
+    prefix = npz_prefix(archive.names, part, usual_part, path)
+    name = npz_scores(archive.names, prefix, kind, path)
+    member, header = stack.enter_context(archive.open(name))
+    _check(header, f"{path}: {name}")
+    n_rows, n_columns = header.shape
+    names = npz_classes(archive, n_columns, path)
+    rows = _read_rows(member, header, path, f"{path}: {name}", n_columns)
+    of_rows: Iterator[NDArray[Any]] | None = None
+    if f"{prefix}labels" in archive.names:
+        where = f"{path}: {prefix}labels"
+        labels, about = stack.enter_context(archive.open(f"{prefix}labels"))
+        if about.shape[:1] != (n_rows,) or (about.fortran and len(about.shape) > 1):
+            raise PredictionFileError(
+                f"{where} has shape {about.shape}; a label for each of {n_rows} rows is needed"
+            )
+        of_rows = _read_rows(labels, about, path, where, n_columns, header.dtype.itemsize)
+    return Source(
+        names=names,
+        n_columns=n_columns,
+        n_rows=n_rows,
+        dtype=header.dtype,
+        chunks=_array_chunks(rows, of_rows),
+        place=Place(path, f"{path} ({prefix[:-1]})" if prefix else str(path), names),
+        has_labels=of_rows is not None,
+    )
+
+
+def _array_chunks(
+    rows: Iterator[NDArray[Any]], labels: Iterator[NDArray[Any]] | None
+) -> Iterator[Chunk]:
+    for scores in rows:
+        own = None if labels is None else next(labels)
+        yield Chunk(scores, lambda own=own: own)  # type: ignore[misc]
+
+
+def _check(header: Header, where: str) -> None:
     check_matrix(header, where)
     if header.fortran:
         raise PredictionFileError(
             f"{where} is in Fortran order, which cannot be read row by row; save "
             "np.ascontiguousarray(scores)"
         )
-    n_rows, n_columns = header.shape
-    chunks = _read_rows(file, header, path, where)
-    return Source(kind, None, n_columns, n_rows, header.dtype, 0, chunks)
 
 
 def _read_rows(
-    file: IO[bytes], header: Header, path: Path, where: str
-) -> Iterator[tuple[NDArray[Any], None]]:
-    n_rows, n_columns = header.shape
-    of_a_row = header.dtype.itemsize * n_columns
-    step = max(1, CHUNK_BYTES // of_a_row)
+    file: IO[bytes],
+    header: Header,
+    path: Path,
+    where: str,
+    n_columns: int,
+    itemsize: int | None = None,
+) -> Iterator[NDArray[Any]]:
+    """Read rows of scores, or as many labels at a time as rows of ``n_columns`` scores."""
+    n_rows = header.shape[0]
+    of_a_row = header.n_bytes // n_rows if n_rows else 0
+    step = max(1, CHUNK_BYTES // ((itemsize or header.dtype.itemsize) * n_columns))
     for start in range(0, n_rows, step):
         height = min(step, n_rows - start)
         data = read_numbers(
             file, header, path, where, n_bytes=height * of_a_row, done=start * of_a_row
         )
-        yield np.frombuffer(data, header.dtype).reshape(height, n_columns), None
-
-
-class Sink(Protocol):
-    """Takes calibrated rows one chunk after the other."""
-
-    def write(self, rows: NDArray[Any], labels: NDArray[Any] | None) -> None:
-        """Append rows."""
-
-    def finish(self) -> None:
-        """Write what comes at the end."""
-
-
-def make_sink(
-    path: Path, file: IO[bytes], classes: list[str], source: Source, dtype: np.dtype[Any]
-) -> Sink:
-    """Writer for ``path``'s format, into an open file."""
-    suffix = path.suffix.lower()
-    if suffix == ".npy":
-        return _NpySink(file, len(classes), dtype)
-    if suffix == ".npz":
-        return _NpzSink(file, len(classes), dtype)
-    if suffix in tables.TEXT or suffix in tables.ARROW:
-        return _TableSink(path, file, classes, source.label_column)
-    raise PredictionFileError(
-        f"{path}: {suffix!r} is not known; write .npy, .npz, .csv, .tsv, .parquet or .arrow"
-    )
-
-
-class _NpySink:
-    """A npy file whose header is written again when the number of rows is known."""
-
-    def __init__(self, file: IO[bytes], n_columns: int, dtype: np.dtype[Any]) -> None:
-        self._file, self._n_columns, self._dtype = file, n_columns, dtype
-        self._n_rows = 0
-        self._write_header()
-
-    def _write_header(self) -> None:
-        header = {
-            "descr": np.lib.format.dtype_to_descr(self._dtype),
-            "fortran_order": False,
-            "shape": (self._n_rows, self._n_columns),
-        }
-        np.lib.format.write_array_header_1_0(self._file, header)  # pads for larger shapes
-
-    def write(self, rows: NDArray[Any], labels: NDArray[Any] | None) -> None:  # noqa: ARG002
-        self._file.write(np.ascontiguousarray(rows, dtype=self._dtype).data)
-        self._n_rows += len(rows)
-
-    def finish(self) -> None:
-        self._file.seek(0)
-        self._write_header()
-
-
-class _NpzSink:
-    """An npz file with the array ``probs``; the rows wait in a temporary file."""
-
-    def __init__(self, file: IO[bytes], n_columns: int, dtype: np.dtype[Any]) -> None:
-        from tempfile import TemporaryFile
-
-        self._file = file
-        self._rows = TemporaryFile()  # noqa: SIM115  (closed in finish)
-        self._inner = _NpySink(self._rows, n_columns, dtype)
-
-    def write(self, rows: NDArray[Any], labels: NDArray[Any] | None) -> None:
-        self._inner.write(rows, labels)
-
-    def finish(self) -> None:
-        self._inner.finish()
-        self._rows.seek(0)
-        with (
-            self._rows,
-            ZipFile(self._file, "w") as archive,
-            archive.open("probs.npy", "w", force_zip64=True) as out,
-        ):
-            while block := self._rows.read(CHUNK_BYTES):
-                out.write(block)
-
-
-class _TableSink:
-    """CSV, TSV, Parquet or Arrow, with a column for each class and the labels if there are any."""
-
-    def __init__(
-        self, path: Path, file: IO[bytes], classes: list[str], label_column: str | None
-    ) -> None:
-        import pyarrow as pa
-
-        self._pa, self._label = pa, label_column
-        fields = [(name, pa.float64()) for name in classes]
-        if label_column is not None:
-            fields.insert(0, (label_column, pa.string()))
-        self._schema = pa.schema(fields)
-        self._writer: Any = self._open(path.suffix.lower(), file)
-
-    def _open(self, suffix: str, file: IO[bytes]) -> Any:
-        if suffix in tables.PARQUET:
-            import pyarrow.parquet as pq
-
-            return pq.ParquetWriter(file, self._schema)
-        if suffix in tables.ARROW:
-            return self._pa.ipc.new_file(file, self._schema)
-        from pyarrow import csv
-
-        options = csv.WriteOptions(delimiter=tables.TEXT[suffix], quoting_style="needed")
-        return csv.CSVWriter(file, self._schema, write_options=options)
-
-    def write(self, rows: NDArray[Any], labels: NDArray[Any] | None) -> None:
-        columns = [self._pa.array(rows[:, j]) for j in range(rows.shape[1])]
-        if self._label is not None and labels is not None:
-            columns.insert(0, self._pa.array([str(label) for label in labels]))
-        self._writer.write(self._pa.record_batch(columns, schema=self._schema))
-
-    def finish(self) -> None:
-        self._writer.close()
+        yield np.frombuffer(data, header.dtype).reshape(height, *header.shape[1:])

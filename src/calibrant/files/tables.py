@@ -1,17 +1,26 @@
-"""Text and Arrow tables: a column per class, and perhaps one with the labels."""
+"""Text and Arrow tables: a column per class, one with the labels, and others."""
 
 from __future__ import annotations
 
-import csv
-import sys
 from contextlib import ExitStack, contextmanager
-from typing import IO, TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from calibrant.errors import PredictionFileError
 from calibrant.files.arrays import decoding
+from calibrant.files.layout import INDEX_NAMES, make_layout
 from calibrant.files.row_groups import open_arrow, open_parquet
+from calibrant.files.text import (
+    SAMPLE_ROWS,
+    TEXT,
+    explain,
+    open_text,
+    read_start,
+    refuse_numbers,
+    suffix_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,40 +28,44 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-TEXT = {".csv": ",", ".tsv": "\t", "": ","}
+    from calibrant.files.layout import Layout, Wish
+
 PARQUET = {".parquet", ".pq"}
 ARROW = {*PARQUET, ".arrow", ".feather", ".ipc"}
 BLOCK_BYTES = 1 << 24
-LONGEST_HEADER = 1 << 26
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file is a table, by its suffix."""
+    suffix = suffix_of(path)
+    return suffix in TEXT or (suffix in ARROW and path.suffix.lower() != ".gz")
+
+
+class Table(NamedTuple):
+    """An open table: what its columns are, and its rows in record batches."""
+
+    layout: Layout
+    schema: Any
+    batches: Iterator[Any]
 
 
 @contextmanager
-def open_text(path: Path) -> Iterator[IO[bytes]]:
-    """Open a text table; ``-`` is standard input."""
-    if str(path) == "-":
-        if sys.stdin is None:
-            raise PredictionFileError("-: standard input is closed; send a table, or name a file")
-        yield sys.stdin.buffer
-    else:
-        with decoding(path, "text"):
-            file = path.open("rb")
-        with file:
-            yield file
-
-
-@contextmanager
-def batches(path: Path, label_column: str | None) -> Iterator[tuple[list[str], Iterator[Any]]]:
-    """Column names and record batches of a table, whatever its format."""
-    suffix = path.suffix.lower()
+def open_table(path: Path, wish: Wish) -> Iterator[Table]:
+    """Open a table of any format."""
+    suffix = suffix_of(path)
     with ExitStack() as stack:
         if suffix not in ARROW:
-            yield _text_batches(path, label_column, stack)
+            yield _open_text(path, wish, stack)
             return
         kind = "Parquet" if suffix in PARQUET else "Arrow"
         with decoding(path, kind), path.open("rb"):  # says in plain words why it cannot
-            names, found = (open_parquet if suffix in PARQUET else open_arrow)(path, stack)
-        check_names(names, str(path))
-        yield names, _decoded(found, path, kind)
+            schema, found = (open_parquet if suffix in PARQUET else open_arrow)(path, stack)
+        check_names(schema.names, str(path))
+        batches = _decoded(found, path, kind)
+        first = next(batches, None)
+        samples = {field.name: _sample(field.type, first, j) for j, field in enumerate(schema)}
+        layout = make_layout(schema.names, samples, wish, str(path))
+        yield Table(layout, schema, batches if first is None else chain([first], batches))
 
 
 def _decoded(found: Iterator[Any], path: Path, kind: str) -> Iterator[Any]:
@@ -66,33 +79,39 @@ def _decoded(found: Iterator[Any], path: Path, kind: str) -> Iterator[Any]:
         yield batch
 
 
-def _text_batches(
-    path: Path, label_column: str | None, stack: ExitStack
-) -> tuple[list[str], Iterator[Any]]:
+def _sample(kind: Any, first: Any, place: int) -> list[str] | None:
+    """First values of a column of numbers as text; None for any other column."""
+    if not _is_of_numbers(kind):
+        return None
+    if first is None:
+        return []
+    values = first.column(place)[:SAMPLE_ROWS].to_pylist()
+    return [str(value) for value in values if value is not None]
+
+
+def _open_text(path: Path, wish: Wish, stack: ExitStack) -> Table:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    separator = TEXT.get(path.suffix.lower(), ",")
-    file = stack.enter_context(open_text(path))
-    head = _header(file, separator, path)
-    check_names(head, f"{path}, line 1")
-    score_names(head, label_column, path)
-    types = {name: pa.float64() for name in head if name != label_column}
-    if label_column in head:
-        types[label_column] = pa.string()
-    with _explained(path, label_column):
+    start = read_start(stack.enter_context(open_text(path)), path)
+    refuse_numbers(start.names, f"{path}, line 1")
+    check_names(start.names, f"{path}, line 1")
+    layout = make_layout(start.names, start.samples, wish, str(path))
+    scores = set(layout.scores)
+    types = [(n, pa.float64() if n in scores else pa.string()) for n in layout.names]
+    with _explained(path, layout):
         reader = arrow_csv.open_csv(
-            pa.PythonFile(file, mode="r"),
-            read_options=arrow_csv.ReadOptions(block_size=BLOCK_BYTES, column_names=head),
-            parse_options=arrow_csv.ParseOptions(delimiter=separator),
-            convert_options=arrow_csv.ConvertOptions(column_types=types, null_values=[]),
+            pa.PythonFile(start.rest, mode="r"),
+            read_options=arrow_csv.ReadOptions(block_size=BLOCK_BYTES, column_names=layout.names),
+            parse_options=arrow_csv.ParseOptions(delimiter=start.separator),
+            convert_options=arrow_csv.ConvertOptions(column_types=dict(types), null_values=[]),
         )
-    return head, _read_text(stack.enter_context(reader), path, label_column)
+    return Table(layout, pa.schema(types), _read_text(stack.enter_context(reader), path, layout))
 
 
-def _read_text(reader: Any, path: Path, label_column: str | None) -> Iterator[Any]:
+def _read_text(reader: Any, path: Path, layout: Layout) -> Iterator[Any]:
     while True:
-        with _explained(path, label_column):
+        with _explained(path, layout):
             batch = next(reader, None)
         if batch is None:
             return
@@ -100,7 +119,7 @@ def _read_text(reader: Any, path: Path, label_column: str | None) -> Iterator[An
 
 
 @contextmanager
-def _explained(path: Path, label_column: str | None) -> Iterator[None]:
+def _explained(path: Path, layout: Layout) -> Iterator[None]:
     import pyarrow as pa
 
     try:
@@ -109,114 +128,45 @@ def _explained(path: Path, label_column: str | None) -> Iterator[None]:
     except PredictionFileError as error:
         if not isinstance(error.__cause__, pa.ArrowInvalid):
             raise
-        raise PredictionFileError(explain(path, label_column, str(error.__cause__))) from error
-
-
-def _header(file: IO[bytes], separator: str, path: Path) -> list[str]:
-    """Names in the first line; the file is at the second one then."""
-    with decoding(path, "text"):
-        line = file.readline(LONGEST_HEADER)
-    if len(line) == LONGEST_HEADER:
-        raise PredictionFileError(
-            f"{path}, line 1 is longer than {LONGEST_HEADER >> 20} MiB: no header of a table"
-        )
-    try:
-        text = line.decode("utf-8-sig").rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise PredictionFileError(
-            f"{path}, line 1 is not UTF-8 text; save the table as UTF-8"
-        ) from error
-    if "\r" in text:
-        raise PredictionFileError(
-            f"{path} ends its lines with CR alone; save it with LF or CRLF, or use tr '\\r' '\\n'"
-        )
-    if "\0" in text:
-        raise PredictionFileError(f"{path}, line 1 has NUL characters: this is not a text file")
-    try:
-        head = next(csv.reader([text], delimiter=separator), [])
-    except csv.Error as error:
-        raise PredictionFileError(
-            f"{path}, line 1: a name is longer than {csv.field_size_limit():,} characters"
-        ) from error
-    if not head:
-        raise PredictionFileError(f"{path} is empty; a header with a name per column is needed")
-    if all(_is_number(name) for name in head):
-        raise PredictionFileError(
-            f"{path}, line 1: {', '.join(head[:4])} ... are numbers; the first line must name the "
-            "columns"
-        )
-    return [name.strip() for name in head]
+        raise PredictionFileError(explain(path, layout, str(error.__cause__))) from error
 
 
 def check_names(head: list[str], where: str) -> None:
-    """Refuse columns that cannot be told apart."""
+    """Refuse a header in which a name is missing or there twice."""
     seen = set()
     for i, name in enumerate(head):
-        if not name:
+        if not name and not (i == 0 and name in INDEX_NAMES):
             raise PredictionFileError(f"{where}: column {i + 1} has no name")
         if name in seen:
             raise PredictionFileError(f"{where}: column name {name!r} is there twice")
         seen.add(name)
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def explain(path: Path, label_column: str | None, message: str) -> str:
-    """Find the line and column of what could not be read, by a slow second look."""
-    if not path.is_file():  # a pipe cannot be read again
-        return f"{path} cannot be read: {message}"
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        reader = csv.reader(file, delimiter=TEXT.get(path.suffix.lower(), ","))
-        try:
-            place = _first_fault(reader, label_column)
-        except csv.Error:
-            place = f": a field is longer than {csv.field_size_limit():,} characters"
-        if reader.line_num <= 1:
-            return f"{path} has a header and no rows"
-        return f"{path}, line {reader.line_num}{place or f' cannot be read: {message}'}"
-
-
-def _first_fault(reader: Any, label_column: str | None) -> str | None:
-    head = [name.strip() for name in next(reader)]
-    for row in reader:
-        if row and len(row) != len(head):
-            return f": {len(row)} columns, but the header has {len(head)}"
-        for name, text in zip(head, row, strict=False):
-            if any("\udc80" <= c <= "\udcff" for c in text):
-                return f", column {name!r} is not UTF-8 text; save the table as UTF-8"
-            if name != label_column and not _is_number(text):
-                comma = " (decimals are written with a point)" if "," in text else ""
-                return f", column {name!r}: {text!r} is not a number{comma}"
-    return None
-
-
-def split(
-    batch: Any, score_names: list[str], label_column: str | None, path: Path
-) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
-    """Scores and labels of a record batch."""
-    scores = np.empty((batch.num_rows, len(score_names)))
+def scores_of(batch: Any, layout: Layout, path: Path) -> NDArray[np.float64]:
+    """Scores of a record batch."""
+    scores = np.empty((batch.num_rows, len(layout.scores)))
     place = {name: j for j, name in enumerate(batch.schema.names)}
-    for j, name in enumerate(score_names):
+    for j, name in enumerate(layout.scores):
         scores[:, j] = _numbers(batch.column(place[name]), name, path)
-    if label_column is None:
-        return scores, None
-    return scores, _labels(batch.column(place[label_column]), label_column, path)
+    return scores
+
+
+def _value_type(kind: Any) -> Any:
+    from pyarrow import types
+
+    return kind.value_type if types.is_dictionary(kind) else kind
+
+
+def _is_of_numbers(kind: Any) -> bool:
+    from pyarrow import types
+
+    kind = _value_type(kind)
+    checks = (types.is_floating, types.is_integer, types.is_decimal, types.is_boolean)
+    return any(check(kind) for check in checks)
 
 
 def _numbers(column: Any, name: str, path: Path) -> NDArray[Any]:
-    from pyarrow import types
-
-    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
-    if not any(
-        check(kind)
-        for check in (types.is_floating, types.is_integer, types.is_decimal, types.is_boolean)
-    ):
+    if not _is_of_numbers(column.type):
         raise PredictionFileError(
             f"{path}, column {name!r} is of type {column.type}; scores are numbers, and labels are "
             "in --label-column"
@@ -224,10 +174,12 @@ def _numbers(column: Any, name: str, path: Path) -> NDArray[Any]:
     return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _labels(column: Any, name: str, path: Path) -> NDArray[Any]:
-    from pyarrow import types
+def labels_of(batch: Any, name: str, path: Path, done: int) -> NDArray[Any]:
+    """Labels of a record batch, before which ``done`` rows came."""
+    from pyarrow import compute, types
 
-    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    column = batch.column(batch.schema.names.index(name))
+    kind = _value_type(column.type)
     if not any(
         check(kind)
         for check in (
@@ -243,14 +195,9 @@ def _labels(column: Any, name: str, path: Path) -> NDArray[Any]:
         raise PredictionFileError(
             f"{path}, column {name!r} is of type {column.type}; labels are text or whole numbers"
         )
-    return np.asarray(column.to_numpy(zero_copy_only=False))
-
-
-def score_names(names: list[str], label_column: str | None, path: Path) -> list[str]:
-    """Names of the columns that hold scores."""
-    found = [name for name in names if name != label_column]
-    if len(found) < 2:
+    if column.null_count:
+        row = done + compute.index(column.is_null(), True).as_py()
         raise PredictionFileError(
-            f"{path} has {len(found)} columns of scores; at least two classes are needed"
+            f"{path}, row {row} (from 0), column {name!r}: the label is missing; drop the row"
         )
-    return found
+    return np.asarray(column.to_numpy(zero_copy_only=False))

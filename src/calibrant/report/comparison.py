@@ -15,6 +15,8 @@ from sklearn.base import clone
 
 from calibrant import __version__, errors, simplex
 from calibrant.calibrators.methods import METHODS, make_calibrator
+from calibrant.columns import check_names, feature_names, order_of
+from calibrant.containers import column_names
 from calibrant.report.judge import Judge
 from calibrant.report.results import BASELINE, UNCALIBRATED, Comparison, Failure
 
@@ -112,6 +114,7 @@ def compare(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         val = _read(y_val, scores_val, sample_weight_val, scores, classes, normalize, y_test)
+        _check_names(scores_val, scores_test, val.classes)
         test = simplex.check_batch(
             scores_test,
             y_test,
@@ -189,6 +192,15 @@ def _read(
         if len(present) != np.shape(scores)[1]:
             raise
     return simplex.check_batch(scores, y, weight, kind=kind, classes=present, normalize=normalize)
+
+
+def _check_names(scores_val: Any, scores_test: Any, classes: Any) -> None:
+    """Refuse columns of the test part that have other names, and not those of the classes."""
+    fitted, names = (column_names(part) for part in (scores_val, scores_test))
+    if fitted is None or names is None or order_of(names, classes) is not None:
+        return
+    known = feature_names(fitted).get("feature_names_in_")
+    check_names(names, known, "the calibration part")
 
 
 def _run(

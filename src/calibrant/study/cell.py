@@ -128,8 +128,9 @@ def _labels(part: Predictions) -> tuple[NDArray[Any], Any]:
     """Labels of a part, and the label of each column, whether the part has it or not."""
     from calibrant.files.align import align
 
-    y, classes = align(part)
-    return y, np.arange(part.scores.shape[1]) if classes is None else classes
+    found = align(part)
+    n_columns = part.scores.shape[1]
+    return found.y, np.arange(n_columns) if found.classes is None else found.classes
 
 
 def _make(method: str, seed: int, **parameters: Any) -> Calibrator:

@@ -1,0 +1,111 @@
+"""``calibrant compare``: which rows are fitted to and which judge, and what to do next."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from calibrant.errors import PredictionFileError
+from calibrant.files.align import align
+from calibrant.files.predictions import has_parts
+from calibrant.simplex import check_scores
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from calibrant.cli.reading import Reading
+    from calibrant.files.align import Aligned
+
+
+class Two(NamedTuple):
+    """Rows to fit to and rows to judge on."""
+
+    val: Aligned
+    test: Aligned
+    kind: str
+    sources: dict[str, str]
+
+
+def read_two(
+    val: Path,
+    test: Path | None,
+    reading: Reading,
+    *,
+    test_labels: Path | None,
+    split: float | None,
+    seed: int,
+) -> Two:
+    """Read both parts, from two files, from two parts of one, or by drawing rows of one."""
+    in_one = test is None or _is_same(val, test)
+    if split is not None:
+        if not in_one or has_parts(val):
+            raise PredictionFileError(f"{val}: --split is for one file without parts")
+        return _split(val, reading, split, seed)
+    if in_one and not has_parts(val):
+        raise PredictionFileError(
+            f"{val} has no val_* and test_* parts, and rows that were fitted to cannot judge; give "
+            "a second file, or draw rows by --split 0.5"
+        )
+    first = reading.read(val, usual_part="val")
+    of_test = replace(reading, labels=test_labels)
+    second = of_test.read(test or val, usual_part="test")
+    if first.kind != second.kind:
+        raise PredictionFileError(
+            f"{first.source} holds {first.kind}, but {second.source} {second.kind}; choose one by "
+            "--scores, or convert a file"
+        )
+    aligned = align(first, classes=reading.classes)
+    other = align(second, classes=reading.classes, like=aligned)
+    for part in (aligned, other):
+        _check(part, first.kind, reading.rows)
+    sources = {"calibration": first.source, "test": second.source}
+    return Two(aligned, other, first.kind, sources)
+
+
+def _is_same(a: Path, b: Path) -> bool:
+    return a.exists() and b.exists() and a.samefile(b)
+
+
+def _split(path: Path, reading: Reading, share: float, seed: int) -> Two:
+    found = reading.read(path)
+    whole = align(found, classes=reading.classes)
+    _check(whole, found.kind, reading.rows)
+    n_rows = len(whole.y)
+    if n_rows < 2:
+        raise PredictionFileError(f"{path} has {n_rows} rows, which cannot be split")
+    n_val = min(max(1, round(share * n_rows)), n_rows - 1)
+    order = np.random.default_rng(seed).permutation(n_rows)
+    val, test = (whole.take(np.sort(rows)) for rows in (order[:n_val], order[n_val:]))
+    sources = {
+        "calibration": f"{found.source}: {n_val:,} of {n_rows:,} rows, drawn at random (seed "
+        f"{seed})",
+        "test": f"{found.source}: the other {n_rows - n_val:,} rows",
+    }
+    return Two(val, test, found.kind, sources)
+
+
+def _check(part: Aligned, kind: str, normalize: str | None) -> None:
+    """Check scores now, so that a message names the file and the line."""
+    with part.place.words():
+        check_scores(np.asarray(part.scores), kind, normalize)
+
+
+def how_to_apply(comparison: Any, val: Path, test: Path | None, reading: Reading) -> list[str]:
+    """Command lines that fit and apply the method of the verdict to these files."""
+    from calibrant.report import reach_verdict
+    from calibrant.report.content import applied_method
+
+    method = applied_method(comparison, reach_verdict(comparison))
+    new = val if test is None else test
+    suffix = "".join(new.suffixes[-2:]) if new.suffix.lower() == ".gz" else new.suffix
+    of_fit = reading.words(*(field.name for field in fields(reading)))
+    of_apply = reading.words("normalize", "label_column", "columns", "ignore")
+    fit = ["calibrant", "fit", str(val), *of_fit, "--method", method]
+    apply = ["calibrant", "apply", "model.calibrant", str(new), *of_apply]
+    return [
+        shlex.join([*fit, "--output", "model.calibrant"]),
+        shlex.join([*apply, "--output", f"calibrated{suffix or '.csv'}"]),
+    ]

@@ -1,0 +1,137 @@
+"""Options about files of predictions, which the commands share."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, fields
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from calibrant.files.layout import Wish
+    from calibrant.files.predictions import Predictions
+
+file_argument = click.Path(path_type=Path, allow_dash=True)
+
+
+class Names(click.ParamType):  # type: ignore[type-arg]
+    """Names with commas between them; quotes keep a comma inside of a name."""
+
+    name = "names"
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,  # noqa: ARG002
+        ctx: click.Context | None,  # noqa: ARG002
+    ) -> tuple[str, ...]:
+        """Split what was typed."""
+        if not isinstance(value, str):
+            return tuple(value)
+        return tuple(name.strip() for name in next(csv.reader([value]), []))
+
+
+OPTIONS = {
+    "scores": click.option(
+        "--scores",
+        type=click.Choice(["probabilities", "logits"]),
+        help="What the scores are; npz files say it themselves.",
+    ),
+    "normalize": click.option(
+        "--normalize", is_flag=True, help="Divide rows by their sums: counts, percent."
+    ),
+    "label_column": click.option(
+        "--label-column",
+        metavar="NAME",
+        help="Column of a table with the labels; by default label, target, y or class, or the "
+        "only one that is text.",
+    ),
+    "labels": click.option("--labels", type=file_argument, help="A npy file with the labels."),
+    "columns": click.option(
+        "--columns", type=Names(), help="Columns of scores in a table, or patterns: 'prob_*'."
+    ),
+    "ignore": click.option(
+        "--ignore", type=Names(), help="Columns of a table that hold no scores, or patterns."
+    ),
+    "classes": click.option(
+        "--classes", type=Names(), help="Class of each column, where names do not tell it."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was said about files of predictions."""
+
+    scores: str | None = None
+    normalize: bool = False
+    label_column: str | None = None
+    labels: Path | None = None
+    columns: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None = None
+
+    @property
+    def wish(self) -> Wish:
+        """What the columns of a table are."""
+        from calibrant.files.layout import Wish
+
+        return Wish(self.label_column, self.columns or (), self.ignore or ())
+
+    @property
+    def rows(self) -> str | None:
+        """``normalize`` of the calibrators."""
+        return "rows" if self.normalize else None
+
+    def read(
+        self, path: Path, *, part: str | None = None, usual_part: str | None = None
+    ) -> Predictions:
+        """Read a file of predictions whole."""
+        from calibrant.files.predictions import read_predictions
+
+        found = read_predictions(
+            path,
+            part=part,
+            usual_part=usual_part,
+            kind=self.scores,
+            labels=self.labels,
+            wish=self.wish,
+        )
+        if self.normalize and found.kind == "logits":
+            raise click.UsageError(f"--normalize is for probabilities; {path} holds logits")
+        return found
+
+    def words(self, *known: str) -> list[str]:
+        """Return the options among ``known`` as they are typed."""
+        found = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value and field.name in known:
+                found.append(f"--{field.name.replace('_', '-')}")
+                if isinstance(value, tuple):
+                    found.append(",".join(f'"{n}"' if "," in n else n for n in value))
+                elif value is not True:
+                    found.append(str(value))
+        return found
+
+
+def reading_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command some of the options, all by default, as one argument ``reading``."""
+    chosen = names or tuple(OPTIONS)
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def run(**arguments: Any) -> Any:
+            said = {name: arguments.pop(name) for name in chosen}
+            return command(reading=Reading(**said), **arguments)
+
+        for name in reversed(chosen):
+            run = OPTIONS[name](run)
+        return run
+
+    return decorate

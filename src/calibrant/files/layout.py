@@ -1,0 +1,163 @@
+"""Which column of a table is what: labels, scores, or something that is carried along."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from calibrant.columns import are_whole
+from calibrant.errors import PredictionFileError, some_in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+LABEL_NAMES = {"label", "labels", "target", "y", "class"}
+INDEX_NAMES = {"", "Unnamed: 0", "__index_level_0__"}
+"""What pandas calls an index that was written with the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the caller says of the columns.
+
+    Attributes
+    ----------
+    label : str or None
+        The column with the labels; None to look for it.
+    columns : tuple of str
+        Names or patterns of the columns of scores; empty to look for them.
+    ignore : tuple of str
+        Names or patterns of columns that hold no scores.
+    """
+
+    label: str | None = None
+    columns: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the columns of a table are.
+
+    Attributes
+    ----------
+    names : list of str
+        All of them, in the order of the table.
+    label : str or None
+    is_named : bool
+        Whether the label column was asked for, or has the name of one.
+    scores : list of str
+        Columns of scores; where the caller did not choose, all that hold numbers.
+    is_chosen : bool
+        Whether the caller chose them.
+    """
+
+    names: list[str]
+    label: str | None
+    is_named: bool
+    scores: list[str]
+    is_chosen: bool
+
+    @property
+    def carried(self) -> list[str]:
+        """Columns that are neither scores nor labels."""
+        scores = {*self.scores, self.label}
+        return [name for name in self.names if name not in scores]
+
+
+def make_layout(
+    names: list[str], samples: Mapping[str, Sequence[str] | None], wish: Wish, where: str
+) -> Layout:
+    """Tell labels, scores and other columns apart.
+
+    Parameters
+    ----------
+    names : list of str
+    samples : mapping of str to sequence of str, or None
+        The first values of each column, empty ones left out; None for a column that is text
+        whatever it holds.
+    wish : Wish
+    where : str
+        The file, for messages.
+    """
+    ignored = _chosen(names, wish.ignore, "--ignore", where)
+    ignored |= {name for name in names if name in INDEX_NAMES}
+    text = {name for name in names if _is_text(samples[name])}
+    free = [name for name in names if name not in ignored]
+    label = _label(free, text, samples, wish, where)
+    if wish.columns:
+        chosen = _chosen(names, wish.columns, "--columns", where) - {label}
+        scores = [name for name in names if name in chosen]
+    else:
+        scores = [name for name in free if name != label and name not in text]
+    if len(scores) < 2:
+        raise PredictionFileError(
+            f"{where} has {len(scores)} columns of scores; at least two classes are needed, "
+            "each with a column of numbers (--columns)"
+        )
+    is_named = label is not None and (wish.label is not None or label.casefold() in LABEL_NAMES)
+    return Layout(names, label, is_named, scores, bool(wish.columns))
+
+
+def _chosen(names: list[str], patterns: Sequence[str], option: str, where: str) -> set[str]:
+    found: set[str] = set()
+    for pattern in patterns:
+        if pattern in names:
+            found.add(pattern)
+            continue
+        matching = {name for name in names if fnmatchcase(name, pattern)}
+        if not matching:
+            raise PredictionFileError(
+                f"{where} has no column {pattern!r} ({option}); it has {some_in_words(names)}"
+            )
+        found |= matching
+    return found
+
+
+def _label(
+    free: list[str],
+    text: set[str],
+    samples: Mapping[str, Sequence[str] | None],
+    wish: Wish,
+    where: str,
+) -> str | None:
+    if wish.label is not None:
+        if wish.label not in samples:
+            raise PredictionFileError(
+                f"{where} has no column {wish.label!r} (--label-column); it has "
+                f"{some_in_words(list(samples))}"
+            )
+        return wish.label
+    if "label" in free:
+        return "label"
+    named = [
+        name
+        for name in free
+        if name.casefold() in LABEL_NAMES and (name in text or are_whole(samples[name] or ()))
+    ]
+    if len(named) > 1:
+        named = [name for name in named if name in text] or named
+    if len(named) > 1:
+        raise PredictionFileError(
+            f"{where}: columns {some_in_words(named)} may all hold the labels; choose one by "
+            "--label-column"
+        )
+    if named:
+        return named[0]
+    others = [name for name in free if name in text]
+    return others[0] if len(others) == 1 else None
+
+
+def _is_text(sample: Sequence[str] | None) -> bool:
+    """Whether no value is a number, not even one with a decimal comma or a sign of percent."""
+    return sample is None or (len(sample) > 0 and not any(map(looks_like_a_number, sample)))
+
+
+def looks_like_a_number(text: str) -> bool:
+    """Whether a cell is meant to be a number."""
+    try:
+        float(text.rstrip("% ").replace(",", "."))
+    except ValueError:
+        return False
+    return True

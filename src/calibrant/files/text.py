@@ -1,0 +1,231 @@
+"""Text tables: the separator, the header, the first rows, and where a fault is."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import sys
+from contextlib import contextmanager, suppress
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+from calibrant.errors import PredictionFileError
+from calibrant.files.arrays import decoding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from calibrant.files.layout import Layout
+
+TEXT = {".csv": ",", ".tsv": "\t", "": ","}
+SEPARATORS = ",;\t|"
+LONGEST_HEADER = 1 << 26
+SAMPLE_BYTES = 1 << 16
+SAMPLE_CELLS = 200_000
+SAMPLE_ROWS = 100
+
+
+def suffix_of(path: Path) -> str:
+    """Suffix that names the format, in small letters; that of ``p.csv.gz`` is ``.csv``."""
+    suffix = path.suffix.lower()
+    return path.with_suffix("").suffix.lower() if suffix == ".gz" else suffix
+
+
+def is_zipped(path: Path) -> bool:
+    """Whether a text table is compressed by gzip."""
+    return path.suffix.lower() == ".gz"
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[IO[bytes]]:
+    """Open a text table; ``-`` is standard input."""
+    if str(path) == "-":
+        if sys.stdin is None:
+            raise PredictionFileError("-: standard input is closed; send a table, or name a file")
+        yield sys.stdin.buffer
+        return
+    with decoding(path, "text"):
+        file: Any = gzip.GzipFile(path) if is_zipped(path) else path.open("rb")
+    with file:
+        yield file
+
+
+class Start(NamedTuple):
+    """What the start of a text table tells.
+
+    Attributes
+    ----------
+    names : list of str
+        From the header.
+    separator : str
+    samples : dict of str to list of str
+        First cells of each column that are not empty.
+    rest : object
+        The table from its second line on, to read once.
+    """
+
+    names: list[str]
+    separator: str
+    samples: dict[str, list[str]]
+    rest: Rejoined
+
+
+class Rejoined:
+    """A file whose next bytes were read already."""
+
+    closed = False
+
+    def __init__(self, start: bytes, file: IO[bytes]) -> None:
+        self._start, self._file = start, file
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes."""
+        if not self._start:
+            return self._file.read(size)
+        if size < 0:
+            size = len(self._start)
+        out, self._start = self._start[:size], self._start[size:]
+        return out
+
+    def close(self) -> None:
+        """Leave the file to whoever opened it."""
+
+
+def read_start(file: IO[bytes], path: Path) -> Start:
+    """Read the header and the first rows."""
+    line = _first_line(file, path)
+    names, separator = _split_header(line, TEXT.get(suffix_of(path), ","), path)
+    with decoding(path, "text"):
+        start = file.read(max(SAMPLE_BYTES, 16 * len(line)))
+    text = start.decode("utf-8", errors="replace").replace("\0", "")
+    rows = csv.reader(text.splitlines(), delimiter=separator)
+    cells: list[list[str]] = [[] for _ in names]
+    n_rows = max(1, min(SAMPLE_ROWS, SAMPLE_CELLS // len(names)))
+    try:
+        for row in islice((row for row in rows if len(row) == len(names)), n_rows):
+            for column, cell in zip(cells, row, strict=True):
+                if cell.strip():
+                    column.append(cell)
+    except csv.Error:
+        pass  # whoever reads the rows says it, with the line
+    return Start(names, separator, dict(zip(names, cells, strict=True)), Rejoined(start, file))
+
+
+def _first_line(file: IO[bytes], path: Path) -> str:
+    with decoding(path, "text"):
+        line = file.readline(LONGEST_HEADER)
+    if len(line) == LONGEST_HEADER:
+        raise PredictionFileError(
+            f"{path}, line 1 is longer than {LONGEST_HEADER >> 20} MiB: no header of a table"
+        )
+    try:
+        text = line.decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise PredictionFileError(
+            f"{path}, line 1 is not UTF-8 text; save the table as UTF-8"
+        ) from error
+    if "\r" in text:
+        raise PredictionFileError(
+            f"{path} ends its lines with CR alone; save it with LF or CRLF, or use tr '\\r' '\\n'"
+        )
+    if "\0" in text:
+        raise PredictionFileError(f"{path}, line 1 has NUL characters: this is not a text file")
+    return text
+
+
+def _split_header(text: str, usual: str, path: Path) -> tuple[list[str], str]:
+    """Names, and the separator: what splits the line into most of them."""
+    best: list[str] = []
+    separator = usual
+    try:
+        for sign in [usual, *SEPARATORS]:
+            names = next(csv.reader([text], delimiter=sign), [])
+            if len(names) > len(best):
+                best, separator = names, sign
+    except csv.Error as error:
+        raise PredictionFileError(
+            f"{path}, line 1: a name is longer than {csv.field_size_limit():,} characters"
+        ) from error
+    if not best:
+        raise PredictionFileError(f"{path} is empty; a header with a name per column is needed")
+    return [name.strip() for name in best], separator
+
+
+@contextmanager
+def _rows_again(path: Path) -> Iterator[Any]:
+    """Read a text table once more, slowly, behind its header; ``line_num`` is the line."""
+    with open_text(path) as file:
+        line = _first_line(file, path)
+        _, separator = _split_header(line, TEXT.get(suffix_of(path), ","), path)
+        lines = (raw.decode("utf-8", errors="surrogateescape") for raw in file)
+        yield csv.reader(lines, delimiter=separator)
+
+
+def lines_of(path: Path, rows: list[int]) -> list[int] | None:
+    """Lines on which some rows of a text table end: lines may be empty, and rows span several.
+
+    None if the table cannot be read again.
+    """
+    if suffix_of(path) not in TEXT or not path.is_file():
+        return None
+    wanted, found = set(rows), []
+    with suppress(csv.Error), _rows_again(path) as reader:
+        for i, _ in enumerate(row for row in reader if row):
+            if i in wanted:
+                found.append(1 + reader.line_num)
+                if len(found) == len(wanted):
+                    return found
+    return None
+
+
+def explain(path: Path, layout: Layout, message: str) -> str:
+    """Find the line and column of what could not be read, by a slow second look."""
+    if not path.is_file():  # a pipe cannot be read again
+        return f"{path} cannot be read: {message}"
+    with _rows_again(path) as reader:
+        try:
+            place = _first_fault(reader, layout)
+        except csv.Error:
+            place = f": a field is longer than {csv.field_size_limit():,} characters"
+        if reader.line_num == 0:
+            return f"{path} has a header and no rows"
+        line = 1 + reader.line_num
+        return f"{path}, line {line}{place or f' cannot be read: {message}'}"
+
+
+def _first_fault(reader: Any, layout: Layout) -> str | None:
+    scores = set(layout.scores)
+    for row in reader:
+        if row and len(row) != len(layout.names):
+            return f": {len(row)} columns, but the header has {len(layout.names)}"
+        for name, text in zip(layout.names, row, strict=False):
+            if any("\udc80" <= c <= "\udcff" for c in text):
+                return f", column {name!r} is not UTF-8 text; save the table as UTF-8"
+            if name in scores and not _is_number(text):
+                return f", column {name!r}: {text!r} is not a number{_remedy(text, name)}"
+    return None
+
+
+def _remedy(text: str, name: str) -> str:
+    if text.strip().endswith("%"):
+        return " (write percent without the sign; --normalize divides rows by their sums)"
+    if "," in text:
+        return " (decimals are written with a point)"
+    return f" (--ignore {name!r}, if the column holds no scores)"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def refuse_numbers(names: list[str], where: str) -> None:
+    """Refuse a header that is a row of the table."""
+    if names and all(_is_number(name) for name in names):
+        raise PredictionFileError(
+            f"{where}: {', '.join(names[:4])} ... are numbers; the first line must name the columns"
+        )
