@@ -77,7 +77,7 @@ def reach_verdict(comparison: Comparison) -> Verdict:
         chosen=chosen.method,
         headline=_headline(before, baseline, chosen),
         findings=tuple(findings),
-        cautions=tuple(_cautions(comparison, before)),
+        cautions=tuple(_cautions(comparison, before, chosen)),
     )
 
 
@@ -213,8 +213,8 @@ def _it(before: MethodResult) -> str:
     return "it" if abs(before.confidence.overconfidence) > NOTICEABLE else "their error"
 
 
-def _cautions(comparison: Comparison, before: MethodResult) -> list[str]:
-    found = list(dict.fromkeys([*comparison.warnings, *before.warnings]))
+def _cautions(comparison: Comparison, before: MethodResult, chosen: MethodResult) -> list[str]:
+    found = list(dict.fromkeys([*comparison.warnings, *before.warnings, *chosen.warnings]))
     n_rows = comparison.settings["n_test"]
     if n_rows < FEW_ROWS:
         found.append(f"Only {n_rows} rows to judge on: hardly anything can be told apart.")
