@@ -1,5 +1,7 @@
 """``compare``: the numbers are those of the metrics, and one bad method costs nothing."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,8 @@ from calibrant.metrics import calibration_test, evaluate, negative_log_likelihoo
 from calibrant.report import compare
 from conftest import simulate
 
+METHODS_HERE = ("uncalibrated", "ts", "fir", "vs")
+
 
 @pytest.fixture(scope="module")
 def comparison(parts):
@@ -18,11 +22,43 @@ def comparison(parts):
 
 
 def test_uncalibrated_comes_first_and_temperature_scaling_is_always_there(comparison):
-    assert comparison.methods == ("uncalibrated", "ts", "fir", "vs")
+    assert comparison.methods == METHODS_HERE
     assert comparison.baseline == "ts"
     assert comparison.failures == ()
     with pytest.raises(ParameterError, match="method='nothing'"):
         comparison.result("nothing")
+
+
+def test_a_comparison_prints_as_a_table(comparison):
+    lines = str(comparison).splitlines()
+    assert repr(comparison) == str(comparison)
+    assert lines[0].split()[:2] == ["method", "accuracy,"]
+    assert [line.split()[0] for line in lines[1:5]] == ["uncalibrated", "ts", "fir", "vs"]
+    assert len({line.index(".") for line in lines[1:5]}) == 1  # in columns
+    nll = {m: comparison.result(m).evaluation.negative_log_likelihood.value for m in METHODS_HERE}
+    for line, method in zip(lines[1:5], METHODS_HERE, strict=True):
+        star = "*" if nll[method] == min(nll.values()) else " "
+        assert f"{nll[method]:.4f}{star}" in line
+    assert max(map(len, lines)) <= 110
+    assert "4 classes" in lines[-1]
+    assert len(repr(comparison.results)) < 500
+
+
+def test_a_comparison_gives_a_frame(comparison, monkeypatch):
+    frame = comparison.to_frame()
+    assert tuple(frame.index) == METHODS_HERE
+    for method in METHODS_HERE:
+        result, row = comparison.result(method), frame.loc[method]
+        assert row["class"] == result.title
+        for name, estimate in result.evaluation.estimates().items():
+            assert (row[name], row[f"{name}_low"], row[f"{name}_high"]) == tuple(estimate)
+        assert row["confidence_ece_p_value"] == result.p_values["confidence_ece"]
+        assert row["fit_seconds"] == result.fit_seconds
+    assert frame.loc["vs", "nll_difference"] == comparison.result("vs").difference.value
+    assert frame.loc["ts", "nll_difference"] == 0
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        comparison.to_frame()
 
 
 def test_metrics_and_tests_are_those_of_the_metrics_module(comparison, parts):

@@ -6,7 +6,6 @@ import math
 import re
 import shlex
 import unicodedata
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from calibrant.errors import in_words
 from calibrant.metrics.evaluate import NAMES
 from calibrant.plots.style import p_words, shorten
 from calibrant.report.results import BASELINE, UNCALIBRATED
+from calibrant.report.table import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.report.results import Comparison, Failure, MethodResult
+    from calibrant.report.table import Column
     from calibrant.report.verdict import Verdict
 
 LONGEST_NAME = 120
@@ -43,28 +44,6 @@ CLASS_HEADS = (
 )
 CLASS_SORTED = CLASS_HEADS.index("ECE before, %")
 CLASS_DIGITS = (0, 0, 3, 3, 3, 3, 3)
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the table of methods: its metric, its unit and how it is printed."""
-
-    head: str
-    name: str
-    factor: float = 100.0
-    form: str = ".2f"
-    more_is_better: bool = False
-
-
-COLUMNS = (
-    Column("accuracy, %", "accuracy", form=".1f", more_is_better=True),
-    Column("NLL", "negative_log_likelihood", 1.0, ".4f"),
-    Column("conf-ECE, %", "confidence_ece"),
-    Column("cw-ECE, %", "classwise_ece", form=".3f"),
-    Column("TECE, %", "thresholded_ece"),
-    Column("KDE-ECE, %", "kernel_density_ece"),
-    Column("Brier", "brier_score", 1.0, "#.3g"),
-)
 
 
 def clean(text: object, longest: int = LONGEST_NAME) -> str:
@@ -88,7 +67,7 @@ def method_table(
     comparison: Comparison, verdict: Verdict
 ) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
     """Heads and rows of the table of methods."""
-    best = {column.name: _best(comparison, column) for column in COLUMNS}
+    best = {column.name: column.best(comparison.results) for column in COLUMNS}
     heads = [{"head": column.head} for column in COLUMNS]
     heads.insert(2, {"head": f"NLL minus {comparison.baseline}"})
     heads.append({"head": "fit, s"})
@@ -107,13 +86,6 @@ def method_table(
             }
         )
     return heads, rows
-
-
-def _best(comparison: Comparison, column: Column) -> str:
-    """Return the best value of a column, as it is printed."""
-    values = [getattr(result.evaluation, column.name).value for result in comparison.results]
-    value = max(values) if column.more_is_better else min(values)
-    return format(column.factor * value, column.form)
 
 
 def _plain(value: float, text: str, notes: Sequence[str] = ()) -> dict[str, Any]:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from calibrant import simplex
+from calibrant.report.table import table_records, table_text
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
     from numpy.typing import NDArray
 
     from calibrant.calibrators.base import Calibrator
@@ -27,7 +29,7 @@ UNCALIBRATED = "uncalibrated"
 BASELINE = "ts"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MethodResult:
     """How one method did on the test part.
 
@@ -77,6 +79,11 @@ class MethodResult:
     predict_seconds: float
     warnings: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        nll = self.evaluation.negative_log_likelihood.value
+        ece = self.evaluation.confidence_ece.value
+        return f"<MethodResult of {self.method}: NLL {nll:.4f}, conf-ECE {100 * ece:.2f} %>"
+
     @property
     def p_values(self) -> dict[str, float]:
         """Chance of errors as large if the predictions were calibrated; NaN if not tested."""
@@ -107,9 +114,11 @@ class Failure:
     message: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Comparison:
     """Result of :func:`compare`.
+
+    ``print`` shows it as a table.
 
     Attributes
     ----------
@@ -149,6 +158,26 @@ class Comparison:
     warnings: tuple[str, ...]
     created: str
     seconds: float
+
+    def __repr__(self) -> str:
+        return table_text(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the numbers of every method as a data frame; needs pandas.
+
+        Returns
+        -------
+        frame : DataFrame
+            A row for each method, by its short name; every metric with the ends of its interval,
+            p-values, the NLL minus that of the baseline, and seconds. Errors are in units of one.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError(
+                "to_frame needs pandas; install it with: pip install pandas"
+            ) from error
+        return pd.DataFrame.from_records(table_records(self), index="method")
 
     @property
     def n_classes(self) -> int:
