@@ -40,7 +40,7 @@ def test_a_comparison_prints_as_a_table(comparison):
         star = "*" if nll[method] == min(nll.values()) else " "
         assert f"{nll[method]:.4f}{star}" in line
     assert max(map(len, lines)) <= 110
-    assert "4 classes" in lines[-1]
+    assert "12 classes" in lines[-1]
     assert len(repr(comparison.results)) < 500
 
 

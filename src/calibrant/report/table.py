@@ -64,10 +64,9 @@ def table_text(comparison: Comparison) -> str:
         for row in zip(*columns, strict=True)
     ]
     lines += [f"{f.method} failed: {f.error}: {f.message}" for f in comparison.failures]
-    rows = (
-        f"{comparison.settings['n_val']:,} rows to fit, {comparison.settings['n_test']:,} to judge"
-    )
-    return "\n".join([*lines, f"{rows}, {comparison.n_classes:,} classes; * the best"])
+    n_val, n_test = (comparison.settings[name] for name in ("n_val", "n_test"))
+    sizes = f"{n_val:,} rows to fit, {n_test:,} to judge, {comparison.n_classes:,} classes"
+    return "\n".join([*lines, f"{sizes}; * the best"])
 
 
 def table_records(comparison: Comparison) -> list[dict[str, Any]]:
