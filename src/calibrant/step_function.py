@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,28 @@ if TYPE_CHECKING:
 
     from calibrant.kernels.ranked_lookup import RankedLookup
 
+Map = TypeVar("Map")
 
+
+def always_checked(cls: type[Map]) -> type[Map]:
+    """Let a frozen dataclass be copied and unpickled by its constructor, which checks it.
+
+    Kernels trust what it promises; what comes by pickle keeps no other promise than this.
+    """
+    names = [f.name for f in fields(cls) if f.init]  # type: ignore[arg-type]
+
+    def parts(self: Any) -> tuple[Any, ...]:
+        return cls, tuple(getattr(self, name) for name in names)
+
+    def rebuild(self: Any, state: Any) -> None:  # of older pickles, and of forged ones
+        self.__init__(*state[: len(names)])
+
+    cls.__reduce__ = parts  # type: ignore[method-assign]
+    cls.__setstate__ = rebuild  # type: ignore[attr-defined]
+    return cls
+
+
+@always_checked
 @dataclass(frozen=True, slots=True, eq=False)
 class StepFunction:
     """A non-decreasing step function on [0, 1], continuous from the right.
@@ -46,11 +67,8 @@ class StepFunction:
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         t, v = self.thresholds, self.values
-        if not (t.ndim == 1 and t.shape == v.shape == self.sizes.shape and t.size > 0):
-            raise ParameterError("thresholds, values and sizes must be 1-D, alike, not empty")
-        if not np.all(np.isfinite(t)) or t[0] != 0 or t[-1] > 1 or np.any(np.diff(t) <= 0):
-            raise ParameterError("thresholds must start at 0 and increase strictly within [0, 1]")
-        if not np.all(np.isfinite(v)) or v[0] < 0 or np.any(np.diff(v) < 0):
+        check_thresholds(t, v, self.sizes)
+        if not (v[0] >= 0 and v[-1] < np.inf and (v[1:] >= v[:-1]).all()):
             raise ParameterError("values must be finite, not negative and non-decreasing")
 
     def __call__(self, x: ArrayLike) -> NDArray[np.float64]:
@@ -64,6 +82,18 @@ class StepFunction:
         return len(self.values)
 
 
+def check_thresholds(
+    thresholds: NDArray[np.float64], values: NDArray[np.float64], sizes: NDArray[np.float64]
+) -> None:
+    """Refuse what are no blocks of [0, 1]; comparisons are false for NaN."""
+    t = thresholds
+    if not (t.ndim == 1 and t.shape == values.shape == sizes.shape and t.size > 0):
+        raise ParameterError("thresholds, values and sizes must be 1-D, alike, not empty")
+    if not (t[0] == 0 and t[-1] <= 1 and (t[1:] > t[:-1]).all()):
+        raise ParameterError("thresholds must start at 0 and increase strictly within [0, 1]")
+
+
+@always_checked
 @dataclass(frozen=True, slots=True, eq=False)
 class RankedStepFunction:
     """One step function of q for every rank, non-decreasing in q and from rank to rank.
@@ -112,9 +142,6 @@ class RankedStepFunction:
 
         if not rises_with_rank(t, v, o):
             raise ParameterError("values must be non-decreasing from rank to rank")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.thresholds, self.values, self.offsets)  # checked again
 
     def __call__(self, q: ArrayLike, rank: ArrayLike) -> NDArray[np.float64]:
         """Value at each (q, rank), ranks from 1; those beyond the last are as the last."""

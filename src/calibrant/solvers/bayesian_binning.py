@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from calibrant.errors import ParameterError
 from calibrant.solvers.histogram import Histogram, MassBins, sums_by_bin
 from calibrant.solvers.report import SolverReport
+from calibrant.step_function import always_checked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +32,7 @@ SMALLEST_PRIOR = 1e-12
 hundreds of classes cannot all be given."""
 
 
+@always_checked
 @dataclass(frozen=True, slots=True, eq=False)
 class AveragedHistogram:
     """Average of histograms with weights that sum to 1; itself a histogram.
@@ -47,6 +50,12 @@ class AveragedHistogram:
     histogram: Histogram
     n_bins: NDArray[np.int64]
     log_scores: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.histogram, Histogram):
+            raise ParameterError("the average must be a histogram")
+        if not (self.n_bins.ndim == 1 and self.n_bins.shape == self.log_scores.shape):
+            raise ParameterError("n_bins and log_scores must be 1-D and alike")
 
     def __call__(self, x: ArrayLike) -> NDArray[np.float64]:
         """Value at each ``x``."""

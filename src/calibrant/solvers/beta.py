@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit
 
+from calibrant.errors import ParameterError
 from calibrant.solvers.platt import SEPARABLE, BoundedLogs, bounded_logs, minimise_logistic
+from calibrant.step_function import always_checked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from calibrant.solvers.report import SolverReport
 
 
+@always_checked
 @dataclass(frozen=True, slots=True)
 class BetaMap:
     """x -> sigmoid(a log x - b log(1 - x) + c), which never decreases since a, b >= 0."""
@@ -25,6 +29,13 @@ class BetaMap:
     b: float
     c: float
     logs: BoundedLogs
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.a < math.inf and 0 <= self.b < math.inf and math.isfinite(self.c)):
+            raise ParameterError(
+                f"a, b and c are {self.a}, {self.b} and {self.c}; they must be finite, and a and b "
+                "not negative"
+            )
 
     def __call__(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Value at each ``x``."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from calibrant.errors import ParameterError
 from calibrant.solvers.report import SolverReport
+from calibrant.step_function import always_checked, check_thresholds
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 STRATEGIES = ("mass", "width")
 
 
+@always_checked
 @dataclass(frozen=True, slots=True, eq=False)
 class Histogram:
     """A step function on [0, 1], continuous from the right, that need not increase.
@@ -49,12 +51,8 @@ class Histogram:
             array = np.array(getattr(self, name), dtype=np.float64, order="C")
             array.setflags(write=False)
             object.__setattr__(self, name, array)
-        t, v = self.thresholds, self.values
-        if not (t.ndim == 1 and t.shape == v.shape == self.sizes.shape and t.size > 0):
-            raise ParameterError("thresholds, values and sizes must be 1-D, alike, not empty")
-        if not np.all(np.isfinite(t)) or t[0] != 0 or t[-1] > 1 or np.any(np.diff(t) <= 0):
-            raise ParameterError("thresholds must start at 0 and increase strictly within [0, 1]")
-        if not np.all((v >= 0) & (v <= 1)):
+        check_thresholds(self.thresholds, self.values, self.sizes)
+        if not (self.values.min() >= 0 and self.values.max() <= 1):
             raise ParameterError("values must be in [0, 1]")
 
     def __call__(self, x: ArrayLike) -> NDArray[np.float64]:

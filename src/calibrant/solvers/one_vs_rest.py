@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
+from calibrant.errors import ParameterError
 from calibrant.kernels.pava import pool_adjacent_violators
 from calibrant.solvers.report import SolverReport
-from calibrant.step_function import StepFunction
+from calibrant.step_function import StepFunction, always_checked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,12 +89,26 @@ def binary_problem(
     )
 
 
+@always_checked
 @dataclass(frozen=True, slots=True, eq=False)
 class PiecewiseLinear:
-    """A function that is linear between ``x`` and constant outside."""
+    """A non-decreasing function in the unit square, linear between ``x`` and constant outside."""
 
     x: NDArray[np.float64]
     y: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for name in ("x", "y"):
+            array = np.array(getattr(self, name), dtype=np.float64, order="C")
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        x, y = self.x, self.y
+        if not (x.ndim == 1 and x.shape == y.shape and x.size > 0):
+            raise ParameterError("x and y must be 1-D, alike, not empty")
+        if not (x[0] >= 0 and x[-1] <= 1 and y.min() >= 0 and y.max() <= 1):
+            raise ParameterError("x and y must stay in the unit square")
+        if not ((x[1:] > x[:-1]).all() and (y[1:] >= y[:-1]).all()):
+            raise ParameterError("x must increase strictly, and y must not decrease")
 
     def __call__(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Value at each ``x``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from itertools import product
 from time import perf_counter
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit, logit
 
+from calibrant.errors import ParameterError
 from calibrant.solvers.report import SolverReport
+from calibrant.step_function import always_checked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,12 +32,20 @@ separates would send the slope to infinity, and equal scores leave it open."""
 SEPARABLE = f"the score separates the labels: the slope is held by a ridge of {RIDGE:g}"
 
 
+@always_checked
 @dataclass(frozen=True, slots=True)
 class BoundedLogs:
     """log x and log(1 - x), finite on [0, 1]: x and 1 - x are bounded below."""
 
     low: float
     rest: float
+
+    def __post_init__(self) -> None:
+        if not (0 < self.low <= ZERO and 0 < self.rest <= ZERO):
+            raise ParameterError(
+                f"the bounds of the logarithms are {self.low} and {self.rest}; they must be "
+                f"positive and at most {ZERO}"
+            )
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
         """Both logarithms."""
@@ -50,6 +61,7 @@ def bounded_logs(values: Array) -> BoundedLogs:
     )
 
 
+@always_checked
 @dataclass(frozen=True, slots=True)
 class Sigmoid:
     """x -> sigmoid(slope log(x / (1 - x)) + intercept)."""
@@ -57,6 +69,12 @@ class Sigmoid:
     slope: float
     intercept: float
     logs: BoundedLogs
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.slope) and math.isfinite(self.intercept)):
+            raise ParameterError(
+                f"slope {self.slope} and intercept {self.intercept} are not finite"
+            )
 
     def __call__(self, x: Array) -> Array:
         """Value at each ``x``."""
