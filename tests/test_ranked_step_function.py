@@ -99,7 +99,9 @@ def by_table(step, q, rank):
     return [
         lookup.levels[lookup.table[b]]
         if lookup.table[b] != ranked_lookup.MIXED
-        else ranked_lookup.walk(lookup.begins[b], lookup.edges, lookup.values, x)
+        else ranked_lookup.walk(
+            int(lookup.begins[b]), lookup.ends[rank - 1], lookup.edges, lookup.values, x
+        )
         for b, x in zip(bucket * step.n_ranks + rank - 1, q, strict=True)
     ]
 
@@ -121,4 +123,24 @@ def test_more_values_than_the_table_can_number():
     step = random_function(rng, 1, 70_000, near_one=False)
     assert len(step.lookup.levels) > ranked_lookup.MIXED
     q = 1 - rng.random(300) * 1e-3  # the highest values
+    assert by_table(step, q, 1) == step(q, 1).tolist()
+
+
+def test_the_table_of_many_ranks_is_no_larger_than_the_function_allows():
+    n_ranks = 100_000
+    step = RankedStepFunction(
+        np.tile([0.0, 0.5, 1 - 1e-12], n_ranks),
+        np.tile([0.1, 0.5, 1.0], n_ranks),
+        np.arange(n_ranks + 1) * 3,
+    )
+    assert step.lookup.table.size <= ranked_lookup.MOST_CELLS
+    q = np.array([0.0, 0.4999, 0.5, 0.9, 1 - 1e-13, 1.0])
+    for rank in (1, n_ranks):
+        assert by_table(step, q, rank) == step(q, rank).tolist()
+
+
+def test_many_steps_in_one_bucket_are_found_by_halving():
+    thresholds = np.append(0.0, 0.5 + np.arange(1000) * 1e-15)
+    step = RankedStepFunction(thresholds, np.linspace(0, 1, 1001), [0, 1001])
+    q = np.concatenate([thresholds, np.nextafter(thresholds, 0), [1.0]])
     assert by_table(step, q, 1) == step(q, 1).tolist()

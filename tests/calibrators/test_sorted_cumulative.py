@@ -9,6 +9,7 @@ from calibrant.calibrators.flattened import FlattenedIsotonic
 from calibrant.calibrators.scaling import TemperatureScaling
 from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
 from calibrant.errors import ParameterError
+from calibrant.solvers import sorted_cumulative
 from conftest import REAL_FILES, load_real, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -240,3 +241,11 @@ def test_real_classifiers():
     assert ratio.mean() <= 1.0
     assert ratio.max() <= 1.05
     assert scores[:, 0, 1].mean() < min(scores[:, 1, 1].mean(), scores[:, 2, 1].mean())
+
+
+def test_keys_of_64_bits_sort_rows_as_those_of_32_do(monkeypatch):
+    scores, y = simulate(300, 30)
+    calibrator = SortedCumulativeIsotonic(prior_share=0.1).fit(scores, y)
+    expected = calibrator.predict_proba(scores)
+    monkeypatch.setattr(sorted_cumulative, "MOST_SHORT_KEYS", 2)
+    assert calibrator.predict_proba(scores).tobytes() == expected.tobytes()

@@ -317,3 +317,43 @@ def stage_of_another_kind_of_scores(f):
 @case(e.StoredParameterError, "auto")
 def candidates_that_are_numbers(f):
     f.part()["parameters"]["candidates"] = [1, 2]
+
+
+# What single sizes allow and their product does not.
+
+
+def widen(f, k):
+    """Give vector scaling and what contains it k classes."""
+    f.replace_array("vector/0", np.arange(k))
+    f.replace_array("coef_", np.ones(k))
+    f.replace_array("intercept_", np.zeros(k))
+
+
+@case(e.NestingError, "mixture", "as parts and classes multiply")
+def mixture_of_many_parts_at_a_million_classes(f):
+    widen(f, 1_000_000)
+    f.part()["fitted"]["calibrators_"] = [2] + [3] * 249
+    f.replace_array("weights_", np.full(250, 1 / 250))
+
+
+@case(e.NestingError, "chain", "as parts and classes multiply")
+def chain_of_many_stages_at_many_classes(f):
+    widen(f, 30_000)
+    f.part()["fitted"]["calibrators_"] = [2] + [3] * 1000
+
+
+@case(e.StoredParameterError, "chain", "not a calibrator")
+def calibrators_that_are_many_numbers(f):
+    f.part()["parameters"]["calibrators"] = [0] * 90_000
+
+
+@case(e.NestingError, "chain", "more than 1024 parts")
+def calibrators_that_are_one_part_many_times(f):
+    f.part()["parameters"]["calibrators"] = [{"part": 0}] * 30_000
+
+
+@case(e.StoredClassesError, "ts", "more than 2100000 entries")
+def vectors_of_millions_of_numbers(f):
+    f.header["vectors"] += [{"type": "int", "dtype": "object"}] * 3
+    for i in range(1, 4):
+        f.add_array(f"vector/{i}", np.zeros(700_000, dtype=np.int64), "int64")

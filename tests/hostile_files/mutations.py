@@ -20,6 +20,7 @@ NUMBERS = [
     0.0, -0.0, 1.0, -1.0, 0.5, 2.0, np.nan, np.inf, -np.inf, 5e-324, 1e-310, 1e-300, 1e-16, 1e100,
     1e300, 1.7e308, -1e300, 1 + 2**-52, 1 - 2**-53,
 ]  # fmt: skip
+LARGEST_FILE = 32_000_000
 WHOLE = [0, 1, 2, 3, -1, 7, 255, 2**31, 2**53, 2**62, 2**63 - 1, -(2**63)]
 
 
@@ -37,6 +38,8 @@ def mutate(data, rng):
     if rng.random() < 0.15:
         return blind(data, rng)
     frame = take_apart(data)
+    if rng.random() < 0.01:
+        stretch(frame, rng)
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         rng.choice([change_header, change_header, change_numbers, change_numbers, change_layout])(
             frame, rng
@@ -132,6 +135,29 @@ def change_layout(frame, rng):
         for other in entries:
             if other["offset"] > at:
                 other["offset"] += 8 * step
+
+
+def stretch(frame, rng):
+    """Make more classes of the same kind, and use parts more often; nothing contradicts itself."""
+    n_classes = frame.array("vector/0").size
+    times = rng.choice([3, 100, 100, 5_000, 50_000, 300_000])
+    times = min(times, LARGEST_FILE // (len(frame.data) + 1))
+    for entry in frame.header["arrays"]:
+        name, shape = entry["name"], entry["shape"]
+        values = frame.array(name)
+        if shape == [n_classes, n_classes] and times <= 100:
+            frame.replace_array(name, np.kron(np.eye(times), values))
+        elif name.endswith(("/forms", "/lengths", "/numbers")) or shape == [n_classes]:
+            frame.replace_array(name, np.tile(values, times))
+    frame.put("vector/0", np.arange(n_classes * times))
+    fitted = frame.part()["fitted"]
+    copies = rng.choice([1, 4, 20, 400])
+    for field in ("calibrators_", "paths_"):
+        if field in fitted:
+            fitted[field] = fitted[field] * copies
+            if "weights_" in fitted:
+                weights = f"{len(frame.header['parts']) - 1}/weights_"
+                frame.replace_array(weights, np.tile(frame.array(weights), copies) / copies)
 
 
 def is_entry(entry):

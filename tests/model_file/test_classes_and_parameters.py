@@ -100,7 +100,7 @@ def test_text_that_numpy_would_blow_up_is_refused(monkeypatch):
     ("given", "stored"),
     [
         ({"tol": np.float64(1e-3)}, {"tol": 1e-3}),
-        ({"tol": float("inf")}, {"tol": float("inf")}),
+        ({"classes": [float("inf"), 1.0]}, {"classes": [float("inf"), 1.0]}),
         ({"tol": 1}, {"tol": 1}),
         ({"tol": np.int32(2)}, {"tol": 2}),
         ({"normalize": np.str_("rows")}, {"normalize": "rows"}),

@@ -31,6 +31,13 @@ def test_the_frame_and_the_limits_are_those_of_the_code():
     assert f"version {frame.MAJOR}.{frame.MINOR}" in text
     for limit in (limits.MAX_TEXTS, limits.MAX_VALUES, limits.MAX_CLASSES, limits.MAX_LABEL):
         assert f"{limit:,}" in text
+    assert f"{limits.MAX_LABELS:,} numbers in all of them" in text
+    assert f"| binary maps (one-vs-rest, sCW, M2B) | {limits.MAX_MAPS:,} in all |" in text
+    assert f"| knots of a spline | {limits.MAX_KNOTS:,} |" in text
+    assert f"{limits.WORK_PER_BYTE} for each byte of the file, and {limits.SMALL_WORK:,}" in text
+    assert f"each binary map {limits.WORK_OF_MAP}" in text
+    small = limits.SMALL_MEMORY // 2**20
+    assert f"at most {limits.MEMORY_PER_BYTE} times the file and {small} MiB" in text
     assert f"{limits.MAX_FILE // 2**30} GiB" in text
     assert f"{limits.MAX_HEADER // 2**20} MiB" in text
     assert f"{limits.MAX_LABEL_TABLE // 2**20} MiB" in text

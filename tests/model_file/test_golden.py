@@ -9,12 +9,11 @@ import pytest
 from calibrant import errors
 from calibrant.model_file import describe, dumps, load, loads
 from calibrant.model_file import format as frame
+from hostile_files.frame import take_apart
 from model_file.catalogue import METHODS, same
 
 FOLDER = Path(__file__).parents[1] / "golden"
 FILES = sorted(FOLDER.glob("*/*.calibrant"))
-BEFORE = {"1.0-auto": "caution"}
-"""Files from before a parameter, which is written when they are saved again."""
 SMALL = [FOLDER / "1.0" / f"{method}.calibrant" for method in ("ts", "fir", "scir")]
 
 
@@ -40,11 +39,14 @@ def test_a_golden_file_predicts_what_it_always_did(path):
 def test_a_golden_file_is_written_again_byte_by_byte(path, monkeypatch):
     found = describe(path)
     monkeypatch.setattr(frame, "__version__", found["library"].split()[1])
-    if name(path) in BEFORE:
-        assert BEFORE[name(path)] in load(path).get_params()
-        assert BEFORE[name(path)].encode() not in path.read_bytes()
-    elif found["format"] == f"{frame.MAJOR}.{frame.MINOR}":
-        assert dumps(load(path)) == path.read_bytes()
+    again = take_apart(dumps(load(path)))
+    old = take_apart(path.read_bytes())
+    for was, now in zip(old.header["parts"], again.header["parts"], strict=True):
+        # A parameter that came later is written when the file is saved again.
+        now["parameters"] = {k: v for k, v in now["parameters"].items() if k in was["parameters"]}
+    if found["format"] == f"{frame.MAJOR}.{frame.MINOR}":
+        assert again.text() == old.text()
+        assert again.data == old.data
     assert same(loads(dumps(load(path))), load(path))
 
 

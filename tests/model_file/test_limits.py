@@ -117,6 +117,30 @@ def test_number_of_uses(monkeypatch):
         dumps(fitted("chain"))
 
 
+def test_number_of_binary_maps(monkeypatch):
+    loads_at(monkeypatch, "hb-ovr", "MAX_MAPS", 3, errors.FittedValueError)
+    with pytest.raises(errors.FittedValueError, match="2 binary maps"):
+        dumps(fitted("hb-ovr"))
+
+
+def test_entries_of_vectors(monkeypatch):
+    loads_at(monkeypatch, "ts", "MAX_LABELS", 3, errors.StoredClassesError)
+    with pytest.raises(errors.StoredClassesError):
+        dumps(fitted("ts"))
+
+
+def test_work_of_a_row(monkeypatch):
+    """The mixture, vector scaling and FIR, each for three classes, and their numbers."""
+    monkeypatch.setattr(limits, "WORK_PER_BYTE", 0)
+    blocks = fitted("mixture").calibrators_[1].step_function_.n_blocks
+    work = 3 * (1 + 3 + 1) + 2 + 6 + 3 * blocks
+    loads_at(monkeypatch, "mixture", "SMALL_WORK", work, errors.NestingError)
+    with pytest.raises(errors.NestingError, match="multiply"):
+        dumps(fitted("mixture"))
+    monkeypatch.setattr(limits, "WORK_PER_BYTE", 1)
+    assert dumps(fitted("mixture"))
+
+
 def test_depth_of_parts():
     frame = take_apart(dumps(fitted("mixture")))
     nest(frame, 6)

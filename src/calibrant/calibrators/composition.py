@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
@@ -58,11 +59,12 @@ class Composition(Calibrator):
             else (type(part).__name__.lower(), part)
             for part in given
         ]
-        names = [name for name, _ in pairs]
-        return {
-            name if names.count(name) == 1 else f"{name}-{names[:i].count(name) + 1}": part
-            for i, (name, part) in enumerate(pairs)
-        }
+        n_of, seen = Counter(name for name, _ in pairs), Counter[str]()
+        named = {}
+        for name, part in pairs:
+            seen[name] += 1
+            named[name if n_of[name] == 1 else f"{name}-{seen[name]}"] = part
+        return named
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters; with ``deep`` also those of the parts, as ``name__parameter``."""

@@ -146,8 +146,9 @@ class SharedClasswise(Calibrator):
         if self.scores == "logits":
             rows = simplex.softmax(rows)
         out = np.empty_like(rows)
-        for g, curve in enumerate(self.curves_):
-            columns = self.groups_ == g
+        order = np.argsort(self.groups_, kind="stable")
+        starts = np.searchsorted(self.groups_[order], np.arange(1, len(self.curves_)))
+        for columns, curve in zip(np.split(order, starts), self.curves_, strict=True):
             out[:, columns] = curve(rows[:, columns])
         if self.normalize_output:
             divide_by_sums(out, rows)

@@ -178,6 +178,8 @@ class StructuredScaling(Calibrator):
 
     def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         logits = simplex.to_logits(rows, self.scores, self.zero_logit_)
+        if self.scores == "logits":  # as at fit: the scale times a large logit would overflow
+            logits -= logits.max(axis=1, keepdims=True)
         mapped = StructuredMap(
             self.inverse_temperature_, self.scale_, self.bound, self.coef_, self.intercept_
         )(logits)

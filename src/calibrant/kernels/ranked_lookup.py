@@ -1,8 +1,9 @@
 """Map rows through a ranked step function: sort, accumulate, look up, difference, mix.
 
 The speed limit is the sort of the rows, so everything else is kept to a few operations a cell.
-Rows are sorted as 32-bit keys, the leading bits of the probability and then the column; the few
-neighbours that these bits do not tell apart are put right afterwards. The value of (q, rank) comes
+Rows are sorted as keys, the leading bits of the probability and then the column; the few
+neighbours that these bits do not tell apart are put right afterwards. Keys have 32 bits, or 64 with
+so many classes that too few bits would be left. The value of (q, rank) comes
 from a table over the leading bits of 1 - q, whose width is relative, as most steps are near q = 1.
 Powers of probabilities come from a table too, since the exponent is the same for all cells.
 """
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 ONE = int(np.array(1.0).view(np.int64))
 TABLE_BYTES = 1 << 20
+"""The table has finer buckets than it needs while it is no larger than this."""
+
+MOST_CELLS = 1 << 22
+"""Cells of a table of many ranks, unless the function has more steps than that."""
+
 MIXED = 65535
 """Mark of a bucket with a step inside."""
 
@@ -39,6 +45,7 @@ class RankedLookup(NamedTuple):
     levels: NDArray[np.float64]
     table: NDArray[np.uint16]
     begins: NDArray[np.uint32]
+    ends: NDArray[np.int64]
     n_ranks: int
     shift: int
     base: int
@@ -74,26 +81,26 @@ def build_ranked_lookup(
     n_ranks = len(offsets) - 1
     rest = 1.0 - thresholds
     closest = max(float(np.min(rest[rest > 0.0])), 2.0**-40)
-    for bits in (6, 5, 4, 3):  # buckets per octave of 1 - q
+    most = max(MOST_CELLS, len(values) // 2)
+    for bits in range(6, -7, -1):  # 2**bits buckets per octave of 1 - q
         shift = 52 - bits
         base = int(np.array(closest).view(np.int64)) >> shift
         n_buckets = (ONE >> shift) - base + 1
-        if 2 * n_ranks * n_buckets <= TABLE_BYTES:
+        if n_ranks * n_buckets <= (TABLE_BYTES // 2 if bits > 3 else most):
             break
-    levels, level = np.unique(values, return_inverse=True)
-    level = np.minimum(level, MIXED).astype(np.uint16)
-    # A threshold behind each rank that nothing reaches; edges[i] is where block i ends.
-    place = np.arange(len(values)) + np.repeat(np.arange(n_ranks), np.diff(offsets))
-    edges = np.full(len(values) + n_ranks, np.inf)
-    inner = np.ones(len(values), dtype=bool)
-    inner[offsets[:-1]] = False
-    edges[place[inner] - 1] = thresholds[inner]
-    spread = np.zeros(len(edges))
-    spread[place] = values
+    levels = np.sort(values)
+    levels = levels[np.append(True, levels[1:] > levels[:-1])]
+    level = np.minimum(np.searchsorted(levels, values), MIXED).astype(np.uint16)
     table = np.empty((n_buckets, n_ranks), dtype=np.uint16)
     begins = np.empty((n_buckets, n_ranks), dtype=np.uint32)
     fill_table(rest.view(np.int64), level, offsets, shift, base, table, begins)
-    return RankedLookup(edges, spread, levels, table.ravel(), begins.ravel(), n_ranks, shift, base)
+    del rest, level  # a function may be as large as memory allows
+    edges, spread = np.empty((2, len(values) + n_ranks))
+    spread_blocks(thresholds, values, offsets, edges, spread)
+    ends = offsets[1:] + np.arange(n_ranks) - 1  # the last block of each rank
+    return RankedLookup(
+        edges, spread, levels, table.ravel(), begins.ravel(), ends, n_ranks, shift, base
+    )
 
 
 @kernel
@@ -111,6 +118,17 @@ def fill_table(rest_bits, level, offsets, shift, base, table, begins):
                 block += 1
             begins[bucket, r] = begin + r
             table[bucket, r] = level[begin] if block == begin else MIXED
+
+
+@kernel
+def spread_blocks(thresholds, values, offsets, edges, spread):
+    """Write where each block ends, and its value, with a block of no end behind each rank."""
+    for r in range(offsets.shape[0] - 1):
+        for block in range(offsets[r], offsets[r + 1]):
+            edges[block + r] = thresholds[block + 1] if block + 1 < offsets[r + 1] else np.inf
+            spread[block + r] = values[block]
+        edges[offsets[r + 1] + r] = np.inf
+        spread[offsets[r + 1] + r] = 0.0
 
 
 def build_powers(exponent: float, smallest: float) -> PowerTable:
@@ -131,13 +149,12 @@ def build_powers(exponent: float, smallest: float) -> PowerTable:
 
 
 @kernel
-def pack_rows(bits, shift, width, keys):
+def pack_rows(bits, shift, width, lowest, keys):
     """Leading bits of each probability, the largest first, above the number of its column."""
     n_rows, n_classes = bits.shape
-    lowest = (1 << (31 - width)) - 1
     for i in range(n_rows):
         for j in range(n_classes):
-            keys[i, j] = np.int32((min((ONE - bits[i, j]) >> shift, lowest) << width) | j)
+            keys[i, j] = (min((ONE - bits[i, j]) >> shift, lowest) << width) | j
 
 
 @kernel
@@ -213,7 +230,7 @@ def gather_row(rows, bits, i, columns, smallest, scale, nodes, q, rest, prior):
 @kernel
 def steep_prior(rows, i, order, exponent, smallest, prior):
     """Powers relative to the largest entry, for exponents the table does not hold."""
-    top = math.log(rows[i, order[0]])
+    top = math.log(max(rows[i, order[0]], smallest))
     mass = 0.0
     for r in range(order.shape[0]):
         gap = math.log(max(rows[i, order[r]], smallest)) - top
@@ -239,17 +256,25 @@ def share_ties(row, order, out):
 
 
 @kernel
-def walk(block, edges, values, q):
-    """Value at ``q``, from a block at or before it."""
-    while edges[block] <= q:
+def walk(block, last, edges, values, q):
+    """Value at ``q``, from a block at or before it: by steps if it is near, else by halving."""
+    near = min(block + 8, last)
+    while block < near and edges[block] <= q:
         block += 1
+    if block == near:
+        while block < last:  # edges[last] is never reached
+            middle = (block + last) >> 1
+            if edges[middle] <= q:
+                block = middle + 1
+            else:
+                last = middle
     return values[block]
 
 
 @kernel
 def apply_ranked(rows, bits, keys, mask, lookup, share, powers, out):
     """Calibrated rows: (1 - share) * differences of the step function + share * prior."""
-    edges, values, levels, table, begins, n_ranks, shift, base = lookup
+    edges, values, levels, table, begins, ends, n_ranks, shift, base = lookup
     exponent, smallest, smallest_bits, scale, nodes = powers
     n_rows, n_classes = rows.shape
     q = np.empty(n_classes)
@@ -267,13 +292,13 @@ def apply_ranked(rows, bits, keys, mask, lookup, share, powers, out):
         factor = share / mass
         below = 0.0
         for r in range(last):
-            bucket = max((rest_bits[r] >> shift) - base, 0) * n_ranks + min(r, n_ranks - 1)
-            bucket = INDEX(bucket)
+            rank = min(r, n_ranks - 1)
+            bucket = INDEX(max((rest_bits[r] >> shift) - base, 0) * n_ranks + rank)
             level = table[bucket]
             if level != MIXED:
                 value = levels[INDEX(level)]
             else:
-                value = walk(begins[bucket], edges, values, q[r])
+                value = walk(np.int64(begins[bucket]), ends[INDEX(rank)], edges, values, q[r])
             out[i, INDEX(keys[i, r])] = keep * (value - below) + factor * prior[r]
             below = value
         out[i, keys[i, last]] = keep * (1.0 - below) + factor * prior[last]

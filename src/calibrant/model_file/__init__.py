@@ -17,7 +17,7 @@ from calibrant.atomic_file import replace_file
 from calibrant.model_file import limits
 from calibrant.model_file.codecs import BY_CLASS
 from calibrant.model_file.format import Content, pack, unpack
-from calibrant.model_file.parts import check_fitted
+from calibrant.model_file.parts import Labels, check_fitted
 from calibrant.model_file.reader import Reader
 from calibrant.model_file.writer import Writer
 
@@ -202,7 +202,7 @@ def describe(path: Path, *, max_bytes: int = limits.MAX_FILE) -> dict[str, Any]:
     content = _open(path, None, max_bytes)
     calibrator = _decode(content)
     return {
-        **_description(calibrator),
+        **_description(calibrator, {}),
         "arrays": {name: (array.dtype.name, array.shape) for name, array in content.arrays.items()},
         "bytes": content.size,
         "format": ".".join(map(str, content.version)),
@@ -241,45 +241,54 @@ def check(calibrator: Calibrator) -> None:
     Traceback (most recent call last):
     calibrant.errors.FittedValueError: inverse_temperature_ is -1.0, outside [0.0, 1000000.0]
     """
+    _check(calibrator, Labels())
+
+
+def _check(calibrator: Calibrator, labels: Labels) -> None:
     codec = BY_CLASS.get(type(calibrator))
     if codec is None:
         return
-    check_fitted(calibrator, codec)
+    check_fitted(calibrator, codec, labels)
     for name, kind in codec.fields.items():
         for part in kind.parts(getattr(calibrator, name)):
-            check(part)
+            _check(part, labels)
 
 
-def _description(calibrator: Any) -> dict[str, Any]:
+def _description(calibrator: Any, lists: dict[int, list[Any]]) -> dict[str, Any]:
+    """Describe a calibrator; a vector that parts share is one list for all of them."""
     codec = BY_CLASS[type(calibrator)]
     values = {name: getattr(calibrator, name) for name in codec.fields}
     parts = [part for name, kind in codec.fields.items() for part in kind.parts(values[name])]
     return {
         "method": codec.method,
         "class": codec.cls.__name__,
-        "parameters": {n: _plain(v) for n, v in calibrator.get_params(deep=False).items()},
+        "parameters": {n: _plain(v, lists) for n, v in calibrator.get_params(deep=False).items()},
         "n_classes": len(calibrator.classes_),
-        "classes": calibrator.classes_.tolist(),
+        "classes": _plain(calibrator.classes_, lists),
         "fitted": {n: v for n, v in values.items() if isinstance(v, int | float | str)},
         "reports": {
             n: asdict(v) for n, v in values.items() if v is not None and n.endswith("report_")
         },
-        "parts": [_description(part) for part in parts],
+        "parts": [_description(part, lists) for part in parts],
     }
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, lists: dict[int, list[Any]]) -> Any:
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_plain(item, lists) for item in value]
     if hasattr(value, "tolist"):
-        return value.tolist()
+        if id(value) not in lists:
+            lists[id(value)] = value.tolist()
+        return lists[id(value)]
     return value if value is None or isinstance(value, int | float | str) else repr(value)
 
 
 def _encode(calibrator: Calibrator) -> tuple[list[bytes | memoryview], str]:
     writer = Writer()
     writer.part(calibrator, fitted=True)
-    return pack(writer.header(), writer.arrays)
+    pieces, digest = pack(writer.header(), writer.arrays)
+    writer.check_work(sum(map(len, pieces)))
+    return pieces, digest
 
 
 def _decode(content: Content) -> Calibrator:

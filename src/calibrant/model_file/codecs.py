@@ -7,7 +7,7 @@ attribute and, if the attributes must agree with each other, a check.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,9 +42,14 @@ from calibrant.model_file.kinds import (
     Record,
     Steps,
 )
-from calibrant.model_file.limits import DEEPEST_LOGIT, LARGEST_PRODUCT, MAX_CLASSES, require
+from calibrant.model_file.limits import (
+    DEEPEST_LOGIT,
+    LARGEST_PRODUCT,
+    MAX_CLASSES,
+    MAX_KNOTS,
+    require,
+)
 from calibrant.model_file.maps import Maps
-from calibrant.simplex import LOG_OF_ZERO
 from calibrant.solvers.bayesian_binning import AveragedHistogram
 from calibrant.solvers.beta import BetaMap
 from calibrant.solvers.histogram import Histogram
@@ -72,12 +77,20 @@ class Codec:
         Its fitted attributes.
     check : callable, optional
         Raises ``FittedValueError`` unless the attributes agree with each other.
+    work : int
+        What it does for one class of a row, in units of ``limits.WORK_PER_BYTE``; work that grows
+        with its arrays or maps comes on top.
+    before : dict of str to object
+        Parameters that came after the first files of this method, where what those were fitted
+        with is not today's default.
     """
 
     method: str
     cls: type[Calibrator]
     fields: dict[str, Kind]
     check: Callable[[Any], None] | None = None
+    work: int = 1
+    before: dict[str, Any] = field(default_factory=dict)
 
 
 def _check_chain(chain: Chain) -> None:
@@ -102,7 +115,7 @@ def _check_auto(auto: AutoCalibrator) -> None:
 def _check_parts(whole: Calibrator, parts: list[Calibrator], scores: str) -> None:
     """Refuse parts of other classes, or that expect another kind of scores than they get."""
     for part in parts:
-        same = np.array_equal(part.classes_, whole.classes_)
+        same = part.classes_ is whole.classes_ or np.array_equal(part.classes_, whole.classes_)
         require(same, f"a part of {type(whole).__name__} has other classes")
         require(part.scores == scores, f"a part of {type(whole).__name__} expects {part.scores}")
         named = hasattr(part, "feature_names_in_")
@@ -136,6 +149,7 @@ def _check_top_label(top: TopLabelHistogram | TopLabelIsotonic) -> None:
 def _check_spline(spline: MonotoneSpline) -> None:
     knots, slopes = spline.knots_, spline.slopes_
     require(len(slopes) == len(knots) + 1, "slopes_ are not one more than knots_")
+    require(len(knots) <= MAX_KNOTS, f"there are {len(knots)} knots_, {MAX_KNOTS} at most")
     require(np.all(np.diff(knots) > 0), "knots_ do not increase")
     # Predictions that do not differ give slopes up to 1e303, so the product counts.
     reach = float(np.abs(knots).max()) - spline.zero_logit_
@@ -146,7 +160,7 @@ def _check_structured(structured: StructuredScaling) -> None:
     reach = -structured.scale_ * structured.zero_logit_
     require(reach <= LARGEST_PRODUCT, "scale_ times zero_logit_ overflows")
     if structured.bound == 0:  # else the logarithms are bounded, whatever the scale is
-        largest = float(np.abs(structured.coef_).max()) * len(structured.classes_)
+        largest = max(1.0, float(np.abs(structured.coef_).max())) * len(structured.classes_)
         require(largest * reach <= LARGEST_PRODUCT, "coef_ times scale_ overflows")
 
 
@@ -187,7 +201,7 @@ AUTO_REPORT = Record(
     },
 )
 _REPORTED: dict[str, Kind] = {"solver_report_": REPORT}
-_LOGGED: dict[str, Kind] = {"zero_logit_": Number(DEEPEST_LOGIT, LOG_OF_ZERO), **_REPORTED}
+_LOGGED: dict[str, Kind] = {"zero_logit_": Number(DEEPEST_LOGIT, 0.0), **_REPORTED}
 _TEMPERATURE: dict[str, Kind] = {"inverse_temperature_": Number(0.0, 1e6), **_LOGGED}
 _MATRIX: dict[str, Kind] = {"coef_": Array("kk"), "intercept_": Array("k"), **_LOGGED}
 _PARTS = Listed(Part(), at_least=1, length="p")
@@ -199,9 +213,9 @@ def _curves(*forms: type, length: str = "k") -> dict[str, Kind]:
 
 CODECS = (
     Codec("ts", TemperatureScaling, _TEMPERATURE),
-    Codec("vs", VectorScaling, {"coef_": Array("k"), "intercept_": Array("k"), **_LOGGED}),
-    Codec("ms", MatrixScaling, _MATRIX),
-    Codec("dirichlet", DirichletCalibration, _MATRIX),
+    Codec("vs", VectorScaling, {"coef_": Array("k"), "intercept_": Array("k"), **_LOGGED}, work=3),
+    Codec("ms", MatrixScaling, _MATRIX, work=3),
+    Codec("dirichlet", DirichletCalibration, _MATRIX, work=3),
     Codec("fir", FlattenedIsotonic, {"step_function_": Steps(), **_REPORTED}),
     Codec(
         "na-fir",
@@ -224,6 +238,7 @@ CODECS = (
             "prior_report_": Optional(REPORT),
             **_TEMPERATURE,
         },
+        work=8,
     ),
     Codec("ir-ovr", OneVsRestIsotonic, _curves()),
     Codec("platt-ovr", OneVsRestPlatt, _curves(Sigmoid)),
@@ -238,9 +253,10 @@ CODECS = (
             **_curves(StepFunction, Histogram, length="g"),
         },
         _check_groups,
+        work=5,
     ),
-    Codec("m2b-hb", TopLabelHistogram, _curves(Histogram, length="c"), _check_top_label),
-    Codec("m2b-ir", TopLabelIsotonic, _curves(StepFunction, length="c"), _check_top_label),
+    Codec("m2b-hb", TopLabelHistogram, _curves(Histogram, length="c"), _check_top_label, work=3),
+    Codec("m2b-ir", TopLabelIsotonic, _curves(StepFunction, length="c"), _check_top_label, work=3),
     Codec(
         "structured",
         StructuredScaling,
@@ -252,12 +268,14 @@ CODECS = (
             "inverse_temperature_": Number(0.0),
         },
         _check_structured,
+        work=4,
     ),
     Codec(
         "spline",
         MonotoneSpline,
         {"knots_": Array("n"), "slopes_": Array("s", 0.0, 1e303), **_LOGGED},
         _check_spline,
+        work=5,  # with a thousand knots
     ),
     Codec(
         "chain",
@@ -281,6 +299,7 @@ CODECS = (
             **_REPORTED,
         },
         _check_auto,
+        before={"caution": 0.0},
     ),
 )
 BY_CLASS: dict[type, Codec] = {codec.cls: codec for codec in CODECS}

@@ -288,8 +288,9 @@ def check_steps(value: Any, name: str) -> None:
     # The tables over the bits of a double put -0.0 elsewhere than 0.0.
     for array in (value.thresholds, value.values):
         require(not np.signbit(array).any(), f"{name} has a negative zero")
+    # Any finite weights: no prediction uses them.
     sizes = value.sizes
-    require(sizes.min() >= 0 and sizes.max() <= LARGEST, f"{name}: sizes are no weights")
+    require(sizes.min() >= 0 and sizes.max() < np.inf, f"{name}: sizes are no weights")
 
 
 def agree(sizes: dict[str, int], letter: str, length: int, name: str) -> None:

@@ -43,7 +43,30 @@ MAX_NESTING = 8
 """Calibrators inside calibrators."""
 
 MAX_REFERENCES = 1024
-"""Calibrators counted as often as they are used, which bounds the work of ``predict_proba``."""
+"""Calibrators counted as often as they are used."""
+
+MAX_LABELS = 2_100_000
+"""Entries of all vectors of numbers together; texts have the same limit."""
+
+MAX_MAPS = 25_000
+"""Binary maps in a file: each is an object of its own, and a call at prediction."""
+
+MAX_KNOTS = 1000
+"""Knots of a spline, as its parameter ``n_knots`` has it."""
+
+WORK_PER_BYTE = 2
+SMALL_WORK = 2**23
+"""Work of ``predict_proba`` for one row: at most ``WORK_PER_BYTE`` for each byte of the file, and
+``SMALL_WORK`` for any file. The unit is what temperature scaling does for one class of a row,
+about 40 ns; a part counts as often as it is used."""
+
+WORK_OF_MAP = 200
+"""Work of calling one binary map."""
+
+MEMORY_PER_BYTE = 4
+SMALL_MEMORY = 2**28
+"""Memory of loading a file and predicting one row: ``MEMORY_PER_BYTE`` for each byte of the file,
+and ``SMALL_MEMORY`` for any file; what holds it are the limits above."""
 
 INT64 = range(-(2**63), 2**63)
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.model_file.kinds import Array, Kind, Number, agree, check_steps, expect
-from calibrant.model_file.limits import require
+from calibrant.model_file.kinds import Kind, Number, agree, check_steps, expect
+from calibrant.model_file.limits import LARGEST, require
 from calibrant.solvers.bayesian_binning import AveragedHistogram
 from calibrant.solvers.beta import BetaMap
 from calibrant.solvers.histogram import Histogram
 from calibrant.solvers.one_vs_rest import PiecewiseLinear
-from calibrant.solvers.platt import ZERO, BoundedLogs, Sigmoid
+from calibrant.solvers.platt import BoundedLogs, Sigmoid
 from calibrant.step_function import StepFunction
 
 if TYPE_CHECKING:
@@ -55,15 +55,10 @@ class Form:
 
 
 def _check_piecewise_linear(curve: PiecewiseLinear, name: str) -> None:
-    x, y = curve.x, curve.y
-    require(x.ndim == 1 and x.shape == y.shape and x.size > 0, f"{name}: x and y differ")
-    inside = x.min() >= 0 and x.max() <= 1 and y.min() >= 0 and y.max() <= 1
-    require(inside, f"{name} leaves the unit square")
-    rise, run = np.diff(y), np.diff(x)
-    require(np.all(run > 0) and np.all(rise >= 0), f"{name} does not increase")
     with np.errstate(over="ignore"):
         # Interpolation with an infinite slope would give infinity.
-        require(np.all(np.isfinite(rise / run)), f"{name} is too steep")
+        steepest = (np.diff(curve.y) / np.diff(curve.x)).max(initial=0.0)
+    require(steepest < np.inf, f"{name} is too steep")
 
 
 def _check_step(step: StepFunction, name: str) -> None:
@@ -71,29 +66,23 @@ def _check_step(step: StepFunction, name: str) -> None:
     require(step.values[-1] <= 1, f"{name} has a value above 1")
 
 
-def _check_logs(logs: BoundedLogs, name: str) -> None:
-    inside = 0 < logs.low <= ZERO and 0 < logs.rest <= ZERO
-    require(inside, f"{name}: the bounds of the logarithms are {logs.low} and {logs.rest}")
-
-
 def _check_sigmoid(curve: Sigmoid, name: str) -> None:
     Number().check(curve.slope, f"{name}/slope", {})
     Number().check(curve.intercept, f"{name}/intercept", {})
-    _check_logs(curve.logs, name)
 
 
 def _check_beta(curve: BetaMap, name: str) -> None:
-    Number(low=0.0).check(curve.a, f"{name}/a", {})
-    Number(low=0.0).check(curve.b, f"{name}/b", {})
-    Number().check(curve.c, f"{name}/c", {})
-    _check_logs(curve.logs, name)
+    for coefficient in ("a", "b", "c"):
+        Number().check(getattr(curve, coefficient), f"{name}/{coefficient}", {})
 
 
 def _check_average(curve: AveragedHistogram, name: str) -> None:
     check_steps(curve.histogram, name)
-    sizes: dict[str, int] = {}
-    Array("n", 1, 2**53, whole=True).check(curve.n_bins, f"{name}/n_bins", sizes)
-    Array("n").check(curve.log_scores, f"{name}/log_scores", sizes)
+    whole, scores = curve.n_bins, curve.log_scores
+    counts = whole.dtype.kind == "i" and len(whole) > 0 and whole.min() >= 1
+    require(counts and whole.max() <= 2**53, f"{name}: numbers of bins are not whole")
+    inside = scores.dtype == np.float64 and scores.min() >= -LARGEST and scores.max() <= LARGEST
+    require(inside, f"{name}: log_scores are not in [{-LARGEST}, {LARGEST}]")
 
 
 def _join_sigmoid(numbers: Numbers) -> Sigmoid:
@@ -113,7 +102,7 @@ def _join_average(*vectors: Numbers) -> AveragedHistogram:
     # NaN and what does not fit must not reach the conversion.
     require(n_bins.min() >= 1 and n_bins.max() <= 2**53, "numbers of bins are not whole")
     whole = n_bins.astype(np.int64)
-    require(np.array_equal(whole, n_bins), "numbers of bins are not whole")
+    require((whole == n_bins).all(), "numbers of bins are not whole")
     return AveragedHistogram(Histogram(*steps), whole, log_scores)
 
 
@@ -170,6 +159,7 @@ class Maps(Kind):
         writer.put(f"{name}/forms", np.array([form.code for form in forms], dtype=np.int64))
         writer.put(f"{name}/lengths", np.array([len(v) for v in vectors], dtype=np.int64))
         writer.put(f"{name}/numbers", np.concatenate(vectors).astype(np.float64))
+        writer.count_maps(len(value))
         return "maps"
 
     def read(self, stored: Any, name: str, reader: Reader) -> Any:
@@ -177,6 +167,7 @@ class Maps(Kind):
         codes = reader.take(f"{name}/forms", whole=True)
         lengths = reader.take(f"{name}/lengths", whole=True)
         numbers = reader.take(f"{name}/numbers")
+        reader.count_maps(len(codes))
         known = [_BY_CODE[code] for code in codes.tolist() if code in _BY_CODE]
         require(len(known) == len(codes), f"{name} has a map of unknown form")
         total = sum(form.n_vectors for form in known)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant import errors
 from calibrant.model_file import limits, vectors
 from calibrant.model_file.codecs import BY_METHOD, Codec
-from calibrant.model_file.parts import Tree, check_fitted, check_parameters
+from calibrant.model_file.parts import Labels, Tree, check_fitted, check_parameters
 from calibrant.model_file.strict_json import Fields
 
 if TYPE_CHECKING:
@@ -23,7 +23,10 @@ class Reader:
     def __init__(self, content: Content) -> None:
         self.unknown = content.unknown
         self._arrays = dict(content.arrays)
+        self._size = content.size
         self._tree = Tree()
+        self._labels = Labels()
+        self._n_labels = 0
         self._children: list[int] = []
         self._parts: list[tuple[Calibrator, bool]] = []
         header = content.header
@@ -60,7 +63,12 @@ class Reader:
             raise errors.ArrayLayoutError(
                 f"array {name!r:.80} has {array.ndim} dimensions and dtype {array.dtype}"
             )
+        self._tree.count_numbers(array.size)
         return array
+
+    def count_maps(self, n: int) -> None:
+        """Count binary maps before they are made."""
+        self._tree.count_maps(n)
 
     def vector(self, index: Any, where: str) -> NDArray[Any]:
         """Return a vector by its index."""
@@ -78,11 +86,16 @@ class Reader:
             raise errors.NestingError(f"{where} refers to a part that is fitted, or is not")
         self._unused.discard(f"part {index}")
         self._children.append(index)
+        if len(self._children) > limits.MAX_REFERENCES:
+            raise errors.NestingError(f"{where} refers to more than {limits.MAX_REFERENCES} parts")
         return calibrator
 
     def _read_vector(self, index: int, entry: Any) -> NDArray[Any]:
         fields = Fields(entry, f"vector {index}")
-        vector = vectors.read(fields, self._arrays.pop(f"vector/{index}", None))
+        array = self._arrays.pop(f"vector/{index}", None)
+        self._n_labels += 0 if array is None else array.size
+        vectors.check_total(self._n_labels)
+        vector = vectors.read(fields, array)
         fields.close(self.unknown)
         return vector
 
@@ -104,10 +117,14 @@ class Reader:
             calibrator.n_features_in_ = len(calibrator.classes_)
             if names is not None:
                 calibrator.feature_names_in_ = self.vector(names, fields.where)
-            check_fitted(calibrator, codec)
+            # First what bounds the time of all other checks.
+            self._tree.add(self._children, codec.work * calibrator.n_features_in_)
+            self._tree.check_work(self._size)
+            check_fitted(calibrator, codec, self._labels)
         elif (classes, names) != (None, None):
             raise errors.HeaderFieldError(f"{fields.where} has classes but is not fitted")
-        self._tree.add(self._children)
+        else:
+            self._tree.add(self._children, 0)
         return calibrator, is_fitted
 
     def _build(self, codec: Codec, parameters: dict[str, Any], where: str) -> Calibrator:
@@ -119,7 +136,7 @@ class Reader:
                 )
         values = {name: self._value(value, where) for name, value in parameters.items()}
         try:
-            calibrator: Calibrator = codec.cls(**values)
+            calibrator: Calibrator = codec.cls(**codec.before | values)
         except TypeError as error:  # a parameter without a default is missing
             raise errors.StoredParameterError(f"{where}: {error}") from None
         check_parameters(calibrator)

@@ -47,6 +47,12 @@ def tag(vector: Vector) -> tuple[str, str]:
     return kind, dtype
 
 
+def check_total(n_labels: int) -> None:
+    """Refuse more numbers in vectors than the labels and names of a million classes need."""
+    if n_labels > limits.MAX_LABELS:
+        raise StoredClassesError(f"the vectors have more than {limits.MAX_LABELS} entries")
+
+
 def write(vector: Vector) -> tuple[dict[str, Any], Vector | None]:
     """Return the entry of the header, and the array if the values are numbers."""
     kind, dtype = tag(vector)
@@ -142,7 +148,10 @@ def check_classes(classes: Any) -> None:
         )
     if classes.dtype.kind == "f" and not np.all(classes == np.floor(classes)):
         raise StoredClassesError("a class label is a fraction")
-    numeric = classes.dtype.kind in "iufb"
-    n_distinct = len(np.unique(classes)) if numeric else len(set(classes.tolist()))
-    if n_distinct < len(classes):
+    if classes.dtype.kind in "iufb":
+        ordered = np.sort(classes)
+        repeated = bool((ordered[1:] == ordered[:-1]).any())
+    else:
+        repeated = len(set(classes.tolist())) < len(classes)
+    if repeated:
         raise StoredClassesError("a class label is repeated")

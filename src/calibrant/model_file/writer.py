@@ -18,7 +18,7 @@ from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.state import take_state
 from calibrant.model_file import limits, vectors
 from calibrant.model_file.codecs import BY_CLASS, Codec
-from calibrant.model_file.parts import Tree, check_fitted
+from calibrant.model_file.parts import Labels, Tree, check_fitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,14 +36,25 @@ class Writer:
         self._vector_of: dict[Any, int] = {}
         self._part_of: dict[tuple[int, bool], int] = {}
         self._tree = Tree()
+        self._labels = Labels()
+        self._n_labels = 0
 
     def header(self) -> dict[str, Any]:
         """Return what the header says, but for the arrays."""
         return {"parts": self.parts, "vectors": self.vectors}
 
     def put(self, name: str, array: NDArray[Any]) -> None:
-        """Add an array."""
+        """Add an array of the calibrator that is being written."""
         self.arrays[name] = array
+        self._tree.count_numbers(array.size)
+
+    def count_maps(self, n: int) -> None:
+        """Count binary maps."""
+        self._tree.count_maps(n)
+
+    def check_work(self, n_bytes: int) -> None:
+        """Refuse what would be too much work for a file of this size."""
+        self._tree.check_work(n_bytes)
 
     def vector(self, values: NDArray[Any]) -> int:
         """Add a vector, once however often it is used, and return its index."""
@@ -56,7 +67,9 @@ class Writer:
             if index == limits.MAX_VECTORS:
                 raise errors.UnsavableError(f"more than {index} different lists of labels")
             if array is not None:
-                self.put(f"vector/{index}", array)
+                self._n_labels += array.size
+                vectors.check_total(self._n_labels)
+                self.arrays[f"vector/{index}"] = array
             self.vectors.append(entry)
             self._vector_of[key] = index
         return self._vector_of[key]
@@ -87,13 +100,12 @@ class Writer:
         children = [self.part(c, fitted=False, depth=depth + 1) for c in _inside(parameters)]
         if fitted:
             _refuse_unknown_attributes(calibrator, codec)
-            check_fitted(calibrator, codec)
+            check_fitted(calibrator, codec, self._labels)
             children += [
                 self.part(c, fitted=True, depth=depth + 1)
                 for name, kind in codec.fields.items()
                 for c in kind.parts(getattr(calibrator, name))
             ]
-        self._tree.add(children)
         here = len(self.parts)
         entry: dict[str, Any] = {
             "method": codec.method,
@@ -110,6 +122,7 @@ class Writer:
                 name: kind.write(getattr(calibrator, name), f"{here}/{name}", self)
                 for name, kind in codec.fields.items()
             }
+        self._tree.add(children, codec.work * calibrator.n_features_in_ if fitted else 0)
         return entry
 
     def _plain(self, value: Any, name: str) -> Any:

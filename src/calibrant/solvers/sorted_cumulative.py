@@ -46,6 +46,9 @@ SAMPLE = 256
 CELLS = 1 << 15
 """Cells mapped at once: what the second-level cache holds."""
 
+MOST_SHORT_KEYS = 1 << 15
+"""Classes up to which 32 bits are enough to sort a row by."""
+
 
 @dataclass(frozen=True, slots=True)
 class CumulativeRows:
@@ -278,16 +281,18 @@ def apply_rows(
     """
     n_rows, n_classes = rows.shape
     width = (n_classes - 1).bit_length()
-    shift = 52 - (31 - width - 6)  # no sign, six bits for 64 octaves, the rest for the mantissa
+    size = 31 if n_classes <= MOST_SHORT_KEYS else 63  # no sign
+    shift = 52 - (size - width - 6)  # six bits for 64 octaves, the rest for the mantissa
     powers = build_powers(inverse_temperature, math.exp(zero_logit))
     out = np.empty_like(rows)
     step = max(1, CELLS // n_classes)
-    room = np.empty((min(step, n_rows), n_classes), dtype=np.int32)
+    dtype = np.int32 if size == 31 else np.int64
+    room = np.empty((min(step, n_rows), n_classes), dtype=dtype)
     for start in range(0, n_rows, step):
         part = slice(start, start + step)
         bits = rows[part].view(np.int64)
         keys = room[: len(bits)]
-        pack_rows(bits, shift, width, keys)
+        pack_rows(bits, shift, width, (1 << (size - width)) - 1, keys)
         keys.sort(axis=1)
         mask = (1 << width) - 1
         apply_ranked(rows[part], bits, keys, mask, function.lookup, prior_share, powers, out[part])

@@ -1,0 +1,112 @@
+"""Load a damaged file as a stranger would: refused, or a calibrator that keeps its promises."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+import warnings
+from collections import Counter
+from time import process_time
+
+import numpy as np
+
+from calibrant.errors import CalibrantWarning, ModelFileError
+from calibrant.model_file import dumps, limits, loads
+from calibrant.model_file.codecs import BY_CLASS
+from hostile_files.mutations import mutate
+
+
+def extreme_rows(calibrator, n_rows=5, seed=1):
+    """Rows that validation lets through: ordinary ones, corners, ties, tiny and huge values."""
+    rng = np.random.default_rng(seed)
+    k = calibrator.n_features_in_
+    if k > 1000:  # one row is enough to see what it costs
+        row = rng.random((1, k))
+        return row if calibrator.scores == "logits" else row / row.sum()
+    corners = np.eye(k)[:4]
+    if calibrator.scores == "logits":
+        ordinary = rng.normal(0, 5, (n_rows, k))
+        huge = rng.choice([-1e100, -1e9, 0.0, 1e-300, 1e9, 1e100], (n_rows, k))
+        impossible = np.where(corners > 0, -1e100, -np.inf)
+        return np.vstack([ordinary, huge, 100 * corners, 1e100 * corners, impossible])
+    tiny = rng.dirichlet(np.ones(k), n_rows) ** 40 + 1e-300
+    tiny /= tiny.sum(axis=1, keepdims=True)
+    return np.vstack([rng.dirichlet(np.ones(k), n_rows), np.full((1, k), 1 / k), corners, tiny])
+
+
+def all_sum_to_one(calibrator):
+    """Whether no part was asked not to divide by the sum."""
+    fields = BY_CLASS[type(calibrator)].fields
+    parts = [p for name, kind in fields.items() for p in kind.parts(getattr(calibrator, name))]
+    return getattr(calibrator, "normalize_output", True) and all(map(all_sum_to_one, parts))
+
+
+def assert_on_the_simplex(calibrator, rows):
+    """Predict, without a warning that is not ours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", CalibrantWarning)
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        out = calibrator.predict_proba(rows)
+    assert np.isfinite(out).all()
+    assert out.min() >= 0
+    assert out.max() <= 1 + 1e-9
+    if all_sum_to_one(calibrator):
+        np.testing.assert_allclose(out.sum(axis=1), 1, rtol=0, atol=1e-9)
+
+
+def load(data):
+    """Return the calibrator, or the name of the error that refused the file."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrantWarning)
+            return loads(data)
+    except ModelFileError as error:
+        return type(error).__name__
+
+
+def cost(data):
+    """Most memory of loading a file and predicting one row, in bytes."""
+    tracemalloc.start()
+    try:
+        calibrator = load(data)
+        if not isinstance(calibrator, str):
+            assert_on_the_simplex(calibrator, extreme_rows(calibrator)[:1])
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def judge(data, seconds):
+    """Return "loaded" or the error's name; any other outcome, or too high a price, is a failure.
+
+    Time is that of this process; memory is four times the file and a constant.
+    """
+    started = process_time()
+    calibrator = load(data)
+    if not isinstance(calibrator, str):
+        rows = extreme_rows(calibrator)
+        assert_on_the_simplex(calibrator, rows[:1])
+    assert process_time() - started < seconds
+    if not isinstance(calibrator, str):
+        assert_on_the_simplex(calibrator, rows)
+        assert dumps(calibrator)  # what was loaded can be saved
+        assert repr(calibrator)
+    if not isinstance(calibrator, str) or len(data) > 2**20:
+        # Only long headers need the whole constant.
+        constant = limits.SMALL_MEMORY if len(data) > 2**20 else limits.SMALL_MEMORY // 8
+        assert cost(data) <= limits.MEMORY_PER_BYTE * len(data) + constant
+    return calibrator if isinstance(calibrator, str) else "loaded"
+
+
+def storm(files, n_files, seed, seconds):
+    """Damage the files in turn, and count what became of them."""
+    outcomes = Counter()
+    for i in range(n_files):
+        try:
+            data = mutate(files[i % len(files)], random.Random(f"{seed}-{i}"))
+            outcomes[judge(data, seconds)] += 1
+        except Exception as error:
+            error.add_note(f"seed {seed}-{i}, file {i % len(files)}")
+            raise
+    return outcomes
