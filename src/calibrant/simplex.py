@@ -29,7 +29,7 @@ CLIP_TOLERANCE = 1e-6
 """A probability this far outside [0, 1] is rounding, and is clipped."""
 
 SUM_TOLERANCE = 1e-3
-"""A row sum this far from one is rounding (float16, six decimals), and is normalised."""
+"""A row sum this far from one is rounding, and is normalised; decimals may be a little further."""
 
 LOG_OF_ZERO = math.log(1e-12)
 """A probability of exactly zero is read as at most this, and never above a positive one."""

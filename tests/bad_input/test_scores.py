@@ -24,7 +24,7 @@ from bad_input.promises import (
     unbounded,
     use,
 )
-from calibrant import errors, simplex
+from calibrant import TemperatureScaling, errors, simplex
 
 MEND_ROW = ("remove", "repair", "drop", "fill")
 
@@ -356,3 +356,40 @@ def test_percent_is_accepted_with_normalize(calibrator):
     percent = np.round(100 * good()[0]).astype(np.int64)
     estimator = calibrator(normalize="rows").fit(percent, good()[1])
     assert_distributions(estimator.predict_proba(percent), 1e-12)
+
+
+THIRDS = [1 / 3, 1 / 3, 1 / 3]
+
+
+@each_action
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("row", "is_rounded"),
+    [
+        ([0.334, 0.334, 0.333], True),  # 1.001, which is not above 1.001
+        ([0.333, 0.333, 0.333], True),
+        (THIRDS + np.array([0.99e-3, 0, 0]), True),
+        (THIRDS + np.array([1.01e-3, 0, 0]), False),
+        ([0.33, 0.33, 0.33], True),
+        ([0.335, 0.334, 0.334], False),  # 1.003: three decimals explain 0.0015
+        ([0.34, 0.34, 0.34], False),  # 1.02: two decimals explain 0.015, but at most 0.01
+        ([0.3, 0.3, 0.3], False),
+        ([0.3341, 0.3341, 0.3341], False),
+    ],
+)
+def test_rounded_rows_need_not_sum_to_one_exactly(action, row, is_rounded, dtype):
+    scores = np.vstack([good()[0][:-1], row]).astype(dtype)
+    if is_rounded:
+        use(TemperatureScaling, action, scores)
+    else:
+        with refused(errors.RowSumError, "scores[199]", "normalize='rows'"):
+            use(TemperatureScaling, action, scores)
+
+
+def test_many_classes_are_rounded_more_often():
+    """By half of the last decimal in every class at most."""
+    for decimals, k in [(3, 16), (4, 96)]:
+        row = np.full(k, 1 / k).round(decimals)
+        assert abs(row.sum() - 1) > 1e-3
+        out = TemperatureScaling(classes=np.arange(k)).fit(*good(n_classes=k)).predict_proba([row])
+        assert_distributions(out)
