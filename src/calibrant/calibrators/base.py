@@ -14,7 +14,7 @@ from calibrant.calibrators.blas import few_threads
 from calibrant.calibrators.state import replace_state, take_state
 from calibrant.columns import check_names, column_order, feature_names, order_of
 from calibrant.containers import TWO_COLUMNS, column_names, output_dtype, to_matrix
-from calibrant.kernels.rows import floor_rows
+from calibrant.kernels.rows import floor_rows, top_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -161,23 +161,28 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
             float16 input.
         """
         self = self._take()  # noqa: PLW0642
-        matrix = to_matrix(scores, self.scores)
+        matrix = to_matrix(scores)
         order = self._check_columns(scores, matrix.shape)
         dtype = output_dtype(scores)
         simplex.check_memory(dtype.itemsize * matrix.size, "the result of predict_proba")
         out = np.empty(matrix.shape, dtype=dtype)
-        self._fill(out, matrix, order, quiet=False)
+        for rows, _, calibrated in self._chunks(matrix, order, quiet=False):
+            out[rows] = calibrated
         return out
 
-    def _fill(
-        self,
-        out: NDArray[Any],
-        matrix: NDArray[Any],
-        order: NDArray[np.int64] | None = None,
-        *,
-        quiet: bool = True,
-    ) -> None:
-        """Write the calibrated rows of ``matrix``, with columns in ``order``, to ``out``."""
+    def _chunks(
+        self, matrix: NDArray[Any], order: NDArray[np.int64] | None = None, *, quiet: bool = True
+    ) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.float64]]]:
+        """Yield slices of rows, with their scores and probabilities in the order of ``classes_``.
+
+        Parameters
+        ----------
+        matrix : ndarray of shape (n_rows, n_classes)
+        order : ndarray of shape (n_classes,), optional
+            Places of the classes among the columns.
+        quiet : bool, default=True
+            Whether to say nothing about rows that look like another kind of scores.
+        """
         for rows in simplex.chunks(*matrix.shape):
             checked = simplex.check_scores(matrix[rows], self.scores, self.normalize, rows.start)
             if rows.start == 0 and not quiet:
@@ -187,18 +192,25 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
             calibrated = self._calibrate(checked)
             if self.min_probability > 0:
                 floor_rows(calibrated, self.min_probability)
-            out[rows] = calibrated
+            yield rows, checked, calibrated
 
     def transform(self, scores: Any) -> NDArray[Any]:
         """Calibrated probabilities: ``predict_proba`` for pipelines and ``set_output``."""
         return self.predict_proba(scores)
 
     def predict(self, scores: Any) -> NDArray[Any]:
-        """Label of the largest calibrated probability; the first of them if they tie."""
+        """Label of the largest calibrated probability.
+
+        Classes that tie are told apart by their scores, then by the order of ``classes_``.
+        """
         self = self._take()  # noqa: PLW0642
-        probabilities = self.predict_proba(scores)
-        classes: NDArray[Any] = self.classes_[np.argmax(probabilities, axis=1)]
-        return classes
+        matrix = to_matrix(scores)
+        order = self._check_columns(scores, matrix.shape)
+        best = np.empty(len(matrix), dtype=np.int64)
+        for rows, checked, calibrated in self._chunks(matrix, order, quiet=False):
+            top_columns(calibrated, checked, best[rows])
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
         """Names of the output columns: the classes."""

@@ -27,6 +27,7 @@ from calibrant import simplex
 from calibrant.calibrators.scaling import TemperatureScaling
 from calibrant.calibrators.state import replace_state, take_state
 from calibrant.errors import CalibrantWarning
+from calibrant.kernels.rows import top_columns
 from calibrant.labels import check_weights, refuse_missing, require_labels
 
 if TYPE_CHECKING:
@@ -45,8 +46,12 @@ class CalibratedPair:
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Calibrated probabilities, one column for each of ``classes``."""
+        return self.predict_both(X)[0]
+
+    def predict_both(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Calibrated probabilities, and the scores of the classifier."""
         scores, _ = class_scores(self.estimator, X, self.classes)
-        return self.calibrator.predict_proba(scores)
+        return self.calibrator.predict_proba(scores), scores
 
 
 def class_scores(estimator: Any, X: Any, classes: NDArray[Any]) -> tuple[NDArray[np.float64], str]:
@@ -231,14 +236,10 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         probabilities : ndarray of shape (n_samples, n_classes)
         """
-        self = take_state(self)  # noqa: PLW0642
-        check_is_fitted(self)
-        parts = [pair.predict_proba(X) for pair in self.calibrated_classifiers_]
-        mean: NDArray[np.float64] = sum(parts[1:], parts[0]) / len(parts)
-        return mean
+        return take_state(self)._averages(X)[0]  # noqa: SLF001  (itself)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Label of the largest calibrated probability.
+        """Label of the largest calibrated probability; of those that tie, of the largest score.
 
         Parameters
         ----------
@@ -250,9 +251,20 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         labels : ndarray of shape (n_samples,)
         """
         self = take_state(self)  # noqa: PLW0642
-        check_is_fitted(self)
-        found: NDArray[Any] = self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        probabilities, scores = self._averages(X)
+        best = np.empty(len(scores), dtype=np.int64)
+        top_columns(probabilities, scores, best)
+        found: NDArray[Any] = self.classes_[best]
         return found
+
+    def _averages(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Calibrated probabilities, and scores, averaged over the folds of an ensemble."""
+        check_is_fitted(self)
+        both = [pair.predict_both(X) for pair in self.calibrated_classifiers_]
+        probabilities, scores = (
+            sum(parts[1:], parts[0]) / len(parts) for parts in zip(*both, strict=True)
+        )
+        return probabilities, scores
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Where metadata goes: to the estimator's ``fit`` and the splitter's ``split``."""

@@ -207,6 +207,25 @@ def floor_rows(out, floor):
 
 
 @kernel
+def top_columns(probabilities, scores, out):
+    """Write the column of each row's largest probability to ``out``.
+
+    Of those that are equal up to rounding it is the one of the largest score, then the first.
+    """
+    n_rows, n_classes = probabilities.shape
+    for i in range(n_rows):
+        top = probabilities[i, 0]
+        for j in range(1, n_classes):
+            top = max(top, probabilities[i, j])
+        top *= 1.0 - 16 * 2.220446049250313e-16
+        best = -1
+        for j in range(n_classes):
+            if probabilities[i, j] >= top and (best < 0 or scores[i, j] > scores[i, best]):
+                best = j
+        out[i] = best
+
+
+@kernel
 def log_rows(probabilities, zero_logit, out):
     """Logarithm of probabilities, bounded below by ``zero_logit``."""
     n_rows, n_classes = probabilities.shape
