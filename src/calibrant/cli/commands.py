@@ -283,11 +283,11 @@ def inspect(model: Path, as_json: bool) -> None:
       calibrant inspect model.calibrant
     """  # noqa: D301
     from calibrant import model_file
+    from calibrant.cli.inspection import inspection_text
 
     with _naming(model):
         found = model_file.describe(model)
-    lines = "\n".join(f"{key:<16} {value}" for key, value in found.items())
-    _show(found, as_json, lines)
+    _show(found, as_json, inspection_text(found))
 
 
 @click.command()
