@@ -137,6 +137,14 @@ def test_a_pipe_with_a_bad_cell_is_not_waited_for_again(tmp_path):
     assert "much" in caught[0]
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+@pytest.mark.parametrize("name", ["p.npz", "p.npy", "p.parquet", "p.arrow"])
+def test_a_pipe_is_not_waited_for_where_it_cannot_be_read(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(PredictionFileError, match=f"{name} is a pipe or a device"):
+        read_predictions(tmp_path / name)
+
+
 @pytest.mark.parametrize("name", ["d.npz", "d.npy", "d.csv", "d.parquet", "d.arrow"])
 def test_a_directory_is_said_to_be_one(tmp_path, name):
     (tmp_path / name).mkdir()

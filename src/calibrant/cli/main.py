@@ -83,8 +83,8 @@ def _run(arguments: list[str] | None) -> int:
 
 def _plain(error: BaseException) -> str:
     """Say what went wrong without the words of the system or of a library's innards."""
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'standard output'}: {error.strerror}"
     if isinstance(error, MemoryError):
         return f"the memory does not suffice: {error}"
     if isinstance(error, ImportError) and missing(error):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import stat
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
 from zipfile import ZipFile
@@ -51,6 +52,16 @@ def decoding(path: Path, kind: str) -> Iterator[None]:
         raise PredictionFileError(_damaged(path, kind)) from error
 
 
+def open_binary(path: Path, kind: str) -> IO[bytes]:
+    """Open a file of a format in which one must go back and forth."""
+    with decoding(path, kind):
+        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+            raise PredictionFileError(  # which opening could wait for, for ever
+                f"{path} is a pipe or a device; {kind} is read from files: save it to one first"
+            )
+        return path.open("rb")
+
+
 def _damaged(path: Path, kind: str) -> str:
     return (
         f"{path} cannot be read as {kind}: it is damaged or of another format; write it again, or "
@@ -60,7 +71,7 @@ def _damaged(path: Path, kind: str) -> str:
 
 def read_npy(path: Path) -> NDArray[Any]:
     """Map the array of a npy file into memory, without ever unpickling."""
-    with decoding(path, "npy"), path.open("rb") as file:
+    with open_binary(path, "npy") as file, decoding(path, "npy"):
         header = read_header(file, str(path))
         start = file.tell()
         found = os.fstat(file.fileno()).st_size - start
@@ -171,7 +182,8 @@ def read_numbers(
 @contextmanager
 def open_npz(path: Path) -> Iterator[Archive]:
     """Open an npz file."""
-    with decoding(path, "npz"):
-        archive = ZipFile(path)
-    with archive:
-        yield Archive(path, archive)
+    with open_binary(path, "npz") as file:
+        with decoding(path, "npz"):
+            archive = ZipFile(file)
+        with archive:
+            yield Archive(path, archive)

@@ -14,6 +14,7 @@ from calibrant.files.arrays import (
     Header,
     check_matrix,
     decoding,
+    open_binary,
     open_npz,
     read_header,
     read_numbers,
@@ -124,8 +125,8 @@ def _table_chunks(table: tables.Table, path: Path) -> Iterator[Chunk]:
 
 
 def _open_npy(path: Path, stack: ExitStack) -> Source:
+    file = stack.enter_context(open_binary(path, "npy"))
     with decoding(path, "npy"):
-        file = stack.enter_context(path.open("rb"))
         header = read_header(file, str(path))
     _check(header, str(path))
     rows = _read_rows(file, header, path, str(path), header.shape[1])

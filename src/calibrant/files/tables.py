@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from calibrant.errors import PredictionFileError
-from calibrant.files.arrays import decoding
+from calibrant.files.arrays import decoding, open_binary
 from calibrant.files.layout import INDEX_NAMES, make_layout
 from calibrant.files.row_groups import open_arrow, open_parquet
 from calibrant.files.text import (
@@ -58,7 +58,7 @@ def open_table(path: Path, wish: Wish) -> Iterator[Table]:
             yield _open_text(path, wish, stack)
             return
         kind = "Parquet" if suffix in PARQUET else "Arrow"
-        with decoding(path, kind), path.open("rb"):  # says in plain words why it cannot
+        with open_binary(path, kind), decoding(path, kind):
             schema, found = (open_parquet if suffix in PARQUET else open_arrow)(path, stack)
         check_names(schema.names, str(path))
         batches = _decoded(found, path, kind)
