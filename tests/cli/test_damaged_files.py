@@ -33,6 +33,7 @@ def check(capsys, arguments):
     assert code in {0, 3}, (arguments, err)
     if code:
         assert err.count("\n") == 1, err
+        assert "damaged." in err
     assert not LEAKS.search(err), err
     return code
 

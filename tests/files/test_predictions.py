@@ -107,6 +107,13 @@ def test_a_thousand_columns(tmp_path):
     assert found.scores.shape == (1, 1000)
 
 
+def test_a_row_longer_than_a_block(tmp_path, monkeypatch):
+    monkeypatch.setattr("calibrant.files.tables.BLOCK_BYTES", 100)
+    names = ",".join(f"c{i}" for i in range(50))
+    row = ",".join(["0.0200000000000000000000000"] * 50)
+    assert read_text(tmp_path, f"label,{names}\nc7,{row}\n").scores.shape == (1, 50)
+
+
 def test_standard_input(monkeypatch):
     stream = type("Stdin", (), {"buffer": io.BytesIO(GOOD.encode())})()
     monkeypatch.setattr("sys.stdin", stream)
@@ -120,7 +127,14 @@ def test_closed_standard_input(monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
-def test_a_pipe_with_a_bad_cell_is_not_waited_for_again(tmp_path):
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("much", "pipe.csv, line 3, column 'bee': 'much' is not a number"),
+        ("0.8,9", "pipe.csv, line 3: 5 columns, but the header has 4"),
+    ],
+)
+def test_a_pipe_with_a_bad_cell_is_not_waited_for_again(tmp_path, cell, message):
     pipe, caught = tmp_path / "pipe.csv", []
     os.mkfifo(pipe)
 
@@ -132,9 +146,9 @@ def test_a_pipe_with_a_bad_cell_is_not_waited_for_again(tmp_path):
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    pipe.write_text(GOOD.replace("0.8", "much"))
+    pipe.write_text(GOOD.replace("0.8", cell))
     reader.join(60)
-    assert "much" in caught[0]
+    assert message in caught[0]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")

@@ -64,9 +64,10 @@ def evaluate(
     from calibrant import metrics
     from calibrant.files.align import align
 
-    found = reading.read(file, part=part, usual_part="test")
-    aligned = align(found, classes=reading.classes)
-    with aligned.place.words():
+    with progress_bar(f"reading {file}"):
+        found = reading.read(file, part=part, usual_part="test")
+        aligned = align(found, classes=reading.classes)
+    with progress_bar(f"measuring {found.source}"), aligned.place.words():
         matrix = aligned.probabilities(found.kind, reading.rows)
         options: dict[str, Any] = {
             "n_bins": bins,
@@ -110,12 +111,17 @@ def fit(
     from calibrant.files.places import in_words_of_options
 
     _check_output(output, val, reading.labels)
-    found = reading.read(val, part=part, usual_part="val")
-    aligned = align(found, classes=reading.classes)
+    with progress_bar(f"reading {val}"):
+        found = reading.read(val, part=part, usual_part="val")
+        aligned = align(found, classes=reading.classes)
     calibrator = make_calibrator(
         method, scores=found.kind, classes=aligned.classes, normalize=reading.rows
     )
-    with warnings.catch_warnings(record=True) as caught, aligned.place.words():
+    with (
+        progress_bar(f"fitting {method} to {found.source}"),
+        warnings.catch_warnings(record=True) as caught,
+        aligned.place.words(),
+    ):
         warnings.simplefilter("always")
         calibrator.fit(aligned.scores, aligned.y)
     stuck = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
@@ -246,7 +252,8 @@ def compare(
 
     if report is not None:
         _check_output(report, val, test, reading.labels, test_labels)
-    two = read_two(val, test, reading, test_labels=test_labels, split=split, seed=seed)
+    with progress_bar("reading"):
+        two = read_two(val, test, reading, test_labels=test_labels, split=split, seed=seed)
     chosen = methods.split(",") if methods else list(METHODS)
     with progress_bar("comparing") as advance:
         comparison = reports.compare(

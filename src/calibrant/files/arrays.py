@@ -101,6 +101,8 @@ def read_header(file: IO[bytes], where: str) -> Header:
     shape, fortran, dtype = read(file)
     if any(type(size) is not int or size < 0 for size in shape):
         raise PredictionFileError(f"{where} has the shape {shape}; write it again")
+    if dtype.itemsize == 0:
+        raise PredictionFileError(f"{where} has dtype {dtype}, which holds nothing")
     if dtype.hasobject:
         raise PredictionFileError(
             f"{where} is not an array of numbers: Python objects are never unpickled; save numbers"

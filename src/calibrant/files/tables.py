@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 PARQUET = {".parquet", ".pq"}
 ARROW = {*PARQUET, ".arrow", ".feather", ".ipc"}
 BLOCK_BYTES = 1 << 24
+LONGEST_NUMBER = 64
 
 
 def is_table(path: Path) -> bool:
@@ -99,10 +100,11 @@ def _open_text(path: Path, wish: Wish, stack: ExitStack) -> Table:
     layout = make_layout(start.names, start.samples, wish, str(path))
     scores = set(layout.scores)
     types = [(n, pa.float64() if n in scores else pa.string()) for n in layout.names]
+    block = max(BLOCK_BYTES, LONGEST_NUMBER * len(layout.names))  # which must hold a row
     with _explained(path, layout):
         reader = arrow_csv.open_csv(
             pa.PythonFile(start.rest, mode="r"),
-            read_options=arrow_csv.ReadOptions(block_size=BLOCK_BYTES, column_names=layout.names),
+            read_options=arrow_csv.ReadOptions(block_size=block, column_names=layout.names),
             parse_options=arrow_csv.ParseOptions(delimiter=start.separator),
             convert_options=arrow_csv.ConvertOptions(column_types=dict(types), null_values=[]),
         )

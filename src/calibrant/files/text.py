@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import re
 import sys
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -182,7 +183,7 @@ def lines_of(path: Path, rows: list[int]) -> list[int] | None:
 def explain(path: Path, layout: Layout, message: str) -> str:
     """Find the line and column of what could not be read, by a slow second look."""
     if not path.is_file():  # a pipe cannot be read again
-        return f"{path} cannot be read: {message}"
+        return f"{path}{_translate(message, layout.names)}"
     with _rows_again(path) as reader:
         try:
             place = _first_fault(reader, layout)
@@ -192,6 +193,21 @@ def explain(path: Path, layout: Layout, message: str) -> str:
             return f"{path} has a header and no rows"
         line = 1 + reader.line_num
         return f"{path}, line {line}{place or f' cannot be read: {message}'}"
+
+
+def _translate(message: str, names: list[str]) -> str:
+    """Say where a fault is in the words of this file, from those of Arrow, which counts rows."""
+    cell = re.search(r"column #(\d+):(?: Row #(\d+):)? CSV conv.* invalid value '(.*)'", message)
+    if cell is not None:
+        line = "" if cell[2] is None else f", line {1 + int(cell[2])}"
+        return f"{line}, column {names[int(cell[1])]!r}: {cell[3]!r} is not a number"
+    ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", message)
+    if ragged is not None:
+        row, expected, got = map(int, ragged.groups())
+        return f", line {1 + row}: {got} columns, but the header has {expected}"
+    if "mpty CSV" in message:
+        return " has a header and no rows"
+    return f" cannot be read: {message}"
 
 
 def _first_fault(reader: Any, layout: Layout) -> str | None:
