@@ -14,6 +14,7 @@ from conftest import REAL_FILES, load_real, simulate
 pytestmark = [
     pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning"),
     pytest.mark.filterwarnings("ignore::calibrant.errors.SingleClassWarning"),
+    pytest.mark.filterwarnings("ignore::calibrant.errors.ColumnMismatchWarning"),
 ]
 
 STRENGTHS = [0, 20.0, "cv"]
