@@ -121,7 +121,7 @@ def test_classes_of_an_archive_are_respected(tmp_path, expected):
     assert call("apply", tmp_path / "m.calibrant", tmp_path / "new.npz", "-o", out) == 0
     with np.load(out) as found:
         assert found["classes"].tolist() == CLASSES[order].tolist()
-        assert found["labels"].tolist() == NEW_Y.tolist()
+        assert found["labels"].tolist() == CLASSES[NEW_Y].tolist()
         np.testing.assert_allclose(found["probs"], expected[:, order], rtol=1e-12)
 
 
@@ -179,6 +179,18 @@ def test_other_numbers_are_refused_by_name(home, tmp_path, capsys):
     assert call("evaluate", val, "--columns", "prob_*") == 0
 
 
+def test_two_sets_of_columns(home, tmp_path, capsys):
+    more = {f"logit_{name}": column for name, column in zip(CLASSES, np.log(P).T, strict=True)}
+    both = write(tmp_path / "both.csv", **more)
+    for arguments in (
+        ["evaluate", both],
+        ["apply", home / "m.calibrant", both, "-o", tmp_path / "o"],
+    ):
+        assert call(*arguments) == 3
+        assert re.search(r"both\.csv: columns .* twice.* --columns", capsys.readouterr().err)
+        assert call(*arguments, "--columns", "prob_*") == 0
+
+
 def test_lines_and_options_in_messages(home, tmp_path, capsys):
     p = P.copy()
     p[4] = [0.5, 0.9, 0.1]
@@ -232,8 +244,11 @@ def test_compare_reads_the_names_of_both_files(home, tmp_path, capsys):
     )
     assert accuracy(capsys, home / "val.csv", mixed) == truth
     rolled = {"probs": NEW[:, [1, 2, 0]], "classes": ["dog", "emu", "cat"]}
-    np.savez(tmp_path / "test.npz", labels=CLASSES[NEW_Y], **rolled)
-    assert accuracy(capsys, home / "val.csv", tmp_path / "test.npz") == truth
+    for labels in (CLASSES[NEW_Y], np.array([2, 0, 1])[NEW_Y]):  # names, or places of names
+        np.savez(tmp_path / "test.npz", labels=labels, **rolled)
+        assert accuracy(capsys, home / "val.csv", tmp_path / "test.npz") == truth
+    np.savez(tmp_path / "val.npz", probs=P, labels=Y, classes=CLASSES)
+    assert accuracy(capsys, tmp_path / "val.npz", tmp_path / "test.npz") == truth
     val = write(tmp_path / "val.csv", names=["x", "y", "z"], classes=np.arange(3))
     test = write(tmp_path / "test.csv", NEW, NEW_Y, ["z", "y", "x"], np.arange(3))
     assert call("compare", val, test) == 3

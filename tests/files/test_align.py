@@ -118,6 +118,30 @@ def test_labels_that_are_none_are_named_by_their_line(tmp_path, labels, message)
         align(table(tmp_path, "label,cat,dog,emu", labels))
 
 
+def test_another_part_has_the_same_classes(tmp_path):
+    val = align(table(tmp_path, "label,p0,p1,p2", (0, 1, 2)))
+    assert align(table(tmp_path, "label,p2,p0,p1", ("2.0", "0.0", "0")), like=val).y.tolist() == [
+        2,
+        0,
+        0,
+    ]
+    with pytest.raises(PredictionFileError, match="line 3: the label 'x' is not among"):
+        align(table(tmp_path, "label,p0,p1,p2", (0, "x", 2)), like=val)
+    val = align(table(tmp_path, "label,a,b,c", (0, 1, 1)))  # no label of the last class
+    assert align(table(tmp_path, "label,a,b,c", (0, 1, 2)), like=val).y.tolist() == [0, 1, 2]
+    with pytest.raises(PredictionFileError, match="4 columns of scores, but the model has 3"):
+        align(table(tmp_path, "label,a,b,c,d", (0, 1, 2), [(0.1, 0.2, 0.3)]), like=val)
+
+
+def test_more_labels_than_columns(tmp_path):
+    np.savez(tmp_path / "p.npz", probs=np.tile(ROWS, (2, 1)), labels=[0, 1, 2, 9, 1, 0])
+    with pytest.raises(PredictionFileError, match=r"row 3 \(from 0\): the label 9 is not among"):
+        align(read_predictions(tmp_path / "p.npz"))
+    found = table(tmp_path, "label,a,b,c", (0, 1, 2, 9), rows=[*ROWS, ROWS[0]])
+    with pytest.raises(PredictionFileError, match="line 5: the label 9 is not among"):
+        align(found)
+
+
 def test_lines_are_counted_as_an_editor_does(tmp_path):
     path = tmp_path / "p.csv"
     path.write_text('note,label,cat,dog\n"a\nb",cat,0.7,0.3\n\nc,,0.5,0.5\n')

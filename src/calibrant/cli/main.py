@@ -49,7 +49,9 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    _say(f"warning: {message}")
+    from calibrant.files.places import in_words_of_options
+
+    _say(f"warning: {in_words_of_options(str(message))}")
 
 
 def _say(text: str) -> None:

@@ -83,12 +83,21 @@ def align(
     PredictionFileError
         If a label is missing or no class, or if a column is no class.
     """
+    with found.place.words():
+        return _align(found, classes, like)
+
+
+def _align(found: Predictions, classes: Sequence[str] | None, like: Aligned | None) -> Aligned:
     raw = found.require_labels()
     if raw.ndim != 1:  # one-hot rows, for the validator
         return Aligned(raw, found.scores, None, found.place)
-    y = read_labels(raw, found.place, as_text=like is not None and like.y.dtype.kind == "U")
     names, scores = found.names, found.scores
     known: list[Any] | None = None
+    if names is not None and found.place.path.suffix.lower() == ".npz":
+        y, known = labels_of_archive(read_labels(raw, found.place), names)
+    else:
+        is_text = like is not None and like.y.dtype.kind == "U"
+        y = read_labels(raw, found.place, as_text=is_text)
     if classes is not None:
         known = _typed(classes, y)
         if len(known) != scores.shape[1]:
@@ -99,12 +108,13 @@ def align(
     elif like is not None:
         known = like.classes
         if names is not None:
-            refuse_other_columns(names, known or np.unique(like.y).tolist(), found.source)
-    elif names is not None and found.place.path.suffix.lower() == ".npz":
-        y, known = _by_archive(y, names)
-    elif names is not None:
+            places = range(np.shape(like.scores)[1])
+            refuse_other_columns(names, known or places, found.source)
+    elif names is not None and known is None:
         chosen, known = _choose_columns(found, y)
         names, scores = [names[j] for j in chosen], scores[:, chosen]
+    if known is None and names is None and len(np.unique(y)) > scores.shape[1]:
+        known = list(range(scores.shape[1])) if y.dtype.kind in "iu" else None
     if known is not None:
         _refuse_unknown(y, known, found.place)
     place = replace(found.place, names=names)
@@ -155,7 +165,11 @@ def _refuse_broken(broken: NDArray[Any], labels: NDArray[Any], place: Place) -> 
 
 
 def _refuse_unknown(y: NDArray[Any], known: list[Any], place: Place) -> None:
-    unknown = ~np.isin(y, np.array(known))
+    classes = np.array(known)
+    if y.dtype.kind == "U" or classes.dtype.kind == "U":
+        unknown = ~np.isin(y.astype(str), classes.astype(str))
+    else:
+        unknown = ~np.isin(y, classes)
     if unknown.any():
         i = int(np.argmax(unknown))
         raise PredictionFileError(
@@ -171,8 +185,8 @@ def _typed(classes: Sequence[str], y: NDArray[Any]) -> list[Any]:
     return list(classes)
 
 
-def _by_archive(y: NDArray[Any], names: list[str]) -> tuple[NDArray[Any], list[Any]]:
-    """Labels of an npz file are among its ``classes``, or their places."""
+def labels_of_archive(y: NDArray[Any], names: list[str]) -> tuple[NDArray[Any], list[Any]]:
+    """Labels of an npz file, which are among its ``classes`` or their places, and the classes."""
     match = match_columns(names, np.unique(y).tolist())
     if match is not None and len(match.columns) == len(names):
         return y, match.classes
@@ -198,7 +212,8 @@ def _choose_columns(found: Predictions, y: NDArray[Any]) -> tuple[list[int], lis
         return everything, match.classes if full else None
     others = set(everything) - set(match.columns)
     if not match.prefix and not match.suffix and y.dtype.kind not in "iu":
-        absent = [j for j, c in zip(match.columns, match.classes, strict=True) if c not in labels]
+        seen = set(labels)
+        absent = [j for j, c in zip(match.columns, match.classes, strict=True) if c not in seen]
         if not _complete_the_rows(found, absent):
             others |= set(absent)
     if others:
@@ -259,6 +274,8 @@ def _refuse_label_without_column(
     match = match_columns(names, frequent)
     if match is not None and (len(frequent) > 1 or not match.prefix + match.suffix):
         _refuse_unknown(y, match.classes, found.place)
+    if y.dtype.kind in "iu":
+        _refuse_unknown(y, list(range(len(names))), found.place)
 
 
 def refuse_other_columns(names: list[str], classes: Sequence[Any], where: str) -> None:

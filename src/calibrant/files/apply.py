@@ -81,7 +81,8 @@ def apply_file(
     with open_source(
         path, part=part, usual_part=usual_part, kind=calibrator.scores, wish=wish or Wish()
     ) as source:
-        order = _column_order(calibrator, source)
+        with source.place.words():
+            order = _column_order(calibrator, source)
         dtype = output_dtype(np.empty(0, dtype=source.dtype))
         with open_output(out) as file:
             sink = make_sink(out, file, calibrator.classes_, source, order, dtype)

@@ -21,8 +21,8 @@ WORDS = {
     "did you mean scores='probabilities'?": "did you mean --scores probabilities?",
     "scores='logits', but": "--scores logits, but",
     "percent? Divide by 100": "percent? --normalize divides rows by their sums",
-    "; pass normalize='rows' to divide rows by their sums": "; --normalize divides rows by theirs",
-    "; divide rows by their sums": "; --normalize divides rows by theirs",
+    "; pass normalize='rows' to divide": "; --normalize divides",
+    "; divide rows by their sums": "; --normalize divides rows by their sums",
     "rename them, or pass classes= with the label of each column": "name them after the classes, "
     "or give the class of each column by --classes",
     "pass classes= with the label of each column": "name the columns after the classes, or give "
@@ -89,9 +89,8 @@ class Place:
             r"\b(?:scores|y_proba)\[(\d+)\]", lambda m: self.rows([first_row + int(m[1])]), text
         )
         text = re.sub(r"\b(?:y|y_true)\[(\d+)\]", label, text)
-        text = re.sub(r"\by(?:_true)? has\b", "the label column has", text)
-        text = re.sub(r"\bscores has (\d+) columns", r"there are \1 columns of scores", text)
-        text = re.sub(r"\b(?:scores|y_proba)\b(?= (?:has|is|needs)\b)", "the table of scores", text)
+        text = re.sub(r"\by(?:_true)? has (?=\d+ distinct labels)", "there are ", text)
+        text = re.sub(r"\b(?:scores|y_proba) has (\d+) columns", r"\1 columns of scores", text)
         return text if str(self.path) in text else f"{self.source}: {text}"
 
 

@@ -14,7 +14,6 @@ from calibrant.atomic_file import replace_file
 from calibrant.errors import PredictionFileError
 from calibrant.files import tables
 from calibrant.files.align import read_labels
-from calibrant.files.arrays import decoding
 from calibrant.files.predictions import unknown_format
 from calibrant.files.stream import CHUNK_BYTES
 from calibrant.files.text import TEXT, is_zipped, suffix_of
@@ -157,7 +156,9 @@ class _NpzSink:
             return raw
         if not layout.is_named and not {str(v) for v in raw} <= {str(c) for c in self._classes}:
             return None
-        return read_labels(raw, self._source.place)
+        labels = read_labels(raw, self._source.place)
+        # Numbers beside classes of text would be read as their places.
+        return labels.astype(str) if self._classes.dtype.kind == "U" else labels
 
 
 class _TableSink:
@@ -221,8 +222,14 @@ class _TableSink:
             if name in scores:
                 columns.append(next(following))
                 continue
-            with decoding(self._source.place.path, f"text in column {name!r}"):
-                columns.append(chunk.batch.column(j).filter(mask).cast(self._schema.field(j).type))
+            column = chunk.batch.column(j)
+            try:
+                columns.append(column.filter(mask).cast(self._schema.field(j).type))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise PredictionFileError(
+                    f"{self._source.place.path}, column {name!r} is of type {column.type}, which "
+                    "has no place in text; write .parquet or .arrow"
+                ) from error
         self._writer.write(pa.record_batch(columns, schema=self._schema))
 
     def finish(self) -> None:

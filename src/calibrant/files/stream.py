@@ -10,6 +10,7 @@ import numpy as np
 
 from calibrant.errors import PredictionFileError
 from calibrant.files import tables
+from calibrant.files.align import labels_of_archive
 from calibrant.files.arrays import (
     Header,
     check_matrix,
@@ -160,17 +161,19 @@ def _open_npz(
         n_columns=n_columns,
         n_rows=n_rows,
         dtype=header.dtype,
-        chunks=_array_chunks(rows, of_rows),
+        chunks=_array_chunks(rows, of_rows, names),
         place=Place(path, f"{path} ({prefix[:-1]})" if prefix else str(path), names),
         has_labels=of_rows is not None,
     )
 
 
 def _array_chunks(
-    rows: Iterator[NDArray[Any]], labels: Iterator[NDArray[Any]] | None
+    rows: Iterator[NDArray[Any]], labels: Iterator[NDArray[Any]] | None, names: list[str] | None
 ) -> Iterator[Chunk]:
     for scores in rows:
         own = None if labels is None else next(labels)
+        if own is not None and own.ndim == 1 and names is not None:
+            own, _ = labels_of_archive(own, names)  # places would be others in another order
         yield Chunk(scores, lambda own=own: own)  # type: ignore[misc]
 
 
