@@ -11,7 +11,9 @@ from calibrant.solvers.temperature import solve_temperature
 from conftest import REAL_FILES, load_real, simulate
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::calibrant.errors.SmallSampleWarning", "ignore::calibrant.errors.SingleClassWarning"
+    "ignore::calibrant.errors.SmallSampleWarning",
+    "ignore::calibrant.errors.SingleClassWarning",
+    "ignore::calibrant.errors.ColumnMismatchWarning",
 )
 FORMS = pytest.mark.parametrize("full", [False, True])
 ZERO = np.log(1e-300)
