@@ -139,15 +139,15 @@ def _split_header(text: str, usual: str, path: Path) -> tuple[list[str], str]:
     """Names, and the separator: what splits the line into most of them."""
     best: list[str] = []
     separator = usual
-    try:
-        for sign in [usual, *SEPARATORS]:
+    for sign in [usual, *SEPARATORS]:
+        with suppress(csv.Error):  # a wide line that this does not split is one long name
             names = next(csv.reader([text], delimiter=sign), [])
             if len(names) > len(best):
                 best, separator = names, sign
-    except csv.Error as error:
+    if not best and text:
         raise PredictionFileError(
             f"{path}, line 1: a name is longer than {csv.field_size_limit():,} characters"
-        ) from error
+        )
     if not best:
         raise PredictionFileError(f"{path} is empty; a header with a name per column is needed")
     return [name.strip() for name in best], separator
