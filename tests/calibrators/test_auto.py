@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 
@@ -117,3 +119,22 @@ def test_real_files_are_not_materially_worse_than_temperature_scaling(name):
     auto = negative_log_likelihood(t, AutoCalibrator().fit(p, y).predict_proba(q))
     ts = negative_log_likelihood(t, TemperatureScaling().fit(p, y).predict_proba(q))
     assert auto <= 1.02 * ts
+
+
+def test_progress_is_said_if_asked_for(capsys):
+    p, y = simulate(200, 3)
+    AutoCalibrator(candidates=["spline"], cv=2, verbose=True).fit(p, y)
+    steps = ["1 of 3, ts", "2 of 3, spline", "3 of 3, mixture"]
+    assert capsys.readouterr().err.splitlines() == [f"AutoCalibrator: {step}" for step in steps]
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_progress_in_a_terminal_is_a_bar(capsys, monkeypatch, is_installed):
+    p, y = simulate(200, 3)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    if not is_installed:
+        monkeypatch.setitem(sys.modules, "rich.progress", None)
+    for _ in range(2):  # the first one leaves place for the second
+        AutoCalibrator(candidates=["spline"], cv=2, verbose=True).fit(p, y)
+        said = capsys.readouterr().err
+        assert ("\x1b[" in said, "1 of 3, ts" in said) == (is_installed, not is_installed)

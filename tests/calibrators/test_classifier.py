@@ -29,6 +29,7 @@ from calibrant import (
     TemperatureScaling,
 )
 from calibrant.calibrators.classifier import class_scores
+from calibrant.errors import ParameterError
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),
@@ -307,3 +308,51 @@ def test_the_default_is_a_linear_machine_with_a_temperature():
     pair = CalibratedClassifier(cv=3).fit(X, y).calibrated_classifiers_[0]
     assert isinstance(pair.estimator, LinearSVC)
     assert isinstance(pair.calibrator, TemperatureScaling)
+
+
+def test_a_calibrator_can_be_named(digits):
+    X, y, new, _ = digits
+    named = CalibratedClassifier(GaussianNB(), "fir", cv=2).fit(X, y)
+    given = CalibratedClassifier(GaussianNB(), FlattenedIsotonic(), cv=2).fit(X, y)
+    assert named.predict_proba(new).tobytes() == given.predict_proba(new).tobytes()
+    assert clone(named).calibrator == "fir"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"calibrator": "nothing"}, "calibrator='nothing' is not known; use one of 'na-fir'"),
+        ({"calibrator": FlattenedIsotonic}, "is no calibrator"),
+        ({"cv": "prefit"}, r"cv='prefit' .* FrozenEstimator\(estimator\) from sklearn.frozen"),
+        ({"cv": "five"}, "cv='five' is not known; pass a number"),
+        ({"verbose": "yes"}, "verbose='yes'"),
+    ],
+)
+def test_parameters_are_refused_with_a_remedy(digits, parameters, message):
+    X, y, *_ = digits
+    with pytest.raises(ParameterError, match=message):
+        CalibratedClassifier(GaussianNB(), **parameters).fit(X, y)
+
+
+def test_logarithms_of_probabilities(digits):
+    X, y, new, _ = digits
+    model = CalibratedClassifier(GaussianNB(), OneVsRestIsotonic(min_probability=0), cv=2).fit(X, y)
+    out = model.predict_proba(new)
+    assert (out == 0).any()
+    np.testing.assert_array_equal(np.exp(model.predict_log_proba(new)) > 0, out > 0)
+    pair = model.calibrated_classifiers_[0]
+    scores, _ = class_scores(pair.estimator, new, model.classes_)
+    logs = pair.calibrator.predict_log_proba(scores.astype(np.float32))
+    assert logs.dtype == np.float32
+    np.testing.assert_allclose(np.exp(logs), pair.calibrator.predict_proba(scores), atol=1e-6)
+
+
+@ensembles
+def test_progress_is_said_if_asked_for(digits, ensemble, capsys):
+    X, y, *_ = digits
+    model = CalibratedClassifier(GaussianNB(), cv=2, ensemble=ensemble)
+    model.fit(X, y)
+    assert capsys.readouterr() == ("", "")
+    model.set_params(verbose=True).fit(X, y)
+    said = ["CalibratedClassifier: 1 of 2, fold 0", "CalibratedClassifier: 2 of 2, fold 1"]
+    assert capsys.readouterr().err.splitlines() == said

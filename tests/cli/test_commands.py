@@ -236,6 +236,11 @@ def test_every_command_is_documented_with_an_example_that_it_shows(name):
     assert example.group().strip() in DOCS.read_text()
 
 
+def test_the_recommended_method_is_the_default():
+    (method,) = (option for option in cli.commands["fit"].params if option.name == "method")
+    assert method.default == "auto"
+
+
 def test_the_reference_in_the_docs_is_up_to_date():
     """docs/cli.md ends with the --help of each command."""
     text = DOCS.read_text()

@@ -14,6 +14,7 @@ from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.composition import fit_part, out_of_fold, outputs_of
 from calibrant.calibrators.monotone_spline import MonotoneSpline
 from calibrant.calibrators.normalization_aware import NormalizationAwareIsotonic
+from calibrant.calibrators.progress import progress
 from calibrant.calibrators.scaling import TemperatureScaling
 from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
 from calibrant.calibrators.structured import StructuredScaling
@@ -22,6 +23,8 @@ from calibrant.solvers.cautious_share import solve_cautious_share
 from calibrant.solvers.mixture import solve_mixture
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
@@ -141,6 +144,8 @@ class AutoCalibrator(Calibrator):
         Number of standard errors of the gain over temperature scaling; 0 trusts the held-out
         likelihood alone. Two would do for one candidate and many errors to learn from, but this is
         the best of several mixtures, and a classifier that is nearly always right has few.
+    verbose : bool, default=False
+        Whether to say on standard error how far a fit is.
     scores : {"probabilities", "logits"}, default="probabilities"
         What the matrix holds; never guessed.
     classes : array-like of shape (n_classes,), optional
@@ -185,6 +190,7 @@ class AutoCalibrator(Calibrator):
         cv: int = 5,
         prior_rows: float = 5.0,
         caution: float = 4.0,
+        verbose: bool = False,
         scores: str = "probabilities",
         classes: Any = None,
         normalize: str | None = None,
@@ -197,11 +203,13 @@ class AutoCalibrator(Calibrator):
         self.cv = cv
         self.prior_rows = prior_rows
         self.caution = caution
+        self.verbose = verbose
 
     def _check_parameters(self) -> None:
         simplex.check_number("cv", self.cv, low=2, whole=True)
         simplex.check_number("prior_rows", self.prior_rows, low=0.0)
         simplex.check_number("caution", self.caution, low=0.0)
+        simplex.check_option("verbose", self.verbose, (True, False))
         given = self.candidates
         if given is not None and not (
             isinstance(given, Iterable) and all(isinstance(path, str) for path in given)
@@ -230,10 +238,18 @@ class AutoCalibrator(Calibrator):
         return list(dict.fromkeys([BASELINE, *given]))
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        batch = batch.in_canonical_order()
+        with progress("AutoCalibrator", len(self._paths()) + 1, verbose=self.verbose) as start:
+            return self._mix(batch.in_canonical_order(), start)
+
+    def _mix(self, batch: SimplexBatch, start: Callable[[str], None]) -> dict[str, Any]:
         search = _Search(batch, self.cv)
         paths = self._paths()
-        own = np.column_stack([search.own(path) for path in paths])
+        held_out = []
+        for path in paths:
+            start(path)
+            held_out.append(search.own(path))
+        start("mixture")
+        own = np.column_stack(held_out)
         prior = np.array([self.prior_rows if path == FAVOURITE else 0.0 for path in paths])
         weights, report = solve_mixture(own, batch.weight, prior=prior)
         gain = solve_cautious_share(

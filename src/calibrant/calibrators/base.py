@@ -28,6 +28,13 @@ ROWS_PER_PARAMETER = 5
 """What a map worth trusting needs: one of two numbers for each class has ten rows per class."""
 
 
+def log_of(probabilities: NDArray[Any]) -> NDArray[Any]:
+    """Logarithms of probabilities, that of zero included."""
+    with np.errstate(divide="ignore"):
+        logs: NDArray[Any] = np.log(probabilities)
+    return logs
+
+
 class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
     """Base of all calibrators: checks what comes in, stores what a solver found.
 
@@ -193,6 +200,10 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
             if self.min_probability > 0:
                 floor_rows(calibrated, self.min_probability)
             yield rows, checked, calibrated
+
+    def predict_log_proba(self, scores: Any) -> NDArray[Any]:
+        """Logarithms of the calibrated probabilities; minus infinity only without a floor."""
+        return log_of(self.predict_proba(scores))
 
     def transform(self, scores: Any) -> NDArray[Any]:
         """Calibrated probabilities: ``predict_proba`` for pipelines and ``set_output``."""

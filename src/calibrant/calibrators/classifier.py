@@ -23,17 +23,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
-from calibrant import simplex
+from calibrant import notices, simplex
+from calibrant.calibrators.base import Calibrator, log_of
+from calibrant.calibrators.methods import METHODS, make_calibrator
+from calibrant.calibrators.progress import progress
 from calibrant.calibrators.scaling import TemperatureScaling
 from calibrant.calibrators.state import replace_state, take_state
-from calibrant.errors import CalibrantWarning
+from calibrant.errors import CalibrantWarning, ParameterError, in_words
 from calibrant.kernels.rows import top_columns
 from calibrant.labels import check_weights, refuse_missing, require_labels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from calibrant.calibrators.base import Calibrator
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,10 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         With ``decision_function`` (read as logits) or ``predict_proba``. A
         ``sklearn.frozen.FrozenEstimator`` is not fitted again: all of the data calibrate it. By
         default a linear support vector machine.
-    calibrator : Calibrator, optional
-        By default ``TemperatureScaling()``. Its ``scores`` and ``classes`` are set to fit.
+    calibrator : Calibrator or str, optional
+        A calibrator, or the short name of a method, as "auto" or "na-fir". Its ``scores`` and
+        ``classes`` are set to fit. By default ``TemperatureScaling()``, and not "auto", which takes
+        several hundred times as long, again in each fold, where few rows are left to learn from.
     cv : int, splitter or iterable, default=5
         How to split the data into a part to train on and a part to calibrate on.
     ensemble : bool or "auto", default="auto"
@@ -98,6 +101,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         False for a frozen estimator and else True.
     n_jobs : int, optional
         Folds worked on at once.
+    verbose : bool, default=False
+        Whether to say on standard error how far a fit is.
 
     Attributes
     ----------
@@ -130,12 +135,14 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         cv: Any = 5,
         ensemble: bool | str = "auto",
         n_jobs: int | None = None,
+        verbose: bool = False,
     ) -> None:
         self.estimator = estimator
         self.calibrator = calibrator
         self.cv = cv
         self.ensemble = ensemble
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _get_estimator(self) -> Any:
         if self.estimator is not None:
@@ -163,7 +170,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         self : object
         """
-        simplex.check_option("ensemble", self.ensemble, ("auto", True, False))
+        calibrator = self._check_parameters()
         require_labels(y)
         refuse_missing(np.asarray(y))
         check_classification_targets(y)
@@ -175,9 +182,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         classes = np.unique(labels)
         if isinstance(estimator, FrozenEstimator):  # it may know classes that are not here
             classes = np.union1d(classes, estimator.classes_)
-        job = _Job(
-            estimator, self._get_calibrator(), X, labels, weight, classes, routed.estimator.fit
-        )
+        job = _Job(estimator, calibrator, X, labels, weight, classes, routed.estimator.fit)
         if isinstance(estimator, FrozenEstimator):
             everything = np.arange(len(labels))
             pairs = [job.run(everything, everything)]
@@ -190,19 +195,39 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         replace_state(self, found)
         return self
 
-    def _get_calibrator(self) -> Calibrator:
-        return TemperatureScaling() if self.calibrator is None else self.calibrator
+    def _check_parameters(self) -> Calibrator:
+        """Refuse parameters outside their documented values; return the calibrator."""
+        simplex.check_option("ensemble", self.ensemble, ("auto", True, False))
+        simplex.check_option("verbose", self.verbose, (True, False))
+        if isinstance(self.cv, str):
+            remedy = (
+                "for a classifier that is fitted already, pass FrozenEstimator(estimator) from "
+                "sklearn.frozen"
+                if self.cv == "prefit"
+                else "pass a number of folds or a splitter"
+            )
+            raise ParameterError(f"cv={self.cv!r} is not known; {remedy}")
+        if self.calibrator is None:
+            return TemperatureScaling()
+        if isinstance(self.calibrator, str):
+            simplex.check_option("calibrator", self.calibrator, tuple(METHODS))
+            return make_calibrator(self.calibrator)
+        if not isinstance(self.calibrator, Calibrator):
+            raise ParameterError(
+                f"calibrator={in_words(self.calibrator)} is no calibrator and no name of one"
+            )
+        return self.calibrator
 
     def _route(self, estimator: Any, sample_weight: Any, fit_params: dict[str, Any]) -> Any:
         if _routing_enabled():
             return process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
         takes_weights = "sample_weight" in signature(estimator.fit).parameters
         if sample_weight is not None and not takes_weights:
-            warnings.warn(
-                f"{type(estimator).__name__} does not take sample_weight; the weights are used for "
-                "the calibration only",
-                CalibrantWarning,
-                stacklevel=3,
+            notices.warn(
+                CalibrantWarning(
+                    f"{type(estimator).__name__} does not take sample_weight; the weights are used "
+                    "for the calibration only"
+                )
             )
         if sample_weight is not None and takes_weights:
             fit_params = fit_params | {"sample_weight": sample_weight}
@@ -215,10 +240,17 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             splits = list(
                 check_cv(self.cv, job.y, classifier=True).split(job.X, job.y, **split_params)
             )
-        parallel = Parallel(n_jobs=self.n_jobs)
-        if self.ensemble in ("auto", True):
-            return list(parallel(delayed(job.run)(train, test) for train, test in splits))
-        parts = parallel(delayed(job.predict)(train, test) for train, test in splits)
+        is_ensemble = self.ensemble in ("auto", True)
+        work = job.run if is_ensemble else job.predict
+        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
+        parts: list[Any] = []
+        with progress("CalibratedClassifier", len(splits), verbose=self.verbose) as start:
+            results = parallel(delayed(work)(train, test) for train, test in splits)
+            for i in range(len(splits)):
+                start(f"fold {i}")
+                parts.append(next(results))
+        if is_ensemble:
+            return parts
         rows = np.concatenate([test for _, test in splits])
         scores = np.concatenate([scores for scores, _ in parts])
         calibrator = job.calibrate(scores, parts[0][1], rows)
@@ -237,6 +269,20 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         probabilities : ndarray of shape (n_samples, n_classes)
         """
         return take_state(self)._averages(X)[0]  # noqa: SLF001  (itself)
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Logarithms of the calibrated probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Whatever the estimator takes.
+
+        Returns
+        -------
+        logs : ndarray of shape (n_samples, n_classes)
+        """
+        return log_of(self.predict_proba(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Label of the largest calibrated probability; of those that tie, of the largest score.

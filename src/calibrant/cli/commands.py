@@ -82,9 +82,7 @@ def evaluate(
 
 @click.command()
 @click.argument("val", type=file_argument)
-@click.option(
-    "-m", "--method", type=click.Choice(list(METHODS)), default="na-fir", show_default=True
-)
+@click.option("-m", "--method", type=click.Choice(list(METHODS)), default="auto", show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Model file.")
 @part_option
 @reading_options()
@@ -103,7 +101,7 @@ def fit(
 
     \b
     Example:
-      calibrant fit val.npz -m na-fir -o model.calibrant
+      calibrant fit val.npz -o model.calibrant
     """  # noqa: D301
     from calibrant import model_file
     from calibrant.errors import ConvergenceWarning
