@@ -385,27 +385,8 @@ def results_of_two_lengths(f):
     f.replace_array("negative_log_likelihood", [0.5])
 
 
-@case(e.FittedValueError, "spline", "1000000 knots_")
-def a_million_knots(f):
-    f.replace_array("knots_", np.linspace(-50.0, 0.0, 1_000_000))
-    f.replace_array("slopes_", np.ones(1_000_001))
-
-
 @case(e.FittedValueError, "structured", "coef_ times scale_")
 def logits_whose_mean_overflows(f):
     f.part()["fitted"] |= {"scale_": 1e300, "zero_logit_": -9e5}
     f.part()["parameters"] |= {"bound": 0.0}
     f.put("coef_", np.zeros((3, 3)))
-
-
-def one_map_each(f, k, form, vectors):
-    """Give every one of k classes the same map."""
-    f.replace_array("vector/0", np.arange(k))
-    f.replace_array("forms", np.full(k, form))
-    f.replace_array("lengths", np.tile([len(v) for v in vectors], k))
-    f.replace_array("numbers", np.tile(np.concatenate(vectors), k))
-
-
-@case(e.FittedValueError, "bbq-ovr", "25000 binary maps")
-def a_map_for_each_of_a_million_classes(f):
-    one_map_each(f, 1_000_000, 5, [[0.0], [0.5], [1.0], [1.0], [0.0]])

@@ -41,10 +41,10 @@ class BoundedLogs:
     rest: float
 
     def __post_init__(self) -> None:
-        if not (0 < self.low <= ZERO and 0 < self.rest <= ZERO):
+        if not (0 < self.low <= 1 and 0 < self.rest <= 1):
             raise ParameterError(
                 f"the bounds of the logarithms are {self.low} and {self.rest}; they must be "
-                f"positive and at most {ZERO}"
+                "positive and at most 1"
             )
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
