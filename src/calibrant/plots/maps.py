@@ -302,6 +302,7 @@ def draw_map(found: CalibrationMap, ax: Axes | None = None, *, title: str | None
             curve.x, curve.y, color=look.color, marker=marker, markersize=5, label=label, **line
         )
     style.name_axes(ax, found.x_label, found.y_label)
-    style.add_legend(ax)
+    if any(curve.is_line for curve in found.curves):  # points are explained by the note
+        style.add_legend(ax)
     style.head(ax, title or "", style.wrap(found.note, style.size_in_points(ax)[0], 8.5))
     return ax

@@ -30,8 +30,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 PADS: dict[str, Any] = {"h_pad": 0.12, "w_pad": 0.08}
 GREY, PALE = "#5F5F5F", "#BDBDBD"
-WIDTH_OF_LETTERS = 0.56
-"""Mean over letters, of their size."""
+WIDTH_OF_LETTERS, SMALLEST_NAME = 0.56, 8.0
+"""Width of a letter on average, of its size; the smallest size of names of axes, in points."""
 
 
 class Look(NamedTuple):
@@ -133,12 +133,19 @@ def size_in_points(ax: Axes) -> tuple[float, float]:
 
 
 def name_axes(ax: Axes, x: str, y: str) -> None:
-    """Print the names of both axes, in lines that are no longer than they are."""
+    """Print the names of both axes: smaller, or in lines, where the axes are short."""
     width, height = size_in_points(ax)
-    ax.set_xlabel("\n".join(wrap(x, width, float(ax.xaxis.label.get_fontsize()))))
-    ax.set_ylabel("\n".join(wrap(y, height, float(ax.yaxis.label.get_fontsize()))))
+    _name_axis(ax.xaxis, x, width)
+    _name_axis(ax.yaxis, y, height)
     if ax.get_xscale() == "log":
         ax.xaxis.labelpad = 0  # powers of ten are higher than other ticks
+
+
+def _name_axis(axis: Any, name: str, points: float) -> None:
+    size = float(axis.label.get_fontsize())
+    while size > SMALLEST_NAME and len(name) * WIDTH_OF_LETTERS * size > points:
+        size = max(SMALLEST_NAME, size - 1)
+    axis.set_label_text("\n".join(wrap(name, points, size)), fontsize=size)
 
 
 def _legend_size(ax: Axes) -> int:

@@ -175,6 +175,7 @@ def draw_top_r(
     else:
         ax.set_xlim(0.5, most + 0.5)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    ax.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     style.name_axes(ax, "number r of most probable classes", "claimed minus observed, points")
     style.add_legend(ax)
     if title is not None:
