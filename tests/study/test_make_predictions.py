@@ -66,10 +66,10 @@ def test_labels_and_class_names_are_those_that_the_reader_reads(tmp_path, names)
     model = GaussianNB().fit(X, y)
     path = from_estimator(model, X[:50], y[:50], tmp_path / "blobs_nb.npz", test=(X, y))
     found = read_predictions(path, part="test")
-    assert found.classes == [str(name) for name in model.classes_]
-    labels, classes = align(found)
-    columns = list(classes if classes is not None else range(len(names)))
-    assert [columns.index(label) for label in labels] == [list(names).index(label) for label in y]
+    assert found.names == [str(name) for name in model.classes_]
+    aligned = align(found)
+    columns = [aligned.classes.index(label) for label in aligned.y.tolist()]
+    assert columns == [list(names).index(label) for label in y]
 
 
 def test_parts_may_be_given_apart(tmp_path):
