@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.kernels.monotone_spline import spline_softmax
-from calibrant.solvers.monotone_spline import log_probabilities, solve_monotone_spline
+from calibrant.solvers.monotone_spline import (
+    MonotoneLine,
+    log_probabilities,
+    solve_monotone_spline,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -140,5 +143,5 @@ class MonotoneSpline(Calibrator):
 
     def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         logs = log_probabilities(rows, self.scores, self.zero_logit_)
-        spline_softmax(logs, self.knots_, self.slopes_, logs)
+        MonotoneLine(self.knots_, self.slopes_).softmax(logs)
         return logs

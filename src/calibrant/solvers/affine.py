@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from scipy.optimize import minimize
 
+from calibrant.errors import ParameterError
 from calibrant.kernels.affine import affine_rows, residuals, vector_likelihood
 from calibrant.kernels.temperature import scaled_softmax
 from calibrant.simplex import to_logits
@@ -32,11 +33,22 @@ class AffineMap:
 
     def __call__(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the mapped logits."""
+        check_coefficients(self.slope, self.intercept, logits.shape[1])
         if self.slope.ndim == 1:
             return logits * self.slope + self.intercept
         out = np.empty_like(logits)
         affine_rows(logits, np.ascontiguousarray(self.slope.T), self.intercept, out)
         return out
+
+
+def check_coefficients(slope: Array, intercept: Array, n_classes: int) -> None:
+    """Refuse what was tampered with: a kernel would read beyond the end of it."""
+    k = n_classes
+    if intercept.shape != (k,) or slope.shape not in ((k,), (k, k)):
+        raise ParameterError(
+            f"the slope has shape {slope.shape} and the intercept {intercept.shape}, which does "
+            f"not fit {k} classes; fit again"
+        )
 
 
 @dataclass(frozen=True, slots=True)

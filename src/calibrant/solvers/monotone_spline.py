@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant.errors import ParameterError
 from calibrant.kernels.monotone_spline import (
     add_information,
     find_bounds,
@@ -19,6 +20,7 @@ from calibrant.kernels.monotone_spline import (
     sort_rows,
     spline_likelihood,
     spline_losses,
+    spline_softmax,
 )
 from calibrant.simplex import to_logits
 from calibrant.solvers.report import SolverReport
@@ -57,6 +59,18 @@ class MonotoneLine:
 
     knots: Array
     slopes: Array
+
+    def __post_init__(self) -> None:
+        n_slopes = len(self.knots) + 1
+        if self.knots.ndim != 1 or len(self.knots) == 0 or self.slopes.shape != (n_slopes,):
+            raise ParameterError(
+                f"knots of shape {self.knots.shape} need one slope more; there are slopes of shape "
+                f"{self.slopes.shape}; fit again"
+            )
+
+    def softmax(self, logs: Array) -> None:
+        """Turn rows of log p in place into softmax(theta(log p))."""
+        spline_softmax(logs, self.knots, self.slopes, logs)
 
 
 def drop_light_rows(batch: SimplexBatch) -> SimplexBatch:

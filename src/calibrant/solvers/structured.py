@@ -25,6 +25,7 @@ from calibrant.kernels.structured import (
     weighted_softmax,
 )
 from calibrant.simplex import to_logits
+from calibrant.solvers.affine import check_coefficients
 from calibrant.solvers.monotone_spline import drop_light_rows, feature_scale
 from calibrant.solvers.report import SolverReport
 from calibrant.solvers.temperature import minimise_temperature
@@ -70,6 +71,7 @@ class StructuredMap:
 
     def __call__(self, logits: Array) -> Array:
         """Return the mapped logits."""
+        check_coefficients(self.slope, self.intercept, logits.shape[1])
         x = _features(logits, self.scale, self.bound)
         mapped = np.zeros_like(x)
         own = self.slope
