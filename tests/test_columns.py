@@ -88,13 +88,13 @@ def test_names_of_some_classes_only_are_refused(names):
         order_of(names, np.array(["ant", "bee", "cat"]))
 
 
-def test_a_hundred_thousand_names_take_no_time():
+def test_many_names_take_no_time():
     """Linear: a quadratic rule would not end."""
-    names = [f"{'a' * 20}_{i}_b" for i in range(100_000)]
-    labels = [f"{i}_b" for i in range(0, 100_000, 2)]
-    assert len(match_columns(names, labels).columns) == 100_000
-    assert len(match_columns(names, list(range(50_000))).columns) == 100_000
-    assert match_columns([f"x{i}_1" for i in range(100_000)], [1, -2]) is None
+    names = [f"{'a' * 20}_{i}_b" for i in range(20_000)]
+    labels = [f"{i}_b" for i in range(0, 20_000, 2)]
+    assert len(match_columns(names, labels).columns) == 20_000
+    assert len(match_columns(names, list(range(10_000))).columns) == 20_000
+    assert match_columns([f"x{i}_1" for i in range(20_000)], [1, -2]) is None
 
 
 @pytest.mark.parametrize(

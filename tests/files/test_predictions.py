@@ -72,6 +72,7 @@ def test_separators_are_seen_in_the_header(tmp_path, sign, name):
         (GOOD.replace(",", ";").replace("0.", "0,"), "line 2, column 'ant': '0,7' .* a point"),
         (GOOD.replace("\nbee", "\n\nbee").replace("0.8", "x"), "line 4, column 'bee': 'x'"),
         ("label,ant\nant,1\n", "at least two classes"),
+        ("label,ant,bee\nant,1,NA\nbee,0,NA\n", "line 2, column 'bee': 'NA' is not a number"),
         (GOOD.replace("0.8", "1 000.8"), "'1 000.8' is not a number"),
     ],
 )

@@ -11,7 +11,8 @@ import numpy as np
 from calibrant.columns import are_whole, key, match_columns
 from calibrant.containers import NamedMatrix
 from calibrant.errors import PredictionFileError, some_in_words
-from calibrant.simplex import SUM_TOLERANCE, check_scores, softmax
+from calibrant.files.layout import MISSING
+from calibrant.simplex import SUM_TOLERANCE, check_memory, check_scores, softmax
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
     from calibrant.files.places import Place
     from calibrant.files.predictions import Predictions
-
-_MISSING = re.compile(r"\s*(?:nan|none|null|na|n/a|<na>)?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +131,13 @@ def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> ND
         return raw.astype(np.int64)
     if raw.dtype.kind not in "OUS":
         return raw.astype(str) if as_text else raw
-    text = np.array([t.decode() if isinstance(t, bytes) else str(t) for t in raw.tolist()])
+    found = [t.decode() if isinstance(t, bytes) else str(t) for t in raw.tolist()]
+    check_memory(4 * len(found) * max(map(len, found), default=0), "the labels")
+    text = np.array(found, dtype=str)
     distinct, inverse = np.unique(text, return_inverse=True)
-    spoken = [label for label in distinct.tolist() if not _MISSING.fullmatch(label)]
+    spoken = [label for label in distinct.tolist() if not MISSING.fullmatch(label)]
     numbers = all(_is_number(label) for label in spoken)
-    silent = [_MISSING.fullmatch(t) is not None and (numbers or not t.strip()) for t in distinct]
+    silent = [MISSING.fullmatch(t) is not None and (numbers or not t.strip()) for t in distinct]
     _refuse_missing(np.array(silent, dtype=bool)[inverse], place)
     if not numbers or as_text:
         return text

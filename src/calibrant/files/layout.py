@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 LABEL_NAMES = {"label", "labels", "target", "y", "class"}
 INDEX_NAMES = {"", "Unnamed: 0", "__index_level_0__"}
 """What pandas calls an index that was written with the table."""
+
+
+MISSING = re.compile(r"\s*(?:nan|none|null|na|n/a|<na>|-)?\s*", re.IGNORECASE)
+"""How tables write what is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +156,13 @@ def _label(
 
 def _is_text(sample: Sequence[str] | None) -> bool:
     """Whether no value is a number, not even one with a decimal comma or a sign of percent."""
-    return sample is None or (len(sample) > 0 and not any(map(looks_like_a_number, sample)))
+    if sample is None:
+        return True
+    spoken = [text for text in sample if not MISSING.fullmatch(text)]
+    return len(spoken) > 0 and not any(map(_looks_like_a_number, spoken))
 
 
-def looks_like_a_number(text: str) -> bool:
-    """Whether a cell is meant to be a number."""
+def _looks_like_a_number(text: str) -> bool:
     try:
         float(text.rstrip("% ").replace(",", "."))
     except ValueError:
