@@ -170,14 +170,17 @@ def spawn(*arguments, **options):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
 
-@pytest.mark.parametrize("module", ["click", "rich", "pyarrow"])
-def test_a_module_that_is_not_installed_is_named_with_its_extra(tmp_path, module):
+@pytest.mark.parametrize(
+    ("module", "file"),
+    [("click", "p.csv"), ("rich", "p.csv"), ("pyarrow", "p.csv"), ("pyarrow", "p.parquet")],
+)
+def test_a_module_that_is_not_installed_is_named_with_its_extra(tmp_path, module, file):
     """As after ``pip install .`` without extras."""
-    (tmp_path / "p.csv").write_text("label,a,b\na,0.5,0.5\n")
+    (tmp_path / file).write_text("label,a,b\na,0.5,0.5\n")
     code = (
         f"import sys; sys.modules[{module!r}] = None\n"
         "from calibrant.__main__ import main\n"
-        "sys.argv = ['calibrant', 'evaluate', 'p.csv']; main()\n"
+        f"sys.argv = ['calibrant', 'evaluate', '{file}']; main()\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path

@@ -52,6 +52,7 @@ def progress_bar(
         *(columns or (_CountColumn(),)),
         console=console,
         transient=True,
+        redirect_stdout=False,  # where calibrated rows may go
     )
     task = bar.add_task(description, total=None)
 

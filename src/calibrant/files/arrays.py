@@ -42,8 +42,12 @@ def decoding(path: Path, kind: str) -> Iterator[None]:
     """
     try:
         yield
-    except (PredictionFileError, MemoryLimitError):
+    except (PredictionFileError, MemoryLimitError, ImportError):
         raise
+    except MemoryError as error:
+        raise PredictionFileError(
+            f"{path} needs more memory than there is, or is damaged: it cannot be read as {kind}"
+        ) from error
     except OSError as error:
         if error.errno is None:
             raise PredictionFileError(_damaged(path, kind)) from error
