@@ -87,7 +87,8 @@ class Tree:
         self._own += n * limits.WORK_OF_MAP
         limits.require(
             self._n_maps <= limits.MAX_MAPS,
-            f"more than {limits.MAX_MAPS} binary maps: too many classes for one map each",
+            f"more than {limits.MAX_MAPS} binary maps: with so many classes use a method that "
+            "shares one map, such as NormalizationAwareIsotonic",
         )
 
     def add(self, children: list[int], work: int) -> None:
@@ -111,5 +112,5 @@ class Tree:
         if work > most:
             raise errors.NestingError(
                 f"one row would take {work} steps, as parts and classes multiply; a file of "
-                f"{n_bytes} bytes may take {most}"
+                f"{n_bytes} bytes may take {most}. Save parts in files of their own"
             )
