@@ -168,7 +168,7 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
             float16 input.
         """
         self = self._take()  # noqa: PLW0642
-        matrix = to_matrix(scores)
+        matrix = to_matrix(scores, self.scores)
         order = self._check_columns(scores, matrix.shape)
         dtype = output_dtype(scores)
         simplex.check_memory(dtype.itemsize * matrix.size, "the result of predict_proba")
@@ -215,7 +215,7 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
         Classes that tie are told apart by their scores, then by the order of ``classes_``.
         """
         self = self._take()  # noqa: PLW0642
-        matrix = to_matrix(scores)
+        matrix = to_matrix(scores, self.scores)
         order = self._check_columns(scores, matrix.shape)
         best = np.empty(len(matrix), dtype=np.int64)
         for rows, checked, calibrated in self._chunks(matrix, order, quiet=False):
