@@ -60,6 +60,10 @@ def bad_weights():
     mixture.fit(np.full((4, 4), 0.25), NAMES)
 
 
+def bad_candidate():
+    calibrant.AutoCalibrator(candidates=np.array(["odds"])).fit(np.full((4, 4), 0.25), NAMES)
+
+
 def bad_cell():
     calibrant.TemperatureScaling().fit(np.array([[np.str_("x"), 1.0]], dtype=object), [0])
 
@@ -72,6 +76,7 @@ def bad_cell():
         (bad_number, "n_bins=0.5 must"),
         (bad_option, "scores='odds' is not known"),
         (bad_weights, r"weights=\[-1.0, 2\]"),
+        (bad_candidate, "candidates has 'odds'"),
         (bad_cell, r"scores\[0, 0\] is 'x'"),
     ],
 )

@@ -14,14 +14,16 @@ from importlib import resources
 from xml.etree import ElementTree as ET
 
 import click
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibrant import Chain, FlattenedIsotonic, VectorScaling
 from calibrant.cli.main import cli
 from calibrant.extras import advice
-from calibrant.report import build_report, write_report
-from calibrant.report.content import clean, command_lines
+from calibrant.report import build_report, compare, write_report
+from calibrant.report.content import clean, command_lines, python_lines
 from calibrant.report.page import embed_json
 from report.names import HOSTILE
 
@@ -179,6 +181,22 @@ def test_code_on_the_page_runs(hostile, parts):
     names = {"scores": scores, "y": y, "new_scores": new_scores}
     exec(code, names)
     assert names["probabilities"].shape == new_scores.shape
+
+
+@pytest.mark.parametrize(
+    "calibrator",
+    [
+        VectorScaling(ridge=np.float64(0.1)),
+        Chain([VectorScaling(ridge=np.float64(0.1)), FlattenedIsotonic()]),
+    ],
+)
+def test_code_for_any_calibrator_runs(parts, calibrator):
+    scores, y, new_scores, new_y = parts
+    found = compare(y, scores, new_y, new_scores, {"own": calibrator}, n_resamples=0, n_diagrams=0)
+    names = {"scores": scores, "y": y, "new_scores": new_scores}
+    exec(python_lines(found, "own"), names)
+    after = found.result("own").calibrator.predict_proba(new_scores)
+    assert np.array_equal(names["probabilities"], after)
 
 
 def test_commands_are_those_of_the_command_line(hostile):

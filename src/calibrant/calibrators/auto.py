@@ -219,8 +219,8 @@ class AutoCalibrator(Calibrator):
             stages = path.split(" > ")
             if len(stages) > 2 or not all(stage in STAGES for stage in stages):
                 raise ParameterError(
-                    f"candidates has {path!r}; use one of {', '.join(STAGES)}, or two of them as "
-                    "'structured > na-fir'"
+                    f"candidates has {in_words(path)}; use one of {', '.join(STAGES)}, or two of "
+                    "them as 'structured > na-fir'"
                 )
 
     def _peak_bytes(self, n_rows: int, n_classes: int) -> int:

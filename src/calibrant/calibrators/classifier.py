@@ -206,7 +206,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 if self.cv == "prefit"
                 else "pass a number of folds or a splitter"
             )
-            raise ParameterError(f"cv={self.cv!r} is not known; {remedy}")
+            raise ParameterError(f"cv={in_words(self.cv)} is not known; {remedy}")
         if self.calibrator is None:
             return TemperatureScaling()
         if isinstance(self.calibrator, str):

@@ -201,11 +201,16 @@ def python_lines(comparison: Comparison, applied: str) -> str:
     if calibrator is None:
         calibrator = calibrant.TemperatureScaling(scores=comparison.settings["scores"])
     fresh = clone(calibrator).set_params(classes=None)
+    for key, value in fresh.get_params().items():
+        if isinstance(value, np.generic):  # which would be written as np.float64(...)
+            fresh.set_params(**{key: value.item()})
     name = type(fresh).__name__
     home = "calibrant" if name in calibrant.__all__ else type(fresh).__module__
+    inner = set(re.findall(r"\b[A-Z]\w*(?=\()", repr(fresh))) & set(calibrant.__all__)
+    names = ", ".join([name, *sorted(inner - {name})])
     weights = ", sample_weight" if comparison.settings["weights"] else ""
     return (
-        f"from {home} import {name}\n\n"
+        f"from {home} import {names}\n\n"
         f"calibrator = {fresh!r}\n"
         f"calibrator.fit(scores, y{weights})  # the calibration part\n"
         "probabilities = calibrator.predict_proba(new_scores)"
