@@ -107,6 +107,8 @@ def test_many_names_take_no_time():
         (["B", "a"], True),
         ([0, 1, 2], True),
         ([2, 1], False),
+        ([("a", 1), ("b", 0)], True),
+        ([("a", 1), 2], False),
     ],
 )
 def test_sorted_names(names, answer):

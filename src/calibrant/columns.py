@@ -199,7 +199,7 @@ def column_order(
     """
     if names is None:
         return None
-    if len({type(name) is str for name in names}) > 1:
+    if len({isinstance(name, str) for name in names}) > 1:
         raise errors.ColumnNameError(
             f"column names {errors.some_in_words(names)} are not all text; name every column "
             "after its class, or none"
@@ -288,6 +288,8 @@ def order_of(names: Sequence[Any], classes: NDArray[Any]) -> NDArray[np.int64] |
     ColumnNameError
         If only some of the columns are named after classes.
     """
+    if [str(name) for name in names] == [str(c) for c in classes.tolist()]:
+        return np.arange(len(names))
     match = match_columns(names, classes.tolist())
     if match is not None and len(match.columns) == len(names) == len(classes):
         place = dict(zip(match.classes, match.columns, strict=True))
@@ -329,7 +331,10 @@ def _shared_start(names: Sequence[str]) -> int:
 def are_sorted(names: Sequence[Any]) -> bool:
     """Whether names are in the order in which labels are sorted, or count upwards."""
     if not all(isinstance(name, str) for name in names):
-        return bool(np.all(np.diff(np.asarray(names, dtype=np.float64)) >= 0))
+        try:
+            return list(names) == sorted(names)
+        except TypeError:  # names of several kinds have no order
+            return False
     counted = [_natural(name) for name in names]
     return list(names) == sorted(names) or counted == sorted(counted)
 

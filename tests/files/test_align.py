@@ -176,6 +176,8 @@ def test_text_of_parquet(tmp_path, labels):
         ([9, 5, 9], [5, 7, 9], [9, 5, 9], [5, 7, 9]),
         ([9.0, 5.0, 9.0], [9, 7, 5], [9, 5, 9], [9, 7, 5]),
         ([2, 0, 1], [1, 2, 0], [2, 0, 1], [1, 2, 0]),
+        ([1, 2, 1], ["c1", "c2", "c3"], ["c2", "c3", "c2"], None),
+        (["9", "5", "9"], ["9", "7", "5"], [9, 5, 9], [9, 7, 5]),
     ],
 )
 def test_classes_of_an_archive(tmp_path, labels, classes, y, known):
@@ -189,6 +191,13 @@ def test_labels_of_an_archive_that_are_no_classes(tmp_path):
     names = ["emu", "cat", "dog"]
     np.savez(tmp_path / "p.npz", probs=ROWS, labels=["cat", "cow", "cat"], classes=names)
     with pytest.raises(PredictionFileError, match=r"row 1 \(from 0\): the label 'cow' is not"):
+        align(read_predictions(tmp_path / "p.npz"))
+    for labels, message in (([0, 3, 1], "label '3'"), ([0, -1, 1], "label '-1'")):
+        np.savez(tmp_path / "p.npz", probs=ROWS, labels=labels, classes=names)
+        with pytest.raises(PredictionFileError, match=rf"row 1 .*{message} is not among"):
+            align(read_predictions(tmp_path / "p.npz"))
+    np.savez(tmp_path / "p.npz", probs=ROWS, labels=[0, 1, 2], classes=[1, 2, 3])
+    with pytest.raises(PredictionFileError, match="label 0 is not among the classes 1, 2, 3"):
         align(read_predictions(tmp_path / "p.npz"))
     np.savez(tmp_path / "p.npz", probs=ROWS, labels=[0, 1, 2], classes=["a", "a", "b"])
     with pytest.raises(PredictionFileError, match="a name twice"):

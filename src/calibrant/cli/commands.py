@@ -190,6 +190,8 @@ def apply_command(
     refuse_inputs(output, model)
     with _naming(model):
         calibrator = model_file.load(model, sha256=sha256)
+    if reading.normalize and calibrator.scores == "logits":
+        raise click.UsageError(f"--normalize is for probabilities; {model} takes logits")
     if reading.normalize:
         calibrator.set_params(normalize="rows")
     with progress_bar(f"calibrating {file}") as advance:

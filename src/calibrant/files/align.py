@@ -111,7 +111,8 @@ def _align(found: Predictions, classes: Sequence[str] | None, like: Aligned | No
             refuse_other_columns(names, known or places, found.source)
     elif names is not None and known is None:
         chosen, known = _choose_columns(found, y)
-        names, scores = [names[j] for j in chosen], scores[:, chosen]
+        if len(chosen) < len(names):
+            names, scores = [names[j] for j in chosen], scores[:, chosen]
     if known is None and names is None and len(np.unique(y)) > scores.shape[1]:
         known = list(range(scores.shape[1])) if y.dtype.kind in "iu" else None
     if known is not None:
@@ -187,12 +188,18 @@ def _typed(classes: Sequence[str], y: NDArray[Any]) -> list[Any]:
 
 
 def labels_of_archive(y: NDArray[Any], names: list[str]) -> tuple[NDArray[Any], list[Any]]:
-    """Labels of an npz file, which are among its ``classes`` or their places, and the classes."""
-    match = match_columns(names, np.unique(y).tolist())
-    if match is not None and len(match.columns) == len(names):
-        return y, match.classes
-    if y.dtype.kind in "iu" and len(y) and y.min() >= 0 and y.max() < len(names):
-        return np.array(names)[y], list(names)
+    """Labels of an npz file, and its ``classes``.
+
+    Labels are among the classes; numbers beside classes of text are places of classes. So what a
+    label means does not depend on which others are there.
+    """
+    if y.dtype.kind == "f" and np.all(y == np.floor(y)):
+        y = y.astype(np.int64)
+    if y.dtype.kind in "iu" and not are_whole(names):
+        known = (y >= 0) & (y < len(names))
+        text = y.astype(str).astype(object)
+        text[known] = np.array(names, dtype=object)[y[known]]
+        return text.astype(str), list(names)
     return y, _typed(names, y)
 
 
