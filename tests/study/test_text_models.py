@@ -79,9 +79,9 @@ def test_other_lines_are_errors(tmp_path, found, message):
 @pytest.mark.parametrize("content", [b"\x1f\x8b cut off", b"train\ta\t\xff"])
 def test_files_that_are_no_text_are_errors(tmp_path, content):
     (tmp_path / "corpus_a.tsv.gz").write_bytes(content)
-    with pytest.raises(PredictionFileError, match="cannot be read"):
+    with pytest.raises(PredictionFileError, match="gz cannot be read as text"):
         read_corpus(tmp_path / "corpus_a.tsv.gz")
-    with pytest.raises(PredictionFileError, match="cannot be read"):
+    with pytest.raises(PredictionFileError, match="gz cannot be read: No such file"):
         read_corpus(tmp_path / "corpus_nowhere.tsv.gz")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import warnings
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant.errors import PredictionFileError
+from calibrant.files.arrays import decoding
 from calibrant.simplex import check_option
 from calibrant.study.make_predictions import split_rows, write_predictions
 
@@ -111,13 +111,11 @@ def read_corpus(path: str | os.PathLike[str]) -> Corpus:
 
 
 def _lines(path: Path) -> list[str]:
-    try:
+    with decoding(path, "text in UTF-8"):
         data = path.read_bytes()
         if data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)
         return data.decode("utf-8").removesuffix("\n").split("\n")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise PredictionFileError(f"{path} cannot be read: {error}") from error
 
 
 def train_text_models(
