@@ -92,3 +92,23 @@ def test_a_thousand_classes_are_legible():
     assert len(figure.axes) == 4
     assert figure.axes[0].get_xscale() == "log"
     assert len(figure.axes[0].lines[0].get_xdata()) == 1000
+
+
+@pytest.mark.parametrize("n_classes", [2, 100])
+@pytest.mark.parametrize("n_worst", [0, 1, 3])
+def test_legend_and_titles_are_inside_the_picture(n_classes, n_worst):
+    scores, y = simulate(400, n_classes)
+    summary = compute_classwise(y, scores, n_worst=n_worst, n_resamples=20)
+    figure = draw_classwise(summary, title="a title")
+    figure.draw_without_rendering()
+    box = figure.get_tightbbox()
+    assert box.x0 >= 0
+    assert box.y0 >= 0
+    assert box.x1 <= figure.get_figwidth()
+    assert box.y1 <= figure.get_figheight()
+    low, high = figure.axes[0].get_xlim()
+    ticks = [tick for tick in figure.axes[0].get_xticks() if low <= tick <= high]
+    assert all(tick == int(tick) for tick in ticks)
+    for ax in figure.axes[1:]:
+        shape = ax.get_window_extent()
+        assert 0.85 < shape.width / shape.height < 1.2

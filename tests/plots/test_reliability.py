@@ -120,6 +120,14 @@ def one_panel(curve):
     return draw_reliability(curve, title="one").figure
 
 
+def a_grid_of_one(curve):
+    return draw_reliability_grid({"one": curve}, title="a title")
+
+
+def two_panels(curve):
+    return draw_reliability_grid({"one": curve, "two": curve})
+
+
 def three_panels(curve):
     return draw_reliability_grid({"one": curve, "two": curve, "three": curve})
 
@@ -128,7 +136,7 @@ def four_panels(curve):
     return draw_reliability_grid(dict.fromkeys("abcd", curve), title="four")
 
 
-@pytest.mark.parametrize("draw", [one_panel, three_panels, four_panels])
+@pytest.mark.parametrize("draw", [one_panel, a_grid_of_one, two_panels, three_panels, four_panels])
 def test_everything_is_inside_the_picture(curve, draw):
     figure = draw(curve)
     figure.canvas.draw()

@@ -151,7 +151,7 @@ def draw_reliability_grid(
     """
     if not curves:
         raise ParameterError("curves is empty; give at least one")
-    figure, axes = style.new_grid(len(curves), min(n_columns, len(curves)), (3.1, 3.85))
+    figure, axes = style.new_grid(len(curves), min(n_columns, len(curves)), (3.1, 4.0))
     for ax, (name, curve) in zip(axes, curves.items(), strict=True):
         draw_reliability(curve, ax, title=name, notes=(notes or {}).get(name, ()))
     first = next(iter(curves.values()))

@@ -195,7 +195,7 @@ def head(ax: Axes, title: str, lines: Sequence[str] = ()) -> None:
 def add_title(figure: Figure, title: str) -> None:
     """Print a title above all panels, in a figure that grows by it."""
     figure.suptitle(literal(title))
-    figure.set_figheight(figure.get_figheight() + 0.35)
+    figure.set_figheight(figure.get_figheight() + 0.4)
 
 
 def percent(value: float, digits: int = 1) -> str:
