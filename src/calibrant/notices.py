@@ -18,19 +18,18 @@ _given: set[tuple[type[Warning], str, str, int]] = set()
 
 
 def warn(warning: Warning) -> None:
-    """Give a warning that points to the nearest line outside of this package.
+    """Give a warning that points to the line that asked, outside of this package and ``BETWEEN``.
 
     Python shows a warning once for each line, but scikit-learn's searches make it forget what it
     has shown before every fit. So what comes from within them is shown once for each line that
     started one, and numbers in the text, such as the sizes of folds, make it no other warning.
     """
-    depth, caller = 1, sys._getframe(1)  # noqa: SLF001
-    while caller.f_back is not None and _package(caller) == HERE:
-        depth, caller = depth + 1, caller.f_back
-    user = caller
+    depth, user = 1, sys._getframe(1)  # noqa: SLF001
+    is_direct = True
     while user.f_back is not None and _package(user) in (HERE, *BETWEEN):
-        user = user.f_back
-    if user is not caller and _is_shown_once(warning, caller):
+        is_direct = is_direct and _package(user) == HERE
+        depth, user = depth + 1, user.f_back
+    if not is_direct and _is_shown_once(warning, user):
         words = re.sub(r"\d+", "", str(warning))
         key = (type(warning), words, user.f_code.co_filename, user.f_lineno)
         if key in _given:
