@@ -16,13 +16,8 @@ if TYPE_CHECKING:
     from calibrant.calibrators.flattened import FlattenedIsotonic
     from calibrant.calibrators.monotone_spline import MonotoneSpline
     from calibrant.calibrators.normalization_aware import NormalizationAwareIsotonic
-    from calibrant.calibrators.one_vs_rest import (
-        OneVsRestBBQ,
-        OneVsRestBeta,
-        OneVsRestHistogram,
-        OneVsRestIsotonic,
-        OneVsRestPlatt,
-    )
+    from calibrant.calibrators.one_vs_rest import OneVsRestBeta, OneVsRestIsotonic, OneVsRestPlatt
+    from calibrant.calibrators.one_vs_rest_bins import OneVsRestBBQ, OneVsRestHistogram
     from calibrant.calibrators.scaling import MatrixScaling, TemperatureScaling, VectorScaling
     from calibrant.calibrators.shared_classwise import SharedClasswise
     from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
@@ -42,9 +37,9 @@ _HOME = {
     "Mixture": "calibrators.composition",
     "MonotoneSpline": "calibrators.monotone_spline",
     "NormalizationAwareIsotonic": "calibrators.normalization_aware",
-    "OneVsRestBBQ": "calibrators.one_vs_rest",
+    "OneVsRestBBQ": "calibrators.one_vs_rest_bins",
     "OneVsRestBeta": "calibrators.one_vs_rest",
-    "OneVsRestHistogram": "calibrators.one_vs_rest",
+    "OneVsRestHistogram": "calibrators.one_vs_rest_bins",
     "OneVsRestIsotonic": "calibrators.one_vs_rest",
     "OneVsRestPlatt": "calibrators.one_vs_rest",
     "SharedClasswise": "calibrators.shared_classwise",

@@ -32,7 +32,7 @@ SUM_TOLERANCE = 1e-3
 """A row sum this far from one is rounding, and is normalised; decimals may be a little further."""
 
 LOG_OF_ZERO = math.log(1e-12)
-"""A probability of exactly zero is read as at most this, and never above a positive one."""
+"""An exact zero is read as at most this where the calibration set has none to learn from."""
 
 LARGEST_LOGIT = 1e100
 """Sums of squares of larger logits would overflow."""
@@ -85,12 +85,6 @@ class SimplexBatch:
     def probabilities(self) -> NDArray[np.float64]:
         """Rows on the simplex."""
         return self.scores if self.kind == "probabilities" else softmax(self.scores)
-
-    def zero_logit(self) -> float:
-        """Log-probability to read an exact zero as: 1e-12, or the smallest positive one."""
-        if self.kind == "logits":
-            return min(LOG_OF_ZERO, float(row_kernels.deepest_logit(self.scores)))
-        return min(LOG_OF_ZERO, math.log(row_kernels.smallest_positive(self.scores)))
 
     def in_canonical_order(self) -> SimplexBatch:
         """Sort rows by their content, so that no sum depends on how they came."""
@@ -171,6 +165,12 @@ def check_number(
         raise errors.ParameterError(
             f"{name}={errors.in_words(value)} must be {kind} in [{low}, {high}]"
         )
+
+
+def check_zero_probability(value: Any) -> None:
+    """Refuse a reading of exact zeros that is no probability."""
+    if value is not None:
+        check_number("zero_probability", value, low=math.ulp(0.0), high=1.0)
 
 
 def check_floor(min_probability: Any, n_classes: int) -> None:

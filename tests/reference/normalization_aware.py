@@ -104,7 +104,7 @@ def loss_and_gradient(theta, counts, target, weight):
     return loss / weight.sum(), gradient / weight.sum()
 
 
-def general_minimum(counts, target, weight, starts, low=-45.0):
+def general_minimum(counts, target, weight, starts, low=-90.0):
     """Least objective that SLSQP finds from several starts, with theta in [low, 0]."""
     n = len(target)
     differences = np.diff(np.eye(n), axis=0)

@@ -1,40 +1,70 @@
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from calibrant.errors import ConvergenceWarning
-from calibrant.simplex import check_batch
-from calibrant.solvers.temperature import minimise_temperature, solve_temperature
+from calibrant.simplex import LARGEST_LOGIT, check_batch
+from calibrant.solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS
+from calibrant.solvers.temperature import (
+    LOWEST_ZERO,
+    ZERO_LABELS,
+    invariant_sum,
+    solve_temperature,
+)
 from conftest import REAL_FILES, load_real, simulate
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::calibrant.errors.SmallSampleWarning", "ignore::calibrant.errors.SingleClassWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+
+
+def logits_batch(z, y, weight=None):
+    return check_batch(z, y, weight, kind="logits", classes=np.arange(np.shape(z)[1]))
 
 
 def mean_nll(logits, y, weight, beta):
     return -np.average(log_softmax(beta * logits, axis=1)[np.arange(len(y)), y], weights=weight)
 
 
-def slope(logits, y, beta):
-    """Derivative of the mean NLL in beta: mean logit under the model minus the label's."""
-    p = softmax(beta * logits, axis=1)
-    return np.mean(np.sum(p * logits, axis=1) - logits[np.arange(len(y)), y])
+def read_zeros(scores, beta, delta):
+    """Logits in which an exact zero is ``delta`` below the smallest positive score."""
+    smallest = np.log(scores[scores > 0].min())
+    positive = np.where(scores > 0, scores, 1.0)
+    return np.where(scores > 0, beta * np.log(positive), beta * smallest - delta)
+
+
+def penalised(batch, strength, beta, delta):
+    """The objective from its definition: labels, pseudo-labels and the half label of zeros."""
+    z = log_softmax(read_zeros(batch.scores, beta, delta), axis=1)
+    prior = strength / batch.weight.sum()
+    own = z[np.arange(batch.n_rows), batch.class_index]
+    expected = np.sum(batch.scores * z, axis=1)
+    loss = -batch.weight @ (own + prior * expected) + ZERO_LABELS * delta
+    return loss / (batch.weight.sum() + strength)
 
 
 @pytest.mark.parametrize("name", REAL_FILES)
 def test_real_files_reach_the_optimum(name):
-    """The slope, recomputed here with numpy from the logits, is below 1e-8."""
-    p, y = load_real(name)["val"]
-    batch = check_batch(p, y)
-    zero = batch.zero_logit()
-    beta, report = solve_temperature(batch, zero)
+    """The slopes, recomputed here with numpy from the scores, vanish or point over a bound."""
+    batch = check_batch(*load_real(name)["val"])
+    found, report = solve_temperature(batch, prior_strength=0.0)
     assert report.converged
-    logits = np.log(np.maximum(batch.scores, np.exp(zero)))
-    assert abs(slope(logits, batch.class_index, beta)) < 1e-8
+    p = batch.scores
+    z = np.where(p > 0, np.log(np.where(p > 0, p, 1.0)), found.zero_logit)
+    q = softmax(found.inverse * z, axis=1)
+    own = np.arange(batch.n_rows), batch.class_index
+    zeros = p == 0
+    if not zeros.any():
+        assert abs(np.mean(np.sum(q * z, axis=1) - z[own])) < 1e-8
+        return
+    delta = found.inverse * (np.log(p[~zeros].min()) - found.zero_logit)
+    z = np.where(zeros, np.log(p[~zeros].min()), z)
+    by_delta = (zeros[own].sum() + ZERO_LABELS - q[zeros].sum()) / batch.n_rows
+    assert abs(np.mean(np.sum(q * z, axis=1) - z[own])) < 1e-8
+    assert abs(by_delta) < 1e-9 if delta > 0 else by_delta >= 0
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.01, 1.0, 100.0]), st.integers(2, 6))
@@ -42,62 +72,233 @@ def test_agrees_with_a_general_solver(seed, scale, k):
     rng = np.random.default_rng(seed)
     z, weight = rng.normal(0, scale, (30, k)), rng.uniform(0.5, 2, 30)
     y = np.where(rng.random(30) < 0.6, z.argmax(axis=1), rng.integers(0, k, 30))
-    beta, report = minimise_temperature(z, y, weight)
+    found, report = solve_temperature(logits_batch(z, y, weight), prior_strength=0.0)
     other = minimize_scalar(
         lambda b: mean_nll(z, y, weight, b), bounds=(0, 50 / scale), method="bounded"
     )
     assert report.objective <= other.fun + 1e-12
-    assert report.objective == pytest.approx(mean_nll(z, y, weight, beta), rel=1e-12)
+    assert report.objective == pytest.approx(mean_nll(z, y, weight, found.inverse), rel=1e-11)
+
+
+def coarse(rng, m, k, most=5):
+    """Rows of small whole numbers, as of a forest: many exact zeros."""
+    counts = rng.multinomial(most, rng.dirichlet(np.ones(k) / 2, m))
+    return counts / most
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.sampled_from([0.0, 5.0]))
+def test_zeros_agree_with_a_general_solver_in_two_numbers(seed, k, strength):
+    rng = np.random.default_rng(seed)
+    p, weight = coarse(rng, 60, k), rng.uniform(0.5, 2, 60)
+    y = np.where(rng.random(60) < 0.5, p.argmax(axis=1), rng.integers(0, k, 60))
+    batch = check_batch(p, y, weight, classes=np.arange(k))
+    found, report = solve_temperature(batch, prior_strength=strength)
+    drawn = [float(note.split()[5]) for note in report.notes if "drawn" in note]
+    strength = drawn[0] if drawn else 0.0  # to three digits
+
+    def value(x):
+        return penalised(batch, strength, *x)
+
+    other = minimize(value, [1.0, 1.0], bounds=[(0, None), (0, None)], tol=1e-12)
+    delta = found.inverse * (np.log(p[p > 0].min()) - found.zero_logit)
+    ours = value([found.inverse, delta])
+    assert report.converged
+    assert delta >= -1e-12
+    if found.inverse > 0 and found.zero_logit > LOWEST_ZERO:
+        assert ours <= other.fun + 1e-7
+        assert ours == pytest.approx(report.objective, rel=1e-3)
+
+
+def test_a_zero_is_read_as_its_labels_say():
+    """One class in ten zeros is right; and a zero never outranks a positive score."""
+    rng = np.random.default_rng(0)
+    p = np.tile([0.6, 0.4, 0.0], (1000, 1))
+    y = np.where(rng.random(1000) < 0.1, 2, (rng.random(1000) < 0.4).astype(int))
+    found, _ = solve_temperature(check_batch(p, y))
+    out = found(p[:1], "probabilities")[0]
+    assert out[2] == pytest.approx(np.mean(y == 2), abs=0.002)
+    assert out[2] < out[1] < out[0]
+    common, _ = solve_temperature(check_batch(p, np.where(rng.random(1000) < 0.9, 2, y)))
+    assert np.all(np.diff(common(p[:1], "probabilities")[0]) <= 0)
+
+
+def test_zero_probability_by_hand():
+    p, y = simulate(200, 4)
+    p[:50, 0] = 0.0
+    p /= p.sum(axis=1, keepdims=True)
+    found, report = solve_temperature(check_batch(p, y), zero_probability=1e-3)
+    assert found.zero_logit == math.log(1e-3)
+    clipped = check_batch(np.log(np.maximum(p, 1e-3)), y, kind="logits")
+    other, _ = solve_temperature(clipped, prior_strength=0.0)
+    plain, _ = solve_temperature(check_batch(p, y), zero_probability=1e-3, prior_strength=0.0)
+    assert plain.inverse == pytest.approx(other.inverse, rel=1e-9)
+    assert report.converged
+
+
+def test_minus_infinity_is_a_zero():
+    p = coarse(np.random.default_rng(1), 300, 4)
+    y = np.where(np.random.default_rng(2).random(300) < 0.7, p.argmax(axis=1), 0)
+    with np.errstate(divide="ignore"):
+        z = np.log(p)
+    found, report = solve_temperature(logits_batch(z, y))
+    out = found(z, "logits")
+    assert report.converged
+    assert np.all(np.isfinite(out) & (out > 0))
+    assert np.all(out[p == 0] <= np.repeat(np.min(np.where(p > 0, out, 2), 1), (p == 0).sum(1)))
 
 
 def test_separable_data_stop_at_the_bound_or_where_the_slope_vanishes():
     z = np.array([[2.0, 0.0], [0.0, 1.0]])
-    beta, report = minimise_temperature(z, np.array([0, 1]), np.ones(2))
-    assert np.isfinite(beta)
-    assert beta > 20
-    assert report.converged
-    close = np.array([[1e-9, 0.0], [0.0, 1e-9]])
-    beta, report = minimise_temperature(close, np.array([0, 1]), np.ones(2))
-    assert beta == 1e6
-    assert "every prediction is right" in report.notes[0]
+    for scale in (1.0, 1e-9, 1e90):
+        found, report = solve_temperature(logits_batch(scale * z, [0, 1]), prior_strength=0.0)
+        assert math.isfinite(found.inverse)
+        assert found.inverse * scale > 15
+        assert report.converged
+    gaps = np.array([[1.0, 0.0], [1e-12, 0.0]])
+    found, report = solve_temperature(logits_batch(gaps, [0, 0]), prior_strength=0.0)
+    assert "at its bound" in report.notes[0]
     assert report.converged
 
 
 def test_useless_scores_give_the_uniform_distribution():
     z = np.array([[2.0, 0.0], [0.0, 1.0]])
-    beta, report = minimise_temperature(z, np.array([1, 0]), np.ones(2))
-    assert beta == 0.0
+    found, report = solve_temperature(logits_batch(z, [1, 0]), prior_strength=0.0)
+    assert found.inverse == 0.0
     assert "no information" in report.notes[0]
 
 
 def test_equal_scores_are_no_problem():
-    beta, report = minimise_temperature(np.zeros((4, 3)), np.array([0, 1, 2, 0]), np.ones(4))
-    assert np.isfinite(beta)
+    found, report = solve_temperature(logits_batch(np.zeros((4, 3)), [0, 1, 2, 0]))
+    assert math.isfinite(found.inverse)
     assert report.objective == pytest.approx(np.log(3))
+
+
+def test_corners_need_only_the_reading_of_zeros():
+    rng = np.random.default_rng(0)
+    shown = rng.integers(0, 4, 1000)
+    y = np.where(rng.random(1000) < 0.3, rng.integers(0, 4, 1000), shown)
+    found, report = solve_temperature(check_batch(np.eye(4)[shown], y))
+    out = found(np.eye(4), "probabilities")
+    assert report.converged
+    assert np.diag(out) == pytest.approx(np.mean(shown == y), abs=0.002)
 
 
 def test_rounds_run_out_with_a_warning():
     p, y = simulate(200, 4)
-    batch = check_batch(p, y)
-    _, report = solve_temperature(batch, batch.zero_logit(), max_rounds=3)
+    _, report = solve_temperature(check_batch(p, y), prior_strength=0.0, max_rounds=3)
     assert not report.converged
-    assert isinstance(report.complaint, ConvergenceWarning)
-    assert "3 rounds" in str(report.complaint)
+    with pytest.warns(ConvergenceWarning, match="3 rounds"):
+        report.warn_unless_converged()
 
 
-def test_order_of_rows_and_scale_of_weights_change_no_bit():
+@pytest.mark.parametrize("zeros", [False, True])
+def test_no_order_of_rows_or_columns_changes_a_bit(zeros):
+    rng = np.random.default_rng(0)
     p, y = simulate(500, 7)
-    weight = np.random.default_rng(0).random(500)
-    order = np.random.default_rng(1).permutation(500)
+    p = coarse(rng, 500, 7) if zeros else p
+    weight = rng.random(500)
     results = set()
-    for rows, factor in ((np.arange(500), 1.0), (order, 1.0), (order, 4.0)):
-        batch = check_batch(p[rows], y[rows], factor * weight[rows])
-        results.add(solve_temperature(batch, batch.zero_logit())[0])
+    for _ in range(20):
+        rows, columns = rng.permutation(500), rng.permutation(7)
+        batch = check_batch(
+            p[rows][:, columns], y[rows], weight[rows], classes=np.arange(7)[columns]
+        )
+        found, _ = solve_temperature(batch)
+        results.add((found.inverse, found.zero_logit))
     assert len(results) == 1
 
 
+def test_a_weight_is_a_number_of_rows():
+    p, y = simulate(300, 5)
+    times = np.random.default_rng(0).integers(1, 5, 300)
+    weighted, _ = solve_temperature(check_batch(p, y, times.astype(float)))
+    repeated, _ = solve_temperature(check_batch(np.repeat(p, times, axis=0), np.repeat(y, times)))
+    assert weighted.inverse == pytest.approx(repeated.inverse, rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-3, 1e20, 1e60, 1e95])
+def test_the_scale_of_logits_changes_nothing(scale):
+    """Also for near-separable rows, on which unscaled steps stopped early."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(0, 3, (30, 3)) * np.exp(rng.normal(0, 2, (30, 1)))
+        y = np.where(rng.random(30) < 0.03, rng.integers(0, 3, 30), z.argmax(axis=1))
+        one, _ = solve_temperature(logits_batch(z, y), prior_strength=0.0)
+        two, report = solve_temperature(logits_batch(scale * z, y), prior_strength=0.0)
+        assert report.converged
+        assert two.inverse * scale == pytest.approx(one.inverse, rel=1e-9)
+
+
+def test_the_largest_logits_stay_finite():
+    z = np.array([[LARGEST_LOGIT, 0.0], [0.0, -LARGEST_LOGIT], [1.0, 0.0]])
+    found, report = solve_temperature(logits_batch(z, [0, 1, 0]))
+    assert report.converged
+    assert np.isfinite(found(z, "logits")).all()
+
+
 def test_finds_the_temperature_of_the_simulation():
-    p, y = simulate(20_000, 10)
+    found, _ = solve_temperature(check_batch(*simulate(20_000, 10)))
+    assert found.inverse == pytest.approx(0.5, abs=0.01)
+
+
+def honest(seed, m, k, spread):
+    """Predictions from whose own probabilities the labels are drawn."""
+    rng = np.random.default_rng(seed)
+    p = softmax(rng.normal(0, spread, (m, k)), axis=1)
+    return p, (p.cumsum(axis=1) > rng.random((m, 1))).argmax(axis=1)
+
+
+def test_a_set_without_errors_does_not_make_it_boundlessly_confident():
+    p, _ = honest(0, 200, 10, 40.0)
+    batch = check_batch(p, p.argmax(axis=1), classes=np.arange(10))
+    paper, _ = solve_temperature(batch, prior_strength=0.0)
+    ours, _ = solve_temperature(batch)
+    assert paper.inverse > 20
+    assert 1.0 <= ours.inverse < 2.0
+
+
+def test_few_rows_leave_honest_predictions_nearly_as_they_are():
+    """Expected NLL over that of the truth, in the mean of 30 draws."""
+    new, _ = honest(1, 2000, 10, 35.0)
+    least = -np.mean(np.sum(new * np.log(new + 1e-300), axis=1))
+    for m in (20, 100):
+        losses = []
+        for seed in range(30):
+            batch = check_batch(*honest(100 + seed, m, 10, 35.0), classes=np.arange(10))
+            out = solve_temperature(batch)[0](new, "probabilities")
+            losses.append(-np.mean(np.sum(new * np.log(out), axis=1)))
+        assert np.mean(losses) < 1.08 * least
+
+
+def test_scores_that_are_clearly_not_honest_are_not_held_back():
+    p, y = simulate(300, 10)
+    paper, _ = solve_temperature(check_batch(p, y), prior_strength=0.0)
+    ours, report = solve_temperature(check_batch(p, y))
+    assert ours.inverse == pytest.approx(paper.inverse, rel=0.05)
+    left = float(report.notes[-1].split()[5])
+    assert left < AT_SCORES / 10
+
+
+def test_the_pull_is_a_stationary_point_of_its_logarithm():
+    """Near s / (1 + s D) pseudo-observations the slope of NLL + log(1 + s D) / W vanishes."""
+    p, y = simulate(100, 5)
     batch = check_batch(p, y)
-    beta, _ = solve_temperature(batch, batch.zero_logit())
-    assert beta == pytest.approx(0.5, abs=0.01)
+    found, _ = solve_temperature(batch)
+
+    def value(beta):
+        z = log_softmax(beta * np.log(p), axis=1)
+        divergence = np.mean(np.sum(p * (np.log(p) - z), axis=1))
+        return -np.mean(z[np.arange(100), y]) + np.log1p(AT_SCORES * divergence) / 100
+
+    best = minimize_scalar(value, bounds=(0.05, 3), method="bounded", options={"xatol": 1e-10})
+    assert REWEIGHTINGS == 3
+    assert found.inverse == pytest.approx(best.x, rel=5e-3)
+
+
+@given(st.lists(st.floats(-1e300, 1e300), max_size=50))
+def test_invariant_sum_is_exactly_rounded_where_terms_do_not_vanish_beside_each_other(values):
+    array = np.array(values)
+    want = math.fsum(values) if values else 0.0
+    largest = max(map(abs, values), default=0.0)
+    assert invariant_sum(array) == pytest.approx(want, abs=largest * 2.0**-100, rel=2.0**-52)
+    assert invariant_sum(array[::-1]) == invariant_sum(array)

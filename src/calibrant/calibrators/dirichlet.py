@@ -34,6 +34,8 @@ class DirichletCalibration(MatrixScaling):
         Largest gradient of the penalised mean NLL, each in units of its curvature.
     max_rounds : int, default=500
         Most iterations of L-BFGS.
+    zero_probability : float, optional
+        What an exact zero is read as; by default temperature scaling's fit of it.
     scores : {"probabilities", "logits"}, default="probabilities"
         What the matrix holds; never guessed. Of logits the log-softmax is taken.
     classes : array-like of shape (n_classes,), optional
@@ -94,6 +96,7 @@ class DirichletCalibration(MatrixScaling):
         odir: float = 100.0,
         tol: float = 1e-6,
         max_rounds: int = 500,
+        zero_probability: float | None = None,
         scores: str = "probabilities",
         classes: Any = None,
         normalize: str | None = None,
@@ -104,6 +107,7 @@ class DirichletCalibration(MatrixScaling):
             odir=odir,
             tol=tol,
             max_rounds=max_rounds,
+            zero_probability=zero_probability,
             scores=scores,
             classes=classes,
             normalize=normalize,

@@ -11,6 +11,8 @@ from calibrant.solvers.monotone_spline import (
     log_probabilities,
     solve_monotone_spline,
 )
+from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
+from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,10 +39,16 @@ class MonotoneSpline(Calibrator):
         as a number of rows. A very large one is temperature scaling. "cv" takes 8, unless another
         one between 0.125 and 8**8 is better by two standard errors in 5-fold cross-validation
         inside the calibration set.
+    prior_strength : float, default=1000
+        Number of pseudo-observations, rows like those of the calibration set with labels from
+        temperature scaling, that hold the map where there are few rows, or none that is wrong. The
+        farther it proves to be from temperature scaling, the fewer they become. 0 has none.
     tol : float, default=1e-8
         Largest projected gradient of the mean NLL, each in units of its curvature.
     max_rounds : int, default=100
         Most evaluations of Newton's method.
+    zero_probability : float, optional
+        What an exact zero is read as; by default temperature scaling's fit of it.
     scores : {"probabilities", "logits"}, default="probabilities"
         What the matrix holds; never guessed. Probabilities are logged.
     classes : array-like of shape (n_classes,), optional
@@ -97,8 +105,10 @@ class MonotoneSpline(Calibrator):
         *,
         n_knots: int = 12,
         strength: str | float = "cv",
+        prior_strength: float = AT_TEMPERATURE,
         tol: float = 1e-8,
         max_rounds: int = 100,
+        zero_probability: float | None = None,
         scores: str = "probabilities",
         classes: Any = None,
         normalize: str | None = None,
@@ -109,10 +119,14 @@ class MonotoneSpline(Calibrator):
         )
         self.n_knots = n_knots
         self.strength = strength
+        self.prior_strength = prior_strength
         self.tol = tol
         self.max_rounds = max_rounds
+        self.zero_probability = zero_probability
 
     def _check_parameters(self) -> None:
+        simplex.check_zero_probability(self.zero_probability)
+        simplex.check_number("prior_strength", self.prior_strength, low=0.0, high=1e12)
         simplex.check_number("n_knots", self.n_knots, low=1, high=1000, whole=True)
         if not isinstance(self.strength, str):
             simplex.check_number("strength", self.strength, low=0.0, infinite=True)
@@ -125,19 +139,20 @@ class MonotoneSpline(Calibrator):
         return int(self.n_knots) + 1
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        zero_logit = batch.zero_logit()
+        temperature, _ = solve_temperature(batch, zero_probability=self.zero_probability)
         found, report = solve_monotone_spline(
             batch,
-            zero_logit,
+            temperature,
             n_knots=self.n_knots,
             strength=None if isinstance(self.strength, str) else float(self.strength),
+            prior_strength=float(self.prior_strength),
             tol=self.tol,
             max_rounds=self.max_rounds,
         )
         return {
             "knots_": found.knots,
             "slopes_": found.slopes,
-            "zero_logit_": zero_logit,
+            "zero_logit_": temperature.zero_logit,
             "solver_report_": report,
         }
 

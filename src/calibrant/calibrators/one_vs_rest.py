@@ -1,7 +1,8 @@
-"""Binary calibrators, one per class."""
+"""Binary calibrators, one per class: isotonic and logistic."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,10 @@ import numpy as np
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
 from calibrant.kernels.rows import divide_by_sums
-from calibrant.solvers.bayesian_binning import solve_bayesian_binning
 from calibrant.solvers.beta import solve_beta
-from calibrant.solvers.histogram import STRATEGIES, solve_histogram
 from calibrant.solvers.one_vs_rest import solve_isotonic, solve_one_vs_rest
 from calibrant.solvers.platt import solve_platt
+from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from calibrant.simplex import SimplexBatch
     from calibrant.solvers.one_vs_rest import BinaryMap, Solve
     from calibrant.solvers.report import SolverReport
+
+
+PRIOR_ROWS = 20.0
+"""Pseudo-observations of methods that count: within the validation parts of real classifiers one
+does most of the good, and more do more."""
 
 
 class OneVsRestCalibrator(Calibrator):
@@ -34,14 +39,19 @@ class OneVsRestCalibrator(Calibrator):
     _copies = 5
 
     @abstractmethod
-    def _binary_solver(self) -> Solve:
+    def _binary_solver(self, batch: SimplexBatch) -> Solve:
         """Return the solver of the binary problem of a class."""
+
+    def _prior_rows(self) -> float:
+        """Return the number of pseudo-observations labelled by the scores."""
+        return 0.0
 
     def _n_parameters(self, n_classes: int) -> int:
         return 2 * n_classes
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        curves, report = solve_one_vs_rest(batch, self._binary_solver())
+        solve = self._binary_solver(batch)
+        curves, report = solve_one_vs_rest(batch, solve, self._prior_rows())
         return {"curves_": curves, "solver_report_": report}
 
     def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -63,6 +73,9 @@ class OneVsRestIsotonic(OneVsRestCalibrator):
 
     Parameters
     ----------
+    prior_strength : float, default=20
+        Number of pseudo-observations, spread over the rows and labelled by their scores: a part of
+        the scores in which no row had the label gets little, but not nothing. 0 is the textbook's.
     scores : {"probabilities", "logits"}, default="probabilities"
         What the matrix holds; never guessed.
     classes : array-like of shape (n_classes,), optional
@@ -108,7 +121,27 @@ class OneVsRestIsotonic(OneVsRestCalibrator):
     array([[0.66, 0.22, 0.12]])
     """
 
-    def _binary_solver(self) -> Solve:
+    def __init__(
+        self,
+        *,
+        prior_strength: float = PRIOR_ROWS,
+        scores: str = "probabilities",
+        classes: Any = None,
+        normalize: str | None = None,
+        min_probability: float = 1e-12,
+    ) -> None:
+        super().__init__(
+            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
+        )
+        self.prior_strength = prior_strength
+
+    def _check_parameters(self) -> None:
+        simplex.check_number("prior_strength", self.prior_strength, low=0.0, high=1e12)
+
+    def _prior_rows(self) -> float:
+        return float(self.prior_strength)
+
+    def _binary_solver(self, batch: SimplexBatch) -> Solve:  # noqa: ARG002
         return solve_isotonic
 
 
@@ -121,6 +154,8 @@ class OneVsRestPlatt(OneVsRestCalibrator):
         Whether to fit to Platt's targets, (n + 1) / (n + 2) and 1 / (n' + 2) for a class of n
         rows and n' others, instead of 1 and 0. They save the likelihood of rare classes, and make
         rows too flat where many are rare.
+    zero_probability : float, optional
+        What an exact 0 is read as, and how far from it a 1; by default temperature scaling's fit.
     scores : {"probabilities", "logits"}, default="probabilities"
         What the matrix holds; never guessed.
     classes : array-like of shape (n_classes,), optional
@@ -145,8 +180,9 @@ class OneVsRestPlatt(OneVsRestCalibrator):
     scikit-learn's ``CalibratedClassifierCV(method="sigmoid")`` uses the probability itself where a
     classifier has no decision function, so it cannot leave a calibrated classifier as it is [2]_.
     The problem is convex and solved by Newton's method; a ridge of 1e-10 towards the identity
-    keeps it finite where the labels do not. An exact 0 (or 1) is read as 1e-12 away from it, or
-    as the nearest other value of the calibration set if that is less.
+    keeps it finite where the labels do not. An exact 0 (or 1) is read as
+    temperature scaling's fit says, or as the nearest other value of the calibration set if that is
+    less.
 
     References
     ----------
@@ -171,6 +207,7 @@ class OneVsRestPlatt(OneVsRestCalibrator):
         self,
         *,
         smooth_labels: bool = True,
+        zero_probability: float | None = None,
         scores: str = "probabilities",
         classes: Any = None,
         normalize: str | None = None,
@@ -180,12 +217,15 @@ class OneVsRestPlatt(OneVsRestCalibrator):
             scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
         )
         self.smooth_labels = smooth_labels
+        self.zero_probability = zero_probability
 
     def _check_parameters(self) -> None:
         simplex.check_option("smooth_labels", self.smooth_labels, (True, False))
+        simplex.check_zero_probability(self.zero_probability)
 
-    def _binary_solver(self) -> Solve:
-        return partial(solve_platt, smooth_labels=bool(self.smooth_labels))
+    def _binary_solver(self, batch: SimplexBatch) -> Solve:
+        zero = _read_zero(batch, self.zero_probability)
+        return partial(solve_platt, zero=zero, smooth_labels=bool(self.smooth_labels))
 
 
 class OneVsRestBeta(OneVsRestCalibrator):
@@ -193,6 +233,8 @@ class OneVsRestBeta(OneVsRestCalibrator):
 
     Parameters
     ----------
+    zero_probability : float, optional
+        What an exact 0 is read as, and how far from it a 1; by default temperature scaling's fit.
     scores : {"probabilities", "logits"}, default="probabilities"
         What the matrix holds; never guessed.
     classes : array-like of shape (n_classes,), optional
@@ -236,67 +278,10 @@ class OneVsRestBeta(OneVsRestCalibrator):
     array([[0.61, 0.24, 0.15]])
     """
 
-    def _binary_solver(self) -> Solve:
-        return solve_beta
-
-
-class OneVsRestHistogram(OneVsRestCalibrator):
-    """One-vs-rest histogram binning (HB): the share of labels in each bin, for each class.
-
-    Parameters
-    ----------
-    n_bins : int, default=15
-        Number of bins.
-    strategy : {"mass", "width"}, default="mass"
-        Bins of equal mass, in which equal probabilities stay together, or of equal width.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums, whatever they are.
-    min_probability : float, default=1e-12
-        Floor of the output; the order is kept and rows sum to 1.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
-    curves_ : list of Histogram
-        The map of each class; the identity for a class without a label.
-    solver_report_ : SolverReport
-        What the solver reached.
-
-    Notes
-    -----
-    All rows of a class rarer than 1 / n_bins fall into its last bin of equal mass, which costs
-    accuracy; use more bins or those of equal width with many classes. An edge between bins of
-    equal mass lies halfway between two probabilities of the calibration set. An empty bin of equal
-    width has its midpoint as value. A row that every map sends to zero keeps its scores.
-
-    References
-    ----------
-    .. [1] B. Zadrozny and C. Elkan, "Obtaining calibrated probability estimates from decision
-       trees and naive Bayesian classifiers", ICML 2001.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from calibrant.calibrators.one_vs_rest import OneVsRestHistogram
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=1000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
-    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
-    >>> calibrator = OneVsRestHistogram().fit(bold, y)
-    >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
-    array([[0.68, 0.22, 0.1 ]])
-    """
-
     def __init__(
         self,
         *,
-        n_bins: int = 15,
-        strategy: str = "mass",
+        zero_probability: float | None = None,
         scores: str = "probabilities",
         classes: Any = None,
         normalize: str | None = None,
@@ -305,93 +290,16 @@ class OneVsRestHistogram(OneVsRestCalibrator):
         super().__init__(
             scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
         )
-        self.n_bins = n_bins
-        self.strategy = strategy
+        self.zero_probability = zero_probability
 
     def _check_parameters(self) -> None:
-        simplex.check_number("n_bins", self.n_bins, low=1, high=10**6, whole=True)
-        simplex.check_option("strategy", self.strategy, STRATEGIES)
+        simplex.check_zero_probability(self.zero_probability)
 
-    def _binary_solver(self) -> Solve:
-        return partial(solve_histogram, n_bins=int(self.n_bins), strategy=self.strategy)
+    def _binary_solver(self, batch: SimplexBatch) -> Solve:
+        return partial(solve_beta, zero=_read_zero(batch, self.zero_probability))
 
 
-class OneVsRestBBQ(OneVsRestCalibrator):
-    """One-vs-rest Bayesian binning into quantiles (BBQ), for each class.
-
-    Histograms of equal mass with every number of bins in a range are averaged, with their
-    marginal likelihoods as weights.
-
-    Parameters
-    ----------
-    spread : float, default=10.0
-        Numbers of bins go from the cube root of the number of rows divided by ``spread`` to the
-        same times ``spread``, with at least five rows for a bin.
-    prior_weight : float, optional
-        Number of pseudo-observations, shared by the bins, that the prior counts for. None is two
-        for each bin, as in the authors' code.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums, whatever they are.
-    min_probability : float, default=1e-12
-        Floor of the output; the order is kept and rows sum to 1.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
-    curves_ : list of AveragedHistogram
-        The map of each class; the identity for a class without a label.
-    solver_report_ : SolverReport
-        What the solver reached.
-
-    Notes
-    -----
-    The prior of a bin is a Beta distribution around its midpoint; the value of a bin is its
-    posterior mean, and all numbers of bins are equally likely before the data. The result depends
-    on the number of rows, so doubling every weight, which doubles every row, changes it.
-
-    References
-    ----------
-    .. [1] M. Pakdaman Naeini, G. Cooper and M. Hauskrecht, "Obtaining Well Calibrated
-       Probabilities Using Bayesian Binning", AAAI 2015.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from calibrant.calibrators.one_vs_rest import OneVsRestBBQ
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=1000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
-    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
-    >>> calibrator = OneVsRestBBQ().fit(bold, y)
-    >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
-    array([[0.6 , 0.24, 0.16]])
-    """
-
-    def __init__(
-        self,
-        *,
-        spread: float = 10.0,
-        prior_weight: float | None = None,
-        scores: str = "probabilities",
-        classes: Any = None,
-        normalize: str | None = None,
-        min_probability: float = 1e-12,
-    ) -> None:
-        super().__init__(
-            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
-        )
-        self.spread = spread
-        self.prior_weight = prior_weight
-
-    def _check_parameters(self) -> None:
-        simplex.check_number("spread", self.spread, low=1.0, high=1000.0)
-        if self.prior_weight is not None:
-            simplex.check_number("prior_weight", self.prior_weight, low=1e-6, high=1e6)
-
-    def _binary_solver(self) -> Solve:
-        return partial(solve_bayesian_binning, spread=self.spread, prior_weight=self.prior_weight)
+def _read_zero(batch: SimplexBatch, zero_probability: float | None) -> float:
+    """Return what an exact zero is read as."""
+    temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
+    return math.exp(temperature.zero_logit)

@@ -10,7 +10,8 @@ from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
 from calibrant.kernels.temperature import scaled_softmax
 from calibrant.solvers.affine import AffineMap, Penalty, solve_affine
-from calibrant.solvers.temperature import solve_temperature
+from calibrant.solvers.pseudo_rows import AT_SCORES
+from calibrant.solvers.temperature import Temperature, solve_temperature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,13 +38,20 @@ class TemperatureScaling(Calibrator):
     tol : float, default=1e-10
         Largest slope of the mean NLL in the inverse temperature, in units of the typical gap
         between logits.
+    prior_strength : float, default=120
+        Number of pseudo-observations, rows like those of the calibration set with labels as likely
+        as the scores say: they draw T to 1 where there are few rows, or none that is wrong. The
+        farther the scores prove to be from honest, the fewer they become. 0 is the paper's, which
+        is boundlessly confident on a set without errors.
+    zero_probability : float, optional
+        What an exact zero, which has no logarithm, is read as; by default that is fitted, too.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Label of each column.
     inverse_temperature_ : float
-        1 / T, in [0, 1e6]; the upper bound is reached when every prediction is right.
+        1 / T, not negative.
     temperature_ : float
         T; above 1 for an over-confident classifier.
     zero_logit_ : float
@@ -54,8 +62,10 @@ class TemperatureScaling(Calibrator):
     Notes
     -----
     The problem is convex in 1 / T; it is solved by a safeguarded Newton method on a kernel that
-    stores nothing of the size of the softmax. An exact zero is read as 1e-12, or as the smallest
-    positive probability of the calibration set if that is less.
+    stores nothing of the size of the softmax. Where scores are exactly zero, as those of forests
+    and nearest neighbours often are, the logit of a zero is a second parameter, which keeps the
+    order of the classes and the problem convex. A zero that the calibration set lacks is read as
+    1e-12, or as its smallest positive probability if that is less.
 
     References
     ----------
@@ -87,11 +97,15 @@ class TemperatureScaling(Calibrator):
         normalize: str | None = None,
         min_probability: float = 1e-12,
         tol: float = 1e-10,
+        prior_strength: float = AT_SCORES,
+        zero_probability: float | None = None,
     ) -> None:
         super().__init__(
             scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
         )
         self.tol = tol
+        self.prior_strength = prior_strength
+        self.zero_probability = zero_probability
 
     @property
     def temperature_(self) -> float:
@@ -101,16 +115,24 @@ class TemperatureScaling(Calibrator):
 
     def _check_parameters(self) -> None:
         simplex.check_number("tol", self.tol, low=0.0)
+        simplex.check_number("prior_strength", self.prior_strength, low=0.0, high=1e12)
+        simplex.check_zero_probability(self.zero_probability)
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        zero_logit = batch.zero_logit()
-        beta, report = solve_temperature(batch, zero_logit, tol=self.tol)
-        return {"inverse_temperature_": beta, "zero_logit_": zero_logit, "solver_report_": report}
+        found, report = solve_temperature(
+            batch,
+            prior_strength=float(self.prior_strength),
+            zero_probability=self.zero_probability,
+            tol=self.tol,
+        )
+        return {
+            "inverse_temperature_": found.inverse,
+            "zero_logit_": found.zero_logit,
+            "solver_report_": report,
+        }
 
     def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        logits = simplex.to_logits(rows, self.scores, self.zero_logit_)
-        scaled_softmax(logits, self.inverse_temperature_, logits)
-        return logits
+        return Temperature(self.inverse_temperature_, self.zero_logit_)(rows, self.scores)
 
 
 class _AffineScaling(Calibrator):
@@ -129,6 +151,7 @@ class _AffineScaling(Calibrator):
         ridge: float = 0.0,
         tol: float = 1e-6,
         max_rounds: int = 500,
+        zero_probability: float | None = None,
         scores: str = "probabilities",
         classes: Any = None,
         normalize: str | None = None,
@@ -140,21 +163,23 @@ class _AffineScaling(Calibrator):
         self.ridge = ridge
         self.tol = tol
         self.max_rounds = max_rounds
+        self.zero_probability = zero_probability
 
     def _check_parameters(self) -> None:
         simplex.check_number("ridge", self.ridge, low=0.0)
         simplex.check_number("tol", self.tol, low=0.0)
         simplex.check_number("max_rounds", self.max_rounds, low=1, whole=True)
+        simplex.check_zero_probability(self.zero_probability)
 
     def _fit_affine(self, batch: SimplexBatch, penalty: Penalty, *, full: bool) -> dict[str, Any]:
-        zero_logit = batch.zero_logit()
+        temperature, _ = solve_temperature(batch, zero_probability=self.zero_probability)
         found, report = solve_affine(
-            batch, zero_logit, full=full, penalty=penalty, tol=self.tol, max_rounds=self.max_rounds
+            batch, temperature, full=full, penalty=penalty, tol=self.tol, max_rounds=self.max_rounds
         )
         return {
             "coef_": found.slope,
             "intercept_": found.intercept,
-            "zero_logit_": zero_logit,
+            "zero_logit_": temperature.zero_logit,
             "solver_report_": report,
         }
 
@@ -176,6 +201,8 @@ class VectorScaling(_AffineScaling):
         Largest gradient of the mean NLL, each in units of its curvature.
     max_rounds : int, default=500
         Most iterations of L-BFGS.
+    zero_probability : float, optional
+        What an exact zero is read as; by default temperature scaling's fit of it.
     scores : {"probabilities", "logits"}, default="probabilities"
         What the matrix holds; never guessed. Probabilities are logged.
     classes : array-like of shape (n_classes,), optional
@@ -225,19 +252,22 @@ class VectorScaling(_AffineScaling):
 class MatrixScaling(_AffineScaling):
     """Matrix scaling (MS): softmax(W z + b), multinomial logistic regression on the logits.
 
-    With many classes it has more parameters than the calibration set can tell: regularise it, or
-    use another method.
+    With many classes it has more parameters than the calibration set can tell, so it is drawn to
+    a map of each class by itself.
 
     Parameters
     ----------
     ridge : float, default=0.0
         Strength of the squared penalty on all parameters.
-    odir : float, default=0.0
-        Strength of the penalty off the diagonal and on the intercepts (Kull et al. 2019).
+    odir : float, default=100.0
+        Strength of the penalty off the diagonal and on the intercepts, as in
+        ``DirichletCalibration`` (Kull et al. 2019). 0 is Guo et al.'s, which overfits.
     tol : float, default=1e-6
         Largest gradient of the mean NLL, each in units of its curvature.
     max_rounds : int, default=500
         Most iterations of L-BFGS.
+    zero_probability : float, optional
+        What an exact zero is read as; by default temperature scaling's fit of it.
     scores : {"probabilities", "logits"}, default="probabilities"
         What the matrix holds; never guessed. Probabilities are logged.
     classes : array-like of shape (n_classes,), optional
@@ -283,9 +313,10 @@ class MatrixScaling(_AffineScaling):
         self,
         *,
         ridge: float = 0.0,
-        odir: float = 0.0,
+        odir: float = 100.0,
         tol: float = 1e-6,
         max_rounds: int = 500,
+        zero_probability: float | None = None,
         scores: str = "probabilities",
         classes: Any = None,
         normalize: str | None = None,
@@ -295,6 +326,7 @@ class MatrixScaling(_AffineScaling):
             ridge=ridge,
             tol=tol,
             max_rounds=max_rounds,
+            zero_probability=zero_probability,
             scores=scores,
             classes=classes,
             normalize=normalize,

@@ -37,6 +37,8 @@ class SortedCumulativeIsotonic(Calibrator):
     max_rank : int, optional
         Ranks from this one on are pooled: there g depends on q alone. Makes the fit smaller and
         quicker where there are many classes; 1 leaves isotonic regression on q.
+    zero_probability : float, optional
+        What an exact zero is read as in the temperature-scaled row; by default that is fitted.
     scores : {"probabilities", "logits"}, default="probabilities"
         What the matrix holds; never guessed.
     classes : array-like of shape (n_classes,), optional
@@ -108,6 +110,7 @@ class SortedCumulativeIsotonic(Calibrator):
         *,
         prior_share: str | float = "cv",
         max_rank: int | None = None,
+        zero_probability: float | None = None,
         scores: str = "probabilities",
         classes: Any = None,
         normalize: str | None = None,
@@ -118,28 +121,31 @@ class SortedCumulativeIsotonic(Calibrator):
         )
         self.prior_share = prior_share
         self.max_rank = max_rank
+        self.zero_probability = zero_probability
 
     def _check_parameters(self) -> None:
+        simplex.check_zero_probability(self.zero_probability)
         if self.prior_share != "cv":
             simplex.check_number("prior_share", self.prior_share, low=0.0, high=1.0)
         if self.max_rank is not None:
             simplex.check_number("max_rank", self.max_rank, low=1, whole=True)
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        zero_logit = batch.zero_logit()
         rows = accumulate(batch)
         prior_report = None
         if self.prior_share == "cv":
-            share, prior_report = choose_prior_share(batch, rows, zero_logit, self.max_rank)
+            share, prior_report = choose_prior_share(
+                batch, rows, self.max_rank, self.zero_probability
+            )
         else:
             share = float(self.prior_share)
         function, report = fit_rows(rows, self.max_rank)
-        beta = solve_temperature(batch, zero_logit)[0] if share > 0 else 1.0
+        temperature, _ = solve_temperature(batch, zero_probability=self.zero_probability)
         return {
             "step_function_": function,
             "prior_share_": share,
-            "inverse_temperature_": beta,
-            "zero_logit_": zero_logit,
+            "inverse_temperature_": temperature.inverse,
+            "zero_logit_": temperature.zero_logit,
             "solver_report_": report,
             "prior_report_": prior_report,
         }

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
 from calibrant.kernels.temperature import scaled_softmax
+from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
 from calibrant.solvers.structured import StructuredMap, solve_structured
+from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,6 +40,10 @@ class StructuredScaling(Calibrator):
         Factor of all penalties. "evidence" adapts those on the diagonal, off it and on the
         intercepts to the calibration set. 0 is no penalty; a very large number is temperature
         scaling.
+    prior_strength : float, default=1000
+        Number of pseudo-observations, rows like those of the calibration set with labels from
+        temperature scaling, that hold the map where there are few rows, or none that is wrong. The
+        farther it proves to be from temperature scaling, the fewer they become. 0 has none.
     bound : float, default=0.02
         Added to probabilities before the logarithm that A is applied to is taken. 0 leaves them
         unbounded, as matrix scaling has them.
@@ -45,6 +51,8 @@ class StructuredScaling(Calibrator):
         Largest gradient of the mean NLL, each in units of its curvature.
     max_rounds : int, default=100
         Most iterations of Newton's method.
+    zero_probability : float, optional
+        What an exact zero is read as; by default temperature scaling's fit of it.
     scores : {"probabilities", "logits"}, default="probabilities"
         What the matrix holds; never guessed. Probabilities are logged.
     classes : array-like of shape (n_classes,), optional
@@ -120,8 +128,10 @@ class StructuredScaling(Calibrator):
         form: str = "auto",
         strength: str | float = "evidence",
         bound: float = 0.02,
+        prior_strength: float = AT_TEMPERATURE,
         tol: float = 1e-6,
         max_rounds: int = 100,
+        zero_probability: float | None = None,
         scores: str = "probabilities",
         classes: Any = None,
         normalize: str | None = None,
@@ -133,10 +143,14 @@ class StructuredScaling(Calibrator):
         self.form = form
         self.strength = strength
         self.bound = bound
+        self.prior_strength = prior_strength
         self.tol = tol
         self.max_rounds = max_rounds
+        self.zero_probability = zero_probability
 
     def _check_parameters(self) -> None:
+        simplex.check_zero_probability(self.zero_probability)
+        simplex.check_number("prior_strength", self.prior_strength, low=0.0, high=1e12)
         simplex.check_option("form", self.form, FORMS)
         if not isinstance(self.strength, str):
             simplex.check_number("strength", self.strength, low=0.0, high=1e12)
@@ -157,13 +171,14 @@ class StructuredScaling(Calibrator):
         return self.form == "matrix" or (self.form == "auto" and n_classes <= MOST_CLASSES)
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        zero_logit = batch.zero_logit()
+        temperature, _ = solve_temperature(batch, zero_probability=self.zero_probability)
         found, report = solve_structured(
             batch,
-            zero_logit,
+            temperature,
             full=self._is_full(batch.n_classes),
             strength=None if isinstance(self.strength, str) else float(self.strength),
             bound=float(self.bound),
+            prior_strength=float(self.prior_strength),
             tol=self.tol,
             max_rounds=self.max_rounds,
         )
@@ -172,7 +187,7 @@ class StructuredScaling(Calibrator):
             "coef_": found.slope,
             "intercept_": found.intercept,
             "scale_": found.scale,
-            "zero_logit_": zero_logit,
+            "zero_logit_": temperature.zero_logit,
             "solver_report_": report,
         }
 

@@ -18,13 +18,8 @@ from calibrant.calibrators.dirichlet import DirichletCalibration
 from calibrant.calibrators.flattened import FlattenedIsotonic
 from calibrant.calibrators.monotone_spline import MonotoneSpline
 from calibrant.calibrators.normalization_aware import NormalizationAwareIsotonic
-from calibrant.calibrators.one_vs_rest import (
-    OneVsRestBBQ,
-    OneVsRestBeta,
-    OneVsRestHistogram,
-    OneVsRestIsotonic,
-    OneVsRestPlatt,
-)
+from calibrant.calibrators.one_vs_rest import OneVsRestBeta, OneVsRestIsotonic, OneVsRestPlatt
+from calibrant.calibrators.one_vs_rest_bins import OneVsRestBBQ, OneVsRestHistogram
 from calibrant.calibrators.scaling import MatrixScaling, TemperatureScaling, VectorScaling
 from calibrant.calibrators.shared_classwise import SharedClasswise
 from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic

@@ -14,12 +14,12 @@ from calibrant.kernels.affine import affine_rows, residuals, vector_likelihood
 from calibrant.kernels.temperature import scaled_softmax
 from calibrant.simplex import to_logits
 from calibrant.solvers.report import SolverReport
-from calibrant.solvers.temperature import minimise_temperature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
+    from calibrant.solvers.temperature import Temperature
 
     Array = NDArray[np.float64]
 
@@ -131,7 +131,7 @@ def _spread(logits: Array, share: Array, beta: float) -> Array:
 
 def solve_affine(
     batch: SimplexBatch,
-    zero_logit: float,
+    temperature: Temperature,
     *,
     full: bool,
     penalty: Penalty | None = None,
@@ -147,9 +147,9 @@ def solve_affine(
     """
     started = perf_counter()
     batch = batch.merged()
-    logits = to_logits(batch.scores, batch.kind, zero_logit)
+    logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
     share = batch.weight / batch.weight.sum()
-    beta, _ = minimise_temperature(logits, batch.class_index, batch.weight, tol=1e-6)
+    beta = temperature.inverse
     k = batch.n_classes
     likelihood: _Likelihood = (
         _MatrixLikelihood(logits, batch.class_index, share)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit
 
 from calibrant.errors import ParameterError
-from calibrant.solvers.platt import SEPARABLE, BoundedLogs, bounded_logs, minimise_logistic
+from calibrant.solvers.platt import SEPARABLE, ZERO, BoundedLogs, bounded_logs, minimise_logistic
 from calibrant.step_function import always_checked
 
 if TYPE_CHECKING:
@@ -44,13 +44,15 @@ class BetaMap:
         return value
 
 
-def solve_beta(problem: BinaryProblem, *, tol: float = 1e-10) -> tuple[BetaMap, SolverReport]:
+def solve_beta(
+    problem: BinaryProblem, *, zero: float = ZERO, tol: float = 1e-10
+) -> tuple[BetaMap, SolverReport]:
     """Maximum likelihood over a, b >= 0 and c.
 
     Kull et al. fit without bounds, drop a feature whose slope is negative and fit again. That is
     not always the constrained optimum: with both slopes negative they drop only one.
     """
-    logs = bounded_logs(problem.values)
+    logs = bounded_logs(problem.values, zero)
     log_x, log_rest = logs(problem.values)
     theta, report = minimise_logistic(
         [log_x, -log_rest], problem.positives, problem.negatives, np.zeros(2), tol=tol

@@ -23,13 +23,15 @@ from calibrant.kernels.monotone_spline import (
     spline_softmax,
 )
 from calibrant.simplex import to_logits
+from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining
+from calibrant.solvers.pseudo_rows import share as share_of
 from calibrant.solvers.report import SolverReport
-from calibrant.solvers.temperature import minimise_temperature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
+    from calibrant.solvers.temperature import Temperature
 
     Array = NDArray[np.float64]
 
@@ -44,6 +46,9 @@ STRENGTHS = (8.0**8, 512.0, 64.0, STRENGTH, 1.0, 0.125)
 
 LARGEST_STRENGTH = 1e9
 """A larger one would leave no digits for the likelihood."""
+
+ROUGH = 1e-4
+"""Violation at which the number of pseudo-observations is adapted, and that of the folds."""
 
 N_FOLDS = 5
 SMALLEST_SHARE = 1e-30
@@ -126,6 +131,15 @@ class _Problem:
         above = np.clip(own[:, None] - knots, 0.0, np.append(np.diff(knots), np.inf))
         self._label = share @ np.column_stack([np.minimum(own - knots[0], 0.0), above])
         self._differences = np.diff(np.eye(len(knots) + 1), axis=0)
+        self._start = self._pull = np.zeros(len(knots) + 1)
+
+    def hold_to(self, start: Array, gradient: Array, prior: float) -> None:
+        """Set the share of pseudo-observations labelled as likely as ``start`` says.
+
+        They draw the mean features of the labels to those expected at ``start``, which differ from
+        them by the gradient there: a term that is linear in the slopes.
+        """
+        self._start, self._pull = start, prior * gradient
 
     def part(self, rows: NDArray[np.bool_]) -> _Problem:
         """Return the problem of some of the rows."""
@@ -146,16 +160,18 @@ class _Problem:
         loss = spline_likelihood(*self._cells, self.share, self.knots, slopes, gradient, hessian)
         bends = np.diff(slopes)  # before they are scaled: exact where they are small
         value = float(loss) + 0.5 * strength * float(bends @ bends)
-        gradient += strength * self._differences.T @ bends - self._label
+        value -= float(self._pull @ (slopes - self._start))
+        gradient += strength * self._differences.T @ bends - self._label - self._pull
         return value, gradient, hessian + strength * self._differences.T @ self._differences
 
 
 def solve_monotone_spline(
     batch: SimplexBatch,
-    zero_logit: float,
+    temperature: Temperature,
     *,
     n_knots: int = 12,
     strength: float | None = None,
+    prior_strength: float = AT_TEMPERATURE,
     tol: float = 1e-8,
     max_rounds: int = 100,
 ) -> tuple[MonotoneLine, SolverReport]:
@@ -167,8 +183,8 @@ def solve_monotone_spline(
     started = perf_counter()
     batch = _sort_cells(drop_light_rows(batch)).merged()
     n_rows = float(batch.weight.sum())
-    logs = log_probabilities(batch.scores, batch.kind, zero_logit)
-    beta, _ = minimise_temperature(logs, batch.class_index, batch.weight)
+    logs = log_probabilities(batch.scores, batch.kind, temperature.zero_logit)
+    beta = temperature.inverse
     share = batch.weight / batch.weight.sum()
     scale = feature_scale(logs, share, beta)
     logs *= scale
@@ -179,11 +195,27 @@ def solve_monotone_spline(
         notes = (f"strength {strength:g} by cross-validation",)
     rate = min(strength, LARGEST_STRENGTH) / n_rows
     start = np.full(len(problem.knots) + 1, np.clip(beta / scale, FLATTEST, STEEPEST))
+    start = _hold(problem, start, rate, prior_strength, n_rows)
     slopes, value, violation, rounds = _minimise(problem, rate, start, tol, max_rounds)
     report = SolverReport(
         "projected-newton", value, violation, tol, rounds, perf_counter() - started, notes=notes
     )
     return MonotoneLine(problem.knots / scale, slopes * scale), report
+
+
+def _hold(
+    problem: _Problem, start: Array, rate: float, prior_strength: float, n_rows: float
+) -> Array:
+    """Hold the problem to its start; returns slopes close to the best."""
+    loss, gradient, _ = problem.value(start, 0.0)
+    slopes, left = start, prior_strength
+    for _ in range(REWEIGHTINGS if prior_strength > 0.0 else 0):
+        problem.hold_to(start, gradient, share_of(left, n_rows))
+        slopes = _minimise(problem, rate, slopes, ROUGH, 30)[0]
+        problem.hold_to(start, gradient, 1.0)  # the expected loss of the start's own labels
+        left = remaining(prior_strength, problem.value(slopes, 0.0)[0] - loss)
+    problem.hold_to(start, gradient, share_of(left, n_rows))
+    return slopes
 
 
 def feature_scale(logits: Array, share: Array, beta: float) -> float:
@@ -207,7 +239,7 @@ def choose_strength(problem: _Problem, folds: NDArray[np.int64], n_rows: float) 
         rows = n_rows * problem.share[~held].sum()
         slopes = np.ones(len(problem.knots) + 1)
         for i, strength in enumerate(STRENGTHS):
-            slopes = _minimise(train, strength / rows, slopes, 1e-4, 30)[0]
+            slopes = _minimise(train, strength / rows, slopes, ROUGH, 30)[0]
             losses[i, held] = rest.losses(slopes)
     gain = losses[STRENGTHS.index(STRENGTH)] - losses
     mean = gain @ problem.share

@@ -40,6 +40,8 @@ class NormalizedLikelihood:
         a = C' (w / T) at the point to start from. With T = 1 the first round is FIR.
     prior_strength : float
         Number of pseudo-observations in ``weight`` and ``target``.
+    prior_beta : float
+        Inverse temperature of their labels.
     notes : tuple of str
         How the objective was chosen.
     """
@@ -49,6 +51,7 @@ class NormalizedLikelihood:
     target: NDArray[np.float64]
     exposures: NDArray[np.float64]
     prior_strength: float = 0.0
+    prior_beta: float = 0.0
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -70,11 +73,40 @@ class NormalizedLikelihood:
         return objective(totals, values, self.weight, self.target) / self.total, violation
 
     def step_function(self, values: NDArray[np.float64]) -> StepFunction:
-        """Step function with the largest value 1; neighbours of equal value are one block."""
+        """Step function with the largest value 1; neighbours of equal value are one block.
+
+        With a prior, octaves without a cell get what it makes of their neighbours.
+        """
         values = values / values[-1]
+        starts, sizes = self.rows.starts, self.rows.exposures(self.rows.weight)
+        if self.prior_strength > 0.0:
+            empty = self._follow_prior(values)
+            starts = np.concatenate([starts, self.rows.empty])
+            values = np.concatenate([values, empty])
+            sizes = np.concatenate([sizes, np.zeros_like(empty)])
+            if self.rows.lowest > 0.0:  # below all cells the first segment is empty, too
+                starts[0] = self.rows.lowest
+            order = np.argsort(starts, kind="stable")
+            starts, values, sizes = starts[order], values[order], sizes[order]
+            starts[0] = 0.0
         first = block_starts(values)
-        sizes = np.add.reduceat(self.rows.exposures(self.rows.weight), first)
-        return StepFunction(self.rows.starts[first], values[first], sizes)
+        return StepFunction(starts[first], values[first], np.add.reduceat(sizes, first))
+
+    def _follow_prior(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values where octaves without a cell start: from the segment below, p ** beta on."""
+        starts = self.rows.starts.copy()
+        starts[0] = self.rows.lowest
+        last = len(starts) - 1
+        below = np.searchsorted(starts, self.rows.empty, side="right") - 1
+        above = np.minimum(below + 1, last)
+        hangs = (below < 0) | (starts[below] == 0.0)  # nothing to go on from but what is above
+        anchor = np.where(hangs, above, below)
+        # An empty octave starts above its anchor, or below it; never at 0, which only hangs.
+        ratio = self.rows.empty / np.where(starts[anchor] > 0.0, starts[anchor], 1.0)
+        followed = values[anchor] * ratio**self.prior_beta
+        floor = np.where(below < 0, 0.0, values[np.maximum(below, 0)])
+        clipped: NDArray[np.float64] = np.clip(followed, floor, values[above])
+        return clipped
 
 
 def objective(

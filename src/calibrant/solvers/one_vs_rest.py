@@ -137,8 +137,14 @@ def merge_reports(
     )
 
 
-def solve_one_vs_rest(batch: SimplexBatch, solve: Solve) -> tuple[list[BinaryMap], SolverReport]:
-    """Solve "is it this class?" for every class; one without a label keeps its scores."""
+def solve_one_vs_rest(
+    batch: SimplexBatch, solve: Solve, prior_strength: float = 0.0
+) -> tuple[list[BinaryMap], SolverReport]:
+    """Solve "is it this class?" for every class; one without a label keeps its scores.
+
+    ``prior_strength`` pseudo-observations, spread over the rows and labelled by their scores, keep
+    a part of the scores that never held a label from the value 0.
+    """
     started = perf_counter()
     present = np.isin(np.arange(batch.n_classes), batch.class_index)
     batch = batch.in_canonical_order()
@@ -150,7 +156,11 @@ def solve_one_vs_rest(batch: SimplexBatch, solve: Solve) -> tuple[list[BinaryMap
             maps.append(IDENTITY)
             continue
         positives = np.where(batch.class_index == j, batch.weight, 0.0)
-        found, report = solve(binary_problem(probabilities[:, j], positives, batch.weight))
+        cells = batch.weight
+        if prior_strength > 0.0:
+            prior = prior_strength / float(batch.weight.sum()) * batch.weight
+            positives, cells = positives + prior * probabilities[:, j], cells + prior
+        found, report = solve(binary_problem(probabilities[:, j], positives, cells))
         maps.append(found)
         reports.append(report)
     weights = np.ones(len(reports)).tolist()

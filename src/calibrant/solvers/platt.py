@@ -52,13 +52,11 @@ class BoundedLogs:
         return np.log(np.maximum(x, self.low)), np.log(np.maximum(1.0 - x, self.rest))
 
 
-def bounded_logs(values: Array) -> BoundedLogs:
-    """Bounds that no value strictly between 0 and 1 reaches."""
+def bounded_logs(values: Array, zero: float = ZERO) -> BoundedLogs:
+    """Bounds that no value strictly between 0 and 1 reaches; ``zero`` where that leaves it open."""
     positive = values[values > 0]
     rest = 1.0 - values[values < 1]
-    return BoundedLogs(
-        float(min(ZERO, positive.min(initial=ZERO))), float(min(ZERO, rest.min(initial=ZERO)))
-    )
+    return BoundedLogs(float(positive.min(initial=zero)), float(rest.min(initial=zero)))
 
 
 @always_checked
@@ -224,14 +222,14 @@ def _search(
 
 
 def solve_platt(
-    problem: BinaryProblem, *, smooth_labels: bool = True, tol: float = 1e-10
+    problem: BinaryProblem, *, zero: float = ZERO, smooth_labels: bool = True, tol: float = 1e-10
 ) -> tuple[Sigmoid, SolverReport]:
     """Logistic regression of the label on the log-odds of a cell.
 
     With ``smooth_labels`` the labels are Platt's targets: (n + 1) / (n + 2) for n labels 1, and
     1 / (n + 2) for n labels 0.
     """
-    logs = bounded_logs(problem.values)
+    logs = bounded_logs(problem.values, zero)
     log_x, log_rest = logs(problem.values)
     positives, negatives = problem.positives, problem.negatives
     if smooth_labels:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.kernels.temperature import row_likelihoods
-from calibrant.simplex import to_logits
+from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, price
 from calibrant.solvers.report import SolverReport
-from calibrant.solvers.sorted_cumulative import fit_rows
-from calibrant.solvers.temperature import minimise_temperature
+from calibrant.solvers.sorted_cumulative import apply_rows, fit_rows
+from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,6 +39,9 @@ NLL asks for more of the prior than calibration does, and is flat around its lea
 WITHOUT_CHOICE = 0.5
 """Share where all rows are alike, so that none can be held out."""
 
+MOST_CELLS = 1 << 20
+"""Cells from which the expected loss is taken: more do not change its first digits."""
+
 SMALLEST = 1e-12
 """Held-out probabilities below it count as this much."""
 
@@ -47,22 +49,24 @@ SMALLEST = 1e-12
 def choose_prior_share(
     batch: SimplexBatch,
     rows: CumulativeRows,
-    zero_logit: float,
     max_rank: int | None = None,
+    zero_probability: float | None = None,
 ) -> tuple[float, SolverReport]:
     """Share of the temperature-scaled row, by cross-validation with folds by content.
 
     ``rows`` is the batch in sorted cumulative form. The objective reported is the held-out NLL
-    per unit of weight at the share that was chosen.
+    per unit of weight at the share that was chosen, with the price of leaving the
+    temperature-scaled rows (see ``pseudo_rows``).
     """
     started = perf_counter()
-    own, prior = held_out(batch, rows, zero_logit, max_rank)
+    own, prior, distances = held_out(batch, rows, max_rank, zero_probability)
     if len(own) == 0:
         note = "all rows are alike: the prior share was not chosen by cross-validation"
         return WITHOUT_CHOICE, SolverReport(
             "cross-validation", math.nan, 0.0, 0.0, 0, perf_counter() - started, notes=(note,)
         )
     losses = np.array([_loss(own, prior, batch.weight, share) for share in SHARES])
+    losses += price(AT_TEMPERATURE, distances) / math.fsum(batch.weight)
     chosen = int(np.argmax(losses <= losses.min() * (1.0 + SLACK)))
     report = SolverReport(
         "cross-validation", float(losses[chosen]), 0.0, 0.0, N_FOLDS, perf_counter() - started
@@ -71,24 +75,49 @@ def choose_prior_share(
 
 
 def held_out(
-    batch: SimplexBatch, rows: CumulativeRows, zero_logit: float, max_rank: int | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Probability of each row's label, by SCIR and by temperature scaling without its fold."""
+    batch: SimplexBatch,
+    rows: CumulativeRows,
+    max_rank: int | None,
+    zero_probability: float | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Probability of each row's label, by SCIR and by temperature scaling without its fold.
+
+    And the expected NLL of every share if temperature scaling were right, from a bounded number
+    of rows.
+    """
     folds = batch.folds(N_FOLDS)
     names = np.unique(folds)
     if len(names) < 2:
-        return np.empty(0), np.empty(0)
-    logits = to_logits(batch.scores, batch.kind, zero_logit)
+        return np.empty(0), np.empty(0), np.empty(0)
     own, prior = np.empty(batch.n_rows), np.empty(batch.n_rows)
+    expected = np.zeros(len(SHARES))
+    looked_at = batch.folds(1 + batch.scores.size // MOST_CELLS) == 0
     for fold in names:
         out, rest = folds == fold, folds != fold
         function, _ = fit_rows(rows.take(rest), max_rank)
         own[out] = label_probabilities(function, rows.take(out))
-        beta, _ = minimise_temperature(logits[rest], batch.class_index[rest], batch.weight[rest])
-        loss, *others = np.empty((3, int(out.sum())))
-        row_likelihoods(logits[out], batch.class_index[out], beta, loss, *others)
-        prior[out] = np.exp(-loss)
-    return own, prior
+        temperature, _ = solve_temperature(batch.take(rest), zero_probability=zero_probability)
+        scaled = temperature(batch.scores[out], batch.kind)
+        prior[out] = scaled[np.arange(len(scaled)), batch.class_index[out]]
+        part = looked_at & out
+        expected += _expected(function, batch.take(part), scaled[part[out]])
+    return own, prior, expected / math.fsum(batch.weight[looked_at])
+
+
+def _expected(
+    function: RankedStepFunction, batch: SimplexBatch, scaled: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Weighted NLL of every share of the ``scaled`` rows, for labels drawn from these."""
+    plain = apply_rows(function, batch.probabilities(), 0.0, 1.0, 0.0)
+    return np.array(
+        [
+            -np.sum(
+                batch.weight
+                @ (scaled * np.log(np.maximum((1.0 - s) * plain + s * scaled, SMALLEST)))
+            )
+            for s in SHARES
+        ]
+    )
 
 
 def label_probabilities(function: RankedStepFunction, rows: CumulativeRows) -> NDArray[np.float64]:

@@ -13,8 +13,9 @@ from calibrant.row_order import group_rows
 from calibrant.simplex import to_logits
 from calibrant.solvers.normalization_aware import minimise
 from calibrant.solvers.normalized_likelihood import NormalizedLikelihood
+from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, price
 from calibrant.solvers.row_counts import segment_rows
-from calibrant.solvers.temperature import minimise_temperature
+from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,6 +32,9 @@ STEEPEST_START = 8.0
 
 FOLD_TOLERANCE = 1e-4
 """Certificate asked for in the folds: far below the noise of a held-out likelihood."""
+
+SMALLEST = 1e-12
+"""Held-out probabilities and values below it count as this much."""
 
 TIE = 1e-9
 """Held-out NLLs this close are equal, and the weaker prior is taken. Where no strength changes a
@@ -108,7 +112,10 @@ def build_likelihood(
     if choice is not None:
         note += f", the strength by {N_FOLDS}-fold cross-validation"
     exposures = rows.exposures(weight / prior.totals)
-    return NormalizedLikelihood(rows, weight, target, exposures, prior_strength, (note,)), choice
+    likelihood = NormalizedLikelihood(
+        rows, weight, target, exposures, prior_strength, prior.beta, (note,)
+    )
+    return likelihood, choice
 
 
 def deal_order(batch: SimplexBatch, rows: SegmentedRows) -> NDArray[np.int64]:
@@ -140,9 +147,9 @@ def temperature_prior(
     batch: SimplexBatch, rows: SegmentedRows, share: NDArray[np.float64]
 ) -> TemperaturePrior:
     """Fit temperature scaling and sum its predictions over the segments."""
-    logits = to_logits(batch.scores, batch.kind, batch.zero_logit())
-    beta, _ = minimise_temperature(logits, batch.class_index, batch.weight)
-    beta = float(f"{beta:.10g}")  # sums over columns differ in the last digits with their order
+    temperature, _ = solve_temperature(batch)
+    logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
+    beta = temperature.inverse
     mass = np.zeros((share.shape[1], rows.n_segments))
     totals = np.empty(len(rows.order))
     cells.add_prior(logits, rows.order, beta, share, rows.index, mass, totals)
@@ -170,8 +177,13 @@ def add_pseudo_observations(
 def cross_validate(
     rows: SegmentedRows, prior: TemperaturePrior, share: NDArray[np.float64]
 ) -> PriorChoice:
-    """Held-out NLL of each strength; folds share segments, and each strength starts the next."""
-    losses = np.zeros(len(STRENGTHS))
+    """Held-out NLL of each strength; folds share segments, and each strength starts the next.
+
+    It includes the price of leaving temperature scaling: on few rows, or without an error among
+    them, a held-out fold knows too little of what could go wrong.
+    """
+    losses, distances = np.zeros((2, len(STRENGTHS)))
+    total = float(np.sum(rows.weight))
     for fold in range(N_FOLDS):
         held_out = share[:, fold]
         weight = np.maximum(rows.weight - held_out, 0.0)
@@ -183,5 +195,8 @@ def cross_validate(
             minimum = minimise(rows.index, w, target, exposures, tol=FOLD_TOLERANCE, max_rounds=10)
             exposures = minimum.exposures
             own = minimum.values[rows.own] / minimum.totals
-            losses[i] -= held_out @ np.log(np.maximum(own, 1e-12))
-    return PriorChoice(np.array(STRENGTHS), losses / float(np.sum(rows.weight)))
+            losses[i] -= held_out @ np.log(np.maximum(own, SMALLEST))
+            logs = np.log(np.maximum(minimum.values, SMALLEST))
+            distances[i] += held_out @ np.log(minimum.totals) - prior.mass[fold] @ logs
+    losses += price(AT_TEMPERATURE, distances / total)
+    return PriorChoice(np.array(STRENGTHS), losses / total)

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from calibrant.simplex import SimplexBatch
 
 
+BELOW = 60
+"""Octaves below the smallest cell in which a map with a prior goes on as the prior does."""
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentedRows:
     """A calibration set as the segment of every cell, rows in an order of their own.
@@ -29,6 +33,10 @@ class SegmentedRows:
     ----------
     starts : ndarray of shape (n_segments,)
         Where each segment starts; the first is 0.
+    lowest : float
+        No cell lies between this and 0, but for exact zeros if it is 0.
+    empty : ndarray
+        Where octaves start in which there is no cell.
     index : ndarray of shape (n_rows, n_classes)
         Segment of each cell.
     own : ndarray of shape (n_rows,)
@@ -41,6 +49,8 @@ class SegmentedRows:
     """
 
     starts: NDArray[np.float64]
+    lowest: float
+    empty: NDArray[np.float64]
     index: NDArray[Any]
     own: NDArray[np.int64]
     largest: NDArray[np.float64]
@@ -85,8 +95,8 @@ def segment_rows(
     order, _ = order_by_cells(probabilities, batch.class_index, batch.weight)
     starts = np.unique(own)
     if fill_gaps:
-        n_octaves = int(np.floor(-np.log2(smallest_positive(probabilities))))
-        starts = np.union1d(starts, np.exp2(-np.arange(1.0, n_octaves + 1.0)))
+        n_octaves = BELOW - int(np.floor(np.log2(smallest_positive(probabilities))))
+        starts = np.union1d(starts, np.exp2(-np.arange(1.0, min(n_octaves, 1022) + 1.0)))
     if starts[0] > 0.0:
         starts = np.concatenate([[0.0], starts])
     starts[0] = 0.0  # not -0.0
@@ -94,12 +104,15 @@ def segment_rows(
     largest = np.empty(batch.n_rows)
     seen = np.zeros(len(starts), dtype=np.bool_)
     cells.index_cells(probabilities, bits, order, *build_lookup(starts), index, largest, seen)
-    if not np.all(seen):  # a segment without cells is part of its neighbour
+    empty, starts = starts[~seen], starts[seen]
+    if len(empty):  # a segment without cells is part of its neighbour
         cells.relabel_cells(index, np.maximum(np.cumsum(seen) - 1, 0))
-        starts = starts[seen]
-        starts[0] = 0.0
+    lowest = float(starts[0])
+    starts[0] = 0.0
     own_segment = index[np.arange(batch.n_rows), batch.class_index[order]].astype(np.int64)
-    return SegmentedRows(starts, index, own_segment, largest, batch.weight[order], order)
+    return SegmentedRows(
+        starts, lowest, empty[empty > 0.0], index, own_segment, largest, batch.weight[order], order
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,13 +27,15 @@ from calibrant.kernels.structured import (
 from calibrant.simplex import to_logits
 from calibrant.solvers.affine import check_coefficients
 from calibrant.solvers.monotone_spline import drop_light_rows, feature_scale
+from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining
+from calibrant.solvers.pseudo_rows import share as share_of
 from calibrant.solvers.report import SolverReport
-from calibrant.solvers.temperature import minimise_temperature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
+    from calibrant.solvers.temperature import Temperature
 
     Array = NDArray[np.float64]
 
@@ -96,11 +98,24 @@ class _Point:
     loss: float
     gradient: Array
 
-    def penalised(self, penalty: Array) -> tuple[float, Array]:
-        """Value and gradient with half the penalty times squared distances from the start."""
+    def gap(self) -> Array:
+        """Distance from temperature scaling."""
         gap = self.theta.copy()
         gap[0] -= 1.0
-        return self.loss + 0.5 * float(gap @ (penalty * gap)), self.gradient + penalty * gap
+        return gap
+
+    def penalised(self, penalty: Array, pull: Array) -> tuple[float, Array]:
+        """Value and gradient with half the penalty times squared distances from the start.
+
+        ``pull`` is that of pseudo-observations, which is linear.
+        """
+        gap = self.gap()
+        value = self.loss + 0.5 * float(gap @ (penalty * gap)) - float(gap @ pull)
+        return value, self.gradient + penalty * gap - pull
+
+    def divergence(self, start: _Point) -> float:
+        """Mean divergence of the rows from those of ``start``."""
+        return self.loss - start.loss - float(start.gradient @ self.gap())
 
 
 class _Preconditioner:
@@ -206,10 +221,11 @@ class _Likelihood:
 
 def solve_structured(
     batch: SimplexBatch,
-    zero_logit: float,
+    temperature: Temperature,
     *,
     full: bool,
     strength: float | None = None,
+    prior_strength: float = AT_TEMPERATURE,
     bound: float = 0.02,
     tol: float = 1e-6,
     max_rounds: int = 100,
@@ -222,18 +238,19 @@ def solve_structured(
     started = perf_counter()
     batch = drop_light_rows(batch).merged()
     n_rows = float(batch.weight.sum())
-    logits = to_logits(batch.scores, batch.kind, zero_logit)
+    logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
     logits -= logits.max(axis=1, keepdims=True)
-    beta, _ = minimise_temperature(logits, batch.class_index, batch.weight, tol=1e-8)
+    beta = temperature.inverse
     share = batch.weight / batch.weight.sum()
     scale = feature_scale(logits, share, beta)
     x = _features(logits, scale, bound)
     logits *= beta
     likelihood = _Likelihood(logits, x, batch.class_index, share, full=full)
-    theta, report = _fit(likelihood, n_rows, strength, tol, max_rounds)
+    options = n_rows, strength, prior_strength, tol, max_rounds
+    theta, report = _fit(likelihood, *options)
     if theta[0] < 0.0:  # by convexity the best of alpha >= 0 is at 0
         likelihood.drop_logits()
-        theta, report = _fit(likelihood, n_rows, strength, tol, max_rounds)
+        theta, report = _fit(likelihood, *options)
         theta[0] = 0.0
     k = batch.n_classes
     slope = theta[2:-k].reshape(likelihood.shape) + theta[1] * (np.eye(k) if full else 1.0)
@@ -242,22 +259,33 @@ def solve_structured(
 
 
 def _fit(
-    likelihood: _Likelihood, n_rows: float, strength: float | None, tol: float, max_rounds: int
+    likelihood: _Likelihood,
+    n_rows: float,
+    strength: float | None,
+    prior_strength: float,
+    tol: float,
+    max_rounds: int,
 ) -> tuple[Array, SolverReport]:
-    """Fit with given penalties, or first roughly and then with those that the evidence gives."""
+    """Fit roughly, adapt penalties to the evidence and pseudo-observations to it; then exactly."""
     kinds = likelihood.kinds()
     start = np.zeros(len(kinds))
     start[0] = 1.0
-    point = likelihood.value(start)
+    point = first = likelihood.value(start)
     penalties = PENALTIES * (1.0 if strength is None else strength)
+    # Only the common terms are held: those of classes have penalties of their own.
+    common = np.where(kinds < DIAGONAL, first.gradient, 0.0)
+    pull = share_of(prior_strength, n_rows) * common
     likelihood.rough = True
-    for _ in range(0 if strength is not None else 2):
+    for _ in range(REWEIGHTINGS if strength is None or prior_strength > 0.0 else 0):
         rough = max(tol, ROUGH_TOLERANCE)
-        point, _ = _minimise(likelihood, penalties[kinds] / n_rows, point, rough, max_rounds)
-        data = n_rows * likelihood.curvature()[1]
-        penalties = _evidence(data, kinds, point.theta, penalties)
+        point, _ = _minimise(likelihood, penalties[kinds] / n_rows, pull, point, rough, max_rounds)
+        left = remaining(prior_strength, point.divergence(first))
+        pull = share_of(left, n_rows) * common
+        if strength is None:
+            data = n_rows * likelihood.curvature()[1]
+            penalties = _evidence(data, kinds, point.theta, penalties)
     likelihood.rough = False
-    point, report = _minimise(likelihood, penalties[kinds] / n_rows, point, tol, max_rounds)
+    point, report = _minimise(likelihood, penalties[kinds] / n_rows, pull, point, tol, max_rounds)
     names = zip(("diagonal", "off-diagonal", "intercept"), penalties[DIAGONAL:], strict=True)
     notes = ", ".join(f"{name} {value:.3g}" for name, value in names)
     return point.theta, replace(report, notes=(f"penalties in rows: {notes}",))
@@ -278,12 +306,17 @@ def _evidence(data: Array, kinds: NDArray[np.int64], theta: Array, penalties: Ar
 
 
 def _minimise(
-    likelihood: _Likelihood, penalty: Array, point: _Point, tol: float, max_rounds: int
+    likelihood: _Likelihood,
+    penalty: Array,
+    pull: Array,
+    point: _Point,
+    tol: float,
+    max_rounds: int,
 ) -> tuple[_Point, SolverReport]:
     """Newton's method with steps by conjugate gradients, from the last value of the likelihood."""
     common, rest = likelihood.curvature()
     preconditioner = _Preconditioner(common + np.diag(penalty[:2]), rest + penalty[2:])
-    value, gradient = point.penalised(penalty)
+    value, gradient = point.penalised(penalty, pull)
     rounds = 0
     while np.max(np.abs(gradient) * preconditioner.unit) > tol and rounds < max_rounds:
         rounds += 1
@@ -292,7 +325,7 @@ def _minimise(
         size = 1.0
         while True:
             other = likelihood.value(point.theta - size * step)
-            new_value, new_gradient = other.penalised(penalty)
+            new_value, new_gradient = other.penalised(penalty, pull)
             enough = new_value <= value - size * decrease + 1e-15 * abs(value)
             if enough or size < 1e-6:
                 break

@@ -1,4 +1,18 @@
-"""Temperature scaling: a convex problem in one number, solved by a safeguarded Newton method."""
+"""Temperature scaling: convex in 1/T and in the logit of an exact zero; safeguarded Newton method.
+
+The paper's TS has one number, the temperature, and no word on probabilities of exactly zero, which
+have no logarithm and are common in forests, nearest neighbours and lists of the k best. With
+
+    z = beta log p  where p > 0,    z = beta log p_min - delta  where p = 0,    delta >= 0,
+
+the NLL is convex in (beta, delta), and the order of the classes is kept. For a given beta the best
+delta costs a pass over sums of rows alone, and what is left is convex in beta.
+
+Two weak pulls keep the optimum finite. Pseudo-observations labelled by the scores themselves (see
+``pseudo_rows``) draw T to 1, which it would leave without bound on a set without errors: they are
+linear in beta, so the problem stays convex. And zeros are held to have had half a label more than
+they had.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +23,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.kernels.temperature import row_likelihoods
-from calibrant.simplex import to_logits
+from calibrant.kernels.rows import deepest_logit, smallest_positive
+from calibrant.kernels.temperature import row_sums, scaled_softmax
+from calibrant.simplex import LOG_OF_ZERO, to_logits
+from calibrant.solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS, remaining, share
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
@@ -18,79 +34,287 @@ if TYPE_CHECKING:
 
     from calibrant.simplex import SimplexBatch
 
+    Array = NDArray[np.float64]
+
+ROUGH = 1e-4
+"""Slope at which the number of pseudo-observations is adapted."""
+
+ZERO_LABELS = 0.5
+"""What is added to the number of labels whose score was an exact zero."""
+
+LOWEST_ZERO = -700.0
+"""A zero is read as exp of this or more, unless a positive score is even smaller."""
+
 LARGEST = 1e6
-"""Bound on the inverse temperature, reached when every prediction is right."""
+"""Bound on the inverse temperature in units of the logits' spread, for sets without an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Temperature:
+    """Temperature scaling: softmax(inverse * logits), an exact zero read as exp(zero_logit)."""
+
+    inverse: float
+    zero_logit: float
+
+    def __call__(self, scores: Array, kind: str) -> Array:
+        """Scaled rows."""
+        logits = to_logits(scores, kind, self.zero_logit)
+        scaled_softmax(logits, self.inverse, logits)
+        return logits
+
+
+def solve_temperature(
+    batch: SimplexBatch,
+    *,
+    prior_strength: float = AT_SCORES,
+    zero_probability: float | None = None,
+    tol: float = 1e-10,
+    max_rounds: int = 200,
+) -> tuple[Temperature, SolverReport]:
+    """Inverse temperature, and reading of exact zeros, of least NLL.
+
+    ``zero_probability`` sets the reading by hand; scores below it are read as it, too. The
+    violation is the slope in beta, in units of the spread of the logits, or that in delta.
+    """
+    started = perf_counter()
+    rows = _read(batch, zero_probability)
+    likelihood = _Likelihood(rows, batch.weight)
+    point, rounds, notes = _minimise(likelihood, prior_strength, tol, max_rounds)
+    found = rows.temperature(point)
+    if rows.has_zeros:
+        notes = (*notes, f"an exact zero is read as {math.exp(found.zero_logit):.3g}")
+    violation = 0.0 if point.beta == 0.0 or point.beta >= LARGEST else point.violation
+    report = SolverReport(
+        "newton", point.loss, violation, tol, rounds, perf_counter() - started, notes=notes
+    )
+    return found, report
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Sorted gaps between the logits of a row and its largest; no order of columns is left.
+
+    Attributes
+    ----------
+    gaps : ndarray of shape (n_rows, n_classes)
+        In units of ``unit``, increasing; those of exact zeros come first.
+    own : ndarray of shape (n_rows,)
+        That of the label.
+    n_zeros : ndarray of shape (n_rows,)
+        Number of exact zeros to be read by the fit.
+    zero_label : ndarray of shape (n_rows,)
+        Whether the label is one of them.
+    unit : float
+        Spread of the logits: the scale of the input changes nothing but this.
+    zero_logit : float
+        Reading of a zero at delta = 0.
+    """
+
+    gaps: Array
+    own: Array
+    n_zeros: NDArray[np.int64]
+    zero_label: NDArray[np.bool_]
+    unit: float
+    zero_logit: float
+
+    @property
+    def has_zeros(self) -> bool:
+        """Whether there are zeros to be read."""
+        return bool(self.n_zeros.any())
+
+    @property
+    def reach(self) -> float:
+        """Bound on delta / beta."""
+        return max(self.zero_logit - LOWEST_ZERO, 0.0) / self.unit
+
+    def temperature(self, point: _Point) -> Temperature:
+        """Undo the units."""
+        depth = self.unit * point.delta / point.beta if point.delta > 0.0 else 0.0
+        return Temperature(point.beta / self.unit, self.zero_logit - depth)
+
+
+def _read(batch: SimplexBatch, zero_probability: float | None) -> _Rows:
+    scores, is_logit = batch.scores, batch.kind == "logits"
+    zero = -np.inf if is_logit else 0.0
+    n_zeros = np.count_nonzero(scores == zero, axis=1)
+    place = np.arange(batch.n_rows), batch.class_index
+    deepest = deepest_logit(scores) if is_logit else math.log(smallest_positive(scores))
+    if zero_probability is not None:
+        n_zeros[:] = 0
+        zero_logit = math.log(zero_probability)
+    else:
+        zero_logit = float(deepest if n_zeros.any() else min(LOG_OF_ZERO, deepest))
+    gaps = to_logits(scores, batch.kind, zero_logit)
+    gaps -= gaps.max(axis=1, keepdims=True)
+    own = gaps[place]
+    gaps.sort(axis=1)
+    sums = np.empty((3, batch.n_rows))
+    row_sums(gaps, np.zeros_like(n_zeros), 0.0, *sums)
+    mean = sums[1] / sums[0]
+    spread = weighted_mean(np.maximum(sums[2] / sums[0] - mean * mean, 0.0), batch.weight)
+    unit = math.sqrt(spread) if spread > 0.0 else 1.0
+    gaps /= unit
+    zero_label = (scores[place] == zero) & (n_zeros > 0)
+    return _Rows(gaps, own / unit, n_zeros, zero_label, unit, zero_logit)
 
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """Mean NLL at an inverse temperature, with its derivatives."""
+    """Mean NLL at the best delta of a beta, with its derivatives in beta."""
 
     beta: float
+    delta: float
     loss: float
     slope: float
     curvature: float
+    rest: float = 0.0
+
+    @property
+    def violation(self) -> float:
+        """Of the optimality conditions in beta and in delta."""
+        return max(abs(self.slope), self.rest)
 
 
-def solve_temperature(
-    batch: SimplexBatch, zero_logit: float, *, tol: float = 1e-10, max_rounds: int = 200
-) -> tuple[float, SolverReport]:
-    """Inverse temperature of least NLL in [0, 1e6], to a slope of at most ``tol``.
+class _Likelihood:
+    """Mean NLL with pseudo-observations, as a function of beta; the best delta is found."""
 
-    The slope is measured in units of the typical logit gap, so that it does not depend on the
-    scale of the logits.
-    """
-    logits = to_logits(batch.scores, batch.kind, zero_logit)
-    return minimise_temperature(
-        logits, batch.class_index, batch.weight, tol=tol, max_rounds=max_rounds
-    )
+    def __init__(self, rows: _Rows, weight: Array) -> None:
+        self.rows, self.weight = rows, weight
+        self._total = invariant_sum(weight)
+        self._sums = np.empty((3, len(rows.gaps)))
+        row_sums(rows.gaps, rows.n_zeros, rows.unit, *self._sums)  # the scores: beta = 1
+        self._expected = self._sums[1] / self._sums[0]
+        self._mean_expected = self._mean(self._expected)
+        self._entropy = self._mean(np.log(self._sums[0])) - rows.unit * self._mean_expected
+        self._zeros = np.flatnonzero(rows.n_zeros)
+        self._zero_labels = invariant_sum(weight[rows.zero_label]) + ZERO_LABELS
+
+    def weigh(self, prior_strength: float) -> None:
+        """Set the number of pseudo-observations."""
+        prior = share(prior_strength, self._total)
+        self._target = (1.0 - prior) * self.rows.own + prior * self._expected
+        self._mean_target = self._mean(self._target)
+        self._zero_rate = (1.0 - prior) * self._zero_labels / self._total
+
+    def divergence(self, point: _Point) -> float:
+        """D: mean of sum_j p_j log(p_j / q_j) for the scores p and the scaled rows q."""
+        log_total = point.loss + point.beta * self._mean_target - point.delta * self._zero_rate
+        return max(log_total - point.beta * self._mean_expected - self._entropy, 0.0)
+
+    def _mean(self, values: Array) -> float:
+        return invariant_sum(values * self.weight) / self._total
+
+    def __call__(self, beta: float) -> _Point:
+        """Value, slope and curvature."""
+        row_sums(self.rows.gaps, self.rows.n_zeros, beta, *self._sums)
+        s0, s1, s2 = self._sums
+        if len(self._zeros):
+            return self._with_zeros(beta)
+        mean = s1 / s0
+        return _Point(
+            beta,
+            0.0,
+            self._mean(np.log(s0) - beta * self._target),
+            self._mean(mean - self._target),
+            self._mean(np.maximum(s2 / s0 - mean * mean, 0.0)),
+        )
+
+    def _with_zeros(self, beta: float) -> _Point:
+        s0, s1, s2 = self._sums
+        gap = self.rows.gaps[:, 0]
+        mass = np.where(self.rows.n_zeros > 0, self.rows.n_zeros * np.exp(beta * gap), 0.0)
+        reach = self.rows.reach
+        delta = self._best_delta(s0, mass, beta * reach)
+        mass *= math.exp(-delta)
+        total = s0 + mass
+        zero = mass / total
+        mean = (s1 + mass * gap) / total
+        square = (s2 + mass * gap * gap) / total
+        slope = self._mean(mean - self._target)
+        curvature = self._mean(np.maximum(square - mean * mean, 0.0))
+        by_delta = self._zero_rate - self._mean(zero)
+        bend = self._mean(zero * (1.0 - zero))
+        cross = self._mean(zero * (mean - gap))
+        rest = 0.0
+        if delta >= beta * reach and by_delta < 0.0:  # moves with beta along its bound
+            slope += reach * by_delta
+            curvature += reach * (2.0 * cross + reach * bend)
+        elif delta > 0.0:
+            rest = abs(by_delta)
+            curvature = max(curvature - cross * cross / bend, 0.0) if bend > 0.0 else curvature
+        loss = self._mean(np.log(total) - beta * self._target) + delta * self._zero_rate
+        return _Point(beta, delta, loss, slope, curvature, rest)
+
+    def _best_delta(self, s0: Array, mass: Array, high: float) -> float:
+        """Where zeros get as much probability as they had labels: Newton's method on its log."""
+        s0, mass, weight = s0[self._zeros], mass[self._zeros], self.weight[self._zeros]
+        total, rate = self._total, self._zero_rate
+
+        def excess(delta: float) -> tuple[float, float]:
+            part = mass * math.exp(-delta)
+            zero = part / (s0 + part)
+            mean = max(invariant_sum(weight * zero) / total, 1e-300)
+            slope = -invariant_sum(weight * zero * (1.0 - zero)) / total
+            return math.log(mean / rate), slope / mean
+
+        low = 0.0
+        if high <= 0.0 or excess(0.0)[0] <= 0.0:
+            return 0.0
+        if excess(high)[0] >= 0.0:
+            return high
+        delta, (value, slope) = 0.0, excess(0.0)
+        for _ in range(100):
+            delta -= value / slope
+            if not low < delta < high:
+                delta = 0.5 * (low + high)
+            value, slope = excess(delta)
+            low, high = (delta, high) if value > 0.0 else (low, delta)
+            if abs(value) <= 1e-13 or not low < 0.5 * (low + high) < high:
+                break
+        return delta
 
 
-def minimise_temperature(
-    logits: NDArray[np.float64],
-    class_index: NDArray[np.int64],
-    weight: NDArray[np.float64],
-    *,
-    tol: float = 1e-10,
-    max_rounds: int = 200,
-) -> tuple[float, SolverReport]:
-    """Solve for finite ``logits``; see ``solve_temperature``."""
-    started = perf_counter()
-    buffers = np.empty((3, len(logits)))
+def _minimise(
+    likelihood: _Likelihood, prior_strength: float, tol: float, max_rounds: int
+) -> tuple[_Point, int, tuple[str, ...]]:
+    """Minimise with as many pseudo-observations as the distance from the scores leaves."""
+    strength, start, rounds = prior_strength, 1.0, 0
+    for _ in range(REWEIGHTINGS if prior_strength > 0.0 else 0):
+        likelihood.weigh(strength)
+        point, n, _ = _descend(likelihood, start, max(tol, ROUGH), max_rounds)
+        strength = remaining(prior_strength, likelihood.divergence(point))
+        start, rounds = point.beta or 1.0, rounds + n
+    likelihood.weigh(strength)
+    point, n, notes = _descend(likelihood, start, tol, max_rounds)
+    if strength > 0.0:
+        notes = (*notes, f"drawn to T = 1 by {strength:.3g} pseudo-observations")
+    return point, rounds + n, notes
 
-    def evaluate(beta: float) -> _Point:
-        row_likelihoods(logits, class_index, beta, *buffers)
-        return _Point(beta, *(weighted_mean(row, weight) for row in buffers))
 
-    flat = evaluate(0.0)
-    scale = max(math.sqrt(flat.curvature), np.finfo(float).tiny)
-    tolerance = tol * scale
-    rounds, point = 1, flat
+def _descend(
+    likelihood: _Likelihood, start: float, tol: float, max_rounds: int
+) -> tuple[_Point, int, tuple[str, ...]]:
+    """Newton's method in a bracket."""
+    flat = likelihood(0.0)
+    if flat.slope >= 0.0:
+        return flat, 1, ("the scores carry no information: inverse temperature 0",)
+    point = likelihood(start)
+    rounds = 2
     low, high = 0.0, math.inf
-    notes: tuple[str, ...] = ()
-    if flat.slope >= 0.0:  # no temperature beats the uniform distribution
-        notes = ("the scores carry no information: inverse temperature 0",)
-    else:
-        point = evaluate(1.0)
-        rounds += 1
-    while not notes and abs(point.slope) > tolerance and rounds < max_rounds:
+    while abs(point.slope) > tol and rounds < max_rounds:
         if point.slope < 0.0:
             low = point.beta
         else:
             high = point.beta
         if low >= LARGEST:
-            notes = (f"every prediction is right: inverse temperature at its bound {LARGEST:g}",)
-            break
+            note = f"no row tells where it ends: inverse temperature at its bound {LARGEST:g}"
+            return point, rounds, (note,)
         beta = _next(point, low, high)
         if beta in (low, high):  # two neighbouring floats: nothing is left to gain
             break
-        point = evaluate(beta)
+        point = likelihood(beta)
         rounds += 1
-    violation = 0.0 if notes else abs(point.slope) / scale
-    report = SolverReport(
-        "newton", point.loss, violation, tol, rounds, perf_counter() - started, notes=notes
-    )
-    return point.beta, report
+    return point, rounds, ()
 
 
 def _next(point: _Point, low: float, high: float) -> float:
@@ -103,6 +327,20 @@ def _next(point: _Point, low: float, high: float) -> float:
     return 0.5 * (low + high)
 
 
-def weighted_mean(values: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
-    """Mean by exactly rounded sums, so that it does not depend on the order of the rows."""
-    return math.fsum(values * weight) / math.fsum(weight)
+def invariant_sum(values: Array) -> float:
+    """Sum that does not depend on the order: of whole numbers, in two words a term."""
+    largest = float(np.max(np.abs(values), initial=0.0))
+    if largest == 0.0 or not math.isfinite(largest):
+        return largest
+    bits = 62 - len(values).bit_length()
+    shift = bits - math.frexp(largest)[1]
+    scaled = np.ldexp(values, shift)
+    whole = np.rint(scaled)
+    parts = np.rint(np.ldexp(scaled - whole, bits))
+    total = (int(whole.astype(np.int64).sum()) << bits) + int(parts.astype(np.int64).sum())
+    return math.ldexp(total, -shift - bits)
+
+
+def weighted_mean(values: Array, weight: Array) -> float:
+    """Mean by sums that do not depend on the order of the rows."""
+    return invariant_sum(values * weight) / invariant_sum(weight)

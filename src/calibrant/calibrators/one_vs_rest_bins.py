@@ -1,0 +1,181 @@
+"""Binary calibrators, one per class: histograms."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from calibrant import simplex
+from calibrant.calibrators.one_vs_rest import PRIOR_ROWS, OneVsRestCalibrator
+from calibrant.solvers.bayesian_binning import solve_bayesian_binning
+from calibrant.solvers.histogram import STRATEGIES, solve_histogram
+
+if TYPE_CHECKING:
+    from calibrant.simplex import SimplexBatch
+    from calibrant.solvers.one_vs_rest import Solve
+
+
+class OneVsRestHistogram(OneVsRestCalibrator):
+    """One-vs-rest histogram binning (HB): the share of labels in each bin, for each class.
+
+    Parameters
+    ----------
+    n_bins : int, default=15
+        Number of bins.
+    strategy : {"mass", "width"}, default="mass"
+        Bins of equal mass, in which equal probabilities stay together, or of equal width.
+    prior_strength : float, default=20
+        Number of pseudo-observations, spread over the rows and labelled by their scores: a part of
+        the scores in which no row had the label gets little, but not nothing. 0 is the textbook's.
+    scores : {"probabilities", "logits"}, default="probabilities"
+        What the matrix holds; never guessed.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+    normalize : {None, "rows"}, default=None
+        "rows" divides rows by their sums, whatever they are.
+    min_probability : float, default=1e-12
+        Floor of the output; the order is kept and rows sum to 1.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Label of each column.
+    curves_ : list of Histogram
+        The map of each class; the identity for a class without a label.
+    solver_report_ : SolverReport
+        What the solver reached.
+
+    Notes
+    -----
+    All rows of a class rarer than 1 / n_bins fall into its last bin of equal mass, which costs
+    accuracy; use more bins or those of equal width with many classes. An edge between bins of
+    equal mass lies halfway between two probabilities of the calibration set. An empty bin of equal
+    width has its midpoint as value. A row that every map sends to zero keeps its scores.
+
+    References
+    ----------
+    .. [1] B. Zadrozny and C. Elkan, "Obtaining calibrated probability estimates from decision
+       trees and naive Bayesian classifiers", ICML 2001.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.calibrators.one_vs_rest_bins import OneVsRestHistogram
+    >>> rng = np.random.default_rng(0)
+    >>> honest = rng.dirichlet(np.ones(3), size=1000)
+    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
+    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> calibrator = OneVsRestHistogram().fit(bold, y)
+    >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
+    array([[0.68, 0.22, 0.1 ]])
+    """
+
+    def __init__(
+        self,
+        *,
+        n_bins: int = 15,
+        strategy: str = "mass",
+        prior_strength: float = PRIOR_ROWS,
+        scores: str = "probabilities",
+        classes: Any = None,
+        normalize: str | None = None,
+        min_probability: float = 1e-12,
+    ) -> None:
+        super().__init__(
+            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
+        )
+        self.n_bins = n_bins
+        self.strategy = strategy
+        self.prior_strength = prior_strength
+
+    def _check_parameters(self) -> None:
+        simplex.check_number("n_bins", self.n_bins, low=1, high=10**6, whole=True)
+        simplex.check_option("strategy", self.strategy, STRATEGIES)
+        simplex.check_number("prior_strength", self.prior_strength, low=0.0, high=1e12)
+
+    def _prior_rows(self) -> float:
+        return float(self.prior_strength)
+
+    def _binary_solver(self, batch: SimplexBatch) -> Solve:  # noqa: ARG002
+        return partial(solve_histogram, n_bins=int(self.n_bins), strategy=self.strategy)
+
+
+class OneVsRestBBQ(OneVsRestCalibrator):
+    """One-vs-rest Bayesian binning into quantiles (BBQ), for each class.
+
+    Histograms of equal mass with every number of bins in a range are averaged, with their
+    marginal likelihoods as weights.
+
+    Parameters
+    ----------
+    spread : float, default=10.0
+        Numbers of bins go from the cube root of the number of rows divided by ``spread`` to the
+        same times ``spread``, with at least five rows for a bin.
+    prior_weight : float, optional
+        Number of pseudo-observations, shared by the bins, that the prior counts for. None is two
+        for each bin, as in the authors' code.
+    scores : {"probabilities", "logits"}, default="probabilities"
+        What the matrix holds; never guessed.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+    normalize : {None, "rows"}, default=None
+        "rows" divides rows by their sums, whatever they are.
+    min_probability : float, default=1e-12
+        Floor of the output; the order is kept and rows sum to 1.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Label of each column.
+    curves_ : list of AveragedHistogram
+        The map of each class; the identity for a class without a label.
+    solver_report_ : SolverReport
+        What the solver reached.
+
+    Notes
+    -----
+    The prior of a bin is a Beta distribution around its midpoint; the value of a bin is its
+    posterior mean, and all numbers of bins are equally likely before the data. The result depends
+    on the number of rows, so doubling every weight, which doubles every row, changes it.
+
+    References
+    ----------
+    .. [1] M. Pakdaman Naeini, G. Cooper and M. Hauskrecht, "Obtaining Well Calibrated
+       Probabilities Using Bayesian Binning", AAAI 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.calibrators.one_vs_rest_bins import OneVsRestBBQ
+    >>> rng = np.random.default_rng(0)
+    >>> honest = rng.dirichlet(np.ones(3), size=1000)
+    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
+    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> calibrator = OneVsRestBBQ().fit(bold, y)
+    >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
+    array([[0.6 , 0.24, 0.16]])
+    """
+
+    def __init__(
+        self,
+        *,
+        spread: float = 10.0,
+        prior_weight: float | None = None,
+        scores: str = "probabilities",
+        classes: Any = None,
+        normalize: str | None = None,
+        min_probability: float = 1e-12,
+    ) -> None:
+        super().__init__(
+            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
+        )
+        self.spread = spread
+        self.prior_weight = prior_weight
+
+    def _check_parameters(self) -> None:
+        simplex.check_number("spread", self.spread, low=1.0, high=1000.0)
+        if self.prior_weight is not None:
+            simplex.check_number("prior_weight", self.prior_weight, low=1e-6, high=1e6)
+
+    def _binary_solver(self, batch: SimplexBatch) -> Solve:  # noqa: ARG002
+        return partial(solve_bayesian_binning, spread=self.spread, prior_weight=self.prior_weight)
