@@ -6,9 +6,12 @@ from sklearn.linear_model import LogisticRegression
 
 from calibrant.simplex import check_batch
 from calibrant.solvers.affine import Penalty, solve_affine
+from calibrant.solvers.temperature import solve_temperature
 from conftest import REAL_FILES, load_real, simulate
 
-LOG_ZERO = np.log(1e-12)
+
+def fit(batch, **options):
+    return solve_affine(batch, solve_temperature(batch)[0], **options)
 
 
 def problem(n_rows=400, k=4, seed=0):
@@ -25,7 +28,7 @@ def test_agrees_with_a_general_solver(full):
     """The same problem by BFGS with numerical gradients, from another start."""
     batch = problem(150, 3)
     z = np.log(batch.scores)
-    found, report = solve_affine(batch, LOG_ZERO * 10, full=full, tol=1e-8)
+    found, report = fit(batch, full=full, tol=1e-8)
     n = 9 if full else 3
 
     def loss(x):
@@ -42,7 +45,7 @@ def test_agrees_with_a_general_solver(full):
 def test_matrix_agrees_with_logistic_regression():
     batch = problem()
     z = np.log(batch.scores)
-    found, _ = solve_affine(batch, LOG_ZERO * 10, full=True, tol=1e-8)
+    found, _ = fit(batch, full=True, tol=1e-8)
     other = LogisticRegression(C=np.inf, tol=1e-10, max_iter=5000).fit(z, batch.class_index)
     np.testing.assert_allclose(softmax(found(z), axis=1), other.predict_proba(z), atol=1e-4)
 
@@ -71,7 +74,7 @@ def test_odir_leaves_the_diagonal_alone():
 
 def test_a_strong_odir_penalty_gives_a_diagonal_matrix():
     batch = problem()
-    found, _ = solve_affine(batch, LOG_ZERO * 10, full=True, penalty=Penalty(odir=1e6))
+    found, _ = fit(batch, full=True, penalty=Penalty(odir=1e6))
     off = found.slope - np.diag(np.diag(found.slope))
     assert np.abs(off).max() < 1e-3
     assert np.abs(found.intercept).max() < 1e-3
@@ -82,7 +85,7 @@ def test_a_strong_odir_penalty_gives_a_diagonal_matrix():
 def test_a_class_without_labels_keeps_the_temperature(full):
     batch = problem(600, 5)
     batch = batch.take(batch.class_index != 2)
-    found, _ = solve_affine(batch, LOG_ZERO * 10, full=full)
+    found, _ = fit(batch, full=full)
     assert found.intercept[2] == 0.0
     row = found.slope[2] if full else found.slope[2:3]
     assert np.count_nonzero(row) == 1
@@ -96,10 +99,10 @@ def test_real_files_improve_on_temperature_scaling_in_training(name):
     """Vector scaling contains temperature scaling, and matrix scaling contains vector scaling."""
     p, y = load_real(name)["val"]
     batch = check_batch(p, y)
-    zero = batch.zero_logit()
+    zero = solve_temperature(batch)[0].zero_logit
     z = np.log(np.maximum(batch.scores, np.exp(zero)))
-    vector, report = solve_affine(batch, zero, full=False)
-    matrix, _ = solve_affine(batch, zero, full=True, max_rounds=50)
+    vector, report = fit(batch, full=False)
+    matrix, _ = fit(batch, full=True, max_rounds=50)
     assert report.converged
     temperature = min(mean_nll(batch, beta * z) for beta in np.linspace(0.1, 2, 39))
     assert mean_nll(batch, vector(z)) <= temperature + 1e-9
@@ -109,6 +112,6 @@ def test_real_files_improve_on_temperature_scaling_in_training(name):
 def test_order_of_rows_changes_no_bit():
     p, y = simulate(300, 4)
     order = np.random.default_rng(0).permutation(300)
-    one, _ = solve_affine(check_batch(p, y), LOG_ZERO, full=True, max_rounds=20)
-    two, _ = solve_affine(check_batch(p[order], y[order]), LOG_ZERO, full=True, max_rounds=20)
+    one, _ = fit(check_batch(p, y), full=True, max_rounds=20)
+    two, _ = fit(check_batch(p[order], y[order]), full=True, max_rounds=20)
     assert one.slope.tobytes() == two.slope.tobytes()

@@ -17,15 +17,22 @@ from calibrant.solvers.monotone_spline import (
     place_knots,
     solve_monotone_spline,
 )
+from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
 from calibrant.solvers.temperature import solve_temperature
 from conftest import REAL_FILES, load_real, simulate
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::calibrant.errors.SmallSampleWarning",
-    "ignore::calibrant.errors.SingleClassWarning",
-    "ignore::calibrant.errors.ColumnMismatchWarning",
-)
-ZERO = np.log(1e-300)
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+
+
+def temperature_of(batch):
+    return solve_temperature(batch, tol=1e-14)[0]
+
+
+def fit(batch, *, prior_strength=0.0, **options):
+    """Spline, without pseudo-observations unless they are asked for."""
+    return solve_monotone_spline(
+        batch, temperature_of(batch), prior_strength=prior_strength, **options
+    )
 
 
 def features(values, knots):
@@ -56,8 +63,8 @@ def bent(n_rows, k=4, seed=0):
 def test_agrees_with_a_general_solver(strength, method):
     p, y = bent(200)
     batch = check_batch(p, y)
-    found, report = solve_monotone_spline(batch, ZERO, n_knots=5, strength=strength)
-    beta, _ = solve_temperature(batch, ZERO)
+    found, report = fit(batch, n_knots=5, strength=strength)
+    beta = temperature_of(batch).inverse
     f, share = features(np.log(p), found.knots), np.full(200, 1 / 200)
 
     def objective(slopes):
@@ -79,8 +86,8 @@ def test_agrees_with_a_general_solver(strength, method):
 def test_agrees_with_newton_s_method_in_thirty_digits():
     p, y = bent(12, 3)
     batch = check_batch(p, y)
-    found, _ = solve_monotone_spline(batch, ZERO, n_knots=3, strength=2.0, tol=1e-10)
-    beta, _ = solve_temperature(batch, ZERO, tol=1e-14)
+    found, _ = fit(batch, n_knots=3, strength=2.0, tol=1e-10)
+    beta = temperature_of(batch).inverse
     f = features(np.log(p), found.knots)
     with mpmath.workdps(30):
 
@@ -106,9 +113,9 @@ def test_agrees_with_newton_s_method_in_thirty_digits():
 def test_a_very_strong_penalty_is_temperature_scaling(k):
     p, y = simulate(500, k)
     batch = check_batch(p, y)
-    beta, _ = solve_temperature(batch, ZERO)
+    beta = solve_temperature(batch, prior_strength=0.0)[0].inverse
     for strength in (1e9, np.inf):
-        found, report = solve_monotone_spline(batch, ZERO, strength=strength)
+        found, report = fit(batch, strength=strength)
         assert report.converged
         np.testing.assert_allclose(found.slopes, beta, rtol=1e-5)
 
@@ -120,8 +127,8 @@ def test_slopes_stay_between_their_bounds():
     top = p.max(axis=1)
     y = np.where((top > 0.6) & (top < 0.8), p.argmin(axis=1), p.argmax(axis=1))
     batch = check_batch(p, y)
-    found, report = solve_monotone_spline(batch, ZERO, strength=1e-3)
-    beta, _ = solve_temperature(batch, ZERO)
+    found, report = fit(batch, strength=1e-3)
+    beta = temperature_of(batch).inverse
     assert report.converged
     assert found.slopes.min() == pytest.approx(FLATTEST * max(beta, 0.5), rel=0.9)
     assert found.slopes.min() > 0
@@ -135,11 +142,11 @@ def test_real_files_reach_the_optimum(name):
     """The projected gradient, recomputed from the features with numpy, at a given strength."""
     p, y = load_real(name)["val"]
     batch = check_batch(p, y)
-    zero, m = batch.zero_logit(), batch.n_rows
-    found, report = solve_monotone_spline(batch, zero, strength=8.0)
+    zero, m = temperature_of(batch).zero_logit, batch.n_rows
+    found, report = fit(batch, strength=8.0)
     assert report.converged
     z = np.log(np.maximum(batch.scores, np.exp(zero)))
-    beta, _ = solve_temperature(batch, zero)
+    beta = temperature_of(batch).inverse
     gradient = np.zeros(len(found.slopes))
     for start in range(0, m, 1000):
         rows = slice(start, start + 1000)
@@ -201,8 +208,8 @@ def literal_choice(batch, shares, n_rows, knots, beta):
 def test_the_strength_is_that_of_cross_validation_written_out(make, n_rows):
     p, y = make(n_rows, 3)
     batch = check_batch(p, y)
-    found, report = solve_monotone_spline(batch, ZERO, n_knots=4)
-    beta, _ = solve_temperature(batch, ZERO)
+    found, report = fit(batch, n_knots=4)
+    beta = temperature_of(batch).inverse
     shares = np.eye(N_FOLDS)[batch.folds(N_FOLDS)]
     wanted = literal_choice(batch, shares, n_rows, found.knots, beta)
     assert report.notes == (f"strength {wanted:g} by cross-validation",)
@@ -228,7 +235,7 @@ def test_hard_cases_are_finite_and_increasing(case, strength):
         p[::3] = 1e-300
         p[::3, 0] = 1.0
     batch = check_batch(p, y, classes=np.arange(4))
-    found, report = solve_monotone_spline(batch, batch.zero_logit(), strength=strength)
+    found, report = fit(batch, strength=strength)
     assert np.isfinite(report.objective)
     assert np.isfinite(found.slopes).all()
     assert (found.slopes > 0).all()
@@ -243,7 +250,7 @@ def test_order_of_rows_and_columns_changes_no_bit():
     rows, columns = np.random.default_rng(1).permutation(500), np.array([3, 0, 4, 1, 2])
     one = check_batch(p, y, weight)
     two = check_batch(p[rows][:, columns], np.argsort(columns)[y[rows]], weight[rows])
-    a, b = (solve_monotone_spline(batch, ZERO)[0] for batch in (one, two))
+    a, b = (fit(batch)[0] for batch in (one, two))
     assert a.slopes.tobytes() == b.slopes.tobytes()
     assert a.knots.tobytes() == b.knots.tobytes()
 
@@ -251,15 +258,42 @@ def test_order_of_rows_and_columns_changes_no_bit():
 def test_weights_are_repetitions():
     p, y = bent(300)
     times = np.random.default_rng(0).integers(1, 4, 300)
-    one, _ = solve_monotone_spline(check_batch(p, y, times.astype(float)), ZERO)
-    two, _ = solve_monotone_spline(
-        check_batch(np.repeat(p, times, axis=0), np.repeat(y, times)), ZERO
-    )
+    one, _ = fit(check_batch(p, y, times.astype(float)))
+    two, _ = fit(check_batch(np.repeat(p, times, axis=0), np.repeat(y, times)))
     np.testing.assert_allclose(one.slopes, two.slopes, rtol=1e-9)
 
 
 def test_rounds_run_out():
-    _, report = solve_monotone_spline(
-        check_batch(*bent(300)), ZERO, strength=1.0, max_rounds=2, tol=1e-12
-    )
+    _, report = fit(check_batch(*bent(300)), strength=1.0, max_rounds=2, tol=1e-12)
     assert not report.converged
+
+
+def test_pseudo_observations_have_the_labels_that_temperature_scaling_expects():
+    """The same slopes as from rows given k times more, with fractions of labels of each class."""
+    p, y = simulate(80, 3)
+    batch = check_batch(p, y)
+    held, report = fit(batch, n_knots=4, strength=2.0, prior_strength=50.0, tol=1e-11)
+    start = temperature_of(batch)
+    scaled = start(batch.scores, "probabilities")
+    out = np.empty_like(p)
+    spline_softmax(np.log(p), held.knots, held.slopes, out)
+    divergence = np.mean(np.sum(scaled * np.log(scaled / out), axis=1))
+    left = 50.0 / (1.0 + 50.0 * divergence)
+    f = features(np.log(p), held.knots)
+    label = f[np.arange(80), y] + left / 80 * np.einsum("ij,ijb->ib", scaled, f)
+    gradient = (1 + left / 80) * np.einsum("ij,ijb->b", out, f) - label.sum(axis=0)
+    differences = np.diff(np.eye(len(held.slopes)), axis=0)
+    bends = (1 + left / 80) * 2.0 / start.inverse**2 * differences.T @ differences @ held.slopes
+    assert report.converged
+    # To the distance at which the number of pseudo-observations was last adapted.
+    np.testing.assert_allclose(gradient + bends, 0.0, atol=0.02)
+
+
+def test_a_set_without_errors_stays_near_temperature_scaling():
+    p, _ = simulate(300, 10)
+    batch = check_batch(p, p.argmax(axis=1), classes=np.arange(10))
+    free, _ = fit(batch)
+    held, _ = fit(batch, prior_strength=AT_TEMPERATURE)
+    beta = temperature_of(batch).inverse
+    assert free.slopes.max() > 20 * beta
+    assert held.slopes.max() < 2 * beta

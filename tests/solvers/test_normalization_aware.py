@@ -34,9 +34,8 @@ def fit(batch, strength, **options):
 
 def regularised(batch, strength):
     """Row weights and targets of the objective with a prior, from its definition."""
-    smallest = np.exp(batch.zero_logit())
-    beta = float(f"{solve_temperature(batch, batch.zero_logit())[0]:.10g}")
-    prior = reference.temperature_scaled(batch.scores, beta, smallest)
+    found, _ = solve_temperature(batch)
+    prior = reference.temperature_scaled(batch.scores, found.inverse, np.exp(found.zero_logit))
     return reference.with_pseudo_observations(
         batch.scores, batch.class_index, batch.weight, strength, prior
     )
@@ -151,7 +150,7 @@ def test_a_strong_prior_gives_temperature_scaling():
     batch = batch_of(rows, labels)
     _, step, report = fit(batch, 1e9)
     assert report.converged
-    beta, _ = solve_temperature(batch, batch.zero_logit())
+    beta = solve_temperature(batch)[0].inverse
     scaled = rows**beta / (rows**beta).sum(axis=1, keepdims=True)
     fitted = step(rows) / step(rows).sum(axis=1, keepdims=True)
     own = np.arange(1000), labels
@@ -240,3 +239,27 @@ def test_optimal_on_real_data_by_default(name):
     assert reference.objective(batch.scores, targets, weight, step) == pytest.approx(
         report.objective, rel=1e-9
     )
+
+
+def test_octaves_without_a_cell_follow_the_prior():
+    """Between and below the cells of few rows the map goes on as temperature scaling does."""
+    rows = np.array([[0.9, 0.099, 0.001], [0.8, 0.199, 0.001]] * 10)
+    labels = np.array([0, 0, 0, 1] * 5)
+    batch = batch_of(rows, labels)
+    likelihood, step, report = fit(batch, 1e6)
+    beta = likelihood.prior_beta
+    assert report.converged
+    assert np.all(np.diff(step.values) > 0)
+    low = step([2.0**-10, 2.0**-12, 2.0**-14, 2.0**-30])
+    np.testing.assert_allclose(low[1:] / low[0], 2.0 ** (-beta * np.array([2, 4, 20])), rtol=1e-9)
+    # Cells have the values that were fitted to them.
+    loss, _ = likelihood.evaluate(step(likelihood.rows.starts))
+    assert loss == pytest.approx(report.objective, rel=1e-12)
+
+
+def test_zeros_stay_below_the_octaves_that_follow():
+    rows = np.array([[0.75, 0.25, 0.0], [0.5, 0.5, 0.0]] * 20)
+    labels = np.array([0, 1, 2, 0] * 10)
+    _, step, _ = fit(batch_of(rows, labels), 50.0)
+    assert step(0.0) > 0
+    assert np.all(np.diff(step([0.0, 2.0**-30, 2.0**-10, 0.25])) >= 0)

@@ -17,7 +17,9 @@ from calibrant.solvers.prior_strength import (
     fold_shares,
     temperature_prior,
 )
+from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
 from calibrant.solvers.row_counts import segment_rows
+from calibrant.solvers.temperature import solve_temperature
 from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings(
@@ -103,16 +105,21 @@ def test_held_out_loss_is_that_of_fits_to_the_other_folds():
     prior = temperature_prior(batch, rows, share)
     choice = cross_validate(rows, prior, share)
     np.testing.assert_array_equal(choice.strengths, STRENGTHS)
-    loss = 0.0
-    for fold in range(N_FOLDS):
-        kept, left_out = share[:, fold] == 0.0, share[:, fold] > 0.0
-        w, target = add_pseudo_observations(rows, prior, rows.weight * kept, 100.0, fold)
-        start = rows.exposures(w)
-        found = minimise(rows.index, w, target, start, tol=1e-9, max_rounds=50)
-        g = found.values[rows.index[left_out]]
-        own = found.values[rows.own[left_out]]
-        loss -= np.sum(np.log(own / g.sum(axis=1)))
-    assert choice.losses[1] == pytest.approx(loss / 200, abs=1e-4)
+    scaled = solve_temperature(batch)[0](batch.scores[rows.order], "probabilities")
+    losses, distances = np.zeros((2, len(STRENGTHS)))
+    for i, strength in enumerate(STRENGTHS):
+        for fold in range(N_FOLDS):
+            kept, left_out = share[:, fold] == 0.0, share[:, fold] > 0.0
+            w, target = add_pseudo_observations(rows, prior, rows.weight * kept, strength, fold)
+            start = rows.exposures(w)
+            found = minimise(rows.index, w, target, start, tol=1e-9, max_rounds=50)
+            g = found.values[rows.index[left_out]]
+            own = found.values[rows.own[left_out]]
+            losses[i] -= np.sum(np.log(own / g.sum(axis=1)))
+            logs = np.log(g / g.sum(axis=1, keepdims=True))
+            distances[i] -= np.sum(scaled[left_out] * logs) / 200
+    price = np.log1p(AT_TEMPERATURE * (distances - distances.min()))
+    np.testing.assert_allclose(choice.losses, (losses + price) / 200, atol=2e-4)
 
 
 def test_what_temperature_scaling_explains_gets_a_strong_prior_and_what_not_a_weak_one():
@@ -138,7 +145,7 @@ def test_without_prior_the_start_is_fir_and_nothing_is_added():
 
 
 def test_a_certain_classifier_starts_from_fir():
-    rows = np.tile([[0.9, 0.1], [0.2, 0.8]], (100, 1))
+    rows = np.tile([[0.9, 0.1], [0.2, 0.8]], (50_000, 1))
     batch = simplex.check_batch(rows, rows.argmax(axis=1))
     segments = segment_rows(batch, batch.scores, fill_gaps=True)
     prior = temperature_prior(batch, segments, segments.weight[:, None].copy())

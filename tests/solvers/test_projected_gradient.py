@@ -13,7 +13,7 @@ from conftest import REAL_FILES, load_real, simulate
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")
 
 
-def likelihood_of(strength, n_rows=120, n_classes=4, seed=0):
+def likelihood_of(strength, n_rows=400, n_classes=4, seed=0):
     batch = simplex.check_batch(*simulate(n_rows, n_classes, seed))
     return build_likelihood(batch, strength)[0]
 

@@ -11,6 +11,7 @@ from calibrant.simplex import check_batch
 from calibrant.solvers import prior_share
 from calibrant.solvers import sorted_cumulative as solver
 from calibrant.solvers.bivariate_isotonic import check_points, solve_bivariate_isotonic
+from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
 from conftest import simulate
 from reference.bivariate_isotonic import fit_scir, predict_scir, sorted_cumulative
 
@@ -235,15 +236,16 @@ def test_label_probabilities_are_those_of_the_mapped_rows():
 def choose(p, y, weight=None, max_rank=None):
     batch = batch_of(p, y, weight)
     rows = solver.accumulate(batch)
-    return prior_share.choose_prior_share(batch, rows, batch.zero_logit(), max_rank)
+    return prior_share.choose_prior_share(batch, rows, max_rank)
 
 
 def test_share_is_the_smallest_whose_loss_is_close_to_the_least():
     p, y = simulate(1000, 5)
     batch = batch_of(p, y)
     share, report = choose(p, y)
-    own, prior = prior_share.held_out(batch, solver.accumulate(batch), batch.zero_logit(), None)
+    own, prior, distances = prior_share.held_out(batch, solver.accumulate(batch), None)
     losses = [-np.mean(np.log((1 - s) * own + s * prior)) for s in prior_share.SHARES]
+    losses += np.log1p(AT_TEMPERATURE * (distances - distances[-1])) / 1000
     close = [
         s for s, loss in zip(prior_share.SHARES, losses, strict=True) if loss <= 1.01 * min(losses)
     ]
@@ -258,7 +260,7 @@ def test_held_out_rows_are_not_fitted_to():
     batch = batch_of(p, y)
     folds = batch.folds(prior_share.N_FOLDS)
     rows = solver.accumulate(batch)
-    own, prior = prior_share.held_out(batch, rows, batch.zero_logit(), None)
+    own, prior, _ = prior_share.held_out(batch, rows, None)
     fold = folds[0]
     rest = solver.fit_rows(rows.take(folds != fold))[0]
     expected = prior_share.label_probabilities(rest, rows.take(folds == fold))

@@ -6,17 +6,26 @@ from scipy.special import log_softmax, softmax
 
 from calibrant.simplex import check_batch
 from calibrant.solvers.affine import solve_affine
+from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
 from calibrant.solvers.structured import PENALTIES, solve_structured
 from calibrant.solvers.temperature import solve_temperature
 from conftest import REAL_FILES, load_real, simulate
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::calibrant.errors.SmallSampleWarning",
-    "ignore::calibrant.errors.SingleClassWarning",
-    "ignore::calibrant.errors.ColumnMismatchWarning",
-)
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 FORMS = pytest.mark.parametrize("full", [False, True])
-ZERO = np.log(1e-300)
+
+
+def temperature_of(batch):
+    return solve_temperature(batch, tol=1e-14)[0]
+
+
+def fit(batch, *, prior_strength=0.0, **options):
+    """Structured scaling, without pseudo-observations unless they are asked for."""
+    return solve_structured(batch, temperature_of(batch), prior_strength=prior_strength, **options)
+
+
+def fit_affine(batch, **options):
+    return solve_affine(batch, temperature_of(batch), **options)
 
 
 def features(z, scale, bound):
@@ -42,8 +51,8 @@ def literal_objective(batch, beta, scale, theta, *, full, strength, bound=0.02):
 def test_agrees_with_a_general_solver(full):
     """The same objective, written out, by BFGS with numerical gradients."""
     batch = check_batch(*simulate(150, 3))
-    found, report = solve_structured(batch, ZERO, full=full, strength=1.0, tol=1e-9)
-    beta, _ = solve_temperature(batch, ZERO)
+    found, report = fit(batch, full=full, strength=1.0, tol=1e-9)
+    beta = temperature_of(batch).inverse
 
     def objective(theta):
         return literal_objective(batch, beta, found.scale, theta, full=full, strength=1.0)
@@ -60,8 +69,8 @@ def test_agrees_with_newton_s_method_in_thirty_digits():
     """Six rows, two classes, diagonal: the zero of the gradient by mpmath."""
     p = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.4, 0.6], [0.25, 0.75], [0.7, 0.3]])
     batch = check_batch(p, [0, 0, 1, 0, 1, 1])
-    found, _ = solve_structured(batch, ZERO, full=False, strength=1.0, tol=1e-11)
-    beta, _ = solve_temperature(batch, ZERO, tol=1e-14)
+    found, _ = fit(batch, full=False, strength=1.0, tol=1e-11)
+    beta = temperature_of(batch).inverse
     with mpmath.workdps(30):
         rows = []
         for row, label in zip(p, batch.class_index, strict=True):
@@ -96,8 +105,8 @@ def test_without_penalty_and_bound_it_is_affine_scaling_of_centred_logits(full):
     z = np.log(p)
     z -= z.mean(axis=1, keepdims=True)
     batch = check_batch(z, y, kind="logits")
-    ours, report = solve_structured(batch, ZERO, full=full, strength=0.0, bound=0.0, tol=1e-8)
-    theirs, _ = solve_affine(batch, ZERO, full=full, tol=1e-8)
+    ours, report = fit(batch, full=full, strength=0.0, bound=0.0, tol=1e-8)
+    theirs, _ = fit_affine(batch, full=full, tol=1e-8)
     assert report.converged
     np.testing.assert_allclose(softmax(ours(z), axis=1), softmax(theirs(z), axis=1), atol=1e-4)
 
@@ -105,8 +114,8 @@ def test_without_penalty_and_bound_it_is_affine_scaling_of_centred_logits(full):
 @FORMS
 def test_a_very_strong_penalty_is_temperature_scaling(full):
     batch = check_batch(*simulate(500, 5))
-    found, report = solve_structured(batch, ZERO, full=full, strength=1e9)
-    beta, _ = solve_temperature(batch, ZERO)
+    found, report = fit(batch, full=full, strength=1e9)
+    beta = temperature_of(batch).inverse
     assert report.converged
     z = np.log(batch.scores)
     np.testing.assert_allclose(softmax(found(z), axis=1), softmax(beta * z, axis=1), atol=1e-6)
@@ -119,8 +128,8 @@ def test_the_gradient_on_real_files_vanishes(name):
     """Recomputed with numpy from the map: gamma is what the common slope's equation gives."""
     p, y = load_real(name)["val"]
     batch = check_batch(p, y)
-    zero, m, k = batch.zero_logit(), batch.n_rows, batch.n_classes
-    found, report = solve_structured(batch, zero, full=True, strength=1.0, tol=1e-8)
+    zero, m, k = temperature_of(batch).zero_logit, batch.n_rows, batch.n_classes
+    found, report = fit(batch, full=True, strength=1.0, tol=1e-9)
     assert report.converged
     z = np.log(np.maximum(batch.scores, np.exp(zero)))
     residual = softmax(found(z), axis=1)
@@ -136,8 +145,8 @@ def test_the_gradient_on_real_files_vanishes(name):
         np.vdot(residual, z)
         + PENALTIES[0]
         / m
-        * (found.inverse_temperature / solve_temperature(batch, zero)[0] - 1.0)
-        / solve_temperature(batch, zero)[0]
+        * (found.inverse_temperature / temperature_of(batch).inverse - 1.0)
+        / temperature_of(batch).inverse
     )
     assert k > 1
     if found.inverse_temperature > 0.0:
@@ -149,7 +158,7 @@ def test_the_gradient_on_real_files_vanishes(name):
 @pytest.mark.parametrize("name", REAL_FILES)
 def test_real_files_converge(name):
     batch = check_batch(*load_real(name)["val"])
-    _, report = solve_structured(batch, batch.zero_logit(), full=batch.n_classes <= 100)
+    _, report = fit(batch, full=batch.n_classes <= 100)
     assert report.converged
     assert report.rounds < 50
 
@@ -157,8 +166,8 @@ def test_real_files_converge(name):
 def test_the_evidence_shrinks_what_is_not_needed():
     """Simulated scores need a temperature and no more."""
     batch = check_batch(*simulate(3000, 10))
-    fixed, _ = solve_structured(batch, ZERO, full=True, strength=1.0)
-    found, report = solve_structured(batch, ZERO, full=True)
+    fixed, _ = fit(batch, full=True, strength=1.0)
+    found, report = fit(batch, full=True)
     off = ~np.eye(10, dtype=bool)
     assert np.abs(found.slope[off]).mean() < 0.5 * np.abs(fixed.slope[off]).mean()
     assert np.abs(found.intercept).mean() < np.abs(fixed.intercept).mean()
@@ -169,7 +178,7 @@ def test_the_evidence_lets_through_what_is_needed():
     p, y = simulate(3000, 4)
     p = p * [30.0, 1.0, 1.0, 0.1]
     batch = check_batch(p, y, normalize="rows")
-    found, _ = solve_structured(batch, ZERO, full=False)
+    found, _ = fit(batch, full=False)
     order = np.argsort(found.intercept)
     assert order[0] == 0
     assert order[-1] == 3
@@ -180,7 +189,7 @@ def test_a_class_without_labels_is_shrunk_and_finite(full):
     p, y = simulate(800, 5)
     keep = y != 2
     batch = check_batch(p[keep], y[keep], classes=np.arange(5))
-    found, report = solve_structured(batch, ZERO, full=full)
+    found, report = fit(batch, full=full)
     assert report.converged
     out = softmax(found(np.log(p)), axis=1)
     assert 1e-4 < out[:, 2].mean() < p[:, 2].mean()
@@ -206,11 +215,11 @@ def test_hard_cases_converge_to_something_finite(case, full):
         p[::3] = 1e-300
         p[::3, 0] = 1.0
     batch = check_batch(p, y, classes=np.arange(4))
-    found, report = solve_structured(batch, batch.zero_logit(), full=full)
+    found, report = fit(batch, full=full)
     assert report.converged
     assert np.isfinite(report.objective)
     assert found.inverse_temperature >= 0.0
-    z = np.log(np.maximum(batch.scores, np.exp(batch.zero_logit())))
+    z = np.log(np.maximum(batch.scores, np.exp(temperature_of(batch).zero_logit)))
     assert np.isfinite(found(z)).all()
 
 
@@ -220,7 +229,7 @@ def test_the_common_slope_never_turns_negative():
     shown = rng.integers(0, 4, 1000)
     y = np.where(rng.random(1000) < 0.3, rng.integers(0, 4, 1000), shown)
     batch = check_batch(np.eye(4)[shown], y)
-    found, report = solve_structured(batch, batch.zero_logit(), full=True, strength=1e-3)
+    found, report = fit(batch, full=True, strength=1e-3)
     assert report.converged
     assert found.inverse_temperature >= 0.0
 
@@ -233,7 +242,7 @@ def test_order_of_rows_changes_no_bit(full):
     results = set()
     for rows in (np.arange(300), order):
         batch = check_batch(p[rows], y[rows], weight[rows])
-        found, _ = solve_structured(batch, ZERO, full=full)
+        found, _ = fit(batch, full=full)
         results.add((found.slope.tobytes(), found.intercept.tobytes(), found.inverse_temperature))
     assert len(results) == 1
 
@@ -242,9 +251,9 @@ def test_order_of_rows_changes_no_bit(full):
 def test_order_of_columns_is_followed(full):
     p, y = simulate(400, 4)
     order = np.array([2, 0, 3, 1])
-    one, _ = solve_structured(check_batch(p, y), ZERO, full=full, tol=1e-9)
+    one, _ = fit(check_batch(p, y), full=full, tol=1e-9)
     moved = check_batch(p[:, order], np.argsort(order)[y])
-    two, _ = solve_structured(moved, ZERO, full=full, tol=1e-9)
+    two, _ = fit(moved, full=full, tol=1e-9)
     z = np.log(p)
     np.testing.assert_allclose(
         softmax(two(np.ascontiguousarray(z[:, order])), axis=1),
@@ -257,16 +266,39 @@ def test_order_of_columns_is_followed(full):
 def test_weights_are_repetitions(full):
     p, y = simulate(200, 3)
     times = np.random.default_rng(0).integers(1, 4, 200)
-    one, _ = solve_structured(check_batch(p, y, times.astype(float)), ZERO, full=full)
-    two, _ = solve_structured(
-        check_batch(np.repeat(p, times, axis=0), np.repeat(y, times)), ZERO, full=full
-    )
+    one, _ = fit(check_batch(p, y, times.astype(float)), full=full)
+    two, _ = fit(check_batch(np.repeat(p, times, axis=0), np.repeat(y, times)), full=full)
     np.testing.assert_allclose(one.slope, two.slope, atol=1e-9)
     np.testing.assert_allclose(one.intercept, two.intercept, atol=1e-9)
 
 
 def test_rounds_run_out():
     batch = check_batch(*simulate(300, 4))
-    _, report = solve_structured(batch, ZERO, full=True, strength=1.0, max_rounds=1, tol=1e-12)
+    _, report = fit(batch, full=True, strength=1.0, max_rounds=1, tol=1e-12)
     assert not report.converged
     assert report.rounds == 1
+
+
+@FORMS
+def test_a_set_without_errors_stays_near_temperature_scaling(full):
+    p, _ = simulate(300, 10)
+    batch = check_batch(p, p.argmax(axis=1), classes=np.arange(10))
+    new = np.log(simulate(500, 10, seed=1)[0])
+    scaled = softmax(temperature_of(batch).inverse * new, axis=1)
+    distance = {}
+    for strength in (0.0, AT_TEMPERATURE):
+        found, report = fit(batch, full=full, prior_strength=strength)
+        assert report.converged
+        out = log_softmax(found(new), axis=1)
+        distance[strength] = -np.mean(np.sum(scaled * (out - np.log(scaled)), axis=1))
+    assert distance[AT_TEMPERATURE] < 0.2 * distance[0.0]
+
+
+def test_terms_of_classes_are_not_held():
+    """Only the common terms have pseudo-observations; a biased class is corrected all the same."""
+    p, y = simulate(2000, 5)
+    biased = p * [4.0, 1.0, 1.0, 1.0, 1.0]
+    batch = check_batch(biased / biased.sum(axis=1, keepdims=True), y)
+    free, _ = fit(batch, full=False)
+    held, _ = fit(batch, full=False, prior_strength=AT_TEMPERATURE)
+    np.testing.assert_allclose(held.intercept, free.intercept, atol=0.05)

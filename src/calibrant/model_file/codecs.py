@@ -197,8 +197,9 @@ AUTO_REPORT = Record(
 )
 _REPORTED: dict[str, Kind] = {"solver_report_": REPORT}
 _LOGGED: dict[str, Kind] = {"zero_logit_": Number(DEEPEST_LOGIT, 0.0), **_REPORTED}
-_TEMPERATURE: dict[str, Kind] = {"inverse_temperature_": Number(0.0, 1e6), **_LOGGED}
+_TEMPERATURE: dict[str, Kind] = {"inverse_temperature_": Number(0.0), **_LOGGED}
 _MATRIX: dict[str, Kind] = {"coef_": Array("kk"), "intercept_": Array("k"), **_LOGGED}
+_NO_PRIOR: dict[str, Any] = {"prior_strength": 0.0}
 _PARTS = Listed(Part(), at_least=1, length="p")
 
 
@@ -207,9 +208,9 @@ def _curves(*forms: type, length: str = "k") -> dict[str, Kind]:
 
 
 CODECS = (
-    Codec("ts", TemperatureScaling, _TEMPERATURE),
+    Codec("ts", TemperatureScaling, _TEMPERATURE, before=_NO_PRIOR),
     Codec("vs", VectorScaling, {"coef_": Array("k"), "intercept_": Array("k"), **_LOGGED}, work=3),
-    Codec("ms", MatrixScaling, _MATRIX, work=3),
+    Codec("ms", MatrixScaling, _MATRIX, work=3, before={"odir": 0.0}),
     Codec("dirichlet", DirichletCalibration, _MATRIX, work=3),
     Codec("fir", FlattenedIsotonic, {"step_function_": Steps(), **_REPORTED}),
     Codec(
@@ -235,10 +236,10 @@ CODECS = (
         },
         work=8,
     ),
-    Codec("ir-ovr", OneVsRestIsotonic, _curves()),
+    Codec("ir-ovr", OneVsRestIsotonic, _curves(), before=_NO_PRIOR),
     Codec("platt-ovr", OneVsRestPlatt, _curves(Sigmoid)),
     Codec("beta-ovr", OneVsRestBeta, _curves(BetaMap)),
-    Codec("hb-ovr", OneVsRestHistogram, _curves(Histogram)),
+    Codec("hb-ovr", OneVsRestHistogram, _curves(Histogram), before=_NO_PRIOR),
     Codec("bbq-ovr", OneVsRestBBQ, _curves(AveragedHistogram)),
     Codec(
         "scw",
@@ -264,6 +265,7 @@ CODECS = (
         },
         _check_structured,
         work=4,
+        before=_NO_PRIOR,
     ),
     Codec(
         "spline",
@@ -271,6 +273,7 @@ CODECS = (
         {"knots_": Array("n"), "slopes_": Array("s", 0.0, 1e303), **_LOGGED},
         _check_spline,
         work=5,  # with a thousand knots
+        before=_NO_PRIOR,
     ),
     Codec(
         "chain",

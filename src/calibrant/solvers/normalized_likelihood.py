@@ -84,18 +84,16 @@ class NormalizedLikelihood:
             starts = np.concatenate([starts, self.rows.empty])
             values = np.concatenate([values, empty])
             sizes = np.concatenate([sizes, np.zeros_like(empty)])
-            if self.rows.lowest > 0.0:  # below all cells the first segment is empty, too
-                starts[0] = self.rows.lowest
             order = np.argsort(starts, kind="stable")
             starts, values, sizes = starts[order], values[order], sizes[order]
-            starts[0] = 0.0
         first = block_starts(values)
-        return StepFunction(starts[first], values[first], np.add.reduceat(sizes, first))
+        thresholds = starts[first]
+        thresholds[0] = 0.0
+        return StepFunction(thresholds, values[first], np.add.reduceat(sizes, first))
 
     def _follow_prior(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values where octaves without a cell start: from the segment below, p ** beta on."""
-        starts = self.rows.starts.copy()
-        starts[0] = self.rows.lowest
+        starts = self.rows.starts
         last = len(starts) - 1
         below = np.searchsorted(starts, self.rows.empty, side="right") - 1
         above = np.minimum(below + 1, last)

@@ -32,9 +32,7 @@ class SegmentedRows:
     Attributes
     ----------
     starts : ndarray of shape (n_segments,)
-        Where each segment starts; the first is 0.
-    lowest : float
-        No cell lies between this and 0, but for exact zeros if it is 0.
+        Where each segment starts. No cell lies below the first.
     empty : ndarray
         Where octaves start in which there is no cell.
     index : ndarray of shape (n_rows, n_classes)
@@ -49,7 +47,6 @@ class SegmentedRows:
     """
 
     starts: NDArray[np.float64]
-    lowest: float
     empty: NDArray[np.float64]
     index: NDArray[Any]
     own: NDArray[np.int64]
@@ -107,11 +104,9 @@ def segment_rows(
     empty, starts = starts[~seen], starts[seen]
     if len(empty):  # a segment without cells is part of its neighbour
         cells.relabel_cells(index, np.maximum(np.cumsum(seen) - 1, 0))
-    lowest = float(starts[0])
-    starts[0] = 0.0
     own_segment = index[np.arange(batch.n_rows), batch.class_index[order]].astype(np.int64)
     return SegmentedRows(
-        starts, lowest, empty[empty > 0.0], index, own_segment, largest, batch.weight[order], order
+        starts, empty[empty > 0.0], index, own_segment, largest, batch.weight[order], order
     )
 
 
