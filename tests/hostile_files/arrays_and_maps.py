@@ -204,7 +204,7 @@ def more_ranks_than_classes(f):
 
 for _name, _field, _value in [
     ("inverse_temperature_negative", "inverse_temperature_", -0.5),
-    ("inverse_temperature_too_large", "inverse_temperature_", 1e7),
+    ("inverse_temperature_too_large", "inverse_temperature_", 1e101),
     ("inverse_temperature_nan", "inverse_temperature_", "nan"),
     ("zero_logit_positive", "zero_logit_", 1.0),
     ("zero_logit_infinite", "zero_logit_", "-inf"),

@@ -45,6 +45,9 @@ ZERO_LABELS = 0.5
 LOWEST_ZERO = -700.0
 """A zero is read as exp of this or more, unless a positive score is even smaller."""
 
+SMALLEST_SPREAD = 1e-90
+"""Logits that differ by less are equal: an inverse temperature for them would have no bound."""
+
 LARGEST = 1e6
 """Bound on the inverse temperature in units of the logits' spread, for sets without an error."""
 
@@ -152,7 +155,7 @@ def _read(batch: SimplexBatch, zero_probability: float | None) -> _Rows:
     row_sums(gaps, np.zeros_like(n_zeros), 0.0, *sums)
     mean = sums[1] / sums[0]
     spread = weighted_mean(np.maximum(sums[2] / sums[0] - mean * mean, 0.0), batch.weight)
-    unit = math.sqrt(spread) if spread > 0.0 else 1.0
+    unit = math.sqrt(spread) if spread > SMALLEST_SPREAD**2 else 1.0
     gaps /= unit
     zero_label = (scores[place] == zero) & (n_zeros > 0)
     return _Rows(gaps, own / unit, n_zeros, zero_label, unit, zero_logit)
