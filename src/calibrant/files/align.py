@@ -195,6 +195,8 @@ def labels_of_archive(y: NDArray[Any], names: list[str]) -> tuple[NDArray[Any], 
     """
     if y.dtype.kind == "f" and np.all(y == np.floor(y)):
         y = y.astype(np.int64)
+    if y.dtype.kind == "b":  # as the classes, whose names are text
+        y = y.astype(str)
     if y.dtype.kind in "iu" and not are_whole(names):
         known = (y >= 0) & (y < len(names))
         text = y.astype(str).astype(object)
