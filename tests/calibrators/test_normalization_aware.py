@@ -272,3 +272,25 @@ def test_quality_on_real_data():
     assert np.mean(ratios) <= 0.97
     assert np.max(ratios) <= 1.10
     assert better >= 0.75 * len(REAL_FILES)
+
+
+def staircase(n_rows):
+    """Every row is right, and each has a cell where the next has its label: a chain of levels."""
+    steps = np.arange(n_rows + 1) / n_rows
+    p = np.column_stack([1 + 0.9 * steps[1:], 1 + 0.9 * steps[:-1], 1 - 0.9 * steps[1:]]) / 3
+    return p / p.sum(axis=1, keepdims=True), np.zeros(n_rows, dtype=int)
+
+
+@pytest.mark.parametrize(
+    ("strength", "n_steps"), [("cv", 0), ("cv", 100), (10.0, 50), (10.0, 100), (1e-6, 100)]
+)
+def test_the_optimum_is_finite_where_every_prediction_is_right(strength, n_steps):
+    p = np.random.default_rng(0).dirichlet(np.ones(10), 1500)
+    p, y = staircase(n_steps) if n_steps else (p, p.argmax(axis=1))
+    model = NormalizationAwareIsotonic(prior_strength=strength, classes=np.arange(p.shape[1]))
+    report = model.fit(p, y).solver_report_
+    assert np.isfinite(report.objective)
+    assert report.converged
+    out = model.predict_proba(p)
+    assert np.all(out.argmax(axis=1) == y)
+    assert np.all(model.step_function_.values > 0)

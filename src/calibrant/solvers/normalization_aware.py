@@ -10,6 +10,7 @@ where the optimality conditions inside a block ask for it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,13 @@ import numpy as np
 
 from calibrant.kernels import monotone_softmax
 from calibrant.kernels.pava import pool_adjacent_violators
-from calibrant.solvers.normalized_likelihood import block_of_segment, certificate, objective
+from calibrant.solvers.normalized_likelihood import (
+    LOWEST,
+    block_of_segment,
+    certificate,
+    is_bounded,
+    objective,
+)
 from calibrant.solvers.report import SolverReport
 from calibrant.solvers.row_counts import RowCounts, count_cells, sum_cells
 from calibrant.solvers.separation import join_levels, split_levels
@@ -35,6 +42,12 @@ LONGEST_STEP = 6.0
 RIDGE = 1e-9
 """Curvature added to the Hessian, relative to the weight of a block: where there is less of its
 own, as between blocks that are nearly at infinity, the gradient is below the tolerance anyway."""
+
+DEPTH = -math.log(LOWEST)
+BOUNDED = f"the lowest blocks are at their bound, {LOWEST:g} of the highest"
+
+HOLD = 1e30
+"""Curvature of a block at the bound that would go below it, relative to the total weight."""
 
 NEWTON_STEPS = 12
 """Newton steps between two rounds of PAVA."""
@@ -88,7 +101,7 @@ def solve_normalization_aware(
         values, violation, rounds = minimum.values, minimum.violation, minimum.rounds
         loss = objective(minimum.totals, values, likelihood.weight, likelihood.target)
         loss /= likelihood.total
-        notes: tuple[str, ...] = ()
+        notes: tuple[str, ...] = (BOUNDED,) if is_bounded(values) else ()
     else:
         values, rounds, notes = _solve_without_prior(likelihood, tol, max_rounds)
         loss, violation = likelihood.evaluate(values)
@@ -152,7 +165,10 @@ def minimise(
         first, tops, bottoms = pool_adjacent_violators(target[dead:], exposures[dead:])
         block_of = block_of_segment(first + dead, n_segments)
         counts = count_cells(index, block_of, len(first))
-        pooled = _Pooled(counts, weight, tops, np.log(tops / bottoms), total)
+        theta = np.log(tops / bottoms)
+        if theta[-1] - theta[0] > DEPTH:  # isotonic regression within bounds, the highest value 1
+            theta = np.clip(theta, -DEPTH, 0.0)
+        pooled = _Pooled(counts, weight, tops, theta, total)
         # Blocks are not final yet: more digits than the last certificate deserves are lost work.
         group = pooled.descend(max(0.02 * tol, min(1e-5, 0.01 * violation)))
         values = np.empty(n_segments)
@@ -184,7 +200,7 @@ class _Pooled:
 
     def _at(self, theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], Any, float, float]:
         """Values, totals, loss, and how much of the loss is rounding."""
-        relative = theta - theta[-1]
+        relative = np.maximum(theta - theta[-1], -DEPTH)
         values = np.exp(relative)
         totals = self.counts.totals(values)
         rows = float(self.weight @ np.log(totals))
@@ -239,7 +255,12 @@ class _Pooled:
             diagonal,
         )
         ridge = RIDGE * gradient + 1e-300  # never zero, for blocks that no row uses
-        return gradient - self.target, diagonal + ridge, ridge, shares
+        residual = gradient - self.target
+        held = (self.theta - self.theta[-1] < 1e-10 - DEPTH) & (residual > 0.0)
+        if held.any():
+            held[-1] = True  # what is lowest and what is highest are bound to each other
+            ridge[held], residual[held] = HOLD * self.total, 0.0
+        return residual, diagonal + ridge, ridge, shares
 
     def _move(
         self, step: NDArray[np.float64], diagonal: NDArray[np.float64]
@@ -253,6 +274,7 @@ class _Pooled:
         length = 1.0
         while length > 1e-6:
             trial = self.theta + length * step
+            trial = np.maximum(trial, trial[-1] - DEPTH)
             base = trial.min() - 1.0
             first, tops, bottoms = pool_adjacent_violators(diagonal * (trial - base), diagonal)
             group = np.arange(n)

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from calibrant.solvers.row_counts import SegmentedRows
 
 
+LOWEST = 1e-250
+"""Bound on the smallest positive value of g, relative to the largest. A prior keeps the optimum
+finite, but a staircase of blocks, each far below the next, may lead out of the range of floats."""
+
+
 @dataclass(frozen=True, slots=True)
 class NormalizedLikelihood:
     """NA-FIR's objective for one calibration set.
@@ -128,13 +133,21 @@ def certificate(
 
     r_j = g_j a_j - b_j is the gradient in log g. A non-decreasing g is optimal if and only if no
     tail can be raised with profit (every sum of r from j to the end is >= 0) and none can be
-    lowered where g jumps (there the sum is 0).
+    lowered where g jumps (there the sum is 0). Where g reaches from 1 down to ``LOWEST``, raising
+    a tail is bounded, and all these sums may have one amount, not above 0, in common.
     """
     residual = values * exposures - target
     tail = np.cumsum(residual[::-1])[::-1][1:]
     jumps = values[1:] > values[:-1]
+    if is_bounded(values) and jumps.any():
+        tail = tail - min(0.5 * (tail[jumps].max() + tail[jumps].min()), 0.0)
     violation = np.where(jumps, np.abs(tail), -tail)
     return float(max(violation.max(initial=0.0), 0.0)) / total
+
+
+def is_bounded(values: NDArray[np.float64]) -> bool:
+    """Whether the lowest positive value is ``LOWEST`` of the largest."""
+    return bool(values[np.argmax(values > 0.0)] <= (1.0 + 1e-9) * LOWEST * values[-1])
 
 
 def block_starts(values: NDArray[np.float64]) -> NDArray[np.int64]:
