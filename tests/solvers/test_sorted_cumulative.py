@@ -289,3 +289,16 @@ def test_share_without_rows_to_hold_out():
 def test_no_share_of_the_choice_is_zero():
     assert prior_share.SHARES.min() > 0
     assert prior_share.SHARES.max() == 1
+
+
+@pytest.mark.parametrize("seed", [1809, 2990])
+def test_a_value_that_rounds_to_one_has_a_finite_loss(seed):
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.integers(3, 60)), int(rng.integers(2, 7))
+    p = rng.dirichlet(np.full(k, rng.choice([0.1, 1])), n)
+    y = rng.integers(0, k, n)
+    if seed == 1809:
+        y = p.argmax(axis=1)
+        y[0] = (y[0] + 1) % k
+    batch = check_batch(p, y, 10 ** rng.uniform(-12, 12, n), classes=np.arange(k))
+    assert np.isfinite(solver.solve_sorted_cumulative(batch, 1)[1].objective)

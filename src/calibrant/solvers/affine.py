@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import minimize
 
 from calibrant.errors import ParameterError
 from calibrant.kernels.affine import affine_rows, residuals, vector_likelihood
-from calibrant.kernels.temperature import scaled_softmax
+from calibrant.kernels.structured import curve_rows, spread_rows, weighted_softmax
 from calibrant.simplex import to_logits
+from calibrant.solvers.logit_unit import divide_by_unit
+from calibrant.solvers.monotone_spline import drop_light_rows
+from calibrant.solvers.newton_steps import newton_steps
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
@@ -56,11 +59,13 @@ class Penalty:
     """Penalties on the slope matrix W and the intercept b, as Kull et al. (2019) scale them.
 
     ``ridge`` is multiplied by (sum W^2 + sum b^2) / (k (k + 1)), ``odir`` by the sum of squares off
-    the diagonal of W / (k (k - 1)) plus the sum of squares of b / k.
+    the diagonal of W / (k (k - 1)) plus the sum of squares of b / k. Slopes are given for logits
+    that were divided by ``unit``.
     """
 
     ridge: float = 0.0
     odir: float = 0.0
+    unit: float = 1.0
 
     def __call__(self, slope: Array, intercept: Array) -> tuple[float, Array, Array]:
         """Value and gradients."""
@@ -75,58 +80,63 @@ class Penalty:
         slope_rate = np.full(slope.shape, per_cell)
         if slope.ndim == 2:
             slope_rate += self.odir / (k * (k - 1)) * (1.0 - np.eye(k))
-        return slope_rate, per_cell + self.odir / k
+        return slope_rate / self.unit**2, per_cell + self.odir / k
 
 
-class _Likelihood(Protocol):
-    """Mean NLL of an affine map, with its gradients; and the curvatures that scale them."""
+class _Likelihood:
+    """Mean NLL of an affine map of logits, with its derivatives in slopes and intercepts.
 
-    def __call__(self, slope: Array, intercept: Array) -> tuple[float, Array, Array]: ...
+    ``weighted`` are the probabilities where it was last bent, times the rows' shares.
+    """
 
-    def curvatures(self, beta: float) -> tuple[Array, Array]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _VectorLikelihood:
-    logits: Array
-    class_index: NDArray[np.int64]
-    share: Array
+    def __init__(self, logits: Array, class_index: NDArray[np.int64], share: Array) -> None:
+        self.logits, self.class_index, self.share = logits, class_index, share
+        self.weighted = np.empty_like(logits)
 
     def __call__(self, slope: Array, intercept: Array) -> tuple[float, Array, Array]:
-        slope_grad, intercept_grad = np.empty_like(slope), np.empty_like(intercept)
-        loss = vector_likelihood(
-            self.logits, self.class_index, self.share, slope, intercept, slope_grad, intercept_grad
-        )
-        return float(loss), slope_grad, intercept_grad
+        """Value, and gradients in slope and intercept."""
+        if slope.ndim == 1:
+            slope_grad, intercept_grad = np.empty_like(slope), np.empty_like(intercept)
+            loss = vector_likelihood(
+                self.logits,
+                self.class_index,
+                self.share,
+                slope,
+                intercept,
+                slope_grad,
+                intercept_grad,
+            )
+            return float(loss), slope_grad, intercept_grad
+        mapped = self._map(slope, intercept)
+        losses = np.empty(len(mapped))
+        residuals(mapped, self.class_index, self.share, losses)
+        return float(losses @ self.share), mapped.T @ self.logits, mapped.sum(axis=0)
 
-    def curvatures(self, beta: float) -> tuple[Array, Array]:
-        spread = _spread(self.logits, self.share, beta)
+    def bend(self, slope: Array, intercept: Array) -> None:
+        """Take the Hessian at a point from now on."""
+        self.weighted = self._map(slope, intercept)
+        weighted_softmax(self.weighted, self.class_index, self.share)
+
+    def curvatures(self, *, full: bool) -> tuple[Array, Array]:
+        """Diagonal of the Hessian."""
+        spread = np.empty_like(self.logits)
+        spread_rows(self.weighted, self.share, spread)
+        if full:
+            return spread.T @ (self.logits**2), spread.sum(axis=0)
         return np.einsum("ij,ij,ij->j", spread, self.logits, self.logits), spread.sum(axis=0)
 
+    def product(self, slope: Array, intercept: Array) -> tuple[Array, Array]:
+        """Hessian times a direction."""
+        change = self._map(slope, intercept)
+        curve_rows(self.weighted, self.share, change)
+        if slope.ndim == 1:
+            return np.einsum("ij,ij->j", change, self.logits), change.sum(axis=0)
+        return change.T @ self.logits, change.sum(axis=0)
 
-@dataclass(frozen=True, slots=True)
-class _MatrixLikelihood:
-    logits: Array
-    class_index: NDArray[np.int64]
-    share: Array
-
-    def __call__(self, slope: Array, intercept: Array) -> tuple[float, Array, Array]:
-        mapped = self.logits @ slope.T
+    def _map(self, slope: Array, intercept: Array) -> Array:
+        mapped = self.logits * slope if slope.ndim == 1 else self.logits @ slope.T
         mapped += intercept
-        loss = np.empty(len(mapped))
-        residuals(mapped, self.class_index, self.share, loss)
-        return float(loss @ self.share), mapped.T @ self.logits, mapped.sum(axis=0)
-
-    def curvatures(self, beta: float) -> tuple[Array, Array]:
-        spread = _spread(self.logits, self.share, beta)
-        return spread.T @ (self.logits**2), spread.sum(axis=0)
-
-
-def _spread(logits: Array, share: Array, beta: float) -> Array:
-    """Variance p (1 - p) of each cell's label under temperature scaling, weighted."""
-    p = np.empty_like(logits)
-    scaled_softmax(logits, beta, p)
-    return share[:, None] * p * (1.0 - p)
+        return mapped
 
 
 def solve_affine(
@@ -146,72 +156,103 @@ def solve_affine(
     send their intercepts to minus infinity.
     """
     started = perf_counter()
-    batch = batch.merged()
+    batch = drop_light_rows(batch).merged()
     logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
+    unit = divide_by_unit(logits, batch.weight)
     share = batch.weight / batch.weight.sum()
-    beta = temperature.inverse
+    beta = unit * temperature.inverse
     k = batch.n_classes
-    likelihood: _Likelihood = (
-        _MatrixLikelihood(logits, batch.class_index, share)
-        if full
-        else _VectorLikelihood(logits, batch.class_index, share)
-    )
+    likelihood = _Likelihood(logits, batch.class_index, share)
     start = AffineMap(beta * (np.eye(k) if full else np.ones(k)), np.zeros(k))
     present = np.isin(np.arange(k), batch.class_index)
-    found, report = _minimise(
-        likelihood, penalty or Penalty(), start, present, beta, tol, max_rounds
-    )
+    penalty = replace(penalty or Penalty(), unit=unit)
+    problem = _Problem(likelihood, penalty, start, present)
+    found, report = _minimise(problem, tol, max_rounds)
+    found = AffineMap(found.slope / unit, found.intercept)
     return found, replace(report, seconds=perf_counter() - started)
 
 
-def _minimise(
-    likelihood: _Likelihood,
-    penalty: Penalty,
-    start: AffineMap,
-    present: NDArray[np.bool_],
-    beta: float,
-    tol: float,
-    max_rounds: int,
-) -> tuple[AffineMap, SolverReport]:
-    n_slopes = start.slope.size
-    free = np.concatenate(
-        [
-            np.broadcast_to(present[:, None], (len(present), n_slopes // len(present))).ravel(),
-            present,
-        ]
-    )
-    origin = np.concatenate([start.slope.ravel(), start.intercept])
-    slope_curvature, intercept_curvature = likelihood.curvatures(beta)
-    slope_rate, intercept_rate = penalty.rates(start.slope)
-    curvature = np.concatenate(
-        [
-            (slope_curvature + 2.0 * slope_rate).ravel(),
-            intercept_curvature + 2.0 * intercept_rate,
-        ]
-    )
-    # A direction without curvature would get an endless step: give it the scale of the others.
-    unit = 1.0 / np.sqrt(np.maximum(curvature, 1e-6 * curvature.max() + 1e-300))
+class _Problem:
+    """Penalised likelihood of the parameters in one vector: steps from ``start``, slopes first.
 
-    def unpack(x: Array) -> AffineMap:
-        natural = origin + unit * x
-        return AffineMap(natural[:n_slopes].reshape(start.slope.shape), natural[n_slopes:])
+    Attributes
+    ----------
+    unit : ndarray of shape (n_parameters,)
+        A step of each parameter that changes the gradient by about one.
+    """
 
-    def evaluate(x: Array) -> tuple[float, Array]:
-        point = unpack(x)
-        loss, slope_grad, intercept_grad = likelihood(point.slope, point.intercept)
-        extra, slope_extra, intercept_extra = penalty(point.slope, point.intercept)
-        gradient = np.concatenate(
-            [(slope_grad + slope_extra).ravel(), intercept_grad + intercept_extra]
-        )
-        return loss + extra, np.where(free, gradient * unit, 0.0)
+    def __init__(
+        self,
+        likelihood: _Likelihood,
+        penalty: Penalty,
+        start: AffineMap,
+        present: NDArray[np.bool_],
+    ) -> None:
+        self._likelihood, self._penalty, self._shape = likelihood, penalty, start.slope.shape
+        self._origin = np.concatenate([start.slope.ravel(), start.intercept])
+        rows = np.broadcast_to(present[:, None], (len(present), start.slope.size // len(present)))
+        self._free = np.concatenate([rows.ravel(), present])
+        slope_rate, intercept_rate = penalty.rates(start.slope)
+        rates = [slope_rate.ravel(), np.full_like(start.intercept, intercept_rate)]
+        self._bends = 2.0 * np.concatenate(rates)
+        self.bend(np.zeros_like(self._origin))
+        curvature = self.diagonal()
+        # A direction without curvature would get an endless step: give it the scale of the others.
+        self.unit = 1.0 / np.sqrt(np.maximum(curvature, 1e-6 * curvature.max() + 1e-300))
 
+    def split(self, x: Array) -> AffineMap:
+        """Slope and intercept of a vector."""
+        k = self._shape[0]
+        return AffineMap(x[:-k].reshape(self._shape), x[-k:])
+
+    def map(self, x: Array) -> AffineMap:
+        """Return the map at ``x``."""
+        return self.split(self._origin + x)
+
+    def value(self, x: Array) -> tuple[float, Array]:
+        """Value and gradient."""
+        point = self.map(x)
+        loss, slope_grad, intercept_grad = self._likelihood(point.slope, point.intercept)
+        extra, slope_extra, intercept_extra = self._penalty(point.slope, point.intercept)
+        gradient = [(slope_grad + slope_extra).ravel(), intercept_grad + intercept_extra]
+        return loss + extra, np.where(self._free, np.concatenate(gradient), 0.0)
+
+    def bend(self, x: Array) -> None:
+        """Take the Hessian at ``x`` from now on."""
+        point = self.map(x)
+        self._likelihood.bend(point.slope, point.intercept)
+
+    def diagonal(self) -> Array:
+        """Diagonal of the Hessian."""
+        slopes, intercepts = self._likelihood.curvatures(full=len(self._shape) == 2)
+        return np.concatenate([slopes.ravel(), intercepts]) + self._bends
+
+    def product(self, direction: Array) -> Array:
+        """Hessian times ``direction``."""
+        part = self.split(direction)
+        slopes, intercepts = self._likelihood.product(part.slope, part.intercept)
+        bent = np.concatenate([slopes.ravel(), intercepts]) + self._bends * direction
+        return np.where(self._free, bent, 0.0)
+
+
+def _minimise(problem: _Problem, tol: float, max_rounds: int) -> tuple[AffineMap, SolverReport]:
+    """L-BFGS; the last tenth of the rounds are Newton's, for what it leaves."""
+    unit, n_last = problem.unit, max_rounds // 10
+
+    def scaled(x: Array) -> tuple[float, Array]:
+        value, gradient = problem.value(unit * x)
+        return value, gradient * unit
+
+    n_first = max_rounds - n_last
     result = minimize(
-        evaluate,
-        np.zeros_like(origin),
+        scaled,
+        np.zeros_like(unit),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": max_rounds, "maxfun": 2 * max_rounds, "gtol": tol, "ftol": 0.0},
+        options={"maxiter": n_first, "maxfun": 2 * n_first, "gtol": tol, "ftol": 0.0},
     )
-    violation = float(np.max(np.abs(evaluate(result.x)[1])))
-    report = SolverReport("l-bfgs", float(result.fun), violation, tol, int(result.nit), 0.0)
-    return unpack(result.x), report
+    x, rounds = newton_steps(problem, unit * result.x, unit, tol, n_last)
+    value, gradient = problem.value(x)
+    violation = float(np.max(np.abs(gradient * unit)))
+    report = SolverReport("l-bfgs", value, violation, tol, int(result.nit) + rounds, 0.0)
+    return problem.map(x), report

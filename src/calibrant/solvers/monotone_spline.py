@@ -23,6 +23,7 @@ from calibrant.kernels.monotone_spline import (
     spline_softmax,
 )
 from calibrant.simplex import to_logits
+from calibrant.solvers.logit_unit import divide_by_unit
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining
 from calibrant.solvers.pseudo_rows import share as share_of
 from calibrant.solvers.report import SolverReport
@@ -49,6 +50,12 @@ LARGEST_STRENGTH = 1e9
 
 ROUGH = 1e-4
 """Violation at which the number of pseudo-observations is adapted, and that of the folds."""
+
+LEAST_DAMPING, MOST_DAMPING = 1e-12, 1e6
+"""Part of the curvature that is added to it; more of it where steps fail."""
+
+ROUNDING = 1e-10
+"""What is left to gain where nothing is seen of it."""
 
 N_FOLDS = 5
 SMALLEST_SHARE = 1e-30
@@ -184,7 +191,8 @@ def solve_monotone_spline(
     batch = _sort_cells(drop_light_rows(batch)).merged()
     n_rows = float(batch.weight.sum())
     logs = log_probabilities(batch.scores, batch.kind, temperature.zero_logit)
-    beta = temperature.inverse
+    unit = divide_by_unit(logs, batch.weight)
+    beta = unit * temperature.inverse
     share = batch.weight / batch.weight.sum()
     scale = feature_scale(logs, share, beta)
     logs *= scale
@@ -196,10 +204,13 @@ def solve_monotone_spline(
     rate = min(strength, LARGEST_STRENGTH) / n_rows
     start = np.full(len(problem.knots) + 1, np.clip(beta / scale, FLATTEST, STEEPEST))
     start = _hold(problem, start, rate, prior_strength, n_rows)
-    slopes, value, violation, rounds = _minimise(problem, rate, start, tol, max_rounds)
+    slopes, value, violation, rounds, left = _minimise(problem, rate, start, tol, max_rounds)
+    if violation > tol and left <= ROUNDING:
+        notes += (f"at the limit of rounding: {left:.0e} of the objective is left to gain",)
     report = SolverReport(
         "projected-newton", value, violation, tol, rounds, perf_counter() - started, notes=notes
     )
+    scale /= unit
     return MonotoneLine(problem.knots / scale, slopes * scale), report
 
 
@@ -219,9 +230,12 @@ def _hold(
 
 
 def feature_scale(logits: Array, share: Array, beta: float) -> float:
-    """Inverse temperature to measure logits by: the best, unless that leaves nothing of them."""
+    """Inverse temperature to measure logits by: the best, unless that leaves nothing of them.
+
+    The logits are in their unit, so their spread is about one.
+    """
     spread = float(np.sqrt(share @ logits.var(axis=1)))
-    return max(beta, 0.5 / max(spread, 0.5))
+    return max(beta, 0.5 / max(spread, 0.1))
 
 
 def choose_strength(problem: _Problem, folds: NDArray[np.int64], n_rows: float) -> float:
@@ -250,11 +264,15 @@ def choose_strength(problem: _Problem, folds: NDArray[np.int64], n_rows: float) 
 
 def _minimise(
     problem: _Problem, strength: float, start: Array, tol: float, max_rounds: int
-) -> tuple[Array, float, float, int]:
-    """Projected Newton method (Bertsekas 1982) on the slopes between their bounds."""
+) -> tuple[Array, float, float, int, float]:
+    """Projected Newton method (Bertsekas 1982) on the slopes between their bounds.
+
+    Returns them with the value, the violation, the rounds, and what the last undamped step, which
+    may have failed, was to gain.
+    """
     slopes = start
     value, gradient, hessian = problem.value(slopes, strength)
-    rounds = 1
+    rounds, damping, left = 1, LEAST_DAMPING, np.inf
     while True:
         curvature = np.diag(hessian)
         unit = np.sqrt(np.maximum(curvature, 1e-12 * curvature.max() + 1e-300))
@@ -264,8 +282,10 @@ def _minimise(
             break
         free = ~held
         step = np.zeros_like(slopes)
-        part = hessian[np.ix_(free, free)] + 1e-12 * np.diag(unit[free] ** 2)
+        part = hessian[np.ix_(free, free)] + damping * np.diag(unit[free] ** 2)
         step[free] = np.linalg.solve(part, gradient[free])
+        if damping == LEAST_DAMPING:
+            left = 0.5 * float(gradient @ step)
         size = 1.0
         while True:
             other = np.clip(slopes - size * step, FLATTEST, STEEPEST)
@@ -275,7 +295,11 @@ def _minimise(
             if new[0] <= value - gain or size < 1e-6:
                 break
             size *= 0.5
-        if new[0] > value - gain:  # nothing is left to gain
-            break
+        if new[0] > value - gain:  # too far, or nothing is left to gain
+            damping = max(10.0 * damping, 1e-6)
+            if damping > MOST_DAMPING:
+                break
+            continue
         slopes, (value, gradient, hessian) = other, new
-    return slopes, value, violation, rounds
+        damping = max(0.1 * damping, LEAST_DAMPING)
+    return slopes, value, violation, rounds, left

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import xlog1py, xlogy
+from scipy.special import xlogy
 
 from calibrant.kernels import sorted_cumulative as kernels
 from calibrant.kernels.maximal_upper_set import (
@@ -210,8 +210,10 @@ def fit_rows(
     function = RankedStepFunction(
         *kernels.rank_fronts(slots.rank, slots.where, blocks.fitted, slots.sure, lowest, n_ranks)
     )
-    inside = xlogy(blocks.labels, blocks.values)
-    outside = xlog1py(blocks.weight - blocks.labels, -blocks.values)
+    # From both sums: a value that rounds to 1 may still have labels outside.
+    weight = blocks.inside + blocks.outside
+    inside = xlogy(blocks.inside, blocks.inside / weight)
+    outside = xlogy(blocks.outside, blocks.outside / weight)
     report = SolverReport(
         "maximal upper sets",
         -math.fsum(inside + outside) / slots.total,
@@ -232,8 +234,8 @@ class Blocks:
     ----------
     fitted : ndarray of shape (n_slots,)
         Value of each slot.
-    values, labels, weight : ndarray of shape (n_blocks,)
-        Value of each block, increasing, and the sums over its slots.
+    values, inside, outside : ndarray of shape (n_blocks,)
+        Value of each block, increasing, and the sums of labels 1 and of labels 0 over its slots.
     excess : float
         Largest excess of an upper set inside a block over its value.
     visits : int
@@ -242,8 +244,8 @@ class Blocks:
 
     fitted: NDArray[np.float64]
     values: NDArray[np.float64]
-    labels: NDArray[np.float64]
-    weight: NDArray[np.float64]
+    inside: NDArray[np.float64]
+    outside: NDArray[np.float64]
     excess: float
     visits: int
 
@@ -264,8 +266,10 @@ def split_slots(slots: Slots, n_ranks: int) -> Blocks:
     values = fitted[place[starts[:-1]]]
     sums = labels.astype(np.float64), weight.astype(np.float64)
     excess = largest_excess(rank, *sums, starts, values, n_ranks)
-    inside, mass = (np.add.reduceat(array, starts[:-1]) for array in sums)
-    return Blocks(fitted, values, inside, mass, excess, int(visits))
+    inside, outside = (
+        np.add.reduceat(array, starts[:-1]) for array in (sums[0], sums[1] - sums[0])
+    )
+    return Blocks(fitted, values, inside, outside, excess, int(visits))
 
 
 def apply_rows(

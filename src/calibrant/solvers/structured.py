@@ -26,6 +26,7 @@ from calibrant.kernels.structured import (
 )
 from calibrant.simplex import to_logits
 from calibrant.solvers.affine import check_coefficients
+from calibrant.solvers.logit_unit import divide_by_unit
 from calibrant.solvers.monotone_spline import drop_light_rows, feature_scale
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining
 from calibrant.solvers.pseudo_rows import share as share_of
@@ -52,6 +53,9 @@ WEAKEST, STRONGEST = 0.25, 64.0
 
 ROUGH_TOLERANCE = 1e-2
 """Violation at which the evidence is looked at."""
+
+MOST_DAMPING = 1e6
+"""Part of the curvature that is added to it where steps fail."""
 
 MOST_PRODUCTS = 200
 """Limit of conjugate gradients in one step."""
@@ -240,7 +244,8 @@ def solve_structured(
     n_rows = float(batch.weight.sum())
     logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
     logits -= logits.max(axis=1, keepdims=True)
-    beta = temperature.inverse
+    unit = divide_by_unit(logits, batch.weight)
+    beta = unit * temperature.inverse
     share = batch.weight / batch.weight.sum()
     scale = feature_scale(logits, share, beta)
     x = _features(logits, scale, bound)
@@ -254,7 +259,8 @@ def solve_structured(
         theta[0] = 0.0
     k = batch.n_classes
     slope = theta[2:-k].reshape(likelihood.shape) + theta[1] * (np.eye(k) if full else 1.0)
-    found = StructuredMap(float(theta[0] * beta), scale, bound, slope, theta[-k:].copy())
+    inverse = float(theta[0] * beta) / unit
+    found = StructuredMap(inverse, scale / unit, bound, slope, theta[-k:].copy())
     return found, replace(report, seconds=perf_counter() - started)
 
 
@@ -317,10 +323,11 @@ def _minimise(
     common, rest = likelihood.curvature()
     preconditioner = _Preconditioner(common + np.diag(penalty[:2]), rest + penalty[2:])
     value, gradient = point.penalised(penalty, pull)
-    rounds = 0
+    rounds, damping = 0, 0.0
     while np.max(np.abs(gradient) * preconditioner.unit) > tol and rounds < max_rounds:
         rounds += 1
-        step = _newton_step(likelihood, penalty, preconditioner, gradient, tol)
+        bends = penalty + damping / preconditioner.unit**2
+        step = _newton_step(likelihood, bends, preconditioner, gradient, tol)
         decrease = 1e-4 * float(gradient @ step)
         size = 1.0
         while True:
@@ -330,10 +337,13 @@ def _minimise(
             if enough or size < 1e-6:
                 break
             size *= 0.5
-        if not enough:  # nothing is left to gain
+        if not enough:  # too far, where the curvature is that of a few rows; or nothing to gain
             likelihood.value(point.theta)
-            break
-        point, value, gradient = other, new_value, new_gradient
+            damping = max(10.0 * damping, 1e-6)
+            if damping > MOST_DAMPING:
+                break
+            continue
+        point, value, gradient, damping = other, new_value, new_gradient, 0.1 * damping
     violation = float(np.max(np.abs(gradient) * preconditioner.unit))
     return point, SolverReport("newton-cg", value, violation, tol, rounds, 0.0)
 
