@@ -280,8 +280,10 @@ def _minimise(
         violation = float(np.max(np.where(held, 0.0, np.abs(gradient) / unit)))
         if violation <= tol or rounds >= max_rounds:
             break
-        free = ~held
-        step = np.zeros_like(slopes)
+        # Those next to a bound that they are drawn to go there, and not along with the others.
+        nearest = np.where(gradient > 0, FLATTEST, STEEPEST)
+        free = np.abs(slopes - nearest) > 0.01 * nearest
+        step = np.where(free, 0.0, slopes - nearest)
         part = hessian[np.ix_(free, free)] + damping * np.diag(unit[free] ** 2)
         step[free] = np.linalg.solve(part, gradient[free])
         if damping == LEAST_DAMPING:
