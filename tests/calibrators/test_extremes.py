@@ -15,7 +15,6 @@ OWN = (CalibrantWarning, ConvergenceWarning)
 NESTED = {name: QUICK[name] for name in ("Mixture", "AutoCalibrator")}
 NESTED["Chain"] = {"calibrators": [calibrant.VectorScaling(), calibrant.MonotoneSpline()]}
 SETTINGS = [(cls, NESTED.get(cls.__name__, {})) for cls in CALIBRATORS]
-SETTINGS = [pair for pair in SETTINGS if pair[0] is not calibrant.TemperatureScaling]
 SETTINGS += [(calibrant.SortedCumulativeIsotonic, {"max_rank": 1})]
 SETTINGS += [(calibrant.DirichletCalibration, {"odir": 0.0})]
 SETTINGS += [(calibrant.NormalizationAwareIsotonic, {"prior_strength": 0})]

@@ -293,4 +293,3 @@ def test_the_optimum_is_finite_where_every_prediction_is_right(strength, n_steps
     assert report.converged
     out = model.predict_proba(p)
     assert np.all(out.argmax(axis=1) == y)
-    assert np.all(model.step_function_.values > 0)

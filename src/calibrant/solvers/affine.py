@@ -14,7 +14,7 @@ from calibrant.kernels.affine import affine_rows, residuals, vector_likelihood
 from calibrant.kernels.structured import curve_rows, spread_rows, weighted_softmax
 from calibrant.simplex import to_logits
 from calibrant.solvers.logit_unit import divide_by_unit
-from calibrant.solvers.monotone_spline import drop_light_rows
+from calibrant.solvers.monotone_spline import ROUNDING, drop_light_rows
 from calibrant.solvers.newton_steps import newton_steps
 from calibrant.solvers.report import SolverReport
 
@@ -251,8 +251,11 @@ def _minimise(problem: _Problem, tol: float, max_rounds: int) -> tuple[AffineMap
         method="L-BFGS-B",
         options={"maxiter": n_first, "maxfun": 2 * n_first, "gtol": tol, "ftol": 0.0},
     )
-    x, rounds = newton_steps(problem, unit * result.x, unit, tol, n_last)
+    x, rounds, left = newton_steps(problem, unit * result.x, unit, tol, n_last)
     value, gradient = problem.value(x)
     violation = float(np.max(np.abs(gradient * unit)))
-    report = SolverReport("l-bfgs", value, violation, tol, int(result.nit) + rounds, 0.0)
-    return problem.map(x), report
+    notes: tuple[str, ...] = ()
+    if violation > tol and left <= ROUNDING:
+        notes = (f"at the limit of rounding: {left:.0e} of the objective is left to gain",)
+    rounds += int(result.nit)
+    return problem.map(x), SolverReport("l-bfgs", value, violation, tol, rounds, 0.0, notes=notes)

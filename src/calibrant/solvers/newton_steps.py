@@ -33,22 +33,27 @@ class Curved(Protocol):
 
 def newton_steps(
     problem: Curved, x: Array, unit: Array, tol: float, max_rounds: int
-) -> tuple[Array, int]:
-    """Improve ``x`` until no gradient, each times its unit, exceeds ``tol``; and count the steps.
+) -> tuple[Array, int, float]:
+    """Improve ``x`` until no gradient, each times its unit, exceeds ``tol``.
+
+    Returns it with the number of steps and what the last of them was to gain.
 
     The Hessian gets a little of its own diagonal, in proportion to the gradient: enough where the
     minimum lies at infinity, and too little to slow the last steps.
     """
     value, gradient = problem.value(x)
+    slope = np.inf
     for rounds in range(max_rounds):
         size = float(np.max(np.abs(gradient * unit)))
         if size <= tol:
-            return x, rounds
+            return x, rounds, 0.5 * slope
         problem.bend(x)
         diagonal = problem.diagonal()
         ridge = min(1e-2, 1e-2 * size) * diagonal + 1e-12 * float(diagonal.max()) + 1e-300
         step = _solve(problem, gradient, diagonal + ridge, ridge)
         slope = float(gradient @ step)
+        if slope <= 1e-15 * abs(value):  # rounding
+            return x, rounds, 0.5 * slope
         length = 1.0
         while length > 1e-10:
             other = x - length * step
@@ -57,9 +62,9 @@ def newton_steps(
                 break
             length *= 0.5
         else:
-            return x, rounds  # nothing is left to gain
+            return x, rounds, 0.5 * slope  # nothing is left to gain
         x, value, gradient = other, new_value, new_gradient
-    return x, max_rounds
+    return x, max_rounds, 0.5 * slope
 
 
 def _solve(problem: Curved, gradient: Array, diagonal: Array, ridge: Array) -> Array:

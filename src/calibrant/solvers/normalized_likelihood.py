@@ -105,8 +105,10 @@ class NormalizedLikelihood:
         hangs = (below < 0) | (starts[below] == 0.0)  # nothing to go on from but what is above
         anchor = np.where(hangs, above, below)
         # An empty octave starts above its anchor, or below it; never at 0, which only hangs.
-        ratio = self.rows.empty / np.where(starts[anchor] > 0.0, starts[anchor], 1.0)
-        followed = values[anchor] * ratio**self.prior_beta
+        log_ratio = np.log(self.rows.empty) - np.log(
+            np.where(starts[anchor] > 0, starts[anchor], 1)
+        )
+        followed = values[anchor] * np.exp(np.clip(self.prior_beta * log_ratio, -700.0, 700.0))
         floor = np.where(below < 0, 0.0, values[np.maximum(below, 0)])
         clipped: NDArray[np.float64] = np.clip(followed, floor, values[above])
         return clipped

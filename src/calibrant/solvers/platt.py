@@ -54,6 +54,7 @@ class BoundedLogs:
 
 def bounded_logs(values: Array, zero: float = ZERO) -> BoundedLogs:
     """Bounds that no value strictly between 0 and 1 reaches; ``zero`` where that leaves it open."""
+    zero = max(zero, float(np.finfo(float).tiny))  # logits may lie deeper than any float's log
     positive = values[values > 0]
     rest = 1.0 - values[values < 1]
     return BoundedLogs(float(positive.min(initial=zero)), float(rest.min(initial=zero)))

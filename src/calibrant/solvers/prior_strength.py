@@ -153,9 +153,10 @@ def temperature_prior(
     mass = np.zeros((share.shape[1], rows.n_segments))
     totals = np.empty(len(rows.order))
     cells.add_prior(logits, rows.order, beta, share, rows.index, mass, totals)
-    totals *= rows.largest**beta
-    if beta > STEEPEST_START:
-        totals = np.ones_like(totals)
+    if beta <= STEEPEST_START:
+        totals *= rows.largest**beta
+    else:
+        totals[:] = 1.0
     return TemperaturePrior(beta, mass, totals)
 
 
