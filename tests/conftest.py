@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +12,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from browser import browser  # noqa: F401  (a fixture)
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests send it to their children
 
 settings.register_profile(
     "ci",
