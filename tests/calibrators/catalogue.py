@@ -53,18 +53,28 @@ QUICK = {
 # Without cross-validation, whose choice is a matter of folds; and without a prior, which is a
 # number of rows: twice the weight is twice the data, and shrinks less.
 UNREGULARISED = {
+    "TemperatureScaling": {"prior_strength": 0},
     "NormalizationAwareIsotonic": {"prior_strength": 0},
     "SortedCumulativeIsotonic": {"prior_share": 0.05},
+    "OneVsRestIsotonic": {"prior_strength": 0},
+    "OneVsRestHistogram": {"prior_strength": 0},
     "OneVsRestPlatt": {"smooth_labels": False},
     "TopLabelHistogram": {"points_per_bin": 0},
-    "StructuredScaling": {"strength": 0},
-    "MonotoneSpline": {"strength": 0},
+    "StructuredScaling": {"strength": 0, "prior_strength": 0},
+    "MonotoneSpline": {"strength": 0, "prior_strength": 0},
 }
 
-# BBQ has two pseudo-observations in each bin, and more bins for more rows; AutoCalibrator leaves
-# temperature scaling as far as the gain is certain, and twice the rows make it more so.
-COUNTS_ROWS = [calibrant.OneVsRestBBQ, calibrant.AutoCalibrator]
-WEIGHS_RATIOS = [cls for cls in CALIBRATORS if cls not in COUNTS_ROWS]
+# A weight is a number of rows. Only where there is no prior at all do ratios alone matter: all
+# others start from temperature scaling, or read exact zeros as it does.
+WEIGHS_RATIOS = [
+    calibrant.FlattenedIsotonic,
+    calibrant.NormalizationAwareIsotonic,
+    calibrant.OneVsRestIsotonic,
+    calibrant.OneVsRestHistogram,
+    calibrant.SharedClasswise,
+    calibrant.TopLabelHistogram,
+    calibrant.TopLabelIsotonic,
+]
 
 # Without folds, which are dealt by the bits of the scores: those of logits are others.
 WITHOUT_FOLDS = UNREGULARISED | {

@@ -59,6 +59,11 @@ class BinaryProblem:
         """Weight of all cells."""
         return float(self.cells.sum())
 
+    def with_prior(self, ratio: float) -> BinaryProblem:
+        """Add pseudo-observations, ``ratio`` of each cell, with labels as likely as its value."""
+        cells = ratio * self.cells
+        return BinaryProblem(self.values, self.positives + cells * self.values, self.cells + cells)
+
     @property
     def separates(self) -> bool:
         """Whether no cell with the label lies below one without it."""
@@ -149,6 +154,7 @@ def solve_one_vs_rest(
     present = np.isin(np.arange(batch.n_classes), batch.class_index)
     batch = batch.in_canonical_order()
     probabilities = batch.probabilities()
+    total = float(batch.weight.sum())
     maps: list[BinaryMap] = []
     reports = []
     for j in range(batch.n_classes):
@@ -156,11 +162,8 @@ def solve_one_vs_rest(
             maps.append(IDENTITY)
             continue
         positives = np.where(batch.class_index == j, batch.weight, 0.0)
-        cells = batch.weight
-        if prior_strength > 0.0:
-            prior = prior_strength / float(batch.weight.sum()) * batch.weight
-            positives, cells = positives + prior * probabilities[:, j], cells + prior
-        found, report = solve(binary_problem(probabilities[:, j], positives, cells))
+        problem = binary_problem(probabilities[:, j], positives, batch.weight)
+        found, report = solve(problem.with_prior(prior_strength / total))
         maps.append(found)
         reports.append(report)
     weights = np.ones(len(reports)).tolist()

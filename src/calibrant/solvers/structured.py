@@ -363,7 +363,10 @@ def _newton_step(
     goal = max(first * max(min(0.01, first), 1e-10), 0.1 * tol**2)
     for _ in range(MOST_PRODUCTS):
         bent = likelihood.product(direction) + penalty * direction
-        length = size / float(direction @ bent)
+        curvature = float(direction @ bent)
+        if curvature <= 0.0:  # flat to rounding: nothing is known of how far to go
+            break
+        length = size / curvature
         step += length * direction
         rest -= length * bent
         scaled = preconditioner.solve(rest)
