@@ -58,7 +58,8 @@ def _head(table: StudyTable) -> str:
     intro = (
         "Arad and Rosset (ICML 2025) compare eight columns on 75 classifiers of 7 data sets. Here "
         f"the same columns are compared on {len(table.cases)} classifiers of {len(table.datasets)} "
-        "data sets. This page is written by `docs/write_claims.py` from the table of a study. "
+        "data sets, with this package's defaults: a weak prior in TS, VS, MS and IR-OvR is not the "
+        "paper's. This page is written by `docs/write_claims.py` from the table of a study. "
         + rules.RULE
     )
     more = (
