@@ -98,7 +98,20 @@ READERS = (
 COUNTS_ROWS = (calibrant.OneVsRestBBQ,)
 """Those that have a prior in rows which no parameter removes."""
 
-SHRUNK = (calibrant.StructuredScaling, calibrant.MonotoneSpline)
+SHRUNK = (
+    calibrant.TemperatureScaling,
+    calibrant.VectorScaling,
+    calibrant.MatrixScaling,
+    Dirichlet,
+    calibrant.StructuredScaling,
+    calibrant.MonotoneSpline,
+    SortedCumulative,
+    calibrant.OneVsRestIsotonic,
+    calibrant.OneVsRestHistogram,
+    Chain,
+    Mixture,
+    Auto,
+)
 """Those that are shrunk by a number of rows, so that more rows of all kinds change them."""
 
 KINDS = ("probabilities", "logits")

@@ -80,8 +80,12 @@ def test_ties_within_a_row_share_one_output(calibrator, kind):
 def test_scores_that_are_all_equal_are_fitted(calibrator, kind):
     """Row 23: there is nothing to learn but, per class, how frequent it is."""
     flat, (_, y) = as_kind(np.full((200, 3), 1 / 3), kind), good()
-    # Frequencies are drawn to equal ones by penalties in rows.
-    free = {"strength": 0} if calibrator is calibrant.StructuredScaling else {}
+    # Frequencies are drawn to equal ones by penalties and priors in rows.
+    free = {
+        calibrant.StructuredScaling: {"strength": 0, "prior_strength": 0},
+        calibrant.OneVsRestIsotonic: {"prior_strength": 0},
+        calibrant.OneVsRestHistogram: {"prior_strength": 0},
+    }.get(calibrator, {})
     out = calibrator(scores=kind, **free).fit(flat, y).predict_proba(flat)
     assert_distributions(out, 1e-12)
     wanted = np.bincount(y) / 200 if calibrator in PER_CLASS else np.full(3, 1 / 3)

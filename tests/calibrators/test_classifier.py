@@ -70,7 +70,12 @@ def test_calibration_improves_log_loss(digits, ensemble):
 def test_agrees_with_scikit_learn_on_temperature(digits, ensemble):
     """The same folds, the same logits, the same convex problem."""
     X, y, X_new, _ = digits
-    ours = CalibratedClassifier(LogisticRegression(max_iter=500), ensemble=ensemble, cv=3)
+    ours = CalibratedClassifier(
+        LogisticRegression(max_iter=500),
+        TemperatureScaling(prior_strength=0),
+        ensemble=ensemble,
+        cv=3,
+    )
     theirs = CalibratedClassifierCV(
         LogisticRegression(max_iter=500), method="temperature", ensemble=ensemble, cv=3
     )

@@ -239,7 +239,7 @@ def check(calibrator: Calibrator) -> None:
     >>> calibrator.inverse_temperature_ = -1.0
     >>> check(calibrator)
     Traceback (most recent call last):
-    calibrant.errors.FittedValueError: inverse_temperature_ is -1.0, outside [0.0, 1000000.0]
+    calibrant.errors.FittedValueError: inverse_temperature_ is -1.0, outside [0.0, 1e+100]
     """
     _check(calibrator, Labels())
 
