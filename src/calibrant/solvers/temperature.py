@@ -43,7 +43,8 @@ ZERO_LABELS = 0.5
 """What is added to the number of labels whose score was an exact zero."""
 
 LOWEST_ZERO = -700.0
-"""A zero is read as exp of this or more, unless a positive score is even smaller."""
+"""A zero is read as exp of this or more, unless a positive score is even smaller; where scores are
+logits, whose scale is free, this is in units of their spread."""
 
 SMALLEST_SPREAD = 1e-90
 """Logits that differ by less are equal: an inverse temperature for them would have no bound."""
@@ -111,6 +112,8 @@ class _Rows:
         Spread of the logits: the scale of the input changes nothing but this.
     zero_logit : float
         Reading of a zero at delta = 0.
+    reach : float
+        Bound on delta / beta.
     """
 
     gaps: Array
@@ -119,16 +122,12 @@ class _Rows:
     zero_label: NDArray[np.bool_]
     unit: float
     zero_logit: float
+    reach: float
 
     @property
     def has_zeros(self) -> bool:
         """Whether there are zeros to be read."""
         return bool(self.n_zeros.any())
-
-    @property
-    def reach(self) -> float:
-        """Bound on delta / beta."""
-        return max(self.zero_logit - LOWEST_ZERO, 0.0) / self.unit
 
     def temperature(self, point: _Point) -> Temperature:
         """Undo the units."""
@@ -158,7 +157,9 @@ def _read(batch: SimplexBatch, zero_probability: float | None) -> _Rows:
     unit = math.sqrt(spread) if spread > SMALLEST_SPREAD**2 else 1.0
     gaps /= unit
     zero_label = (scores[place] == zero) & (n_zeros > 0)
-    return _Rows(gaps, own / unit, n_zeros, zero_label, unit, zero_logit)
+    lowest = LOWEST_ZERO * (unit if is_logit else 1.0)
+    reach = max(zero_logit - lowest, 0.0) / unit
+    return _Rows(gaps, own / unit, n_zeros, zero_label, unit, zero_logit, reach)
 
 
 @dataclass(frozen=True, slots=True)
