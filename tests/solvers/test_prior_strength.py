@@ -17,7 +17,7 @@ from calibrant.solvers.prior_strength import (
     fold_shares,
     temperature_prior,
 )
-from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
+from calibrant.solvers.pseudo_rows import IN_CHOICES
 from calibrant.solvers.row_counts import segment_rows
 from calibrant.solvers.temperature import solve_temperature
 from conftest import simulate
@@ -118,7 +118,7 @@ def test_held_out_loss_is_that_of_fits_to_the_other_folds():
             losses[i] -= np.sum(np.log(own / g.sum(axis=1)))
             logs = np.log(g / g.sum(axis=1, keepdims=True))
             distances[i] -= np.sum(scaled[left_out] * logs) / 200
-    price = np.log1p(AT_TEMPERATURE * (distances - distances.min()))
+    price = np.log1p(IN_CHOICES * (distances - distances.min()))
     np.testing.assert_allclose(choice.losses, (losses + price) / 200, atol=2e-4)
 
 

@@ -11,7 +11,7 @@ from calibrant.simplex import check_batch
 from calibrant.solvers import prior_share
 from calibrant.solvers import sorted_cumulative as solver
 from calibrant.solvers.bivariate_isotonic import check_points, solve_bivariate_isotonic
-from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
+from calibrant.solvers.pseudo_rows import IN_CHOICES
 from conftest import simulate
 from reference.bivariate_isotonic import fit_scir, predict_scir, sorted_cumulative
 
@@ -245,7 +245,7 @@ def test_share_is_the_smallest_whose_loss_is_close_to_the_least():
     share, report = choose(p, y)
     own, prior, distances = prior_share.held_out(batch, solver.accumulate(batch), None)
     losses = [-np.mean(np.log((1 - s) * own + s * prior)) for s in prior_share.SHARES]
-    losses += np.log1p(AT_TEMPERATURE * (distances - distances[-1])) / 1000
+    losses += np.log1p(IN_CHOICES * (distances - distances[-1])) / 1000
     close = [
         s for s, loss in zip(prior_share.SHARES, losses, strict=True) if loss <= 1.01 * min(losses)
     ]

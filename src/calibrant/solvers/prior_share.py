@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, price
+from calibrant.solvers.pseudo_rows import price
 from calibrant.solvers.report import SolverReport
 from calibrant.solvers.sorted_cumulative import apply_rows, fit_rows
 from calibrant.solvers.temperature import solve_temperature
@@ -66,7 +66,7 @@ def choose_prior_share(
             "cross-validation", math.nan, 0.0, 0.0, 0, perf_counter() - started, notes=(note,)
         )
     losses = np.array([_loss(own, prior, batch.weight, share) for share in SHARES])
-    losses += price(AT_TEMPERATURE, distances) / math.fsum(batch.weight)
+    losses += price(distances) / math.fsum(batch.weight)
     chosen = int(np.argmax(losses <= losses.min() * (1.0 + SLACK)))
     report = SolverReport(
         "cross-validation", float(losses[chosen]), 0.0, 0.0, N_FOLDS, perf_counter() - started

@@ -13,7 +13,7 @@ from calibrant.row_order import group_rows
 from calibrant.simplex import to_logits
 from calibrant.solvers.normalization_aware import minimise
 from calibrant.solvers.normalized_likelihood import NormalizedLikelihood
-from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, price
+from calibrant.solvers.pseudo_rows import price
 from calibrant.solvers.row_counts import segment_rows
 from calibrant.solvers.temperature import solve_temperature
 
@@ -199,5 +199,5 @@ def cross_validate(
             losses[i] -= held_out @ np.log(np.maximum(own, SMALLEST))
             logs = np.log(np.maximum(minimum.values, SMALLEST))
             distances[i] += held_out @ np.log(minimum.totals) - prior.mass[fold] @ logs
-    losses += price(AT_TEMPERATURE, distances / total)
+    losses += price(distances / total)
     return PriorChoice(np.array(STRENGTHS), losses / total)

@@ -23,10 +23,13 @@ AT_SCORES = 120.0
 """Pseudo-observations that hold temperature scaling to T = 1."""
 
 AT_TEMPERATURE = 1000.0
-"""Pseudo-observations that hold the other methods to temperature scaling.
+"""Pseudo-observations that hold the other methods to temperature scaling."""
 
-Both were chosen within the validation parts of real classifiers cut to a few hundred rows and less,
-and on simulated honest predictions; with a thousand rows and more they hardly matter.
+IN_CHOICES = 2000.0
+"""The same, where candidates are chosen by their held-out loss.
+
+All three were chosen within the validation parts of real classifiers, whole and cut to a few hundred
+rows and less, and on simulated honest predictions; with thousands of rows they hardly matter.
 """
 
 REWEIGHTINGS = 3
@@ -38,9 +41,9 @@ def remaining(strength: float, divergence: float) -> float:
     return strength / (1.0 + strength * max(divergence, 0.0))
 
 
-def price(strength: float, divergences: NDArray[np.float64]) -> NDArray[np.float64]:
+def price(divergences: NDArray[np.float64]) -> NDArray[np.float64]:
     """Price of candidates by their distance from the nearest one to the start, in nats."""
-    found: NDArray[np.float64] = np.log1p(strength * (divergences - divergences.min()))
+    found: NDArray[np.float64] = np.log1p(IN_CHOICES * (divergences - divergences.min()))
     return found
 
 
