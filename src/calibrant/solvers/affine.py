@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 
+STEEPEST_START = 16.0
+"""Inverse temperature to start from at most, in units of the logits: beyond it rows are certain."""
+
+
 @dataclass(frozen=True, slots=True)
 class AffineMap:
     """logits -> slope z + intercept, with a diagonal (1-D) or a full (2-D) slope."""
@@ -152,15 +156,16 @@ def solve_affine(
 
     Starts at temperature scaling and is scaled by the curvature there, since logits of different
     classes differ in size by orders of magnitude. The violation is the largest gradient in these
-    units. Classes without a label keep temperature scaling's parameters: the likelihood would
-    send their intercepts to minus infinity.
+    units. Classes without a label keep temperature scaling's parameters (unless that is so steep
+    that nothing could be learnt from there): the likelihood would send their intercepts to minus
+    infinity.
     """
     started = perf_counter()
     batch = drop_light_rows(batch).merged()
     logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
     unit = divide_by_unit(logits, batch.weight)
     share = batch.weight / batch.weight.sum()
-    beta = unit * temperature.inverse
+    beta = min(unit * temperature.inverse, STEEPEST_START)
     k = batch.n_classes
     likelihood = _Likelihood(logits, batch.class_index, share)
     start = AffineMap(beta * (np.eye(k) if full else np.ones(k)), np.zeros(k))

@@ -28,8 +28,8 @@ AT_TEMPERATURE = 1000.0
 IN_CHOICES = 2000.0
 """The same, where candidates are chosen by their held-out loss.
 
-All three were chosen within the validation parts of real classifiers, whole and cut to a few hundred
-rows and less, and on simulated honest predictions; with thousands of rows they hardly matter.
+All three were chosen within the validation parts of real classifiers, whole and cut to a few rows,
+and on simulated honest predictions; with thousands of rows they hardly matter.
 """
 
 REWEIGHTINGS = 3
