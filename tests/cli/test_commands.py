@@ -71,6 +71,8 @@ def test_compare_prints_a_verdict_and_writes_a_page(files, capsys):
     assert code == 0
     text = capsys.readouterr().out
     assert "over-confident by" in text
+    assert "*" in text
+    assert "[bold]" not in text
     assert page.resolve().as_uri() in text.replace("\n", "")
     assert "<html" in page.read_text()
     assert call("compare", files / "val.npz", files / "test.npz", "--methods", "ts", "--json") == 0

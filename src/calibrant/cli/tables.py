@@ -65,7 +65,7 @@ def comparison_table(comparison: Any) -> Any:
     }
     for i, result in enumerate(comparison.results):
         cells = [
-            f"[bold]{texts[i]}*[/]" if float(texts[i]) == best[field] else f"{texts[i]} "
+            Text(f"{texts[i]}*", "bold") if float(texts[i]) == best[field] else Text(f"{texts[i]} ")
             for field, texts in shown.items()
         ]
         table.add_row(result.method, *cells, f"{result.fit_seconds:.2f}")
