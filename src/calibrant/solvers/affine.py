@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 
+CHEAP = 1e9
+"""Multiplications that Newton's steps may take in any case: about a second."""
+
 STEEPEST_START = 16.0
 """Inverse temperature to start from at most, in units of the logits: beyond it rows are certain."""
 
@@ -205,6 +208,11 @@ class _Problem:
         # A direction without curvature would get an endless step: give it the scale of the others.
         self.unit = 1.0 / np.sqrt(np.maximum(curvature, 1e-6 * curvature.max() + 1e-300))
 
+    @property
+    def cost(self) -> int:
+        """Multiplications for a product with the Hessian, but for a small factor."""
+        return self._likelihood.logits.size * (self._shape[-1] if len(self._shape) == 2 else 1)
+
     def split(self, x: Array) -> AffineMap:
         """Slope and intercept of a vector."""
         k = self._shape[0]
@@ -256,7 +264,8 @@ def _minimise(problem: _Problem, tol: float, max_rounds: int) -> tuple[AffineMap
         method="L-BFGS-B",
         options={"maxiter": n_first, "maxfun": 2 * n_first, "gtol": tol, "ftol": 0.0},
     )
-    x, rounds, left = newton_steps(problem, unit * result.x, unit, tol, n_last)
+    max_products = max(max_rounds, int(CHEAP / problem.cost))  # no longer than what came before
+    x, rounds, left = newton_steps(problem, unit * result.x, unit, tol, n_last, max_products)
     value, gradient = problem.value(x)
     violation = float(np.max(np.abs(gradient * unit)))
     notes: tuple[str, ...] = ()

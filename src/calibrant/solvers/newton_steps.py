@@ -32,11 +32,12 @@ class Curved(Protocol):
 
 
 def newton_steps(
-    problem: Curved, x: Array, unit: Array, tol: float, max_rounds: int
+    problem: Curved, x: Array, unit: Array, tol: float, max_rounds: int, max_products: int
 ) -> tuple[Array, int, float]:
     """Improve ``x`` until no gradient, each times its unit, exceeds ``tol``.
 
-    Returns it with the number of steps and what the last of them was to gain.
+    Returns it with the number of steps and what the last of them was to gain. Stops after about
+    ``max_products`` products with the Hessian in all.
 
     The Hessian gets a little of its own diagonal, in proportion to the gradient: enough where the
     minimum lies at infinity, and too little to slow the last steps.
@@ -45,12 +46,13 @@ def newton_steps(
     slope = np.inf
     for rounds in range(max_rounds):
         size = float(np.max(np.abs(gradient * unit)))
-        if size <= tol:
+        if size <= tol or max_products <= 0:
             return x, rounds, 0.5 * slope
         problem.bend(x)
         diagonal = problem.diagonal()
         ridge = min(1e-2, 1e-2 * size) * diagonal + 1e-12 * float(diagonal.max()) + 1e-300
-        step = _solve(problem, gradient, diagonal + ridge, ridge)
+        step, products = _solve(problem, gradient, diagonal + ridge, ridge, max_products)
+        max_products -= products
         slope = float(gradient @ step)
         if slope <= 1e-15 * abs(value):  # rounding
             return x, rounds, 0.5 * slope
@@ -67,13 +69,20 @@ def newton_steps(
     return x, max_rounds, 0.5 * slope
 
 
-def _solve(problem: Curved, gradient: Array, diagonal: Array, ridge: Array) -> Array:
-    """Solve (Hessian + ridge) step = gradient by conjugate gradients, scaled by the diagonal."""
+def _solve(
+    problem: Curved, gradient: Array, diagonal: Array, ridge: Array, max_products: int
+) -> tuple[Array, int]:
+    """Solve (Hessian + ridge) step = gradient by conjugate gradients, scaled by the diagonal.
+
+    Returns the step, which goes downhill wherever it stops, and the number of products.
+    """
     step, rest = np.zeros_like(gradient), gradient.copy()
     scaled = rest / diagonal
     direction = scaled.copy()
     size = first = float(rest @ scaled)
-    for _ in range(MOST_PRODUCTS):
+    products = 0
+    while products < min(MOST_PRODUCTS, max_products):
+        products += 1
         bent = problem.product(direction) + ridge * direction
         length = size / float(direction @ bent)
         step += length * direction
@@ -83,4 +92,4 @@ def _solve(problem: Curved, gradient: Array, diagonal: Array, ridge: Array) -> A
         if size <= 1e-8 * first:
             break
         direction = scaled + size / before * direction
-    return step
+    return step, products
