@@ -200,7 +200,7 @@ class VectorScaling(_AffineScaling):
     tol : float, default=1e-6
         Largest gradient of the mean NLL, each in units of its curvature.
     max_rounds : int, default=500
-        Most iterations of L-BFGS.
+        Most iterations: of L-BFGS, and in the last tenth of Newton's method.
     zero_probability : float, optional
         What an exact zero is read as; by default temperature scaling's fit of it.
     scores : {"probabilities", "logits"}, default="probabilities"
@@ -265,7 +265,7 @@ class MatrixScaling(_AffineScaling):
     tol : float, default=1e-6
         Largest gradient of the mean NLL, each in units of its curvature.
     max_rounds : int, default=500
-        Most iterations of L-BFGS.
+        Most iterations: of L-BFGS, and in the last tenth of Newton's method.
     zero_probability : float, optional
         What an exact zero is read as; by default temperature scaling's fit of it.
     scores : {"probabilities", "logits"}, default="probabilities"
