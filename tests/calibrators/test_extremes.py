@@ -116,5 +116,4 @@ def test_extreme_input_ends_well(tmp_path):
 
 @pytest.mark.slow
 def test_extreme_input_ends_well_often(tmp_path):
-    """All but one in two thousand, of which most are splines of logits near 1e-20."""
-    assert len(try_many(range(20_000), tmp_path)) <= 10
+    assert try_many(range(20_000), tmp_path) == {}

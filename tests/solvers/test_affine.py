@@ -115,3 +115,14 @@ def test_order_of_rows_changes_no_bit():
     one, _ = fit(check_batch(p, y), full=True, max_rounds=20)
     two, _ = fit(check_batch(p[order], y[order]), full=True, max_rounds=20)
     assert one.slope.tobytes() == two.slope.tobytes()
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_class_without_labels_keeps_the_temperature_also_where_logits_are_wide(full):
+    rng = np.random.default_rng(0)
+    p = softmax(rng.normal(0, 60, (300, 4)), axis=1)
+    y = np.where(rng.random(300) < 0.2, 0, p.argmax(axis=1))
+    batch = check_batch(p[y < 3], y[y < 3], classes=np.arange(4))
+    found, _ = fit(batch, full=full, max_rounds=20)
+    own = found.slope[3, 3] if full else found.slope[3]
+    assert own == pytest.approx(solve_temperature(batch)[0].inverse, rel=1e-12)

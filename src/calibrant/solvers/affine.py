@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 CHEAP = 1e9
 """Multiplications that Newton's steps may take in any case: about a second."""
 
-STEEPEST_START = 16.0
-"""Inverse temperature to start from at most, in units of the logits: beyond it rows are certain."""
+STEEPEST_START = 64.0
+"""Inverse temperature to start from at most, in units of the logits' range: beyond it every row is
+certain, and nothing can be learnt from there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,20 +160,20 @@ def solve_affine(
 
     Starts at temperature scaling and is scaled by the curvature there, since logits of different
     classes differ in size by orders of magnitude. The violation is the largest gradient in these
-    units. Classes without a label keep temperature scaling's parameters (unless that is so steep
-    that nothing could be learnt from there): the likelihood would send their intercepts to minus
-    infinity.
+    units. Classes without a label keep temperature scaling's parameters: the likelihood would
+    send their intercepts to minus infinity.
     """
     started = perf_counter()
     batch = drop_light_rows(batch).merged()
     logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
     unit = divide_by_unit(logits, batch.weight)
     share = batch.weight / batch.weight.sum()
-    beta = min(unit * temperature.inverse, STEEPEST_START)
+    beta = unit * temperature.inverse
     k = batch.n_classes
     likelihood = _Likelihood(logits, batch.class_index, share)
-    start = AffineMap(beta * (np.eye(k) if full else np.ones(k)), np.zeros(k))
     present = np.isin(np.arange(k), batch.class_index)
+    slopes = np.where(present, min(beta, STEEPEST_START), beta)
+    start = AffineMap(np.diag(slopes) if full else slopes, np.zeros(k))
     penalty = replace(penalty or Penalty(), unit=unit)
     problem = _Problem(likelihood, penalty, start, present)
     found, report = _minimise(problem, tol, max_rounds)
