@@ -121,7 +121,7 @@ def test_order_of_rows_changes_no_bit():
 def test_a_class_without_labels_keeps_the_temperature_also_where_logits_are_wide(full):
     rng = np.random.default_rng(0)
     p = softmax(rng.normal(0, 60, (300, 4)), axis=1)
-    y = np.where(rng.random(300) < 0.2, 0, p.argmax(axis=1))
+    y = p.argmax(axis=1)  # T stays near 1, which is steep in units of the range
     batch = check_batch(p[y < 3], y[y < 3], classes=np.arange(4))
     found, _ = fit(batch, full=full, max_rounds=20)
     own = found.slope[3, 3] if full else found.slope[3]
