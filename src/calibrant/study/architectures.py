@@ -1,14 +1,13 @@
-"""The family of a classifier, by its name, and the kind and size of the known data sets.
+"""The family of a classifier, by its name.
 
 The first pattern of ``FAMILIES`` that matches the name, in lower case and anywhere in it, decides;
-what matches none is "other". Data sets are those of the collection that the study ships with
-results for; others have no kind, and take no part in claims that need one.
+what matches none is "other".
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from calibrant.study.table import StudyTable
@@ -34,35 +33,6 @@ FAMILIES = (
     ("trees", r"forest|tree|boost|xgb|lgbm"),
 )
 """(family, regular expression), tried from the top."""
-
-
-class DataSet(NamedTuple):
-    """What the claims need to know of a data set."""
-
-    kind: str
-    n_classes: int
-    n_val: int
-
-
-DATA_SETS = {
-    "banking": DataSet("text", 77, 770),
-    "cifar10": DataSet("image", 10, 2_500),
-    "cifar100": DataSet("image", 100, 2_500),
-    "cifar10h": DataSet("image", 10, 2_500),
-    "clinc": DataSet("text", 150, 3_000),
-    "emoji": DataSet("text", 20, 5_000),
-    "hpc": DataSet("tabular", 4, 867),
-    "letter": DataSet("tabular", 26, 3_000),
-    "mnist": DataSet("image", 10, 2_500),
-    "mnist5": DataSet("image", 5, 30_596),
-    "ng20": DataSet("text", 20, 1_813),
-    "ohsumed": DataSet("text", 23, 1_011),
-    "r52": DataSet("text", 52, 642),
-    "sst5": DataSet("text", 5, 1_101),
-    "udhr-langid": DataSet("text", 493, 3_328),
-    "yelp": DataSet("text", 5, 2_499),
-}
-"""Kind, number of classes and of rows to calibrate on, by the first half of the file's name."""
 
 
 def family_of(model: str) -> str:

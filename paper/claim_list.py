@@ -5,15 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from calibrant.study import claim_rules as rules
-from calibrant.study import paper, ranks
-from calibrant.study.claim_rules import Check, Claim, Finding, both
+import claim_rules as rules
+import printed
+from calibrant.study import ranks
 from calibrant.study.tables import method_title
+from claim_rules import Check, Claim, Finding, both
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from calibrant.study.assumptions import Measured
+    from assumptions import Measured
     from calibrant.study.table import StudyTable
 
 _UNPRINTED = Finding("not printed", None)
@@ -26,7 +27,7 @@ def judge_claims(table: StudyTable, measured: Mapping[str, Measured] | None = No
     ----------
     table : StudyTable
     measured : mapping of str to Measured, optional
-        From :func:`calibrant.study.assumptions.measure_assumptions`; without it the claim about
+        From :func:`assumptions.measure_assumptions`; without it the claim about
         assumptions is not tested.
 
     Returns
@@ -323,9 +324,9 @@ def _assumptions(measured: Mapping[str, Measured]) -> Claim:
         "Multi-Class extensions and their underlying assumptions (Table 1).",
         tuple(
             rules.assumption(measured.get(method), method, name)
-            for name in paper.ASSUMPTIONS
+            for name in printed.ASSUMPTIONS
             for method in ("ms", "vs", "ts", "ir-ovr", "fir", "scir", "na-fir")
         ),
         "A check is passed if what was measured on simulated predictions is what Table 1 says; "
-        "how, is told in `calibrant.study.assumptions`.",
+        "how, is told in `paper/assumptions.py`.",
     )

@@ -104,7 +104,7 @@ def best_power(out: Matrix, labels: NDArray[np.int64]) -> float:
     Examples
     --------
     >>> import numpy as np
-    >>> from calibrant.study.assumptions import best_power
+    >>> from assumptions import best_power
     >>> rows = np.tile([[0.75, 0.25]], (4, 1))
     >>> round(best_power(rows, np.array([0, 0, 0, 1])), 3)
     1.0
@@ -127,7 +127,7 @@ def measure_assumptions(methods: Sequence[str]) -> dict[str, Measured]:
 
     Examples
     --------
-    >>> from calibrant.study.assumptions import measure_assumptions
+    >>> from assumptions import measure_assumptions
     >>> measure_assumptions(["ts"])["ts"].verdicts
     {'order preserving': True, 'permutation invariant': True,
      'relaxing category independence': True}

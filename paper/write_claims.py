@@ -1,4 +1,4 @@
-"""Write claims.md from the table of a study: ``python docs/write_claims.py RESULTS [PAGE]``.
+"""Write claims.md from the table of a study: ``python paper/write_claims.py RESULTS [PAGE]``.
 
 RESULTS is the table that ``calibrant study`` writes.
 """
@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 from calibrant.study import read_table
-from calibrant.study.claims import write_claims
+from claims import write_claims
 
-PAGE = Path(__file__).parent / "claims.md"
+PAGE = Path(__file__).parents[1] / "docs" / "claims.md"
 
 
-def main():
+def main() -> None:
+    """Write the page that the command line names."""
     if len(sys.argv) not in {2, 3}:
         sys.exit(__doc__)
     page = Path(sys.argv[2]) if len(sys.argv) == 3 else PAGE

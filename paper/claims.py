@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import claim_rules as rules
+import printed
+from assumptions import measure_assumptions
 from calibrant.atomic_file import replace_file
-from calibrant.study import claim_rules as rules
-from calibrant.study import paper, ranks, significance
-from calibrant.study.architectures import DATA_SETS
-from calibrant.study.assumptions import measure_assumptions
-from calibrant.study.claim_list import judge_claims
+from calibrant.study import ranks, significance
 from calibrant.study.table import PAPER_METHODS
 from calibrant.study.tables import method_title
 from calibrant.study.typeset import Cell, Table, escape_markdown, to_markdown
+from claim_list import judge_claims
+from printed import DATA_SETS_HERE
 
 if TYPE_CHECKING:
     import os
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant.study.assumptions import Measured
-    from calibrant.study.claim_rules import Check, Claim
+    from assumptions import Measured
     from calibrant.study.table import StudyTable
+    from claim_rules import Check, Claim
 
 _MARKS = {True: "yes", False: "no", None: ""}
 
@@ -59,7 +60,7 @@ def _head(table: StudyTable) -> str:
         "Arad and Rosset (ICML 2025) compare eight columns on 75 classifiers of 7 data sets. Here "
         f"the same columns are compared on {len(table.cases)} classifiers of {len(table.datasets)} "
         "data sets, with this package's defaults: a weak prior in TS, VS, MS and IR-OvR is not the "
-        "paper's. This page is written by `docs/write_claims.py` from the table of a study. "
+        "paper's. This page is written by `paper/write_claims.py` from the table of a study. "
         + rules.RULE
     )
     more = (
@@ -159,7 +160,7 @@ def _where_lost(table: StudyTable, metric: str, method: str, rival: str) -> str:
 
 
 def _rows_for_a_class(names: Iterable[object]) -> NDArray[np.float64]:
-    known = [DATA_SETS.get(str(name)) for name in names]
+    known = [DATA_SETS_HERE.get(str(name)) for name in names]
     return np.array([np.nan if one is None else one.n_val / one.n_classes for one in known])
 
 
@@ -182,10 +183,10 @@ def _ranks_beside(table: StudyTable) -> str:
                 )
                 if m in line
                 else Cell("-")
-                for m in paper.COLUMNS
+                for m in printed.COLUMNS
             ]
             rows.append((Cell(ranks.TITLES[metric]), Cell(name), *cells))
-    head = ("Metric", "", *map(method_title, paper.COLUMNS))
+    head = ("Metric", "", *map(method_title, printed.COLUMNS))
     caption = "Average rank over all classifiers (share of first places); the lowest is bold."
     overall = to_markdown(Table("beside", "", caption, head, tuple(rows), 2))
     return "\n".join([*lines, overall, _shared_datasets(there, here)])
@@ -195,7 +196,7 @@ def _shared_datasets(there: rules.Source, here: rules.Source) -> str:
     """Print the ranks on data sets that both sides have, with other classifiers."""
     rows = []
     for metric in ("nll", "conf-ece"):
-        for theirs, ours in paper.SAME.items():
+        for theirs, ours in printed.SAME.items():
             if ours not in here.by_dataset.get(metric, {}):
                 continue
             for name, line in (
@@ -205,13 +206,13 @@ def _shared_datasets(there: rules.Source, here: rules.Source) -> str:
                 best = min(line.values()) + 1e-9
                 cells = [
                     Cell(f"{line[m]:.1f}", line[m] <= best) if m in line else Cell("-")
-                    for m in paper.COLUMNS
+                    for m in printed.COLUMNS
                 ]
                 rows.append((Cell(ranks.TITLES[metric]), Cell(name), *cells))
     if not rows:
         return ""
     caption = "Average ranks on the data sets that both have, of other classifiers."
-    head = ("Metric", "Data set", *map(method_title, paper.COLUMNS))
+    head = ("Metric", "Data set", *map(method_title, printed.COLUMNS))
     return to_markdown(Table("shared", "", caption, head, tuple(rows), 2))
 
 
@@ -239,9 +240,9 @@ def _check_row(check: Check) -> tuple[Cell, ...]:
 
 
 def _sources(table: StudyTable) -> str:
-    unknown = [name for name in table.datasets if name not in DATA_SETS]
+    unknown = [name for name in table.datasets if name not in DATA_SETS_HERE]
     names = escape_markdown(", ".join(table.datasets))
-    origin = "its Table 2, transcribed in `calibrant.study.paper`, and its table of data sets"
+    origin = "its Table 2, transcribed in `paper/printed.py`, and its table of data sets"
     lines = ["## Where the numbers come from", "", f"- The paper's: {origin}."]
     lines.append(f"- Here: {len(table.cases)} classifiers, of {names}.")
     if unknown:

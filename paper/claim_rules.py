@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import stats
 
-from calibrant.study import architectures, paper, ranks
+import printed
+from calibrant.study import ranks
 from calibrant.study.table import PAPER_METHODS
 from calibrant.study.tables import format_seconds, median_of, method_title, rank_correlation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from calibrant.study.assumptions import Measured
+    from assumptions import Measured
     from calibrant.study.table import StudyTable
+    from printed import DataSet
 
 HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold here"
 UNTESTED = "not tested here"
@@ -72,7 +74,7 @@ def reach_verdict(passed: Sequence[bool | None]) -> str:
 
     Examples
     --------
-    >>> from calibrant.study.claim_rules import reach_verdict
+    >>> from claim_rules import reach_verdict
     >>> reach_verdict([True, None, True]), reach_verdict([True, False]), reach_verdict([False])
     ('holds', 'holds in part', 'does not hold here')
     """
@@ -82,14 +84,6 @@ def reach_verdict(passed: Sequence[bool | None]) -> str:
     if all(known):
         return HOLDS
     return IN_PART if any(known) else FAILS
-
-
-class DataSetFacts(NamedTuple):
-    """What a rule may ask of a data set."""
-
-    kind: str
-    n_classes: int
-    n_val: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,13 +97,13 @@ class Source:
     by_dataset : dict
         metric -> data set -> method -> average rank.
     facts : dict
-        data set -> DataSetFacts, of those that are known.
+        data set -> DataSet, of those that are known.
     """
 
     rank: dict[str, dict[str, float]]
     first: dict[str, dict[str, float]]
     by_dataset: dict[str, dict[str, dict[str, float]]]
-    facts: dict[str, DataSetFacts]
+    facts: dict[str, DataSet]
 
     def has(self, metric: str, *methods: str) -> bool:
         """Return whether there are numbers of a metric for all of these methods."""
@@ -119,17 +113,17 @@ class Source:
 def read_paper() -> Source:
     """Return the numbers of the paper's Table 2."""
     entries = {
-        metric: {method: paper.average_entry(metric, method) for method in paper.COLUMNS}
-        for metric in paper.TABLE_2
+        metric: {method: printed.average_entry(metric, method) for method in printed.COLUMNS}
+        for metric in printed.TABLE_2
     }
     return Source(
         {m: {k: e.rank for k, e in line.items()} for m, line in entries.items()},
         {m: {k: e.first for k, e in line.items()} for m, line in entries.items()},
         {
             metric: {d: {k: e.rank for k, e in line.items()} for d, line in lines.items()}
-            for metric, lines in paper.TABLE_2.items()
+            for metric, lines in printed.TABLE_2.items()
         },
-        {d: DataSetFacts(s.kind, s.n_classes, s.n_val) for d, s in paper.DATA_SETS.items()},
+        printed.DATA_SETS,
     )
 
 
@@ -145,8 +139,8 @@ def read_study(table: StudyTable) -> Source:
             group: dict(zip(methods, line.tolist(), strict=True))
             for group, line in zip(summary.groups, summary.ranks, strict=True)
         }
-    known = {d: architectures.DATA_SETS.get(d) for d in table.datasets}
-    facts = {d: DataSetFacts(*s) for d, s in known.items() if s is not None}
+    known = printed.DATA_SETS_HERE
+    facts = {dataset: known[dataset] for dataset in table.datasets if dataset in known}
     return Source(rank, first, by_dataset, facts)
 
 
@@ -317,7 +311,7 @@ def slower(table: StudyTable, method: str, rivals: Sequence[str]) -> Finding:
 
 def assumption(measured: Measured | None, method: str, name: str) -> Check:
     """Compare one cell of the paper's Table 1 with what was measured."""
-    claimed = method in paper.ASSUMPTIONS[name]
+    claimed = method in printed.ASSUMPTIONS[name]
     said = Finding("yes" if claimed else "no", None)
     text = f"{method_title(method)}: {name}"
     if measured is None:

@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrant.study import claim_rules as rules
-from calibrant.study import paper
-from calibrant.study.assumptions import Measured, measure_assumptions, measure_map, simulate
-from calibrant.study.claim_list import judge_claims
-from calibrant.study.claims import build_claims, write_claims
+import claim_rules as rules
+import printed
+from assumptions import Measured, measure_assumptions, measure_map, simulate
 from calibrant.study.storage import write_table
 from calibrant.study.table import StudyRow, StudyTable
 from calibrant.study.tables import column_order
+from claim_list import judge_claims
+from claims import build_claims, write_claims
 from study.small_tables import PAPER, random_table, rows_of, table_of
 
 TITLES = [
@@ -52,19 +52,19 @@ def verdict_of(table, title, measured=None):
 
 
 def test_table_two_is_whole_and_adds_up():
-    assert list(paper.TABLE_2) == ["nll", "conf-ece", "brier", "cw-ece", "tece"]
-    for lines in paper.TABLE_2.values():
-        assert list(lines) == list(paper.DATA_SETS)
+    assert list(printed.TABLE_2) == ["nll", "conf-ece", "brier", "cw-ece", "tece"]
+    for lines in printed.TABLE_2.values():
+        assert list(lines) == list(printed.DATA_SETS)
         for line in lines.values():
             assert sum(e.rank for e in line.values()) == pytest.approx(36, abs=0.41)
             assert sum(e.first for e in line.values()) == pytest.approx(1, abs=0.031)
-    assert sum(d.n_models for d in paper.DATA_SETS.values()) == 75
+    assert sum(d.n_models for d in printed.DATA_SETS.values()) == 75
 
 
 def test_shares_of_first_places_are_those_of_whole_classifiers():
-    for lines in paper.TABLE_2.values():
+    for lines in printed.TABLE_2.values():
         for dataset, line in lines.items():
-            n = paper.DATA_SETS[dataset].n_models
+            n = printed.DATA_SETS[dataset].n_models
             for entry in line.values():
                 assert abs(entry.first * n - round(entry.first * n)) <= 0.006 * n
 
@@ -81,7 +81,7 @@ def test_shares_of_first_places_are_those_of_whole_classifiers():
     ],
 )
 def test_single_cells_of_table_two(metric, dataset, method, entry):
-    assert paper.TABLE_2[metric][dataset][method] == entry
+    assert printed.TABLE_2[metric][dataset][method] == entry
 
 
 def test_the_claims_about_ranks_pass_in_the_paper_s_own_table():
@@ -290,7 +290,7 @@ def test_table_one_is_found_by_measuring():
     methods = ("ms", "vs", "ts", "ir-ovr", "fir", "scir", "na-fir")
     measured = measure_assumptions(methods)
     for method in methods:
-        expected = {name: method in having for name, having in paper.ASSUMPTIONS.items()}
+        expected = {name: method in having for name, having in printed.ASSUMPTIONS.items()}
         assert measured[method].verdicts == expected, method
     assert verdict_of(ordered(PAPER), TITLES[11], measured) == "holds"
 
@@ -374,7 +374,7 @@ def test_a_table_of_two_methods_is_enough(tmp_path):
 
 
 def test_the_script_writes_the_page_from_a_file(tmp_path, monkeypatch, capsys):
-    script = Path(__file__).parents[2] / "docs" / "write_claims.py"
+    script = Path(__file__).parents[2] / "paper" / "write_claims.py"
     spec = importlib.util.spec_from_file_location("write_claims_script", script)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
