@@ -56,7 +56,7 @@ def test_apply_writes_what_python_would(files, capsys):
 def test_evaluate_prints_a_table_or_json(files, capsys):
     assert call("evaluate", files / "test.npz") == 0
     text = capsys.readouterr().out
-    assert "conf-ECE %" in text
+    assert "conf-ECE, %" in text
     assert "not calibrated" in " ".join(text.split())
     assert call("evaluate", files / "test.npz", "--json") == 0
     numbers = json.loads(capsys.readouterr().out)

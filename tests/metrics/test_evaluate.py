@@ -7,9 +7,10 @@ import pytest
 from calibrant import errors, metrics, simplex
 from calibrant.metrics import bootstrap as bootstrap_module
 from calibrant.metrics import evaluate, resampling
-from calibrant.metrics.evaluate import NAMES, basic_interval
+from calibrant.metrics.evaluate import basic_interval
 from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.resampling import Resamples
+from calibrant.metrics.table import METRICS
 from conftest import simulate
 from metrics.cases import weighted
 
@@ -21,7 +22,7 @@ def test_values_are_those_of_the_functions(n_classes):
     for name, estimate in result.estimates().items():
         bins = {"n_bins": 9} if name.endswith("ece") and "density" not in name else {}
         assert estimate.value == getattr(metrics, name)(y, proba, sample_weight=w, **bins)
-    assert list(result.estimates()) == list(NAMES)
+    assert list(result.estimates()) == list(METRICS)
     assert (result.n_rows, result.n_classes, result.n_bins) == (500, n_classes, 9)
 
 
@@ -36,7 +37,7 @@ def test_replicates_are_metrics_of_the_rows_drawn(is_weighted, monkeypatch):
     draws = Resamples([70, 70, 60], 5, 3)
     predictions = read_predictions(y, proba, weight, range(4))
     replicates = bootstrap_module.bootstrap(predictions, draws, 15)
-    assert set(replicates) == set(NAMES)
+    assert set(replicates) == set(METRICS)
     for r in range(5):
         rows = np.concatenate([draws.rows(r, c) + 70 * c for c in range(3)])
         options = {"sample_weight": None if weight is None else weight[rows], "classes": range(4)}
@@ -108,7 +109,8 @@ def test_table_lines_up(n_resamples):
     lines = str(evaluate(y, proba, n_resamples=n_resamples)).splitlines()
     *table, caption = lines
     assert len({len(line) for line in table}) == 1
-    assert [line.split()[0] for line in table] == ["metric", *NAMES.values()]
+    titles = [metric.title for metric in METRICS.values()]
+    assert [line.split()[0] for line in table] == ["metric", *titles]
     points = {tuple(i for i, c in enumerate(line) if c == ".") for line in table[1:]}
     assert len(points) == 1
     assert caption == "200 rows, 3 classes"

@@ -9,16 +9,6 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-NAMES = {
-    "accuracy": ("accuracy %", 100.0, ".1f"),
-    "negative_log_likelihood": ("NLL", 1.0, ".4f"),
-    "brier_score": ("Brier", 1.0, ".4f"),
-    "confidence_ece": ("conf-ECE %", 100.0, ".2f"),
-    "classwise_ece": ("cw-ECE %", 100.0, ".2f"),
-    "thresholded_ece": ("TECE %", 100.0, ".2f"),
-    "kernel_density_ece": ("KDE-ECE %", 100.0, ".2f"),
-}
-
 
 def plain_table(*headings: str) -> Table:
     """Return an empty table; every column but the first is of numbers."""
@@ -31,12 +21,14 @@ def plain_table(*headings: str) -> Table:
 
 def evaluation_table(source: str, result: Any, test: Any) -> Any:
     """Every metric with its interval, and the verdict of the test."""
+    from calibrant.metrics.table import METRICS
+
     title = f"{source}: {result.n_rows:,} rows, {result.n_classes:,} classes"
     level = f"{result.confidence_level:.0%} interval"
     table = plain_table("metric", "value", level)
-    for field, (name, factor, form) in NAMES.items():
-        value, low, high = (factor * x for x in getattr(result, field))
-        table.add_row(name, format(value, form), f"{low:{form}} .. {high:{form}}")
+    for name, estimate in result.estimates().items():
+        value, low, high = map(METRICS[name].text, estimate)
+        table.add_row(METRICS[name].heading, value, f"{low} .. {high}")
     verdict = (
         "no sign of miscalibration" if test.p_value > 0.05 else "the confidences are not calibrated"
     )
@@ -49,25 +41,19 @@ def evaluation_table(source: str, result: Any, test: Any) -> Any:
 
 def comparison_table(comparison: Any) -> Any:
     """Compare methods, the best of each column starred, and the verdict under it."""
+    from calibrant.metrics.table import METRICS
     from calibrant.report import reach_verdict
 
-    names = {field: form for field, form in NAMES.items() if field != "kernel_density_ece"}
-    table = plain_table("method", *(name for name, *_ in names.values()), "fit s")
-    shown = {
-        field: [
-            format(factor * getattr(r.evaluation, field).value, form) for r in comparison.results
-        ]
-        for field, (_, factor, form) in names.items()
-    }
-    best = {
-        field: (max if field == "accuracy" else min)(map(float, cells))
-        for field, cells in shown.items()
-    }
-    for i, result in enumerate(comparison.results):
-        cells = [
-            Text(f"{texts[i]}*", "bold") if float(texts[i]) == best[field] else Text(f"{texts[i]} ")
-            for field, texts in shown.items()
-        ]
+    metrics = [metric for metric in METRICS.values() if metric.id != "kernel_density_ece"]
+    table = plain_table("method", *(metric.heading for metric in metrics), "fit, s")
+    columns = []
+    for metric in metrics:
+        texts = [metric.text(r.evaluation.estimates()[metric.id].value) for r in comparison.results]
+        best = metric.best(map(float, texts))
+        columns.append(
+            [Text(f"{t}*", "bold") if float(t) == best else Text(f"{t} ") for t in texts]
+        )
+    for result, *cells in zip(comparison.results, *columns, strict=True):
         table.add_row(result.method, *cells, f"{result.fit_seconds:.2f}")
     failures = [f"{f.method} failed: {f.error}: {f.message}" for f in comparison.failures]
     lines = [reach_verdict(comparison).headline, *failures]

@@ -250,6 +250,21 @@ def thresholded_error_of(predictions: Predictions, n_bins: int, norm: str = "l1"
     return math.fsum(by_class) / len(by_class)
 
 
+class ThresholdedBins:
+    """TECE, which sorts the cells of each class: computed from all rows at once."""
+
+    def __init__(self, predictions: Predictions, n_bins: int) -> None:
+        self._predictions = predictions
+        self._n_bins = n_bins
+
+    def add(self, chunk: Chunk) -> None:
+        """Leave the rows of a chunk for later."""
+
+    def value(self) -> float:
+        """Return the error of all rows."""
+        return thresholded_error_of(self._predictions, self._n_bins)
+
+
 def uniform_bins(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.int32]:
     """Bin of equal width of every value, in the shape of ``values``."""
     bins = np.empty(values.shape, dtype=np.int32)

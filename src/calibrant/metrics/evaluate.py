@@ -13,27 +13,14 @@ from scipy.optimize import linear_sum_assignment
 from calibrant import errors, simplex
 from calibrant.kernels.metric_sums import add_confusion
 from calibrant.metrics.bootstrap import bootstrap
-from calibrant.metrics.calibration_error import ClassBins, ConfidenceBins, thresholded_error_of
-from calibrant.metrics.kernel_density import DensityGrid
 from calibrant.metrics.predictions import check_bins, read_predictions
 from calibrant.metrics.resampling import Resamples, check_resampling
-from calibrant.metrics.scores import LossMean, RowMean, chunk_hits, chunk_squares
+from calibrant.metrics.table import METRICS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant.metrics.predictions import Accumulator, Predictions
-
-NAMES = {
-    "accuracy": "accuracy",
-    "negative_log_likelihood": "NLL",
-    "brier_score": "Brier",
-    "confidence_ece": "conf-ECE",
-    "classwise_ece": "cw-ECE",
-    "thresholded_ece": "TECE",
-    "kernel_density_ece": "KDE-ECE",
-}
-"""Metrics in the order of the table, with the names they have there."""
+    from calibrant.metrics.predictions import Predictions
 
 MISMATCH = 0.2
 MOST_CLASSES = 100
@@ -78,7 +65,7 @@ class Evaluation:
 
     def estimates(self) -> dict[str, Estimate]:
         """Return the metrics by name, in the order of the table."""
-        return {name: getattr(self, name) for name in NAMES}
+        return {name: getattr(self, name) for name in METRICS}
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers: {"accuracy": {"value": ..., "low": ...}, ...}."""
@@ -92,7 +79,7 @@ class Evaluation:
         interval = f"{100 * self.confidence_level:g} % interval"
         lines = [f"{'metric':<10}{'value':>10}" + (f"   {interval:>20}" if has_intervals else "")]
         for name, estimate in self.estimates().items():
-            line = f"{NAMES[name]:<10}{estimate.value:>10.5f}"
+            line = f"{METRICS[name].title:<10}{estimate.value:>10.5f}"
             if has_intervals:
                 line += f"   {estimate.low:>9.5f}  {estimate.high:>9.5f}"
             lines.append(line)
@@ -174,7 +161,8 @@ def evaluate(
     check_resampling(n_resamples, low=0)
     simplex.check_number("confidence_level", confidence_level, low=0.0, high=1.0)
     predictions = read_predictions(y_true, y_proba, sample_weight, classes)
-    values = _values(predictions, int(n_bins))
+    measures = [metric.start(predictions, int(n_bins)) for metric in METRICS.values()]
+    values = predictions.measure(*measures)
     _warn_about_columns(predictions)
     replicates: dict[str, NDArray[np.float64]] = {}
     if n_resamples > 0:
@@ -182,13 +170,8 @@ def evaluate(
         resamples = Resamples(sizes, int(n_resamples), random_state)
         replicates = bootstrap(predictions, resamples, int(n_bins))
     estimates = {
-        name: basic_interval(
-            value,
-            replicates.get(name),
-            float(confidence_level),
-            math.inf if name == "negative_log_likelihood" else 1.0,
-        )
-        for name, value in values.items()
+        name: basic_interval(value, replicates.get(name), float(confidence_level), metric.largest)
+        for (name, metric), value in zip(METRICS.items(), values, strict=True)
     }
     return Evaluation(
         **estimates,
@@ -198,21 +181,6 @@ def evaluate(
         n_resamples=int(n_resamples),
         confidence_level=float(confidence_level),
     )
-
-
-def _values(predictions: Predictions, n_bins: int) -> dict[str, float]:
-    """Every metric by name; all but TECE, which sorts, in one pass."""
-    accumulators: dict[str, Accumulator] = {
-        "accuracy": RowMean(chunk_hits),
-        "negative_log_likelihood": LossMean(),
-        "brier_score": RowMean(chunk_squares),
-        "confidence_ece": ConfidenceBins(n_bins),
-        "classwise_ece": ClassBins(predictions.n_classes, n_bins),
-        "kernel_density_ece": DensityGrid(predictions.unit),
-    }
-    values = dict(zip(accumulators, predictions.measure(*accumulators.values()), strict=True))
-    values["thresholded_ece"] = thresholded_error_of(predictions, n_bins)
-    return values
 
 
 def basic_interval(

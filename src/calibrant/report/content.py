@@ -14,7 +14,7 @@ from sklearn.base import clone
 import calibrant
 from calibrant.calibrators.methods import METHODS
 from calibrant.errors import in_words
-from calibrant.metrics.evaluate import NAMES
+from calibrant.metrics.table import METRICS
 from calibrant.plots.style import p_words, shorten
 from calibrant.report.results import BASELINE, UNCALIBRATED
 from calibrant.report.table import COLUMNS
@@ -167,7 +167,7 @@ def page_numbers(comparison: Comparison, applied: str) -> dict[str, Any]:
     return {
         "methods": {
             result.method: {
-                NAMES[name]: [_number(v) for v in estimate]
+                METRICS[name].title: [_number(v) for v in estimate]
                 for name, estimate in result.evaluation.estimates().items()
             }
             for result in comparison.results
