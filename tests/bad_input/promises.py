@@ -95,6 +95,9 @@ READERS = (
 )
 """Those that stand for all where matrices and labels are read, which they do in common."""
 
+AnyCalibrator = calibrant.TemperatureScaling
+"""It stands for all where input is refused: ``test_doors`` shows that they share the way in."""
+
 COUNTS_ROWS = (calibrant.OneVsRestBBQ,)
 """Those that have a prior in rows which no parameter removes."""
 
@@ -174,6 +177,12 @@ def mild(n_rows=200, n_classes=3, seed=0):
 def fitted(calibrator, kind="probabilities"):
     """Return a calibrator fitted to the good data; not to be fitted again."""
     return calibrator(scores=kind).fit(*good(kind))
+
+
+def in_one_round(calibrator, **parameters):
+    """Return a calibrator that takes one step, where that is a parameter: for many classes."""
+    steps = {"max_rounds": 1} if "max_rounds" in calibrator().get_params() else {}
+    return calibrator(**steps, **parameters)
 
 
 def use(calibrator, action, scores, kind="probabilities", **parameters):

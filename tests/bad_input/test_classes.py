@@ -13,6 +13,7 @@ from bad_input.promises import (
     LETTERS,
     ONE_MAP,
     PER_CLASS,
+    AnyCalibrator,
     absent_classes,
     assert_distributions,
     each_calibrator,
@@ -41,43 +42,39 @@ NAMES = LETTERS.tolist()
         ([b"ant", b"bee", b"cat"], b"dog"),
     ],
 )
-@each_calibrator
-def test_a_label_that_is_no_class_is_refused_by_name(calibrator, classes, label):
+def test_a_label_that_is_no_class_is_refused_by_name(classes, label):
     """Row 16."""
     scores, y = good()
     labels = [label if i == 44 else classes[c] for i, c in enumerate(y)]
     with refused(errors.LabelError, "y[44]", repr(label), "classes"):
-        calibrator(classes=classes).fit(scores, np.array(labels))
+        AnyCalibrator(classes=classes).fit(scores, np.array(labels))
 
 
 @pytest.mark.parametrize("labels", [["0", "1", "2"], [b"ant", b"bee", b"cat"]], ids=str)
 @pytest.mark.parametrize("classes", [[0, 1, 2], ["ant", "bee", "cat"]], ids=str)
-@each_calibrator
-def test_labels_of_another_type_than_the_classes_are_refused(calibrator, classes, labels):
+def test_labels_of_another_type_than_the_classes_are_refused(classes, labels):
     """Row 16: "0" is not 0, and bytes are not text."""
     scores, y = good()
     with refused(errors.LabelError, ("y", "labels"), "classes"):
-        calibrator(classes=classes).fit(scores, np.array(labels)[y])
+        AnyCalibrator(classes=classes).fit(scores, np.array(labels)[y])
 
 
 @pytest.mark.parametrize(
     "classes", [["ant", "bee"], ["ant", "bee", "ant"], "ant", [["ant"]], ["ant", 1, None]], ids=str
 )
-@each_calibrator
-def test_classes_that_do_not_name_each_column_are_refused(calibrator, classes):
+def test_classes_that_do_not_name_each_column_are_refused(classes):
     """Row 16."""
     scores, y = good()
     with refused(errors.ParameterError, "classes"):
-        calibrator(classes=classes).fit(scores, LETTERS[y])
+        AnyCalibrator(classes=classes).fit(scores, LETTERS[y])
 
 
-@each_calibrator
-def test_more_labels_than_columns_are_refused(calibrator):
+def test_more_labels_than_columns_are_refused():
     """Row 16."""
     scores, y = good()
     y[3] = 9
     with refused(errors.LabelError, "y", "4", "3", "column"):
-        calibrator().fit(scores, y)
+        AnyCalibrator().fit(scores, y)
 
 
 def _without(absent):
@@ -86,9 +83,8 @@ def _without(absent):
     return np.tile(scores[rows], (2, 1)), np.tile(y[rows], 2)
 
 
-@pytest.mark.parametrize("absent", [0, 1, 2])
+@pytest.mark.parametrize(("kind", "absent"), [("probabilities", 0), ("logits", 1), ("logits", 2)])
 @each_calibrator
-@each_kind
 def test_an_absent_class_is_fitted_with_whole_numbers_or_classes(calibrator, kind, absent):
     """Row 17: methods that fit no class on its own are unaffected and say nothing."""
     scores, y = _without(absent)
@@ -108,12 +104,11 @@ def test_an_absent_class_is_fitted_with_whole_numbers_or_classes(calibrator, kin
 
 
 @pytest.mark.parametrize("labels", [LETTERS, LETTERS.astype(object), np.array([3, 5, 9])], ids=str)
-@each_calibrator
-def test_an_absent_class_without_a_name_is_refused(calibrator, labels):
+def test_an_absent_class_without_a_name_is_refused(labels):
     """Row 17: which column is not there cannot be told."""
     scores, y = _without(1)
     with refused(errors.LabelError, "y", "pass classes="):
-        calibrator().fit(scores, labels[y])
+        AnyCalibrator().fit(scores, labels[y])
 
 
 @pytest.mark.parametrize("calibrator", PER_CLASS, ids=lambda c: c.__name__)
@@ -151,9 +146,8 @@ def test_an_absent_class_is_calibrated_as_the_others_are(calibrator):
     )
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 10])
+@pytest.mark.parametrize(("kind", "n_classes"), [("probabilities", 2), ("logits", 10)])
 @each_calibrator
-@each_kind
 @absent_classes
 @few_rows
 def test_labels_of_one_class_are_fitted_with_a_warning(calibrator, kind, n_classes):

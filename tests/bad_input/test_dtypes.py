@@ -11,6 +11,7 @@ import pytest
 
 from bad_input.holders import COLUMNS, HOLDERS, pa
 from bad_input.promises import (
+    AnyCalibrator,
     assert_distributions,
     bits,
     each_action,
@@ -100,24 +101,22 @@ def test_objects_that_are_numbers_are_read(calibrator, number):
 
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128, "U8", "S8", "M8[s]", "m8[s]"])
-@each_reader
 @each_action
-def test_scores_that_are_not_real_numbers_are_refused(calibrator, action, dtype):
+def test_scores_that_are_not_real_numbers_are_refused(action, dtype):
     """Row 10: also as a TypeError."""
     scores = good()[0]
     scores = scores.astype("i8" if np.dtype(dtype).kind in "mM" else dtype).astype(dtype)
     with refused(errors.ContainerError, "scores", str(scores.dtype), "numbers") as caught:
-        use(calibrator, action, scores)
+        use(AnyCalibrator, action, scores)
     assert isinstance(caught.value, TypeError)
 
 
 @pytest.mark.parametrize("value", ["0.5", b"0.5", 0.5 + 0j, [0.5], {}])
-@each_reader
 @each_action
-def test_an_object_that_is_no_number_is_refused_with_its_cell(calibrator, action, value):
+def test_an_object_that_is_no_number_is_refused_with_its_cell(action, value):
     """Row 10."""
     scores = good()[0].astype(object)
     scores[6, 1] = value
     with refused(errors.ContainerError, "scores[6, 1]", repr(value), "number") as caught:
-        use(calibrator, action, scores)
+        use(AnyCalibrator, action, scores)
     assert isinstance(caught.value, TypeError)

@@ -9,6 +9,7 @@ import pytest
 
 from bad_input.promises import (
     LETTERS,
+    AnyCalibrator,
     absent_classes,
     each_reader,
     fitted,
@@ -134,35 +135,32 @@ def test_categories_beyond_the_columns_do_not_matter(calibrator):
     assert same_fit(estimator, fitted(calibrator), fresh())
 
 
-@each_reader
-def test_labels_of_mixed_types_are_refused(calibrator):
+def test_labels_of_mixed_types_are_refused():
     """Row 12."""
     scores, y = good()
     labels = LETTERS[y].astype(object)
     labels[4] = 7
     with refused(errors.LabelError, "y", "type"):
-        calibrator().fit(scores, labels)
+        AnyCalibrator().fit(scores, labels)
 
 
 @pytest.mark.parametrize(
     "row", [[1, 1, 0], [0, 0, 0], [0.5, 0.5, 0], [2, 0, 0], [1, -1, 1]], ids=str
 )
-@each_reader
-def test_label_rows_without_exactly_one_one_are_refused(calibrator, row):
+def test_label_rows_without_exactly_one_one_are_refused(row):
     """Row 13."""
     scores, y = good()
     hot = np.eye(3)[y]
     hot[21] = row
     with refused(errors.LabelError, "y[21]", "one-hot", "exactly one 1"):
-        calibrator().fit(scores, hot)
+        AnyCalibrator().fit(scores, hot)
 
 
-@each_reader
-def test_label_rows_of_another_width_are_refused(calibrator):
+def test_label_rows_of_another_width_are_refused():
     """Row 13."""
     scores, y = good()
     with refused(errors.DataError, "y", "4", "3", "column"):
-        calibrator().fit(scores, np.eye(4)[y])
+        AnyCalibrator().fit(scores, np.eye(4)[y])
 
 
 @each_reader
@@ -175,15 +173,14 @@ def test_one_hot_columns_are_the_columns_of_the_scores(calibrator, classes):
     assert same_fit(estimator, fitted(calibrator), fresh())
 
 
-@each_reader
 @pytest.mark.parametrize("value", [0.5, -0.25, 1e-9])
-def test_labels_that_are_not_whole_are_refused(calibrator, value):
+def test_labels_that_are_not_whole_are_refused(value):
     """Row 14."""
     scores, y = good()
     labels = y.astype(float)
     labels[33] = value
     with refused(errors.LabelError, "y[33]", str(value), "class labels"):
-        calibrator().fit(scores, labels)
+        AnyCalibrator().fit(scores, labels)
 
 
 @each_reader
@@ -254,18 +251,16 @@ def _lacking(form):
         "one-hot",
     ],
 )
-@each_reader
-def test_missing_labels_are_refused_with_their_row(calibrator, form):
+def test_missing_labels_are_refused_with_their_row(form):
     """Row 15."""
     with refused(errors.LabelError, "y[12]", ("drop", "remove", "repair")):
-        calibrator().fit(good()[0], _lacking(form))
+        AnyCalibrator().fit(good()[0], _lacking(form))
 
 
-@each_reader
-def test_no_labels_at_all_are_refused(calibrator):
+def test_no_labels_at_all_are_refused():
     """Row 15."""
     with refused(errors.LabelError, "y", "None"):
-        calibrator().fit(good()[0], None)
+        AnyCalibrator().fit(good()[0], None)
 
 
 @pytest.mark.parametrize(
@@ -279,16 +274,14 @@ def test_no_labels_at_all_are_refused(calibrator):
     ],
     ids=["too few", "three dimensions", "a number", "a generator", "ragged rows"],
 )
-@each_reader
-def test_labels_of_another_number_are_refused(calibrator, y):
+def test_labels_of_another_number_are_refused(y):
     """Row 13: one label a row, and no generator."""
     with refused(errors.DataError, "y", "200", "row"):
-        calibrator().fit(good()[0], y)
+        AnyCalibrator().fit(good()[0], y)
 
 
-@each_reader
-def test_complex_labels_are_refused(calibrator):
+def test_complex_labels_are_refused():
     """Row 14."""
     scores, y = good()
     with refused(errors.DataError, "y", "complex", "class labels"):
-        calibrator().fit(scores, y.astype(complex))
+        AnyCalibrator().fit(scores, y.astype(complex))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -10,15 +11,16 @@ import pytest
 import calibrant
 from bad_input.promises import (
     KINDS,
+    AnyCalibrator,
     as_kind,
     assert_distributions,
     each_action,
     each_calibrator,
-    each_kind,
     each_order_keeping,
     fitted,
     fresh,
     good,
+    in_one_round,
     mild,
     refused,
     unbounded,
@@ -32,36 +34,33 @@ MEND_ROW = ("remove", "repair", "drop", "fill")
 NOT_FINITE = [(kind, value) for kind in KINDS for value in (np.nan, np.inf)]
 
 
-@each_calibrator
 @each_action
 @pytest.mark.parametrize(("kind", "value"), [*NOT_FINITE, ("probabilities", -np.inf)])
-def test_a_score_that_is_not_finite_is_refused_with_its_cell(calibrator, action, kind, value):
+def test_a_score_that_is_not_finite_is_refused_with_its_cell(action, kind, value):
     """Row 1; -inf among logits is row 2."""
     scores, _ = good(kind)
     scores[17, 2] = value
     scores[90, 0] = value
     with refused(errors.NonFiniteError, "scores[17, 2]", str(value), MEND_ROW):
-        use(calibrator, action, scores, kind)
+        use(AnyCalibrator, action, scores, kind)
 
 
-@each_calibrator
 @each_action
-def test_normalising_rows_does_not_hide_nan(calibrator, action):
+def test_normalising_rows_does_not_hide_nan(action):
     """Row 1."""
     scores, _ = good()
     scores[17, 2] = np.nan
     with refused(errors.NonFiniteError, "scores[17, 2]", "nan", MEND_ROW):
-        use(calibrator, action, scores, normalize="rows")
+        use(AnyCalibrator, action, scores, normalize="rows")
 
 
-@each_calibrator
-def test_a_bad_cell_is_named_by_its_row_in_the_whole_matrix(calibrator, monkeypatch):
+def test_a_bad_cell_is_named_by_its_row_in_the_whole_matrix(monkeypatch):
     """Row 1: rows may be worked off in parts, the caller's numbers count."""
     monkeypatch.setattr(simplex, "CHUNK_BYTES", 1000)
     scores, _ = good()
     scores[195, 1] = np.nan
     with refused(errors.NonFiniteError, "scores[195, 1]", "nan", MEND_ROW):
-        use(calibrator, "predict_proba", scores)
+        use(AnyCalibrator, "predict_proba", scores)
 
 
 @each_calibrator
@@ -105,7 +104,7 @@ def _with_large(size):
 
 @each_calibrator
 @unbounded
-@pytest.mark.parametrize("size", [800.0, 1e5, 1e10])
+@pytest.mark.parametrize("size", [800.0, 1e100])
 def test_large_logits_are_accepted(calibrator, size):
     """Row 2: though their exponentials are not finite."""
     logits, y = _with_large(size)
@@ -115,36 +114,26 @@ def test_large_logits_are_accepted(calibrator, size):
     assert_distributions(estimator.predict_proba(fresh("logits")), 1e-12)
 
 
-@each_calibrator
 @each_action
-@unbounded
 @pytest.mark.parametrize("size", [1e160, 1e308])
-def test_logits_whose_squares_or_differences_overflow_are_mapped_or_refused(
-    calibrator, action, size
-):
-    """Rows 1 and 2: each is finite, so the answer is finite too, or an error with the cell."""
+def test_logits_whose_squares_or_differences_overflow_are_refused(action, size):
+    """Rows 1 and 2."""
     logits, _ = _with_large(size)
-    try:
-        found = use(calibrator, action, logits, "logits")
-    except errors.DataError as error:
-        assert "scores[0, 0]" in str(error)  # noqa: PT017
-    else:
-        out = found.predict_proba(fresh("logits")) if action == "fit" else found
-        assert_distributions(out, 1e-12)
+    with refused(errors.RangeError, "scores[0, 0]", f"{size:g}", "at most 1e+100"):
+        use(AnyCalibrator, action, logits, "logits")
 
 
-@each_calibrator
 @each_action
-def test_a_row_of_logits_without_a_finite_one_is_refused(calibrator, action):
+def test_a_row_of_logits_without_a_finite_one_is_refused(action):
     """Row 2."""
     logits, _ = good("logits")
     logits[11] = -np.inf
     with refused(errors.DataError, "scores[11", "-inf", MEND_ROW):
-        use(calibrator, action, logits, "logits")
+        use(AnyCalibrator, action, logits, "logits")
 
 
 @each_calibrator
-@pytest.mark.parametrize("excess", [-9e-4, -1e-7, 1e-7, 9e-4])
+@pytest.mark.parametrize("excess", [-9e-4, 1e-7])
 def test_row_sums_within_a_thousandth_are_normalised_silently(calibrator, excess):
     """Row 3."""
     scores, (_, y) = mild(), good()
@@ -170,19 +159,18 @@ def test_rounded_decimals_are_accepted(calibrator, decimals, n_classes):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", errors.CalibrantWarning)
         warnings.simplefilter("ignore", errors.ConvergenceWarning)
-        estimator = calibrator(classes=np.arange(n_classes)).fit(scores, y)
+        estimator = in_one_round(calibrator, classes=np.arange(n_classes)).fit(scores, y)
     assert_distributions(estimator.predict_proba(scores), 1e-12)
 
 
-@each_calibrator
 @each_action
 @pytest.mark.parametrize("excess", [-0.5, -1.1e-3, 1.1e-3, 0.02])
-def test_a_row_sum_off_by_more_than_a_thousandth_is_refused(calibrator, action, excess):
+def test_a_row_sum_off_by_more_than_a_thousandth_is_refused(action, excess):
     """Row 3."""
     scores = mild()
     scores[23] *= 1 + excess
     with refused(errors.RowSumError, "scores[23]", f"{1 + excess:.6g}", "normalize='rows'"):
-        use(calibrator, action, scores)
+        use(AnyCalibrator, action, scores)
 
 
 @each_calibrator
@@ -197,20 +185,18 @@ def test_rows_of_any_sum_are_normalised_on_request(calibrator):
     )
 
 
-@each_calibrator
 @each_action
 @pytest.mark.parametrize("normalize", [None, "rows"])
-def test_a_row_of_zeros_is_refused(calibrator, action, normalize):
+def test_a_row_of_zeros_is_refused(action, normalize):
     """Row 4: not a distribution, whatever is done to it."""
     scores, _ = good()
     scores[31] = 0.0
     with refused(errors.RowSumError, "scores[31", "0", "not a distribution", MEND_ROW):
-        use(calibrator, action, scores, normalize=normalize)
+        use(AnyCalibrator, action, scores, normalize=normalize)
 
 
-@each_calibrator
 @each_action
-def test_logits_passed_as_probabilities_are_refused_with_the_remedy(calibrator, action):
+def test_logits_passed_as_probabilities_are_refused_with_the_remedy(action):
     """Row 5."""
     scores, _ = good("logits")
     with refused(
@@ -219,40 +205,32 @@ def test_logits_passed_as_probabilities_are_refused_with_the_remedy(calibrator, 
         f"{scores[0, 0]:.4f}"[:5],
         "did you mean scores='logits'?",
     ):
-        use(calibrator, action, scores)
+        use(AnyCalibrator, action, scores)
 
 
-@each_calibrator
 @each_action
-def test_probabilities_passed_as_logits_give_a_warning(calibrator, action):
+def test_probabilities_passed_as_logits_give_a_warning(action):
     """Row 5: cannot be an error."""
-    estimator = calibrator(scores="logits")
-    if action == "fit":
-        with pytest.warns(errors.ScoresKindWarning, match="scores='probabilities'"):
-            estimator.fit(*good())
-    else:
-        with pytest.warns(errors.ScoresKindWarning, match="scores='probabilities'"):
-            fitted(calibrator, "logits").predict_proba(fresh())
+    with pytest.warns(errors.ScoresKindWarning, match="scores='probabilities'"):
+        use(AnyCalibrator, action, good()[0], "logits")
 
 
-@each_calibrator
 @each_action
-def test_logits_of_which_one_row_is_no_distribution_give_no_warning(calibrator, action):
+def test_logits_of_which_one_row_is_no_distribution_give_no_warning(action):
     """Row 5: the warning speaks of every row (warnings are errors here)."""
     scores, _ = good()
     scores[100] += 0.5
-    use(calibrator, action, scores, "logits")
+    use(AnyCalibrator, action, scores, "logits")
 
 
 @each_calibrator
 @each_action
-@pytest.mark.parametrize("off", [-9e-7, 1 + 9e-7], ids=["below 0", "above 1"])
-def test_a_probability_off_by_rounding_is_clipped_silently(calibrator, action, off):
+def test_a_probability_off_by_rounding_is_clipped_silently(calibrator, action):
     """Row 6."""
     clipped, _ = good()
-    clipped[8] = [0.0, 1.0, 0.0]
+    clipped[8:10] = [0.0, 1.0, 0.0]
     scores = clipped.copy()
-    scores[8, 0 if off < 0 else 1] = off
+    scores[8, 0], scores[9, 1] = -9e-7, 1 + 9e-7
     new = fresh()
     if action == "fit":
         out = use(calibrator, action, scores).predict_proba(new)
@@ -262,36 +240,33 @@ def test_a_probability_off_by_rounding_is_clipped_silently(calibrator, action, o
     np.testing.assert_allclose(out, wanted, rtol=0, atol=1e-7)
 
 
-@each_calibrator
 @each_action
 @pytest.mark.parametrize("off", [-1.1e-6, -0.3, 1 + 1.1e-6, 1.3])
-def test_a_probability_beyond_rounding_is_refused(calibrator, action, off):
+def test_a_probability_beyond_rounding_is_refused(action, off):
     """Row 6."""
     scores, _ = good()
     scores[8] = [0.0, 1.0, 0.0]
     scores[8, 0 if off < 0 else 1] = off
     cell = "scores[8, 0]" if off < 0 else "scores[8, 1]"
     with refused(errors.RangeError, cell, str(off), "[0, 1]", "scores='logits'"):
-        use(calibrator, action, scores)
+        use(AnyCalibrator, action, scores)
 
 
-@each_calibrator
 @each_action
-def test_rounding_below_zero_is_clipped_in_rows_to_be_normalised_too(calibrator, action):
+def test_rounding_below_zero_is_clipped_in_rows_to_be_normalised_too(action):
     """Row 6."""
     scores, _ = good()
     scores[8] = [-1e-15, 1.0, 0.0]
-    use(calibrator, action, scores, normalize="rows")
+    use(AnyCalibrator, action, scores, normalize="rows")
 
 
-@each_calibrator
 @each_action
-def test_negative_masses_cannot_be_normalised(calibrator, action):
+def test_negative_masses_cannot_be_normalised(action):
     """Row 6."""
     scores, _ = good()
     scores[8] = [-0.3, 1.0, 0.3]
     with refused(errors.RangeError, "scores[8, 0]", "-0.3", "scores='logits'"):
-        use(calibrator, action, scores, normalize="rows")
+        use(AnyCalibrator, action, scores, normalize="rows")
 
 
 def _certain(n_rows=200):
@@ -311,10 +286,11 @@ def test_exact_zeros_and_ones_are_accepted(calibrator):
 
 
 @each_calibrator
-@each_kind
 @unbounded
-@pytest.mark.parametrize("floor", [1e-12, 1e-3, 0.3])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("kind", "floor", "dtype"),
+    [("probabilities", 1e-12, np.float64), ("logits", 1e-3, np.float32), ("logits", 0.3, float)],
+)
 def test_the_floor_keeps_the_order_and_the_sums(calibrator, kind, floor, dtype):
     """Row 7: predictions that are always right send the unfloored output to 0 and 1."""
     scores, _ = good(kind)
@@ -324,30 +300,33 @@ def test_the_floor_keeps_the_order_and_the_sums(calibrator, kind, floor, dtype):
     out = calibrator(scores=kind, min_probability=floor).fit(scores, y).predict_proba(new)
     assert_distributions(bare)
     assert_distributions(out, floor)
-    if calibrator is calibrant.FlattenedIsotonic:  # others have floors or limits of their own
-        assert (bare < floor).any()
     before = bare[:, :, None] - bare[:, None, :]
     after = out[:, :, None] - out[:, None, :]
     assert (after[before > 0] >= 0).all()
     assert (after[before == 0] == 0).all()
 
 
+def test_the_floor_is_what_keeps_probabilities_from_zero():
+    """Row 7: for a method that has no floor or limit of its own."""
+    (scores, y), plain = _certain(), calibrant.FlattenedIsotonic(min_probability=0)
+    assert (plain.fit(scores, scores.argmax(axis=1)).predict_proba(scores) == 0).any()
+    assert (calibrant.FlattenedIsotonic().fit(scores, y).predict_proba(scores) >= 1e-12).all()
+
+
 @pytest.mark.parametrize("floor", [-1e-9, 0.34, 1.5, np.nan, "small", None])
-@each_calibrator
-def test_a_floor_that_three_classes_cannot_have_is_refused(calibrator, floor):
+def test_a_floor_that_three_classes_cannot_have_is_refused(floor):
     """Row 7."""
     with refused(errors.ParameterError, "min_probability", str(floor)):
-        calibrator(min_probability=floor).fit(*good())
+        AnyCalibrator(min_probability=floor).fit(*good())
 
 
-@each_calibrator
 @each_action
 @pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.float32, np.float64])
-def test_percent_is_refused_with_a_hint(calibrator, action, dtype):
+def test_percent_is_refused_with_a_hint(action, dtype):
     """Row 11, also where rounding to whole numbers makes a row sum to 99 or 101."""
     percent = np.round(100 * good()[0]).astype(dtype)
     with refused(errors.DataError, "scores[0", "percent", ("100", "normalize='rows'")):
-        use(calibrator, action, percent)
+        use(AnyCalibrator, action, percent)
 
 
 @each_calibrator
@@ -379,11 +358,12 @@ THIRDS = [1 / 3, 1 / 3, 1 / 3]
 )
 def test_rounded_rows_need_not_sum_to_one_exactly(action, row, is_rounded, dtype):
     scores = np.vstack([good()[0][:-1], row]).astype(dtype)
-    if is_rounded:
-        use(TemperatureScaling, action, scores)
-    else:
-        with refused(errors.RowSumError, "scores[199]", "normalize='rows'"):
-            use(TemperatureScaling, action, scores)
+    with (
+        nullcontext()
+        if is_rounded
+        else refused(errors.RowSumError, "scores[199]", "normalize='rows'")
+    ):
+        use(AnyCalibrator, action, scores)
 
 
 def test_many_classes_are_rounded_more_often():

@@ -9,16 +9,17 @@ import pytest
 
 from bad_input.promises import (
     LETTERS,
+    AnyCalibrator,
     absent_classes,
     assert_distributions,
     each_action,
     each_calibrator,
     each_kind,
-    each_reader,
     few_rows,
     fitted,
     fresh,
     good,
+    in_one_round,
     refused,
     unbounded,
     use,
@@ -28,12 +29,11 @@ from calibrant import errors
 lone_class = pytest.mark.filterwarnings("ignore::calibrant.errors.SingleClassWarning")
 
 
-@each_calibrator
 @each_kind
-def test_one_class_is_not_enough(calibrator, kind):
+def test_one_class_is_not_enough(kind):
     """Row 19."""
     with refused(errors.ClassCountError, "scores", "(200, 1)", "at least two classes"):
-        calibrator(scores=kind).fit(np.ones((200, 1)), np.zeros(200, dtype=int))
+        AnyCalibrator(scores=kind).fit(np.ones((200, 1)), np.zeros(200, dtype=int))
 
 
 TO_TWO_COLUMNS = {
@@ -42,16 +42,15 @@ TO_TWO_COLUMNS = {
 }
 
 
-@each_reader
 @each_kind
 @each_action
 @pytest.mark.parametrize("shape", [(200,), (200, 1)])
-def test_one_column_is_refused_with_the_way_to_two(calibrator, kind, action, shape):
+def test_one_column_is_refused_with_the_way_to_two(kind, action, shape):
     """Row 20: no guess that it is the positive class."""
     y = np.arange(200) % 2
     positive = np.where(y == 1, 0.7, 0.4)
     remedy, columns = TO_TWO_COLUMNS[kind]
-    estimator = calibrator(scores=kind)
+    estimator = AnyCalibrator(scores=kind)
     if action == "predict_proba":
         estimator.fit(np.column_stack(columns(positive)), y)
     with refused(errors.ShapeError, "scores", str(shape), remedy):
@@ -71,14 +70,13 @@ def test_two_columns_are_a_binary_problem(calibrator, kind):
     assert_distributions(out, 1e-12)
 
 
-@each_calibrator
 @each_action
 @pytest.mark.parametrize("shape", [(200, 3, 1), (1, 200, 3), ()])
-def test_anything_but_a_matrix_is_refused(calibrator, action, shape):
+def test_anything_but_a_matrix_is_refused(action, shape):
     """Row 20."""
     scores = good()[0].reshape(shape) if shape else np.array(1.0)
     with refused(errors.ShapeError, "scores", str(shape), ("row", "column")):
-        use(calibrator, action, scores)
+        use(AnyCalibrator, action, scores)
 
 
 @each_calibrator
@@ -94,10 +92,9 @@ def test_one_row_is_fitted_with_a_warning(calibrator, kind):
 
 
 @each_calibrator
-@each_kind
 @absent_classes
 @unbounded
-@pytest.mark.parametrize("n_rows", [2, 4, 8])
+@pytest.mark.parametrize(("kind", "n_rows"), [("probabilities", 2), ("logits", 8)])
 def test_fewer_rows_than_classes_are_fitted_with_a_warning(calibrator, kind, n_rows):
     """Row 21."""
     scores, y = good(kind, n_classes=10)
@@ -126,18 +123,16 @@ def test_enough_rows_give_no_warning(calibrator):
     assert_distributions(estimator.predict_proba(scores), 1e-12)
 
 
-@each_calibrator
 @each_kind
 @pytest.mark.parametrize("shape", [(0, 3), (5, 0), (0, 0), (0,)])
-def test_a_fit_to_nothing_is_refused(calibrator, kind, shape):
+def test_a_fit_to_nothing_is_refused(kind, shape):
     """Row 22."""
     with refused(errors.ShapeError, str(shape), ("0 sample", "0 feature", "scores")):
-        calibrator(scores=kind).fit(np.empty(shape), np.zeros(shape[0], dtype=int))
+        AnyCalibrator(scores=kind).fit(np.empty(shape), np.zeros(shape[0], dtype=int))
 
 
 @each_calibrator
-@each_kind
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("kind", "dtype"), [("probabilities", float), ("logits", np.float32)])
 def test_no_rows_are_predicted_as_no_rows(calibrator, kind, dtype):
     """Row 22."""
     out = fitted(calibrator, kind).predict_proba(np.empty((0, 3), dtype=dtype))
@@ -146,40 +141,36 @@ def test_no_rows_are_predicted_as_no_rows(calibrator, kind, dtype):
     assert fitted(calibrator, kind).predict(np.empty((0, 3))).shape == (0,)
 
 
-@each_calibrator
 @pytest.mark.parametrize("shape", [(0, 2), (5, 0), (0, 4)])
-def test_no_rows_of_another_width_are_refused(calibrator, shape):
+def test_no_rows_of_another_width_are_refused(shape):
     """Rows 22 and 39."""
     with refused(errors.ShapeError, str(shape[1])):
-        fitted(calibrator).predict_proba(np.empty(shape))
+        fitted(AnyCalibrator).predict_proba(np.empty(shape))
 
 
-@each_calibrator
 @pytest.mark.parametrize("method", ["predict_proba", "predict", "transform"])
-def test_predicting_before_fitting_is_refused(calibrator, method):
+def test_predicting_before_fitting_is_refused(method):
     """Row 39."""
-    with pytest.raises(errors.NotFittedError, match=calibrator.__name__):
-        getattr(calibrator(), method)(fresh())
+    with pytest.raises(errors.NotFittedError, match=AnyCalibrator.__name__):
+        getattr(AnyCalibrator(), method)(fresh())
 
 
-@each_calibrator
-def test_a_failed_first_fit_is_no_fit(calibrator):
+def test_a_failed_first_fit_is_no_fit():
     """Row 39."""
-    estimator = calibrator()
+    estimator = AnyCalibrator()
     with refused(errors.LabelError):
         estimator.fit(good()[0], None)
-    with pytest.raises(errors.NotFittedError, match=calibrator.__name__):
+    with pytest.raises(errors.NotFittedError, match=AnyCalibrator.__name__):
         estimator.predict_proba(fresh())
 
 
-@each_calibrator
 @each_kind
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("method", ["predict_proba", "predict", "transform"])
-def test_another_number_of_classes_is_refused_naming_both(calibrator, kind, n_classes, method):
+def test_another_number_of_classes_is_refused_naming_both(kind, n_classes, method):
     """Row 39."""
     with refused(errors.ShapeError, str(n_classes), "3", ("column", "class")):
-        getattr(fitted(calibrator, kind), method)(fresh(kind, n_classes=n_classes))
+        getattr(fitted(AnyCalibrator, kind), method)(fresh(kind, n_classes=n_classes))
 
 
 @each_calibrator
@@ -191,33 +182,31 @@ def test_a_refit_may_have_another_number_of_classes(calibrator):
     assert estimator.predict_proba(fresh(n_classes=2)).shape == (150, 2)
 
 
-@each_calibrator
-def test_a_result_beyond_the_memory_limit_is_refused_before_it_is_made(calibrator, monkeypatch):
+def test_a_result_beyond_the_memory_limit_is_refused_before_it_is_made(monkeypatch):
     """Row 36."""
     rows = np.broadcast_to(good()[0][0], (50_000, 3))
     monkeypatch.setenv("CALIBRANT_MAX_MEMORY", str(100_000))
     tracemalloc.start()
     try:
         with pytest.raises(errors.MemoryLimitError, match="CALIBRANT_MAX_MEMORY") as caught:
-            fitted(calibrator).predict_proba(rows)
+            fitted(AnyCalibrator).predict_proba(rows)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert "GiB" in str(caught.value) or "bytes" in str(caught.value)
+    assert "GiB are allowed" in str(caught.value)
     assert peak < 200_000
 
 
-@each_calibrator
-def test_a_result_beyond_all_memory_is_refused_before_it_is_made(calibrator, monkeypatch):
+def test_a_result_beyond_all_memory_is_refused_before_it_is_made(monkeypatch):
     """Row 36, without a limit set: 10 TB."""
     monkeypatch.delenv("CALIBRANT_MAX_MEMORY", raising=False)
     rows = np.broadcast_to(good()[0][0], (10**13 // 24, 3))
     with pytest.raises(errors.MemoryLimitError, match="CALIBRANT_MAX_MEMORY"):
-        fitted(calibrator).predict_proba(rows)
+        fitted(AnyCalibrator).predict_proba(rows)
 
 
 @each_calibrator
-def test_a_fit_beyond_the_memory_limit_is_refused_or_worked_in_parts(calibrator, monkeypatch):
+def test_a_fit_beyond_the_memory_limit_is_refused_before_it_is_made(calibrator, monkeypatch):
     """Row 36: the limit is 100 kB, the matrix 1.2 MB if it is ever made."""
     y = np.arange(50_000) % 2
     rows = np.broadcast_to([0.5, 0.3, 0.2], (50_000, 3))
@@ -233,22 +222,20 @@ def test_a_fit_beyond_the_memory_limit_is_refused_or_worked_in_parts(calibrator,
     assert peak < 1_000_000
 
 
-@each_calibrator
-def test_a_sufficient_memory_limit_is_no_hindrance(calibrator, monkeypatch):
+def test_a_sufficient_memory_limit_is_no_hindrance(monkeypatch):
     """Row 36; written as a number of bytes in either way."""
     for limit in ("1e9", str(10**9)):
         monkeypatch.setenv("CALIBRANT_MAX_MEMORY", limit)
-        estimator = calibrator().fit(*good())
+        estimator = AnyCalibrator().fit(*good())
         assert_distributions(estimator.predict_proba(fresh()), 1e-12)
 
 
 @pytest.mark.parametrize("limit", ["plenty", "", "nan"])
-@each_calibrator
-def test_a_memory_limit_that_is_no_number_is_refused_by_name(calibrator, limit, monkeypatch):
+def test_a_memory_limit_that_is_no_number_is_refused_by_name(limit, monkeypatch):
     """Row 36."""
     monkeypatch.setenv("CALIBRANT_MAX_MEMORY", limit)
     with refused(errors.ParameterError, "CALIBRANT_MAX_MEMORY", limit):
-        fitted(calibrator).predict_proba(fresh())
+        fitted(AnyCalibrator).predict_proba(fresh())
 
 
 @few_rows
@@ -258,6 +245,5 @@ def test_a_memory_limit_that_is_no_number_is_refused_by_name(calibrator, limit, 
 def test_many_classes_are_fitted(calibrator):
     """Row 36: k = 1,000 fits in little memory."""
     scores, y = good(n_rows=10, n_classes=1000)
-    parameters = {"max_rounds": 1} if "max_rounds" in calibrator().get_params() else {}
-    estimator = calibrator(**parameters).fit(scores, y)
+    estimator = in_one_round(calibrator).fit(scores, y)
     assert_distributions(estimator.predict_proba(scores), 1e-12)

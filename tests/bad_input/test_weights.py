@@ -9,6 +9,7 @@ import pytest
 
 from bad_input.promises import (
     LETTERS,
+    AnyCalibrator,
     absent_classes,
     assert_distributions,
     each_calibrator,
@@ -30,8 +31,7 @@ def _some_zeros(seed=0):
 
 
 @each_calibrator
-@each_kind
-@pytest.mark.parametrize("zero", [0.0, -0.0])
+@pytest.mark.parametrize(("kind", "zero"), [("probabilities", 0.0), ("logits", -0.0)])
 def test_weight_zero_is_removal(calibrator, kind, zero):
     """Row 24, to the bit."""
     scores, y = good(kind)
@@ -44,7 +44,7 @@ def test_weight_zero_is_removal(calibrator, kind, zero):
 
 
 @each_calibrator
-@pytest.mark.parametrize("dtype", [bool, np.int8, np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [bool, np.float32])
 def test_a_mask_of_ones_and_zeros_is_removal(calibrator, dtype):
     """Row 24, to the bit of the fit without weights."""
     scores, y = good()
@@ -61,12 +61,11 @@ def test_rows_of_weight_zero_do_not_count_as_rows(calibrator):
         calibrator().fit(scores, y, np.arange(200) < 60)
 
 
-@each_calibrator
-def test_a_class_only_in_rows_of_weight_zero_is_absent(calibrator):
+def test_a_class_only_in_rows_of_weight_zero_is_absent():
     """Rows 17 and 24."""
     scores, y = good()
     with refused(errors.LabelError, "y", "pass classes="):
-        calibrator().fit(scores, LETTERS[y], y != 1)
+        AnyCalibrator().fit(scores, LETTERS[y], y != 1)
 
 
 @each_calibrator
@@ -90,26 +89,23 @@ def test_one_class_left_by_the_weights_gives_a_warning(calibrator):
     assert_distributions(estimator.predict_proba(fresh()), 1e-12)
 
 
-@each_calibrator
-def test_weights_that_are_all_zero_are_refused(calibrator):
+def test_weights_that_are_all_zero_are_refused():
     """Row 24."""
     scores, y = good()
     with refused(errors.WeightError, "sample_weight", "zero"):
-        calibrator().fit(scores, y, np.zeros(200))
+        AnyCalibrator().fit(scores, y, np.zeros(200))
 
 
-@each_calibrator
 @pytest.mark.parametrize("value", [-1.0, -1e-300, -np.inf, np.inf, np.nan])
-def test_a_weight_that_is_negative_or_not_finite_is_refused(calibrator, value):
+def test_a_weight_that_is_negative_or_not_finite_is_refused(value):
     """Rows 25 and 26."""
     scores, y = good()
     weight = np.ones(200)
     weight[[57, 120]] = value
     with refused(errors.WeightError, "sample_weight[57]", str(value), "finite", "negative"):
-        calibrator().fit(scores, y, weight)
+        AnyCalibrator().fit(scores, y, weight)
 
 
-@each_calibrator
 @pytest.mark.parametrize(
     "weight",
     [
@@ -124,13 +120,12 @@ def test_a_weight_that_is_negative_or_not_finite_is_refused(calibrator, value):
     ],
     ids=lambda w: str(np.shape(w)),
 )
-def test_weights_of_another_shape_are_refused(calibrator, weight):
+def test_weights_of_another_shape_are_refused(weight):
     """Row 26."""
     with refused(errors.WeightError, "sample_weight", str(np.shape(weight)), "per row"):
-        calibrator().fit(*good(), weight)
+        AnyCalibrator().fit(*good(), weight)
 
 
-@each_calibrator
 @pytest.mark.parametrize(
     "weight",
     [
@@ -144,18 +139,17 @@ def test_weights_of_another_shape_are_refused(calibrator, weight):
     ],
     ids=["text", "None", "pandas NA", "polars null", "complex", "generator", "mapping"],
 )
-def test_weights_that_are_no_numbers_are_refused(calibrator, weight):
+def test_weights_that_are_no_numbers_are_refused(weight):
     """Rows 26 and 40."""
     with refused(errors.WeightError, "sample_weight"):
-        calibrator().fit(*good(), weight)
+        AnyCalibrator().fit(*good(), weight)
 
 
-@each_calibrator
-def test_masked_weights_are_refused(calibrator):
+def test_masked_weights_are_refused():
     """Row 38."""
     weight = np.ma.array(np.ones(200), mask=np.arange(200) == 9)
     with refused(errors.DataError, "sample_weight[9]", "mask", ("fill", "drop")):
-        calibrator().fit(*good(), weight)
+        AnyCalibrator().fit(*good(), weight)
 
 
 @pytest.mark.parametrize(
@@ -217,16 +211,10 @@ def test_weights_of_all_sizes_give_finite_output(calibrator, kind):
 
 
 @each_calibrator
-def test_weights_whose_sum_overflows_are_fitted_or_refused(calibrator):
-    """Row 26: each is finite, so the answer is finite too, or an error of ours."""
-    scores, y = good()
-    estimator = calibrator()
-    try:
-        estimator.fit(scores, y, np.full(200, 1e308))
-    except errors.WeightError as error:
-        assert "sample_weight" in str(error)  # noqa: PT017
-    else:
-        assert_distributions(estimator.predict_proba(fresh()), 1e-12)
+def test_weights_whose_sum_overflows_are_fitted(calibrator):
+    """Row 26: each is finite, so the answer is finite too."""
+    estimator = calibrator().fit(*good(), np.full(200, 1e308))
+    assert_distributions(estimator.predict_proba(fresh()), 1e-12)
 
 
 @each_calibrator
