@@ -24,10 +24,18 @@ if TYPE_CHECKING:
     from calibrant.calibrators.structured import StructuredScaling
     from calibrant.calibrators.top_label import TopLabelHistogram, TopLabelIsotonic
     from calibrant.solvers.bivariate_isotonic import bivariate_isotonic_regression
+    from calibrant.solvers.normalization_aware.ways import (
+        SLSQP,
+        Annealing,
+        Penalty,
+        ProjectedGradient,
+        TrustConstr,
+    )
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "Annealing": "solvers.normalization_aware.ways",
     "AutoCalibrator": "calibrators.auto",
     "CalibratedClassifier": "calibrators.classifier",
     "Chain": "calibrators.composition",
@@ -42,17 +50,23 @@ _HOME = {
     "OneVsRestHistogram": "calibrators.one_vs_rest_bins",
     "OneVsRestIsotonic": "calibrators.one_vs_rest",
     "OneVsRestPlatt": "calibrators.one_vs_rest",
+    "Penalty": "solvers.normalization_aware.ways",
+    "ProjectedGradient": "solvers.normalization_aware.ways",
+    "SLSQP": "solvers.normalization_aware.ways",
     "SharedClasswise": "calibrators.shared_classwise",
     "SortedCumulativeIsotonic": "calibrators.sorted_cumulative",
     "StructuredScaling": "calibrators.structured",
     "TemperatureScaling": "calibrators.scaling",
     "TopLabelHistogram": "calibrators.top_label",
     "TopLabelIsotonic": "calibrators.top_label",
+    "TrustConstr": "solvers.normalization_aware.ways",
     "VectorScaling": "calibrators.scaling",
     "bivariate_isotonic_regression": "solvers.bivariate_isotonic",
 }
 
 __all__ = [
+    "SLSQP",
+    "Annealing",
     "AutoCalibrator",
     "CalibratedClassifier",
     "Chain",
@@ -67,12 +81,15 @@ __all__ = [
     "OneVsRestHistogram",
     "OneVsRestIsotonic",
     "OneVsRestPlatt",
+    "Penalty",
+    "ProjectedGradient",
     "SharedClasswise",
     "SortedCumulativeIsotonic",
     "StructuredScaling",
     "TemperatureScaling",
     "TopLabelHistogram",
     "TopLabelIsotonic",
+    "TrustConstr",
     "VectorScaling",
     "__version__",
     "bivariate_isotonic_regression",

@@ -5,8 +5,16 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from calibrant.calibrators.flattened import FlattenedIsotonic
-from calibrant.calibrators.normalization_aware import SOLVERS, NormalizationAwareIsotonic
+from calibrant import (
+    SLSQP,
+    Annealing,
+    FlattenedIsotonic,
+    NormalizationAwareIsotonic,
+    Penalty,
+    ProjectedGradient,
+    TemperatureScaling,
+    TrustConstr,
+)
 from calibrant.errors import ParameterError
 from calibrant.solvers.report import SolverReport
 from conftest import REAL_FILES, load_real, simulate
@@ -18,6 +26,13 @@ pytestmark = [
 ]
 
 STRENGTHS = [0, 20.0, "cv"]
+WAYS = [
+    Annealing(n_iterations=2000, random_state=0),
+    ProjectedGradient(),
+    SLSQP(),
+    TrustConstr(),
+    Penalty(),
+]
 
 
 def fitted(rows, labels, weight=None, **parameters):
@@ -121,14 +136,13 @@ def test_survives(case, strength):
     assert_sound(fitted(rows, labels, prior_strength=strength), rows)
 
 
-@pytest.mark.parametrize("solver", [name for name in SOLVERS if name != "exact"])
+@pytest.mark.parametrize("solver", WAYS, ids=lambda way: way.name)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__[5:])
 def test_the_other_solvers_survive_too(case, solver):
     rows, labels = case()
-    options = {"n_iterations": 2000} if solver == "annealing" else {"max_rounds": 5}
-    calibrator = fitted(rows, labels, solver=solver, prior_strength=1.0, **options)
+    calibrator = fitted(rows, labels, solver=solver, prior_strength=1.0, max_rounds=5)
     assert_sound(calibrator, rows)
-    assert calibrator.solver_report_.solver == solver
+    assert calibrator.solver_report_.solver == solver.name
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__[5:])
@@ -196,15 +210,15 @@ def test_twice_the_weight_changes_nothing_without_a_prior():
     np.testing.assert_array_equal(one.step_function_.values, other.step_function_.values)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", ["exact", *WAYS], ids=str)
 def test_every_solver_fits_and_clones(solver):
     rows, labels = simulate(150, 3)
-    calibrator = NormalizationAwareIsotonic(
-        solver, prior_strength=5.0, random_state=0, n_iterations=2000, max_rounds=50
-    )
+    calibrator = NormalizationAwareIsotonic(prior_strength=5.0, max_rounds=50)
+    calibrator.set_params(solver=solver)
     one, other = clone(calibrator).fit(rows, labels), clone(calibrator).fit(rows, labels)
+    assert one.get_params() == calibrator.get_params()
+    assert eval(repr(one)).solver == solver
     np.testing.assert_array_equal(one.step_function_.values, other.step_function_.values)
-    assert one.solver_report_.solver == solver
     best = fitted(rows, labels, prior_strength=5.0).solver_report_.objective
     assert one.solver_report_.objective >= best - 1e-9
 
@@ -214,10 +228,8 @@ def test_every_solver_fits_and_clones(solver):
 )
 def test_annealing_takes_any_source_of_random_numbers(random_state):
     rows, labels = simulate(150, 3)
-    report = fitted(
-        rows, labels, solver="annealing", random_state=random_state, n_iterations=200
-    ).solver_report_
-    assert report.rounds == 200
+    way = Annealing(random_state=random_state, n_iterations=200)
+    assert fitted(rows, labels, solver=way).solver_report_.rounds == 200
 
 
 def test_not_converging_is_a_warning():
@@ -236,12 +248,6 @@ def test_not_converging_is_a_warning():
         {"prior_strength": None},
         {"tol": 0.0},
         {"max_rounds": 0},
-        {"min_blocks": 2.5},
-        {"split_size_threshold": 0},
-        {"epsilon_change": 0.0},
-        {"beta": -1.0},
-        {"n_iterations": 0},
-        {"n_iterations_no_change": -5},
     ],
     ids=str,
 )
@@ -251,13 +257,44 @@ def test_bad_parameters_are_refused(parameters):
         NormalizationAwareIsotonic(**parameters).fit(rows, labels)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"min_blocks": 2.5},
+        {"split_size_threshold": 0},
+        {"epsilon_change": 0.0},
+        {"beta": -1.0},
+        {"n_iterations": 0},
+        {"n_iterations_no_change": -5},
+    ],
+    ids=str,
+)
+def test_bad_options_are_refused(options):
+    rows, labels = simulate(120, 3)
+    with pytest.raises(ParameterError, match=rf"solver\.{next(iter(options))}="):
+        NormalizationAwareIsotonic(Annealing(**options)).fit(rows, labels)
+
+
+@pytest.mark.parametrize(
+    ("solver", "remedy"),
+    [
+        ("annealing", r"or solver=Annealing\(\)"),
+        ("trust-constr", r"or solver=TrustConstr\(\)"),
+        (Annealing, r"one of Annealing\(\), "),
+        (None, r"Penalty\(\)$"),
+    ],
+)
+def test_what_is_no_solver_is_refused_with_the_remedy(solver, remedy):
+    rows, labels = simulate(120, 3)
+    with pytest.raises(ParameterError, match=remedy):
+        NormalizationAwareIsotonic(solver).fit(rows, labels)
+
+
 @pytest.mark.slow
 def test_quality_on_real_data():
     """Fitted on the calibration parts, judged on the test parts."""
     if not REAL_FILES:
         pytest.skip("no real data")
-    from calibrant.calibrators.scaling import TemperatureScaling
-
     ratios, better = [], 0
     for name in REAL_FILES:
         files = load_real(name)

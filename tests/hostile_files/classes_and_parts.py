@@ -153,6 +153,22 @@ for _name, _parameters in {
     CASES.append((_name, "ts", _change, e.StoredParameterError, ""))
 
 
+for _name, _parameters in {
+    "solver_unknown": {"solver": "exakt"},
+    "options_of_an_unknown_name": {"solver": {"options": "Thread", "values": {}}},
+    "option_unknown": {"solver": {"options": "SLSQP", "values": {"target": "x"}}},
+    "option_out_of_range": {"solver": {"options": "Annealing", "values": {"beta": -1.0}}},
+    "option_of_the_wrong_type": {"solver": {"options": "Annealing", "values": {"beta": "1"}}},
+    "option_beside_its_solver": {"solver": {"options": "SLSQP", "values": {}}, "beta": 1.0},
+    "option_of_older_files_out_of_range": {"solver": "exact", "beta": -1.0},
+}.items():
+
+    def _change(f, parameters=_parameters):
+        f.part()["parameters"] |= parameters
+
+    CASES.append((_name, "na-fir", _change, e.StoredParameterError, ""))
+
+
 @case(e.HeaderFieldError, match="no field 'part'")
 def parameter_of_an_unknown_kind(f):
     f.part()["parameters"]["tol"] = {"eval": "1+1"}

@@ -5,7 +5,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.linear_model import LogisticRegression
 
 from calibrant.simplex import check_batch
-from calibrant.solvers.affine import Penalty, solve_affine
+from calibrant.solvers.affine import RidgePenalty, solve_affine
 from calibrant.solvers.temperature import solve_temperature
 from conftest import REAL_FILES, load_real, simulate
 
@@ -50,7 +50,7 @@ def test_matrix_agrees_with_logistic_regression():
     np.testing.assert_allclose(softmax(found(z), axis=1), other.predict_proba(z), atol=1e-4)
 
 
-@pytest.mark.parametrize("penalty", [Penalty(), Penalty(0.3), Penalty(0.1, 0.5)])
+@pytest.mark.parametrize("penalty", [RidgePenalty(), RidgePenalty(0.3), RidgePenalty(0.1, 0.5)])
 @pytest.mark.parametrize("shape", [(4,), (4, 4)])
 def test_penalty_gradients(penalty, shape):
     rng = np.random.default_rng(0)
@@ -65,16 +65,18 @@ def test_penalty_gradients(penalty, shape):
 
 
 def test_odir_leaves_the_diagonal_alone():
-    value, slope, intercept = Penalty(odir=2.0)(np.diag([1.0, 5.0]), np.zeros(2))
+    value, slope, intercept = RidgePenalty(odir=2.0)(np.diag([1.0, 5.0]), np.zeros(2))
     assert value == 0.0
     assert not slope.any()
     assert not intercept.any()
-    assert Penalty(odir=2.0)(np.array([[0.0, 3.0], [0.0, 0.0]]), np.array([1.0, 1.0]))[0] == 11.0
+    assert (
+        RidgePenalty(odir=2.0)(np.array([[0.0, 3.0], [0.0, 0.0]]), np.array([1.0, 1.0]))[0] == 11.0
+    )
 
 
 def test_a_strong_odir_penalty_gives_a_diagonal_matrix():
     batch = problem()
-    found, _ = fit(batch, full=True, penalty=Penalty(odir=1e6))
+    found, _ = fit(batch, full=True, penalty=RidgePenalty(odir=1e6))
     off = found.slope - np.diag(np.diag(found.slope))
     assert np.abs(off).max() < 1e-3
     assert np.abs(found.intercept).max() < 1e-3

@@ -9,7 +9,7 @@ import numpy as np
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
 from calibrant.kernels.temperature import scaled_softmax
-from calibrant.solvers.affine import AffineMap, Penalty, solve_affine
+from calibrant.solvers.affine import AffineMap, RidgePenalty, solve_affine
 from calibrant.solvers.pseudo_rows import AT_SCORES
 from calibrant.solvers.temperature import Temperature, solve_temperature
 
@@ -171,7 +171,9 @@ class _AffineScaling(Calibrator):
         simplex.check_number("max_rounds", self.max_rounds, low=1, whole=True)
         simplex.check_zero_probability(self.zero_probability)
 
-    def _fit_affine(self, batch: SimplexBatch, penalty: Penalty, *, full: bool) -> dict[str, Any]:
+    def _fit_affine(
+        self, batch: SimplexBatch, penalty: RidgePenalty, *, full: bool
+    ) -> dict[str, Any]:
         temperature, _ = solve_temperature(batch, zero_probability=self.zero_probability)
         found, report = solve_affine(
             batch, temperature, full=full, penalty=penalty, tol=self.tol, max_rounds=self.max_rounds
@@ -246,7 +248,7 @@ class VectorScaling(_AffineScaling):
         return 2 * n_classes
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        return self._fit_affine(batch, Penalty(self.ridge), full=False)
+        return self._fit_affine(batch, RidgePenalty(self.ridge), full=False)
 
 
 class MatrixScaling(_AffineScaling):
@@ -347,4 +349,4 @@ class MatrixScaling(_AffineScaling):
         return super()._peak_bytes(n_rows, n_classes) + 8 * parameters
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        return self._fit_affine(batch, Penalty(self.ridge, self.odir), full=True)
+        return self._fit_affine(batch, RidgePenalty(self.ridge, self.odir), full=True)

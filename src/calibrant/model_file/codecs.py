@@ -7,7 +7,7 @@ attribute and, if the attributes must agree with each other, a check.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +48,7 @@ from calibrant.model_file.maps import Maps
 from calibrant.solvers.bayesian_binning import AveragedHistogram
 from calibrant.solvers.beta import BetaMap
 from calibrant.solvers.histogram import Histogram
+from calibrant.solvers.normalization_aware.ways import WAYS, Annealing
 from calibrant.solvers.one_vs_rest import PiecewiseLinear
 from calibrant.solvers.platt import Sigmoid
 from calibrant.solvers.report import SolverReport
@@ -78,6 +79,8 @@ class Codec:
     before : dict of str to object
         Parameters that came after the first files of this method, where what those were fitted
         with is not today's default.
+    upgrade : callable, optional
+        Changes a dict of stored parameters to those of today, in place; may refuse them.
     """
 
     method: str
@@ -86,6 +89,7 @@ class Codec:
     check: Callable[[Any], None] | None = None
     work: int = 1
     before: dict[str, Any] = field(default_factory=dict)
+    upgrade: Callable[[dict[str, Any]], None] | None = None
 
 
 def _check_chain(chain: Chain) -> None:
@@ -159,6 +163,17 @@ def _check_structured(structured: StructuredScaling) -> None:
         require(largest * reach <= LARGEST_PRODUCT, "coef_ times scale_ overflows")
 
 
+def _gather_solver(parameters: dict[str, Any]) -> None:
+    """Make one object of a solver's name and the options that once stood beside it."""
+    solver = parameters.get("solver", "exact")
+    if isinstance(solver, str):
+        names = {option.name for option in fields(Annealing)} & parameters.keys()
+        annealing = Annealing(**{name: parameters.pop(name) for name in names})
+        annealing.check()
+        if solver in WAYS:
+            parameters["solver"] = annealing if solver == annealing.name else WAYS[solver]()
+
+
 REPORT = Record(
     SolverReport,
     {
@@ -224,6 +239,7 @@ CODECS = (
             ),
             **_REPORTED,
         },
+        upgrade=_gather_solver,
     ),
     Codec(
         "scir",
@@ -302,3 +318,5 @@ CODECS = (
 )
 BY_CLASS: dict[type, Codec] = {codec.cls: codec for codec in CODECS}
 BY_METHOD = {codec.method: codec for codec in CODECS}
+OPTIONS: dict[str, type] = {cls.__name__: cls for cls in WAYS.values()}
+"""Objects that hold options and are parameters themselves, by their names in files."""

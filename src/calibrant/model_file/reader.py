@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from calibrant import errors
 from calibrant.model_file import limits, vectors
-from calibrant.model_file.codecs import BY_METHOD, Codec
+from calibrant.model_file.codecs import BY_METHOD, OPTIONS, Codec
 from calibrant.model_file.parts import Labels, Tree, check_fitted, check_parameters
 from calibrant.model_file.strict_json import Fields
 
@@ -129,15 +130,13 @@ class Reader:
 
     def _build(self, codec: Codec, parameters: dict[str, Any], where: str) -> Calibrator:
         known = codec.cls._get_param_names()  # noqa: SLF001  (scikit-learn's, stable for years)
-        for name in parameters:
-            if name not in known:
-                raise errors.StoredParameterError(
-                    f"{codec.cls.__name__} has no parameter {name!r:.80}"
-                )
         values = {name: self._value(value, where) for name, value in parameters.items()}
         try:
+            if codec.upgrade is not None:
+                codec.upgrade(values)
+            _refuse_unknown(codec.cls, known, values)
             calibrator: Calibrator = codec.cls(**codec.before | values)
-        except TypeError as error:  # a parameter without a default is missing
+        except (TypeError, errors.ParameterError) as error:  # one without a default is missing
             raise errors.StoredParameterError(f"{where}: {error}") from None
         check_parameters(calibrator)
         return calibrator
@@ -170,9 +169,22 @@ class Reader:
                 value = bytes.fromhex(tagged.take("bytes", str))
             except ValueError:
                 raise errors.StoredParameterError(f"{where} has broken bytes") from None
+        elif tagged.has("options"):
+            name = tagged.take("options", str)
+            if name not in OPTIONS:
+                raise errors.StoredParameterError(f"{where}: there are no options {name!r:.80}")
+            values = tagged.take("values", dict)
+            _refuse_unknown(OPTIONS[name], [f.name for f in fields(OPTIONS[name])], values)
+            value = OPTIONS[name](**{key: self._value(v, where) for key, v in values.items()})
         elif tagged.has("vector"):
             value = self.vector(tagged.take("vector"), where)
         else:
             value = self.part(tagged.take("part"), where, fitted=False)
         tagged.close(None)
         return value
+
+
+def _refuse_unknown(cls: type, known: list[str], values: dict[str, Any]) -> None:
+    for name in values:
+        if name not in known:
+            raise errors.StoredParameterError(f"{cls.__name__} has no parameter {name!r:.80}")

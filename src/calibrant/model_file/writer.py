@@ -7,6 +7,7 @@ shared is stored once, a cycle cannot be written down, and the header stays shal
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from calibrant import errors
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.state import take_state
 from calibrant.model_file import limits, vectors
-from calibrant.model_file.codecs import BY_CLASS, Codec
+from calibrant.model_file.codecs import BY_CLASS, OPTIONS, Codec
 from calibrant.model_file.parts import Labels, Tree, check_fitted
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class Writer:
         return entry
 
     def _plain(self, value: Any, name: str) -> Any:
-        """Return a parameter as JSON; what JSON lacks is an object with one key, its type."""
+        """Return a parameter as JSON; what JSON lacks is an object that names its type."""
         if value is None or isinstance(value, bool | np.bool_):
             return None if value is None else bool(value)
         if isinstance(value, int | np.integer) and int(value) in limits.INT64:
@@ -140,6 +141,10 @@ class Writer:
             return {"bytes": value.hex()}
         if isinstance(value, Calibrator):
             return {"part": self.part(value, fitted=False)}
+        if type(value) in OPTIONS.values():
+            options = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+            plain = {key: self._plain(option, f"{name}.{key}") for key, option in options.items()}
+            return {"options": type(value).__name__, "values": plain}
         if type(value) in (list, tuple):
             items = [self._plain(item, name) for item in value]
             return items if type(value) is list else {"tuple": items}

@@ -63,7 +63,7 @@ def check_coefficients(slope: Array, intercept: Array, n_classes: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Penalty:
+class RidgePenalty:
     """Penalties on the slope matrix W and the intercept b, as Kull et al. (2019) scale them.
 
     ``ridge`` is multiplied by (sum W^2 + sum b^2) / (k (k + 1)), ``odir`` by the sum of squares off
@@ -152,7 +152,7 @@ def solve_affine(
     temperature: Temperature,
     *,
     full: bool,
-    penalty: Penalty | None = None,
+    penalty: RidgePenalty | None = None,
     tol: float = 1e-6,
     max_rounds: int = 500,
 ) -> tuple[AffineMap, SolverReport]:
@@ -174,7 +174,7 @@ def solve_affine(
     present = np.isin(np.arange(k), batch.class_index)
     slopes = np.where(present, min(beta, STEEPEST_START), beta)
     start = AffineMap(np.diag(slopes) if full else slopes, np.zeros(k))
-    penalty = replace(penalty or Penalty(), unit=unit)
+    penalty = replace(penalty or RidgePenalty(), unit=unit)
     problem = _Problem(likelihood, penalty, start, present)
     found, report = _minimise(problem, tol, max_rounds)
     found = AffineMap(found.slope / unit, found.intercept)
@@ -193,7 +193,7 @@ class _Problem:
     def __init__(
         self,
         likelihood: _Likelihood,
-        penalty: Penalty,
+        penalty: RidgePenalty,
         start: AffineMap,
         present: NDArray[np.bool_],
     ) -> None:

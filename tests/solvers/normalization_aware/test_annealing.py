@@ -7,10 +7,10 @@ import pytest
 
 from calibrant import simplex
 from calibrant.kernels.annealing import anneal
-from calibrant.solvers.annealing import solve_annealing
-from calibrant.solvers.normalization_aware import solve_normalization_aware
-from calibrant.solvers.pooled_blocks import pool_blocks
-from calibrant.solvers.prior_strength import build_likelihood
+from calibrant.solvers.normalization_aware import minimise_likelihood
+from calibrant.solvers.normalization_aware.blocks import pool_blocks
+from calibrant.solvers.normalization_aware.prior import build_likelihood
+from calibrant.solvers.normalization_aware.ways import Annealing
 from conftest import REAL_FILES, load_real, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")
@@ -21,15 +21,16 @@ def likelihood_of(strength=0.0, n_rows=600, n_classes=6):
 
 
 def run(likelihood, seed=0, **options):
-    return solve_annealing(likelihood, random_state=np.random.default_rng(seed), **options)
+    way = Annealing(random_state=np.random.default_rng(seed), **options)
+    return minimise_likelihood(likelihood, way)
 
 
 @pytest.mark.parametrize("strength", [0.0, 20.0])
 def test_approaches_the_optimum_from_above(strength):
     likelihood = likelihood_of(strength)
     start = pool_blocks(likelihood)
-    _, exact = solve_normalization_aware(likelihood)
-    losses = [start.loss(np.log(start.start))]
+    _, exact = minimise_likelihood(likelihood)
+    losses = [start.loss_and_gradient(np.log(start.start))[0]]
     for n_iterations in (2000, 20_000, 100_000):
         _, report = run(likelihood, n_iterations=n_iterations, epsilon_change=1e-2)
         losses.append(report.objective)
@@ -118,7 +119,7 @@ def test_never_passes_the_optimum_on_real_data(name):
     rows, labels = load_real(name)["val"]
     batch = simplex.check_batch(rows, labels, classes=np.arange(rows.shape[1]))
     likelihood, _ = build_likelihood(batch, 0.0)
-    _, exact = solve_normalization_aware(likelihood)
+    _, exact = minimise_likelihood(likelihood)
     for epsilon_change in (1e-4, 1e-3, 1e-2):
         _, report = run(likelihood, epsilon_change=epsilon_change)
         assert report.objective >= exact.objective

@@ -12,29 +12,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant.kernels import monotone_softmax
 from calibrant.kernels.pava import pool_adjacent_violators
-from calibrant.solvers.normalized_likelihood import (
+from calibrant.solvers.normalization_aware.rows import (
     LOWEST,
+    RowCounts,
     block_of_segment,
     certificate,
-    is_bounded,
-    objective,
+    count_cells,
+    sum_cells,
 )
-from calibrant.solvers.report import SolverReport
-from calibrant.solvers.row_counts import RowCounts, count_cells, sum_cells
-from calibrant.solvers.separation import join_levels, split_levels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant.solvers.normalized_likelihood import NormalizedLikelihood
-    from calibrant.step_function import StepFunction
+    Array = NDArray[np.float64]
 
 LONGEST_STEP = 6.0
 """Bound on how far a Newton step moves two neighbours apart, in units of log g."""
@@ -44,7 +40,6 @@ RIDGE = 1e-9
 own, as between blocks that are nearly at infinity, the gradient is below the tolerance anyway."""
 
 DEPTH = -math.log(LOWEST)
-BOUNDED = f"the lowest blocks are at their bound, {LOWEST:g} of the highest"
 
 HOLD = 1e30
 """Curvature of a block at the bound that would go below it, relative to the total weight."""
@@ -58,94 +53,23 @@ MAX_PRODUCTS = 200
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
-    """Where ``minimise`` stopped.
+    """Where ``minimise`` stopped: g (the largest is 1), T, and the certificate of all segments.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n_segments,)
-        g; the largest is 1.
-    totals : ndarray of shape (n_rows,)
-        T.
-    exposures : ndarray of shape (n_segments,)
-        a; a start for a problem nearby.
-    violation : float
-        Certificate, from all segments.
-    rounds : int
+    The exposures are a start for a problem nearby.
     """
 
-    values: NDArray[np.float64]
-    totals: NDArray[np.float64]
-    exposures: NDArray[np.float64]
+    values: Array
+    totals: Array
+    exposures: Array
     violation: float
     rounds: int
 
 
-def solve_normalization_aware(
-    likelihood: NormalizedLikelihood, *, tol: float = 1e-8, max_rounds: int = 100
-) -> tuple[StepFunction, SolverReport]:
-    """Minimise NA-FIR's objective over all non-decreasing functions of the probability.
-
-    Without a prior the minimum is usually at infinity: the segments then fall into levels, of
-    which each has an infinite multiple of the values of the one below; see ``separation``.
-    """
-    started = perf_counter()
-    if likelihood.prior_strength > 0.0:
-        minimum = minimise(
-            likelihood.rows.index,
-            likelihood.weight,
-            likelihood.target,
-            likelihood.exposures,
-            tol=tol,
-            max_rounds=max_rounds,
-        )
-        values, violation, rounds = minimum.values, minimum.violation, minimum.rounds
-        loss = objective(minimum.totals, values, likelihood.weight, likelihood.target)
-        loss /= likelihood.total
-        notes: tuple[str, ...] = (BOUNDED,) if is_bounded(values) else ()
-    else:
-        values, rounds, notes = _solve_without_prior(likelihood, tol, max_rounds)
-        loss, violation = likelihood.evaluate(values)
-    step = likelihood.step_function(values)
-    report = SolverReport(
-        "exact",
-        loss,
-        violation,
-        tol,
-        rounds,
-        perf_counter() - started,
-        n_blocks=step.n_blocks,
-        notes=likelihood.notes + notes,
-    )
-    return step, report
-
-
-def _solve_without_prior(
-    likelihood: NormalizedLikelihood, tol: float, max_rounds: int
-) -> tuple[NDArray[np.float64], int, tuple[str, ...]]:
-    """Solve each level by itself, then put them on one scale."""
-    levels = split_levels(likelihood.rows)
-    values = np.ones(likelihood.rows.n_segments)
-    rounds = 0
-    for level in levels.problems(likelihood):
-        minimum = minimise(
-            level.index,
-            level.weight,
-            level.target,
-            level.exposures,
-            tol=0.5 * tol,
-            max_rounds=max_rounds,
-        )
-        values[level.segments] = minimum.values[1:]
-        rounds += minimum.rounds
-    notes = join_levels(likelihood, levels, values, 1e-3 * tol)
-    return values, max(rounds, 1), notes
-
-
 def minimise(
     index: NDArray[Any],
-    weight: NDArray[np.float64],
-    target: NDArray[np.float64],
-    exposures: NDArray[np.float64],
+    weight: Array,
+    target: Array,
+    exposures: Array,
     *,
     tol: float,
     max_rounds: int,
@@ -184,21 +108,13 @@ class _Pooled:
     """The problem on given blocks, and a point of it that Newton's method improves."""
 
     def __init__(
-        self,
-        counts: RowCounts,
-        weight: NDArray[np.float64],
-        target: NDArray[np.float64],
-        theta: NDArray[np.float64],
-        total: float,
+        self, counts: RowCounts, weight: Array, target: Array, theta: Array, total: float
     ) -> None:
-        self.counts = counts
-        self.weight = weight
-        self.target = target
-        self.total = total
+        self.counts, self.weight, self.target, self.total = counts, weight, target, total
         self.theta = theta
         self.values, self.totals, self.loss, _ = self._at(theta)
 
-    def _at(self, theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], Any, float, float]:
+    def _at(self, theta: Array) -> tuple[Array, Array, float, float]:
         """Values, totals, loss, and how much of the loss is rounding."""
         relative = np.maximum(theta - theta[-1], -DEPTH)
         values = np.exp(relative)
@@ -237,23 +153,9 @@ class _Pooled:
             group = merged[group]
         return group
 
-    def _gradient(self) -> tuple[NDArray[np.float64], ...]:
+    def _gradient(self) -> tuple[Array, ...]:
         """Gradient in log g, diagonal of the Hessian, ridge to add to it, shares of blocks."""
-        counts = self.counts
-        shares = np.zeros(len(counts.blocks))
-        gradient = np.zeros(len(self.target))
-        diagonal = np.zeros(len(self.target))
-        monotone_softmax.add_gradient(
-            counts.pointers,
-            counts.blocks,
-            counts.counts,
-            self.weight,
-            self.values,
-            self.totals,
-            shares,
-            gradient,
-            diagonal,
-        )
+        gradient, diagonal, shares = self.counts.derivatives(self.weight, self.values, self.totals)
         ridge = RIDGE * gradient + 1e-300  # never zero, for blocks that no row uses
         residual = gradient - self.target
         held = (self.theta - self.theta[-1] < 1e-10 - DEPTH) & (residual > 0.0)
@@ -262,9 +164,7 @@ class _Pooled:
             ridge[held], residual[held] = HOLD * self.total, 0.0
         return residual, diagonal + ridge, ridge, shares
 
-    def _move(
-        self, step: NDArray[np.float64], diagonal: NDArray[np.float64]
-    ) -> NDArray[np.int64] | None:
+    def _move(self, step: Array, diagonal: Array) -> NDArray[np.int64] | None:
         """Backtrack until the loss falls; returns the group of each block, None if it never does.
 
         The trial point is made non-decreasing by isotonic regression, weighted by the diagonal of
@@ -277,9 +177,8 @@ class _Pooled:
             trial = np.maximum(trial, trial[-1] - DEPTH)
             base = trial.min() - 1.0
             first, tops, bottoms = pool_adjacent_violators(diagonal * (trial - base), diagonal)
-            group = np.arange(n)
+            group = block_of_segment(first, n)
             if len(first) < n:
-                group = block_of_segment(first, n).astype(np.int64)
                 trial = (tops / bottoms + base)[group]
             values, totals, loss, rounding = self._at(trial)
             if loss <= self.loss + rounding:
@@ -287,13 +186,13 @@ class _Pooled:
                 self.totals, self.loss = totals, loss
                 if len(first) < n:
                     self.target = np.add.reduceat(self.target, first)
-                    self.counts = self.counts.merge(group.astype(np.int32))
-                return group
+                    self.counts = self.counts.merge(group)
+                return group.astype(np.int64)
             length *= 0.5
         return None
 
 
-def _bounded(step: NDArray[np.float64], residual: NDArray[np.float64]) -> NDArray[np.float64]:
+def _bounded(step: Array, residual: Array) -> Array:
     """Bound how far neighbours move apart: pair by pair, or all alike if that goes uphill."""
     apart = np.diff(step)
     longest = float(np.max(np.abs(apart)))

@@ -1,4 +1,4 @@
-"""NA-FIR's exact solver: brute force, general solvers, and its certificate on real data."""
+"""NA-FIR's exact fit: brute force, general solvers, and its certificate on real data."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 from calibrant import simplex
 from calibrant.solvers.flattened import solve_flattened
-from calibrant.solvers.normalization_aware import minimise, solve_normalization_aware
-from calibrant.solvers.normalized_likelihood import certificate
-from calibrant.solvers.pooled_blocks import pool_blocks
-from calibrant.solvers.prior_strength import build_likelihood
+from calibrant.solvers.normalization_aware import minimise_likelihood
+from calibrant.solvers.normalization_aware.blocks import pool_blocks
+from calibrant.solvers.normalization_aware.fit import minimise
+from calibrant.solvers.normalization_aware.prior import build_likelihood
+from calibrant.solvers.normalization_aware.rows import certificate
 from calibrant.solvers.temperature import solve_temperature
 from conftest import REAL_FILES, load_real, simulate
 from reference import normalization_aware as reference
@@ -28,7 +29,7 @@ def batch_of(rows, labels, weight=None):
 
 def fit(batch, strength, **options):
     likelihood, _ = build_likelihood(batch, strength)
-    step, report = solve_normalization_aware(likelihood, **options)
+    step, report = minimise_likelihood(likelihood, **options)
     return likelihood, step, report
 
 
@@ -138,8 +139,7 @@ def test_every_round_lowers_the_objective():
     batch = batch_of(*simulate(2000, 20))
     likelihood, _ = build_likelihood(batch, 30.0)
     losses = [
-        solve_normalization_aware(likelihood, tol=1e-14, max_rounds=n)[1].objective
-        for n in range(1, 6)
+        minimise_likelihood(likelihood, tol=1e-14, max_rounds=n)[1].objective for n in range(1, 6)
     ]
     assert np.all(np.diff(losses) <= 1e-14)
     assert losses[0] > losses[-1]

@@ -11,17 +11,18 @@ from calibrant.kernels import cells
 from calibrant.kernels.rows import GAP_OFFSET
 from calibrant.row_order import group_rows
 from calibrant.simplex import to_logits
-from calibrant.solvers.normalization_aware import minimise
-from calibrant.solvers.normalized_likelihood import NormalizedLikelihood
+from calibrant.solvers.normalization_aware.fit import minimise
+from calibrant.solvers.normalization_aware.rows import NormalizedLikelihood, segment_rows
 from calibrant.solvers.pseudo_rows import price
-from calibrant.solvers.row_counts import segment_rows
 from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
-    from calibrant.solvers.row_counts import SegmentedRows
+    from calibrant.solvers.normalization_aware.rows import SegmentedRows
+
+    Array = NDArray[np.float64]
 
 N_FOLDS = 5
 STRENGTHS = (10.0, 100.0, 1000.0, 10000.0)
@@ -45,8 +46,13 @@ held-out row, rounding would choose: rows of weight 2 and rows given twice round
 class PriorChoice:
     """Held-out NLL of each strength that was tried."""
 
-    strengths: NDArray[np.float64]
-    losses: NDArray[np.float64]
+    strengths: Array
+    losses: Array
+
+    @property
+    def results(self) -> dict[str, Array]:
+        """Both, by their names among scikit-learn's results of cross-validation."""
+        return {"prior_strength": self.strengths, "negative_log_likelihood": self.losses}
 
     @property
     def best(self) -> float:
@@ -69,20 +75,14 @@ class PriorChoice:
 class TemperaturePrior:
     """Temperature-scaled predictions of the calibration set, summed by segment.
 
-    Attributes
-    ----------
-    beta : float
-        Inverse temperature.
-    mass : ndarray of shape (n_parts, n_segments)
-        Prior probability of the cells of each segment, by part of the rows.
-    totals : ndarray of shape (n_rows,)
-        Row sums of p ** beta: T of the prior, to start from; 1, as in FIR, where beta is so large
-        that they would span too many orders of magnitude.
+    ``mass`` is the prior probability of the cells of each segment, by part of the rows. ``totals``
+    are the row sums of p ** beta: T of the prior, to start from; 1, as in FIR, where beta is so
+    large that they would span too many orders of magnitude.
     """
 
     beta: float
-    mass: NDArray[np.float64]
-    totals: NDArray[np.float64]
+    mass: Array
+    totals: Array
 
 
 def build_likelihood(
@@ -93,7 +93,7 @@ def build_likelihood(
     Without a prior the start is T = 1, whose first round is FIR; with one it is the prior.
     """
     fill_gaps = prior_strength is None or prior_strength > 0.0
-    rows = segment_rows(batch, batch.probabilities(), fill_gaps=fill_gaps)
+    rows = segment_rows(batch, fill_gaps=fill_gaps)
     if not fill_gaps:
         target = rows.positives(rows.weight)
         return NormalizedLikelihood(rows, rows.weight, target, rows.exposures(rows.weight)), None
@@ -128,7 +128,7 @@ def deal_order(batch: SimplexBatch, rows: SegmentedRows) -> NDArray[np.int64]:
     return np.lexsort((group, np.floor(1024.0 * own + GAP_OFFSET)))
 
 
-def fold_shares(weight: NDArray[np.float64]) -> NDArray[np.float64]:
+def fold_shares(weight: Array) -> Array:
     """Weight of each row in each fold.
 
     Rows are laid end to end, each as long as its weight, and units of length one are dealt to the
@@ -139,13 +139,11 @@ def fold_shares(weight: NDArray[np.float64]) -> NDArray[np.float64]:
     ends = np.concatenate([[0.0], np.cumsum(weight / unit)])[:, None]
     whole = np.floor(ends / N_FOLDS)
     dealt = whole + np.clip(ends - N_FOLDS * whole - np.arange(N_FOLDS), 0.0, 1.0)
-    shares: NDArray[np.float64] = unit * np.diff(dealt, axis=0)
+    shares: Array = unit * np.diff(dealt, axis=0)
     return shares
 
 
-def temperature_prior(
-    batch: SimplexBatch, rows: SegmentedRows, share: NDArray[np.float64]
-) -> TemperaturePrior:
+def temperature_prior(batch: SimplexBatch, rows: SegmentedRows, share: Array) -> TemperaturePrior:
     """Fit temperature scaling and sum its predictions over the segments."""
     temperature, _ = solve_temperature(batch)
     logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
@@ -163,21 +161,18 @@ def temperature_prior(
 def add_pseudo_observations(
     rows: SegmentedRows,
     prior: TemperaturePrior,
-    weight: NDArray[np.float64],
+    weight: Array,
     strength: float,
     without: int | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Array, Array]:
     """Weights and targets with ``strength`` pseudo-observations, spread like the weight of rows."""
-    mass = np.sum(prior.mass, axis=0)
-    if without is not None:
-        mass = np.sum(np.delete(prior.mass, without, axis=0), axis=0)
+    parts = prior.mass if without is None else np.delete(prior.mass, without, axis=0)
+    mass = np.sum(parts, axis=0)
     ratio = strength / float(np.sum(weight))
     return weight * (1.0 + ratio), rows.positives(weight) + ratio * mass
 
 
-def cross_validate(
-    rows: SegmentedRows, prior: TemperaturePrior, share: NDArray[np.float64]
-) -> PriorChoice:
+def cross_validate(rows: SegmentedRows, prior: TemperaturePrior, share: Array) -> PriorChoice:
     """Held-out NLL of each strength; folds share segments, and each strength starts the next.
 
     It includes the price of leaving temperature scaling: on few rows, or without an error among

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from calibrant import simplex
 from calibrant.solvers.flattened import build_segments
-from calibrant.solvers.row_counts import count_cells, segment_rows, sum_cells
+from calibrant.solvers.normalization_aware.rows import count_cells, segment_rows, sum_cells
 from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")
@@ -23,7 +23,7 @@ def test_segments_are_those_of_fir(seed, grid):
     masses = rng.integers(0, grid, (30, 4)) + (rng.random((30, 1)) < 0.5)
     masses[masses.sum(axis=1) == 0] = 1
     batch = batch_of(masses / masses.sum(axis=1, keepdims=True), rng.integers(0, 4, 30))
-    rows = segment_rows(batch, batch.scores, fill_gaps=False)
+    rows = segment_rows(batch, fill_gaps=False)
     wanted = build_segments(batch, batch.scores)
     np.testing.assert_array_equal(rows.starts[1:], wanted.starts[1:])  # the first has cells
     np.testing.assert_array_equal(rows.positives(rows.weight), wanted.positives)
@@ -33,7 +33,7 @@ def test_segments_are_those_of_fir(seed, grid):
 def test_rows_keep_their_cells_labels_and_weights():
     matrix, labels = simulate(100, 5)
     batch = batch_of(matrix, labels)
-    rows = segment_rows(batch, batch.scores, fill_gaps=False)
+    rows = segment_rows(batch, fill_gaps=False)
     wanted = np.searchsorted(rows.starts, matrix[rows.order], side="right") - 1
     np.testing.assert_array_equal(rows.index, wanted)
     np.testing.assert_array_equal(rows.own, wanted[np.arange(100), labels[rows.order]])
@@ -44,7 +44,7 @@ def test_rows_keep_their_cells_labels_and_weights():
 
 def test_filled_gaps_leave_no_segment_wider_than_an_octave():
     batch = batch_of(*simulate(60, 30))
-    rows = segment_rows(batch, batch.scores, fill_gaps=True)
+    rows = segment_rows(batch, fill_gaps=True)
     cells = np.sort(batch.scores.ravel())
     part = np.searchsorted(rows.starts, cells, side="right") - 1
     for segment in range(rows.n_segments):
@@ -57,7 +57,7 @@ def test_many_segments_need_a_wider_index():
     rng = np.random.default_rng(0)
     top = rng.uniform(0.5, 1.0, 70_000)
     batch = batch_of(np.column_stack([top, 1.0 - top]), rng.integers(0, 2, 70_000))
-    rows = segment_rows(batch, batch.scores, fill_gaps=False)
+    rows = segment_rows(batch, fill_gaps=False)
     assert rows.n_segments > 65_536
     assert rows.index.dtype == np.int32
     wanted = np.searchsorted(rows.starts, batch.scores[rows.order], side="right") - 1
@@ -70,12 +70,12 @@ def test_counts_by_block_agree_with_a_dense_matrix():
     block_of = np.sort(rng.integers(-1, 4, 12)).astype(np.int32)
     counts = count_cells(index, block_of, 4)
     dense = np.stack([[np.sum(block_of[row] == j) for j in range(4)] for row in index])
-    np.testing.assert_array_equal(counts.to_dense(4), dense)
+    np.testing.assert_array_equal(counts.matrix(4).toarray(), dense)
     values = rng.random(4)
     totals = dense @ values
     np.testing.assert_allclose(counts.totals(values), np.where(totals > 0, totals, 1.0))
     merged = counts.merge(np.array([0, 0, 1, 1], dtype=np.int32))
-    np.testing.assert_array_equal(merged.to_dense(2), dense[:, ::2] + dense[:, 1::2])
+    np.testing.assert_array_equal(merged.matrix(2).toarray(), dense[:, ::2] + dense[:, 1::2])
 
 
 def test_sums_over_cells():

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant import simplex
-from calibrant.solvers.normalization_aware import solve_normalization_aware
-from calibrant.solvers.prior_strength import build_likelihood
-from calibrant.solvers.separation import split_levels
+from calibrant.solvers.normalization_aware import minimise_likelihood
+from calibrant.solvers.normalization_aware.infinity import split_levels
+from calibrant.solvers.normalization_aware.prior import build_likelihood
 from conftest import simulate
 
 pytestmark = [
@@ -28,22 +28,22 @@ def test_levels_are_cut_where_no_row_has_its_label_below_and_a_cell_above(seed):
     rows = rng.dirichlet(np.full(3, 0.7), 12)
     labels = np.where(rng.random(12) < 0.7, rows.argmax(axis=1), rng.integers(0, 3, 12))
     likelihood = likelihood_of(rows, labels)
-    levels = split_levels(likelihood.rows)
+    first, row_start = split_levels(likelihood.rows)
     own = rows[np.arange(12), labels]
     wanted = [
         j
         for j, start in enumerate(likelihood.rows.starts)
         if j == 0 or np.all((own >= start) | (rows.max(axis=1) < start))
     ]
-    np.testing.assert_array_equal(levels.first, [*wanted, likelihood.rows.n_segments])
-    for level in range(len(levels.first) - 1):
-        inside = likelihood.rows.own[levels.row_start[level] : levels.row_start[level + 1]]
-        assert np.all((inside >= levels.first[level]) & (inside < levels.first[level + 1]))
+    np.testing.assert_array_equal(first, [*wanted, likelihood.rows.n_segments])
+    for level in range(len(first) - 1):
+        inside = likelihood.rows.own[row_start[level] : row_start[level + 1]]
+        assert np.all((inside >= first[level]) & (inside < first[level + 1]))
 
 
 def test_the_lowest_block_without_labels_is_zero():
     likelihood = likelihood_of(*simulate(500, 10))
-    step, report = solve_normalization_aware(likelihood)
+    step, report = minimise_likelihood(likelihood)
     assert step.values[0] == 0.0
     assert step.values[1] > 0.0
     assert any("value is 0" in note for note in report.notes)
@@ -51,7 +51,7 @@ def test_the_lowest_block_without_labels_is_zero():
 
 def test_a_classifier_that_is_always_right_is_certain():
     rows, _ = simulate(300, 6)
-    step, report = solve_normalization_aware(likelihood_of(rows, rows.argmax(axis=1)))
+    step, report = minimise_likelihood(likelihood_of(rows, rows.argmax(axis=1)))
     fitted = step(rows) / step(rows).sum(axis=1, keepdims=True)
     assert report.converged
     assert report.objective == pytest.approx(0.0, abs=1e-8)
@@ -63,7 +63,7 @@ def test_a_top_block_that_is_always_right_leaves_the_rest_alone():
     """Rows of 0.9 are always right, rows of 0.6 two times in three."""
     rows = np.array([[0.9, 0.1]] * 6 + [[0.6, 0.4]] * 6)
     labels = np.array([0] * 6 + [0] * 4 + [1] * 2)
-    step, report = solve_normalization_aware(likelihood_of(rows, labels))
+    step, report = minimise_likelihood(likelihood_of(rows, labels))
     g = step([0.1, 0.4, 0.6, 0.9])
     assert g[2] / g[1] == pytest.approx(2.0, rel=1e-6)
     assert g[0] / g[3] < 1e-9
@@ -76,7 +76,7 @@ def test_more_levels_than_floats_hold_are_reported():
     rows = np.full((59, 20), 0.0)
     rows[:, 0], rows[:, 1] = tops[1:], tops[:-1]
     rows[:, 2:] = (1.0 - rows[:, :2].sum(axis=1, keepdims=True)) / 18
-    step, report = solve_normalization_aware(likelihood_of(rows, np.zeros(59, dtype=int)))
+    step, report = minimise_likelihood(likelihood_of(rows, np.zeros(59, dtype=int)))
     assert np.all(np.isfinite(step.values))
     assert any("cut off" in note for note in report.notes)
     assert not report.converged

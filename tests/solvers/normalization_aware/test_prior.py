@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant import simplex
-from calibrant.solvers.normalization_aware import minimise
-from calibrant.solvers.prior_strength import (
+from calibrant.solvers.normalization_aware.fit import minimise
+from calibrant.solvers.normalization_aware.prior import (
     N_FOLDS,
     STRENGTHS,
     PriorChoice,
@@ -17,8 +17,8 @@ from calibrant.solvers.prior_strength import (
     fold_shares,
     temperature_prior,
 )
+from calibrant.solvers.normalization_aware.rows import segment_rows
 from calibrant.solvers.pseudo_rows import IN_CHOICES
-from calibrant.solvers.row_counts import segment_rows
 from calibrant.solvers.temperature import solve_temperature
 from conftest import simulate
 
@@ -88,7 +88,7 @@ def test_the_choice_is_the_lowest_point_of_a_parabola():
 
 def test_pseudo_observations_have_the_weight_they_are_said_to_have():
     batch = simplex.check_batch(*simulate(500, 6))
-    rows = segment_rows(batch, batch.scores, fill_gaps=True)
+    rows = segment_rows(batch, fill_gaps=True)
     prior = temperature_prior(batch, rows, rows.weight[:, None].copy())
     weight, target = add_pseudo_observations(rows, prior, rows.weight, 50.0)
     assert weight.sum() == pytest.approx(550.0)
@@ -100,7 +100,7 @@ def test_pseudo_observations_have_the_weight_they_are_said_to_have():
 
 def test_held_out_loss_is_that_of_fits_to_the_other_folds():
     batch = simplex.check_batch(*simulate(200, 4))
-    rows = segment_rows(batch, batch.scores, fill_gaps=True)
+    rows = segment_rows(batch, fill_gaps=True)
     share = fold_shares(rows.weight)
     prior = temperature_prior(batch, rows, share)
     choice = cross_validate(rows, prior, share)
@@ -147,7 +147,7 @@ def test_without_prior_the_start_is_fir_and_nothing_is_added():
 def test_a_certain_classifier_starts_from_fir():
     rows = np.tile([[0.9, 0.1], [0.2, 0.8]], (50_000, 1))
     batch = simplex.check_batch(rows, rows.argmax(axis=1))
-    segments = segment_rows(batch, batch.scores, fill_gaps=True)
+    segments = segment_rows(batch, fill_gaps=True)
     prior = temperature_prior(batch, segments, segments.weight[:, None].copy())
     assert prior.beta > 8.0
     np.testing.assert_array_equal(prior.totals, 1.0)

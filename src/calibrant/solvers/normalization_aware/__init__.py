@@ -1,0 +1,65 @@
+"""NA-FIR's one entrance, and its rooms.
+
+``rows`` holds the calibration set by segments and the objective on it, ``prior`` draws it towards
+temperature scaling, ``fit`` minimises it exactly, ``infinity`` does so where the optimum is not
+finite, and ``ways`` has the paper's own methods, which work on the ``blocks`` of PAVA.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Literal
+
+from calibrant.solvers.normalization_aware.infinity import solve_exactly
+from calibrant.solvers.normalization_aware.prior import build_likelihood
+from calibrant.solvers.report import SolverReport
+
+if TYPE_CHECKING:
+    from calibrant.simplex import SimplexBatch
+    from calibrant.solvers.normalization_aware.prior import PriorChoice
+    from calibrant.solvers.normalization_aware.rows import NormalizedLikelihood
+    from calibrant.solvers.normalization_aware.ways import Way
+    from calibrant.step_function import StepFunction
+
+
+def solve_normalization_aware(
+    batch: SimplexBatch,
+    *,
+    prior_strength: float | None,
+    solver: Way | Literal["exact"] = "exact",
+    tol: float = 1e-8,
+    max_rounds: int | None = None,
+) -> tuple[StepFunction, SolverReport, PriorChoice | None]:
+    """Fit NA-FIR with so many pseudo-observations, or as many as cross-validation chooses."""
+    likelihood, choice = build_likelihood(batch, prior_strength)
+    return *minimise_likelihood(likelihood, solver, tol, max_rounds), choice
+
+
+def minimise_likelihood(
+    likelihood: NormalizedLikelihood,
+    solver: Way | Literal["exact"] = "exact",
+    tol: float = 1e-8,
+    max_rounds: int | None = None,
+) -> tuple[StepFunction, SolverReport]:
+    """Minimise NA-FIR's objective; the certificate is of all segments, whoever found the values.
+
+    The paper's own ways are not asked for a tolerance on all segments, so none is reported.
+    """
+    started = perf_counter()
+    if isinstance(solver, str):
+        found = solve_exactly(likelihood, tol, max_rounds or 100)
+    else:
+        found = solver.minimise(likelihood, tol, max_rounds)
+    loss, violation = found.proof or likelihood.evaluate(found.values)
+    step = likelihood.step_function(found.values)
+    report = SolverReport(
+        solver if isinstance(solver, str) else solver.name,
+        loss,
+        violation,
+        tol if isinstance(solver, str) else float("inf"),
+        found.rounds,
+        perf_counter() - started,
+        n_blocks=step.n_blocks,
+        notes=likelihood.notes + found.notes,
+    )
+    return step, report

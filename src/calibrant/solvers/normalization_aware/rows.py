@@ -1,0 +1,301 @@
+"""A calibration set by segments, the paper's matrix C, and the objective on them.
+
+With theta = log g, T_i = sum_j C_ij g_j, row weights w and targets b (sum b = sum w),
+
+    F(theta) = sum_i w_i log T_i - sum_j b_j theta_j,    theta_1 <= ... <= theta_J,
+
+log-sum-exp minus a linear term: convex, where the paper has a non-convex problem in g. A prior of
+s pseudo-observations only changes the numbers: w_i (1 + s / W) for w_i, and its mass on each
+segment is added to b.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from calibrant.kernels import cells, monotone_softmax
+from calibrant.kernels.lookup import build_lookup
+from calibrant.kernels.rows import smallest_positive
+from calibrant.row_order import order_by_cells
+from calibrant.step_function import StepFunction
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.simplex import SimplexBatch
+
+    Array = NDArray[np.float64]
+
+BELOW = 60
+"""Octaves below the smallest cell in which a map with a prior goes on as the prior does."""
+
+LOWEST = 1e-250
+"""Bound on the smallest positive value of g, relative to the largest. A prior keeps the optimum
+finite, but a staircase of blocks, each far below the next, may lead out of the range of floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentedRows:
+    """A calibration set as the segment of every cell, rows in an order of their own.
+
+    Rows are sorted by the probability of their label and then by their other cells in any order
+    of columns, so nothing computed from here on depends on the order of rows.
+
+    Attributes
+    ----------
+    starts : ndarray of shape (n_segments,)
+        Where each segment starts. No cell lies below the first.
+    empty : ndarray
+        Where octaves start in which there is no cell.
+    index : ndarray of shape (n_rows, n_classes)
+        Segment of each cell.
+    own : ndarray of shape (n_rows,)
+        Segment of each row's label.
+    largest : ndarray of shape (n_rows,)
+        Largest probability of each row.
+    weight : ndarray of shape (n_rows,)
+    order : ndarray of shape (n_rows,)
+        Where each row stands in the batch.
+    """
+
+    starts: Array
+    empty: Array
+    index: NDArray[Any]
+    own: NDArray[np.int64]
+    largest: Array
+    weight: Array
+    order: NDArray[np.int64]
+
+    @property
+    def n_segments(self) -> int:
+        """Number of segments."""
+        return len(self.starts)
+
+    def positives(self, weight: Array) -> Array:
+        """b: weight of the labels in each segment."""
+        return np.bincount(self.own, weights=weight, minlength=self.n_segments).astype(np.float64)
+
+    def exposures(self, factor: Array) -> Array:
+        """Sum a factor over cells: a = C' factor; with the weights, the weight of the cells."""
+        return sum_cells(self.index, factor, self.n_segments)
+
+
+def sum_cells(index: NDArray[Any], factor: Array, n_segments: int) -> Array:
+    """Sum of ``factor`` over the cells of each segment."""
+    out = np.zeros(n_segments)
+    cells.add_exposures(index, factor, out)
+    return out
+
+
+def segment_rows(batch: SimplexBatch, *, fill_gaps: bool) -> SegmentedRows:
+    """Find the segment of every cell.
+
+    Segments start at the distinct probabilities of labels: without a prior an exact reduction,
+    since cells without a label between two of them belong to the lower one. A prior puts mass on
+    every cell; ``fill_gaps`` then starts a segment at each power of two as well, so that a map
+    close to the prior can follow it where there are no labels.
+    """
+    probabilities = batch.probabilities()
+    every = np.arange(batch.n_rows)
+    order, _ = order_by_cells(probabilities, batch.class_index, batch.weight)
+    starts = np.unique(probabilities[every, batch.class_index])
+    if fill_gaps:
+        n_octaves = BELOW - int(np.floor(np.log2(smallest_positive(probabilities))))
+        starts = np.union1d(starts, np.exp2(-np.arange(1.0, min(n_octaves, 1022) + 1.0)))
+    if starts[0] > 0.0:
+        starts = np.concatenate([[0.0], starts])
+    starts[0] = 0.0  # not -0.0
+    index = np.empty(probabilities.shape, np.uint16 if len(starts) <= 1 << 16 else np.int32)
+    largest = np.empty(batch.n_rows)
+    seen = np.zeros(len(starts), dtype=np.bool_)
+    bits = probabilities.view(np.int64)
+    cells.index_cells(probabilities, bits, order, *build_lookup(starts), index, largest, seen)
+    empty, starts = starts[~seen], starts[seen]
+    if len(empty):  # a segment without cells is part of its neighbour
+        cells.relabel_cells(index, np.maximum(np.cumsum(seen) - 1, 0))
+    own = index[every, batch.class_index[order]].astype(np.int64)
+    return SegmentedRows(
+        starts, empty[empty > 0.0], index, own, largest, batch.weight[order], order
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """C, sparse: blocks of each row, increasing, with the number of cells in each."""
+
+    pointers: NDArray[np.int64]
+    blocks: NDArray[np.int32]
+    counts: NDArray[np.float32]
+
+    def totals(self, values: Array) -> Array:
+        """T = C g."""
+        out = np.empty(len(self.pointers) - 1)
+        monotone_softmax.row_totals(self.pointers, self.blocks, self.counts, values, out)
+        return out
+
+    def derivatives(self, weight: Array, values: Array, totals: Array) -> tuple[Array, ...]:
+        """g_j a_j, the diagonal of the Hessian in log g, and the shares of blocks in rows."""
+        gradient, diagonal = np.zeros((2, len(values)))
+        shares = np.zeros(len(self.blocks))
+        monotone_softmax.add_gradient(
+            self.pointers,
+            self.blocks,
+            self.counts,
+            weight,
+            values,
+            totals,
+            shares,
+            gradient,
+            diagonal,
+        )
+        return gradient, diagonal, shares
+
+    def merge(self, group_of: NDArray[np.int32]) -> RowCounts:
+        """Merge groups of neighbouring blocks; the arrays of this object are reused."""
+        n = monotone_softmax.merge_entries(self.pointers, self.blocks, self.counts, group_of)
+        return RowCounts(self.pointers, self.blocks[:n], self.counts[:n])
+
+    def matrix(self, n_blocks: int) -> csr_array:
+        """C as scipy has it."""
+        shape = len(self.pointers) - 1, n_blocks
+        return csr_array((self.counts, self.blocks, self.pointers), shape)
+
+
+def count_cells(index: NDArray[Any], block_of: NDArray[np.int32], n_blocks: int) -> RowCounts:
+    """Count the cells of each row by block; segments with a negative block are left out."""
+    n_rows, n_classes = index.shape
+    most = n_rows * min(n_classes, n_blocks)
+    pointers = np.empty(n_rows + 1, dtype=np.int64)
+    blocks = np.empty(most, dtype=np.int32)
+    counts = np.empty(most, dtype=np.float32)
+    n = monotone_softmax.collapse_rows(index, block_of, n_blocks, pointers, blocks, counts)
+    return RowCounts(pointers, blocks[:n], counts[:n])
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where a solver stopped: g on all segments, and its loss and certificate if it has them."""
+
+    values: Array
+    rounds: int
+    notes: tuple[str, ...] = ()
+    proof: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NormalizedLikelihood:
+    """NA-FIR's objective for one calibration set.
+
+    Attributes
+    ----------
+    rows : SegmentedRows
+    weight : ndarray of shape (n_rows,)
+        w, with the share of the pseudo-observations.
+    target : ndarray of shape (n_segments,)
+        b, the weight of labels and pseudo-labels in each segment.
+    exposures : ndarray of shape (n_segments,)
+        a = C' (w / T) at the point to start from. With T = 1 the first round is FIR.
+    prior_strength : float
+        Number of pseudo-observations in ``weight`` and ``target``.
+    prior_beta : float
+        Inverse temperature of their labels.
+    notes : tuple of str
+        How the objective was chosen.
+    """
+
+    rows: SegmentedRows
+    weight: Array
+    target: Array
+    exposures: Array
+    prior_strength: float = 0.0
+    prior_beta: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> float:
+        """Total weight, pseudo-observations included."""
+        return float(np.sum(self.weight))
+
+    def evaluate(self, values: Array) -> tuple[float, float]:
+        """Objective per unit of weight, and the certificate: from all segments."""
+        first = block_starts(values)
+        counts = count_cells(self.rows.index, block_of_segment(first, len(values)), len(first))
+        totals = counts.totals(values[first])
+        exposures = self.rows.exposures(self.weight / totals)
+        violation = certificate(values, exposures, self.target, self.total)
+        return self.objective(totals, values), violation
+
+    def objective(self, totals: Array, values: Array) -> float:
+        """Mean NLL: sum_i w_i log T_i - sum_j b_j log g_j per unit of weight, where 0 log 0 = 0."""
+        used = self.target > 0.0
+        loss = self.weight @ np.log(totals) - self.target[used] @ np.log(values[used])
+        return float(loss) / self.total
+
+    def step_function(self, values: Array) -> StepFunction:
+        """Step function with the largest value 1; neighbours of equal value are one block.
+
+        With a prior, octaves without a cell get what it makes of their neighbours.
+        """
+        values = values / values[-1]
+        starts, sizes = self.rows.starts, self.rows.exposures(self.rows.weight)
+        if self.prior_strength > 0.0:
+            empty = self._follow_prior(values)
+            starts = np.concatenate([starts, self.rows.empty])
+            order = np.argsort(starts, kind="stable")
+            starts, values = starts[order], np.concatenate([values, empty])[order]
+            sizes = np.concatenate([sizes, np.zeros_like(empty)])[order]
+        first = block_starts(values)
+        thresholds = starts[first]
+        thresholds[0] = 0.0
+        return StepFunction(thresholds, values[first], np.add.reduceat(sizes, first))
+
+    def _follow_prior(self, values: Array) -> Array:
+        """Values where octaves without a cell start: from the segment below, p ** beta on."""
+        starts, empty = self.rows.starts, self.rows.empty
+        below = np.searchsorted(starts, empty, side="right") - 1
+        above = np.minimum(below + 1, len(starts) - 1)
+        hangs = (below < 0) | (starts[below] == 0.0)  # nothing to go on from but what is above
+        anchor = np.where(hangs, above, below)
+        # An empty octave starts above its anchor, or below it; never at 0, which only hangs.
+        log_ratio = np.log(empty) - np.log(np.where(starts[anchor] > 0, starts[anchor], 1))
+        followed = values[anchor] * np.exp(np.clip(self.prior_beta * log_ratio, -700.0, 700.0))
+        floor = np.where(below < 0, 0.0, values[np.maximum(below, 0)])
+        clipped: Array = np.clip(followed, floor, values[above])
+        return clipped
+
+
+def certificate(values: Array, exposures: Array, target: Array, total: float) -> float:
+    """Largest violation of the optimality conditions, relative to the total weight.
+
+    r_j = g_j a_j - b_j is the gradient in log g. A non-decreasing g is optimal if and only if no
+    tail can be raised with profit (every sum of r from j to the end is >= 0) and none can be
+    lowered where g jumps (there the sum is 0). Where g reaches from 1 down to ``LOWEST``, raising
+    a tail is bounded, and all these sums may have one amount, not above 0, in common.
+    """
+    residual = values * exposures - target
+    tail = np.cumsum(residual[::-1])[::-1][1:]
+    jumps = values[1:] > values[:-1]
+    if is_bounded(values) and jumps.any():
+        tail = tail - min(0.5 * (tail[jumps].max() + tail[jumps].min()), 0.0)
+    violation = np.where(jumps, np.abs(tail), -tail)
+    return float(max(violation.max(initial=0.0), 0.0)) / total
+
+
+def is_bounded(values: Array) -> bool:
+    """Whether the lowest positive value is ``LOWEST`` of the largest."""
+    return bool(values[np.argmax(values > 0.0)] <= (1.0 + 1e-9) * LOWEST * values[-1])
+
+
+def block_starts(values: Array) -> NDArray[np.int64]:
+    """First segment of each block of equal values."""
+    return np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
+
+
+def block_of_segment(first: NDArray[np.int64], n_segments: int) -> NDArray[np.int32]:
+    """Block of every segment, for blocks that start at ``first``; -1 before the first block."""
+    sizes = np.diff(first, prepend=0, append=n_segments)
+    return np.repeat(np.arange(-1, len(first), dtype=np.int32), sizes)
