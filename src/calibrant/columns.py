@@ -51,7 +51,9 @@ def key(value: Any) -> str:
     return str(int(text.partition(".")[0])) if _WHOLE.fullmatch(text) else text
 
 
-def match_columns(names: Sequence[Any], labels: Sequence[Any]) -> Match | None:
+def match_columns(
+    names: Sequence[Any], labels: Sequence[Any], named: errors.Arguments = errors.ARGUMENTS
+) -> Match | None:
     """Find the columns named after the classes, where the names of all labels are among them.
 
     Parameters
@@ -60,6 +62,8 @@ def match_columns(names: Sequence[Any], labels: Sequence[Any]) -> Match | None:
         Names of columns; more than labels where a class is absent or a column is none.
     labels : sequence
         Distinct labels.
+    named : Arguments, optional
+        For the message of an error.
 
     Returns
     -------
@@ -93,7 +97,7 @@ def match_columns(names: Sequence[Any], labels: Sequence[Any]) -> Match | None:
                 found = _by_text([name.casefold() for name in names], own.keys())
     if not found:
         return None
-    best = _the_only(names, found, own.keys())
+    best = _the_only(names, found, own.keys(), named)
     kind = type(labels[0]) if are_numbers else str
     classes = [own[text] if text in own else _convert(text, kind) for text in best.classes]
     return replace(best, classes=classes)
@@ -162,7 +166,9 @@ def _occurrences(name: str, text: str) -> Iterator[int]:
         start = name.find(text, start + 1)
 
 
-def _the_only(names: Sequence[str], found: list[Match], wanted: AbstractSet[str]) -> Match:
+def _the_only(
+    names: Sequence[str], found: list[Match], wanted: AbstractSet[str], named: errors.Arguments
+) -> Match:
     """Return the match that takes in most columns, unless another one takes in as many."""
     first, *others = sorted(
         found, key=lambda m: (-len(m.columns), -len(m.prefix), m.prefix, m.suffix)
@@ -172,8 +178,8 @@ def _the_only(names: Sequence[str], found: list[Match], wanted: AbstractSet[str]
         if len(other.columns) == len(first.columns) and _places(other, wanted) != own:
             a, b = (names[match.columns[0]] for match in (first, other))
             raise errors.ColumnNameError(
-                f"columns are named after the classes twice, as {a!r} and as {b!r}; choose "
-                "one set of columns"
+                f"{named.prefix}columns are named after the classes twice, as {a!r} and as {b!r}; "
+                f"{named.if_named_twice}"
             )
     return first
 
@@ -184,7 +190,11 @@ def _places(match: Match, wanted: AbstractSet[str]) -> dict[str, int]:
 
 
 def column_order(
-    names: list[Any] | None, classes: NDArray[Any], *, told: bool = True
+    names: list[Any] | None,
+    classes: NDArray[Any],
+    *,
+    told: bool = True,
+    named: errors.Arguments = errors.ARGUMENTS,
 ) -> NDArray[np.int64] | None:
     """Return the permutation that puts columns named after classes in their order, if any.
 
@@ -196,21 +206,23 @@ def column_order(
     told : bool, default=True
         Whether the caller knows the class of each column without names. If not, columns whose
         names neither tell their classes nor are in sorted order are refused.
+    named : Arguments, optional
+        For the message of an error.
     """
     if names is None:
         return None
     if len({isinstance(name, str) for name in names}) > 1:
         raise errors.ColumnNameError(
-            f"column names {errors.some_in_words(names)} are not all text; name every column "
-            "after its class, or none"
+            f"{named.prefix}column names {errors.some_in_words(names)} are not all text; name "
+            "every column after its class, or none"
         )
-    order = order_of(names, classes)
+    order = order_of(names, classes, named)
     if order is None:
         if not told and classes.dtype.kind in "OUST" and not are_sorted(names):
             raise errors.ColumnNameError(
-                f"columns {errors.some_in_words(names)} are neither named after the classes "
-                f"{errors.some_in_words(classes.tolist())} nor in sorted order, so they cannot "
-                "be told apart; rename them, or pass classes= with the label of each column"
+                f"{named.prefix}columns {errors.some_in_words(names)} are neither named after "
+                f"the classes {errors.some_in_words(classes.tolist())} nor in sorted order, so "
+                f"they cannot be told apart; rename them, or {named.if_untold}"
             )
         return None
     if np.array_equal(order, np.arange(len(order))):
@@ -280,7 +292,9 @@ def check_names(names: list[Any] | None, fitted: NDArray[Any] | None, who: str) 
         )
 
 
-def order_of(names: Sequence[Any], classes: NDArray[Any]) -> NDArray[np.int64] | None:
+def order_of(
+    names: Sequence[Any], classes: NDArray[Any], named: errors.Arguments = errors.ARGUMENTS
+) -> NDArray[np.int64] | None:
     """Return the columns in the order of ``classes``, if they are named after them.
 
     Raises
@@ -290,16 +304,16 @@ def order_of(names: Sequence[Any], classes: NDArray[Any]) -> NDArray[np.int64] |
     """
     if [str(name) for name in names] == [str(c) for c in classes.tolist()]:
         return np.arange(len(names))
-    match = match_columns(names, classes.tolist())
+    match = match_columns(names, classes.tolist(), named)
     if match is not None and len(match.columns) == len(names) == len(classes):
         place = dict(zip(match.classes, match.columns, strict=True))
         return np.array([place[c] for c in classes.tolist()], dtype=np.int64)
     if all(isinstance(name, str) for name in names):
-        _refuse_some(names, {key(c) for c in classes.tolist()})
+        _refuse_some(names, {key(c) for c in classes.tolist()}, named.prefix)
     return None
 
 
-def _refuse_some(names: Sequence[str], wanted: set[str]) -> None:
+def _refuse_some(names: Sequence[str], wanted: set[str], prefix: str) -> None:
     """Refuse names of which some are those of classes, and others are not."""
     cut = _shared_words(names) if not all(_WHOLE.fullmatch(label) for label in wanted) else (0, 0)
     for (start, end), least in (((0, 0), 1), (cut, 2)):
@@ -311,8 +325,8 @@ def _refuse_some(names: Sequence[str], wanted: set[str]) -> None:
         twice = next((text for text, n in Counter(inside).items() if n > 1), "")
         fault = f"{unknown[0]!r} is not" if unknown else f"{twice!r} is there twice"
         raise errors.ColumnNameError(
-            f"column {known[0]!r} is named after a class but {fault}; name every column after its "
-            "class, or none"
+            f"{prefix}column {known[0]!r} is named after a class but {fault}; name every column "
+            "after its class, or none"
         )
 
 

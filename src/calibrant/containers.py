@@ -59,23 +59,25 @@ TWO_COLUMNS = {
 """How to make two columns of one, by the kind of the scores."""
 
 
-def to_matrix(scores: Any, kind: str = "probabilities") -> NDArray[Any]:
+def to_matrix(
+    scores: Any, kind: str = "probabilities", named: errors.Arguments = errors.ARGUMENTS
+) -> NDArray[Any]:
     """Return a two-dimensional real array, of any dtype and order; no copy if it is one."""
-    array = _to_array(scores)
+    array = _to_array(scores, named)
     if array.dtype.kind == "c":
         raise errors.ContainerError(
-            f"Complex data not supported: scores has dtype {array.dtype}; pass real numbers"
+            f"Complex data not supported: {named.scores} has dtype {array.dtype}; pass real numbers"
         )
     if array.dtype.kind == "O":
-        array = _from_objects(array)
+        array = _from_objects(array, named)
     elif array.dtype.kind not in "fiub":
         raise errors.ContainerError(
-            f"scores has dtype {array.dtype}; numbers are needed, one column per class"
+            f"{named.scores} has dtype {array.dtype}; numbers are needed, one column per class"
         )
     if array.ndim != 2:
         raise errors.ShapeError(
-            f"scores has shape {array.shape}; one row per sample and one column per class are "
-            f"needed. Expected 2D array, got {array.ndim}D array instead. Reshape your data: a "
+            f"{named.scores} has shape {array.shape}; one row per sample and one column per class "
+            f"are needed. Expected 2D array, got {array.ndim}D array instead. Reshape your data: a "
             f"binary problem has two columns, {TWO_COLUMNS[kind]}"
         )
     if array.shape[1] == 0:
@@ -102,22 +104,22 @@ def output_dtype(scores: Any) -> np.dtype[Any]:
     return np.dtype(np.float32 if narrow else np.float64)
 
 
-def _to_array(scores: Any) -> NDArray[Any]:
-    library = _library(scores)
+def _to_array(scores: Any, named: errors.Arguments) -> NDArray[Any]:
+    library, name = _library(scores), named.scores
     if library == "scipy" and hasattr(scores, "toarray"):
-        raise errors.ContainerError("Sparse data was passed as scores; use scores.toarray()")
+        raise errors.ContainerError(f"Sparse data was passed as {name}; use {name}.toarray()")
     if isinstance(scores, np.ma.MaskedArray):
         if np.ma.is_masked(scores):
-            place = ", ".join(map(str, np.argwhere(np.ma.getmaskarray(scores))[0]))
-            raise errors.DataError(f"scores[{place}] is masked; fill it or drop its row")
+            place = np.argwhere(np.ma.getmaskarray(scores))[0]
+            raise errors.DataError(f"{named.cell(*place)} is masked; fill it or drop its row")
         return scores.data
     if library == "dask":
-        raise errors.ContainerError("scores is a dask collection; pass scores.compute()")
+        raise errors.ContainerError(f"{name} is a dask collection; pass {name}.compute()")
     if library == "pandas":
-        return _from_pandas(scores)
+        return _from_pandas(scores, named)
     if library == "polars":
         if _is_lazy(scores):
-            raise errors.ContainerError("scores is a lazy polars frame; pass scores.collect()")
+            raise errors.ContainerError(f"{name} is a lazy polars frame; pass {name}.collect()")
         return np.asarray(scores.to_numpy())
     if library == "pyarrow":
         columns = getattr(scores, "columns", None)
@@ -127,24 +129,24 @@ def _to_array(scores: Any) -> NDArray[Any]:
             return np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
         except (TypeError, ValueError) as error:
             raise errors.ContainerError(
-                f"scores has columns that are not numbers: {error}"
+                f"{named.scores} has columns that are not numbers: {error}"
             ) from error
     if library == "torch":
         scores = scores.detach()
     elif not (hasattr(scores, "__array__") or isinstance(scores, list | tuple)):
         raise errors.ContainerError(
-            f"scores is a {type(scores).__name__}; pass an array, a data frame or a list of rows"
+            f"{name} is a {type(scores).__name__}; pass an array, a data frame or a list of rows"
         )
     try:
         array = np.asarray(scores)
     except TypeError as error:
-        raise errors.ContainerError(f"scores cannot be read as an array: {error}") from error
+        raise errors.ContainerError(f"{name} cannot be read as an array: {error}") from error
     except ValueError as error:
-        raise errors.ShapeError(f"scores has rows of different lengths: {error}") from error
+        raise errors.ShapeError(f"{name} has rows of different lengths: {error}") from error
     return structured_to_unstructured(array) if array.dtype.names else array
 
 
-def _from_pandas(frame: Any) -> NDArray[Any]:
+def _from_pandas(frame: Any, named: errors.Arguments) -> NDArray[Any]:
     try:
         array = frame.to_numpy()
         if array.dtype.kind == "O":  # nullable and categorical columns
@@ -153,14 +155,16 @@ def _from_pandas(frame: Any) -> NDArray[Any]:
         if "NA" in str(error) or "missing" in str(error):
             where = np.argwhere(frame.isna().to_numpy())[0]
             raise errors.NonFiniteError(
-                f"Input scores contains NaN: scores[{where[0]}, {where[-1]}] is missing; "
-                "fill it or drop the row"
+                f"{named.cell(*where)} is missing: Input {named.scores} contains NaN; fill it or "
+                "drop the row"
             ) from error
-        raise errors.ContainerError(f"scores has columns that are not numbers: {error}") from error
+        raise errors.ContainerError(
+            f"{named.scores} has columns that are not numbers: {error}"
+        ) from error
     return np.asarray(array)
 
 
-def _from_objects(array: NDArray[Any]) -> NDArray[Any]:
+def _from_objects(array: NDArray[Any], named: errors.Arguments) -> NDArray[Any]:
     out = np.empty(array.shape)
     for place, value in np.ndenumerate(array):
         try:
@@ -169,7 +173,7 @@ def _from_objects(array: NDArray[Any]) -> NDArray[Any]:
             out[place] = np.nan if value is None else value
         except (TypeError, ValueError) as error:
             raise errors.ContainerError(
-                f"scores[{', '.join(map(str, place))}] is {errors.in_words(value)}, which is no "
+                f"{named.cell(*place)} is {errors.in_words(value)}, which is no "
                 f"real number; argument must be a string or a number: {error}"
             ) from error
     return out

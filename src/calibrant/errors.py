@@ -115,6 +115,31 @@ def some_in_words(values: Any, most: int = 5) -> str:
     return shown + (", ..." if len(values) > most else "")
 
 
+class Arguments:
+    """How messages name what a caller gave, and what it can do; calibrators say it like this."""
+
+    prefix = ""
+    scores: str = "scores"
+    y: str = "y"
+    if_logits = "did you mean scores='logits'?"
+    use_logits = "use scores='logits'"
+    if_percent = "percent? Divide by 100"
+    if_unnormalized = "pass normalize='rows' to divide rows by their sums"
+    if_untold = "pass classes= with the label of each column"
+    if_named_twice = "choose one set of columns"
+
+    def cell(self, *place: int) -> str:
+        """Name a row of the scores, or a cell of it."""
+        return f"{self.scores}[{', '.join(map(str, place))}]"
+
+    def label(self, row: int) -> str:
+        """Name the label of a row."""
+        return f"{self.y}[{row}]"
+
+
+ARGUMENTS = Arguments()
+
+
 class DataError(ValueError):
     """Scores, labels or weights that no calibrator can use."""
 

@@ -24,6 +24,7 @@ def check_labels(
     classes: Any = None,
     names: list[Any] | None = None,
     used: NDArray[np.bool_] | None = None,
+    named: errors.Arguments = errors.ARGUMENTS,
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the column of each label, and the class of each column.
 
@@ -31,19 +32,19 @@ def check_labels(
     as many as columns; the names of the columns, if every label is among them; 0 .. k-1, if the
     labels are whole numbers in that range.
     """
-    labels, one_hot = _one_dimensional(y, n_rows, n_classes)
+    labels, one_hot = _one_dimensional(y, n_rows, n_classes, named)
     used = np.ones(n_rows, dtype=bool) if used is None else used
     if classes is not None:
         known = _check_classes(classes, n_classes)
-        return (labels.astype(np.int64) if one_hot else _positions(labels, known)), known
+        return (labels.astype(np.int64) if one_hot else _positions(labels, known, named)), known
     try:
         present = np.unique(labels[used])
     except TypeError as error:
         raise errors.LabelError(
-            f"Unknown label type: y mixes labels of different types ({error}); "
+            f"Unknown label type: {named.y} mixes labels of different types ({error}); "
             "make them all of one type"
         ) from error
-    return _infer(labels, present, n_classes, names, _categories(y))
+    return _infer(labels, present, n_classes, names, _categories(y), named)
 
 
 def _infer(
@@ -52,21 +53,22 @@ def _infer(
     n_classes: int,
     names: list[Any] | None,
     categories: NDArray[Any] | None,
+    named: errors.Arguments,
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     for known in (present, categories, _named(names, present)):
         if known is not None and len(known) == n_classes and np.isin(present, known).all():
-            return _positions(labels, known), known
+            return _positions(labels, known, named), known
     if len(present) > n_classes:
         raise errors.LabelError(
-            f"y has {len(present)} distinct labels but scores has {n_classes} columns; "
-            "pass one column per class"
+            f"{named.y} has {len(present)} distinct labels but {named.scores} has {n_classes} "
+            "columns; pass one column per class"
         )
     if present.dtype.kind in "iuf" and present[0] >= 0 and present[-1] < n_classes:
         known = np.arange(n_classes).astype(present.dtype)
-        return _positions(labels, known), known
+        return _positions(labels, known, named), known
     raise errors.LabelError(
-        f"y has {len(present)} distinct labels ({errors.some_in_words(present)}) for {n_classes} "
-        "columns, so the columns cannot be told apart; pass classes= with the label of each column"
+        f"{named.y} has {len(present)} distinct labels ({errors.some_in_words(present)}) for "
+        f"{n_classes} columns, so the columns cannot be told apart; {named.if_untold}"
     )
 
 
@@ -80,16 +82,19 @@ def _named(names: list[Any] | None, present: NDArray[Any]) -> NDArray[Any] | Non
     return np.unique(np.array(match.classes, dtype=object if present.dtype.kind in "OT" else None))
 
 
-def _read(y: Any, n_rows: int) -> NDArray[Any]:
-    require_labels(y)
+def _read(y: Any, n_rows: int, named: errors.Arguments) -> NDArray[Any]:
+    require_labels(y, named)
     if np.ma.is_masked(y):
         i = int(np.argwhere(np.ma.getmaskarray(y))[0][0])
-        raise errors.LabelError(f"y[{i}] is masked; fill masked labels or drop their rows")
+        raise errors.LabelError(
+            f"{named.label(i)} is masked; fill masked labels or drop their rows"
+        )
     try:
         labels = np.asarray(y)
     except ValueError as error:
         raise errors.ShapeError(
-            f"y has rows of different lengths; pass one label for each of {n_rows} rows: {error}"
+            f"{named.y} has rows of different lengths; pass one label for each of {n_rows} rows: "
+            f"{error}"
         ) from error
     if isinstance(y, list | tuple) and labels.dtype.kind in "US":
         plain = np.asarray(y, dtype=object)  # numpy makes text of a missing label
@@ -97,11 +102,15 @@ def _read(y: Any, n_rows: int) -> NDArray[Any]:
     return labels + 0 if labels.dtype.kind == "f" else labels  # -0.0 is 0.0
 
 
-def _one_dimensional(y: Any, n_rows: int, n_classes: int) -> tuple[NDArray[Any], bool]:
+def _one_dimensional(
+    y: Any, n_rows: int, n_classes: int, named: errors.Arguments
+) -> tuple[NDArray[Any], bool]:
     """Return the labels, and whether they are columns from one-hot rows."""
-    labels = _read(y, n_rows)
+    labels = _read(y, n_rows, named)
     if labels.dtype.kind == "c":
-        raise errors.LabelError("Complex data not supported: y is complex; pass class labels")
+        raise errors.LabelError(
+            f"Complex data not supported: {named.y} is complex; pass class labels"
+        )
     if labels.ndim == 2 and labels.shape[1] == 1:
         notices.warn(
             errors.DataConversionWarning(
@@ -112,49 +121,52 @@ def _one_dimensional(y: Any, n_rows: int, n_classes: int) -> tuple[NDArray[Any],
         labels = labels[:, 0]
     if labels.ndim not in (1, 2) or len(labels) != n_rows:
         raise errors.ShapeError(
-            f"y has shape {labels.shape} but scores has {n_rows} rows; pass one label per row "
-            "(inconsistent numbers of samples)"
+            f"{named.y} has shape {labels.shape} but {named.scores} has {n_rows} rows; pass one "
+            "label per row (inconsistent numbers of samples)"
         )
-    refuse_missing(labels)
+    refuse_missing(labels, named)
     if labels.dtype.kind == "O":  # numbers in an object array are numbers
         plain = np.array(labels.tolist())
         labels = plain if plain.dtype.kind in "iubf" else labels
     if labels.ndim == 2:
-        return _from_one_hot(labels, n_classes), True
+        return _from_one_hot(labels, n_classes, named), True
     if labels.dtype.kind == "f":
         broken = labels != np.floor(labels)
         if broken.any():
             i = int(np.argmax(broken))
             raise errors.LabelError(
-                f"Unknown label type: continuous. y[{i}] is {labels[i]}; pass class labels, not "
-                "probabilities"
+                f"Unknown label type: continuous. {named.label(i)} is {labels[i]}; pass class "
+                "labels, not probabilities"
             )
     return labels, False
 
 
-def _from_one_hot(labels: NDArray[Any], n_classes: int) -> NDArray[Any]:
+def _from_one_hot(labels: NDArray[Any], n_classes: int, named: errors.Arguments) -> NDArray[Any]:
     if labels.shape[1] != n_classes:
         raise errors.ShapeError(
-            f"y has {labels.shape[1]} columns but scores has {n_classes}; pass labels in one "
-            "column, or one-hot rows"
+            f"{named.y} has {labels.shape[1]} columns but {named.scores} has {n_classes}; pass "
+            "labels in one column, or one-hot rows"
         )
     bad = ~(((labels == 0) | (labels == 1)).all(axis=1) & (labels.sum(axis=1) == 1))
     if bad.any():
         i = int(np.argmax(bad))
         raise errors.LabelError(
-            f"Unknown label type: y[{i}] = {labels[i]} is not one-hot: exactly one 1 per row"
+            f"Unknown label type: {named.label(i)} = {labels[i]} is not one-hot: exactly one 1 "
+            "per row"
         )
     hot: NDArray[np.int64] = np.argmax(labels, axis=1)
     return hot
 
 
-def require_labels(y: Any) -> None:
+def require_labels(y: Any, named: errors.Arguments = errors.ARGUMENTS) -> None:
     """Raise if there are no labels at all."""
     if y is None:
-        raise errors.LabelError("requires y to be passed, but the target y is None")
+        raise errors.LabelError(
+            f"requires {named.y} to be passed, but the target {named.y} is None"
+        )
 
 
-def refuse_missing(labels: NDArray[Any]) -> None:
+def refuse_missing(labels: NDArray[Any], named: errors.Arguments = errors.ARGUMENTS) -> None:
     """Raise where a label is NaN, infinite, None or NA."""
     if labels.dtype.kind == "f":
         missing = ~np.isfinite(labels)
@@ -165,7 +177,8 @@ def refuse_missing(labels: NDArray[Any]) -> None:
     if missing.any():
         i = int(np.argmax(missing.reshape(len(labels), -1).any(axis=1)))
         raise errors.LabelError(
-            f"Input y contains NaN or infinity: y[{i}] is {labels[i]}; drop rows without a label"
+            f"{named.label(i)} is {labels[i]}: Input {named.y} contains NaN or infinity; drop rows "
+            "without a label"
         )
 
 
@@ -199,7 +212,9 @@ def _check_classes(classes: Any, n_classes: int) -> NDArray[Any]:
     return known
 
 
-def _positions(labels: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
+def _positions(
+    labels: NDArray[Any], known: NDArray[Any], named: errors.Arguments
+) -> NDArray[np.int64]:
     order = np.argsort(known, kind="stable")
     try:
         place = np.minimum(np.searchsorted(known[order], labels), len(known) - 1)
@@ -211,7 +226,7 @@ def _positions(labels: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
     if not np.all(found):
         i = int(np.argmin(found))
         raise errors.LabelError(
-            f"y[{i}] is {errors.in_words(labels[i])}, which is not among the classes "
+            f"{named.label(i)} is {errors.in_words(labels[i])}, which is not among the classes "
             f"{errors.some_in_words(known)}"
         )
     return order[place].astype(np.int64)

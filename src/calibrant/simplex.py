@@ -184,28 +184,33 @@ def check_floor(min_probability: Any, n_classes: int) -> None:
 
 
 def check_scores(
-    scores: Any, kind: str = "probabilities", normalize: str | None = None, first_row: int = 0
+    scores: Any,
+    kind: str = "probabilities",
+    normalize: str | None = None,
+    first_row: int = 0,
+    named: errors.Arguments = errors.ARGUMENTS,
 ) -> NDArray[np.float64]:
     """Return scores as float64 in C order, on the simplex if they are probabilities.
 
-    Copies only what has to change. ``first_row`` is added to row numbers in messages.
+    Copies only what has to change. ``first_row`` is added to row numbers in messages, in which the
+    arguments are ``named``.
     """
-    matrix = to_matrix(scores, kind)
+    matrix = to_matrix(scores, kind, named)
     if matrix.shape[1] < 2:
         raise errors.ClassCountError(
-            f"scores has shape {matrix.shape}, 1 feature(s); at least two classes are needed. "
-            f"A binary problem has one column per class: {TWO_COLUMNS[kind]}"
+            f"{named.scores} has shape {matrix.shape}, 1 feature(s); at least two classes are "
+            f"needed. A binary problem has one column per class: {TWO_COLUMNS[kind]}"
         )
     matrix = np.ascontiguousarray(matrix, dtype=np.float64)
     if kind == "logits":
-        _refuse(row_kernels.scan_logits(matrix, LARGEST_LOGIT), matrix, kind, first_row)
+        _refuse(row_kernels.scan_logits(matrix, LARGEST_LOGIT), matrix, kind, first_row, named)
         return matrix
     if normalize == "rows":
-        _refuse(row_kernels.scan_masses(matrix, CLIP_TOLERANCE), matrix, "masses", first_row)
+        _refuse(row_kernels.scan_masses(matrix, CLIP_TOLERANCE), matrix, "masses", first_row, named)
         repairs = len(matrix)
     else:
         *found, repairs = row_kernels.scan_probabilities(matrix, CLIP_TOLERANCE, SUM_TOLERANCE)
-        _refuse(found, matrix, kind, first_row)
+        _refuse(found, matrix, kind, first_row, named)
     if not repairs:
         return matrix
     out = np.empty_like(matrix)
@@ -213,43 +218,46 @@ def check_scores(
     return out
 
 
-def _refuse(found: Any, matrix: NDArray[np.float64], kind: str, first_row: int) -> None:
+def _refuse(
+    found: Any,
+    matrix: NDArray[np.float64],
+    kind: str,
+    first_row: int,
+    named: errors.Arguments,
+) -> None:
     code, i, j, value = found
     if code == row_kernels.FINE:
         return
-    cell = f"scores[{first_row + i}, {j}] is {value}"
-    if code == row_kernels.NOT_FINITE:
-        raise errors.NonFiniteError(
-            f"Input scores contains NaN or infinity: {cell}; remove or repair row {first_row + i}"
-        )
     if code == row_kernels.NO_MASS:
         raise errors.RowSumError(
-            f"scores[{first_row + i}] is {value} in every class: not a distribution; "
+            f"{named.cell(first_row + i)} is {value} in every class: not a distribution; "
             "remove the row or repair its scores"
         )
-    with np.errstate(over="ignore"):  # of 1e308 and more
+    with np.errstate(over="ignore", invalid="ignore"):  # of 1e308 and more
         total = float(np.sum(matrix[i]))
-    hint = (
-        "; the row sums to about 100: percent? Divide by 100"
-        if abs(total - 100.0) <= 1.0
-        else "; did you mean scores='logits'?"
-    )
-    if code == row_kernels.OUT_OF_RANGE and kind == "logits":
+    percent = ""
+    if abs(total - 100.0) <= 1.0:
+        percent = f"; the row sums to about 100: {named.if_percent}"
+    if code == row_kernels.BAD_SUM:
+        raise errors.RowSumError(
+            f"{named.cell(first_row + i)} sums to {value:.6g}, not 1{percent}; "
+            f"{named.if_unnormalized}"
+        )
+    cell = f"{named.cell(first_row + i, j)} is {value}"
+    if code == row_kernels.NOT_FINITE:
+        raise errors.NonFiniteError(
+            f"{cell}: Input {named.scores} contains NaN or infinity; remove or repair the row"
+        )
+    if kind == "logits":
         raise errors.RangeError(f"{cell}: logits are at most {LARGEST_LOGIT:g} in size; scale them")
-    if code == row_kernels.OUT_OF_RANGE and kind == "masses":
+    if kind == "masses":
         raise errors.RangeError(
-            f"Negative values in data passed as scores: {cell}, which cannot be normalised; "
-            "use scores='logits'"
+            f"{cell}: Negative values in data passed as {named.scores} cannot be normalised; "
+            f"{named.use_logits}"
         )
-    if code == row_kernels.OUT_OF_RANGE:
-        raise errors.RangeError(
-            f"{cell}: probabilities are in [0, 1] (Negative values in data, or values above one)"
-            f"{hint}"
-        )
-    raise errors.RowSumError(
-        f"scores[{first_row + i}] sums to {value:.6g}, not 1"
-        f"{hint if abs(total - 100.0) <= 1.0 else ''}; pass normalize='rows' to divide rows by "
-        "their sums"
+    raise errors.RangeError(
+        f"{cell}: probabilities are in [0, 1] (Negative values in data, or values above one)"
+        f"{percent or f'; {named.if_logits}'}"
     )
 
 
@@ -261,24 +269,26 @@ def check_batch(
     kind: str = "probabilities",
     classes: Any = None,
     normalize: str | None = None,
+    named: errors.Arguments = errors.ARGUMENTS,
 ) -> SimplexBatch:
     """Validate a calibration set; rows of weight zero are as if they were not there."""
     check_option("scores", kind, SCORES)
     check_option("normalize", normalize, (None, "rows"))
     names = column_names(scores)
-    given = to_matrix(scores, kind)
+    given = to_matrix(scores, kind, named)
     check_memory(8 * given.size, "the calibration set")
-    matrix = check_scores(given, kind, normalize)
+    matrix = check_scores(given, kind, normalize, named=named)
     n_rows, n_classes = matrix.shape
     if n_rows == 0:
         raise errors.ShapeError(
-            f"Found array with 0 sample(s) (shape={matrix.shape}) while a minimum of 1 is required."
+            f"{named.prefix}Found array with 0 sample(s) (shape={matrix.shape}) while a minimum of "
+            "1 is required."
         )
     weight = check_weights(sample_weight, n_rows)
     index, labels = check_labels(
-        y, n_rows, n_classes, classes=classes, names=names, used=weight > 0
+        y, n_rows, n_classes, classes=classes, names=names, used=weight > 0, named=named
     )
-    order = column_order(names, labels, told=classes is not None)
+    order = column_order(names, labels, told=classes is not None, named=named)
     batch = SimplexBatch(matrix if order is None else matrix[:, order], kind, index, weight, labels)
     if not np.all(weight > 0):
         batch = batch.take(weight > 0)

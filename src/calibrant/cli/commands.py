@@ -67,7 +67,7 @@ def evaluate(
     with progress_bar(f"reading {file}"):
         found = reading.read(file, part=part, usual_part="test")
         aligned = align(found, classes=reading.classes)
-    with progress_bar(f"measuring {found.source}"), aligned.place.words():
+    with progress_bar(f"measuring {found.source}"), aligned.explained(found.kind, reading.rows):
         matrix = aligned.probabilities(found.kind, reading.rows)
         options: dict[str, Any] = {
             "n_bins": bins,
@@ -106,7 +106,6 @@ def fit(
     from calibrant import model_file
     from calibrant.errors import ConvergenceWarning
     from calibrant.files.align import align
-    from calibrant.files.places import in_words_of_options
 
     _check_output(output, val, reading.labels)
     with progress_bar(f"reading {val}"):
@@ -118,13 +117,13 @@ def fit(
     with (
         progress_bar(f"fitting {method} to {found.source}"),
         warnings.catch_warnings(record=True) as caught,
-        aligned.place.words(),
+        aligned.explained(found.kind, reading.rows),
     ):
         warnings.simplefilter("always")
         calibrator.fit(aligned.scores, aligned.y)
     stuck = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
     for warning in caught:
-        click.echo(f"calibrant: warning: {in_words_of_options(str(warning.message))}", err=True)
+        click.echo(f"calibrant: warning: {warning.message}", err=True)
     if stuck and strict:
         return EXIT_NOT_CONVERGED
     digest = model_file.save(calibrator, output)
@@ -248,7 +247,6 @@ def compare(
     """  # noqa: D301
     from calibrant import report as reports
     from calibrant.cli.compared import how_to_apply, read_two
-    from calibrant.files.places import in_words_of_options
 
     if report is not None:
         _check_output(report, val, test, reading.labels, test_labels)
@@ -270,7 +268,7 @@ def compare(
             progress=advance,
         )
     for text in comparison.warnings:
-        click.echo(f"calibrant: warning: {in_words_of_options(text)}", err=True)
+        click.echo(f"calibrant: warning: {text}", err=True)
     if report is not None:
         lines = how_to_apply(comparison, val, test, reading)
         reports.write_report(report, comparison, commands=lines)

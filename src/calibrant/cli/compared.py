@@ -11,7 +11,6 @@ import numpy as np
 from calibrant.errors import PredictionFileError
 from calibrant.files.align import align
 from calibrant.files.predictions import has_parts
-from calibrant.simplex import check_scores
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +59,7 @@ def read_two(
     aligned = align(first, classes=reading.classes)
     other = align(second, classes=reading.classes, like=aligned)
     for part in (aligned, other):
-        _check(part, first.kind, reading.rows)
+        part.check(first.kind, reading.rows)
     sources = {"calibration": first.source, "test": second.source}
     return Two(aligned, other, first.kind, sources)
 
@@ -72,7 +71,7 @@ def _is_same(a: Path, b: Path) -> bool:
 def _split(path: Path, reading: Reading, share: float, seed: int) -> Two:
     found = reading.read(path)
     whole = align(found, classes=reading.classes)
-    _check(whole, found.kind, reading.rows)
+    whole.check(found.kind, reading.rows)
     n_rows = len(whole.y)
     if n_rows < 2:
         raise PredictionFileError(f"{path} has {n_rows} rows, which cannot be split")
@@ -85,12 +84,6 @@ def _split(path: Path, reading: Reading, share: float, seed: int) -> Two:
         "test": f"{found.source}: the other {n_rows - n_val:,} rows",
     }
     return Two(val, test, found.kind, sources)
-
-
-def _check(part: Aligned, kind: str, normalize: str | None) -> None:
-    """Check scores now, so that a message names the file and the line."""
-    with part.place.words():
-        check_scores(np.asarray(part.scores), kind, normalize)
 
 
 def how_to_apply(comparison: Any, val: Path, test: Path | None, reading: Reading) -> list[str]:

@@ -49,9 +49,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    from calibrant.files.places import in_words_of_options
-
-    _say(f"warning: {in_words_of_options(str(message))}")
+    _say(f"warning: {message}")
 
 
 def _say(text: str) -> None:

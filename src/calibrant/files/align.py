@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +12,12 @@ import numpy as np
 
 from calibrant.columns import are_whole, key, match_columns
 from calibrant.containers import NamedMatrix
-from calibrant.errors import PredictionFileError, some_in_words
+from calibrant.errors import DataError, ParameterError, PredictionFileError, some_in_words
 from calibrant.files.layout import MISSING
-from calibrant.simplex import SUM_TOLERANCE, check_memory, check_scores, softmax
+from calibrant.simplex import SUM_TOLERANCE, check_batch, check_memory, check_scores, softmax
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -54,6 +56,28 @@ class Aligned:
         named = values if self.names is None else NamedMatrix(values, self.names)
         return Aligned(self.y[rows], named, self.classes, self.place)
 
+    @contextmanager
+    def explained(self, kind: str, normalize: str | None) -> Iterator[None]:
+        """Let errors name the file, the line and the options: check once more in these words."""
+        try:
+            yield
+        except (DataError, ParameterError):
+            self.check(kind, normalize)
+            raise
+
+    def check(self, kind: str, normalize: str | None) -> None:
+        """Check labels and scores, without warnings: these come with the work itself."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            check_batch(
+                self.scores,
+                self.y,
+                kind=kind,
+                classes=self.classes,
+                normalize=normalize,
+                named=self.place,
+            )
+
     def probabilities(self, kind: str, normalize: str | None) -> Any:
         """Scores as metrics take them."""
         values = np.asarray(self.scores)
@@ -82,11 +106,6 @@ def align(
     PredictionFileError
         If a label is missing or no class, or if a column is no class.
     """
-    with found.place.words():
-        return _align(found, classes, like)
-
-
-def _align(found: Predictions, classes: Sequence[str] | None, like: Aligned | None) -> Aligned:
     raw = found.require_labels()
     if raw.ndim != 1:  # one-hot rows, for the validator
         return Aligned(raw, found.scores, None, found.place)
@@ -108,7 +127,7 @@ def _align(found: Predictions, classes: Sequence[str] | None, like: Aligned | No
         known = like.classes
         if names is not None:
             places = range(np.shape(like.scores)[1])
-            refuse_other_columns(names, known or places, found.source)
+            refuse_other_columns(names, known or places, found.place)
     elif names is not None and known is None:
         chosen, known = _choose_columns(found, y)
         if len(chosen) < len(names):
@@ -211,7 +230,7 @@ def _choose_columns(found: Predictions, y: NDArray[Any]) -> tuple[list[int], lis
     everything = list(range(len(names)))
     distinct, counts = np.unique(y, return_counts=True)
     labels = distinct.tolist()
-    match = match_columns(names, labels)
+    match = match_columns(names, labels, found.place)
     if match is None:
         _refuse_label_without_column(found, y, labels, counts)
         if not found.are_columns_sure:
@@ -281,26 +300,27 @@ def _refuse_label_without_column(
     if y.dtype.kind in "iu" and len(labels) <= len(names):
         return  # numbers may be places of columns
     frequent = [labels[i] for i in np.argsort(-counts, kind="stable")[: (1 + len(labels)) // 2]]
-    match = match_columns(names, frequent)
+    match = match_columns(names, frequent, found.place)
     if match is not None and (len(frequent) > 1 or not match.prefix + match.suffix):
         _refuse_unknown(y, match.classes, found.place)
     if y.dtype.kind in "iu":
         _refuse_unknown(y, list(range(len(names))), found.place)
 
 
-def refuse_other_columns(names: list[str], classes: Sequence[Any], where: str) -> None:
+def refuse_other_columns(names: list[str], classes: Sequence[Any], place: Place) -> None:
     """Refuse a table with more or fewer columns of scores than a model has classes."""
     if len(names) == len(classes):
         return
-    match = match_columns(names, list(classes))
+    match = match_columns(names, list(classes), place)
     if match is not None:
         own = dict(zip(match.columns, match.classes, strict=True))
         wanted = set(classes)
         others = [name for j, name in enumerate(names) if own.get(j) not in wanted]
         raise PredictionFileError(
-            f"{where}: columns {some_in_words(others)} are no classes of the model; leave them out "
-            "by --ignore"
+            f"{place.source}: columns {some_in_words(others)} are no classes of the model; leave "
+            "them out by --ignore"
         )
     raise PredictionFileError(
-        f"{where} has {len(names)} columns of scores, but the model has {len(classes)} classes"
+        f"{place.source} has {len(names)} columns of scores, but the model has {len(classes)} "
+        "classes"
     )

@@ -81,8 +81,7 @@ def apply_file(
     with open_source(
         path, part=part, usual_part=usual_part, kind=calibrator.scores, wish=wish or Wish()
     ) as source:
-        with source.place.words():
-            order = _column_order(calibrator, source)
+        order = _column_order(calibrator, source)
         dtype = output_dtype(np.empty(0, dtype=source.dtype))
         with open_output(out) as file:
             sink = make_sink(out, file, calibrator.classes_, source, order, dtype)
@@ -118,9 +117,9 @@ def _column_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] |
             text = f"{where} has no names of columns; they are taken to be {some(fitted)}"
             notices.warn(CalibrantWarning(text))
         return None
-    refuse_other_columns(source.names, classes.tolist(), where)
-    order = column_order(source.names, classes)
-    told = order is not None or order_of(source.names, classes) is not None
+    refuse_other_columns(source.names, classes.tolist(), source.place)
+    order = column_order(source.names, classes, named=source.place)
+    told = order is not None or order_of(source.names, classes, source.place) is not None
     if not told and fitted is not None and source.names != fitted.tolist():
         raise ColumnNameError(
             f"{where}: the columns {some(source.names)} are not those of the model, "
@@ -154,8 +153,9 @@ def _calibrate(
         return predict(scores), good
     except DataError:
         if on_bad_row == "error":  # once more, for a message with its place in the file
-            with source.place.words(n_done):
-                simplex.check_scores(scores, calibrator.scores, calibrator.normalize)
+            simplex.check_scores(
+                scores, calibrator.scores, calibrator.normalize, n_done, source.place
+            )
             raise
     good[bad_rows(scores, calibrator.scores, calibrator.normalize)] = False
     out = np.full(scores.shape, np.nan)

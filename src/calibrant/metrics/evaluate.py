@@ -218,7 +218,7 @@ def _warn_about_columns(predictions: Predictions) -> None:
         warnings.warn(
             f"the labels fit another order of the columns far better: accuracy {now:.2f} as they "
             f"are, {best:.2f} if, for instance, the column of {errors.in_words(is_now)} were that "
-            f"of {errors.in_words(should_be)}; check the order, or pass classes=",
+            f"of {errors.in_words(should_be)}; check the order of the columns",
             errors.ColumnMismatchWarning,
             stacklevel=3,
         )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -24,6 +22,18 @@ if TYPE_CHECKING:
 
 GROUP_CELLS = 1 << 23
 """Cells of several classes that are sorted at once."""
+
+
+class MetricArguments(errors.Arguments):
+    """How metrics name what they are given."""
+
+    scores = "y_proba"
+    y = "y_true"
+    if_logits = "of logits, pass the softmax"
+    if_unnormalized = "divide rows by their sums"
+
+
+NAMED = MetricArguments()
 
 
 class Chunk(NamedTuple):
@@ -115,8 +125,7 @@ class Predictions:
             given = np.hstack([1.0 - positive, positive])
         elif self.order is not None:
             given = given[:, self.order]
-        with _words_of_metrics():
-            rows = simplex.check_scores(given, first_row=part.start)
+        rows = simplex.check_scores(given, first_row=part.start, named=NAMED)
         if self.used is not None:
             rows = rows[self.used[part]]
         own = slice(start, start + len(rows))
@@ -195,23 +204,22 @@ def read_predictions(
 
     ``y_proba`` of shape (n,) or (n, 1) holds the positive class, the larger label.
     """
-    with _words_of_metrics():
-        names = column_names(y_proba)
-        try:
-            is_vector = len(np.shape(y_proba)) == 1
-        except ValueError:  # rows of different lengths: ``to_matrix`` says so
-            is_vector = False
-        matrix = to_matrix(np.asarray(y_proba)[:, None] if is_vector else y_proba)
-        n_rows, n_classes = len(matrix), max(2, matrix.shape[1])
-        if n_rows == 0:
-            raise errors.ShapeError("y_proba has no rows; at least one is needed")
-        weight = check_weights(sample_weight, n_rows)
-        is_used = weight > 0
-        names = names if matrix.shape[1] > 1 else None
-        index, known = check_labels(
-            y_true, n_rows, n_classes, classes=classes, names=names, used=is_used
-        )
-        order = column_order(names, known, told=classes is not None)
+    names = column_names(y_proba)
+    try:
+        is_vector = len(np.shape(y_proba)) == 1
+    except ValueError:  # rows of different lengths: ``to_matrix`` says so
+        is_vector = False
+    matrix = to_matrix(np.asarray(y_proba)[:, None] if is_vector else y_proba, named=NAMED)
+    n_rows, n_classes = len(matrix), max(2, matrix.shape[1])
+    if n_rows == 0:
+        raise errors.ShapeError("y_proba has no rows; at least one is needed")
+    weight = check_weights(sample_weight, n_rows)
+    is_used = weight > 0
+    names = names if matrix.shape[1] > 1 else None
+    index, known = check_labels(
+        y_true, n_rows, n_classes, classes=classes, names=names, used=is_used, named=NAMED
+    )
+    order = column_order(names, known, told=classes is not None, named=NAMED)
     used = None if is_used.all() else is_used
     if used is not None:
         index, weight = index[used], weight[used]
@@ -245,16 +253,3 @@ def rescale(weight: NDArray[np.float64]) -> tuple[float, NDArray[np.float64] | N
 def check_bins(n_bins: Any) -> None:
     """Refuse a number of bins that is not a positive whole number."""
     simplex.check_number("n_bins", n_bins, low=1, whole=True)
-
-
-@contextmanager
-def _words_of_metrics() -> Iterator[None]:
-    """Let errors name the arguments of metrics, and remedies that metrics have."""
-    try:
-        yield
-    except (errors.DataError, errors.ContainerError) as error:
-        text = str(error)
-        text = text.replace("did you mean scores='logits'?", "of logits, pass the softmax")
-        text = text.replace("pass normalize='rows' to divide rows", "divide rows")
-        text = re.sub(r"\bscores\b", "y_proba", text)
-        raise type(error)(re.sub(r"\by\b", "y_true", text)) from None
