@@ -51,7 +51,7 @@ def bad_number():
 
 
 def bad_option():
-    simplex.check_option("scores", np.str_("odds"), simplex.SCORES)
+    simplex.check_option("scores", np.str_("odds"), simplex.KINDS)
 
 
 def bad_weights():

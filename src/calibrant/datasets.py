@@ -15,7 +15,7 @@ CALIBRATION_ROWS = 650
 NOISE = 0.4
 
 
-class Predictions(NamedTuple):
+class SplitPredictions(NamedTuple):
     """A classifier's probabilities with the labels: a part to calibrate on, a part to judge on."""
 
     scores: NDArray[np.float64]
@@ -24,7 +24,7 @@ class Predictions(NamedTuple):
     new_y: NDArray[Any]
 
 
-def overconfident_digits(random_state: int = 0) -> Predictions:
+def overconfident_digits(random_state: int = 0) -> SplitPredictions:
     """Predictions of a network without any regularisation, trained on a few noisy digits.
 
     Parameters
@@ -34,7 +34,7 @@ def overconfident_digits(random_state: int = 0) -> Predictions:
 
     Returns
     -------
-    predictions : Predictions
+    predictions : SplitPredictions
         650 rows to calibrate on and 747 to judge on, ten classes.
 
     Examples
@@ -59,7 +59,7 @@ def overconfident_digits(random_state: int = 0) -> Predictions:
         network.fit(images[:TRAINING_ROWS], labels[:TRAINING_ROWS])
     probabilities = network.predict_proba(images[TRAINING_ROWS:])
     labels = labels[TRAINING_ROWS:]
-    return Predictions(
+    return SplitPredictions(
         probabilities[:CALIBRATION_ROWS],
         labels[:CALIBRATION_ROWS],
         probabilities[CALIBRATION_ROWS:],

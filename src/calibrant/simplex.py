@@ -41,7 +41,7 @@ BELOW_CHANCE = 1e-6
 """How improbable so few hits must be before columns are suspected to be permuted."""
 
 CHUNK_BYTES = 1 << 25
-SCORES = ("probabilities", "logits")
+KINDS = ("probabilities", "logits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +272,7 @@ def check_batch(
     named: errors.Arguments = errors.ARGUMENTS,
 ) -> SimplexBatch:
     """Validate a calibration set; rows of weight zero are as if they were not there."""
-    check_option("scores", kind, SCORES)
+    check_option("scores", kind, KINDS)
     check_option("normalize", normalize, (None, "rows"))
     names = column_names(scores)
     given = to_matrix(scores, kind, named)

@@ -8,7 +8,7 @@ import pytest
 from calibrant.errors import PredictionFileError
 from calibrant.files.align import align
 from calibrant.files.layout import Wish
-from calibrant.files.predictions import read_predictions
+from calibrant.files.predictions import read_prediction_file
 
 ROWS = [(0.7, 0.2, 0.1), (0.1, 0.8, 0.1), (0.2, 0.2, 0.6)]
 
@@ -21,7 +21,7 @@ def table(tmp_path, head, labels=("cat", "dog", "emu"), more=(), name="p.csv", r
     ]
     path = tmp_path / name
     path.write_text("\n".join([head, *lines]) + "\n")
-    return read_predictions(path, wish=Wish(**named))
+    return read_prediction_file(path, wish=Wish(**named))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_label_column_among_others(tmp_path):
 def test_an_index_that_pandas_wrote_is_no_class(tmp_path, index):
     path = tmp_path / "p.csv"
     path.write_text(f"{index},cat,dog,label\n0,0.7,0.3,cat\n1,0.2,0.8,dog\n")
-    found = align(read_predictions(path))
+    found = align(read_prediction_file(path))
     assert found.names == ["cat", "dog"]
 
 
@@ -95,7 +95,7 @@ def test_columns_that_cannot_be_matched_are_judged_by_what_they_hold(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text("label,x,y,fold\n0,1.5,-2,1\n1,0.5,3,2\n")
     with pytest.raises(PredictionFileError, match="3 columns of numbers and 2 distinct labels"):
-        align(read_predictions(path, kind="logits"))
+        align(read_prediction_file(path, kind="logits"))
 
 
 def test_a_class_that_no_row_has_completes_the_rows(tmp_path):
@@ -136,7 +136,7 @@ def test_another_part_has_the_same_classes(tmp_path):
 def test_more_labels_than_columns(tmp_path):
     np.savez(tmp_path / "p.npz", probs=np.tile(ROWS, (2, 1)), labels=[0, 1, 2, 9, 1, 0])
     with pytest.raises(PredictionFileError, match=r"row 3 \(from 0\): the label 9 is not among"):
-        align(read_predictions(tmp_path / "p.npz"))
+        align(read_prediction_file(tmp_path / "p.npz"))
     found = table(tmp_path, "label,a,b,c", (0, 1, 2, 9), rows=[*ROWS, ROWS[0]])
     with pytest.raises(PredictionFileError, match="line 5: the label 9 is not among"):
         align(found)
@@ -146,7 +146,7 @@ def test_lines_are_counted_as_an_editor_does(tmp_path):
     path = tmp_path / "p.csv"
     path.write_text('note,label,cat,dog\n"a\nb",cat,0.7,0.3\n\nc,,0.5,0.5\n')
     with pytest.raises(PredictionFileError, match="line 5: the label is missing"):
-        align(read_predictions(path))
+        align(read_prediction_file(path))
 
 
 @pytest.mark.parametrize("labels", [["cat", None], [0.0, None], [None, 1]])
@@ -154,7 +154,7 @@ def test_null_labels_of_parquet_are_refused(tmp_path, labels):
     path = tmp_path / "p.parquet"
     pq.write_table(pa.table({"label": labels, "cat": [0.7, 0.3], "dog": [0.3, 0.7]}), path)
     with pytest.raises(PredictionFileError, match=rf"row {labels.index(None)} .*label is missing"):
-        align(read_predictions(path))
+        align(read_prediction_file(path))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_text_of_parquet(tmp_path, labels):
     path = tmp_path / "p.parquet"
     more = {"note": ["a", "b"], "when": pa.array([1, 2], pa.timestamp("s"))}
     pq.write_table(pa.table({"label": labels, "cat": [0.7, 0.3], "dog": [0.3, 0.7], **more}), path)
-    found = align(read_predictions(path))
+    found = align(read_prediction_file(path))
     assert (found.y.tolist(), found.names) == (["cat", "dog"], ["cat", "dog"])
 
 
@@ -182,7 +182,7 @@ def test_text_of_parquet(tmp_path, labels):
 )
 def test_classes_of_an_archive(tmp_path, labels, classes, y, known):
     np.savez(tmp_path / "p.npz", probs=ROWS, labels=labels, classes=classes)
-    found = align(read_predictions(tmp_path / "p.npz"))
+    found = align(read_prediction_file(tmp_path / "p.npz"))
     assert found.y.tolist() == y
     assert found.classes == (classes if known is None else known)
 
@@ -191,17 +191,17 @@ def test_labels_of_an_archive_that_are_no_classes(tmp_path):
     names = ["emu", "cat", "dog"]
     np.savez(tmp_path / "p.npz", probs=ROWS, labels=["cat", "cow", "cat"], classes=names)
     with pytest.raises(PredictionFileError, match=r"row 1 \(from 0\): the label 'cow' is not"):
-        align(read_predictions(tmp_path / "p.npz"))
+        align(read_prediction_file(tmp_path / "p.npz"))
     for labels, message in (([0, 3, 1], "label '3'"), ([0, -1, 1], "label '-1'")):
         np.savez(tmp_path / "p.npz", probs=ROWS, labels=labels, classes=names)
         with pytest.raises(PredictionFileError, match=rf"row 1 .*{message} is not among"):
-            align(read_predictions(tmp_path / "p.npz"))
+            align(read_prediction_file(tmp_path / "p.npz"))
     np.savez(tmp_path / "p.npz", probs=ROWS, labels=[0, 1, 2], classes=[1, 2, 3])
     with pytest.raises(PredictionFileError, match="label 0 is not among the classes 1, 2, 3"):
-        align(read_predictions(tmp_path / "p.npz"))
+        align(read_prediction_file(tmp_path / "p.npz"))
     np.savez(tmp_path / "p.npz", probs=ROWS, labels=[0, 1, 2], classes=["a", "a", "b"])
     with pytest.raises(PredictionFileError, match="a name twice"):
-        read_predictions(tmp_path / "p.npz")
+        read_prediction_file(tmp_path / "p.npz")
 
 
 def test_classes_that_are_told(tmp_path):

@@ -5,7 +5,7 @@ from calibrant import FlattenedIsotonic, TemperatureScaling
 from calibrant.errors import ColumnOrderWarning, NonFiniteError, PredictionFileError
 from calibrant.files import stream
 from calibrant.files.apply import apply_file, bad_rows
-from calibrant.files.predictions import read_predictions
+from calibrant.files.predictions import read_prediction_file
 from conftest import simulate
 
 NAMES = np.array(["ant", "bee", "cow"])
@@ -53,7 +53,7 @@ def test_every_format_into_every_other(tmp_path, fitted, out_of, into, monkeypat
     source, target = write(tmp_path / f"in.{out_of}", p), tmp_path / f"out.{into}"
     done = apply_file(calibrator, source, target)
     assert (done.n_rows, done.n_bad_rows) == (500, 0)
-    out = read_predictions(target).scores
+    out = read_prediction_file(target).scores
     np.testing.assert_array_equal(out, calibrator.predict_proba(p))
 
 
@@ -61,7 +61,7 @@ def test_every_format_into_every_other(tmp_path, fitted, out_of, into, monkeypat
 def test_labels_are_copied(tmp_path, fitted, suffix):
     calibrator, p, y = fitted
     apply_file(calibrator, write(tmp_path / f"in.{suffix}", p, y), tmp_path / f"out.{suffix}")
-    found = read_predictions(tmp_path / f"out.{suffix}")
+    found = read_prediction_file(tmp_path / f"out.{suffix}")
     assert found.labels.tolist() == NAMES[y].tolist()
     assert found.names == NAMES.tolist()
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrant.errors import PredictionFileError
-from calibrant.files.predictions import read_predictions
+from calibrant.files.predictions import read_prediction_file
 from calibrant.files.tables import check_names
 from conftest import DATA, REAL_FILES, simulate
 
@@ -20,7 +20,7 @@ GOOD = "label,ant,bee,cow\nant,0.7,0.2,0.1\nbee,0.1,0.8,0.1\n"
 def read_text(tmp_path, text, name="p.csv", **options):
     path = tmp_path / name
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return read_predictions(path, **options)
+    return read_prediction_file(path, **options)
 
 
 @pytest.mark.parametrize(
@@ -118,13 +118,13 @@ def test_a_row_longer_than_a_block(tmp_path, monkeypatch):
 def test_standard_input(monkeypatch):
     stream = type("Stdin", (), {"buffer": io.BytesIO(GOOD.encode())})()
     monkeypatch.setattr("sys.stdin", stream)
-    np.testing.assert_array_equal(read_predictions("-").scores, P)
+    np.testing.assert_array_equal(read_prediction_file("-").scores, P)
 
 
 def test_closed_standard_input(monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(PredictionFileError, match="standard input is closed"):
-        read_predictions("-")
+        read_prediction_file("-")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
@@ -141,7 +141,7 @@ def test_a_pipe_with_a_bad_cell_is_not_waited_for_again(tmp_path, cell, message)
 
     def read():
         try:
-            read_predictions(pipe)
+            read_prediction_file(pipe)
         except PredictionFileError as error:
             caught.append(str(error))
 
@@ -157,14 +157,14 @@ def test_a_pipe_with_a_bad_cell_is_not_waited_for_again(tmp_path, cell, message)
 def test_a_pipe_is_not_waited_for_where_it_cannot_be_read(tmp_path, name):
     os.mkfifo(tmp_path / name)
     with pytest.raises(PredictionFileError, match=f"{name} is a pipe or a device"):
-        read_predictions(tmp_path / name)
+        read_prediction_file(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["d.npz", "d.npy", "d.csv", "d.parquet", "d.arrow"])
 def test_a_directory_is_said_to_be_one(tmp_path, name):
     (tmp_path / name).mkdir()
     with pytest.raises(PredictionFileError, match=f"{name} cannot be read: Is a directory"):
-        read_predictions(tmp_path / name)
+        read_prediction_file(tmp_path / name)
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])
@@ -176,7 +176,7 @@ def test_arrow_tables(tmp_path, suffix):
     else:
         with pa.ipc.new_file(path, table.schema) as file:
             file.write(table)
-    found = read_predictions(path)
+    found = read_prediction_file(path)
     np.testing.assert_array_equal(found.scores, P)
     assert found.labels.tolist() == ["ant", "bee"]
 
@@ -184,65 +184,65 @@ def test_arrow_tables(tmp_path, suffix):
 def test_arrays(tmp_path):
     np.save(tmp_path / "p.npy", P)
     np.save(tmp_path / "y.npy", [0, 1])
-    found = read_predictions(tmp_path / "p.npy", labels=tmp_path / "y.npy", kind="logits")
+    found = read_prediction_file(tmp_path / "p.npy", labels=tmp_path / "y.npy", kind="logits")
     np.testing.assert_array_equal(found.scores, P)
     assert found.labels.tolist() == [0, 1]
     assert found.kind == "logits"
     with pytest.raises(PredictionFileError, match="has no labels"):
-        read_predictions(tmp_path / "p.npy").require_labels()
+        read_prediction_file(tmp_path / "p.npy").require_labels()
 
 
 def test_archives(tmp_path):
     path = tmp_path / "p.npz"
     np.savez(path, probs=P, logits=np.log(P), labels=[0, 1])
-    assert read_predictions(path).kind == "probabilities"
-    assert read_predictions(path, kind="logits").kind == "logits"
+    assert read_prediction_file(path).kind == "probabilities"
+    assert read_prediction_file(path, kind="logits").kind == "logits"
     with pytest.raises(PredictionFileError, match="no part 'val'; leave out --part"):
-        read_predictions(path, part="val")
-    assert read_predictions(path, usual_part="val").labels.tolist() == [0, 1]
+        read_prediction_file(path, part="val")
+    assert read_prediction_file(path, usual_part="val").labels.tolist() == [0, 1]
     np.savez(path, val_logits=np.log(P), val_labels=[0, 1], test_logits=P, test_labels=[1, 0])
-    assert read_predictions(path, part="test").labels.tolist() == [1, 0]
-    assert read_predictions(path, usual_part="test").labels.tolist() == [1, 0]
+    assert read_prediction_file(path, part="test").labels.tolist() == [1, 0]
+    assert read_prediction_file(path, usual_part="test").labels.tolist() == [1, 0]
     with pytest.raises(PredictionFileError, match="no probabilities"):
-        read_predictions(path, part="val", kind="probabilities")
+        read_prediction_file(path, part="val", kind="probabilities")
     with pytest.raises(PredictionFileError, match="choose one by --part"):
-        read_predictions(path)
+        read_prediction_file(path)
     np.savez(path, val_logits=np.log(P), val_labels=[0, 1])
     for named in ({"part": "test"}, {"usual_part": "test"}):
         with pytest.raises(PredictionFileError, match=r"has val_.* but no test_probs"):
-            read_predictions(path, **named)
+            read_prediction_file(path, **named)
     np.savez(path, other=P)
     with pytest.raises(PredictionFileError, match="has the arrays other"):
-        read_predictions(path)
+        read_prediction_file(path)
 
 
 def test_nothing_is_unpickled(tmp_path):
     np.save(tmp_path / "p.npy", np.array([[{}]], dtype=object), allow_pickle=True)
     with pytest.raises(PredictionFileError, match="never unpickled"):
-        read_predictions(tmp_path / "p.npy")
+        read_prediction_file(tmp_path / "p.npy")
     np.savez(tmp_path / "p.npz", probs=np.array([[{}]], dtype=object))
     with pytest.raises(PredictionFileError, match=r"probs .* never unpickled"):
-        read_predictions(tmp_path / "p.npz")
+        read_prediction_file(tmp_path / "p.npz")
 
 
 @pytest.mark.parametrize("name", ["p.npz", "p.npy", "p.parquet"])
 def test_files_that_are_something_else(tmp_path, name):
     (tmp_path / name).write_bytes(b"hello" * 100)
     with pytest.raises(PredictionFileError):
-        read_predictions(tmp_path / name)
+        read_prediction_file(tmp_path / name)
 
 
 def test_unknown_and_missing_files(tmp_path):
     with pytest.raises(PredictionFileError, match="does not exist"):
-        read_predictions(tmp_path / "p.csv")
+        read_prediction_file(tmp_path / "p.csv")
     (tmp_path / "p.xlsx").touch()
     with pytest.raises(PredictionFileError, match=r"'\.xlsx' is not known"):
-        read_predictions(tmp_path / "p.xlsx")
+        read_prediction_file(tmp_path / "p.xlsx")
 
 
 @pytest.mark.parametrize("name", REAL_FILES[:3])
 def test_real_files(name):
-    found = read_predictions(DATA / f"{name}.npz", part="val")
+    found = read_prediction_file(DATA / f"{name}.npz", part="val")
     assert found.scores.shape[0] == len(found.require_labels())
 
 

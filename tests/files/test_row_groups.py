@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrant.files import row_groups
-from calibrant.files.predictions import read_predictions
+from calibrant.files.predictions import read_prediction_file
 from conftest import simulate
 
 KINDS = ["parquet", "arrow", "feather"]
@@ -47,7 +47,7 @@ def test_groups_that_are_too_large_are_read_some_columns_at_a_time(
     for budget, is_split in ((1 << 25, False), (1500, True), (1, True)):
         monkeypatch.setattr(row_groups, "GROUP_BYTES", budget)
         seen.clear()
-        found = read_predictions(path)
+        found = read_prediction_file(path)
         np.testing.assert_array_equal(found.scores, p)
         assert found.labels.tolist() == labels.tolist()
         assert bool(seen) == (is_split and (rows > 7 or budget == 1))

@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 
 from calibrant.errors import LabelError, ShapeError
 from calibrant.files.align import align
-from calibrant.files.predictions import read_predictions
+from calibrant.files.predictions import read_prediction_file
 from calibrant.study import from_estimator, from_torch
 from calibrant.study.cell import Task, measure
 from calibrant.study.files import look_at
@@ -65,7 +65,7 @@ def test_labels_and_class_names_are_those_that_the_reader_reads(tmp_path, names)
     X, y = blobs(names=names)
     model = GaussianNB().fit(X, y)
     path = from_estimator(model, X[:50], y[:50], tmp_path / "blobs_nb.npz", test=(X, y))
-    found = read_predictions(path, part="test")
+    found = read_prediction_file(path, part="test")
     assert found.names == [str(name) for name in model.classes_]
     aligned = align(found)
     columns = [aligned.classes.index(label) for label in aligned.y.tolist()]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from calibrant.files.layout import Wish
-    from calibrant.files.predictions import Predictions
+    from calibrant.files.predictions import PredictionFile
 
 file_argument = click.Path(path_type=Path, allow_dash=True)
 
@@ -37,8 +37,9 @@ class Names(click.ParamType):  # type: ignore[type-arg]
 
 
 OPTIONS = {
-    "scores": click.option(
+    "kind": click.option(
         "--scores",
+        "kind",
         type=click.Choice(["probabilities", "logits"]),
         help="What the scores are; npz files say it themselves.",
     ),
@@ -68,7 +69,7 @@ OPTIONS = {
 class Reading:
     """What was said about files of predictions."""
 
-    scores: str | None = None
+    kind: str | None = None
     normalize: bool = False
     label_column: str | None = None
     labels: Path | None = None
@@ -90,15 +91,15 @@ class Reading:
 
     def read(
         self, path: Path, *, part: str | None = None, usual_part: str | None = None
-    ) -> Predictions:
+    ) -> PredictionFile:
         """Read a file of predictions whole."""
-        from calibrant.files.predictions import read_predictions
+        from calibrant.files.predictions import read_prediction_file
 
-        found = read_predictions(
+        found = read_prediction_file(
             path,
             part=part,
             usual_part=usual_part,
-            kind=self.scores,
+            kind=self.kind,
             labels=self.labels,
             wish=self.wish,
         )
@@ -112,7 +113,8 @@ class Reading:
         for field in fields(self):
             value = getattr(self, field.name)
             if value and field.name in known:
-                found.append(f"--{field.name.replace('_', '-')}")
+                option = "scores" if field.name == "kind" else field.name.replace("_", "-")
+                found.append(f"--{option}")
                 if isinstance(value, tuple):
                     found.append(",".join(f'"{n}"' if "," in n else n for n in value))
                 elif value is not True:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.files.places import Place
-    from calibrant.files.predictions import Predictions
+    from calibrant.files.predictions import PredictionFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +89,13 @@ class Aligned:
 
 
 def align(
-    found: Predictions, *, classes: Sequence[str] | None = None, like: Aligned | None = None
+    found: PredictionFile, *, classes: Sequence[str] | None = None, like: Aligned | None = None
 ) -> Aligned:
     """Read the labels of a file, and find the column of each class.
 
     Parameters
     ----------
-    found : Predictions
+    found : PredictionFile
     classes : sequence of str, optional
         Class of each column, from whoever knows it.
     like : Aligned, optional
@@ -224,7 +224,7 @@ def labels_of_archive(y: NDArray[Any], names: list[str]) -> tuple[NDArray[Any], 
     return y, _typed(names, y)
 
 
-def _choose_columns(found: Predictions, y: NDArray[Any]) -> tuple[list[int], list[Any] | None]:
+def _choose_columns(found: PredictionFile, y: NDArray[Any]) -> tuple[list[int], list[Any] | None]:
     """Columns of a table that hold scores, and their classes where the names tell them."""
     names = found.names or []
     everything = list(range(len(names)))
@@ -261,7 +261,7 @@ def _sum_to_one(rows: NDArray[Any]) -> bool:
     return len(gaps) > 0 and bool(np.median(gaps) <= SUM_TOLERANCE)
 
 
-def _complete_the_rows(found: Predictions, columns: list[int]) -> bool:
+def _complete_the_rows(found: PredictionFile, columns: list[int]) -> bool:
     """Whether columns that match no label are classes: rows sum to one with each, not without."""
     if not columns:
         return True
@@ -273,7 +273,7 @@ def _complete_the_rows(found: Predictions, columns: list[int]) -> bool:
     )
 
 
-def _refuse_outsiders(found: Predictions, n_labels: int) -> None:
+def _refuse_outsiders(found: PredictionFile, n_labels: int) -> None:
     """Refuse columns of numbers that are no scores, where names do not tell which are."""
     names = found.names or []
     if found.kind == "logits":
@@ -293,7 +293,7 @@ def _refuse_outsiders(found: Predictions, n_labels: int) -> None:
 
 
 def _refuse_label_without_column(
-    found: Predictions, y: NDArray[Any], labels: list[Any], counts: NDArray[Any]
+    found: PredictionFile, y: NDArray[Any], labels: list[Any], counts: NDArray[Any]
 ) -> None:
     """Refuse a label that is the name of no column, while the frequent ones are."""
     names = found.names or []

@@ -52,7 +52,7 @@ class Layout:
     label : str or None
     is_named : bool
         Whether the label column was asked for, or has the name of one.
-    scores : list of str
+    score_names : list of str
         Columns of scores; where the caller did not choose, all that hold numbers.
     is_chosen : bool
         Whether the caller chose them.
@@ -61,13 +61,13 @@ class Layout:
     names: list[str]
     label: str | None
     is_named: bool
-    scores: list[str]
+    score_names: list[str]
     is_chosen: bool
 
     @property
     def carried(self) -> list[str]:
         """Columns that are neither scores nor labels."""
-        scores = {*self.scores, self.label}
+        scores = {*self.score_names, self.label}
         return [name for name in self.names if name not in scores]
 
 

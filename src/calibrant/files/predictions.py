@@ -25,7 +25,7 @@ KINDS = {"probs": "probabilities", "logits": "logits"}
 
 
 @dataclass(frozen=True, slots=True)
-class Predictions:
+class PredictionFile:
     """What a file of predictions holds.
 
     Attributes
@@ -64,7 +64,7 @@ class Predictions:
         return self.labels
 
 
-def read_predictions(
+def read_prediction_file(
     path: str | os.PathLike[str],
     *,
     part: str | None = None,
@@ -72,7 +72,7 @@ def read_predictions(
     kind: str | None = None,
     labels: str | os.PathLike[str] | None = None,
     wish: Wish | None = None,
-) -> Predictions:
+) -> PredictionFile:
     """Read scores and labels from npz, npy, CSV, TSV, Parquet or Arrow.
 
     Parameters
@@ -93,7 +93,7 @@ def read_predictions(
 
     Returns
     -------
-    predictions : Predictions
+    predictions : PredictionFile
     """
     path = Path(path)
     suffix = path.suffix.lower()
@@ -114,7 +114,7 @@ def read_predictions(
     if found.labels is not None:
         raise PredictionFileError(f"{path} has labels of its own; leave out --labels {labels}")
     read = _one_per_row(read_npy(Path(labels)), found.scores, labels)
-    return Predictions(
+    return PredictionFile(
         found.scores, found.kind, read, found.names, found.place, found.are_columns_sure
     )
 
@@ -133,15 +133,15 @@ def refuse_part(path: Path, part: str | None) -> None:
         raise PredictionFileError(f"{path} has no part {part!r}; leave out --part")
 
 
-def _read_npy(path: Path, kind: str | None) -> Predictions:
+def _read_npy(path: Path, kind: str | None) -> PredictionFile:
     scores = read_npy(path)
     check_matrix(Header(scores.shape, False, scores.dtype), str(path))
-    return Predictions(scores, kind or "probabilities", None, None, Place(path, str(path)))
+    return PredictionFile(scores, kind or "probabilities", None, None, Place(path, str(path)))
 
 
 def _read_npz(
     path: Path, part: str | None, usual_part: str | None, kind: str | None
-) -> Predictions:
+) -> PredictionFile:
     with open_npz(path) as file:
         prefix = npz_prefix(file.names, part, usual_part, path)
         name = npz_scores(file.names, prefix, kind, path)
@@ -154,7 +154,7 @@ def _read_npz(
         names = npz_classes(file, scores.shape[1], path)
     source = f"{path} ({prefix[:-1]})" if prefix else str(path)
     place = Place(path, source, names)
-    return Predictions(scores, KINDS[name.removeprefix(prefix)], labels, names, place)
+    return PredictionFile(scores, KINDS[name.removeprefix(prefix)], labels, names, place)
 
 
 def npz_classes(file: Archive, n_columns: int, path: Path) -> list[str] | None:
@@ -226,7 +226,7 @@ def npz_scores(names: list[str], prefix: str, kind: str | None, path: Path) -> s
     raise PredictionFileError(f"{path} has no {kind} in its {prefix or 'plain '}arrays")
 
 
-def _read_table(path: Path, kind: str, wish: Wish) -> Predictions:
+def _read_table(path: Path, kind: str, wish: Wish) -> PredictionFile:
     scores, labels = [], []
     n_rows = 0
     with tables.open_table(path, wish) as table:
@@ -236,7 +236,7 @@ def _read_table(path: Path, kind: str, wish: Wish) -> Predictions:
             if layout.label is not None:
                 labels.append(tables.labels_of(batch, layout.label, path, n_rows))
             n_rows += batch.num_rows
-    matrix = np.concatenate(scores) if scores else np.empty((0, len(layout.scores)))
+    matrix = np.concatenate(scores) if scores else np.empty((0, len(layout.score_names)))
     read = np.concatenate(labels) if labels else None
-    place = Place(path, str(path), layout.scores)
-    return Predictions(matrix, kind, read, layout.scores, place, layout.is_chosen)
+    place = Place(path, str(path), layout.score_names)
+    return PredictionFile(matrix, kind, read, layout.score_names, place, layout.is_chosen)

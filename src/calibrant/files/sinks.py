@@ -183,7 +183,7 @@ class _TableSink:
             first = [(LABEL, pa.string())] if source.has_labels else []
             fields = [*first, *numbers]
         else:
-            scores = set(source.layout.scores)
+            scores = set(source.layout.score_names)
             following = iter(numbers)
             fields = [
                 next(following) if name in scores else (name, self._type(source.schema.field(name)))
@@ -216,7 +216,7 @@ class _TableSink:
                 numbers.insert(0, pa.array([str(label) for label in labels[keep].tolist()]))
             self._writer.write(pa.record_batch(numbers, schema=self._schema))
             return
-        scores, following, columns = set(layout.scores), iter(numbers), []
+        scores, following, columns = set(layout.score_names), iter(numbers), []
         mask = pa.array(keep)
         for j, name in enumerate(layout.names):
             if name in scores:

@@ -97,7 +97,7 @@ def open_source(
             yield _open_npy(path, stack)
         elif tables.is_table(path):
             table = stack.enter_context(tables.open_table(path, wish))
-            names = table.layout.scores
+            names = table.layout.score_names
             yield Source(
                 names=names,
                 n_columns=len(names),

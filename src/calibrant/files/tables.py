@@ -98,7 +98,7 @@ def _open_text(path: Path, wish: Wish, stack: ExitStack) -> Table:
     refuse_numbers(start.names, f"{path}, line 1")
     check_names(start.names, f"{path}, line 1")
     layout = make_layout(start.names, start.samples, wish, str(path))
-    scores = set(layout.scores)
+    scores = set(layout.score_names)
     types = [(n, pa.float64() if n in scores else pa.string()) for n in layout.names]
     block = max(BLOCK_BYTES, LONGEST_NUMBER * len(layout.names))  # which must hold a row
     with _explained(path, layout):
@@ -146,9 +146,9 @@ def check_names(head: list[str], where: str) -> None:
 
 def scores_of(batch: Any, layout: Layout, path: Path) -> NDArray[np.float64]:
     """Scores of a record batch."""
-    scores = np.empty((batch.num_rows, len(layout.scores)))
+    scores = np.empty((batch.num_rows, len(layout.score_names)))
     place = {name: j for j, name in enumerate(batch.schema.names)}
-    for j, name in enumerate(layout.scores):
+    for j, name in enumerate(layout.score_names):
         scores[:, j] = _numbers(batch.column(place[name]), name, path)
     return scores
 

@@ -211,7 +211,7 @@ def _translate(message: str, names: list[str]) -> str:
 
 
 def _first_fault(reader: Any, layout: Layout) -> str | None:
-    scores = set(layout.scores)
+    scores = set(layout.score_names)
     for row in reader:
         if row and len(row) != len(layout.names):
             return f": {len(row)} columns, but the header has {len(layout.names)}"

@@ -61,7 +61,7 @@ def check_fitted(calibrator: Any, codec: Codec, labels: Labels) -> None:
 def check_parameters(calibrator: Calibrator, n_classes: int = 2) -> None:
     """Refuse parameters that ``fit`` would refuse."""
     try:
-        simplex.check_option("scores", calibrator.scores, simplex.SCORES)
+        simplex.check_option("scores", calibrator.scores, simplex.KINDS)
         simplex.check_option("normalize", calibrator.normalize, (None, "rows"))
         simplex.check_floor(calibrator.min_probability, n_classes)
         calibrator._check_parameters()  # noqa: SLF001  (ours)

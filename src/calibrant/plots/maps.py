@@ -112,7 +112,7 @@ def compute_map(calibrator: Any) -> CalibrationMap:
         return _spline_map(calibrator.knots_, calibrator.slopes_)
     if "inverse_temperature_" in found:
         return _temperature_map(float(calibrator.inverse_temperature_))
-    if found.get("scores") in simplex.SCORES:
+    if found.get("scores") in simplex.KINDS:
         return _section_map(calibrator)
     raise errors.ParameterError(
         f"calibrator is a {type(calibrator).__name__}, which does not map scores; pass the fitted "

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.calibrators.base import Calibrator
-    from calibrant.files.predictions import Predictions
+    from calibrant.files.predictions import PredictionFile
     from calibrant.metrics.predictions import Accumulator
 
 UNCALIBRATED = "uncalibrated"
@@ -104,10 +104,10 @@ def measure(task: Task) -> Outcome:
 
 def _fit_and_judge(task: Task) -> tuple[dict[str, float], float]:
     from calibrant import simplex
-    from calibrant.files.predictions import read_predictions
+    from calibrant.files.predictions import read_prediction_file
 
-    val = read_predictions(task.path, part="val")
-    test = read_predictions(task.path, part="test", kind=val.kind)
+    val = read_prediction_file(task.path, part="val")
+    test = read_prediction_file(task.path, part="test", kind=val.kind)
     y, classes = _labels(val)
     new_y, _ = _labels(test)
     new_scores = test.scores.astype(np.float64)
@@ -124,7 +124,7 @@ def _fit_and_judge(task: Task) -> tuple[dict[str, float], float]:
     return metrics_of(new_y, calibrator.predict_proba(new_scores), classes), seconds
 
 
-def _labels(part: Predictions) -> tuple[NDArray[Any], Any]:
+def _labels(part: PredictionFile) -> tuple[NDArray[Any], Any]:
     """Labels of a part, and the label of each column, whether the part has it or not."""
     from calibrant.files.align import align
 
