@@ -1,21 +1,11 @@
 """Class-wise panels: the worst first, also of a thousand classes."""
 
-import matplotlib as mpl
 import numpy as np
 import pytest
-from matplotlib import pyplot as plt
 
 from calibrant.metrics import classwise_ece, reliability_curve
 from calibrant.plots import compute_class_curves, compute_classwise, draw_classwise
 from conftest import simulate
-
-mpl.use("Agg")
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def test_mean_over_classes_is_the_metric():

@@ -1,15 +1,11 @@
 """Confidence histograms add up."""
 
-import matplotlib as mpl
 import numpy as np
 import pytest
-from matplotlib import pyplot as plt
 
 from calibrant.metrics import accuracy
 from calibrant.plots import compute_confidence_histogram, draw_confidence_histogram
 from conftest import simulate
-
-mpl.use("Agg")
 
 
 def test_right_and_wrong_are_shares_of_rows_by_confidence():
@@ -58,4 +54,3 @@ def test_picture_stacks_wrong_on_right_and_names_both_lines():
     assert all(bar.get_hatch() for bar in wrong)  # told apart without colour
     words = [text.get_text() for text in ax.get_legend().get_texts()]
     assert f"accuracy {100 * histogram.accuracy:.1f} %" in words
-    plt.close("all")

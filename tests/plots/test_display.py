@@ -1,6 +1,5 @@
 """``ReliabilityDisplay`` behaves as scikit-learn's displays do."""
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
@@ -13,14 +12,6 @@ from calibrant.metrics import reliability_curve
 from calibrant.plots import ReliabilityDisplay
 from calibrant.plots.reliability import BARS, CURVE, REFERENCE
 from conftest import simulate
-
-mpl.use("Agg")
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def marked(artists, mark):

@@ -3,7 +3,6 @@
 import warnings
 from functools import cache
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
@@ -23,15 +22,7 @@ from calibrant.plots import (
     draw_reliability,
     draw_top_r,
 )
-from calibrant.plots.calibration_map import (
-    compute_calibration_effect,
-    draw_calibration_effect,
-    draw_step_function,
-)
-from calibrant.plots.rank_curves import compute_rank_curves, draw_rank_curves
 from conftest import simulate
-
-mpl.use("Agg")
 
 CALIBRATORS = {
     "ts": calibrant.TemperatureScaling(),
@@ -41,12 +32,6 @@ CALIBRATORS = {
     "vs": calibrant.VectorScaling(ridge=0.01),
     "auto": calibrant.AutoCalibrator(candidates=(), cv=2),
 }
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 @cache
@@ -112,10 +97,6 @@ def top_r_of_three(k, ax):
     draw_top_r(dict.fromkeys(["uncalibrated", "temperature scaling", "x" * 50], curve), ax)
 
 
-def rank_curves(k, ax):
-    draw_rank_curves(compute_rank_curves(fitted("scir", k)), ax)
-
-
 def map_of(method):
     def draw(k, ax):
         draw_map(compute_map(fitted(method, k)), ax, title=method)
@@ -133,7 +114,6 @@ SINGLE = [
     effect,
     top_r,
     top_r_of_three,
-    rank_curves,
     *map(map_of, CALIBRATORS),
 ]
 
@@ -178,20 +158,6 @@ def test_alone_nothing_is_cut_off(draw):
     assert shape.y0 >= 0
     assert shape.x1 <= figure.get_figwidth()
     assert shape.y1 <= figure.get_figheight()
-
-
-@pytest.mark.parametrize("n_classes", [2, 10, 100])
-def test_pairs_of_axes_may_be_the_users_own(n_classes):
-    figure, axes = plt.subplots(2, 2, figsize=(9, 5))
-    scores = data(n_classes)[0]
-    after = {"TS": fitted("ts", n_classes).predict_proba(scores)}
-    draw_calibration_effect(compute_calibration_effect(scores, after), tuple(axes[:, 0]))
-    draw_step_function(fitted("na-fir", n_classes).calibration_map_, tuple(axes[:, 1]))
-    figure.draw_without_rendering()
-    for ax in axes.flat:
-        assert_inside(ax.get_tightbbox(), figure.bbox)
-    assert axes[0, 0].get_xlim() == axes[1, 0].get_xlim()
-    assert axes[0, 1].get_xlim() == axes[1, 1].get_xlim()
 
 
 @pytest.mark.parametrize("arrange", ["subplots_adjust", "tight_layout", "set_position"])

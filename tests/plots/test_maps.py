@@ -1,10 +1,8 @@
 """Calibration maps as lines, and what becomes of the confidence."""
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib import pyplot as plt
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -26,14 +24,6 @@ from calibrant import (
 from calibrant.errors import ParameterError, ShapeError
 from calibrant.plots import compute_effect, compute_map, draw_effect, draw_map
 from conftest import simulate
-
-mpl.use("Agg")
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,8 @@
 import subprocess
 import sys
 
-import matplotlib as mpl
 import numpy as np
 import pytest
-from matplotlib import pyplot as plt
 
 from calibrant.errors import ParameterError
 from calibrant.metrics import reliability_curve
@@ -18,14 +16,6 @@ from calibrant.plots import (
 )
 from calibrant.plots.reliability import CURVE, MUTE
 from conftest import simulate
-
-mpl.use("Agg")
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")
@@ -154,16 +144,6 @@ def test_names_are_loaded_without_matplotlib():
     code = "import sys, calibrant.plots as p; p.compute_top_r; print('matplotlib' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"
-
-
-def test_every_public_name_is_there():
-    from calibrant import plots
-
-    for name in plots.__all__:
-        assert getattr(plots, name) is not None
-        assert name in dir(plots)
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = plots.nothing
 
 
 def test_without_matplotlib_the_error_says_how_to_get_it(curve, monkeypatch):

@@ -1,15 +1,11 @@
 """Top-r curves: claims against observations."""
 
-import matplotlib as mpl
 import numpy as np
 import pytest
-from matplotlib import pyplot as plt
 
 from calibrant.errors import ParameterError
 from calibrant.plots import compute_top_r, draw_top_r
 from conftest import simulate
-
-mpl.use("Agg")
 
 
 def test_share_and_claim_by_hand():
@@ -75,11 +71,9 @@ def test_picture_shows_the_gap_of_each_method():
     assert ax.get_xscale() == "linear"
     with pytest.raises(ParameterError, match="empty"):
         draw_top_r({})
-    plt.close("all")
 
 
 def test_many_ranks_are_on_a_logarithmic_axis():
     scores, y = simulate(100, 60)
     ax = draw_top_r({"raw": compute_top_r(y, scores)})
     assert ax.get_xscale() == "log"
-    plt.close("all")

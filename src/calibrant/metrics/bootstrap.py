@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant.kernels import metric_resample
-from calibrant.kernels.metric_sums import top_labels
 from calibrant.metrics.calibration_error import bin_edges, threshold_of, uniform_bins
 from calibrant.metrics.kernel_density import N_STEPS, bandwidth_rule, density_error
 from calibrant.metrics.predictions import whole_masses
@@ -46,9 +45,7 @@ def _bootstrap_block(
     grid = np.zeros((len(block), N_STEPS + 1, 2))
     edges = bin_edges(n_bins)
     for c, chunk in enumerate(predictions.chunks()):
-        confidence = np.empty(len(chunk.rows))
-        hits = np.empty(len(chunk.rows), dtype=np.bool_)
-        top_labels(chunk.rows, chunk.class_index, confidence, hits)
+        confidence, hits = chunk.top_labels()
         losses, squares = chunk_losses(chunk), chunk_squares(chunk)
         bins, cells = uniform_bins(confidence, edges), uniform_bins(chunk.rows, edges)
         for at, r in enumerate(block):

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant import simplex
 from calibrant.kernels import bins as bin_kernels
-from calibrant.kernels.metric_sums import top_labels, totals
+from calibrant.kernels.metric_sums import totals
 from calibrant.metrics.predictions import check_bins, read_predictions, rescale, whole_masses
 
 if TYPE_CHECKING:
@@ -187,46 +187,43 @@ def threshold_of(n_classes: int) -> float:
     return (1.0 - 1e-12) / n_classes
 
 
-class ConfidenceBins:
-    """Confidence ECE over bins of equal width, added up chunk by chunk."""
+class _Bins:
+    """Calibration error of one or more binary problems over bins of equal width."""
 
-    def __init__(self, n_bins: int, norm: str = "l1") -> None:
+    def __init__(self, n_problems: int, n_bins: int, norm: str = "l1") -> None:
         self._norm = norm
         self._edges = bin_edges(n_bins)
-        self._sums = np.zeros((n_bins, 3, 2), dtype=np.int64)
+        self.sums = np.zeros((n_problems, n_bins, 3, 2), dtype=np.int64)
+
+    def value(self) -> float:
+        """Return the mean error over the problems, of all rows added."""
+        errors = errors_of(self.sums, self._norm)
+        return math.fsum(errors) / len(errors)
+
+
+class ConfidenceBins(_Bins):
+    """Confidence ECE, added up chunk by chunk."""
+
+    def __init__(self, n_bins: int, norm: str = "l1") -> None:
+        super().__init__(1, n_bins, norm)
 
     def add(self, chunk: Chunk) -> None:
         """Add the rows of a chunk."""
-        values = np.empty(len(chunk.rows))
-        hits = np.empty(len(chunk.rows), dtype=np.bool_)
-        top_labels(chunk.rows, chunk.class_index, values, hits)
+        values, hits = chunk.top_labels()
         bins = uniform_bins(values, self._edges)
-        bin_kernels.add_binned(values, hits, chunk.weight, bins, self._sums)
-
-    def value(self) -> float:
-        """Return the error of all rows added."""
-        return float(errors_of(self._sums[None], self._norm)[0])
+        bin_kernels.add_binned(values, hits, chunk.weight, bins, self.sums[0])
 
 
-class ClassBins:
-    """Class-wise ECE, added up chunk by chunk."""
-
-    def __init__(self, n_classes: int, n_bins: int, norm: str = "l1") -> None:
-        self._norm = norm
-        self._edges = bin_edges(n_bins)
-        self._sums = np.zeros((n_classes * n_bins, 3, 2), dtype=np.int64)
+class ClassBins(_Bins):
+    """Class-wise ECE, added up chunk by chunk; a problem for each class."""
 
     def add(self, chunk: Chunk) -> None:
         """Add the rows of a chunk."""
         bins = uniform_bins(chunk.rows, self._edges)
+        n_bins, sums = len(self._edges) - 1, self.sums.reshape(-1, 3, 2)
         bin_kernels.add_binned_classes(
-            chunk.rows, chunk.class_index, chunk.weight, bins, len(self._edges) - 1, self._sums
+            chunk.rows, chunk.class_index, chunk.weight, bins, n_bins, sums
         )
-
-    def value(self) -> float:
-        """Return the mean error over classes of all rows added."""
-        by_class = errors_of(self._sums.reshape(-1, len(self._edges) - 1, 3, 2), self._norm)
-        return math.fsum(by_class) / len(by_class)
 
 
 def thresholded_error_of(predictions: Predictions, n_bins: int, norm: str = "l1") -> float:

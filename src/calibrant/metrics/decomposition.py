@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from calibrant import simplex
 from calibrant.kernels.bins import class_segments
 from calibrant.kernels.pava import pool_adjacent_violators
 from calibrant.metrics.predictions import read_predictions, whole_masses
+from calibrant.metrics.result import Result
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +24,7 @@ RECALIBRATIONS = ("classwise",)
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreDecomposition:
+class ScoreDecomposition(Result):
     """Result of :func:`score_decomposition`: score = miscalibration - discrimination + uncertainty.
 
     Attributes
@@ -45,10 +46,6 @@ class ScoreDecomposition:
     discrimination: float
     uncertainty: float
     refinement: float
-
-    def to_dict(self) -> dict[str, float]:
-        """Return the fields as a dictionary."""
-        return asdict(self)
 
 
 def score_decomposition(

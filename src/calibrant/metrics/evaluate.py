@@ -15,6 +15,7 @@ from calibrant.kernels.metric_sums import add_confusion
 from calibrant.metrics.bootstrap import bootstrap
 from calibrant.metrics.predictions import check_bins, read_predictions
 from calibrant.metrics.resampling import Resamples, check_resampling
+from calibrant.metrics.result import Result
 from calibrant.metrics.table import METRICS
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Estimate(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Result):
     """Result of :func:`evaluate`: every metric as (value, low, high).
 
     ``print`` shows it as a table.
@@ -69,10 +70,8 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers: {"accuracy": {"value": ..., "low": ...}, ...}."""
-        plain: dict[str, Any] = {name: e._asdict() for name, e in self.estimates().items()}
-        for name in ("n_rows", "n_classes", "n_bins", "n_resamples", "confidence_level"):
-            plain[name] = getattr(self, name)
-        return plain
+        estimates = {name: estimate._asdict() for name, estimate in self.estimates().items()}
+        return Result.to_dict(self) | estimates
 
     def __str__(self) -> str:
         has_intervals = self.n_resamples > 0

@@ -11,7 +11,7 @@ from scipy.fft import dct, idct
 
 from calibrant import simplex
 from calibrant.kernels.bins import add_hit_moments, add_to_grid
-from calibrant.kernels.metric_sums import BITS, top_labels, totals
+from calibrant.kernels.metric_sums import BITS, totals
 from calibrant.metrics.predictions import read_predictions
 
 if TYPE_CHECKING:
@@ -97,9 +97,7 @@ class DensityGrid:
 
     def add(self, chunk: Chunk) -> None:
         """Add the rows of a chunk."""
-        values = np.empty(len(chunk.rows))
-        hits = np.empty(len(chunk.rows), dtype=np.bool_)
-        top_labels(chunk.rows, chunk.class_index, values, hits)
+        values, hits = chunk.top_labels()
         add_to_grid(values, hits, chunk.weight, self._grid)
         add_hit_moments(values, hits, chunk.weight, self._moments)
 

@@ -44,6 +44,13 @@ class Chunk(NamedTuple):
     class_index: NDArray[np.int64]
     weight: NDArray[np.float64]
 
+    def top_labels(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Largest probability of each row, and whether it is the label's."""
+        values = np.empty(len(self.rows))
+        hits = np.empty(len(self.rows), dtype=np.bool_)
+        top_labels(self.rows, self.class_index, values, hits)
+        return values, hits
+
 
 class Accumulator(Protocol):
     """Sums over rows that a metric is made of."""
@@ -157,7 +164,7 @@ class Predictions:
         hits = np.empty(self.n_rows, dtype=np.bool_)
         for chunk in self.chunks():
             own = slice(chunk.start, chunk.start + len(chunk.rows))
-            top_labels(chunk.rows, chunk.class_index, values[own], hits[own])
+            values[own], hits[own] = chunk.top_labels()
         return BinaryProblem(values, hits, self.row_weights())
 
     def one_class(self, column: int) -> BinaryProblem:

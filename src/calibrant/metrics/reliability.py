@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from calibrant.metrics.resampling import (
     p_value,
     problem_resamples,
 )
+from calibrant.metrics.result import Result
 from calibrant.metrics.significance import null_errors
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ReliabilityCurve:
+class ReliabilityCurve(Result):
     """Result of :func:`reliability_curve`; arrays have one number per bin and are read-only.
 
     Attributes
@@ -71,24 +72,10 @@ class ReliabilityCurve:
     ece: float
     p_value: float
 
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
-
     @property
     def n_bins(self) -> int:
         """Number of bins."""
         return len(self.weight)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain numbers and lists."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {
-            name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-            for name, value in values.items()
-        }
 
 
 def reliability_curve(
@@ -217,17 +204,15 @@ def _bins(
 
 def _bars(null: NDArray[np.float64], level: float) -> tuple[NDArray[np.float64], ...]:
     """Quantiles of the frequency in each bin, over the resamples that have rows there."""
-    n_bins = null.shape[1]
-    low, high = np.full(n_bins, np.nan), np.full(n_bins, np.nan)
-    for b in range(n_bins):
-        weight = null[:, b, 0]
-        if weight.any():
-            frequency = null[weight > 0, b, 1] / weight[weight > 0]
-            low[b], high[b] = np.quantile(frequency, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-    return low, high
+    weight = null[:, :, 0]
+    seen = weight.any(axis=0)
+    frequency = _ratio(null[:, seen, 1], weight[:, seen])
+    bars = np.full((2, null.shape[1]), np.nan)
+    bars[:, seen] = np.nanquantile(frequency, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
+    return bars[0], bars[1]
 
 
 def _ratio(top: NDArray[np.float64], bottom: NDArray[np.float64]) -> NDArray[np.float64]:
-    out = np.full(len(top), np.nan)
+    out = np.full(top.shape, np.nan)
     np.divide(top, bottom, out=out, where=bottom > 0)
     return out

@@ -166,10 +166,7 @@ class LossMean:
 
 def chunk_hits(chunk: Chunk) -> NDArray[np.float64]:
     """1 for each row that is right, 0 for the others."""
-    confidence = np.empty(len(chunk.rows))
-    hits = np.empty(len(chunk.rows))
-    metric_sums.top_labels(chunk.rows, chunk.class_index, confidence, hits)
-    return hits
+    return chunk.top_labels()[1].astype(np.float64)
 
 
 def chunk_losses(chunk: Chunk, min_probability: float = MIN_PROBABILITY) -> NDArray[np.float64]:

@@ -25,6 +25,7 @@ from calibrant.metrics.resampling import (
     p_value,
     problem_chunks,
 )
+from calibrant.metrics.result import Result
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +37,7 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 
 @dataclass(frozen=True, slots=True)
-class CalibrationTest:
+class CalibrationTest(Result):
     """Result of :func:`calibration_test`.
 
     Attributes
@@ -63,14 +64,7 @@ class CalibrationTest:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain numbers."""
-        return {
-            "metric": self.metric,
-            "statistic": self.statistic,
-            "p_value": self.p_value,
-            "null_mean": self.null_mean,
-            "null_quantiles": dict(self.null_quantiles),
-            "n_resamples": self.n_resamples,
-        }
+        return Result.to_dict(self) | {"null_quantiles": dict(self.null_quantiles)}
 
 
 def calibration_test(

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import simplex
-from calibrant.kernels.bins import HIT, VALUE, WEIGHT, add_binned_classes
+from calibrant.kernels.bins import HIT, VALUE, WEIGHT
 from calibrant.kernels.metric_sums import totals
-from calibrant.metrics.calibration_error import bin_edges, errors_of, uniform_bins
+from calibrant.metrics.calibration_error import ClassBins, errors_of
 from calibrant.metrics.predictions import check_bins, read_predictions
 from calibrant.metrics.reliability import reliability_curve
+from calibrant.metrics.result import Result
 from calibrant.plots import style
 from calibrant.plots.reliability import add_legend, draw_panel
 
@@ -25,9 +26,12 @@ if TYPE_CHECKING:
 
     from calibrant.metrics.reliability import ReliabilityCurve
 
+FEW = 50
+"""Classes that have a marker each, on a linear axis."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ClasswiseSummary:
+class ClasswiseSummary(Result):
     """Result of :func:`compute_classwise`; arrays have one number per class.
 
     Attributes
@@ -52,9 +56,6 @@ class ClasswiseSummary:
     frequency: NDArray[np.float64]
     order: NDArray[np.int64]
     curves: dict[int, ReliabilityCurve]
-
-    def __post_init__(self) -> None:
-        style.freeze(self)
 
 
 def compute_classwise(
@@ -101,26 +102,15 @@ def compute_classwise(
     check_bins(n_bins)
     simplex.check_number("n_worst", n_worst, low=0, whole=True)
     predictions = read_predictions(y_true, y_proba, sample_weight, classes)
-    edges = bin_edges(int(n_bins))
-    sums = np.zeros((predictions.n_classes * int(n_bins), 3, 2), dtype=np.int64)
-    for chunk in predictions.chunks():
-        bins = uniform_bins(chunk.rows, edges)
-        add_binned_classes(chunk.rows, chunk.class_index, chunk.weight, bins, int(n_bins), sums)
-    by_bin = sums.reshape(predictions.n_classes, int(n_bins), 3, 2)
-    ece = errors_of(by_bin, "l1")
-    by_class = totals(by_bin).sum(axis=1)
+    bins = ClassBins(predictions.n_classes, int(n_bins))
+    predictions.measure(bins)
+    ece = errors_of(bins.sums, "l1")
+    by_class = totals(bins.sums).sum(axis=1)
     order = np.argsort(-ece, kind="stable")
     shown = order[: int(n_worst)] if columns is None else np.asarray(columns, dtype=np.int64)
-    curves = compute_class_curves(
-        y_true,
-        y_proba,
-        shown.tolist(),
-        n_bins=diagram_bins,
-        sample_weight=sample_weight,
-        classes=classes,
-        n_resamples=n_resamples,
-        random_state=random_state,
-    )
+    options = {"sample_weight": sample_weight, "classes": classes, "n_bins": diagram_bins}
+    options |= {"n_resamples": n_resamples, "random_state": random_state}
+    curves = compute_class_curves(y_true, y_proba, shown.tolist(), **options)
     weight = by_class[:, WEIGHT]
     return ClasswiseSummary(
         classes=predictions.classes.copy(),
@@ -225,38 +215,22 @@ def draw_classwise(
         ax.set_xlabel("probability of the class")
     if summary.curves:
         add_legend(figure, next(iter(summary.curves.values())))
-    if title is not None:
-        style.add_title(figure, title)
+    style.add_title(figure, title)
     return figure
 
 
 def _draw_overview(summary: ClasswiseSummary, ax: Axes) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    style.tidy(ax)
     errors = 100 * summary.ece[summary.order]
     ranks = np.arange(1, len(errors) + 1)
-    marker = "o" if len(errors) <= 50 else None
+    marker = "o" if len(errors) <= FEW else None
     ax.plot(ranks, errors, color=style.BLACK, marker=marker, markersize=3, linewidth=1.2)
     has_diagram = np.isin(summary.order, list(summary.curves))
-    ax.plot(
-        ranks[has_diagram],
-        errors[has_diagram],
-        linestyle="none",
-        marker="s",
-        color=style.VERMILION,
-        markersize=5,
-        label="with a diagram",
-    )
+    squares: dict[str, Any] = {"color": style.VERMILION, "markersize": 5}
+    ax.plot(ranks[has_diagram], errors[has_diagram], "s", **squares, label="with a diagram")
     mean = float(errors.mean())
     ax.axhline(mean, color=style.BLUE, linestyle="--", linewidth=1.2, label=f"mean {mean:.2f} %")
     style.head(ax, f"all {len(errors)} classes")
-    ax.set_xlabel("class, the worst first")
-    ax.set_ylabel("ECE of the class, %")
+    ax.set(xlabel="class, the worst first", ylabel="ECE of the class, %")
     ax.set_ylim(bottom=0)
-    if len(errors) > 50:
-        ax.set_xscale("log")
-        ax.xaxis.set_major_formatter(lambda rank, _: f"{rank:g}")
-    else:
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    style.number_ranks(ax, len(errors), FEW)
     style.add_legend(ax)

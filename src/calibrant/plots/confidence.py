@@ -1,4 +1,4 @@
-"""How sure a classifier is, and how often it is right."""
+"""How sure a classifier is, how often it is right, and what a method did to its confidence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant import errors, simplex
 from calibrant.metrics.reliability import reliability_curve
+from calibrant.metrics.result import Result
 from calibrant.plots import style
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ConfidenceHistogram:
+class ConfidenceHistogram(Result):
     """Result of :func:`compute_confidence_histogram`; arrays have one number per bin.
 
     Attributes
@@ -36,9 +38,6 @@ class ConfidenceHistogram:
     wrong: NDArray[np.float64]
     accuracy: float
     mean_confidence: float
-
-    def __post_init__(self) -> None:
-        style.freeze(self)
 
     @property
     def overconfidence(self) -> float:
@@ -73,14 +72,8 @@ def compute_confidence_histogram(
     >>> round(histogram.overconfidence, 3)
     -0.025
     """
-    curve = reliability_curve(
-        y_true,
-        y_proba,
-        n_bins=n_bins,
-        sample_weight=sample_weight,
-        classes=classes,
-        n_resamples=0,
-    )
+    options = {"n_bins": n_bins, "sample_weight": sample_weight, "classes": classes}
+    curve = reliability_curve(y_true, y_proba, **options, n_resamples=0)
     share = curve.weight / curve.weight.sum()
     right = share * np.nan_to_num(curve.frequency)
     return ConfidenceHistogram(
@@ -101,10 +94,8 @@ def draw_confidence_histogram(
     ----------
     histogram : ConfidenceHistogram
         From :func:`compute_confidence_histogram`.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    title : str, optional
-        Printed above.
+    ax, title
+        As in :func:`draw_reliability`.
 
     Returns
     -------
@@ -117,33 +108,121 @@ def draw_confidence_histogram(
     >>> ax = draw_confidence_histogram(histogram)  # doctest: +SKIP
     """
     ax = style.axes_or_new(ax, (4.6, 3.4))
-    style.tidy(ax)
-    left, width = histogram.edges[:-1], np.diff(histogram.edges)
-    common: dict[str, Any] = {
-        "width": width,
-        "align": "edge",
-        "edgecolor": "white",
-        "linewidth": 0.5,
-    }
-    ax.bar(left, histogram.right, color=style.SKY, label="right", **common)
-    ax.bar(
-        left,
-        histogram.wrong,
-        bottom=histogram.right,
-        color=style.VERMILION,
-        hatch="////",
-        label="wrong",
-        **common,
+    bars: dict[str, Any] = {"width": np.diff(histogram.edges), "align": "edge"}
+    bars |= {"x": histogram.edges[:-1], "edgecolor": "white", "linewidth": 0.5}
+    ax.bar(height=histogram.right, color=style.SKY, label="right", **bars)
+    bars |= {"bottom": histogram.right, "hatch": "////"}
+    ax.bar(height=histogram.wrong, color=style.VERMILION, label="wrong", **bars)
+    lines = (
+        ("accuracy", histogram.accuracy, "-"),
+        ("mean confidence", histogram.mean_confidence, "--"),
     )
-    lines = {"accuracy": (histogram.accuracy, "-"), "confidence": (histogram.mean_confidence, "--")}
-    for name, (value, line) in lines.items():
-        words = name if name == "accuracy" else "mean confidence"
+    for words, value, line in lines:
         label = f"{words} {style.percent(value)}"
         ax.axvline(value, color=style.BLACK, linestyle=line, linewidth=1.4, label=label)
     ax.set_xlim(0, 1)
     style.name_axes(ax, "confidence", "share of rows")
     ax.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
     style.add_legend(ax)
-    if title is not None:
-        style.head(ax, title)
+    style.head(ax, title)
+    return ax
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effect(Result):
+    """Result of :func:`compute_effect`; arrays have one number per bin.
+
+    Attributes
+    ----------
+    before : ndarray
+        Mean confidence before, in bins of equal mass.
+    low, median, high : ndarray
+        The 5 %, 50 % and 95 % quantiles of what became of it: the probability of the same class.
+    changed : float
+        Share of rows whose most probable class is another one now.
+    """
+
+    before: NDArray[np.float64]
+    low: NDArray[np.float64]
+    median: NDArray[np.float64]
+    high: NDArray[np.float64]
+    changed: float
+
+
+def compute_effect(
+    before: Any, after: Any, *, n_bins: int = 20, sample_weight: Any = None
+) -> Effect:
+    """Summarise what became of the confidence of each row, whatever the method.
+
+    Parameters
+    ----------
+    before, after : array-like of shape (n_rows, n_classes)
+        Probabilities before and after calibration.
+    n_bins : int, default=20
+        Number of bins, of equal mass.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weight of each row.
+
+    Returns
+    -------
+    Effect
+        Frozen numbers, to print or to draw.
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_effect
+    >>> effect = compute_effect([[0.9, 0.1], [0.4, 0.6]], [[0.7, 0.3], [0.55, 0.45]], n_bins=2)
+    >>> effect.before, effect.median, effect.changed
+    (array([0.6, 0.9]), array([0.45, 0.7 ]), 0.5)
+    """
+    simplex.check_number("n_bins", n_bins, low=1, whole=True)
+    old, new = simplex.check_scores(before), simplex.check_scores(after)
+    if old.shape != new.shape or not len(old):
+        raise errors.ShapeError(f"before has shape {old.shape}, after {new.shape}; make them alike")
+    weight = np.ones(len(old)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    top = old.argmax(axis=1)
+    rows = np.arange(len(old))
+    x, y = old[rows, top], new[rows, top]
+    order = np.argsort(x, kind="stable")
+    middle = np.cumsum(weight[order]) - weight[order] / 2
+    bins = np.minimum((n_bins * middle / weight.sum()).astype(np.int64), int(n_bins) - 1)
+    parts = [order[bins == b] for b in range(int(n_bins))]
+    parts = [part for part in parts if weight[part].sum() > 0]
+    means = np.array([np.average(x[part], weights=weight[part]) for part in parts])
+    quantiles = np.array([_quantiles(y[part], weight[part]) for part in parts])
+    changed = float(weight @ (y < new.max(axis=1)) / weight.sum())
+    low, median, high = quantiles.T.copy()
+    return Effect(means, low, median, high, changed)
+
+
+def _quantiles(values: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weight[order]) / weight.sum()
+    places = np.searchsorted(reached, [0.05, 0.5, 0.95])
+    return values[order][np.minimum(places, len(values) - 1)]
+
+
+def draw_effect(effect: Effect, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+    """Draw what became of the confidence, with the middle nine tenths of the rows as a band.
+
+    Parameters
+    ----------
+    effect : Effect
+        From :func:`compute_effect`.
+    ax, title
+        As in :func:`draw_reliability`.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+    """
+    ax = style.axes_or_new(ax)
+    ax.plot([0, 1], [0, 1], ":", color=style.GREY, linewidth=1.2, label="unchanged")
+    band: dict[str, Any] = {"color": style.SKY, "alpha": 0.35, "linewidth": 0}
+    ax.fill_between(effect.before, effect.low, effect.high, **band, label="nine rows in ten")
+    ax.plot(effect.before, effect.median, "o-", color=style.BLUE, markersize=4, label="median")
+    ax.set(xlim=(0, 1), ylim=(0, 1))
+    style.name_axes(ax, "confidence before", "probability of the same class after")
+    style.add_legend(ax)
+    style.head(ax, title, [f"{style.percent(effect.changed)} of rows change their class"])
     return ax

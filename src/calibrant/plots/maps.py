@@ -277,17 +277,14 @@ def draw_map(found: CalibrationMap, ax: Axes | None = None, *, title: str | None
     ----------
     found : CalibrationMap
         From :func:`compute_map`.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    title : str, optional
-        Printed above.
+    ax, title
+        As in :func:`draw_reliability`.
 
     Returns
     -------
     ax : matplotlib Axes
     """
     ax = style.axes_or_new(ax, (4.2, 4.4))
-    style.tidy(ax)
     if found.is_log:
         ax.set(xscale="log", yscale="log")
     if found.has_identity:

@@ -105,8 +105,7 @@ def draw_reliability(
     ax = style.axes_or_new(ax, (3.8, 4.8))
     draw_panel(curve, ax, place)
     _print_lines(ax, curve, [*facts_of(curve), *notes])
-    if title is not None:
-        style.head(ax, title)
+    style.head(ax, title)
     if show_sizes:
         draw_sizes(ax, curve, style.look(place))
     return ax
@@ -154,10 +153,8 @@ def draw_reliability_grid(
     figure, axes = style.new_grid(len(curves), min(n_columns, len(curves)), (3.1, 4.0))
     for ax, (name, curve) in zip(axes, curves.items(), strict=True):
         draw_reliability(curve, ax, title=name, notes=(notes or {}).get(name, ()))
-    first = next(iter(curves.values()))
-    add_legend(figure, first)
-    if title is not None:
-        style.add_title(figure, title)
+    add_legend(figure, next(iter(curves.values())))
+    style.add_title(figure, title)
     return figure
 
 
@@ -175,17 +172,10 @@ def _print_lines(ax: Axes, curve: ReliabilityCurve, lines: Sequence[str]) -> Non
     below = np.count_nonzero(heard & (x > 0.45) & (y < 0.35))
     above = np.count_nonzero(heard & (x < 0.55) & (y > 0.65))
     at, across, along = (0.04, "left", "top") if below > above else (0.96, "right", "bottom")
-    ax.text(
-        at,
-        1 - at,
-        style.literal("\n".join(lines)),
-        transform=ax.transAxes,
-        ha=across,
-        va=along,
-        fontsize=8.5,
-        bbox={"boxstyle": "round,pad=0.35", "fc": "white", "ec": style.PALE, "alpha": 0.9},
-        zorder=5,
-    )
+    box = {"boxstyle": "round,pad=0.35", "fc": "white", "ec": style.PALE, "alpha": 0.9}
+    look: dict[str, Any] = {"ha": across, "va": along, "fontsize": 8.5, "bbox": box, "zorder": 5}
+    words = style.literal("\n".join(lines))
+    ax.text(at, 1 - at, words, transform=ax.transAxes, **look)
 
 
 def _is_confidence(curve: ReliabilityCurve) -> bool:
@@ -194,18 +184,14 @@ def _is_confidence(curve: ReliabilityCurve) -> bool:
 
 def draw_frame(ax: Axes, curve: ReliabilityCurve, *, ref_line: bool = True) -> None:
     """Draw axes and diagonal, unless an earlier curve has."""
-    style.tidy(ax)
-    ax.set(xlim=(0, 1), ylim=(0, 1))
     ticks = np.linspace(0, 1, 6)
-    ax.set_xticks(ticks)
-    ax.set_yticks(ticks)
+    ax.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks)
     if _strip(ax) is None:
         name = f"probability of {style.literal(style.shorten(curve.kind))}"
-        style.name_axes(
-            ax,
-            "confidence" if _is_confidence(curve) else name,
-            "accuracy" if _is_confidence(curve) else "observed frequency",
+        names = (
+            ("confidence", "accuracy") if _is_confidence(curve) else (name, "observed frequency")
         )
+        style.name_axes(ax, *names)
     if ref_line and not any(line.get_gid() == REFERENCE for line in ax.lines):
         (line,) = ax.plot([0, 1], [0, 1], ":", color=style.GREY, linewidth=1.2)
         line.set_gid(REFERENCE)
@@ -213,15 +199,10 @@ def draw_frame(ax: Axes, curve: ReliabilityCurve, *, ref_line: bool = True) -> N
 
 def draw_bars(ax: Axes, curve: ReliabilityCurve) -> None:
     """Draw where points would lie if the predictions were right."""
-    bars = ax.vlines(
-        curve.mean_probability,
-        curve.consistency_low,
-        curve.consistency_high,
-        color=style.PALE,
-        linewidth=np.where(curve.consistency_high - curve.consistency_low >= MUTE, 1.0, 4.0),
-        zorder=1.5,
-    )
-    bars.set_gid(BARS)
+    low, high = curve.consistency_low, curve.consistency_high
+    wide = np.where(high - low >= MUTE, 1.0, 4.0)
+    look: dict[str, Any] = {"color": style.PALE, "linewidth": wide, "zorder": 1.5}
+    ax.vlines(curve.mean_probability, low, high, **look).set_gid(BARS)
 
 
 def remove_bars(ax: Axes) -> None:
@@ -297,12 +278,8 @@ def add_legend(figure: Figure, curve: ReliabilityCurve) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    point: dict[str, Any] = {
-        "color": style.BLUE,
-        "marker": "o",
-        "markersize": 5.5,
-        "linewidth": 1.4,
-    }
+    point: dict[str, Any] = {"color": style.BLUE, "marker": "o"}
+    point |= {"markersize": 5.5, "linewidth": 1.4}
     marks: list[Any] = [
         Line2D([], [], linestyle=":", color=style.GREY, label="perfectly calibrated"),
         Line2D([], [], **point, label="observed in each bin (larger: more rows)"),

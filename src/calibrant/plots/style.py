@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
 
 from calibrant.extras import advice
 
@@ -62,13 +59,11 @@ def pyplot() -> Any:
 
 
 def axes_or_new(ax: Axes | None, size: tuple[float, float] = (4.2, 4.2)) -> Axes:
-    """Return the axes given, or those of a new figure."""
-    if ax is not None:
-        return ax
-    figure, new = pyplot().subplots(figsize=size, layout="constrained")
-    figure.get_layout_engine().set(**PADS)
-    found: Axes = new
-    return found
+    """Return the axes given, or those of a new figure, without the frame that they had."""
+    if ax is None:
+        return new_grid(1, 1, size)[1][0]
+    tidy(ax)
+    return ax
 
 
 def new_grid(
@@ -82,6 +77,8 @@ def new_grid(
     )
     figure.get_layout_engine().set(**PADS)
     flat = list(axes.flat)
+    for ax in flat[:n_panels]:
+        tidy(ax)
     for spare in flat[n_panels:]:
         spare.remove()
     return figure, flat[:n_panels]
@@ -176,26 +173,36 @@ def tidy(ax: Axes) -> None:
     ax.set_axisbelow(True)
 
 
-def head(ax: Axes, title: str, lines: Sequence[str] = ()) -> None:
-    """Print a title above a panel, and smaller lines between the two."""
+def number_ranks(ax: Axes, n_ranks: int, few: int) -> None:
+    """Give an axis of ranks whole numbers, on a logarithmic scale if they are not few."""
+    from matplotlib.ticker import MaxNLocator
+
+    if n_ranks > few:
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter(lambda rank, _: f"{rank:g}")
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+
+
+def head(ax: Axes, title: str | None, lines: Sequence[str] = ()) -> None:
+    """Print a title above a panel, if there is one, and smaller lines between the two."""
+    if title is None:
+        return
     above = 11 * len(lines)
     ax.set_title(literal(title), fontsize=10, fontweight="bold", pad=6 + above)
     if ax.figure.get_layout_engine() is None:  # which would make room by itself
         leave_room(ax, above=above)
     if lines:
-        at: dict[str, Any] = {
-            "xytext": (0, 4),
-            "textcoords": "offset points",
-            "xycoords": "axes fraction",
-        }
-        words = literal("\n".join(lines))
-        ax.annotate(words, (0.5, 1.0), ha="center", va="bottom", fontsize=8.5, **at)
+        at: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
+        at |= {"xytext": (0, 4), "ha": "center", "va": "bottom", "fontsize": 8.5}
+        ax.annotate(literal("\n".join(lines)), (0.5, 1.0), **at)
 
 
-def add_title(figure: Figure, title: str) -> None:
-    """Print a title above all panels, in a figure that grows by it."""
-    figure.suptitle(literal(title))
-    figure.set_figheight(figure.get_figheight() + 0.4)
+def add_title(figure: Figure, title: str | None) -> None:
+    """Print a title above all panels, if there is one, in a figure that grows by it."""
+    if title is not None:
+        figure.suptitle(literal(title))
+        figure.set_figheight(figure.get_figheight() + 0.4)
 
 
 def percent(value: float, digits: int = 1) -> str:
@@ -222,11 +229,3 @@ def shorten(text: str, length: int = 24) -> str:
 def literal(text: object) -> str:
     """Text that matplotlib prints as it is, with no formula between dollars."""
     return str(text).replace("$", r"\$")
-
-
-def freeze(numbers: Any) -> None:
-    """Make the arrays of a dataclass read-only."""
-    for field in fields(numbers):
-        value = getattr(numbers, field.name)
-        if isinstance(value, np.ndarray):
-            value.setflags(write=False)

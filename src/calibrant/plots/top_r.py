@@ -10,6 +10,7 @@ import numpy as np
 from calibrant import simplex
 from calibrant.errors import ParameterError
 from calibrant.metrics.predictions import read_predictions
+from calibrant.metrics.result import Result
 from calibrant.plots import style
 
 if TYPE_CHECKING:
@@ -20,9 +21,12 @@ if TYPE_CHECKING:
 
     from calibrant.metrics.predictions import Chunk
 
+FEW = 30
+"""Ranks that have a marker each, on a linear axis."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TopRCurve:
+class TopRCurve(Result):
     """Result of :func:`compute_top_r`; arrays have one number per rank.
 
     Attributes
@@ -41,9 +45,6 @@ class TopRCurve:
     share: NDArray[np.float64]
     claimed: NDArray[np.float64]
     spread: NDArray[np.float64]
-
-    def __post_init__(self) -> None:
-        style.freeze(self)
 
 
 def compute_top_r(
@@ -129,10 +130,8 @@ def draw_top_r(
     ----------
     curves : TopRCurve, or mapping of str to TopRCurve
         From :func:`compute_top_r`; several by name.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    title : str, optional
-        Printed above.
+    ax, title
+        As in :func:`draw_reliability`.
 
     Returns
     -------
@@ -151,35 +150,24 @@ def draw_top_r(
     from matplotlib.ticker import MaxNLocator
 
     ax = style.axes_or_new(ax, (5.2, 3.8))
-    style.tidy(ax)
     ax.axhline(0.0, color=style.GREY, linestyle=":", linewidth=1.2)
     for place, (name, curve) in enumerate(curves.items()):
-        look, gap = style.look(place), 100 * (curve.claimed - curve.share)
-        few = len(curve.ranks) <= 30
-        ax.plot(
-            curve.ranks,
-            gap,
-            color=look.color,
-            linestyle=look.linestyle,
-            marker=look.marker if few else None,
-            markersize=4.5,
-            linewidth=1.4,
-            label=style.entry(ax, name, f"top 1 right: {style.percent(curve.share[0])}"),
-        )
+        look = style.look(place)._asdict()
+        if len(curve.ranks) > FEW:
+            look["marker"] = None
+        label = style.entry(ax, name, f"top 1 right: {style.percent(curve.share[0])}")
+        gap = 100 * (curve.claimed - curve.share)
+        ax.plot(curve.ranks, gap, **look, markersize=4.5, linewidth=1.4, label=label)
         words = "if calibrated" if place == len(curves) - 1 else None
         _draw_band(ax, curve, words)
     most = max(int(curve.ranks[-1]) for curve in curves.values())
-    if most > 30:
-        ax.set_xscale("log")
-        ax.xaxis.set_major_formatter(lambda rank, _: f"{rank:g}")
-    else:
+    if most <= FEW:
         ax.set_xlim(0.5, most + 0.5)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    style.number_ranks(ax, most, FEW)
     ax.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     style.name_axes(ax, "number r of most probable classes", "claimed minus observed, points")
     style.add_legend(ax)
-    if title is not None:
-        style.head(ax, title)
+    style.head(ax, title)
     return ax
 
 

@@ -13,8 +13,7 @@ from calibrant.metrics import calibration_test, evaluate, reliability_curve
 from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.scores import chunk_losses
 from calibrant.plots.classwise import compute_class_curves, compute_classwise
-from calibrant.plots.confidence import compute_confidence_histogram
-from calibrant.plots.effect import compute_effect
+from calibrant.plots.confidence import compute_confidence_histogram, compute_effect
 from calibrant.plots.maps import compute_map
 from calibrant.plots.top_r import compute_top_r
 from calibrant.report.paired import paired_differences, paired_resamples
