@@ -1,4 +1,4 @@
-"""Shared by all tests: hypothesis profiles and the real predictions, where they are present."""
+"""Shared by all tests: hypothesis profiles, and the predictions of real classifiers."""
 
 from __future__ import annotations
 
@@ -32,8 +32,30 @@ settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "local")
 )
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+HERE = Path(__file__).parent
+COLLECTION = HERE.parents[1] / "shared" / "data"
+DATA = Path(os.environ.get("CALIBRANT_DATA", COLLECTION if COLLECTION.exists() else HERE / "data"))
 REAL_FILES = sorted(path.stem for path in DATA.glob("*.npz"))
+if not REAL_FILES:
+    raise FileNotFoundError(f"{DATA} has no *.npz files; unset CALIBRANT_DATA")
+needs_collection = pytest.mark.skipif(len(REAL_FILES) < 47, reason="not on four small files")
+
+
+def real_files(*beginnings):
+    """Names of the real files that begin so; all of the small ones, if none of them does."""
+    return [name for name in REAL_FILES if name.startswith(beginnings)] or REAL_FILES
+
+
+def _one_of_each_data_set():
+    """Yield the others as slow tests."""
+    seen = set()
+    for name in REAL_FILES:
+        is_new = (data_set := name.partition("_")[0]) not in seen
+        seen.add(data_set)
+        yield name if is_new else pytest.param(name, marks=pytest.mark.slow)
+
+
+each_real_file = pytest.mark.parametrize("name", [*_one_of_each_data_set()])
 
 
 @cache
@@ -62,9 +84,3 @@ def simulate(n_rows, n_classes, seed=0):
     y = (honest.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
     bold = honest**2
     return bold / bold.sum(axis=1, keepdims=True), y
-
-
-@pytest.fixture(params=REAL_FILES or [pytest.param(None, marks=pytest.mark.skip("no real data"))])
-def real_file(request):
-    """Every real classifier in turn."""
-    return load_real(request.param)

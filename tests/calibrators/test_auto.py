@@ -7,7 +7,7 @@ from calibrant import AutoCalibrator, StructuredScaling, TemperatureScaling
 from calibrant.calibrators.auto import FAVOURITE, PATHS
 from calibrant.errors import ParameterError
 from calibrant.metrics import negative_log_likelihood
-from conftest import REAL_FILES, load_real, simulate
+from conftest import load_real, real_files, simulate
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),
@@ -112,7 +112,7 @@ def test_candidates_can_be_chosen_and_are_checked(fitted):
             AutoCalibrator(candidates=wrong).fit(p, y)
 
 
-@pytest.mark.parametrize("name", [n for n in REAL_FILES if n.startswith(("hpc", "sst5", "r52_nb"))])
+@pytest.mark.parametrize("name", real_files("hpc", "sst5", "r52_nb"))
 def test_real_files_are_not_materially_worse_than_temperature_scaling(name):
     data = load_real(name)
     (p, y), (q, t) = data["val"], data["test"]

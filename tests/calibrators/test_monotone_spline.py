@@ -5,7 +5,7 @@ from scipy.special import softmax
 from calibrant import errors
 from calibrant.calibrators.monotone_spline import MonotoneSpline
 from calibrant.calibrators.scaling import TemperatureScaling
-from conftest import REAL_FILES, load_real, simulate
+from conftest import REAL_FILES, load_real, needs_collection, simulate
 
 HARD = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 
@@ -160,7 +160,7 @@ def test_rounds_that_run_out_give_a_warning():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not REAL_FILES, reason="no real data")
+@needs_collection
 @pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 def test_real_files_improve_on_temperature_scaling():
     """Fitted on validation rows, judged on test rows, without a parameter set."""

@@ -17,7 +17,7 @@ from calibrant import (
 )
 from calibrant.errors import ParameterError
 from calibrant.solvers.report import SolverReport
-from conftest import REAL_FILES, load_real, simulate
+from conftest import REAL_FILES, load_real, needs_collection, simulate
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning"),
@@ -291,10 +291,9 @@ def test_what_is_no_solver_is_refused_with_the_remedy(solver, remedy):
 
 
 @pytest.mark.slow
+@needs_collection
 def test_quality_on_real_data():
     """Fitted on the calibration parts, judged on the test parts."""
-    if not REAL_FILES:
-        pytest.skip("no real data")
     ratios, better = [], 0
     for name in REAL_FILES:
         files = load_real(name)

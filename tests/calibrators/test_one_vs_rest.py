@@ -12,7 +12,7 @@ from calibrant.kernels.rows import divide_by_sums
 from calibrant.simplex import softmax
 from calibrant.solvers.one_vs_rest import IDENTITY
 from calibrators.test_properties import calibration_sets
-from conftest import REAL_FILES, load_real, simulate
+from conftest import load_real, real_files, simulate
 
 ALL = [OneVsRestIsotonic, OneVsRestPlatt, OneVsRestBeta, OneVsRestHistogram, OneVsRestBBQ]
 each = pytest.mark.parametrize("cls", ALL, ids=lambda c: c.__name__)
@@ -185,9 +185,7 @@ def test_prior_weight_and_spread_reach_the_solver():
 
 @each
 @any_data
-@pytest.mark.parametrize(
-    "name", [n for n in REAL_FILES if n in {"r52_svm-linear", "hpc_lda-crossval"}]
-)
+@pytest.mark.parametrize("name", real_files("r52_svm-linear", "hpc_lda-crossval"))
 def test_real_files_fit_and_predict(cls, name):
     """Not worse than the scores on the data of the fit, in squared error."""
     p, y = load_real(name)["val"]

@@ -9,7 +9,7 @@ from calibrant.errors import ParameterError
 from calibrant.simplex import softmax
 from calibrators.test_one_vs_rest import DEGENERATE
 from calibrators.test_properties import calibration_sets
-from conftest import REAL_FILES, load_real, simulate
+from conftest import load_real, real_files, simulate
 
 any_data = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 maps = pytest.mark.parametrize("kind", ["isotonic", "histogram"])
@@ -27,7 +27,7 @@ def test_one_isotonic_group_is_flattened_isotonic_to_the_bit(data, new, seed):
     assert one.predict_proba(rows).tobytes() == two.predict_proba(rows).tobytes()
 
 
-@pytest.mark.parametrize("name", [n for n in REAL_FILES if n.startswith(("ng20", "clinc"))])
+@pytest.mark.parametrize("name", real_files("ng20", "clinc"))
 def test_one_isotonic_group_is_flattened_isotonic_on_real_files(name):
     parts = load_real(name)
     one = SharedClasswise(map="isotonic").fit(*parts["val"])

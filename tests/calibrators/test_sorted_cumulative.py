@@ -10,11 +10,9 @@ from calibrant.calibrators.scaling import TemperatureScaling
 from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
 from calibrant.errors import ParameterError
 from calibrant.solvers import sorted_cumulative
-from conftest import REAL_FILES, load_real, simulate
+from conftest import REAL_FILES, load_real, needs_collection, real_files, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
-
-needs_data = pytest.mark.skipif(not REAL_FILES, reason="no real data")
 
 
 def one_hot(labels, n_classes):
@@ -223,15 +221,14 @@ def judge(cls, name):
     return nll(out, data["test"][1]), confidence_error(out, data["test"][1])
 
 
-@needs_data
-@pytest.mark.parametrize("name", ["cifar10_resnet50", "ng20_cleanlab-crossval", "r52_nb"])
+@pytest.mark.parametrize("name", real_files("cifar10_resnet50", "ng20_cleanlab", "r52_nb"))
 def test_beats_temperature_scaling_where_that_does_not_fit(name):
     ours, theirs = judge(SortedCumulativeIsotonic, name), judge(TemperatureScaling, name)
     assert ours[0] < theirs[0]
     assert ours[1] < theirs[1]
 
 
-@needs_data
+@needs_collection
 @pytest.mark.slow
 def test_real_classifiers():
     """All files: NLL no worse than temperature scaling's on average, and calibrated better."""

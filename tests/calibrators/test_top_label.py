@@ -10,7 +10,7 @@ from calibrant.errors import MissingClassWarning, ParameterError
 from calibrant.simplex import softmax
 from calibrators.test_one_vs_rest import DEGENERATE
 from calibrators.test_properties import calibration_sets
-from conftest import REAL_FILES, load_real, simulate
+from conftest import load_real, real_files, simulate
 from reference.binary_maps import share_the_rest
 
 any_data = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -98,7 +98,7 @@ def test_the_confidence_is_how_often_it_is_right(cls):
     assert np.abs(out.sum(axis=1) - 1).max() > 0.05
 
 
-@pytest.mark.parametrize("name", [n for n in REAL_FILES if n.startswith(("sst5", "cifar10_v"))])
+@pytest.mark.parametrize("name", real_files("sst5", "cifar10_v"))
 @each
 @per_class
 @any_data

@@ -4,19 +4,17 @@ import numpy as np
 import pytest
 
 from calibrant import metrics
-from conftest import DATA, REAL_FILES, load_real
-
-pytestmark = pytest.mark.skipif(not REAL_FILES, reason="no real data")
+from conftest import DATA, REAL_FILES, each_real_file, load_real
 
 
 def table():
     """The rows of the table of all files: {name: cells}."""
-    text = (DATA / "README.md").read_text() if REAL_FILES else ""
+    text = (DATA / "README.md").read_text()
     rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
     return {row[1].removesuffix(".npz"): row for row in rows if row[1:] and ".npz" in row[1]}
 
 
-@pytest.mark.parametrize("name", REAL_FILES)
+@each_real_file
 def test_metrics_are_those_of_the_table(name):
     """Accuracy % of both parts, conf-ECE % and NLL of the test part, to the decimals printed."""
     data = load_real(name)

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from calibrant.simplex import check_batch
 from calibrant.solvers.affine import RidgePenalty, solve_affine
 from calibrant.solvers.temperature import solve_temperature
-from conftest import REAL_FILES, load_real, simulate
+from conftest import load_real, real_files, simulate
 
 
 def fit(batch, **options):
@@ -94,9 +94,7 @@ def test_a_class_without_labels_keeps_the_temperature(full):
     assert row.max() > 0
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in REAL_FILES if n.startswith(("cifar10_", "yelp", "hpc"))]
-)
+@pytest.mark.parametrize("name", real_files("cifar10_", "yelp", "hpc"))
 def test_real_files_improve_on_temperature_scaling_in_training(name):
     """Vector scaling contains temperature scaling, and matrix scaling contains vector scaling."""
     p, y = load_real(name)["val"]

@@ -14,7 +14,7 @@ from calibrant.solvers.bayesian_binning import (
     solve_bayesian_binning,
 )
 from calibrant.solvers.one_vs_rest import solve_one_vs_rest
-from conftest import REAL_FILES, load_real
+from conftest import load_real, real_files
 from reference.binary_maps import Fraction, bayesian_binning, binning_score, rising
 from solvers.test_one_vs_rest import cells, problem_of
 from solvers.test_platt import over_confident
@@ -151,7 +151,7 @@ def test_values_at_the_ends_are_finite():
     assert beta.min() > 0
 
 
-@pytest.mark.parametrize("name", [n for n in REAL_FILES if n in {"yelp_nb", "sst5_nb"}])
+@pytest.mark.parametrize("name", real_files("yelp_nb", "sst5_nb", "hpc"))
 def test_real_averages_are_those_of_their_histograms(name):
     """The averaged step function is the average of the step functions, recomputed one by one."""
     batch = check_batch(*load_real(name)["val"])

@@ -7,7 +7,7 @@ from scipy.special import expit
 from calibrant.simplex import check_batch
 from calibrant.solvers.beta import solve_beta
 from calibrant.solvers.one_vs_rest import solve_one_vs_rest
-from conftest import REAL_FILES, load_real
+from conftest import load_real, real_files
 from solvers.test_platt import GRID, any_problem, over_confident, problem_of
 
 
@@ -146,9 +146,7 @@ def test_separated_labels_are_certain_and_the_report_says_so():
     np.testing.assert_allclose(found(x), x > 0.5, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in REAL_FILES if n.startswith(("cifar10_r", "r52", "mnist_"))]
-)
+@pytest.mark.parametrize("name", real_files("cifar10_r", "r52", "mnist_"))
 @pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 def test_real_files_are_certified(name):
     batch = check_batch(*load_real(name)["val"])

@@ -10,7 +10,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from calibrant.simplex import check_batch
 from calibrant.solvers.flattened import solve_flattened
-from conftest import REAL_FILES, load_real, simulate
+from conftest import each_real_file, load_real, simulate
 from reference.isotonic import flattened
 
 pytestmark = pytest.mark.filterwarnings(
@@ -39,7 +39,7 @@ def test_equals_exact_isotonic_regression_of_all_cells_bit_for_bit(problem):
         assert step(cell) == float(value)
 
 
-@pytest.mark.parametrize("name", REAL_FILES)
+@each_real_file
 def test_real_subsets_equal_exact_isotonic_regression_bit_for_bit(name):
     """A dozen rows and at most five classes, since the reference is cubic in the cells."""
     p, y = load_real(name)["val"]
@@ -53,7 +53,7 @@ def test_real_subsets_equal_exact_isotonic_regression_bit_for_bit(name):
     assert step(np.array(list(exact))).tolist() == [float(v) for v in exact.values()]
 
 
-@pytest.mark.parametrize("name", REAL_FILES)
+@each_real_file
 def test_real_files_are_optimal(name):
     """Blocks balance, values increase, and no upper part of a block has the larger mean."""
     p, y = load_real(name)["val"]

@@ -8,7 +8,7 @@ from calibrant.kernels.bins import find_mass_bins
 from calibrant.simplex import check_batch
 from calibrant.solvers.histogram import Histogram, MassBins, solve_histogram
 from calibrant.solvers.one_vs_rest import solve_one_vs_rest
-from conftest import REAL_FILES, load_real
+from conftest import load_real, real_files
 from reference.binary_maps import Fraction, edges, histogram, mass_bins, mean, width_bins
 from solvers.test_one_vs_rest import cells, problem_of
 from solvers.test_platt import GRID, over_confident
@@ -139,7 +139,7 @@ def test_a_broken_histogram_is_refused(thresholds, values, message):
         Histogram(thresholds, values, np.ones(len(values)))
 
 
-@pytest.mark.parametrize("name", [n for n in REAL_FILES if n.startswith(("emoji", "letter"))])
+@pytest.mark.parametrize("name", real_files("emoji", "letter"))
 @pytest.mark.parametrize("strategy", ["mass", "width"])
 def test_real_bins_balance(name, strategy):
     """The mean of the labels in each bin is its value."""

@@ -19,7 +19,7 @@ from calibrant.solvers.monotone_spline import (
 )
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
 from calibrant.solvers.temperature import solve_temperature
-from conftest import REAL_FILES, load_real, simulate
+from conftest import each_real_file, load_real, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 
@@ -137,7 +137,7 @@ def test_slopes_stay_between_their_bounds():
     np.testing.assert_array_equal(np.argsort(out, axis=1), np.argsort(p, axis=1))
 
 
-@pytest.mark.parametrize("name", REAL_FILES)
+@each_real_file
 def test_real_files_reach_the_optimum(name):
     """The projected gradient, recomputed from the features with numpy, at a given strength."""
     p, y = load_real(name)["val"]

@@ -14,7 +14,7 @@ from calibrant.solvers.one_vs_rest import (
     solve_one_vs_rest,
 )
 from calibrant.solvers.report import SolverReport
-from conftest import REAL_FILES, load_real, simulate
+from conftest import load_real, real_files, simulate
 from reference.binary_maps import collect
 from reference.isotonic import min_max
 
@@ -91,7 +91,7 @@ def test_interpolated_isotonic_is_that_of_scikit_learn(data):
     assert report.objective == pytest.approx(np.average(wrong**2, weights=weights), abs=1e-14)
 
 
-@pytest.mark.parametrize("name", [n for n in REAL_FILES if n.startswith(("yelp", "hpc"))])
+@pytest.mark.parametrize("name", real_files("yelp", "hpc"))
 def test_real_classes_are_fitted_one_by_one(name):
     p, y = load_real(name)["val"]
     batch = check_batch(p, y)

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from calibrant.simplex import check_batch
 from calibrant.solvers.one_vs_rest import binary_problem, solve_one_vs_rest
 from calibrant.solvers.platt import RIDGE, Logistic, bounded_logs, solve_platt
-from conftest import REAL_FILES, load_real
+from conftest import load_real, real_files
 
 GRID = np.array([0.001, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 0.999])
 
@@ -185,9 +185,7 @@ def test_bounds_lie_below_every_positive_probability():
     assert bounded_logs(np.array([0.0, 1.0])).low == 1e-12
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in REAL_FILES if n.startswith(("cifar10_r", "r52", "mnist_"))]
-)
+@pytest.mark.parametrize("name", real_files("cifar10_r", "r52", "mnist_"))
 @pytest.mark.parametrize("smooth", [False, True])
 @pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 def test_real_files_are_certified(name, smooth):

@@ -9,7 +9,7 @@ from calibrant.solvers.affine import solve_affine
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
 from calibrant.solvers.structured import PENALTIES, solve_structured
 from calibrant.solvers.temperature import solve_temperature
-from conftest import REAL_FILES, load_real, simulate
+from conftest import each_real_file, load_real, real_files, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 FORMS = pytest.mark.parametrize("full", [False, True])
@@ -121,9 +121,7 @@ def test_a_very_strong_penalty_is_temperature_scaling(full):
     np.testing.assert_allclose(softmax(found(z), axis=1), softmax(beta * z, axis=1), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in REAL_FILES if n.startswith(("cifar10_r", "yelp", "hpc", "r52", "letter"))]
-)
+@pytest.mark.parametrize("name", real_files("cifar10_r", "yelp", "hpc", "r52", "letter"))
 def test_the_gradient_on_real_files_vanishes(name):
     """Recomputed with numpy from the map: gamma is what the common slope's equation gives."""
     p, y = load_real(name)["val"]
@@ -155,7 +153,7 @@ def test_the_gradient_on_real_files_vanishes(name):
         assert by_alpha > 0.0
 
 
-@pytest.mark.parametrize("name", REAL_FILES)
+@each_real_file
 def test_real_files_converge(name):
     batch = check_batch(*load_real(name)["val"])
     _, report = fit(batch, full=batch.n_classes <= 100)

@@ -15,7 +15,7 @@ from calibrant.solvers.temperature import (
     invariant_sum,
     solve_temperature,
 )
-from conftest import REAL_FILES, load_real, simulate
+from conftest import each_real_file, load_real, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 
@@ -45,7 +45,7 @@ def penalised(batch, strength, beta, delta):
     return loss / (batch.weight.sum() + strength)
 
 
-@pytest.mark.parametrize("name", REAL_FILES)
+@each_real_file
 def test_real_files_reach_the_optimum(name):
     """The slopes, recomputed here with numpy from the scores, vanish or point over a bound."""
     batch = check_batch(*load_real(name)["val"])

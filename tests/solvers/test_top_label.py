@@ -11,7 +11,7 @@ from calibrant.solvers.top_label import (
     solve_points_histogram,
     solve_top_label,
 )
-from conftest import REAL_FILES, load_real, simulate
+from conftest import load_real, real_files, simulate
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::calibrant.errors.SmallSampleWarning", "ignore::calibrant.errors.SingleClassWarning"
@@ -40,7 +40,7 @@ def test_a_class_that_is_never_predicted_has_no_problem():
     assert TopLabels.of(batch).of_class(1, batch.class_index) is None
 
 
-@pytest.mark.parametrize("name", [n for n in REAL_FILES if n.startswith(("emoji", "cifar10_l"))])
+@pytest.mark.parametrize("name", real_files("emoji", "cifar10_l"))
 def test_real_confidences_are_binned_by_whether_they_are_right(name):
     p, y = load_real(name)["val"]
     batch = check_batch(p, y)

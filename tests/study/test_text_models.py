@@ -9,7 +9,7 @@ from calibrant.errors import ParameterError, PredictionFileError
 from calibrant.study import text_models, train_text_models
 from calibrant.study.make_predictions import split_rows
 from calibrant.study.text_models import MODELS, read_corpus
-from conftest import DATA
+from conftest import DATA, needs_collection
 
 WORDS = {
     "fruit": ["apple", "pear", "plum", "cherry", "grape", "lemon"],
@@ -173,7 +173,7 @@ def test_an_unknown_model_is_an_error_at_once(corpus, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["r52", "ohsumed", "banking"])
-@pytest.mark.skipif(not DATA.exists(), reason="no real data")
+@needs_collection
 def test_split_is_that_of_the_published_files(name):
     labels = read_corpus(DATA / f"corpus_{name}.tsv.gz").labels["test"]
     val, test = split_rows(len(labels))
@@ -183,7 +183,7 @@ def test_split_is_that_of_the_published_files(name):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not DATA.exists(), reason="no real data")
+@needs_collection
 def test_naive_bayes_on_a_real_corpus_is_as_good_as_the_published_one(tmp_path):
     (path,) = train_text_models(DATA / "corpus_r52.tsv.gz", tmp_path, ["nb"])
     ours, published = load(path), load(DATA / "r52_nb.npz")

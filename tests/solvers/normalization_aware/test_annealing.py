@@ -11,7 +11,7 @@ from calibrant.solvers.normalization_aware import minimise_likelihood
 from calibrant.solvers.normalization_aware.blocks import pool_blocks
 from calibrant.solvers.normalization_aware.prior import build_likelihood
 from calibrant.solvers.normalization_aware.ways import Annealing
-from conftest import REAL_FILES, load_real, simulate
+from conftest import each_real_file, load_real, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")
 
@@ -114,7 +114,7 @@ def test_progress_is_shown_if_rich_is_there(capsys, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", REAL_FILES)
+@each_real_file
 def test_never_passes_the_optimum_on_real_data(name):
     rows, labels = load_real(name)["val"]
     batch = simplex.check_batch(rows, labels, classes=np.arange(rows.shape[1]))

@@ -13,7 +13,7 @@ from calibrant.solvers.normalization_aware.fit import minimise
 from calibrant.solvers.normalization_aware.prior import build_likelihood
 from calibrant.solvers.normalization_aware.rows import certificate
 from calibrant.solvers.temperature import solve_temperature
-from conftest import REAL_FILES, load_real, simulate
+from conftest import each_real_file, load_real, simulate
 from reference import normalization_aware as reference
 
 pytestmark = [
@@ -211,7 +211,7 @@ def test_segments_without_rows_take_the_value_of_their_neighbour():
     assert minimum.values[4] == minimum.values[3] == 1.0
 
 
-@pytest.mark.parametrize("name", REAL_FILES)
+@each_real_file
 def test_optimal_on_real_data_and_never_above_fir(name):
     rows, labels = load_real(name)["val"]
     batch = batch_of(rows, labels)
@@ -225,7 +225,7 @@ def test_optimal_on_real_data_and_never_above_fir(name):
     assert loss <= reference.objective(batch.scores, targets, batch.weight, flattened)
 
 
-@pytest.mark.parametrize("name", REAL_FILES)
+@each_real_file
 def test_optimal_on_real_data_by_default(name):
     rows, labels = load_real(name)["val"]
     batch = batch_of(rows, labels)

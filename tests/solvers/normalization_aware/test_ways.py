@@ -7,7 +7,7 @@ from calibrant import SLSQP, Penalty, ProjectedGradient, TrustConstr, simplex
 from calibrant.solvers.normalization_aware import minimise_likelihood
 from calibrant.solvers.normalization_aware.blocks import pool_blocks
 from calibrant.solvers.normalization_aware.prior import build_likelihood
-from conftest import REAL_FILES, load_real, simulate
+from conftest import each_real_file, load_real, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")
 
@@ -82,9 +82,9 @@ def test_a_limit_of_rounds_is_kept(way):
 
 @pytest.mark.slow
 @every_way
-@pytest.mark.parametrize("file", REAL_FILES)
-def test_never_below_the_optimum_on_real_data(way, file):
-    rows, labels = load_real(file)["val"]
+@each_real_file
+def test_never_below_the_optimum_on_real_data(way, name):
+    rows, labels = load_real(name)["val"]
     batch = simplex.check_batch(rows, labels, classes=np.arange(rows.shape[1]))
     likelihood, _ = build_likelihood(batch, 0.0)
     _, exact = minimise_likelihood(likelihood)
