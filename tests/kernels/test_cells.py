@@ -77,12 +77,6 @@ def test_exposures_sum_a_factor_over_cells():
     np.testing.assert_allclose(out, np.bincount(index.ravel(), np.repeat(factor, 5)), rtol=1e-13)
 
 
-def test_highest_segments():
-    out = np.empty(2, dtype=np.int64)
-    cells.highest_segments(np.array([[3, 1], [0, 2]], dtype=np.uint16), out)
-    np.testing.assert_array_equal(out, [3, 2])
-
-
 def test_levels_hide_what_is_below_them_and_no_more():
     # Level 0 has segments 0 and 1, level 1 segment 2, level 2 segment 3 (which meets nothing).
     index = np.array([[0, 1], [1, 2], [0, 2], [3, 3]], dtype=np.uint16)
@@ -117,14 +111,13 @@ def test_compiled_and_interpreted_agree_bit_by_bit():
     factor, results = rng.random(30), []
     for call in (lambda function: function, plain):
         index, largest = np.empty((30, 5), dtype=np.uint16), np.empty(30)
-        seen, highest = np.zeros(7, dtype=np.bool_), np.empty(30, dtype=np.int64)
+        seen = np.zeros(7, dtype=np.bool_)
         call(cells.index_cells)(
             rows, rows.view(np.int64), order, *build_lookup(starts), index, largest, seen
         )
         mass, totals, exposures = np.zeros((1, 7)), np.empty(30), np.zeros(7)
         call(cells.add_prior)(np.log(rows), order, 0.7, np.ones((30, 1)), index, mass, totals)
         call(cells.add_exposures)(index, factor, exposures)
-        call(cells.highest_segments)(index, highest)
-        results.append((index, largest, seen, mass, totals, exposures, highest))
+        results.append((index, largest, seen, mass, totals, exposures))
     for one, other in zip(*results, strict=True):
         np.testing.assert_array_equal(one, other)

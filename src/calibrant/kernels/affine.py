@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from calibrant.kernels.jit import kernel
+from calibrant.kernels.rows import exponentiate_row, row_top
 
 
 @kernel
@@ -17,15 +18,9 @@ def residuals(logits, class_index, share, loss):
     """
     n_rows, n_classes = logits.shape
     for i in range(n_rows):
-        top = logits[i, 0]
-        for j in range(1, n_classes):
-            top = max(top, logits[i, j])
+        top = row_top(logits, i)
         own = logits[i, class_index[i]]
-        total = 0.0
-        for j in range(n_classes):
-            value = math.exp(logits[i, j] - top)
-            logits[i, j] = value
-            total += value
+        total = exponentiate_row(logits, i, top, logits)
         loss[i] = math.log(total) + top - own
         for j in range(n_classes):
             logits[i, j] *= share[i] / total

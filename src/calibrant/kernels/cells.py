@@ -7,6 +7,7 @@ import numpy as np
 from calibrant.kernels.exponential import exponentials
 from calibrant.kernels.jit import kernel
 from calibrant.kernels.lookup import find_block
+from calibrant.kernels.rows import row_top
 
 UNIT = 2.0**44
 """Fixed point of the row sums of the prior: whole numbers add up the same in any order."""
@@ -58,9 +59,7 @@ def add_prior(logits, order, beta, share, index, mass, totals):
     inside = np.zeros(mass.shape[1], dtype=np.int64)
     for r in range(n_rows):
         i = order[r]
-        top = logits[i, 0]
-        for j in range(1, n_classes):
-            top = max(top, logits[i, j])
+        top = row_top(logits, i)
         for j in range(n_classes):
             gaps[j] = beta * (logits[i, j] - top)
         exponentials(gaps, powers, bits, bits.view(np.float64))
@@ -89,17 +88,6 @@ def add_exposures(index, factor, out):
         if f > 0.0:
             for j in range(n_classes):
                 out[index[r, j]] += f
-
-
-@kernel
-def highest_segments(index, out):
-    """Highest segment of each row."""
-    n_rows, n_classes = index.shape
-    for r in range(n_rows):
-        highest = index[r, 0]
-        for j in range(1, n_classes):
-            highest = max(highest, index[r, j])
-        out[r] = highest
 
 
 @kernel

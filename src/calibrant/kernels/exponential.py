@@ -11,6 +11,17 @@ import numpy as np
 
 from calibrant.kernels.jit import kernel
 
+BLOCK = 2048  # cells worked on at once: what the first-level cache holds
+
+
+@kernel
+def block_scratch(n_classes):
+    """Return how many rows fit a block, and room for its gaps and what ``exponentials`` needs."""
+    height = max(1, BLOCK // n_classes)
+    bits = np.empty(height * n_classes, dtype=np.int64)
+    gaps = np.empty(height * n_classes)
+    return height, gaps, np.ones(height * n_classes), bits, bits.view(np.float64)
+
 
 @kernel
 def exponentials(x, out, power_bits, powers):

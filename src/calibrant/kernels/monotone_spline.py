@@ -16,27 +16,20 @@ import math
 
 import numpy as np
 
-from calibrant.kernels.exponential import exponentials
+from calibrant.kernels.exponential import block_scratch, exponentials
 from calibrant.kernels.jit import kernel
-from calibrant.kernels.rows import invariant_sum
-
-BLOCK = 2048  # cells worked on at once: what the first-level cache holds
+from calibrant.kernels.rows import exponentiate_row, invariant_sum, row_top
 
 
 @kernel
 def log_softmax_rows(logits, out):
     """Logarithm of each row's softmax; its sum does not depend on the order of the columns."""
     n_rows, n_classes = logits.shape
-    powers = np.empty(n_classes)
+    powers = np.empty((1, n_classes))
     for i in range(n_rows):
-        top = logits[i, 0]
-        for j in range(1, n_classes):
-            top = max(top, logits[i, j])
-        total = 0.0
-        for j in range(n_classes):
-            powers[j] = math.exp(logits[i, j] - top)
-            total += powers[j]
-        log_total = math.log(invariant_sum(powers, total))
+        top = row_top(logits, i)
+        total = exponentiate_row(logits[i : i + 1], 0, top, powers)
+        log_total = math.log(invariant_sum(powers[0], total))
         for j in range(n_classes):
             out[i, j] = logits[i, j] - top - log_total
 
@@ -121,11 +114,7 @@ def spline_losses(values, bounds, place, knots, slopes, loss):
     origin = np.empty_like(slopes)
     base = np.empty_like(slopes)
     spline_table(knots, slopes, origin, base)
-    height = max(1, BLOCK // n_classes)
-    gaps = np.empty(height * n_classes)
-    e = np.empty(height * n_classes)
-    bits = np.empty(height * n_classes, dtype=np.int64)
-    powers = bits.view(np.float64)
+    height, gaps, e, bits, powers = block_scratch(n_classes)
     for start in range(0, n_rows, height):
         stop = min(start + height, n_rows)
         block_gaps(values, bounds, start, stop, origin, base, slopes, gaps)
@@ -150,11 +139,7 @@ def spline_likelihood(values, bounds, place, share, knots, slopes, gradient, hes
     origin = np.empty_like(slopes)
     base = np.empty_like(slopes)
     spline_table(knots, slopes, origin, base)
-    height = max(1, BLOCK // n_classes)
-    gaps = np.empty(height * n_classes)
-    e = np.empty(height * n_classes)
-    bits = np.empty(height * n_classes, dtype=np.int64)
-    powers = bits.view(np.float64)
+    height, gaps, e, bits, powers = block_scratch(n_classes)
     sums = np.empty((n_segments, 3))
     mean = np.empty(n_segments)
     squares = np.zeros(n_segments)
@@ -236,10 +221,7 @@ def spline_softmax(values, knots, slopes, out):
                 theta = min(theta, base[b + 1])
             out[i, j] = theta
             top = max(top, theta)
-        total = 0.0
-        for j in range(n_classes):
-            out[i, j] = math.exp(out[i, j] - top)
-            total += out[i, j]
+        total = exponentiate_row(out, i, top, out)
         total = invariant_sum(out[i], total)
         for j in range(n_classes):
             out[i, j] /= total

@@ -175,18 +175,31 @@ def normalise_rows(rows, out):
 
 
 @kernel
+def row_top(rows, i):
+    """Largest cell of row ``i``."""
+    top = rows[i, 0]
+    for j in range(1, rows.shape[1]):
+        top = max(top, rows[i, j])
+    return top
+
+
+@kernel
+def exponentiate_row(rows, i, top, out):
+    """Write exp(cell - ``top``) of row ``i`` to ``out``, maybe ``rows``; return their sum."""
+    total = 0.0
+    for j in range(rows.shape[1]):
+        value = math.exp(rows[i, j] - top)
+        out[i, j] = value
+        total += value
+    return total
+
+
+@kernel
 def softmax_rows(logits, out):
     """Softmax of each row, by a sum that does not depend on the order of the columns."""
     n_rows, n_classes = logits.shape
     for i in range(n_rows):
-        top = logits[i, 0]
-        for j in range(1, n_classes):
-            top = max(top, logits[i, j])
-        total = 0.0
-        for j in range(n_classes):
-            value = math.exp(logits[i, j] - top)
-            out[i, j] = value
-            total += value
+        total = exponentiate_row(logits, i, row_top(logits, i), out)
         total = invariant_sum(out[i], total)
         for j in range(n_classes):
             out[i, j] /= total
@@ -214,10 +227,7 @@ def top_columns(probabilities, scores, out):
     """
     n_rows, n_classes = probabilities.shape
     for i in range(n_rows):
-        top = probabilities[i, 0]
-        for j in range(1, n_classes):
-            top = max(top, probabilities[i, j])
-        top *= 1.0 - 16 * 2.220446049250313e-16
+        top = row_top(probabilities, i) * (1.0 - 16 * 2.220446049250313e-16)
         best = -1
         for j in range(n_classes):
             if probabilities[i, j] >= top and (best < 0 or scores[i, j] > scores[i, best]):
@@ -241,9 +251,7 @@ def bound_logits(logits, zero_logit, out):
     """Logits bounded below by their row's largest plus ``zero_logit``."""
     n_rows, n_classes = logits.shape
     for i in range(n_rows):
-        top = logits[i, 0]
-        for j in range(1, n_classes):
-            top = max(top, logits[i, j])
+        top = row_top(logits, i)
         for j in range(n_classes):
             out[i, j] = max(logits[i, j], top + zero_logit)
 
@@ -267,9 +275,7 @@ def deepest_logit(logits):
     deepest = 0.0
     n_rows, n_classes = logits.shape
     for i in range(n_rows):
-        top = logits[i, 0]
-        for j in range(1, n_classes):
-            top = max(top, logits[i, j])
+        top = row_top(logits, i)
         for j in range(n_classes):
             if logits[i, j] != -np.inf and logits[i, j] - top < deepest:
                 deepest = logits[i, j] - top

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from calibrant.kernels.exponential import exponentials
+from calibrant.kernels.exponential import block_scratch, exponentials
 from calibrant.kernels.jit import kernel
-
-BLOCK = 2048  # cells worked on at once
+from calibrant.kernels.rows import exponentiate_row, row_top
 
 
 @kernel
@@ -21,14 +18,9 @@ def bounded_logs(logits, bound, out):
     """Write log(softmax + bound) of each row, less its mean, to ``out``."""
     n_rows, n_classes = logits.shape
     for i in range(n_rows):
-        top = logits[i, 0]
-        for j in range(1, n_classes):
-            top = max(top, logits[i, j])
-        total = 0.0
+        top = row_top(logits, i)
         if bound > 0.0:
-            for j in range(n_classes):
-                out[i, j] = math.exp(logits[i, j] - top)
-                total += out[i, j]
+            total = exponentiate_row(logits, i, top, out)
             for j in range(n_classes):
                 out[i, j] = math.log(out[i, j] / total + bound)
         else:
@@ -55,19 +47,13 @@ def map_logits(logits, features, alpha, slope, intercept, mapped):
 def weighted_softmax(mapped, class_index, share):
     """Turn ``mapped`` in place into share * softmax; returns the NLL."""
     n_rows, n_classes = mapped.shape
-    height = max(1, BLOCK // n_classes)
-    gaps = np.empty(height * n_classes)
-    e = np.empty(height * n_classes)
-    bits = np.empty(height * n_classes, dtype=np.int64)
-    powers = bits.view(np.float64)
+    height, gaps, e, bits, powers = block_scratch(n_classes)
     loss = 0.0
     for start in range(0, n_rows, height):
         stop = min(start + height, n_rows)
         n_cells = (stop - start) * n_classes
         for i in range(start, stop):
-            top = mapped[i, 0]
-            for j in range(1, n_classes):
-                top = max(top, mapped[i, j])
+            top = row_top(mapped, i)
             offset = (i - start) * n_classes
             for j in range(n_classes):
                 gaps[offset + j] = mapped[i, j] - top

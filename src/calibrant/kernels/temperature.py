@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from calibrant.kernels.exponential import exponentials
+from calibrant.kernels.exponential import block_scratch, exponentials
 from calibrant.kernels.jit import kernel
-
-BLOCK = 2048  # cells worked on at once: what the first-level cache holds
+from calibrant.kernels.rows import row_top
 
 
 @kernel
@@ -23,11 +20,7 @@ def row_sums(gaps, n_zeros, beta, s0, s1, s2):
     matrix is stored.
     """
     n_rows, n_classes = gaps.shape
-    height = max(1, BLOCK // n_classes)
-    scaled = np.empty(height * n_classes)
-    e = np.ones(height * n_classes)
-    bits = np.empty(height * n_classes, dtype=np.int64)
-    powers = bits.view(np.float64)
+    height, scaled, e, bits, powers = block_scratch(n_classes)
     for start in range(0, n_rows, height):
         stop = min(start + height, n_rows)
         if beta > 0.0:
@@ -57,9 +50,7 @@ def scaled_softmax(logits, beta, out):
     """Write softmax(beta * logits) of each row to ``out``, which may be ``logits`` itself."""
     n_rows, n_classes = logits.shape
     for i in range(n_rows):
-        top = logits[i, 0]
-        for j in range(1, n_classes):
-            top = max(top, logits[i, j])
+        top = row_top(logits, i)
         total = 0.0
         lost = 0.0  # what rounding takes (Kahan): one large and many small terms add up
         for j in range(n_classes):

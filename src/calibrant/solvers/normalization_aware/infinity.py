@@ -68,8 +68,7 @@ def split_levels(rows: SegmentedRows) -> tuple[NDArray[np.int64], NDArray[np.int
     Returns the first segment of each level, from the lowest, and the number of segments; and the
     same of rows.
     """
-    highest = np.empty(len(rows.own), dtype=np.int64)
-    cells.highest_segments(rows.index, highest)
+    highest = rows.index.max(axis=1).astype(np.int64)
     # Threshold j is the one below segment j; a row covers those in (own, highest].
     change = np.zeros(rows.n_segments + 1)
     np.add.at(change, rows.own + 1, 1.0)

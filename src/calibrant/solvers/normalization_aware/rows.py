@@ -44,31 +44,15 @@ class SegmentedRows:
 
     Rows are sorted by the probability of their label and then by their other cells in any order
     of columns, so nothing computed from here on depends on the order of rows.
-
-    Attributes
-    ----------
-    starts : ndarray of shape (n_segments,)
-        Where each segment starts. No cell lies below the first.
-    empty : ndarray
-        Where octaves start in which there is no cell.
-    index : ndarray of shape (n_rows, n_classes)
-        Segment of each cell.
-    own : ndarray of shape (n_rows,)
-        Segment of each row's label.
-    largest : ndarray of shape (n_rows,)
-        Largest probability of each row.
-    weight : ndarray of shape (n_rows,)
-    order : ndarray of shape (n_rows,)
-        Where each row stands in the batch.
     """
 
-    starts: Array
-    empty: Array
-    index: NDArray[Any]
-    own: NDArray[np.int64]
-    largest: Array
+    starts: Array  # of the segments; no cell lies below the first
+    empty: Array  # starts of octaves without a cell
+    index: NDArray[Any]  # segment of each cell
+    own: NDArray[np.int64]  # segment of each row's label
+    largest: Array  # probability of each row
     weight: Array
-    order: NDArray[np.int64]
+    order: NDArray[np.int64]  # where each row stands in the batch
 
     @property
     def n_segments(self) -> int:
@@ -188,32 +172,15 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class NormalizedLikelihood:
-    """NA-FIR's objective for one calibration set.
-
-    Attributes
-    ----------
-    rows : SegmentedRows
-    weight : ndarray of shape (n_rows,)
-        w, with the share of the pseudo-observations.
-    target : ndarray of shape (n_segments,)
-        b, the weight of labels and pseudo-labels in each segment.
-    exposures : ndarray of shape (n_segments,)
-        a = C' (w / T) at the point to start from. With T = 1 the first round is FIR.
-    prior_strength : float
-        Number of pseudo-observations in ``weight`` and ``target``.
-    prior_beta : float
-        Inverse temperature of their labels.
-    notes : tuple of str
-        How the objective was chosen.
-    """
+    """NA-FIR's objective for one calibration set; weights and targets include the prior's."""
 
     rows: SegmentedRows
-    weight: Array
-    target: Array
-    exposures: Array
+    weight: Array  # w
+    target: Array  # b, of labels and pseudo-labels in each segment
+    exposures: Array  # a = C' (w / T) at the point to start from; with T = 1 it is FIR's
     prior_strength: float = 0.0
     prior_beta: float = 0.0
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # how the objective was chosen
 
     @property
     def total(self) -> float:
