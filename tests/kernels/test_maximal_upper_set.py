@@ -49,13 +49,13 @@ def find(points, y, w):
     """Maximal upper set by the kernels, and its excess times the total weight."""
     rank, labels, weight = arrays(points, y, w)
     n, top = len(rank), rank.max() + 1
-    reach, gap, members = np.empty(n, np.int32), np.zeros(top + 1, np.int64), kernels.empty_set(top)
+    reach, gap, members = kernels.room_to_climb(n, top - 1)
     total, mass = labels.sum(), weight.sum()
     rise = kernels.climb(rank, labels, weight, total, mass, 0, n, reach, gap, members)
     assert not gap.any()
     assert not members.any()
     place = np.arange(n)
-    spare = tuple(np.empty_like(a) for a in (rank, labels, weight, place))
+    spare = kernels.room_to_take(rank, labels, weight, place)
     start = kernels.take(rank, labels, weight, place, 0, n, reach, top, spare)
     assert np.all(np.diff(place[:start]) > 0)
     assert np.all(np.diff(place[start:]) > 0)

@@ -67,8 +67,7 @@ def test_bounds_are_counts_below_the_knots():
 
 
 def test_theta_is_linear_between_the_knots_and_beyond():
-    origin, base = np.empty_like(SLOPES), np.empty_like(SLOPES)
-    spline_table(KNOTS, SLOPES, origin, base)
+    origin, base = spline_table(KNOTS, SLOPES)
     v = np.linspace(-9, 2, 500)
     b = np.searchsorted(KNOTS, v, side="right")
     heights = np.concatenate([[0.0], np.cumsum(SLOPES[1:-1] * np.diff(KNOTS))])

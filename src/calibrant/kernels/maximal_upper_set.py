@@ -191,6 +191,19 @@ def take(rank, labels, weight, place, start, stop, reach, top, spare):
 
 
 @kernel
+def room_to_climb(n, n_ranks):
+    """Return what ``climb`` needs for ``n`` points: reach, gaps of zero and an empty set."""
+    top = n_ranks + 1
+    return np.empty(n, dtype=np.int32), np.zeros(top + 1, dtype=np.int64), empty_set(top)
+
+
+@kernel
+def room_to_take(a, b, c, d):
+    """Return arrays like those that ``take`` is to move."""
+    return np.empty_like(a), np.empty_like(b), np.empty_like(c), np.empty_like(d)
+
+
+@kernel
 def sum_range(values, start, stop):
     """Sum of whole numbers."""
     total = np.int64(0)
@@ -219,16 +232,8 @@ def split_whole(rank, labels, weight, place, n_ranks, out):
     visits to a point.
     """
     n = rank.shape[0]
-    top = n_ranks + 1
-    reach = np.empty(n, dtype=np.int32)
-    gap = np.zeros(top + 1, dtype=np.int64)
-    members = empty_set(top)
-    spare = (
-        np.empty_like(rank),
-        np.empty_like(labels),
-        np.empty_like(weight),
-        np.empty_like(place),
-    )
+    reach, gap, members = room_to_climb(n, n_ranks)
+    spare = room_to_take(rank, labels, weight, place)
     head = np.zeros(n, dtype=np.bool_)
     parts = np.empty((STACK, 4), dtype=np.int64)
     push(parts, 0, 0, n, sum_range(labels, 0, n), sum_range(weight, 0, n))
@@ -244,7 +249,7 @@ def split_whole(rank, labels, weight, place, n_ranks, out):
             for i in range(start, stop):
                 out[place[i]] = total / mass
             continue
-        middle = take(rank, labels, weight, place, start, stop, reach, top, spare)
+        middle = take(rank, labels, weight, place, start, stop, reach, n_ranks + 1, spare)
         upper_total = sum_range(labels, middle, stop)
         upper_mass = sum_range(weight, middle, stop)
         lower = 0 if middle - start >= stop - middle else 1
@@ -298,17 +303,9 @@ def split_real(rank, labels, weight, place, n_ranks, out):
     rounding cannot break the order: where a split was noise, both sides end at the bound.
     """
     n = rank.shape[0]
-    top = n_ranks + 1
-    reach = np.empty(n, dtype=np.int32)
+    reach, gap, members = room_to_climb(n, n_ranks)
+    spare = room_to_take(rank, labels, weight, place)
     excess = np.empty(n, dtype=np.int64)
-    gap = np.zeros(top + 1, dtype=np.int64)
-    members = empty_set(top)
-    spare = (
-        np.empty_like(rank),
-        np.empty_like(labels),
-        np.empty_like(weight),
-        np.empty_like(place),
-    )
     head = np.zeros(n, dtype=np.bool_)
     parts = np.empty((STACK, 4), dtype=np.float64)  # whole numbers below 2**53 are exact
     push(parts, 0, 0, n, -np.inf, np.inf)
@@ -323,7 +320,7 @@ def split_real(rank, labels, weight, place, n_ranks, out):
         fixed_point(labels, weight, mean, start, stop, excess)
         middle = start
         if climb(rank, excess, excess, 0, 1, start, stop, reach, gap, members) > 0:
-            middle = take(rank, labels, weight, place, start, stop, reach, top, spare)
+            middle = take(rank, labels, weight, place, start, stop, reach, n_ranks + 1, spare)
         if middle in (start, stop):
             head[start] = True
             for i in range(start, stop):
@@ -344,12 +341,8 @@ def largest_excess(rank, labels, weight, starts, values, n_ranks):
     A block is right iff its labels balance its value and no upper set inside it has an excess
     over the value (then the excess can flow along the order, which is the KKT condition).
     """
-    n = rank.shape[0]
-    top = n_ranks + 1
-    reach = np.empty(n, dtype=np.int32)
-    excess = np.empty(n, dtype=np.int64)
-    gap = np.zeros(top + 1, dtype=np.int64)
-    members = empty_set(top)
+    reach, gap, members = room_to_climb(rank.shape[0], n_ranks)
+    excess = np.empty(rank.shape[0], dtype=np.int64)
     worst = 0.0
     for block in range(values.shape[0]):
         start, stop = starts[block], starts[block + 1]

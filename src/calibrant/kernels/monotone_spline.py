@@ -79,15 +79,16 @@ def add_information(values, share, low, width, out):
 
 
 @kernel
-def spline_table(knots, slopes, origin, base):
-    """Write theta(v) = base[b] + slopes[b] * (v - origin[b]) in segment b."""
+def spline_table(knots, slopes):
+    """Return origin and base: theta(v) = base[b] + slopes[b] * (v - origin[b]) in segment b."""
+    origin = np.empty_like(slopes)
+    base = np.zeros_like(slopes)
     origin[0] = knots[0]
-    base[0] = 0.0
-    base[1] = 0.0
     for b in range(1, slopes.shape[0]):
         origin[b] = knots[b - 1]
         if b > 1:
             base[b] = base[b - 1] + slopes[b - 1] * (knots[b - 1] - knots[b - 2])
+    return origin, base
 
 
 @kernel
@@ -111,9 +112,7 @@ def block_gaps(values, bounds, start, stop, origin, base, slopes, gaps):
 def spline_losses(values, bounds, place, knots, slopes, loss):
     """Write the NLL of each row to ``loss``."""
     n_rows, n_classes = values.shape
-    origin = np.empty_like(slopes)
-    base = np.empty_like(slopes)
-    spline_table(knots, slopes, origin, base)
+    origin, base = spline_table(knots, slopes)
     height, gaps, e, bits, powers = block_scratch(n_classes)
     for start in range(0, n_rows, height):
         stop = min(start + height, n_rows)
@@ -136,9 +135,7 @@ def spline_likelihood(values, bounds, place, share, knots, slopes, gradient, hes
     """
     n_rows, n_classes = values.shape
     n_segments = slopes.shape[0]
-    origin = np.empty_like(slopes)
-    base = np.empty_like(slopes)
-    spline_table(knots, slopes, origin, base)
+    origin, base = spline_table(knots, slopes)
     height, gaps, e, bits, powers = block_scratch(n_classes)
     sums = np.empty((n_segments, 3))
     mean = np.empty(n_segments)
@@ -206,9 +203,7 @@ def spline_softmax(values, knots, slopes, out):
     """Write softmax(theta(values)) of each row, in any order, to ``out`` (or ``values`` itself)."""
     n_rows, n_classes = values.shape
     n_knots = knots.shape[0]
-    origin = np.empty_like(slopes)
-    base = np.empty_like(slopes)
-    spline_table(knots, slopes, origin, base)
+    origin, base = spline_table(knots, slopes)
     for i in range(n_rows):
         top = -np.inf
         for j in range(n_classes):
