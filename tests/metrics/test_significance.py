@@ -130,7 +130,7 @@ def test_draws_follow_the_predictions():
     values = np.repeat([0.1, 0.5, 0.9], 400)
     problem = BinaryProblem(values, np.zeros(1200, dtype=bool), np.ones(1200))
     bins = np.repeat(np.arange(3, dtype=np.int32), 400)
-    sums = null_bins(problem, bins, 3, Resamples([1200], 50, 0)).sum(axis=0)
+    sums = null_bins(problem, bins, 3, n_resamples=50, random_state=0, replace=True).sum(axis=0)
     share = sums[:, 1] / sums[:, 0]
     for p, found, n in zip((0.1, 0.5, 0.9), share, sums[:, 0], strict=True):
         assert abs(found - p) < 4 * np.sqrt(p * (1 - p) / n)

@@ -10,12 +10,12 @@ import numpy as np
 from calibrant import simplex
 from calibrant.kernels import bins as bin_kernels
 from calibrant.kernels.metric_sums import totals
-from calibrant.metrics.predictions import check_bins, read_predictions, rescale, whole_masses
+from calibrant.metrics.predictions import BinaryProblem, read_predictions, rescale, whole_masses
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant.metrics.predictions import BinaryProblem, Chunk, Predictions
+    from calibrant.metrics.predictions import Chunk, Predictions
 
 NORMS = ("l1", "l2", "max")
 STRATEGIES = ("uniform", "quantile")
@@ -38,11 +38,8 @@ def confidence_ece(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,)
-        True labels of any kind, or one-hot rows.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Probabilities, columns in the order of the sorted labels (or of ``classes``); one column
-        is the positive class of a binary problem.
+    y_true, y_proba, sample_weight, classes
+        As in :func:`accuracy`.
     n_bins : int, default=15
         Number of bins.
     strategy : {"uniform", "quantile"}, default="uniform"
@@ -51,10 +48,6 @@ def confidence_ece(
         confidences go to the bin of the midpoint of their cumulative weight.
     norm : {"l1", "l2", "max"}, default="l1"
         Mean of the gaps over rows; root of the mean of their squares; or the largest (MCE).
-    sample_weight : array-like of shape (n_rows,), optional
-        Weight 2 is the row twice, weight 0 is no row.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
 
     Returns
     -------
@@ -77,15 +70,13 @@ def confidence_ece(
     >>> round(confidence_ece([0, 1, 1, 1], y_proba), 4)
     0.225
     """
-    check_bins(n_bins)
     simplex.check_option("strategy", strategy, STRATEGIES)
-    simplex.check_option("norm", norm, NORMS)
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    predictions = _read(n_bins, norm, y_true, y_proba, sample_weight, classes)
     if strategy == "uniform":
         return predictions.measure(ConfidenceBins(int(n_bins), norm))[0]
     problem = predictions.confidence()
-    bins = mass_bins(problem, int(n_bins))
-    return float(errors_of(problem_sums(problem, bins, int(n_bins))[None], norm)[0])
+    sums = problem_sums(problem, mass_bins(problem, int(n_bins)), int(n_bins))
+    return float(errors_of(sums[None], norm)[0])
 
 
 def classwise_ece(
@@ -123,9 +114,7 @@ def classwise_ece(
     >>> round(classwise_ece([0, 1, 1, 1], y_proba), 4)
     0.225
     """
-    check_bins(n_bins)
-    simplex.check_option("norm", norm, NORMS)
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    predictions = _read(n_bins, norm, y_true, y_proba, sample_weight, classes)
     return predictions.measure(ClassBins(predictions.n_classes, int(n_bins), norm))[0]
 
 
@@ -171,10 +160,15 @@ def thresholded_ece(
     >>> round(thresholded_ece([0, 1, 1, 1], y_proba), 4)
     0.225
     """
-    check_bins(n_bins)
+    predictions = _read(n_bins, norm, y_true, y_proba, sample_weight, classes)
+    return ThresholdedBins(predictions, int(n_bins), norm).value()
+
+
+def _read(n_bins: Any, norm: Any, *data: Any) -> Predictions:
+    """Check the options of all binned errors, and the data."""
+    simplex.check_number("n_bins", n_bins, low=1, whole=True)
     simplex.check_option("norm", norm, NORMS)
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
-    return thresholded_error_of(predictions, int(n_bins), norm)
+    return read_predictions(*data)
 
 
 def bin_edges(n_bins: int) -> NDArray[np.float64]:
@@ -226,40 +220,33 @@ class ClassBins(_Bins):
         )
 
 
-def thresholded_error_of(predictions: Predictions, n_bins: int, norm: str = "l1") -> float:
-    """TECE of checked predictions."""
-    by_class: list[float] = []
-    for cells in predictions.cells_by_class(threshold_of(predictions.n_classes)):
-        for c, column in enumerate(cells.classes):
-            own = slice(cells.starts[c], cells.starts[c + 1])
-            values, rows = cells.values[own], cells.row_of[own]
-            if len(values) == 0:
-                continue
-            # In a unit of their own: a class counts as much as any, whatever its weights.
-            weight = None if predictions.weight is None else rescale(predictions.weight[rows])[1]
-            weight = np.ones(len(values)) if weight is None else weight
-            bins = np.empty(len(values), dtype=np.int64)
-            bin_kernels.find_mass_bins(values, whole_masses(weight, 2.0 * n_bins), n_bins, bins)
-            sums = np.zeros((n_bins, 3, 2), dtype=np.int64)
-            hits = (predictions.class_index == column)[rows]
-            bin_kernels.add_binned(values, hits, weight, bins, sums)
-            by_class.append(float(errors_of(sums[None], norm)[0]))
-    return math.fsum(by_class) / len(by_class)
-
-
 class ThresholdedBins:
     """TECE, which sorts the cells of each class: computed from all rows at once."""
 
-    def __init__(self, predictions: Predictions, n_bins: int) -> None:
+    def __init__(self, predictions: Predictions, n_bins: int, norm: str = "l1") -> None:
         self._predictions = predictions
         self._n_bins = n_bins
+        self._norm = norm
 
     def add(self, chunk: Chunk) -> None:
         """Leave the rows of a chunk for later."""
 
     def value(self) -> float:
-        """Return the error of all rows."""
-        return thresholded_error_of(self._predictions, self._n_bins)
+        """Return the mean error over the classes that have cells, of all rows."""
+        weight = self._predictions.weight
+        threshold = threshold_of(self._predictions.n_classes)
+        sums = []
+        for column, values, rows in self._predictions.sorted_classes(threshold):
+            if len(values) == 0:
+                continue
+            # In a unit of their own: a class counts as much as any, whatever its weights.
+            own = None if weight is None else rescale(weight[rows])[1]
+            own = np.ones(len(values)) if own is None else own
+            hits = (self._predictions.class_index == column)[rows]
+            bins = _sorted_mass_bins(values, own, self._n_bins)
+            sums.append(problem_sums(BinaryProblem(values, hits, own), bins, self._n_bins))
+        errors = errors_of(np.array(sums), self._norm)
+        return math.fsum(errors) / len(errors)
 
 
 def uniform_bins(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.int32]:
@@ -272,11 +259,16 @@ def uniform_bins(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDA
 def mass_bins(problem: BinaryProblem, n_bins: int) -> NDArray[np.int32]:
     """Bin of equal mass of every row of a binary problem."""
     order = np.argsort(problem.values)
-    mass = whole_masses(problem.weight, 2.0 * n_bins)
-    sorted_bins = np.empty(len(order), dtype=np.int32)
-    bin_kernels.find_mass_bins(problem.values[order], mass[order], n_bins, sorted_bins)
-    bins = np.empty_like(sorted_bins)
-    bins[order] = sorted_bins
+    bins = np.empty(len(order), dtype=np.int32)
+    bins[order] = _sorted_mass_bins(problem.values[order], problem.weight[order], n_bins)
+    return bins
+
+
+def _sorted_mass_bins(
+    values: NDArray[np.float64], weight: NDArray[np.float64], n_bins: int
+) -> NDArray[np.int32]:
+    bins = np.empty(len(values), dtype=np.int32)
+    bin_kernels.find_mass_bins(values, whole_masses(weight, 2.0 * n_bins), n_bins, bins)
     return bins
 
 

@@ -18,8 +18,6 @@ from calibrant.metrics.result import Result
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant.metrics.predictions import Predictions
-
 RECALIBRATIONS = ("classwise",)
 
 
@@ -65,11 +63,8 @@ def score_decomposition(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,)
-        True labels of any kind, or one-hot rows.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Probabilities, columns in the order of the sorted labels (or of ``classes``); one column
-        is the positive class of a binary problem.
+    y_true, y_proba, sample_weight, classes
+        As in :func:`accuracy`.
     score : {"brier", "log"}, default="brier"
         Squared error, or binary log loss, of each class; averaged over rows and classes. With
         "brier" the score is :func:`brier_score`. With "log" it is not the negative
@@ -77,10 +72,6 @@ def score_decomposition(
         or 1 on the wrong side makes it infinite.
     recalibration : {"classwise"}, default="classwise"
         Each class by a map of its own, without division by the sum.
-    sample_weight : array-like of shape (n_rows,), optional
-        Weight 2 is the row twice, weight 0 is no row.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
 
     Returns
     -------
@@ -102,25 +93,17 @@ def score_decomposition(
     simplex.check_option("score", score, ("brier", "log"))
     simplex.check_option("recalibration", recalibration, RECALIBRATIONS)
     predictions = read_predictions(y_true, y_proba, sample_weight, classes)
-    return decompose(predictions, score)
-
-
-def decompose(predictions: Predictions, score: str) -> ScoreDecomposition:
-    """Decompose a score of checked predictions, class by class."""
     is_log = score == "log"
     by_class = []
     all_mass = whole_masses(predictions.row_weights(), 1.0)
-    for cells in predictions.cells_by_class(0.0):
-        for c, column in enumerate(cells.classes):
-            own = slice(cells.starts[c], cells.starts[c + 1])
-            rows = cells.row_of[own]
-            hits = (predictions.class_index == column)[rows]
-            mass = all_mass if predictions.weight is None else all_mass[rows]
-            raw, positives, weight = class_segments(cells.values[own], hits, mass, is_log)
-            _, top, bottom = pool_adjacent_violators(positives, weight)
-            total = np.array([positives.sum()]), np.array([weight.sum()])
-            losses = raw, _fitted_loss(top, bottom, is_log), _fitted_loss(*total, is_log)
-            by_class.append([loss / float(total[1][0]) for loss in losses])
+    for column, values, rows in predictions.sorted_classes(0.0):
+        hits = (predictions.class_index == column)[rows]
+        mass = all_mass if predictions.weight is None else all_mass[rows]
+        raw, positives, weight = class_segments(values, hits, mass, is_log)
+        _, top, bottom = pool_adjacent_violators(positives, weight)
+        total = np.array([positives.sum()]), np.array([weight.sum()])
+        losses = raw, _fitted_loss(top, bottom, is_log), _fitted_loss(*total, is_log)
+        by_class.append([loss / float(total[1][0]) for loss in losses])
     means = [math.fsum(part) / predictions.n_classes for part in zip(*by_class, strict=True)]
     mean_score, refinement, uncertainty = means
     return ScoreDecomposition(

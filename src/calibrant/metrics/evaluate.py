@@ -13,8 +13,8 @@ from scipy.optimize import linear_sum_assignment
 from calibrant import errors, simplex
 from calibrant.kernels.metric_sums import add_confusion
 from calibrant.metrics.bootstrap import bootstrap
-from calibrant.metrics.predictions import check_bins, read_predictions
-from calibrant.metrics.resampling import Resamples, check_resampling
+from calibrant.metrics.predictions import read_predictions
+from calibrant.metrics.resampling import Resamples
 from calibrant.metrics.result import Result
 from calibrant.metrics.table import METRICS
 
@@ -101,17 +101,12 @@ def evaluate(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,)
-        True labels of any kind, or one-hot rows.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Probabilities, columns in the order of the sorted labels (or of ``classes``); one column
-        is the positive class of a binary problem.
+    y_true, y_proba, classes
+        As in :func:`accuracy`.
     n_bins : int, default=15
         Bins of the binned calibration errors.
     sample_weight : array-like of shape (n_rows,), optional
         Weight 2 is the row twice in every value; the intervals draw it as one row.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
     n_resamples : int, default=200
         Resamples of the rows; 0 for no intervals.
     confidence_level : float, default=0.95
@@ -156,8 +151,8 @@ def evaluate(
     >>> round(result.negative_log_likelihood.value, 3)
     0.838
     """
-    check_bins(n_bins)
-    check_resampling(n_resamples, low=0)
+    simplex.check_number("n_bins", n_bins, low=1, whole=True)
+    simplex.check_number("n_resamples", n_resamples, low=0, whole=True)
     simplex.check_number("confidence_level", confidence_level, low=0.0, high=1.0)
     predictions = read_predictions(y_true, y_proba, sample_weight, classes)
     measures = [metric.start(predictions, int(n_bins)) for metric in METRICS.values()]
@@ -165,8 +160,7 @@ def evaluate(
     _warn_about_columns(predictions)
     replicates: dict[str, NDArray[np.float64]] = {}
     if n_resamples > 0:
-        sizes = [len(chunk.rows) for chunk in predictions.chunks()]
-        resamples = Resamples(sizes, int(n_resamples), random_state)
+        resamples = Resamples(predictions.sizes(), int(n_resamples), random_state)
         replicates = bootstrap(predictions, resamples, int(n_bins))
     estimates = {
         name: basic_interval(value, replicates.get(name), float(confidence_level), metric.largest)

@@ -38,11 +38,8 @@ def kernel_density_ece(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,)
-        True labels of any kind, or one-hot rows.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Probabilities, columns in the order of the sorted labels (or of ``classes``); one column
-        is the positive class of a binary problem.
+    y_true, y_proba, classes
+        As in :func:`accuracy`.
     bandwidth : float, optional
         Standard deviation of the kernel, whose support is three times as far to each side. By
         default s (2 n)^(-1/5), with n the sum of the weights and s the standard deviation of the
@@ -50,8 +47,6 @@ def kernel_density_ece(
     sample_weight : array-like of shape (n_rows,), optional
         Weight 2 is the row twice, weight 0 is no row. The default bandwidth counts rows by
         their weights: scale weights that are no counts to a mean of one.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
 
     Returns
     -------

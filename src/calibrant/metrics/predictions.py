@@ -120,11 +120,7 @@ class Predictions:
         """Number of classes."""
         return len(self.classes)
 
-    def slices(self) -> list[slice]:
-        """Chunks of the caller's rows."""
-        return list(simplex.chunks(len(self.matrix), self.n_classes))
-
-    def chunk(self, part: slice, start: int) -> Chunk:
+    def _chunk(self, part: slice, start: int) -> Chunk:
         """Check the caller's rows ``part``, whose first one used is number ``start``."""
         given = self.matrix[part]
         if given.shape[1] == 1:
@@ -142,10 +138,16 @@ class Predictions:
     def chunks(self) -> Iterator[Chunk]:
         """Rows in chunks of a fixed number of bytes."""
         start = 0
-        for part in self.slices():
-            chunk = self.chunk(part, start)
+        for part in simplex.chunks(len(self.matrix), self.n_classes):
+            chunk = self._chunk(part, start)
             yield chunk
             start += len(chunk.rows)
+
+    def sizes(self) -> list[int]:
+        """Return the number of rows used in each chunk."""
+        parts = simplex.chunks(len(self.matrix), self.n_classes)
+        used = np.ones(len(self.matrix), dtype=np.bool_) if self.used is None else self.used
+        return [int(np.count_nonzero(used[part])) for part in parts]
 
     def measure(self, *accumulators: Accumulator) -> list[float]:
         """Values of some metrics, in one pass over the rows."""
@@ -188,6 +190,13 @@ class Predictions:
             last = first + max(1, int(np.searchsorted(ends, GROUP_CELLS, side="right")))
             yield self._take_cells(threshold, first, counts[first:last])
             first = last
+
+    def sorted_classes(self, threshold: float) -> Iterator[tuple[int, Any, Any]]:
+        """Column, values and rows of the cells at or above ``threshold``, class after class."""
+        for cells in self.cells_by_class(threshold):
+            for c, column in enumerate(cells.classes):
+                own = slice(cells.starts[c], cells.starts[c + 1])
+                yield int(column), cells.values[own], cells.row_of[own]
 
     def _take_cells(self, threshold: float, first: int, counts: NDArray[np.int64]) -> ClassCells:
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -255,8 +264,3 @@ def rescale(weight: NDArray[np.float64]) -> tuple[float, NDArray[np.float64] | N
         return largest, None
     unit = math.ldexp(1.0, math.frexp(largest)[1])
     return unit, weight / unit
-
-
-def check_bins(n_bins: Any) -> None:
-    """Refuse a number of bins that is not a positive whole number."""
-    simplex.check_number("n_bins", n_bins, low=1, whole=True)

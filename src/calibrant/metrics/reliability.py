@@ -18,15 +18,9 @@ from calibrant.metrics.calibration_error import (
     problem_sums,
     uniform_bins,
 )
-from calibrant.metrics.predictions import check_bins, read_predictions
-from calibrant.metrics.resampling import (
-    check_resampling,
-    null_bins,
-    p_value,
-    problem_resamples,
-)
+from calibrant.metrics.predictions import read_predictions
+from calibrant.metrics.resampling import null_bins, null_errors, p_value
 from calibrant.metrics.result import Result
-from calibrant.metrics.significance import null_errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -96,11 +90,8 @@ def reliability_curve(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,)
-        True labels of any kind, or one-hot rows.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Probabilities, columns in the order of the sorted labels (or of ``classes``); one column
-        is the positive class of a binary problem.
+    y_true, y_proba, sample_weight, classes
+        As in :func:`accuracy`.
     kind : "confidence" or a label, default="confidence"
         The largest probability of each row against whether it is right, or the probability of
         one class against whether it is the label.
@@ -109,10 +100,6 @@ def reliability_curve(
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width, or of equal mass (as in :func:`confidence_ece`; empty ones are left
         out, so there may be fewer).
-    sample_weight : array-like of shape (n_rows,), optional
-        Weight of each row.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
     n_resamples : int, default=1000
         Draws behind the consistency bars and the p-value; 0 for none.
     consistency_level : float, default=0.95
@@ -142,9 +129,9 @@ def reliability_curve(
     >>> curve.mean_probability.round(3), curve.frequency.round(3)
     (array([  nan,   nan, 0.667, 0.9  ]), array([  nan,   nan, 0.667, 1.   ]))
     """
-    check_bins(n_bins)
+    simplex.check_number("n_bins", n_bins, low=1, whole=True)
     simplex.check_option("strategy", strategy, STRATEGIES)
-    check_resampling(n_resamples, low=0)
+    simplex.check_number("n_resamples", n_resamples, low=0, whole=True)
     simplex.check_number("consistency_level", consistency_level, low=0.0, high=1.0)
     predictions = read_predictions(y_true, y_proba, sample_weight, classes)
     problem = _problem(predictions, kind)
@@ -155,10 +142,8 @@ def reliability_curve(
     low = np.full(len(in_bin), np.nan)
     high, chance = low.copy(), float("nan")
     if n_resamples > 0:
-        resamples = problem_resamples(
-            predictions.n_rows, int(n_resamples), random_state, replace=bool(resample_rows)
-        )
-        null = null_bins(problem, bins, len(in_bin), resamples)
+        draws = {"n_resamples": int(n_resamples), "random_state": random_state}
+        null = null_bins(problem, bins, len(in_bin), **draws, replace=bool(resample_rows))
         low, high = _bars(null, float(consistency_level))
         chance = p_value(ece, null_errors(null))
     weight = in_bin[:, WEIGHT]

@@ -110,44 +110,38 @@ class Resamples:
             yield range(start, min(start + step, self.n_resamples))
 
 
-@lru_cache(maxsize=1)
-def _seeded(sizes: tuple[int, ...], n_resamples: int, seed: int, replace: bool) -> Resamples:
-    return Resamples(sizes, n_resamples, seed, replace=replace)
-
-
-def problem_resamples(
-    n_rows: int, n_resamples: int, random_state: Any, *, replace: bool
-) -> Resamples:
-    """Resamples of a binary problem; those of the last seed are at hand."""
-    sizes = tuple(part.stop - part.start for part in problem_chunks(n_rows))
-    if type(random_state) is int and random_state >= 0:
-        return _seeded(sizes, n_resamples, random_state, replace)
-    return Resamples(sizes, n_resamples, random_state, replace=replace)
-
-
-def check_resampling(n_resamples: Any, *, low: int) -> None:
-    """Refuse a number of resamples that is not a whole number from ``low`` on."""
-    simplex.check_number("n_resamples", n_resamples, low=low, whole=True)
+_seeded = lru_cache(maxsize=1)(Resamples)
 
 
 def null_bins(
-    problem: BinaryProblem, bins: NDArray[np.int32], n_bins: int, resamples: Resamples
+    problem: BinaryProblem,
+    bins: NDArray[np.int32],
+    n_bins: int,
+    *,
+    n_resamples: int,
+    random_state: Any,
+    replace: bool,
 ) -> NDArray[np.float64]:
-    """Weight, hits and values in each bin of each resample, with hits drawn from the values.
-
-    ``resamples`` is over the chunks of ``problem_chunks``.
-    """
-    sums = np.zeros((resamples.n_resamples, n_bins, 3))
-    for c, part in enumerate(problem_chunks(len(problem.values))):
+    """Weight, hits and values in each bin of each resample, with hits drawn from the values."""
+    parts = list(simplex.chunks(len(problem.values), 1))
+    sizes = tuple(part.stop - part.start for part in parts)
+    # The draws of the last seed are at hand.
+    is_seed = type(random_state) is int and random_state >= 0
+    make: Any = _seeded if is_seed else Resamples
+    resamples = make(sizes, n_resamples, random_state, replace=replace)
+    sums = np.zeros((n_resamples, n_bins, 3))
+    for c, part in enumerate(parts):
         values, weight, own = problem.values[part], problem.weight[part], bins[part]
-        for r in range(resamples.n_resamples):
+        for r in range(n_resamples):
             add_null_bins(values, weight, own, *resamples.rows_and_uniforms(r, c), sums[r])
     return sums
 
 
-def problem_chunks(n_rows: int) -> list[slice]:
-    """Chunks of the rows of a binary problem."""
-    return list(simplex.chunks(n_rows, 1))
+def null_errors(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Calibration error of each resample from its sums of weight, hits and values."""
+    gaps = np.abs(sums[:, :, 1] - sums[:, :, 2]).sum(axis=1)
+    errors: NDArray[np.float64] = gaps / sums[:, :, 0].sum(axis=1)
+    return errors
 
 
 def p_value(statistic: float, null: NDArray[np.float64]) -> float:

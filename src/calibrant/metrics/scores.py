@@ -137,7 +137,7 @@ class RowMean:
         return float(total / weight)
 
 
-class LossMean:
+class LossMean(RowMean):
     """Mean of -log of the label's probability; infinite if one of them is."""
 
     def __init__(self, min_probability: float = MIN_PROBABILITY) -> None:
@@ -145,9 +145,9 @@ class LossMean:
         # Above every loss, so that terms are in [0, 1]: -log of the smallest double is 745.
         self._unit = 32.0 if min_probability >= 1e-13 else 1024.0
         self._is_infinite = False
-        self._mean = RowMean(self._terms)
+        super().__init__(self._losses)
 
-    def _terms(self, chunk: Chunk) -> NDArray[np.float64]:
+    def _losses(self, chunk: Chunk) -> NDArray[np.float64]:
         losses = chunk_losses(chunk, self._min_probability)
         infinite = np.isinf(losses)
         if infinite.any():
@@ -155,13 +155,9 @@ class LossMean:
             losses[infinite] = 0.0
         return losses / self._unit
 
-    def add(self, chunk: Chunk) -> None:
-        """Add the rows of a chunk."""
-        self._mean.add(chunk)
-
     def value(self) -> float:
         """Return the mean over all rows added."""
-        return math.inf if self._is_infinite else self._mean.value() * self._unit
+        return math.inf if self._is_infinite else super().value() * self._unit
 
 
 def chunk_hits(chunk: Chunk) -> NDArray[np.float64]:

@@ -17,13 +17,12 @@ from calibrant.metrics.calibration_error import (
     problem_sums,
     uniform_bins,
 )
-from calibrant.metrics.predictions import check_bins, read_predictions
+from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.resampling import (
     Resamples,
-    check_resampling,
     null_bins,
+    null_errors,
     p_value,
-    problem_chunks,
 )
 from calibrant.metrics.result import Result
 
@@ -87,11 +86,8 @@ def calibration_test(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,)
-        True labels of any kind, or one-hot rows.
-    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
-        Probabilities, columns in the order of the sorted labels (or of ``classes``); one column
-        is the positive class of a binary problem.
+    y_true, y_proba, classes
+        As in :func:`accuracy`.
     metric : {"confidence", "classwise"}, default="confidence"
         The statistic: :func:`confidence_ece` or :func:`classwise_ece`.
     n_bins : int, default=15
@@ -100,8 +96,6 @@ def calibration_test(
         The p-value is no smaller than 1 / (1 + n_resamples).
     sample_weight : array-like of shape (n_rows,), optional
         A row of weight 2 is one event that counts double here, not two events.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
     resample_rows : bool, default=True
         As published. False keeps the rows as they are and draws labels only.
     random_state : None, int, SeedSequence or Generator, default=0
@@ -141,11 +135,13 @@ def calibration_test(
     True
     """
     simplex.check_option("metric", metric, METRICS)
-    check_bins(n_bins)
-    check_resampling(n_resamples, low=1)
+    simplex.check_number("n_bins", n_bins, low=1, whole=True)
+    simplex.check_number("n_resamples", n_resamples, low=1, whole=True)
     predictions = read_predictions(y_true, y_proba, sample_weight, classes)
     run = _test_confidence if metric == "confidence" else _test_classes
-    statistic, null = run(predictions, int(n_bins), int(n_resamples), resample_rows, random_state)
+    draws = {"n_resamples": int(n_resamples), "random_state": random_state}
+    draws["replace"] = bool(resample_rows)
+    statistic, null = run(predictions, int(n_bins), draws)
     return CalibrationTest(
         metric=metric,
         statistic=statistic,
@@ -157,33 +153,22 @@ def calibration_test(
 
 
 def _test_confidence(
-    predictions: Predictions, n_bins: int, n_resamples: int, replace: bool, random_state: Any
+    predictions: Predictions, n_bins: int, draws: dict[str, Any]
 ) -> tuple[float, NDArray[np.float64]]:
     problem = predictions.confidence()
     bins = uniform_bins(problem.values, bin_edges(n_bins))
     statistic = float(errors_of(problem_sums(problem, bins, n_bins)[None], "l1")[0])
-    sizes = [part.stop - part.start for part in problem_chunks(predictions.n_rows)]
-    resamples = Resamples(sizes, n_resamples, random_state, replace=replace)
-    return statistic, null_errors(null_bins(problem, bins, n_bins, resamples))
-
-
-def null_errors(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Calibration error of each resample from its sums of weight, hits and values."""
-    gaps = np.abs(sums[:, :, 1] - sums[:, :, 2]).sum(axis=1)
-    errors: NDArray[np.float64] = gaps / sums[:, :, 0].sum(axis=1)
-    return errors
+    return statistic, null_errors(null_bins(problem, bins, n_bins, **draws))
 
 
 def _test_classes(
-    predictions: Predictions, n_bins: int, n_resamples: int, replace: bool, random_state: Any
+    predictions: Predictions, n_bins: int, draws: dict[str, Any]
 ) -> tuple[float, NDArray[np.float64]]:
     statistic = predictions.measure(ClassBins(predictions.n_classes, n_bins))[0]
-    sizes = [len(chunk.rows) for chunk in predictions.chunks()]
-    resamples = Resamples(sizes, n_resamples, random_state, replace=replace)
-    n_classes = predictions.n_classes
+    resamples = Resamples(predictions.sizes(), **draws)
     null = [
         _null_class_errors(predictions, resamples, block, n_bins)
-        for block in resamples.blocks(8 * n_classes * n_bins)
+        for block in resamples.blocks(8 * predictions.n_classes * n_bins)
     ]
     return statistic, np.concatenate(null)
 

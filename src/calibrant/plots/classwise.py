@@ -11,7 +11,7 @@ from calibrant import simplex
 from calibrant.kernels.bins import HIT, VALUE, WEIGHT
 from calibrant.kernels.metric_sums import totals
 from calibrant.metrics.calibration_error import ClassBins, errors_of
-from calibrant.metrics.predictions import check_bins, read_predictions
+from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.reliability import reliability_curve
 from calibrant.metrics.result import Result
 from calibrant.plots import style
@@ -99,7 +99,7 @@ def compute_classwise(
     >>> summary.classes[summary.order], summary.ece[summary.order].round(3)
     (array([1, 0, 2]), array([0.225, 0.15 , 0.125]))
     """
-    check_bins(n_bins)
+    simplex.check_number("n_bins", n_bins, low=1, whole=True)
     simplex.check_number("n_worst", n_worst, low=0, whole=True)
     predictions = read_predictions(y_true, y_proba, sample_weight, classes)
     bins = ClassBins(predictions.n_classes, int(n_bins))

@@ -86,14 +86,8 @@ class ReliabilityDisplay:
         X: Any,
         y: Any,
         *,
-        kind: Any = "confidence",
-        n_bins: int = 15,
-        strategy: str = "uniform",
         name: str | None = None,
-        ref_line: bool = True,
-        ax: Axes | None = None,
-        sample_weight: Any = None,
-        **kwargs: Any,
+        **options: Any,
     ) -> ReliabilityDisplay:
         """Draw the diagram of a fitted classifier or calibrator.
 
@@ -105,27 +99,20 @@ class ReliabilityDisplay:
             Its input: features, or scores if it is a calibrator.
         y : array-like of shape (n_rows,)
             True labels.
-        kind, n_bins, strategy, name, ref_line, ax, sample_weight, **kwargs
-            As in :meth:`from_predictions`.
+        name : str, optional
+            Name in the legend; that of its class by default.
+        **options
+            As in :meth:`from_predictions`: ``kind``, ``n_bins``, ``strategy``, ``ref_line``,
+            ``ax``, ``sample_weight`` and so on.
 
         Returns
         -------
         display : ReliabilityDisplay
         """
         check_is_fitted(estimator)
-        return cls.from_predictions(
-            y,
-            estimator.predict_proba(X),
-            kind=kind,
-            n_bins=n_bins,
-            strategy=strategy,
-            name=type(estimator).__name__ if name is None else name,
-            ref_line=ref_line,
-            ax=ax,
-            sample_weight=sample_weight,
-            classes=estimator.classes_,
-            **kwargs,
-        )
+        options = {"classes": estimator.classes_, **options}
+        name = type(estimator).__name__ if name is None else name
+        return cls.from_predictions(y, estimator.predict_proba(X), name=name, **options)
 
     @classmethod
     def from_predictions(
@@ -153,28 +140,16 @@ class ReliabilityDisplay:
             As in :func:`calibrant.metrics.reliability_curve`.
         name : str, optional
             Name in the legend.
-        ref_line : bool, default=True
-            Whether to draw the diagonal.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
-        **kwargs
-            Passed to ``matplotlib.pyplot.plot``.
+        ref_line, ax, **kwargs
+            As in :meth:`plot`.
 
         Returns
         -------
         display : ReliabilityDisplay
         """
-        curve = reliability_curve(
-            y_true,
-            y_proba,
-            kind=kind,
-            n_bins=n_bins,
-            strategy=strategy,
-            sample_weight=sample_weight,
-            classes=classes,
-            n_resamples=n_resamples,
-            random_state=random_state,
-        )
+        options = {"kind": kind, "n_bins": n_bins, "strategy": strategy, "classes": classes}
+        options |= {"n_resamples": n_resamples, "random_state": random_state}
+        curve = reliability_curve(y_true, y_proba, sample_weight=sample_weight, **options)
         return cls(curve, estimator_name=name).plot(ax, ref_line=ref_line, **kwargs)
 
     def plot(

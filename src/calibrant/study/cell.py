@@ -156,7 +156,7 @@ def _warm_up(method: str, kind: str) -> None:
 
 def metrics_of(y: Any, probabilities: Any, classes: Any) -> dict[str, float]:
     """Every metric by name, in the order of ``METRIC_NAMES``; all but TECE in one pass."""
-    from calibrant.metrics.calibration_error import ClassBins, ConfidenceBins, thresholded_error_of
+    from calibrant.metrics.calibration_error import ClassBins, ConfidenceBins, ThresholdedBins
     from calibrant.metrics.predictions import read_predictions
     from calibrant.metrics.scores import LossMean, RowMean, chunk_hits, chunk_squares
 
@@ -170,7 +170,7 @@ def metrics_of(y: Any, probabilities: Any, classes: Any) -> dict[str, float]:
     for suffix, n_bins in (("", 15), *((f"-{bins}", bins) for bins in OTHER_BINS)):
         accumulators[f"conf-ece{suffix}"] = ConfidenceBins(n_bins)
         accumulators[f"cw-ece{suffix}"] = ClassBins(predictions.n_classes, n_bins)
-        values[f"tece{suffix}"] = thresholded_error_of(predictions, n_bins)
+        values[f"tece{suffix}"] = ThresholdedBins(predictions, n_bins).value()
     values |= zip(accumulators, predictions.measure(*accumulators.values()), strict=True)
     return {name: float(values[name]) for name in METRIC_NAMES}
 
