@@ -43,7 +43,7 @@ def test_columns_and_labels_are_matched(tmp_path, head, labels, y, classes):
     assert found.y.tolist() == (list(labels) if y is None else y)
     assert found.classes == classes
     np.testing.assert_array_equal(np.asarray(found.scores), ROWS)
-    assert found.names == head.split(",")[1:]
+    assert found.place.names == head.split(",")[1:]
 
 
 @pytest.mark.parametrize("name", ["target", "y", "class", "Label", "TARGET", "answer"])
@@ -65,7 +65,7 @@ def test_the_label_column_among_others(tmp_path):
     with pytest.raises(PredictionFileError, match=r"no column 'truth' \(--label-column\)"):
         table(tmp_path, "label,cat,dog,emu", label="truth")
     found = table(tmp_path, "label,x,y,z", (0, 1, 2))  # a class may be called y
-    assert align(found).names == ["x", "y", "z"]
+    assert align(found).place.names == ["x", "y", "z"]
 
 
 @pytest.mark.parametrize("index", ["", "Unnamed: 0"])
@@ -73,7 +73,7 @@ def test_an_index_that_pandas_wrote_is_no_class(tmp_path, index):
     path = tmp_path / "p.csv"
     path.write_text(f"{index},cat,dog,label\n0,0.7,0.3,cat\n1,0.2,0.8,dog\n")
     found = align(read_prediction_file(path))
-    assert found.names == ["cat", "dog"]
+    assert found.place.names == ["cat", "dog"]
 
 
 @pytest.mark.parametrize("head", ["cat,dog,emu", "p_cat,p_dog,p_emu", "0,1,2", "p0,p1,p2"])
@@ -85,7 +85,7 @@ def test_other_columns_of_numbers_are_named_and_refused(tmp_path, head, values):
         align(found)
     for wish in ({"ignore": ("fold",)}, {"ignore": ("f*",)}, {"columns": tuple(head.split(","))}):
         found = align(table(tmp_path, f"label,{head},fold", labels, [values], **wish))
-        assert found.names == head.split(",")
+        assert found.place.names == head.split(",")
 
 
 def test_columns_that_cannot_be_matched_are_judged_by_what_they_hold(tmp_path):
@@ -165,7 +165,7 @@ def test_text_of_parquet(tmp_path, labels):
     more = {"note": ["a", "b"], "when": pa.array([1, 2], pa.timestamp("s"))}
     pq.write_table(pa.table({"label": labels, "cat": [0.7, 0.3], "dog": [0.3, 0.7], **more}), path)
     found = align(read_prediction_file(path))
-    assert (found.y.tolist(), found.names) == (["cat", "dog"], ["cat", "dog"])
+    assert (found.y.tolist(), found.place.names) == (["cat", "dog"], ["cat", "dog"])
 
 
 @pytest.mark.parametrize(

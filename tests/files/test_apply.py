@@ -3,7 +3,7 @@ import pytest
 
 from calibrant import FlattenedIsotonic, TemperatureScaling
 from calibrant.errors import ColumnOrderWarning, NonFiniteError, PredictionFileError
-from calibrant.files import stream
+from calibrant.files import predictions
 from calibrant.files.apply import apply_file, bad_rows
 from calibrant.files.predictions import read_prediction_file
 from conftest import simulate
@@ -48,7 +48,7 @@ SUFFIXES = ["npy", "npz", "csv", "tsv", "parquet", "arrow"]
 @pytest.mark.parametrize("out_of", SUFFIXES)
 def test_every_format_into_every_other(tmp_path, fitted, out_of, into, monkeypatch):
     """Also in many chunks."""
-    monkeypatch.setattr(stream, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(predictions, "CHUNK_BYTES", 1000)
     calibrator, p, _ = fitted
     source, target = write(tmp_path / f"in.{out_of}", p), tmp_path / f"out.{into}"
     done = apply_file(calibrator, source, target)
@@ -75,7 +75,7 @@ def test_columns_are_put_in_the_order_of_the_model(tmp_path, fitted):
 
 
 def test_a_bad_row_stops_with_its_number_and_leaves_no_file(tmp_path, fitted, monkeypatch):
-    monkeypatch.setattr(stream, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(predictions, "CHUNK_BYTES", 1000)
     calibrator, p, _ = fitted
     p = p.copy()
     p[321, 1] = np.nan

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from calibrant.files.layout import Wish
-    from calibrant.files.predictions import PredictionFile
+    from calibrant.files.predictions import RawPredictions
 
 file_argument = click.Path(path_type=Path, allow_dash=True)
 
@@ -91,7 +91,7 @@ class Reading:
 
     def read(
         self, path: Path, *, part: str | None = None, usual_part: str | None = None
-    ) -> PredictionFile:
+    ) -> RawPredictions:
         """Read a file of predictions whole."""
         from calibrant.files.predictions import read_prediction_file
 

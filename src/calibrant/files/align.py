@@ -17,12 +17,12 @@ from calibrant.files.layout import MISSING
 from calibrant.simplex import SUM_TOLERANCE, check_batch, check_memory, check_scores, softmax
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from calibrant.files.places import Place
-    from calibrant.files.predictions import PredictionFile
+    from calibrant.files.predictions import RawPredictions
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,28 +33,38 @@ class Aligned:
     ----------
     y : ndarray of shape (n_rows,)
         Whole numbers or text.
-    scores : ndarray or NamedMatrix of shape (n_rows, n_classes)
+    matrix : ndarray of shape (n_rows, n_classes)
     classes : list or None
         Class of each column, where the file tells it.
     place : Place
-        For messages about them.
+        For messages about them, with the names of the columns.
     """
 
     y: NDArray[Any]
-    scores: Any
+    matrix: NDArray[Any]
     classes: list[Any] | None
     place: Place
 
     @property
-    def names(self) -> list[str] | None:
-        """Names of the columns, where they have any."""
-        return self.scores.columns if isinstance(self.scores, NamedMatrix) else None
+    def scores(self) -> Any:
+        """The matrix, with the names of its columns where they have any."""
+        return self._named(self.matrix)
+
+    def _named(self, matrix: NDArray[Any]) -> Any:
+        names = self.place.names
+        return matrix if names is None else NamedMatrix(matrix, names)
 
     def take(self, rows: NDArray[Any]) -> Aligned:
         """Return some of the rows."""
-        values = np.asarray(self.scores)[rows]
-        named = values if self.names is None else NamedMatrix(values, self.names)
-        return Aligned(self.y[rows], named, self.classes, self.place)
+        return replace(self, y=self.y[rows], matrix=self.matrix[rows])
+
+    def probabilities(self, kind: str, normalize: str | None) -> Any:
+        """Scores as metrics take them."""
+        if kind == "logits":
+            return self._named(softmax(check_scores(self.matrix, "logits")))
+        return self._named(
+            self.matrix if normalize is None else check_scores(self.matrix, kind, normalize)
+        )
 
     @contextmanager
     def explained(self, kind: str, normalize: str | None) -> Iterator[None]:
@@ -67,35 +77,20 @@ class Aligned:
 
     def check(self, kind: str, normalize: str | None) -> None:
         """Check labels and scores, without warnings: these come with the work itself."""
+        options: dict[str, Any] = {"kind": kind, "classes": self.classes, "normalize": normalize}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            check_batch(
-                self.scores,
-                self.y,
-                kind=kind,
-                classes=self.classes,
-                normalize=normalize,
-                named=self.place,
-            )
-
-    def probabilities(self, kind: str, normalize: str | None) -> Any:
-        """Scores as metrics take them."""
-        values = np.asarray(self.scores)
-        if kind == "logits":
-            values = softmax(check_scores(values, "logits"))
-        elif normalize is not None:
-            values = check_scores(values, kind, normalize)
-        return values if self.names is None else NamedMatrix(values, self.names)
+            check_batch(self.scores, self.y, **options, named=self.place)
 
 
 def align(
-    found: PredictionFile, *, classes: Sequence[str] | None = None, like: Aligned | None = None
+    found: RawPredictions, *, classes: Sequence[str] | None = None, like: Aligned | None = None
 ) -> Aligned:
     """Read the labels of a file, and find the column of each class.
 
     Parameters
     ----------
-    found : PredictionFile
+    found : RawPredictions
     classes : sequence of str, optional
         Class of each column, from whoever knows it.
     like : Aligned, optional
@@ -106,10 +101,9 @@ def align(
     PredictionFileError
         If a label is missing or no class, or if a column is no class.
     """
-    raw = found.require_labels()
+    raw, names, n_columns = found.require_labels(), found.names, found.scores.shape[1]
     if raw.ndim != 1:  # one-hot rows, for the validator
-        return Aligned(raw, found.scores, None, found.place)
-    names, scores = found.names, found.scores
+        return Aligned(raw, found.scores, None, replace(found.place, names=None))
     known: list[Any] | None = None
     if names is not None and found.place.path.suffix.lower() == ".npz":
         y, known = labels_of_archive(read_labels(raw, found.place), names)
@@ -118,26 +112,22 @@ def align(
         y = read_labels(raw, found.place, as_text=is_text)
     if classes is not None:
         known = _typed(classes, y)
-        if len(known) != scores.shape[1]:
+        if len(known) != n_columns:
             raise PredictionFileError(
-                f"{found.source} has {scores.shape[1]} columns of scores, but --classes names "
+                f"{found.source} has {n_columns} columns of scores, but --classes names "
                 f"{len(known)} classes"
             )
     elif like is not None:
         known = like.classes
         if names is not None:
-            places = range(np.shape(like.scores)[1])
-            refuse_other_columns(names, known or places, found.place)
+            refuse_other_columns(names, known or range(like.matrix.shape[1]), found.place)
     elif names is not None and known is None:
-        chosen, known = _choose_columns(found, y)
-        if len(chosen) < len(names):
-            names, scores = [names[j] for j in chosen], scores[:, chosen]
-    if known is None and names is None and len(np.unique(y)) > scores.shape[1]:
-        known = list(range(scores.shape[1])) if y.dtype.kind in "iu" else None
+        known = _classes_by_name(found, names, y)
+    if known is names is None and y.dtype.kind in "iu" and len(np.unique(y)) > n_columns:
+        known = list(range(n_columns))
     if known is not None:
         _refuse_unknown(y, known, found.place)
-    place = replace(found.place, names=names)
-    return Aligned(y, scores if names is None else NamedMatrix(scores, names), known, place)
+    return Aligned(y, found.scores, known, found.place)
 
 
 def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> NDArray[Any]:
@@ -156,7 +146,9 @@ def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> ND
     text = np.array(found, dtype=str)
     distinct, inverse = np.unique(text, return_inverse=True)
     spoken = [label for label in distinct.tolist() if not MISSING.fullmatch(label)]
-    numbers = all(_is_number(label) for label in spoken)
+    numbers = all(
+        re.fullmatch(r"\s*[+-]?[0-9]{1,18}(\.[0-9]*)?\s*", label) is not None for label in spoken
+    )
     silent = [MISSING.fullmatch(t) is not None and (numbers or not t.strip()) for t in distinct]
     _refuse_missing(np.array(silent, dtype=bool)[inverse], place)
     if not numbers or as_text:
@@ -166,37 +158,28 @@ def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> ND
     return np.array([int(key(label)) for label in distinct.tolist()], dtype=np.int64)[inverse]
 
 
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"\s*[+-]?[0-9]{1,18}(\.[0-9]*)?\s*", text) is not None
+def _refuse(bad: NDArray[Any], place: Place, fault: Callable[[int], str]) -> None:
+    """Refuse the first label that is bad."""
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise PredictionFileError(f"{place.label(i)} {fault(i)}")
 
 
 def _refuse_missing(missing: NDArray[Any], place: Place) -> None:
-    if missing.any():
-        where = place.rows([int(np.argmax(missing))])
-        raise PredictionFileError(f"{where}: the label is missing; fill it, or drop the row")
+    _refuse(missing, place, lambda _: "is missing; fill it, or drop the row")
 
 
 def _refuse_broken(broken: NDArray[Any], labels: NDArray[Any], place: Place) -> None:
-    if broken.any():
-        i = int(np.argmax(broken))
-        raise PredictionFileError(
-            f"{place.rows([i])}: the label {labels[i]} is no class; labels are text or whole "
-            "numbers (--label-column)"
-        )
+    remedy = "labels are text or whole numbers (--label-column)"
+    _refuse(broken, place, lambda i: f"{labels[i]} is no class; {remedy}")
 
 
 def _refuse_unknown(y: NDArray[Any], known: list[Any], place: Place) -> None:
-    classes = np.array(known)
+    classes, labels = np.array(known), y
     if y.dtype.kind == "U" or classes.dtype.kind == "U":
-        unknown = ~np.isin(y.astype(str), classes.astype(str))
-    else:
-        unknown = ~np.isin(y, classes)
-    if unknown.any():
-        i = int(np.argmax(unknown))
-        raise PredictionFileError(
-            f"{place.rows([i])}: the label {y[i].item()!r} is not among the classes "
-            f"{some_in_words(known)}"
-        )
+        classes, labels = classes.astype(str), y.astype(str)
+    among = f"is not among the classes {some_in_words(known)}"
+    _refuse(~np.isin(labels, classes), place, lambda i: f"{y[i].item()!r} {among}")
 
 
 def _typed(classes: Sequence[str], y: NDArray[Any]) -> list[Any]:
@@ -224,26 +207,24 @@ def labels_of_archive(y: NDArray[Any], names: list[str]) -> tuple[NDArray[Any], 
     return y, _typed(names, y)
 
 
-def _choose_columns(found: PredictionFile, y: NDArray[Any]) -> tuple[list[int], list[Any] | None]:
-    """Columns of a table that hold scores, and their classes where the names tell them."""
-    names = found.names or []
-    everything = list(range(len(names)))
+def _classes_by_name(found: RawPredictions, names: list[str], y: NDArray[Any]) -> list[Any] | None:
+    """Classes of the columns of a table, where the names tell them; all columns hold scores."""
     distinct, counts = np.unique(y, return_counts=True)
     labels = distinct.tolist()
     match = match_columns(names, labels, found.place)
     if match is None:
-        _refuse_label_without_column(found, y, labels, counts)
+        frequent = distinct[np.argsort(-counts, kind="stable")[: (1 + len(labels)) // 2]]
+        _refuse_label_without_column(found.place, names, y, frequent.tolist())
         if not found.are_columns_sure:
-            _refuse_outsiders(found, len(labels))
-        return everything, None
+            _refuse_outsiders(found, names, len(labels))
+        return None
+    others = set(range(len(names))) - set(match.columns)
     if found.are_columns_sure:
-        full = len(match.columns) == len(names)
-        return everything, match.classes if full else None
-    others = set(everything) - set(match.columns)
+        return None if others else match.classes
     if not match.prefix and not match.suffix and y.dtype.kind not in "iu":
         seen = set(labels)
         absent = [j for j, c in zip(match.columns, match.classes, strict=True) if c not in seen]
-        if not _complete_the_rows(found, absent):
+        if absent and not _complete_the_rows(found, absent):
             others |= set(absent)
     if others:
         raise PredictionFileError(
@@ -251,7 +232,7 @@ def _choose_columns(found: PredictionFile, y: NDArray[Any]) -> tuple[list[int], 
             f"label, while others match all of them; leave them out by --ignore, or choose the "
             "columns of scores by --columns"
         )
-    return match.columns, match.classes
+    return match.classes
 
 
 def _sum_to_one(rows: NDArray[Any]) -> bool:
@@ -261,21 +242,14 @@ def _sum_to_one(rows: NDArray[Any]) -> bool:
     return len(gaps) > 0 and bool(np.median(gaps) <= SUM_TOLERANCE)
 
 
-def _complete_the_rows(found: PredictionFile, columns: list[int]) -> bool:
+def _complete_the_rows(found: RawPredictions, columns: list[int]) -> bool:
     """Whether columns that match no label are classes: rows sum to one with each, not without."""
-    if not columns:
-        return True
-    own = found.scores[:, columns]
-    return (
-        found.kind == "probabilities"
-        and bool(np.all(np.any(own > 0, axis=0)))
-        and _sum_to_one(found.scores)
-    )
+    are_used = bool(np.all(np.any(found.scores[:, columns] > 0, axis=0)))
+    return found.kind == "probabilities" and are_used and _sum_to_one(found.scores)
 
 
-def _refuse_outsiders(found: PredictionFile, n_labels: int) -> None:
+def _refuse_outsiders(found: RawPredictions, names: list[str], n_labels: int) -> None:
     """Refuse columns of numbers that are no scores, where names do not tell which are."""
-    names = found.names or []
     if found.kind == "logits":
         if n_labels != len(names):
             raise PredictionFileError(
@@ -293,18 +267,17 @@ def _refuse_outsiders(found: PredictionFile, n_labels: int) -> None:
 
 
 def _refuse_label_without_column(
-    found: PredictionFile, y: NDArray[Any], labels: list[Any], counts: NDArray[Any]
+    place: Place, names: list[str], y: NDArray[Any], frequent: list[Any]
 ) -> None:
     """Refuse a label that is the name of no column, while the frequent ones are."""
-    names = found.names or []
-    if y.dtype.kind in "iu" and len(labels) <= len(names):
-        return  # numbers may be places of columns
-    frequent = [labels[i] for i in np.argsort(-counts, kind="stable")[: (1 + len(labels)) // 2]]
-    match = match_columns(names, frequent, found.place)
+    are_places = y.dtype.kind in "iu"
+    if are_places and len(np.unique(y)) <= len(names):
+        return
+    match = match_columns(names, frequent, place)
     if match is not None and (len(frequent) > 1 or not match.prefix + match.suffix):
-        _refuse_unknown(y, match.classes, found.place)
-    if y.dtype.kind in "iu":
-        _refuse_unknown(y, list(range(len(names))), found.place)
+        _refuse_unknown(y, match.classes, place)
+    if are_places:
+        _refuse_unknown(y, list(range(len(names))), place)
 
 
 def refuse_other_columns(names: list[str], classes: Sequence[Any], place: Place) -> None:

@@ -14,8 +14,8 @@ from calibrant.errors import CalibrantWarning, ColumnNameError, DataError, Predi
 from calibrant.errors import some_in_words as some
 from calibrant.files.align import refuse_other_columns
 from calibrant.files.layout import Wish
+from calibrant.files.predictions import open_source
 from calibrant.files.sinks import make_sink, open_output, refuse_inputs
-from calibrant.files.stream import open_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.calibrators.base import Calibrator
-    from calibrant.files.stream import Source
+    from calibrant.files.predictions import Source
 
 ON_BAD_ROW = ("error", "skip", "nan")
 NAMED_ROWS = 5
@@ -46,7 +46,6 @@ def apply_file(
     out: Path,
     *,
     part: str | None = None,
-    usual_part: str | None = "test",
     wish: Wish | None = None,
     on_bad_row: str = "error",
     progress: Callable[[int, int | None], None] | None = None,
@@ -61,8 +60,8 @@ def apply_file(
         Files of predictions; the format is that of their suffix, and ``-`` is CSV on standard
         input and output. Columns of a table that are no scores are copied; of other files the
         labels are, where ``out`` has a place for them.
-    part, usual_part : {"val", "test"}, optional
-        Which part of an npz file with both: the one asked for, or else the usual one.
+    part : {"val", "test"}, optional
+        Which part of an npz file with both; test by default.
     wish : Wish, optional
         What the columns of a table are.
     on_bad_row : {"error", "skip", "nan"}, default="error"
@@ -79,7 +78,7 @@ def apply_file(
     n_read = n_bad = 0
     first_bad: list[int] = []
     with open_source(
-        path, part=part, usual_part=usual_part, kind=calibrator.scores, wish=wish or Wish()
+        path, part=part, usual_part="test", kind=calibrator.scores, wish=wish or Wish()
     ) as source:
         order = _column_order(calibrator, source)
         dtype = output_dtype(np.empty(0, dtype=source.dtype))
@@ -105,9 +104,9 @@ def apply_file(
 
 def _column_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | None:
     """Check the columns of the file against those of the model, as ``predict_proba`` does."""
-    classes, where = calibrator.classes_, source.place.source
+    classes, names, where = calibrator.classes_, source.place.names, source.place.source
     fitted = getattr(calibrator, "feature_names_in_", None)
-    if source.names is None:
+    if names is None:
         if source.n_columns != len(classes):
             raise PredictionFileError(
                 f"{where} has {source.n_columns} columns of scores, but the model has "
@@ -117,12 +116,12 @@ def _column_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] |
             text = f"{where} has no names of columns; they are taken to be {some(fitted)}"
             notices.warn(CalibrantWarning(text))
         return None
-    refuse_other_columns(source.names, classes.tolist(), source.place)
-    order = column_order(source.names, classes, named=source.place)
-    told = order is not None or order_of(source.names, classes, source.place) is not None
-    if not told and fitted is not None and source.names != fitted.tolist():
+    refuse_other_columns(names, classes.tolist(), source.place)
+    order = column_order(names, classes, named=source.place)
+    told = order is not None or order_of(names, classes, source.place) is not None
+    if not told and fitted is not None and names != fitted.tolist():
         raise ColumnNameError(
-            f"{where}: the columns {some(source.names)} are not those of the model, "
+            f"{where}: the columns {some(names)} are not those of the model, "
             f"{some(fitted)}, in this order; rename or reorder them"
         )
     return order
@@ -145,7 +144,7 @@ def _calibrate(
         if fitted is None:
             return calibrator.predict_proba(rows)
         # The order is settled: names that the model knows keep it from asking again.
-        known = source.names if order is None else [str(c) for c in calibrator.classes_]
+        known = source.place.names if order is None else [str(c) for c in calibrator.classes_]
         return calibrator.predict_proba(NamedMatrix(rows, known or fitted.tolist()))
 
     good = np.ones(len(scores), dtype=bool)

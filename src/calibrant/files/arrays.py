@@ -6,7 +6,8 @@ import math
 import os
 import stat
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
 from zipfile import ZipFile
 
 import numpy as np
@@ -19,19 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
-
-
-class Header(NamedTuple):
-    """What an array says of itself before its numbers come."""
-
-    shape: tuple[int, ...]
-    fortran: bool
-    dtype: np.dtype[Any]
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of the numbers."""
-        return math.prod(self.shape) * self.dtype.itemsize
 
 
 @contextmanager
@@ -48,12 +36,13 @@ def decoding(path: Path, kind: str) -> Iterator[None]:
         raise PredictionFileError(
             f"{path} needs more memory than there is, or is damaged: it cannot be read as {kind}"
         ) from error
-    except OSError as error:
-        if error.errno is None:
-            raise PredictionFileError(_damaged(path, kind)) from error
-        raise PredictionFileError(f"{path} cannot be read: {error.strerror}") from error
     except Exception as error:
-        raise PredictionFileError(_damaged(path, kind)) from error
+        if isinstance(error, OSError) and error.errno is not None:
+            raise PredictionFileError(f"{path} cannot be read: {error.strerror}") from error
+        raise PredictionFileError(
+            f"{path} cannot be read as {kind}: it is damaged or of another format; write it again, "
+            "or give it the suffix of its format"
+        ) from error
 
 
 def open_binary(path: Path, kind: str) -> IO[bytes]:
@@ -66,43 +55,85 @@ def open_binary(path: Path, kind: str) -> IO[bytes]:
         return path.open("rb")
 
 
-def _damaged(path: Path, kind: str) -> str:
-    return (
-        f"{path} cannot be read as {kind}: it is damaged or of another format; write it again, or "
-        "give it the suffix of its format"
-    )
+@dataclass(frozen=True, slots=True)
+class StoredArray:
+    """An array in an open file, at the end of its header; ``where`` is its name in messages."""
 
+    file: IO[bytes]
+    path: Path
+    where: str
+    n_stored: int
+    """At least as many bytes as are left in the file."""
 
-def read_npy(path: Path) -> NDArray[Any]:
-    """Map the array of a npy file into memory, without ever unpickling."""
-    with open_binary(path, "npy") as file, decoding(path, "npy"):
-        header = read_header(file, str(path))
-        start = file.tell()
-        found = os.fstat(file.fileno()).st_size - start
-        if found < header.n_bytes:
-            raise PredictionFileError(_too_short(str(path), header, found))
-        if header.n_bytes == 0:
-            return np.empty(header.shape, header.dtype)
-        order: Literal["F", "C"] = "F" if header.fortran else "C"
-        mapped: NDArray[Any] = np.memmap(
-            file,
-            header.dtype,
-            "r",
-            start,
-            header.shape,
-            order,
+    shape: tuple[int, ...]
+    is_fortran: bool
+    dtype: np.dtype[Any]
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the numbers."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def check(self, fits: bool, needed: str) -> None:
+        """Refuse an array that is not what is needed."""
+        if not fits:
+            raise PredictionFileError(
+                f"{self.where} has shape {self.shape} and dtype {self.dtype}; {needed}"
+            )
+
+    def whole(self) -> NDArray[Any]:
+        """All of it, mapped into memory if it is a file of its own."""
+        if self.n_stored < self.n_bytes:  # before so much is asked for
+            raise self._too_short(self.n_stored)
+        if self.n_bytes == 0:
+            return np.empty(self.shape, self.dtype)
+        if self.path.suffix.lower() == ".npy":
+            order: Any = "F" if self.is_fortran else "C"
+            with decoding(self.path, "npy"):
+                start = self.file.tell()
+                return np.memmap(self.file, self.dtype, "r", start, self.shape, order)
+        simplex.check_memory(self.n_bytes, self.where)
+        data = np.frombuffer(self._read(self.n_bytes, 0), self.dtype)
+        return data.reshape(self.shape, order="F" if self.is_fortran else "C")
+
+    def chunks(self, n_rows: int) -> Iterator[NDArray[Any]]:
+        """Rows, some at a time."""
+        if self.is_fortran and len(self.shape) > 1:
+            raise PredictionFileError(
+                f"{self.where} is in Fortran order, which cannot be read row by row; save "
+                "np.ascontiguousarray of it"
+            )
+        of_a_row = self.dtype.itemsize * math.prod(self.shape[1:])
+        for start in range(0, self.shape[0], n_rows):
+            height = min(n_rows, self.shape[0] - start)
+            data = self._read(height * of_a_row, start * of_a_row)
+            yield np.frombuffer(data, self.dtype).reshape(height, *self.shape[1:])
+
+    def _read(self, n_bytes: int, done: int) -> bytes:
+        with decoding(self.path, self.path.suffix[1:]):
+            data = self.file.read(n_bytes)
+            if done + n_bytes == self.n_bytes:
+                self.file.read(1)  # an archive compares its checksum at the end
+        if len(data) != n_bytes:
+            raise self._too_short(done + len(data))
+        return data
+
+    def _too_short(self, found: int) -> PredictionFileError:
+        of_a_row = self.dtype.itemsize * math.prod(self.shape[1:])
+        return PredictionFileError(
+            f"{self.where} ends in row {max(found, 0) // max(of_a_row, 1)}, but its header "
+            f"promises {self.shape[0] if self.shape else 1} rows; write it again"
         )
-        return mapped
 
 
-def read_header(file: IO[bytes], where: str) -> Header:
-    """Read the header of an array; ``where`` is the file, and the array in it, for messages."""
+def _stored(file: IO[bytes], path: Path, where: str, size: int) -> StoredArray:
+    """Read the header of an array, without ever unpickling."""
     version = np.lib.format.read_magic(file)
     if version not in {(1, 0), (2, 0)}:  # 3.0 is for structured arrays alone
         raise PredictionFileError(f"{where} is not an array of numbers: its npy version is unknown")
     one = version == (1, 0)
     read = np.lib.format.read_array_header_1_0 if one else np.lib.format.read_array_header_2_0
-    shape, fortran, dtype = read(file)
+    shape, is_fortran, dtype = read(file)
     if any(type(size) is not int or size < 0 for size in shape):
         raise PredictionFileError(f"{where} has the shape {shape}; write it again")
     if dtype.itemsize == 0:
@@ -111,78 +142,37 @@ def read_header(file: IO[bytes], where: str) -> Header:
         raise PredictionFileError(
             f"{where} is not an array of numbers: Python objects are never unpickled; save numbers"
         )
-    return Header(shape, fortran, dtype)
+    return StoredArray(file, path, where, size - file.tell(), shape, is_fortran, dtype)
 
 
-def check_matrix(header: Header, where: str) -> None:
-    """Refuse scores that are no matrix of numbers."""
-    if len(header.shape) != 2 or header.dtype.kind not in "fiub" or 0 in header.shape[1:]:
-        raise PredictionFileError(
-            f"{where} has shape {header.shape} and dtype {header.dtype}; one row per sample and "
-            "one column of numbers per class are needed"
-        )
-
-
-def _too_short(where: str, header: Header, found: int) -> str:
-    of_a_row = header.dtype.itemsize * math.prod(header.shape[1:])
-    return (
-        f"{where} ends in row {max(found, 0) // max(of_a_row, 1)}, but its header promises "
-        f"{header.shape[0] if header.shape else 1} rows; write it again"
-    )
+@contextmanager
+def open_npy(path: Path) -> Iterator[StoredArray]:
+    """Open a npy file."""
+    with open_binary(path, "npy") as file:
+        with decoding(path, "npy"):
+            found = _stored(file, path, str(path), os.fstat(file.fileno()).st_size)
+        yield found
 
 
 class Archive:
     """An open npz file: names of its arrays, and each of them when it is asked for."""
 
     def __init__(self, path: Path, archive: ZipFile) -> None:
-        self._path, self._archive = path, archive
+        self.path, self._archive = path, archive
         self.names = [
             name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")
         ]
 
     @contextmanager
-    def open(self, name: str) -> Iterator[tuple[IO[bytes], Header]]:
-        """Open an array behind its header."""
-        with decoding(self._path, "npz"):
+    def open(self, name: str) -> Iterator[StoredArray]:
+        """Open an array."""
+        with decoding(self.path, "npz"):
             member = self._archive.open(f"{name}.npy")
         with member:
-            with decoding(self._path, "npz"):
-                header = read_header(member, f"{self._path}: {name}")
-            yield member, header
-
-    def read(self, name: str) -> NDArray[Any]:
-        """Read an array whole."""
-        where = f"{self._path}: {name}"
-        with self.open(name) as (file, header):
-            simplex.check_memory(header.n_bytes, where)
             size = self._archive.getinfo(f"{name}.npy").file_size
-            if size < header.n_bytes:  # before so much is asked for
-                raise PredictionFileError(_too_short(where, header, size))
-            data = read_numbers(file, header, self._path, where)
-        if header.n_bytes == 0:
-            return np.empty(header.shape, header.dtype)
-        order: Literal["F", "C"] = "F" if header.fortran else "C"
-        return np.frombuffer(data, header.dtype).reshape(header.shape, order=order)
-
-
-def read_numbers(
-    file: IO[bytes],
-    header: Header,
-    path: Path,
-    where: str,
-    *,
-    n_bytes: int | None = None,
-    done: int = 0,
-) -> bytes:
-    """Read the next bytes of an array, by default all of them, and not fewer."""
-    wanted = header.n_bytes if n_bytes is None else n_bytes
-    with decoding(path, path.suffix[1:]):
-        data = file.read(wanted)
-        if done + wanted == header.n_bytes:
-            file.read(1)  # an archive compares its checksum at the end
-    if len(data) != wanted:
-        raise PredictionFileError(_too_short(where, header, done + len(data)))
-    return data
+            with decoding(self.path, "npz"):
+                found = _stored(member, self.path, f"{self.path}: {name}", size)
+            yield found
 
 
 @contextmanager

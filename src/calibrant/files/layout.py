@@ -17,7 +17,6 @@ LABEL_NAMES = {"label", "labels", "target", "y", "class"}
 INDEX_NAMES = {"", "Unnamed: 0", "__index_level_0__"}
 """What pandas calls an index that was written with the table."""
 
-
 MISSING = re.compile(r"\s*(?:nan|none|null|na|n/a|<na>|-)?\s*", re.IGNORECASE)
 """How tables write what is not there."""
 
@@ -64,27 +63,14 @@ class Layout:
     score_names: list[str]
     is_chosen: bool
 
-    @property
-    def carried(self) -> list[str]:
-        """Columns that are neither scores nor labels."""
-        scores = {*self.score_names, self.label}
-        return [name for name in self.names if name not in scores]
-
 
 def make_layout(
     names: list[str], samples: Mapping[str, Sequence[str] | None], wish: Wish, where: str
 ) -> Layout:
     """Tell labels, scores and other columns apart.
 
-    Parameters
-    ----------
-    names : list of str
-    samples : mapping of str to sequence of str, or None
-        The first values of each column, empty ones left out; None for a column that is text
-        whatever it holds.
-    wish : Wish
-    where : str
-        The file, for messages.
+    ``samples`` are the first values of each column, empty ones left out; None for a column that is
+    text whatever it holds. ``where`` is the file, for messages.
     """
     ignored = _chosen(names, wish.ignore, "--ignore", where)
     ignored |= {name for name in names if name in INDEX_NAMES}
@@ -136,11 +122,8 @@ def _label(
         return wish.label
     if "label" in free:
         return "label"
-    named = [
-        name
-        for name in free
-        if name.casefold() in LABEL_NAMES and (name in text or are_whole(samples[name] or ()))
-    ]
+    usual = [name for name in free if name.casefold() in LABEL_NAMES]
+    named = [name for name in usual if name in text or are_whole(samples[name] or ())]
     if len(named) > 1:
         named = [name for name in named if name in text] or named
     if len(named) > 1:
@@ -159,12 +142,15 @@ def _is_text(sample: Sequence[str] | None) -> bool:
     if sample is None:
         return True
     spoken = [text for text in sample if not MISSING.fullmatch(text)]
-    return len(spoken) > 0 and not any(map(_looks_like_a_number, spoken))
+    return bool(spoken) and not any(
+        is_number(text.rstrip("% ").replace(",", ".")) for text in spoken
+    )
 
 
-def _looks_like_a_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether Python reads a text as a number."""
     try:
-        float(text.rstrip("% ").replace(",", "."))
+        float(text)
     except ValueError:
         return False
     return True

@@ -1,8 +1,10 @@
-"""Read a file of predictions whole: scores, labels and names of columns."""
+"""Files of predictions, opened to be read a chunk of rows at a time, or whole."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,22 +12,68 @@ import numpy as np
 
 from calibrant.errors import PredictionFileError
 from calibrant.files import tables
-from calibrant.files.arrays import Header, check_matrix, open_npz, read_npy
+from calibrant.files.align import labels_of_archive
+from calibrant.files.arrays import open_npy, open_npz
 from calibrant.files.layout import Wish
 from calibrant.files.places import Place
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
-    from calibrant.files.arrays import Archive
+    from calibrant.files.arrays import Archive, StoredArray
+    from calibrant.files.layout import Layout
 
 KINDS = {"probs": "probabilities", "logits": "logits"}
+CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class PredictionFile:
+class Chunk:
+    """Some rows: scores, labels when they are asked for, and the record batch of a table."""
+
+    scores: NDArray[Any]
+    labels: Callable[[], NDArray[Any] | None]
+    batch: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An open file of predictions, to be read once.
+
+    Attributes
+    ----------
+    place : Place
+        The file and the names of its columns of scores.
+    kind : {"probabilities", "logits"}
+    n_columns : int
+    n_rows : int or None
+        Where it is known beforehand.
+    dtype : dtype
+    has_labels : bool
+    chunks : iterator of Chunk
+    whole : callable
+        Returns all scores and, where there are any, all labels.
+    layout, schema
+        What the columns of a table are; None for arrays.
+    """
+
+    place: Place
+    kind: str
+    n_columns: int
+    n_rows: int | None
+    dtype: np.dtype[Any]
+    has_labels: bool
+    chunks: Iterator[Chunk]
+    whole: Callable[[], tuple[NDArray[Any], NDArray[Any] | None]]
+    layout: Layout | None = None
+    schema: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class RawPredictions:
     """What a file of predictions holds.
 
     Attributes
@@ -34,8 +82,6 @@ class PredictionFile:
     kind : {"probabilities", "logits"}
     labels : ndarray of shape (n_rows,) or None
         As they stand in the file.
-    names : list of str or None
-        Names of the columns, where the file has them.
     place : Place
         For messages about rows and columns.
     are_columns_sure : bool
@@ -45,7 +91,6 @@ class PredictionFile:
     scores: NDArray[Any]
     kind: str
     labels: NDArray[Any] | None
-    names: list[str] | None
     place: Place
     are_columns_sure: bool = True
 
@@ -53,6 +98,11 @@ class PredictionFile:
     def source(self) -> str:
         """Where it came from."""
         return self.place.source
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the columns, where the file has them."""
+        return self.place.names
 
     def require_labels(self) -> NDArray[Any]:
         """Return the labels, or say where they could have been."""
@@ -72,7 +122,7 @@ def read_prediction_file(
     kind: str | None = None,
     labels: str | os.PathLike[str] | None = None,
     wish: Wish | None = None,
-) -> PredictionFile:
+) -> RawPredictions:
     """Read scores and labels from npz, npy, CSV, TSV, Parquet or Arrow.
 
     Parameters
@@ -93,30 +143,45 @@ def read_prediction_file(
 
     Returns
     -------
-    predictions : PredictionFile
+    predictions : RawPredictions
     """
     path = Path(path)
+    with open_source(
+        path, part=part, usual_part=usual_part, kind=kind, wish=wish or Wish()
+    ) as source:
+        scores, own = source.whole()
+        is_sure = source.layout is None or source.layout.is_chosen
+        found = RawPredictions(scores, source.kind, own, source.place, is_sure)
+    if labels is None:
+        return found
+    if own is not None:
+        raise PredictionFileError(f"{path} has labels of its own; leave out --labels {labels}")
+    with open_npy(Path(labels)) as given:
+        _check_labels(given, len(scores))
+        return replace(found, labels=given.whole())
+
+
+@contextmanager
+def open_source(
+    path: Path, *, part: str | None, usual_part: str | None, kind: str | None, wish: Wish
+) -> Iterator[Source]:
+    """Open a file of predictions; its size is fixed at opening."""
     suffix = path.suffix.lower()
     if str(path) != "-" and not path.exists():
         raise PredictionFileError(f"{path} does not exist")
-    if suffix == ".npz":
-        found = _read_npz(path, part, usual_part, kind)
-    else:
-        refuse_part(path, part)
+    with ExitStack() as stack:
+        if suffix == ".npz":
+            yield _open_npz(stack.enter_context(open_npz(path)), part, usual_part, kind, stack)
+            return
+        _refuse_part(path, part)
         if suffix == ".npy":
-            found = _read_npy(path, kind)
+            scores = stack.enter_context(open_npy(path))
+            yield _of_arrays(scores, None, kind or "probabilities", Place(path, str(path)))
         elif tables.is_table(path):
-            found = _read_table(path, kind or "probabilities", wish or Wish())
+            table = stack.enter_context(tables.open_table(path, wish))
+            yield _of_table(table, path, kind or "probabilities")
         else:
             raise unknown_format(path)
-    if labels is None:
-        return found
-    if found.labels is not None:
-        raise PredictionFileError(f"{path} has labels of its own; leave out --labels {labels}")
-    read = _one_per_row(read_npy(Path(labels)), found.scores, labels)
-    return PredictionFile(
-        found.scores, found.kind, read, found.names, found.place, found.are_columns_sure
-    )
 
 
 def unknown_format(path: Path) -> PredictionFileError:
@@ -127,60 +192,107 @@ def unknown_format(path: Path) -> PredictionFileError:
     )
 
 
-def refuse_part(path: Path, part: str | None) -> None:
-    """Refuse a part of a file that has none."""
+def _refuse_part(path: Path, part: str | None) -> None:
     if part is not None:
         raise PredictionFileError(f"{path} has no part {part!r}; leave out --part")
 
 
-def _read_npy(path: Path, kind: str | None) -> PredictionFile:
-    scores = read_npy(path)
-    check_matrix(Header(scores.shape, False, scores.dtype), str(path))
-    return PredictionFile(scores, kind or "probabilities", None, None, Place(path, str(path)))
+def _of_table(table: tables.Table, path: Path, kind: str) -> Source:
+    layout = table.layout
+    names, label = layout.score_names, layout.label
+
+    def read() -> Iterator[Chunk]:
+        done = 0
+        for batch in table.batches:
+
+            def labels(batch: Any = batch, done: int = done) -> NDArray[Any] | None:
+                return None if label is None else tables.labels_of(batch, label, path, done)
+
+            yield Chunk(tables.scores_of(batch, layout, path), labels, batch)
+            done += batch.num_rows
+
+    def whole() -> tuple[NDArray[Any], NDArray[Any] | None]:
+        pairs = [(chunk.scores, chunk.labels()) for chunk in read()]
+        scores = np.concatenate([np.empty((0, len(names))), *(own for own, _ in pairs)])
+        labels = [own for _, own in pairs if own is not None]
+        return scores, np.concatenate(labels) if labels else None
+
+    return Source(
+        place=Place(path, str(path), names),
+        kind=kind,
+        n_columns=len(names),
+        n_rows=None,
+        dtype=np.dtype(np.float64),
+        has_labels=label is not None,
+        chunks=read(),
+        whole=whole,
+        layout=layout,
+        schema=table.schema,
+    )
 
 
-def _read_npz(
-    path: Path, part: str | None, usual_part: str | None, kind: str | None
-) -> PredictionFile:
-    with open_npz(path) as file:
-        prefix = npz_prefix(file.names, part, usual_part, path)
-        name = npz_scores(file.names, prefix, kind, path)
-        with file.open(name) as (_, header):
-            check_matrix(header, f"{path}: {name}")
-        scores = file.read(name)
-        labels = None
-        if f"{prefix}labels" in file.names:
-            labels = _one_per_row(file.read(f"{prefix}labels"), scores, f"{path}: {prefix}labels")
-        names = npz_classes(file, scores.shape[1], path)
-    source = f"{path} ({prefix[:-1]})" if prefix else str(path)
-    place = Place(path, source, names)
-    return PredictionFile(scores, KINDS[name.removeprefix(prefix)], labels, names, place)
+def _of_arrays(scores: StoredArray, labels: StoredArray | None, kind: str, place: Place) -> Source:
+    n_rows, n_columns = _shape(scores)
+    if labels is not None:
+        _check_labels(labels, n_rows)
+
+    def read() -> Iterator[Chunk]:
+        step = max(1, CHUNK_BYTES // (scores.dtype.itemsize * n_columns))
+        of_rows: Iterable[Any] = repeat(None) if labels is None else labels.chunks(step)
+        for rows, own in zip(scores.chunks(step), of_rows, strict=False):
+            y = own
+            if own is not None and own.ndim == 1 and place.names is not None:
+                y, _ = labels_of_archive(own, place.names)  # places would be others in other orders
+            yield Chunk(rows, lambda y=y: y)  # type: ignore[misc]
+
+    def whole() -> tuple[NDArray[Any], NDArray[Any] | None]:
+        return scores.whole(), None if labels is None else labels.whole()
+
+    return Source(place, kind, n_columns, n_rows, scores.dtype, labels is not None, read(), whole)
 
 
-def npz_classes(file: Archive, n_columns: int, path: Path) -> list[str] | None:
+def _shape(scores: StoredArray) -> tuple[int, ...]:
+    is_matrix = len(scores.shape) == 2 and scores.dtype.kind in "fiub" and scores.shape[1] > 0
+    scores.check(is_matrix, "one row per sample and one column of numbers per class are needed")
+    return scores.shape
+
+
+def _check_labels(labels: StoredArray, n_rows: int) -> None:
+    labels.check(
+        labels.shape[:1] == (n_rows,) and labels.dtype.kind in "iufbUS",
+        f"a number or a text for each of {n_rows} rows of scores is needed",
+    )
+
+
+def _open_npz(
+    archive: Archive, part: str | None, usual_part: str | None, kind: str | None, stack: ExitStack
+) -> Source:
+    path = archive.path
+    prefix = _prefix(archive.names, part, usual_part, path)
+    name = _scores(archive.names, prefix, kind, path)
+    scores = stack.enter_context(archive.open(name))
+    labels = None
+    if f"{prefix}labels" in archive.names:
+        labels = stack.enter_context(archive.open(f"{prefix}labels"))
+    classes = _classes(archive, _shape(scores)[1])
+    place = Place(path, f"{path} ({prefix[:-1]})" if prefix else str(path), classes)
+    return _of_arrays(scores, labels, KINDS[name.removeprefix(prefix)], place)
+
+
+def _classes(archive: Archive, n_columns: int) -> list[str] | None:
     """Names of the columns of an npz file: the array ``classes``."""
-    if "classes" not in file.names:
+    if "classes" not in archive.names:
         return None
-    named = file.read("classes")
-    if named.shape != (n_columns,):
-        raise PredictionFileError(
-            f"{path}: classes has shape {named.shape}; one name for each of {n_columns} columns is "
-            "needed"
-        )
-    names = [c.decode(errors="replace") if isinstance(c, bytes) else str(c) for c in named.tolist()]
+    with archive.open("classes") as stored:
+        needed = f"one name for each of {n_columns} columns is needed"
+        stored.check(stored.shape == (n_columns,), needed)
+        named = stored.whole().tolist()
+    names = [c.decode(errors="replace") if isinstance(c, bytes) else str(c) for c in named]
     if len(set(names)) != len(names):
-        raise PredictionFileError(f"{path}: classes has a name twice; every column needs its own")
-    return names
-
-
-def _one_per_row(labels: NDArray[Any], scores: NDArray[Any], where: object) -> NDArray[Any]:
-    """Return the labels of an array, if they can be."""
-    if labels.ndim == 0 or len(labels) != len(scores) or labels.dtype.kind not in "iufbUS":
         raise PredictionFileError(
-            f"{where} has shape {labels.shape} and dtype {labels.dtype}; a number or a text for "
-            f"each of {len(scores)} rows of scores is needed"
+            f"{archive.path}: classes has a name twice; every column needs its own"
         )
-    return labels
+    return names
 
 
 def has_parts(path: Path) -> bool:
@@ -198,7 +310,7 @@ def _parts(names: list[str]) -> tuple[bool, list[str]]:
     return "probs" in names or "logits" in names, parts
 
 
-def npz_prefix(names: list[str], part: str | None, usual_part: str | None, path: Path) -> str:
+def _prefix(names: list[str], part: str | None, usual_part: str | None, path: Path) -> str:
     """Return "val_", "test_" or "" for the layout of an npz file; never another part."""
     is_plain, parts = _parts(names)
     if not parts and not is_plain:
@@ -207,7 +319,7 @@ def npz_prefix(names: list[str], part: str | None, usual_part: str | None, path:
             "needed, or 'val_probs', 'test_probs', ..."
         )
     if is_plain and not (part and parts):
-        refuse_part(path, part)
+        _refuse_part(path, part)
         return ""
     chosen = part or usual_part
     if chosen in parts:
@@ -218,25 +330,9 @@ def npz_prefix(names: list[str], part: str | None, usual_part: str | None, path:
     raise PredictionFileError(f"{has}, but no {chosen}_probs or {chosen}_logits; use --part")
 
 
-def npz_scores(names: list[str], prefix: str, kind: str | None, path: Path) -> str:
+def _scores(names: list[str], prefix: str, kind: str | None, path: Path) -> str:
     """Name of the array of scores: of the kind asked for, else probabilities first."""
     for short, long in KINDS.items():
         if f"{prefix}{short}" in names and kind in (None, long):
             return f"{prefix}{short}"
     raise PredictionFileError(f"{path} has no {kind} in its {prefix or 'plain '}arrays")
-
-
-def _read_table(path: Path, kind: str, wish: Wish) -> PredictionFile:
-    scores, labels = [], []
-    n_rows = 0
-    with tables.open_table(path, wish) as table:
-        layout = table.layout
-        for batch in table.batches:
-            scores.append(tables.scores_of(batch, layout, path))
-            if layout.label is not None:
-                labels.append(tables.labels_of(batch, layout.label, path, n_rows))
-            n_rows += batch.num_rows
-    matrix = np.concatenate(scores) if scores else np.empty((0, len(layout.score_names)))
-    read = np.concatenate(labels) if labels else None
-    place = Place(path, str(path), layout.score_names)
-    return PredictionFile(matrix, kind, read, layout.score_names, place, layout.is_chosen)

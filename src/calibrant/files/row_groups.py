@@ -31,8 +31,7 @@ def open_parquet(path: Path, stack: ExitStack) -> tuple[Any, Iterator[Any]]:
 
     file = stack.enter_context(pq.ParquetFile(path, buffer_size=1 << 14, pre_buffer=False))
     schema = file.schema_arrow
-    names = schema.names
-    step = _step(names)
+    names, step = schema.names, _step(schema)
 
     def chunks() -> Iterator[Any]:
         for group in range(file.num_row_groups):
@@ -57,9 +56,8 @@ def open_arrow(path: Path, _: ExitStack) -> tuple[Any, Iterator[Any]]:
     source = pa.py_buffer(mapped)  # only the columns that are asked for are touched
     with pa.ipc.open_file(source) as file:
         schema, n_batches = file.schema, file.num_record_batches
-    names = schema.names
+    names, step = schema.names, _step(schema)
     place = {name: j for j, name in enumerate(names)}
-    step = _step(names)
 
     def select(columns: list[str], number: int) -> Any:
         options = pa.ipc.IpcReadOptions(included_fields=[place[name] for name in columns])
@@ -82,8 +80,8 @@ def open_arrow(path: Path, _: ExitStack) -> tuple[Any, Iterator[Any]]:
     return schema, chunks()
 
 
-def _step(names: list[str]) -> int:
-    return max(1, CHUNK_BYTES // (8 * max(len(names), 1)))
+def _step(schema: Any) -> int:
+    return max(1, CHUNK_BYTES // (8 * max(len(schema.names), 1)))
 
 
 def _row_chunks(names: list[str], bytes_of_a_column: int, read: Read) -> Iterator[Any]:

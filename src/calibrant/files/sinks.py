@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 import sys
 from contextlib import contextmanager
+from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, Protocol
 from zipfile import ZipFile
 
@@ -14,8 +16,7 @@ from calibrant.atomic_file import replace_file
 from calibrant.errors import PredictionFileError
 from calibrant.files import tables
 from calibrant.files.align import read_labels
-from calibrant.files.predictions import unknown_format
-from calibrant.files.stream import CHUNK_BYTES
+from calibrant.files.predictions import CHUNK_BYTES, unknown_format
 from calibrant.files.text import TEXT, is_zipped, suffix_of
 
 if TYPE_CHECKING:
@@ -24,21 +25,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant.files.stream import Chunk, Source
-
-LABEL = "label"
+    from calibrant.files.predictions import Chunk, Source
 
 
 def refuse_inputs(out: Path, *inputs: Path | None) -> None:
-    """Refuse to write over what is read, by whatever name.
-
-    Parameters
-    ----------
-    out : Path
-        The file to write.
-    *inputs : Path or None
-        Files that are read.
-    """
+    """Refuse to write over what is read, by whatever name."""
     for path in inputs:
         if path is not None and out.exists() and path.exists() and out.samefile(path):
             raise PredictionFileError(f"{out} is the input itself; write elsewhere")
@@ -79,13 +70,12 @@ def make_sink(
     dtype: np.dtype[Any],
 ) -> Sink:
     """Writer for ``path``'s format, into an open file; ``order`` is that of the classes."""
-    suffix = suffix_of(path)
     if path.suffix.lower() == ".npy":
         return _NpySink(file, len(classes), dtype)
     if path.suffix.lower() == ".npz":
         return _NpzSink(file, classes, source, dtype)
     if tables.is_table(path):
-        return _TableSink(suffix, file, classes, source, order)
+        return _TableSink(suffix_of(path), file, classes, source, order)
     raise unknown_format(path)
 
 
@@ -114,33 +104,29 @@ class _NpySink:
         self._write_header()
 
 
-class _NpzSink:
+class _NpzSink(_NpySink):
     """An npz file with ``probs``, ``classes`` and ``labels``; rows wait in a temporary file."""
 
     def __init__(
         self, file: IO[bytes], classes: NDArray[Any], source: Source, dtype: np.dtype[Any]
     ) -> None:
-        from tempfile import TemporaryFile
-
-        self._file, self._source = file, source
+        super().__init__(TemporaryFile(), len(classes), dtype)  # noqa: SIM115  (closed in finish)
+        self._archive, self._source = file, source
         self._classes = classes.astype(str) if classes.dtype.kind in "OT" else classes
         self._labels: list[NDArray[Any]] = []
-        self._rows = TemporaryFile()  # noqa: SIM115  (closed in finish)
-        self._inner = _NpySink(self._rows, len(classes), dtype)
 
     def write(self, rows: NDArray[Any], chunk: Chunk, keep: NDArray[np.bool_]) -> None:
-        self._inner.write(rows, chunk, keep)
+        super().write(rows, chunk, keep)
         labels = chunk.labels()
         if labels is not None:
             self._labels.append(labels[keep])
 
     def finish(self) -> None:
-        self._inner.finish()
-        self._rows.seek(0)
-        with self._rows, ZipFile(self._file, "w") as archive:
+        super().finish()
+        self._file.seek(0)
+        with self._file, ZipFile(self._archive, "w") as archive:
             with archive.open("probs.npy", "w", force_zip64=True) as out:
-                while block := self._rows.read(CHUNK_BYTES):
-                    out.write(block)
+                shutil.copyfileobj(self._file, out, CHUNK_BYTES)
             for name, array in {"classes": self._classes, "labels": self._read_labels()}.items():
                 if array is not None:
                     with archive.open(f"{name}.npy", "w", force_zip64=True) as out:
@@ -174,26 +160,22 @@ class _TableSink:
     ) -> None:
         import pyarrow as pa
 
-        self._pa, self._source, self._is_text = pa, source, suffix in TEXT
-        names = [str(c) for c in classes] if source.names is None else source.names
-        if order is not None:
-            names = [names[j] for j in order]
-        numbers = [(name, pa.float64()) for name in names]
+        self._source = source
+        names = source.place.names or [str(c) for c in classes]
+        following = iter(names if order is None else [names[j] for j in order])
         if source.layout is None:
-            first = [(LABEL, pa.string())] if source.has_labels else []
-            fields = [*first, *numbers]
+            fields = [("label", pa.string())] if source.has_labels else []
+            fields += [(name, pa.float64()) for name in following]
         else:
-            scores = set(source.layout.score_names)
-            following = iter(numbers)
+            scores, text = set(source.layout.score_names), pa.string() if suffix in TEXT else None
             fields = [
-                next(following) if name in scores else (name, self._type(source.schema.field(name)))
+                (next(following), pa.float64())
+                if name in scores
+                else (name, text or source.schema.field(name).type)
                 for name in source.layout.names
             ]
         self._schema = pa.schema(fields)
         self._writer: Any = self._open(suffix, file)
-
-    def _type(self, field: Any) -> Any:
-        return self._pa.string() if self._is_text else field.type
 
     def _open(self, suffix: str, file: IO[bytes]) -> Any:
         if suffix in tables.PARQUET:
@@ -201,36 +183,44 @@ class _TableSink:
 
             return pq.ParquetWriter(file, self._schema)
         if suffix in tables.ARROW:
-            return self._pa.ipc.new_file(file, self._schema)
+            from pyarrow import ipc
+
+            return ipc.new_file(file, self._schema)
         from pyarrow import csv
 
         options = csv.WriteOptions(delimiter=TEXT[suffix], quoting_style="needed")
         return csv.CSVWriter(file, self._schema, write_options=options)
 
     def write(self, rows: NDArray[Any], chunk: Chunk, keep: NDArray[np.bool_]) -> None:
-        pa, layout = self._pa, self._source.layout
-        numbers = [pa.array(rows[:, j], pa.float64()) for j in range(rows.shape[1])]
-        if layout is None:
+        import pyarrow as pa
+
+        following = (pa.array(column, pa.float64()) for column in rows.T)
+        if self._source.layout is None:
             labels = chunk.labels()
+            columns = []
             if labels is not None:
-                numbers.insert(0, pa.array([str(label) for label in labels[keep].tolist()]))
-            self._writer.write(pa.record_batch(numbers, schema=self._schema))
-            return
-        scores, following, columns = set(layout.score_names), iter(numbers), []
-        mask = pa.array(keep)
-        for j, name in enumerate(layout.names):
-            if name in scores:
-                columns.append(next(following))
-                continue
-            column = chunk.batch.column(j)
-            try:
-                columns.append(column.filter(mask).cast(self._schema.field(j).type))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                raise PredictionFileError(
-                    f"{self._source.place.path}, column {name!r} is of type {column.type}, which "
-                    "has no place in text; write .parquet or .arrow"
-                ) from error
+                columns = [pa.array([str(label) for label in labels[keep].tolist()])]
+            columns += following
+        else:
+            scores, mask = set(self._source.layout.score_names), pa.array(keep)
+            columns = [
+                next(following) if name in scores else self._carry(chunk.batch, j, mask)
+                for j, name in enumerate(self._source.layout.names)
+            ]
         self._writer.write(pa.record_batch(columns, schema=self._schema))
+
+    def _carry(self, batch: Any, j: int, mask: Any) -> Any:
+        """Return the kept rows of a column that is copied."""
+        import pyarrow as pa
+
+        column = batch.column(j)
+        try:
+            return column.filter(mask).cast(self._schema.field(j).type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise PredictionFileError(
+                f"{self._source.place.path}, column {batch.schema.names[j]!r} is of type "
+                f"{column.type}, which has no place in text; write .parquet or .arrow"
+            ) from error
 
     def finish(self) -> None:
         self._writer.close()

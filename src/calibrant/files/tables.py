@@ -23,7 +23,8 @@ from calibrant.files.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -62,17 +63,20 @@ def open_table(path: Path, wish: Wish) -> Iterator[Table]:
         with open_binary(path, kind), decoding(path, kind):
             schema, found = (open_parquet if suffix in PARQUET else open_arrow)(path, stack)
         check_names(schema.names, str(path))
-        batches = _decoded(found, path, kind)
+        batches = _guarded(found, lambda: decoding(path, kind))
         first = next(batches, None)
         samples = {field.name: _sample(field.type, first, j) for j, field in enumerate(schema)}
         layout = make_layout(schema.names, samples, wish, str(path))
         yield Table(layout, schema, batches if first is None else chain([first], batches))
 
 
-def _decoded(found: Iterator[Any], path: Path, kind: str) -> Iterator[Any]:
+def _guarded(
+    batches: Iterator[Any], guard: Callable[[], AbstractContextManager[None]]
+) -> Iterator[Any]:
+    """Record batches, each read under the guard of a context."""
     while True:
-        with decoding(path, kind):
-            batch = next(found, None)
+        with guard():
+            batch = next(batches, None)
             if batch is not None:
                 batch.validate(full=True)  # offsets of a damaged file point anywhere
         if batch is None:
@@ -108,16 +112,8 @@ def _open_text(path: Path, wish: Wish, stack: ExitStack) -> Table:
             parse_options=arrow_csv.ParseOptions(delimiter=start.separator),
             convert_options=arrow_csv.ConvertOptions(column_types=dict(types), null_values=[]),
         )
-    return Table(layout, pa.schema(types), _read_text(stack.enter_context(reader), path, layout))
-
-
-def _read_text(reader: Any, path: Path, layout: Layout) -> Iterator[Any]:
-    while True:
-        with _explained(path, layout):
-            batch = next(reader, None)
-        if batch is None:
-            return
-        yield batch
+    batches = _guarded(stack.enter_context(reader), lambda: _explained(path, layout))
+    return Table(layout, pa.schema(types), batches)
 
 
 @contextmanager
@@ -149,7 +145,13 @@ def scores_of(batch: Any, layout: Layout, path: Path) -> NDArray[np.float64]:
     scores = np.empty((batch.num_rows, len(layout.score_names)))
     place = {name: j for j, name in enumerate(batch.schema.names)}
     for j, name in enumerate(layout.score_names):
-        scores[:, j] = _numbers(batch.column(place[name]), name, path)
+        column = batch.column(place[name])
+        if not _is_of_numbers(column.type):
+            raise PredictionFileError(
+                f"{path}, column {name!r} is of type {column.type}; scores are numbers, and labels "
+                "are in --label-column"
+            )
+        scores[:, j] = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
     return scores
 
 
@@ -167,33 +169,15 @@ def _is_of_numbers(kind: Any) -> bool:
     return any(check(kind) for check in checks)
 
 
-def _numbers(column: Any, name: str, path: Path) -> NDArray[Any]:
-    if not _is_of_numbers(column.type):
-        raise PredictionFileError(
-            f"{path}, column {name!r} is of type {column.type}; scores are numbers, and labels are "
-            "in --label-column"
-        )
-    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
-
-
 def labels_of(batch: Any, name: str, path: Path, done: int) -> NDArray[Any]:
     """Labels of a record batch, before which ``done`` rows came."""
     from pyarrow import compute, types
 
     column = batch.column(batch.schema.names.index(name))
     kind = _value_type(column.type)
-    if not any(
-        check(kind)
-        for check in (
-            types.is_string,
-            types.is_large_string,
-            types.is_string_view,
-            types.is_integer,
-            types.is_floating,
-            types.is_boolean,
-            types.is_null,
-        )
-    ):
+    text = (types.is_string, types.is_large_string, types.is_string_view)
+    numbers = (types.is_integer, types.is_floating, types.is_boolean, types.is_null)
+    if not any(check(kind) for check in (*text, *numbers)):
         raise PredictionFileError(
             f"{path}, column {name!r} is of type {column.type}; labels are text or whole numbers"
         )

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from calibrant.errors import PredictionFileError
 from calibrant.files.arrays import decoding
+from calibrant.files.layout import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,15 +56,8 @@ def open_text(path: Path) -> Iterator[IO[bytes]]:
 class Start(NamedTuple):
     """What the start of a text table tells.
 
-    Attributes
-    ----------
-    names : list of str
-        From the header.
-    separator : str
-    samples : dict of str to list of str
-        First cells of each column that are not empty.
-    rest : object
-        The table from its second line on, to read once.
+    The names in the header, the separator, the first cells of each column that are not empty, and
+    the table from its second line on, to read once.
     """
 
     names: list[str]
@@ -218,7 +212,7 @@ def _first_fault(reader: Any, layout: Layout) -> str | None:
         for name, text in zip(layout.names, row, strict=False):
             if any("\udc80" <= c <= "\udcff" for c in text):
                 return f", column {name!r} is not UTF-8 text; save the table as UTF-8"
-            if name in scores and not _is_number(text):
+            if name in scores and not is_number(text):
                 return f", column {name!r}: {text!r} is not a number{_remedy(text, name)}"
     return None
 
@@ -231,17 +225,9 @@ def _remedy(text: str, name: str) -> str:
     return f" (--ignore {name!r}, if the column holds no scores)"
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def refuse_numbers(names: list[str], where: str) -> None:
     """Refuse a header that is a row of the table."""
-    if names and all(_is_number(name) for name in names):
+    if names and all(is_number(name) for name in names):
         raise PredictionFileError(
             f"{where}: {', '.join(names[:4])} ... are numbers; the first line must name the columns"
         )

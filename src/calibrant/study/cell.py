@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.calibrators.base import Calibrator
-    from calibrant.files.predictions import PredictionFile
+    from calibrant.files.predictions import RawPredictions
     from calibrant.metrics.predictions import Accumulator
 
 UNCALIBRATED = "uncalibrated"
@@ -124,7 +124,7 @@ def _fit_and_judge(task: Task) -> tuple[dict[str, float], float]:
     return metrics_of(new_y, calibrator.predict_proba(new_scores), classes), seconds
 
 
-def _labels(part: PredictionFile) -> tuple[NDArray[Any], Any]:
+def _labels(part: RawPredictions) -> tuple[NDArray[Any], Any]:
     """Labels of a part, and the label of each column, whether the part has it or not."""
     from calibrant.files.align import align
 

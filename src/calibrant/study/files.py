@@ -109,5 +109,5 @@ def _kind(names: set[str]) -> str:
 
 def _shape(archive: Archive, name: str) -> tuple[int, ...]:
     """Shape of an array from its header alone."""
-    with archive.open(name) as (_, header):
-        return header.shape
+    with archive.open(name) as array:
+        return array.shape
