@@ -32,34 +32,9 @@ def replace_file(path: str | os.PathLike[str], mode: int | None = None) -> Itera
     What is written goes to a temporary file in the same directory, is flushed to the disk and
     then renamed, so that at any moment, also after a crash, ``path`` is the old file or the new
     one. The temporary is removed on any failure; one that a killed process left behind is
-    removed the next time a file is written to the directory.
-
-    Parameters
-    ----------
-    path : path-like
-        The file to write. A symbolic link is followed; hard links keep the old content.
-    mode : int, optional
-        Permission bits; by default those of the file that is replaced, or what the umask leaves.
-
-    Yields
-    ------
-    file : binary file, open for writing
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written, also if ``path`` is read-only, a directory or a device.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from calibrant.atomic_file import replace_file
-    >>> path = Path(tempfile.mkdtemp()) / "report.txt"
-    >>> with replace_file(path) as file:
-    ...     written = file.write(b"whole")
-    >>> path.read_bytes()
-    b'whole'
+    removed the next time a file is written to the directory. A symbolic link is followed; hard
+    links keep the old content. ``mode`` are permission bits, by default those of the file that is
+    replaced, or what the umask leaves.
     """
     target = os.path.realpath(path)
     if mode is None:
@@ -145,15 +120,15 @@ def _remove_stale(directory: Path) -> None:
 
 
 def _remove_unless_locked(path: str) -> None:
-    if fcntl is not None:
-        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.unlink(path)  # noqa: PTH108
-        finally:
-            os.close(descriptor)
-    else:
+    if fcntl is None:
         os.unlink(path)  # noqa: PTH108
+        return
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(path)  # noqa: PTH108
+    finally:
+        os.close(descriptor)
 
 
 def _sync_directory(directory: Path) -> None:

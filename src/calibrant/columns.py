@@ -27,16 +27,10 @@ _NUMBER_INSIDE = re.compile(r"[0-9]{1,18}(?:\.0+(?![0-9]))?")
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Columns that are named after classes.
+    """Columns that are named after classes: their places, and the class of each.
 
-    Attributes
-    ----------
-    columns : list of int
-        Places of these columns.
-    classes : list
-        Class of each of them; those that no label has are of the labels' type.
-    prefix, suffix : str
-        What the names have before and after the class.
+    Classes that no label has are of the labels' type. The prefix and the suffix are what the names
+    have before and after the class.
     """
 
     columns: list[int]
@@ -56,28 +50,9 @@ def match_columns(
 ) -> Match | None:
     """Find the columns named after the classes, where the names of all labels are among them.
 
-    Parameters
-    ----------
-    names : sequence
-        Names of columns; more than labels where a class is absent or a column is none.
-    labels : sequence
-        Distinct labels.
-    named : Arguments, optional
-        For the message of an error.
+    There may be more names than labels: of classes that are absent, or of other columns. None if
+    the names do not say which column belongs to which label; an error if two sets of columns do.
 
-    Returns
-    -------
-    match : Match or None
-        None if the names do not say which column belongs to which label.
-
-    Raises
-    ------
-    ColumnNameError
-        If two sets of columns are named after the labels.
-
-    Examples
-    --------
-    >>> from calibrant.columns import match_columns
     >>> match_columns(["fold", "prob_emu", "prob_cat"], ["cat", "emu"])
     Match(columns=[1, 2], classes=['emu', 'cat'], prefix='prob_', suffix='')
     """
@@ -198,16 +173,8 @@ def column_order(
 ) -> NDArray[np.int64] | None:
     """Return the permutation that puts columns named after classes in their order, if any.
 
-    Parameters
-    ----------
-    names : list or None
-        Names of the columns, if they have any.
-    classes : ndarray of shape (n_classes,)
-    told : bool, default=True
-        Whether the caller knows the class of each column without names. If not, columns whose
-        names neither tell their classes nor are in sorted order are refused.
-    named : Arguments, optional
-        For the message of an error.
+    Unless the caller was ``told`` the class of each column, those whose names neither tell their
+    classes nor are in sorted order are refused.
     """
     if names is None:
         return None
@@ -245,63 +212,38 @@ def feature_names(names: list[Any] | None) -> dict[str, Any]:
 
 
 def check_names(names: list[Any] | None, fitted: NDArray[Any] | None, who: str) -> None:
-    """Compare names with those of the fit, in scikit-learn's words.
-
-    Parameters
-    ----------
-    names : list or None
-        Names of the columns now, if there are any.
-    fitted : ndarray or None
-        Names at the fit.
-    who : str
-        Name of the estimator.
-
-    Raises
-    ------
-    ColumnNameError
-        If the names, or their order, are not those of the fit.
-    """
+    """Compare names with those of the fit, in scikit-learn's words; ``who`` is the estimator."""
     given = feature_names(names).get("feature_names_in_")
-    if given is None and fitted is not None:
-        notices.warn(
-            errors.CalibrantWarning(
-                f"X does not have valid feature names, but {who} was fitted with feature names"
+    if given is None or fitted is None:
+        if given is not fitted:
+            now = "does not have valid" if given is None else "has"
+            then = "without" if fitted is None else "with"
+            notices.warn(
+                errors.CalibrantWarning(
+                    f"X {now} feature names, but {who} was fitted {then} feature names"
+                )
             )
-        )
-    elif given is not None and fitted is None:
-        notices.warn(
-            errors.CalibrantWarning(
-                f"X has feature names, but {who} was fitted without feature names"
-            )
-        )
-    elif given is None or fitted is None or given.tolist() == fitted.tolist():
         return
-    else:
-        unseen, missing = set(given) - set(fitted), set(fitted) - set(given)
-        faults = []
-        if unseen:
-            lines = "".join(f"- {name}\n" for name in sorted(unseen)[:5])
-            faults.append(f"Feature names unseen at fit time:\n{lines}")
-        if missing:
-            lines = "".join(f"- {name}\n" for name in sorted(missing)[:5])
-            faults.append(f"Feature names seen at fit time, yet now missing:\n{lines}")
-        if not faults:
-            faults.append("Feature names must be in the same order as they were in fit.\n")
-        raise errors.ColumnNameError(
-            "The feature names should match those that were passed during fit.\n" + "".join(faults)
+    if given.tolist() == fitted.tolist():
+        return
+    faults = "".join(
+        f"{fault}:\n" + "".join(f"- {name}\n" for name in sorted(found)[:5])
+        for fault, found in (
+            ("Feature names unseen at fit time", set(given) - set(fitted)),
+            ("Feature names seen at fit time, yet now missing", set(fitted) - set(given)),
         )
+        if found
+    )
+    raise errors.ColumnNameError(
+        "The feature names should match those that were passed during fit.\n"
+        + (faults or "Feature names must be in the same order as they were in fit.\n")
+    )
 
 
 def order_of(
     names: Sequence[Any], classes: NDArray[Any], named: errors.Arguments = errors.ARGUMENTS
 ) -> NDArray[np.int64] | None:
-    """Return the columns in the order of ``classes``, if they are named after them.
-
-    Raises
-    ------
-    ColumnNameError
-        If only some of the columns are named after classes.
-    """
+    """Return the columns in the order of ``classes``, if all of them are named after classes."""
     if [str(name) for name in names] == [str(c) for c in classes.tolist()]:
         return np.arange(len(names))
     match = match_columns(names, classes.tolist(), named)

@@ -10,75 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
+from sklearn import exceptions
 
-__all__ = [
-    "ArrayLayoutError",
-    "CalibrantWarning",
-    "ChangedFileError",
-    "ChecksumError",
-    "ClassCountError",
-    "ColumnMismatchWarning",
-    "ColumnNameError",
-    "ColumnOrderWarning",
-    "ContainerError",
-    "ConvergenceWarning",
-    "DataConversionWarning",
-    "DataError",
-    "DigestError",
-    "FeatureError",
-    "FileSizeError",
-    "FittedValueError",
-    "FormatVersionError",
-    "HeaderFieldError",
-    "HeaderLengthError",
-    "HeaderSyntaxError",
-    "IrregularFileError",
-    "LabelError",
-    "MagicError",
-    "MemoryLimitError",
-    "MissingClassWarning",
-    "ModelFileError",
-    "NestingError",
-    "NewerFormatWarning",
-    "NonFiniteError",
-    "NotFittedError",
-    "ParameterError",
-    "PredictionFileError",
-    "RangeError",
-    "RowSumError",
-    "ScoresKindWarning",
-    "ShapeError",
-    "SingleClassWarning",
-    "SmallSampleWarning",
-    "StoredClassesError",
-    "StoredParameterError",
-    "TruncatedFileError",
-    "UnknownMethodError",
-    "UnsavableError",
-    "WeightError",
-]
+ConvergenceWarning = exceptions.ConvergenceWarning
+DataConversionWarning = exceptions.DataConversionWarning
+NotFittedError = exceptions.NotFittedError
 
 
 def in_words(value: Any) -> str:
-    """Value for a message: as Python writes it, whatever numpy made of it.
-
-    Parameters
-    ----------
-    value : object
-        A label, a number, a parameter.
-
-    Returns
-    -------
-    text : str
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from calibrant.errors import in_words
-    >>> in_words(np.str_("cat")), in_words([np.float64(0.5), 2])
-    ("'cat'", '[0.5, 2]')
-    """
+    """Value for a message: as Python writes it, whatever numpy made of it."""
     if isinstance(value, np.ndarray):
         return f"[{some_in_words(value.ravel())}]"
     if isinstance(value, list):
@@ -92,25 +32,7 @@ def in_words(value: Any) -> str:
 
 
 def some_in_words(values: Any, most: int = 5) -> str:
-    """Return the first few of many values for a message, with commas between them.
-
-    Parameters
-    ----------
-    values : sequence
-        Labels or names, any number.
-    most : int, default=5
-        How many are named.
-
-    Returns
-    -------
-    text : str
-
-    Examples
-    --------
-    >>> from calibrant.errors import some_in_words
-    >>> some_in_words(["ant", "bee", "cow"], most=2)
-    "'ant', 'bee', ..."
-    """
+    """Return the first few of many values for a message, with commas between them."""
     shown = ", ".join(in_words(value) for value in values[:most])
     return shown + (", ..." if len(values) > most else "")
 
