@@ -233,10 +233,10 @@ def _of_table(table: tables.Table, path: Path, kind: str) -> Source:
 
 def _of_arrays(scores: StoredArray, labels: StoredArray | None, kind: str, place: Place) -> Source:
     n_rows, n_columns = _shape(scores)
-    if labels is not None:
-        _check_labels(labels, n_rows)
 
     def read() -> Iterator[Chunk]:
+        if labels is not None:
+            _check_labels(labels, n_rows, are_read=False)
         step = max(1, CHUNK_BYTES // (scores.dtype.itemsize * n_columns))
         of_rows: Iterable[Any] = repeat(None) if labels is None else labels.chunks(step)
         for rows, own in zip(scores.chunks(step), of_rows, strict=False):
@@ -246,7 +246,10 @@ def _of_arrays(scores: StoredArray, labels: StoredArray | None, kind: str, place
             yield Chunk(rows, lambda y=y: y)  # type: ignore[misc]
 
     def whole() -> tuple[NDArray[Any], NDArray[Any] | None]:
-        return scores.whole(), None if labels is None else labels.whole()
+        if labels is None:
+            return scores.whole(), None
+        _check_labels(labels, n_rows)
+        return scores.whole(), labels.whole()
 
     return Source(place, kind, n_columns, n_rows, scores.dtype, labels is not None, read(), whole)
 
@@ -257,9 +260,9 @@ def _shape(scores: StoredArray) -> tuple[int, ...]:
     return scores.shape
 
 
-def _check_labels(labels: StoredArray, n_rows: int) -> None:
+def _check_labels(labels: StoredArray, n_rows: int, *, are_read: bool = True) -> None:
     labels.check(
-        labels.shape[:1] == (n_rows,) and labels.dtype.kind in "iufbUS",
+        labels.shape[:1] == (n_rows,) and (labels.dtype.kind in "iufbUS" or not are_read),
         f"a number or a text for each of {n_rows} rows of scores is needed",
     )
 
