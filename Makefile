@@ -21,7 +21,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	touch $@
 
 demo: $(VENV)/.run  ## the main job on data that comes with scikit-learn
-	$(BIN)/python -m calibrant.cli.demo
+	$(BIN)/python -m calibrant demo
 
 test: $(VENV)/.dev lint  ## lint and the whole suite, in a few minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m 'not slow'

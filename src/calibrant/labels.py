@@ -44,20 +44,9 @@ def check_labels(
             f"Unknown label type: {named.y} mixes labels of different types ({error}); "
             "make them all of one type"
         ) from error
-    return _infer(labels, present, n_classes, names, _categories(y), named)
-
-
-def _infer(
-    labels: NDArray[Any],
-    present: NDArray[Any],
-    n_classes: int,
-    names: list[Any] | None,
-    categories: NDArray[Any] | None,
-    named: errors.Arguments,
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    for known in (present, categories, _named(names, present)):
-        if known is not None and len(known) == n_classes and np.isin(present, known).all():
-            return _positions(labels, known, named), known
+    for told in (present, _categories(y), _named(names, present, named)):
+        if told is not None and len(told) == n_classes and np.isin(present, told).all():
+            return _positions(labels, told, named), told
     if len(present) > n_classes:
         raise errors.LabelError(
             f"{named.y} has {len(present)} distinct labels but {named.scores} has {n_classes} "
@@ -72,17 +61,22 @@ def _infer(
     )
 
 
-def _named(names: list[Any] | None, present: NDArray[Any]) -> NDArray[Any] | None:
+def _named(
+    names: list[Any] | None, present: NDArray[Any], named: errors.Arguments
+) -> NDArray[Any] | None:
     """Return the classes that the names of the columns tell, if all of them do."""
     if names is None:
         return None
-    match = match_columns(names, present.tolist())
+    match = match_columns(names, present.tolist(), named)
     if match is None or len(match.columns) != len(names):
         return None
     return np.unique(np.array(match.classes, dtype=object if present.dtype.kind in "OT" else None))
 
 
-def _read(y: Any, n_rows: int, named: errors.Arguments) -> NDArray[Any]:
+def _one_dimensional(
+    y: Any, n_rows: int, n_classes: int, named: errors.Arguments
+) -> tuple[NDArray[Any], bool]:
+    """Return the labels, and whether they are columns from one-hot rows."""
     require_labels(y, named)
     if np.ma.is_masked(y):
         i = int(np.argwhere(np.ma.getmaskarray(y))[0][0])
@@ -99,14 +93,7 @@ def _read(y: Any, n_rows: int, named: errors.Arguments) -> NDArray[Any]:
     if isinstance(y, list | tuple) and labels.dtype.kind in "US":
         plain = np.asarray(y, dtype=object)  # numpy makes text of a missing label
         labels = plain if any(_is_missing(value) for value in plain.ravel()) else labels
-    return labels + 0 if labels.dtype.kind == "f" else labels  # -0.0 is 0.0
-
-
-def _one_dimensional(
-    y: Any, n_rows: int, n_classes: int, named: errors.Arguments
-) -> tuple[NDArray[Any], bool]:
-    """Return the labels, and whether they are columns from one-hot rows."""
-    labels = _read(y, n_rows, named)
+    labels = labels + 0 if labels.dtype.kind == "f" else labels  # -0.0 is 0.0
     if labels.dtype.kind == "c":
         raise errors.LabelError(
             f"Complex data not supported: {named.y} is complex; pass class labels"

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from calibrant.calibrators.methods import METHODS
-from calibrant.cli import demo
+from calibrant.cli.main import run
 
 
 @pytest.fixture(scope="module")
@@ -12,7 +12,7 @@ def printed(tmp_path_factory):
         patch.chdir(tmp_path_factory.mktemp("demo"))
         lines = []
         patch.setattr("rich.console.Console.print", lambda _, thing, **__: lines.append(thing))
-        assert demo.main() == 0
+        assert run(["demo"]) == 0
     return lines
 
 

@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 
 from calibrant.calibrators.methods import METHODS, make_calibrator
+from calibrant.cli.demo import demo
 from calibrant.cli.progress import progress_bar
 from calibrant.cli.reading import Reading, file_argument, reading_options
 from calibrant.cli.tables import comparison_numbers, comparison_table, evaluation_table
@@ -293,19 +294,6 @@ def inspect(model: Path, as_json: bool) -> None:
     with _naming(model):
         found = model_file.describe(model)
     _show(found, as_json, inspection_text(found))
-
-
-@click.command()
-def demo() -> int:
-    """Train an over-confident network on digits and calibrate it every way.
-
-    \b
-    Example:
-      calibrant demo
-    """  # noqa: D301
-    from calibrant.cli.demo import main
-
-    return main()
 
 
 ALL = [evaluate, fit, apply_command, compare, inspect, demo]

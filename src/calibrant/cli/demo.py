@@ -1,24 +1,20 @@
-"""``make demo``: an over-confident network on the digits of scikit-learn, and every calibrator."""
+"""``calibrant demo``: an over-confident network on scikit-learn's digits, and every calibrator."""
 
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
 from rich.console import Console
 
 from calibrant.cli.progress import progress_bar
 from calibrant.cli.tables import comparison_table
-from calibrant.datasets import overconfident_digits
-from calibrant.report import compare, write_report
 
 if TYPE_CHECKING:
     from calibrant.report import Comparison
-
-REPORT = "calibrant-demo.html"
 
 
 def summarise(comparison: Comparison) -> str:
@@ -39,14 +35,17 @@ def summarise(comparison: Comparison) -> str:
     )
 
 
-def report_path() -> Path:
-    """Where the report goes: here, or among the temporary files if nothing can be written here."""
-    here = Path.cwd()
-    return (here if os.access(here, os.W_OK) else Path(tempfile.mkdtemp())) / REPORT
+@click.command()
+def demo() -> None:
+    """Train an over-confident network on digits and calibrate it every way.
 
+    \b
+    Example:
+      calibrant demo
+    """  # noqa: D301
+    from calibrant.datasets import overconfident_digits
+    from calibrant.report import compare, write_report
 
-def main() -> int:
-    """Run the demo; return the exit code."""
     console = Console()
     with progress_bar("training a network") as advance:
         scores, y, new_scores, new_y = overconfident_digits()
@@ -56,11 +55,8 @@ def main() -> int:
     console.print("Digits: fitted on the calibration part, judged on the test part (* best)")
     console.print(comparison_table(comparison))
     console.print(summarise(comparison), highlight=False, soft_wrap=True)
-    path = report_path()
+    here = Path.cwd()
+    home = here if os.access(here, os.W_OK) else Path(tempfile.mkdtemp())
+    path = home / "calibrant-demo.html"
     write_report(path, comparison, title="The digits demo")
     console.print(f"Report: {path.as_uri()}", highlight=False, soft_wrap=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

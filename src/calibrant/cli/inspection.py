@@ -13,18 +13,6 @@ INDENT = "  "
 def inspection_text(found: dict[str, Any]) -> str:
     """Return the description of a model file, a fact in a line and parts indented.
 
-    Parameters
-    ----------
-    found : dict
-        From :func:`calibrant.model_file.describe`.
-
-    Returns
-    -------
-    text : str
-
-    Examples
-    --------
-    >>> from calibrant.cli.inspection import inspection_text
     >>> print(inspection_text({"method": "ts", "fitted": {"a_": 0.123456789, "b_": None}}))
     method  ts
     fitted
@@ -57,7 +45,7 @@ def _without_repetition(found: dict[str, Any], classes: Any = None) -> dict[str,
 
 def _block(found: dict[str, Any]) -> list[str]:
     """Facts under each other, their values in a column."""
-    facts = {key: value for key, value in found.items() if not _is_nothing(value)}
+    facts = {key: value for key, value in found.items() if value not in (None, (), [], {})}
     width = max((len(key) for key, value in facts.items() if not _is_block(value)), default=0)
     lines: list[str] = []
     for key, value in facts.items():
@@ -69,10 +57,6 @@ def _block(found: dict[str, Any]) -> list[str]:
             lines.append(f"{key:<{width}}  {first}")
             lines += [f"{'':<{width}}  {line}" for line in others]
     return lines
-
-
-def _is_nothing(value: Any) -> bool:
-    return value is None or value in ((), [], {})
 
 
 def _is_report(value: Any) -> bool:

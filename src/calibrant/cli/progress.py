@@ -36,14 +36,8 @@ def progress_bar(
 ) -> Iterator[Callable[..., None]]:
     """Show a bar after two seconds; yield what moves it: ``advance(done, total, what, ...)``.
 
-    Parameters
-    ----------
-    description : str
-        What is being done.
-    *columns : ProgressColumn
-        What to show after the bar; by default what is counted, and the time.
-    console : Console, optional
-        Where to show it, if that is a terminal; standard error by default.
+    After the bar come the columns, by default what is counted and the time. It is shown if the
+    console, by default standard error, is a terminal.
     """
     console = console or Console(stderr=True)
     bar = Progress(

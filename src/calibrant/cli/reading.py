@@ -19,21 +19,9 @@ if TYPE_CHECKING:
 file_argument = click.Path(path_type=Path, allow_dash=True)
 
 
-class Names(click.ParamType):  # type: ignore[type-arg]
-    """Names with commas between them; quotes keep a comma inside of a name."""
-
-    name = "names"
-
-    def convert(
-        self,
-        value: Any,
-        param: click.Parameter | None,  # noqa: ARG002
-        ctx: click.Context | None,  # noqa: ARG002
-    ) -> tuple[str, ...]:
-        """Split what was typed."""
-        if not isinstance(value, str):
-            return tuple(value)
-        return tuple(name.strip() for name in next(csv.reader([value]), []))
+def names(text: str) -> tuple[str, ...]:
+    """Split at commas; quotes keep a comma inside of a name."""
+    return tuple(name.strip() for name in next(csv.reader([text]), []))
 
 
 OPTIONS = {
@@ -54,13 +42,13 @@ OPTIONS = {
     ),
     "labels": click.option("--labels", type=file_argument, help="A npy file with the labels."),
     "columns": click.option(
-        "--columns", type=Names(), help="Columns of scores in a table, or patterns: 'prob_*'."
+        "--columns", type=names, help="Columns of scores in a table, or patterns: 'prob_*'."
     ),
     "ignore": click.option(
-        "--ignore", type=Names(), help="Columns of a table that hold no scores, or patterns."
+        "--ignore", type=names, help="Columns of a table that hold no scores, or patterns."
     ),
     "classes": click.option(
-        "--classes", type=Names(), help="Class of each column, where names do not tell it."
+        "--classes", type=names, help="Class of each column, where names do not tell it."
     ),
 }
 
@@ -122,9 +110,9 @@ class Reading:
         return found
 
 
-def reading_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def reading_options(*some: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a command some of the options, all by default, as one argument ``reading``."""
-    chosen = names or tuple(OPTIONS)
+    chosen = some or tuple(OPTIONS)
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
