@@ -8,7 +8,7 @@ import pytest
 
 import calibrant
 from calibrant import errors, metrics, simplex
-from calibrant.calibrators.methods import METHODS, make_calibrator
+from calibrant.calibrators.methods import make_calibrator, methods
 from conftest import simulate
 
 NAMES = np.array(["ant", "bee", "cat", "dog"])
@@ -90,7 +90,7 @@ def permuted_columns():
     metrics.evaluate(NAMES[y], scores[:, ::-1], classes=NAMES, n_resamples=0)
 
 
-@pytest.mark.parametrize("method", [*METHODS, None])
+@pytest.mark.parametrize("method", [*methods(), None])
 def test_warnings_hold_no_words_of_numpy(method):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -8,101 +8,53 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from calibrant.calibrators.auto import AutoCalibrator
-    from calibrant.calibrators.classifier import CalibratedClassifier
-    from calibrant.calibrators.composition import Chain, Mixture
-    from calibrant.calibrators.dirichlet import DirichletCalibration
-    from calibrant.calibrators.flattened import FlattenedIsotonic
-    from calibrant.calibrators.monotone_spline import MonotoneSpline
-    from calibrant.calibrators.normalization_aware import NormalizationAwareIsotonic
-    from calibrant.calibrators.one_vs_rest import OneVsRestBeta, OneVsRestIsotonic, OneVsRestPlatt
-    from calibrant.calibrators.one_vs_rest_bins import OneVsRestBBQ, OneVsRestHistogram
-    from calibrant.calibrators.scaling import MatrixScaling, TemperatureScaling, VectorScaling
-    from calibrant.calibrators.shared_classwise import SharedClasswise
-    from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
-    from calibrant.calibrators.structured import StructuredScaling
-    from calibrant.calibrators.top_label import TopLabelHistogram, TopLabelIsotonic
-    from calibrant.solvers.bivariate_isotonic import bivariate_isotonic_regression
-    from calibrant.solvers.normalization_aware.ways import (
-        SLSQP,
-        Annealing,
-        Penalty,
-        ProjectedGradient,
-        TrustConstr,
-    )
+if TYPE_CHECKING:  # for editors; what is there when it runs is what is found below
+    from calibrant.calibrators.auto import *  # noqa: F403
+    from calibrant.calibrators.classifier import *  # noqa: F403
+    from calibrant.calibrators.composition import *  # noqa: F403
+    from calibrant.calibrators.dirichlet import *  # noqa: F403
+    from calibrant.calibrators.flattened import *  # noqa: F403
+    from calibrant.calibrators.monotone_spline import *  # noqa: F403
+    from calibrant.calibrators.normalization_aware import *  # noqa: F403
+    from calibrant.calibrators.one_vs_rest import *  # noqa: F403
+    from calibrant.calibrators.one_vs_rest_bins import *  # noqa: F403
+    from calibrant.calibrators.scaling import *  # noqa: F403
+    from calibrant.calibrators.shared_classwise import *  # noqa: F403
+    from calibrant.calibrators.sorted_cumulative import *  # noqa: F403
+    from calibrant.calibrators.structured import *  # noqa: F403
+    from calibrant.calibrators.top_label import *  # noqa: F403
+    from calibrant.solvers.bivariate_isotonic import *  # noqa: F403
+    from calibrant.solvers.normalization_aware.ways import *  # noqa: F403
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "Annealing": "solvers.normalization_aware.ways",
-    "AutoCalibrator": "calibrators.auto",
+_ELSEWHERE = {
     "CalibratedClassifier": "calibrators.classifier",
-    "Chain": "calibrators.composition",
-    "DirichletCalibration": "calibrators.dirichlet",
-    "FlattenedIsotonic": "calibrators.flattened",
-    "MatrixScaling": "calibrators.scaling",
-    "Mixture": "calibrators.composition",
-    "MonotoneSpline": "calibrators.monotone_spline",
-    "NormalizationAwareIsotonic": "calibrators.normalization_aware",
-    "OneVsRestBBQ": "calibrators.one_vs_rest_bins",
-    "OneVsRestBeta": "calibrators.one_vs_rest",
-    "OneVsRestHistogram": "calibrators.one_vs_rest_bins",
-    "OneVsRestIsotonic": "calibrators.one_vs_rest",
-    "OneVsRestPlatt": "calibrators.one_vs_rest",
-    "Penalty": "solvers.normalization_aware.ways",
-    "ProjectedGradient": "solvers.normalization_aware.ways",
-    "SLSQP": "solvers.normalization_aware.ways",
-    "SharedClasswise": "calibrators.shared_classwise",
-    "SortedCumulativeIsotonic": "calibrators.sorted_cumulative",
-    "StructuredScaling": "calibrators.structured",
-    "TemperatureScaling": "calibrators.scaling",
-    "TopLabelHistogram": "calibrators.top_label",
-    "TopLabelIsotonic": "calibrators.top_label",
-    "TrustConstr": "solvers.normalization_aware.ways",
-    "VectorScaling": "calibrators.scaling",
     "bivariate_isotonic_regression": "solvers.bivariate_isotonic",
-}
+} | dict.fromkeys(
+    ("Annealing", "Penalty", "ProjectedGradient", "SLSQP", "TrustConstr"),
+    "solvers.normalization_aware.ways",
+)
 
-__all__ = [
-    "SLSQP",
-    "Annealing",
-    "AutoCalibrator",
-    "CalibratedClassifier",
-    "Chain",
-    "DirichletCalibration",
-    "FlattenedIsotonic",
-    "MatrixScaling",
-    "Mixture",
-    "MonotoneSpline",
-    "NormalizationAwareIsotonic",
-    "OneVsRestBBQ",
-    "OneVsRestBeta",
-    "OneVsRestHistogram",
-    "OneVsRestIsotonic",
-    "OneVsRestPlatt",
-    "Penalty",
-    "ProjectedGradient",
-    "SharedClasswise",
-    "SortedCumulativeIsotonic",
-    "StructuredScaling",
-    "TemperatureScaling",
-    "TopLabelHistogram",
-    "TopLabelIsotonic",
-    "TrustConstr",
-    "VectorScaling",
-    "__version__",
-    "bivariate_isotonic_regression",
-]
+
+def _methods() -> dict[str, Any]:
+    from calibrant.calibrators.methods import saved_methods
+
+    return {cls.__name__: cls for cls in saved_methods().values()}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(importlib.import_module(f"calibrant.{_HOME[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'calibrant' has no attribute {name!r}")
+    if name == "__all__":
+        return sorted([*_methods(), *_ELSEWHERE, "__version__"])
+    if name in _ELSEWHERE:
+        value = getattr(importlib.import_module(f"calibrant.{_ELSEWHERE[name]}"), name)
+    elif name[:1].isupper() and name in (found := _methods()):  # modules are lower case
+        value = found[name]
+    else:
+        raise AttributeError(f"module 'calibrant' has no attribute {name!r}")
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *_methods(), *_ELSEWHERE})

@@ -9,8 +9,8 @@ from calibrant.calibrators.one_vs_rest import OneVsRestBeta, OneVsRestIsotonic, 
 from calibrant.calibrators.one_vs_rest_bins import OneVsRestBBQ, OneVsRestHistogram
 from calibrant.errors import ConvergenceWarning, MissingClassWarning, ParameterError
 from calibrant.kernels.rows import divide_by_sums
+from calibrant.maps.curves import IDENTITY
 from calibrant.simplex import softmax
-from calibrant.solvers.one_vs_rest import IDENTITY
 from calibrators.test_properties import calibration_sets
 from conftest import load_real, real_files, simulate
 

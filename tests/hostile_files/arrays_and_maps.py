@@ -193,7 +193,7 @@ for _name, _array, _place, _value in [
     CASES.append((_name, "scir", put_number(_array, _place, _value), e.FittedValueError, ""))
 
 
-@case(e.FittedValueError, "scir", "ranks")
+@case(e.FittedValueError, "scir", "does not take rows of 3 classes")
 def more_ranks_than_classes(f):
     f.replace_array("thresholds", np.zeros(9))
     f.replace_array("values", np.linspace(0, 1, 9))
@@ -213,7 +213,7 @@ for _name, _field, _value in [
     def _change(f, field=_field, value=_value):
         f.part()["fitted"][field] = value
 
-    CASES.append((_name, "ts", _change, e.FittedValueError, _field))
+    CASES.append((_name, "ts", _change, e.FittedValueError, _field[:-1]))
 
 for _name, _field, _value in [
     ("number_that_is_whole", "inverse_temperature_", 1),
@@ -233,15 +233,15 @@ for _name, _array, _place, _value in [
     ("slope_too_large", "coef_", 0, 1e200),
     ("intercept_too_large", "intercept_", 2, -1e308),
 ]:
-    CASES.append((_name, "vs", put_number(_array, _place, _value), e.FittedValueError, _array))
+    CASES.append((_name, "vs", put_number(_array, _place, _value), e.FittedValueError, _array[:-1]))
 
 
-@case(e.FittedValueError, "vs", "coef_ has length 2")
+@case(e.FittedValueError, "vs", r"coef has shape \(2,\)")
 def slopes_of_fewer_classes(f):
     f.replace_array("coef_", [1.0, 2.0])
 
 
-@case(e.FittedValueError, "ms", "length")
+@case(e.FittedValueError, "ms", r"shape \(3, 4\)")
 def matrix_that_is_not_square(f):
     f.replace_array("coef_", np.ones((3, 4)))
 
@@ -302,7 +302,7 @@ def curve_of_infinite_slope(f):
     f.replace_array("numbers", [0.0, 1e-310, 0.0, 1.0] * 3)
 
 
-@case(e.FittedValueError, "ir-ovr", "length 2")
+@case(e.FittedValueError, "ir-ovr", "does not take rows of 3")
 def fewer_curves_than_classes(f):
     f.replace_array("forms", [0, 0])
     f.replace_array("lengths", [2] * 4)
@@ -330,14 +330,14 @@ def number_of_bins_nan(f):
     f.put("numbers", numbers)
 
 
-@case(e.FittedValueError, "scw", "one map each")
+@case(e.FittedValueError, "scw", "curves where groups")
 def group_without_a_map(f):
     groups = f.array("groups_")
     groups[0] = 7
     f.put("groups_", groups)
 
 
-@case(e.FittedValueError, "m2b-hb", "maps where")
+@case(e.FittedValueError, "m2b-hb", "3 curves where")
 def top_label_maps_of_too_few_classes(f):
     f.part()["parameters"]["per_class"] = False
 
@@ -363,12 +363,12 @@ def slope_of_a_spline_negative(f):
     f.put("slopes_", f.array("slopes_") * -1)
 
 
-@case(e.FittedValueError, "structured", "scale_ times zero_logit_")
+@case(e.FittedValueError, "structured", "scale times zero_logit")
 def scale_that_overflows(f):
     f.part()["fitted"] |= {"scale_": 1e300, "zero_logit_": -1e149}
 
 
-@case(e.FittedValueError, "structured", "coef_ times scale_")
+@case(e.FittedValueError, "structured", "coef times scale")
 def coefficients_that_overflow(f):
     f.part()["fitted"] |= {"scale_": 1e300}
     f.part()["parameters"] |= {"bound": 0.0}
@@ -380,12 +380,7 @@ def matrix_of_three_dimensions(f):
     f.replace_array("coef_", np.ones((3, 3, 3)))
 
 
-@case(e.FittedValueError, "na-fir", "length")
-def results_of_two_lengths(f):
-    f.replace_array("negative_log_likelihood", [0.5])
-
-
-@case(e.FittedValueError, "structured", "coef_ times scale_")
+@case(e.FittedValueError, "structured", "coef times scale")
 def logits_whose_mean_overflows(f):
     f.part()["fitted"] |= {"scale_": 1e300, "zero_logit_": -9e5}
     f.part()["parameters"] |= {"bound": 0.0}

@@ -22,7 +22,7 @@ def one_class(f):
     f.replace_array("vector/0", [0])
 
 
-@case(e.FittedValueError, "vs", "where k = 4")
+@case(e.FittedValueError, "vs", "does not take rows of 4")
 def more_classes_than_parameters(f):
     f.replace_array("vector/0", [0, 1, 2, 3])
 
@@ -252,13 +252,13 @@ def part_of_other_classes(f):
     f.part(2)["classes"] = 1
 
 
-@case(e.FittedValueError, "chain", "not fitted to 3 classes")
+@case(e.FittedValueError, "chain", "other classes")
 def part_of_more_classes(f):
     f.header["vectors"].append({"type": "str", "dtype": "str", "values": ["a", "b", "c", "d"]})
     f.part(3)["classes"] = 1
 
 
-@case(e.FittedValueError, "chain", "expects logits")
+@case(e.FittedValueError, "chain", "takes logits")
 def part_of_another_kind_of_scores(f):
     f.part(3)["parameters"]["scores"] = "logits"
 
@@ -304,17 +304,17 @@ def too_many_parts(f):
     f.header["parts"][:0] = [spare] * 256
 
 
-@case(e.FittedValueError, "auto", "entries")
+@case(e.FittedValueError, "auto", "no map to average")
 def no_paths(f):
     f.part()["fitted"]["paths_"] = []
 
 
-@case(e.FittedValueError, "auto", "entries")
+@case(e.FittedValueError, "auto", "no stage")
 def path_without_a_stage(f):
     f.part()["fitted"]["paths_"][0] = []
 
 
-@case(e.FittedValueError, "auto", "entries")
+@case(e.FittedValueError, "auto", "without candidates")
 def report_without_candidates(f):
     f.part()["fitted"]["report_"]["candidates"] = []
 
@@ -324,7 +324,7 @@ def weights_of_paths_that_do_not_sum_to_one(f):
     f.put("weights_", f.array(f"{len(f.header['parts']) - 1}/weights_") / 2)
 
 
-@case(e.FittedValueError, "auto", "expects logits")
+@case(e.FittedValueError, "auto", "takes logits")
 def stage_of_another_kind_of_scores(f):
     for i in {i for path in f.part()["fitted"]["paths_"] for i in path[1:]}:
         f.part(i)["parameters"]["scores"] = "logits"

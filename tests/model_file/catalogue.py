@@ -10,12 +10,12 @@ import numpy as np
 import calibrant
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.composition import Composition
-from calibrant.model_file.codecs import CODECS
+from calibrant.calibrators.methods import saved_methods
 from conftest import simulate
 
-METHODS = tuple(codec.method for codec in CODECS)
+CLASS_OF = saved_methods()
+METHODS = tuple(CLASS_OF)
 KINDS = ("probabilities", "logits")
-CLASS_OF = {codec.method: codec.cls for codec in CODECS}
 SMALL = {
     "vs": {"max_rounds": 15},
     "ms": {"max_rounds": 15, "odir": 0.1},
@@ -58,6 +58,7 @@ def fitted(method, kind="probabilities"):
         first = fitted("structured", kind)
         calibrator.paths_ = [[fitted("ts", kind)], [first], [first, fitted("na-fir")]]
         calibrator.weights_ = np.array([0.5, 0.25, 0.25])
+        calibrator.map_ = calibrator._compose(vars(calibrator))
     return calibrator
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from calibrant import errors
+from calibrant.maps.logits import MAX_KNOTS
 from calibrant.model_file import format as frame
 from calibrant.model_file import limits
 from model_file.catalogue import METHODS
@@ -34,7 +35,7 @@ def test_the_frame_and_the_limits_are_those_of_the_code():
         assert f"{limit:,}" in text
     assert f"{limits.MAX_LABELS:,} numbers in all of them" in text
     assert f"| binary maps (one-vs-rest, sCW, M2B) | {limits.MAX_MAPS:,} in all |" in text
-    assert f"| knots of a spline | {limits.MAX_KNOTS:,} |" in text
+    assert f"| knots of a spline | {MAX_KNOTS:,} |" in text
     assert f"{limits.WORK_PER_BYTE} for each byte of the file, and {limits.SMALL_WORK:,}" in text
     assert f"each binary map {limits.WORK_OF_MAP}" in text
     small = limits.SMALL_MEMORY // 2**20

@@ -16,7 +16,6 @@ from calibrant import (
 )
 from calibrant.model_file import describe, dumps, load, loads
 from calibrant.model_file import format as frame
-from calibrant.model_file.codecs import BY_METHOD
 from hostile_files.frame import take_apart
 from model_file.catalogue import METHODS, same
 
@@ -52,7 +51,7 @@ def test_a_golden_file_is_written_again_byte_by_byte(path, monkeypatch):
     for was, now in zip(old.header["parts"], again.header["parts"], strict=True):
         # A parameter that came later is written when the file is saved again.
         now["parameters"] = {k: v for k, v in now["parameters"].items() if k in was["parameters"]}
-        if BY_METHOD[was["method"]].upgrade is not None:
+        if was["method"] == "na-fir":  # its loose options became one object
             was["parameters"] = {k: was["parameters"][k] for k in now["parameters"]}
     if found["format"] == f"{frame.MAJOR}.{frame.MINOR}":
         assert again.text() == old.text()

@@ -5,14 +5,23 @@ import copy
 import numpy as np
 import pytest
 
+from calibrant.maps import ClasswiseCurves
 from calibrant.model_file import dumps, loads
-from calibrant.model_file.codecs import BY_METHOD
+from calibrant.model_file.schema import stored_types
 from hostile_files.frame import take_apart
 from hostile_files.judge import assert_on_the_simplex, extreme_rows
-from model_file.catalogue import KINDS, METHODS, assert_same_calibrator, fitted, make, quietly
+from model_file.catalogue import (
+    CLASS_OF,
+    KINDS,
+    METHODS,
+    assert_same_calibrator,
+    fitted,
+    make,
+    quietly,
+)
 from model_file.catalogue import scores_of as some_scores
 
-LOGGED = [m for m in METHODS if "zero_logit_" in BY_METHOD[m].fields]
+LOGGED = [m for m in METHODS if "zero_logit_" in stored_types(CLASS_OF[m])]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -58,10 +67,9 @@ def test_maps_of_groups_are_found_however_the_classes_are_grouped(n_groups):
     rng = np.random.default_rng(0)
     shared, k = copy.deepcopy(fitted("scw")), 40
     shared.classes_, shared.n_features_in_ = np.arange(k), k
-    shared.groups_ = np.append(
-        n_groups - 1, rng.integers(n_groups, size=k - 1)
-    )  # some may be empty
-    shared.curves_ = [shared.curves_[g % 2] for g in range(n_groups)]
+    groups = np.append(n_groups - 1, rng.integers(n_groups, size=k - 1))  # some may be empty
+    curves = tuple(shared.curves_[g % 2] for g in range(n_groups))
+    shared.map_ = ClasswiseCurves(groups, curves)
     rows = rng.dirichlet(np.ones(k), 5)
     mapped = np.column_stack([shared.curves_[g](rows[:, j]) for j, g in enumerate(shared.groups_)])
     mapped /= mapped.sum(axis=1, keepdims=True)

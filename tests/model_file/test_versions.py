@@ -5,9 +5,9 @@ import pytest
 from calibrant import errors
 from calibrant.model_file import dumps, load, loads
 from calibrant.model_file import format as frame_module
-from calibrant.model_file.codecs import CODECS
+from calibrant.model_file.schema import BEFORE
 from hostile_files.frame import take_apart
-from model_file.catalogue import assert_same_calibrator, fitted
+from model_file.catalogue import CLASS_OF, assert_same_calibrator, fitted
 
 
 def newer(method, minor=5):
@@ -101,5 +101,5 @@ def test_a_parameter_with_another_default_than_before_gets_what_older_files_were
 
 
 def test_every_parameter_that_an_older_file_may_lack_is_one():
-    for codec in CODECS:
-        assert codec.before.keys() <= set(codec.cls._get_param_names())
+    for method, before in BEFORE.items():
+        assert before.keys() <= set(CLASS_OF[method]._get_param_names())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
@@ -11,10 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors, notices, simplex
 from calibrant.calibrators.blas import few_threads
+from calibrant.calibrators.parameters import Parameters, fitted
 from calibrant.calibrators.state import replace_state, take_state
 from calibrant.columns import check_names, column_order, feature_names, order_of
 from calibrant.containers import TWO_COLUMNS, column_names, output_dtype, to_matrix
-from calibrant.kernels.rows import floor_rows, top_columns
+from calibrant.kernels.rows import top_columns
+from calibrant.maps.base import CalibrationMap
+from calibrant.maps.compositions import lift
+from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,42 +39,66 @@ def log_of(probabilities: NDArray[Any]) -> NDArray[Any]:
     return logs
 
 
-class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
+class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
     """Base of all calibrators: checks what comes in, stores what a solver found.
 
-    A subclass implements ``_solve``, which returns the fitted attributes, and ``_calibrate``,
-    which maps checked rows. ``fit`` assigns nothing before ``_solve`` has returned, and then all at
-    once: a fit that fails leaves a fitted estimator as it was, and one in another thread does not
-    disturb predictions. Neither method warns: ``_complaints`` says what there is to warn of, so
-    that a calibrator inside another one can be quiet.
+    A subclass declares its parameters (see ``parameters``), its names, and implements ``_solve``,
+    which returns ``map_``, ``solver_report_`` and what else it declares as fitted. ``fit`` assigns
+    nothing before ``_solve`` has returned, and then all at once: a fit that fails leaves a fitted
+    estimator as it was, and one in another thread does not disturb predictions. Nothing in
+    ``_solve`` warns: ``_complaints`` says what there is to warn of, so that a calibrator inside
+    another one can be quiet. With a ``method`` of its own, a subclass is known everywhere
+    (``methods``).
     """
 
-    _unlabelled: str | None = None
+    method: ClassVar[str | None] = None
+    """Short name, as the command line, the study and model files have it; never reused."""
+
+    title: ClassVar[str] = ""
+    """Name in tables and pictures."""
+
+    summary: ClassVar[str] = ""
+    """What the map is, in a few words."""
+
+    good_for: ClassVar[str] = ""
+    """Whom it serves, in a few words."""
+
+    stands_alone: ClassVar[bool] = True
+    """Whether its parameters all have defaults."""
+
+    place: ClassVar[int] = 100
+    """Place in tables: those of the paper come first, in its order."""
+
+    in_paper: ClassVar[bool] = False
+    """Whether the paper's tables have it."""
+
+    keeps_order: ClassVar[bool] = False
+    """Whether the map keeps the order of the classes, as far as it does not make them equal."""
+
+    same_for_all_classes: ClassVar[bool] = False
+    """Whether permuting the columns permutes the result."""
+
+    _unlabelled: ClassVar[str | None] = None
     """What becomes of classes without a label, in a method that fits each class."""
 
-    _copies = 4
+    _copies: ClassVar[int] = 4
     """Matrices of the size of the calibration set that a fit holds at once."""
 
-    def __init__(
-        self,
-        *,
-        scores: str = "probabilities",
-        classes: Any = None,
-        normalize: str | None = None,
-        min_probability: float = 1e-12,
-    ) -> None:
-        self.scores = scores
-        self.classes = classes
-        self.normalize = normalize
-        self.min_probability = min_probability
+    scores: str = "probabilities"
+    classes: Any = None
+    normalize: str | None = None
+    min_probability: float = 1e-12
+
+    map_: CalibrationMap = fitted()
+    solver_report_: SolverReport = fitted()
+
+    if TYPE_CHECKING:
+        classes_: NDArray[Any] = fitted()
+        n_features_in_: int = fitted()
 
     @abstractmethod
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         """Fit to a checked calibration set; return the fitted attributes by name."""
-
-    @abstractmethod
-    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Map checked rows to new rows on the simplex; the floor is applied afterwards."""
 
     def _check_parameters(self) -> None:
         """Refuse parameters of the subclass outside their documented values."""
@@ -168,37 +196,31 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
             float16 input.
         """
         self = self._take()  # noqa: PLW0642
-        matrix = to_matrix(scores, self.scores)
-        order = self._check_columns(scores, matrix.shape)
+        matrix = to_matrix(scores, self.map_.kind)
         dtype = output_dtype(scores)
         simplex.check_memory(dtype.itemsize * matrix.size, "the result of predict_proba")
         out = np.empty(matrix.shape, dtype=dtype)
-        for rows, _, calibrated in self._chunks(matrix, order, quiet=False):
+        for rows, _, calibrated in self._chunks(scores, matrix):
             out[rows] = calibrated
         return out
 
     def _chunks(
-        self, matrix: NDArray[Any], order: NDArray[np.int64] | None = None, *, quiet: bool = True
+        self, scores: Any, matrix: NDArray[Any]
     ) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.float64]]]:
         """Yield slices of rows, with their scores and probabilities in the order of ``classes_``.
 
-        Parameters
-        ----------
-        matrix : ndarray of shape (n_rows, n_classes)
-        order : ndarray of shape (n_classes,), optional
-            Places of the classes among the columns.
-        quiet : bool, default=True
-            Whether to say nothing about rows that look like another kind of scores.
+        ``matrix`` is ``scores`` without their names.
         """
+        kind = self.map_.kind
+        order = self._check_columns(scores, matrix.shape)
         for rows in simplex.chunks(*matrix.shape):
-            checked = simplex.check_scores(matrix[rows], self.scores, self.normalize, rows.start)
-            if rows.start == 0 and not quiet:
-                simplex.warn_of_kind(checked, self.scores)
+            checked = simplex.check_scores(matrix[rows], kind, self.normalize, rows.start)
+            if rows.start == 0:
+                simplex.warn_of_kind(checked, kind)
             if order is not None:
                 checked = np.ascontiguousarray(checked[:, order])
-            calibrated = self._calibrate(checked)
-            if self.min_probability > 0:
-                floor_rows(calibrated, self.min_probability)
+            calibrated = self.map_(checked)
+            lift(calibrated, self.min_probability, sums_to_one=self.map_.sums_to_one)
             yield rows, checked, calibrated
 
     def predict_log_proba(self, scores: Any) -> NDArray[Any]:
@@ -215,10 +237,9 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
         Classes that tie are told apart by their scores, then by the order of ``classes_``.
         """
         self = self._take()  # noqa: PLW0642
-        matrix = to_matrix(scores, self.scores)
-        order = self._check_columns(scores, matrix.shape)
+        matrix = to_matrix(scores, self.map_.kind)
         best = np.empty(len(matrix), dtype=np.int64)
-        for rows, checked, calibrated in self._chunks(matrix, order, quiet=False):
+        for rows, checked, calibrated in self._chunks(scores, matrix):
             top_columns(calibrated, checked, best[rows])
         labels: NDArray[Any] = self.classes_[best]
         return labels
@@ -237,7 +258,7 @@ class Calibrator(ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
     def _check_columns(self, scores: Any, shape: tuple[int, ...]) -> NDArray[np.int64] | None:
         """Check names and number of columns; return their order if it is not ``classes_``'s."""
         if shape[1] != self.n_features_in_:
-            remedy = f" A binary problem has two: {TWO_COLUMNS[self.scores]}"
+            remedy = f" A binary problem has two: {TWO_COLUMNS[self.map_.kind]}"
             raise errors.ShapeError(
                 f"X has {shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input: scores has shape {shape}, one column is "

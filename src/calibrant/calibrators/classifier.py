@@ -25,7 +25,7 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted
 
 from calibrant import notices, simplex
 from calibrant.calibrators.base import Calibrator, log_of
-from calibrant.calibrators.methods import METHODS, make_calibrator
+from calibrant.calibrators.methods import make_calibrator, methods
 from calibrant.calibrators.progress import progress
 from calibrant.calibrators.scaling import TemperatureScaling
 from calibrant.calibrators.state import replace_state, take_state
@@ -210,7 +210,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if self.calibrator is None:
             return TemperatureScaling()
         if isinstance(self.calibrator, str):
-            simplex.check_option("calibrator", self.calibrator, tuple(METHODS))
+            simplex.check_option("calibrator", self.calibrator, tuple(methods()))
             return make_calibrator(self.calibrator)
         if not isinstance(self.calibrator, Calibrator):
             raise ParameterError(

@@ -2,50 +2,56 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.parameters import fitted, leading
 from calibrant.calibrators.state import replace_state
 from calibrant.errors import ParameterError, in_words
+from calibrant.maps.compositions import ChainMap, MixtureMap, Stage
 from calibrant.solvers.mixture import solve_mixture
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from calibrant.maps.base import CalibrationMap
     from calibrant.simplex import SimplexBatch
 
 
-class Composition(Calibrator):
+class Composed(Calibrator):
+    """A calibrator whose map is made of those of others, which it holds."""
+
+    @abstractmethod
+    def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
+        """Fit the parts; return what is fitted but for the map."""
+
+    @abstractmethod
+    def _compose(self, found: dict[str, Any]) -> CalibrationMap:
+        """Return the map of fitted parts; what holds it besides them is fitted, too."""
+
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        found = self._fit_parts(batch)
+        return {"map_": self._compose(found), **found}
+
+
+class Composition(Composed):
     """Base of calibrators that hold a list of others, in ``calibrators``."""
 
-    calibrators_: list[Calibrator]
-    solver_report_: SolverReport
+    stands_alone = False
 
-    def __init__(
-        self,
-        calibrators: Any,
-        *,
-        cv: int | None = None,
-        scores: str = "probabilities",
-        classes: Any = None,
-        normalize: str | None = None,
-        min_probability: float = 1e-12,
-    ) -> None:
-        super().__init__(
-            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
-        )
-        self.calibrators = calibrators
-        self.cv = cv
+    calibrators: Any = leading()
+    cv: int | None = None
+    calibrators_: list[Calibrator] = fitted()
 
     def _named(self) -> dict[str, Calibrator]:
         """Return the parts by name: as given, or the lower-case class, numbered if repeated.
@@ -137,11 +143,16 @@ def fit_part(part: Calibrator, batch: SimplexBatch) -> Calibrator:
     return copy
 
 
+def stage_of(part: Calibrator) -> Stage:
+    """Return the map of a fitted part as a stage of another one."""
+    return Stage(part.map_, float(part.min_probability))
+
+
 def outputs_of(fitted: Calibrator, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what a part makes of rows that were checked, without warnings about them."""
-    out = np.empty_like(scores)
-    for rows, _, calibrated in fitted._chunks(scores):  # noqa: SLF001  (ours)
-        out[rows] = calibrated
+    """Return what a part makes of rows that were checked."""
+    stage, out = stage_of(fitted), np.empty_like(scores)
+    for rows in simplex.chunks(*scores.shape):
+        out[rows] = stage(scores[rows])
     return out
 
 
@@ -174,8 +185,6 @@ class Chain(Composition):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
     calibrators_ : list of calibrators
         The fitted stages.
     solver_report_ : SolverReport
@@ -191,7 +200,10 @@ class Chain(Composition):
     0.1
     """
 
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+    method = "chain"
+    title = "Chain"
+
+    def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
         fitted = []
         stages = list(self._named().values())
         for i, stage in enumerate(stages):
@@ -202,13 +214,10 @@ class Chain(Composition):
                 else:
                     outputs = out_of_fold(stage, batch, batch.folds(self.cv))
                 batch = batch.with_probabilities(outputs)
-        report = getattr(fitted[-1], "solver_report_", None)
-        return {"calibrators_": fitted, "solver_report_": report}
+        return {"calibrators_": fitted, "solver_report_": fitted[-1].solver_report_}
 
-    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        for stage in self.calibrators_:
-            rows = outputs_of(stage, rows)
-        return rows
+    def _compose(self, found: dict[str, Any]) -> CalibrationMap:
+        return ChainMap(tuple(map(stage_of, found["calibrators_"])))
 
 
 class Mixture(Composition):
@@ -228,8 +237,6 @@ class Mixture(Composition):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
     calibrators_ : list of calibrators
         The fitted parts.
     weights_ : ndarray of shape (n_calibrators,)
@@ -247,28 +254,11 @@ class Mixture(Composition):
     array([0.5, 0.5])
     """
 
-    weights_: NDArray[np.float64]
+    method = "mixture"
+    title = "Mixture"
 
-    def __init__(
-        self,
-        calibrators: Any,
-        *,
-        weights: Any = "fixed",
-        cv: int | None = None,
-        scores: str = "probabilities",
-        classes: Any = None,
-        normalize: str | None = None,
-        min_probability: float = 1e-12,
-    ) -> None:
-        super().__init__(
-            calibrators,
-            cv=cv,
-            scores=scores,
-            classes=classes,
-            normalize=normalize,
-            min_probability=min_probability,
-        )
-        self.weights = weights
+    weights: Any = "fixed"
+    weights_: NDArray[np.float64] = fitted()
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -287,7 +277,7 @@ class Mixture(Composition):
                 "negative, 'fixed' or 'fit'"
             )
 
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+    def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
         started = perf_counter()
         parts = list(self._named().values())
         fitted = [fit_part(part, batch) for part in parts]
@@ -312,9 +302,5 @@ class Mixture(Composition):
         own: NDArray[Any] = outputs[np.arange(batch.n_rows), batch.class_index]
         return own
 
-    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        out = np.zeros_like(rows)
-        for weight, part in zip(self.weights_, self.calibrators_, strict=True):
-            if weight > 0:
-                out += weight * outputs_of(part, rows)
-        return out
+    def _compose(self, found: dict[str, Any]) -> CalibrationMap:
+        return MixtureMap(tuple(map(stage_of, found["calibrators_"])), found["weights_"])

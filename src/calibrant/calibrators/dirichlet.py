@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from scipy.special import log_softmax
 
+from calibrant.calibrators.parameters import fitted
 from calibrant.calibrators.scaling import MatrixScaling
+from calibrant.maps.logits import DirichletMap
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from calibrant.simplex import SimplexBatch
 
 
@@ -36,27 +35,19 @@ class DirichletCalibration(MatrixScaling):
         Most iterations: of L-BFGS, and in the last tenth of Newton's method.
     zero_probability : float, optional
         What an exact zero is read as; by default temperature scaling's fit of it.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed. Of logits the log-softmax is taken.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums, whatever they are.
-    min_probability : float, default=1e-12
-        Floor of the output; the order is kept and rows sum to 1.
+    scores, classes, normalize, min_probability
+        As for every calibrator.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
     coef_ : ndarray of shape (n_classes, n_classes)
         The matrix W.
     intercept_ : ndarray of shape (n_classes,)
         The intercepts b.
     zero_logit_ : float
         Log-probability that an exact zero is read as.
-    solver_report_ : SolverReport
-        What the solver reached.
+    classes_, map_, solver_report_
+        As of every calibrator.
 
     See Also
     --------
@@ -89,41 +80,17 @@ class DirichletCalibration(MatrixScaling):
     array([[0.4, 0.4, 0.2]])
     """
 
-    def __init__(
-        self,
-        *,
-        ridge: float = 0.0,
-        odir: float = 100.0,
-        tol: float = 1e-6,
-        max_rounds: int = 500,
-        zero_probability: float | None = None,
-        scores: str = "probabilities",
-        classes: Any = None,
-        normalize: str | None = None,
-        min_probability: float = 1e-12,
-    ) -> None:
-        super().__init__(
-            ridge=ridge,
-            odir=odir,
-            tol=tol,
-            max_rounds=max_rounds,
-            zero_probability=zero_probability,
-            scores=scores,
-            classes=classes,
-            normalize=normalize,
-            min_probability=min_probability,
-        )
+    method = "dirichlet"
+    title = "Dirichlet"
+    summary = "affine in the log-probabilities"
+    good_for = "few classes, many rows"
+    place = 7
+
+    map_: DirichletMap = fitted()
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        batch = replace(batch, scores=self._log_probabilities(batch.scores))
-        return super()._solve(batch)
-
-    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        return super()._calibrate(self._log_probabilities(rows))
-
-    def _log_probabilities(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Logits whose softmax sums to one without a shift; probabilities are logged later."""
-        if self.scores == "probabilities":
-            return rows
-        out: NDArray[np.float64] = log_softmax(rows, axis=1)
-        return out
+        if batch.kind == "logits":
+            batch = replace(batch, scores=log_softmax(batch.scores, axis=1))
+        found, report = super()._solve(batch).values()
+        numbers = {field.name: getattr(found, field.name) for field in fields(found)}
+        return {"map_": DirichletMap(**numbers), "solver_report_": report}

@@ -4,38 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.kernels.lookup import apply_step, build_lookup
+from calibrant.calibrators.parameters import FromMap, fitted
+from calibrant.maps.cells import SharedSteps
 from calibrant.solvers.flattened import solve_flattened
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant.simplex import SimplexBatch
-    from calibrant.solvers.report import SolverReport
-    from calibrant.step_function import StepFunction
 
 
-class SharedStepCalibrator(Calibrator):
-    """A calibrator whose map is one step function for every class, then division by the sum."""
-
-    step_function_: StepFunction
-    solver_report_: SolverReport
-    _copies = 2
-
-    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.scores == "logits":
-            rows = simplex.softmax(rows)
-        out = np.empty_like(rows)
-        lookup = build_lookup(self.step_function_.thresholds)
-        apply_step(rows, rows.view(np.int64), *lookup, self.step_function_.values, out)
-        return out
-
-
-class FlattenedIsotonic(SharedStepCalibrator):
+class FlattenedIsotonic(Calibrator):
     """Flattened isotonic regression (FIR): one isotonic map for all classes.
 
     All cells of the matrix are pooled into one binary problem, "is this cell the label?", and
@@ -45,23 +23,15 @@ class FlattenedIsotonic(SharedStepCalibrator):
 
     Parameters
     ----------
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums, whatever they are.
-    min_probability : float, default=1e-12
-        Floor of the output; the order is kept and rows sum to 1.
+    scores, classes, normalize, min_probability
+        As for every calibrator.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
     step_function_ : StepFunction
         The fitted map, before division by the sum.
-    solver_report_ : SolverReport
-        What the solver reached.
+    classes_, map_, solver_report_
+        As of every calibrator.
 
     See Also
     --------
@@ -94,6 +64,18 @@ class FlattenedIsotonic(SharedStepCalibrator):
     array([[0.61, 0.23, 0.16]])
     """
 
+    method = "fir"
+    title = "FIR"
+    summary = "one isotonic step function"
+    good_for = "comparison"
+    same_for_all_classes = True
+    place, in_paper, keeps_order = 2, True, True
+    _copies = 2
+
+    map_: SharedSteps = fitted()
+
+    step_function_ = FromMap("step_function")
+
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        step, report = solve_flattened(batch)
-        return {"step_function_": step, "solver_report_": report}
+        found, report = solve_flattened(batch)
+        return {"map_": found, "solver_report_": report}

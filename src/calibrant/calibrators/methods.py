@@ -1,35 +1,48 @@
-"""The short name of every calibrator, as the command line and the study use it."""
+"""Every method by its short name: what the command line, the study, files and tables derive from.
+
+A method is a class in this package with a ``method`` of its own; nothing else lists it.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import importlib
+import pkgutil
+from functools import cache
+from typing import Any
 
-import calibrant
+from calibrant import calibrators, simplex
+from calibrant.calibrators.base import Calibrator
 
-if TYPE_CHECKING:
-    from calibrant.calibrators.base import Calibrator
 
-METHODS = {
-    "na-fir": "NormalizationAwareIsotonic",
-    "scir": "SortedCumulativeIsotonic",
-    "fir": "FlattenedIsotonic",
-    "ir-ovr": "OneVsRestIsotonic",
-    "ts": "TemperatureScaling",
-    "vs": "VectorScaling",
-    "ms": "MatrixScaling",
-    "dirichlet": "DirichletCalibration",
-    "platt-ovr": "OneVsRestPlatt",
-    "beta-ovr": "OneVsRestBeta",
-    "hb-ovr": "OneVsRestHistogram",
-    "bbq-ovr": "OneVsRestBBQ",
-    "scw": "SharedClasswise",
-    "m2b-hb": "TopLabelHistogram",
-    "m2b-ir": "TopLabelIsotonic",
-    "structured": "StructuredScaling",
-    "spline": "MonotoneSpline",
-    "auto": "AutoCalibrator",
-}
-"""Short name -> class: first those of the paper's tables, in their order."""
+@cache
+def _import_all() -> None:
+    for module in pkgutil.iter_modules(calibrators.__path__):
+        importlib.import_module(f"{calibrators.__name__}.{module.name}")
+
+
+def saved_methods() -> dict[str, type[Calibrator]]:
+    """Return the class of every method that has a name, compositions included."""
+    _import_all()
+    found: dict[str, type[Calibrator]] = {}
+    left: list[Any] = [Calibrator]
+    while left:
+        cls = left.pop()
+        left += cls.__subclasses__()
+        if "method" in vars(cls) and cls.method is not None:
+            found[cls.method] = cls
+    return dict(sorted(found.items(), key=lambda item: (item[1].place, item[0])))
+
+
+def methods() -> dict[str, type[Calibrator]]:
+    """Return the class of every method that needs no parameters, in the order of tables.
+
+    Examples
+    --------
+    >>> from calibrant.calibrators.methods import methods
+    >>> list(methods())[:3]
+    ['na-fir', 'scir', 'fir']
+    """
+    return {method: cls for method, cls in saved_methods().items() if cls.stands_alone}
 
 
 def make_calibrator(method: str, **parameters: Any) -> Calibrator:
@@ -38,7 +51,7 @@ def make_calibrator(method: str, **parameters: Any) -> Calibrator:
     Parameters
     ----------
     method : str
-        A key of ``METHODS``.
+        A key of ``methods()``.
     **parameters
         Passed to the constructor.
 
@@ -52,9 +65,16 @@ def make_calibrator(method: str, **parameters: Any) -> Calibrator:
     >>> make_calibrator("ts", scores="logits")
     TemperatureScaling(scores='logits')
     """
-    from calibrant.simplex import check_option  # here: the names alone are quick to import
+    simplex.check_option("method", method, tuple(methods()))
+    return methods()[method](**parameters)
 
-    check_option("method", method, tuple(METHODS))
-    cls = getattr(calibrant, METHODS[method])
-    calibrator: Calibrator = cls(**parameters)
-    return calibrator
+
+def methods_table() -> str:
+    """Return README's table of methods, in Markdown."""
+    head = "class", "`-m`", "map", "keeps the order", "same for all classes", "good for"
+    rows = [head, ("---",) * len(head)]
+    for method, cls in methods().items():
+        promises = ("yes" if kept else "no" for kept in (cls.keeps_order, cls.same_for_all_classes))
+        name = f"`{cls.__name__}` ({cls.title})"
+        rows.append((name, f"`{method}`", cls.summary, *promises, cls.good_for))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

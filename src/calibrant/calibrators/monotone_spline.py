@@ -6,20 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.solvers.monotone_spline import (
-    MonotoneLine,
-    log_probabilities,
-    solve_monotone_spline,
-)
+from calibrant.calibrators.parameters import FromMap, fitted
+from calibrant.maps.logits import SplineMap
+from calibrant.solvers.monotone_spline import solve_monotone_spline
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
-from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from calibrant.simplex import SimplexBatch
-    from calibrant.solvers.report import SolverReport
 
 
 class MonotoneSpline(Calibrator):
@@ -49,19 +42,11 @@ class MonotoneSpline(Calibrator):
         Most evaluations of Newton's method.
     zero_probability : float, optional
         What an exact zero is read as; by default temperature scaling's fit of it.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed. Probabilities are logged.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums, whatever they are.
-    min_probability : float, default=1e-12
-        Floor of the output; the order is kept and rows sum to 1.
+    scores, classes, normalize, min_probability
+        As for every calibrator.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
     knots_ : ndarray of shape (n_knots,)
         Log-probabilities at which the slope changes, increasing; fewer than asked for where
         predictions take few values.
@@ -94,35 +79,25 @@ class MonotoneSpline(Calibrator):
     array([[0.6, 0.3, 0.1]])
     """
 
-    knots_: NDArray[np.float64]
-    slopes_: NDArray[np.float64]
-    zero_logit_: float
-    solver_report_: SolverReport
+    method = "spline"
+    title = "Spline"
+    summary = "one smooth increasing curve"
+    good_for = "no ties, no steps"
+    same_for_all_classes = True
+    place, keeps_order = 16, True
     _copies = 12
 
-    def __init__(
-        self,
-        *,
-        n_knots: int = 12,
-        strength: str | float = "cv",
-        prior_strength: float = AT_TEMPERATURE,
-        tol: float = 1e-8,
-        max_rounds: int = 100,
-        zero_probability: float | None = None,
-        scores: str = "probabilities",
-        classes: Any = None,
-        normalize: str | None = None,
-        min_probability: float = 1e-12,
-    ) -> None:
-        super().__init__(
-            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
-        )
-        self.n_knots = n_knots
-        self.strength = strength
-        self.prior_strength = prior_strength
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.zero_probability = zero_probability
+    n_knots: int = 12
+    strength: str | float = "cv"
+    prior_strength: float = AT_TEMPERATURE
+    tol: float = 1e-8
+    max_rounds: int = 100
+    zero_probability: float | None = None
+    map_: SplineMap = fitted()
+
+    knots_ = FromMap("knots")
+    slopes_ = FromMap("slopes")
+    zero_logit_ = FromMap("zero_logit")
 
     def _check_parameters(self) -> None:
         simplex.check_zero_probability(self.zero_probability)
@@ -139,24 +114,13 @@ class MonotoneSpline(Calibrator):
         return int(self.n_knots) + 1
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        temperature, _ = solve_temperature(batch, zero_probability=self.zero_probability)
         found, report = solve_monotone_spline(
             batch,
-            temperature,
             n_knots=self.n_knots,
             strength=None if isinstance(self.strength, str) else float(self.strength),
             prior_strength=float(self.prior_strength),
             tol=self.tol,
             max_rounds=self.max_rounds,
+            zero_probability=self.zero_probability,
         )
-        return {
-            "knots_": found.knots,
-            "slopes_": found.slopes,
-            "zero_logit_": temperature.zero_logit,
-            "solver_report_": report,
-        }
-
-    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        logs = log_probabilities(rows, self.scores, self.zero_logit_)
-        MonotoneLine(self.knots_, self.slopes_).softmax(logs)
-        return logs
+        return {"map_": found, "solver_report_": report}

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
 
 from calibrant import simplex
-from calibrant.calibrators.flattened import SharedStepCalibrator
+from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.parameters import FromMap, fitted, leading
+from calibrant.maps.cells import SharedSteps
 from calibrant.solvers.normalization_aware import solve_normalization_aware
 from calibrant.solvers.normalization_aware.ways import check_solver
 
 if TYPE_CHECKING:
     from calibrant.simplex import SimplexBatch
-    from calibrant.step_function import StepFunction
 
 
-class NormalizationAwareIsotonic(SharedStepCalibrator):
+class StrengthResults(TypedDict):
+    """Held-out NLL of each strength tried."""
+
+    prior_strength: NDArray[np.float64]
+    negative_log_likelihood: NDArray[np.float64]
+
+
+class NormalizationAwareIsotonic(Calibrator):
     """Normalization-aware flattened isotonic regression (NA-FIR).
 
     Like FIR one non-decreasing map for all classes, followed by division by the sum of the row;
@@ -49,8 +60,6 @@ class NormalizationAwareIsotonic(SharedStepCalibrator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
     step_function_ : StepFunction
         The fitted map, before division by the sum; its largest value is 1.
     solver_report_ : SolverReport
@@ -98,34 +107,25 @@ class NormalizationAwareIsotonic(SharedStepCalibrator):
     True
     """
 
-    prior_strength_: float
-    cv_results_: dict[str, Any] | None
+    method = "na-fir"
+    title = "NA-FIR"
+    summary = "one isotonic step function, fitted with the normalisation"
+    good_for = (
+        "any number of classes; the paper's method, [solved exactly](docs/why-na-fir-is-convex.md)"
+    )
+    same_for_all_classes = True
+    place, in_paper, keeps_order = 0, True, True
     _copies = 6
 
-    def __init__(
-        self,
-        solver: Any = "exact",
-        *,
-        prior_strength: Any = "cv",
-        tol: float = 1e-8,
-        max_rounds: int | None = None,
-        scores: str = "probabilities",
-        classes: Any = None,
-        normalize: str | None = None,
-        min_probability: float = 1e-12,
-    ) -> None:
-        super().__init__(
-            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
-        )
-        self.solver = solver
-        self.prior_strength = prior_strength
-        self.tol = tol
-        self.max_rounds = max_rounds
+    solver: Any = leading("exact")
+    prior_strength: Any = "cv"
+    tol: float = 1e-8
+    max_rounds: int | None = None
+    map_: SharedSteps = fitted()
+    prior_strength_: float = fitted()
+    cv_results_: StrengthResults | None = fitted()
 
-    @property
-    def calibration_map_(self) -> StepFunction:
-        """``step_function_``, by the paper's name for it."""
-        return self.step_function_
+    step_function_ = calibration_map_ = FromMap("step_function")
 
     def _check_parameters(self) -> None:
         check_solver(self.solver)
@@ -138,7 +138,7 @@ class NormalizationAwareIsotonic(SharedStepCalibrator):
             simplex.check_number("max_rounds", self.max_rounds, low=1, whole=True)
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        step, report, choice = solve_normalization_aware(
+        found, report, choice = solve_normalization_aware(
             batch,
             prior_strength=None if self.prior_strength == "cv" else float(self.prior_strength),
             solver=self.solver,
@@ -146,7 +146,7 @@ class NormalizationAwareIsotonic(SharedStepCalibrator):
             max_rounds=self.max_rounds,
         )
         return {
-            "step_function_": step,
+            "map_": found,
             "solver_report_": report,
             "prior_strength_": float(self.prior_strength) if choice is None else choice.best,
             "cv_results_": None if choice is None else choice.results,

@@ -7,22 +7,18 @@ from abc import abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.kernels.rows import divide_by_sums
+from calibrant.calibrators.parameters import FromMap, fitted
+from calibrant.maps.cells import ClasswiseCurves
 from calibrant.solvers.beta import solve_beta
 from calibrant.solvers.one_vs_rest import solve_isotonic, solve_one_vs_rest
 from calibrant.solvers.platt import solve_platt
 from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant.simplex import SimplexBatch
-    from calibrant.solvers.one_vs_rest import BinaryMap, Solve
-    from calibrant.solvers.report import SolverReport
+    from calibrant.solvers.one_vs_rest import Solve
 
 
 PRIOR_ROWS = 20.0
@@ -33,10 +29,12 @@ does most of the good, and more do more."""
 class OneVsRestCalibrator(Calibrator):
     """A calibrator that fits a binary map for each class, then divides rows by their sums."""
 
-    curves_: list[BinaryMap]
-    solver_report_: SolverReport
     _unlabelled = "they keep their scores"
     _copies = 5
+
+    map_: ClasswiseCurves = fitted()
+
+    curves_ = FromMap("curves")
 
     @abstractmethod
     def _binary_solver(self, batch: SimplexBatch) -> Solve:
@@ -51,17 +49,8 @@ class OneVsRestCalibrator(Calibrator):
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         solve = self._binary_solver(batch)
-        curves, report = solve_one_vs_rest(batch, solve, self._prior_rows())
-        return {"curves_": curves, "solver_report_": report}
-
-    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.scores == "logits":
-            rows = simplex.softmax(rows)
-        out = np.empty_like(rows)
-        for j, curve in enumerate(self.curves_):
-            out[:, j] = curve(rows[:, j])
-        divide_by_sums(out, rows)
-        return out
+        found, report = solve_one_vs_rest(batch, solve, self._prior_rows())
+        return {"map_": found, "solver_report_": report}
 
 
 class OneVsRestIsotonic(OneVsRestCalibrator):
@@ -76,23 +65,15 @@ class OneVsRestIsotonic(OneVsRestCalibrator):
     prior_strength : float, default=20
         Number of pseudo-observations, spread over the rows and labelled by their scores: a part of
         the scores in which no row had the label gets little, but not nothing. 0 is the textbook's.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums, whatever they are.
-    min_probability : float, default=1e-12
-        Floor of the output; the order is kept and rows sum to 1.
+    scores, classes, normalize, min_probability
+        As for every calibrator.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
-    curves_ : list of PiecewiseLinear
+    curves_ : tuple of PiecewiseLinear
         The map of each class; the identity for a class without a label.
-    solver_report_ : SolverReport
-        What the solver reached.
+    classes_, map_, solver_report_
+        As of every calibrator.
 
     See Also
     --------
@@ -121,19 +102,13 @@ class OneVsRestIsotonic(OneVsRestCalibrator):
     array([[0.67, 0.22, 0.11]])
     """
 
-    def __init__(
-        self,
-        *,
-        prior_strength: float = PRIOR_ROWS,
-        scores: str = "probabilities",
-        classes: Any = None,
-        normalize: str | None = None,
-        min_probability: float = 1e-12,
-    ) -> None:
-        super().__init__(
-            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
-        )
-        self.prior_strength = prior_strength
+    method = "ir-ovr"
+    title = "IR-OvR"
+    summary = "an isotonic map for each class"
+    good_for = "comparison"
+    place, in_paper = 3, True
+
+    prior_strength: float = PRIOR_ROWS
 
     def _check_parameters(self) -> None:
         simplex.check_number("prior_strength", self.prior_strength, low=0.0, high=1e12)
@@ -156,20 +131,12 @@ class OneVsRestPlatt(OneVsRestCalibrator):
         rows too flat where many are rare.
     zero_probability : float, optional
         What an exact 0 is read as, and how far from it a 1; by default temperature scaling's fit.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums, whatever they are.
-    min_probability : float, default=1e-12
-        Floor of the output; the order is kept and rows sum to 1.
+    scores, classes, normalize, min_probability
+        As for every calibrator.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
-    curves_ : list of Sigmoid
+    curves_ : tuple of Sigmoid
         The map of each class; the identity for a class without a label.
     solver_report_ : SolverReport
         What the solver reached, at the worst class.
@@ -203,21 +170,14 @@ class OneVsRestPlatt(OneVsRestCalibrator):
     array([[0.6 , 0.24, 0.15]])
     """
 
-    def __init__(
-        self,
-        *,
-        smooth_labels: bool = True,
-        zero_probability: float | None = None,
-        scores: str = "probabilities",
-        classes: Any = None,
-        normalize: str | None = None,
-        min_probability: float = 1e-12,
-    ) -> None:
-        super().__init__(
-            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
-        )
-        self.smooth_labels = smooth_labels
-        self.zero_probability = zero_probability
+    method = "platt-ovr"
+    title = "Platt-OvR"
+    summary = "a sigmoid for each class"
+    good_for = "comparison"
+    place = 8
+
+    smooth_labels: bool = True
+    zero_probability: float | None = None
 
     def _check_parameters(self) -> None:
         simplex.check_option("smooth_labels", self.smooth_labels, (True, False))
@@ -235,20 +195,12 @@ class OneVsRestBeta(OneVsRestCalibrator):
     ----------
     zero_probability : float, optional
         What an exact 0 is read as, and how far from it a 1; by default temperature scaling's fit.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums, whatever they are.
-    min_probability : float, default=1e-12
-        Floor of the output; the order is kept and rows sum to 1.
+    scores, classes, normalize, min_probability
+        As for every calibrator.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
-    curves_ : list of BetaMap
+    curves_ : tuple of BetaMap
         The map of each class; the identity for a class without a label.
     solver_report_ : SolverReport
         What the solver reached, at the worst class.
@@ -278,19 +230,13 @@ class OneVsRestBeta(OneVsRestCalibrator):
     array([[0.61, 0.24, 0.15]])
     """
 
-    def __init__(
-        self,
-        *,
-        zero_probability: float | None = None,
-        scores: str = "probabilities",
-        classes: Any = None,
-        normalize: str | None = None,
-        min_probability: float = 1e-12,
-    ) -> None:
-        super().__init__(
-            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
-        )
-        self.zero_probability = zero_probability
+    method = "beta-ovr"
+    title = "Beta-OvR"
+    summary = "a beta map for each class"
+    good_for = "comparison"
+    place = 9
+
+    zero_probability: float | None = None
 
     def _check_parameters(self) -> None:
         simplex.check_zero_probability(self.zero_probability)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from calibrant import simplex
 from calibrant.calibrators.one_vs_rest import PRIOR_ROWS, OneVsRestCalibrator
@@ -27,23 +27,15 @@ class OneVsRestHistogram(OneVsRestCalibrator):
     prior_strength : float, default=20
         Number of pseudo-observations, spread over the rows and labelled by their scores: a part of
         the scores in which no row had the label gets little, but not nothing. 0 is the textbook's.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums, whatever they are.
-    min_probability : float, default=1e-12
-        Floor of the output; the order is kept and rows sum to 1.
+    scores, classes, normalize, min_probability
+        As for every calibrator.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
-    curves_ : list of Histogram
+    curves_ : tuple of Histogram
         The map of each class; the identity for a class without a label.
-    solver_report_ : SolverReport
-        What the solver reached.
+    classes_, map_, solver_report_
+        As of every calibrator.
 
     Notes
     -----
@@ -70,23 +62,15 @@ class OneVsRestHistogram(OneVsRestCalibrator):
     array([[0.68, 0.22, 0.1 ]])
     """
 
-    def __init__(
-        self,
-        *,
-        n_bins: int = 15,
-        strategy: str = "mass",
-        prior_strength: float = PRIOR_ROWS,
-        scores: str = "probabilities",
-        classes: Any = None,
-        normalize: str | None = None,
-        min_probability: float = 1e-12,
-    ) -> None:
-        super().__init__(
-            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
-        )
-        self.n_bins = n_bins
-        self.strategy = strategy
-        self.prior_strength = prior_strength
+    method = "hb-ovr"
+    title = "HB-OvR"
+    summary = "a histogram for each class"
+    good_for = "comparison"
+    place = 10
+
+    n_bins: int = 15
+    strategy: str = "mass"
+    prior_strength: float = PRIOR_ROWS
 
     def _check_parameters(self) -> None:
         simplex.check_number("n_bins", self.n_bins, low=1, high=10**6, whole=True)
@@ -114,23 +98,15 @@ class OneVsRestBBQ(OneVsRestCalibrator):
     prior_weight : float, optional
         Number of pseudo-observations, shared by the bins, that the prior counts for. None is two
         for each bin, as in the authors' code.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums, whatever they are.
-    min_probability : float, default=1e-12
-        Floor of the output; the order is kept and rows sum to 1.
+    scores, classes, normalize, min_probability
+        As for every calibrator.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
-    curves_ : list of AveragedHistogram
+    curves_ : tuple of AveragedHistogram
         The map of each class; the identity for a class without a label.
-    solver_report_ : SolverReport
-        What the solver reached.
+    classes_, map_, solver_report_
+        As of every calibrator.
 
     Notes
     -----
@@ -156,21 +132,14 @@ class OneVsRestBBQ(OneVsRestCalibrator):
     array([[0.6 , 0.24, 0.16]])
     """
 
-    def __init__(
-        self,
-        *,
-        spread: float = 10.0,
-        prior_weight: float | None = None,
-        scores: str = "probabilities",
-        classes: Any = None,
-        normalize: str | None = None,
-        min_probability: float = 1e-12,
-    ) -> None:
-        super().__init__(
-            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
-        )
-        self.spread = spread
-        self.prior_weight = prior_weight
+    method = "bbq-ovr"
+    title = "BBQ-OvR"
+    summary = "averaged histograms for each class"
+    good_for = "comparison"
+    place = 11
+
+    spread: float = 10.0
+    prior_weight: float | None = None
 
     def _check_parameters(self) -> None:
         simplex.check_number("spread", self.spread, low=1.0, high=1000.0)

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.kernels.temperature import scaled_softmax
-from calibrant.solvers.affine import AffineMap, RidgePenalty, solve_affine
+from calibrant.calibrators.parameters import FromMap, fitted
+from calibrant.maps.logits import AffineMap, TemperatureMap
+from calibrant.solvers.affine import RidgePenalty, solve_affine
 from calibrant.solvers.pseudo_rows import AT_SCORES
-from calibrant.solvers.temperature import Temperature, solve_temperature
+from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant.simplex import SimplexBatch
-    from calibrant.solvers.report import SolverReport
 
 
 class TemperatureScaling(Calibrator):
@@ -27,14 +23,8 @@ class TemperatureScaling(Calibrator):
 
     Parameters
     ----------
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed. Probabilities are logged.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums, whatever they are.
-    min_probability : float, default=1e-12
-        Floor of the output; the order is kept and rows sum to 1.
+    scores, classes, normalize, min_probability
+        As for every calibrator.
     tol : float, default=1e-10
         Largest slope of the mean NLL in the inverse temperature, in units of the typical gap
         between logits.
@@ -48,16 +38,14 @@ class TemperatureScaling(Calibrator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
     inverse_temperature_ : float
         1 / T, not negative.
     temperature_ : float
         T; above 1 for an over-confident classifier.
     zero_logit_ : float
         Log-probability that an exact zero is read as.
-    solver_report_ : SolverReport
-        What the solver reached.
+    classes_, map_, solver_report_
+        As of every calibrator.
 
     Notes
     -----
@@ -84,28 +72,21 @@ class TemperatureScaling(Calibrator):
     3
     """
 
-    inverse_temperature_: float
-    zero_logit_: float
-    solver_report_: SolverReport
+    method = "ts"
+    title = "TS"
+    summary = "one number, the temperature"
+    good_for = "few rows"
+    same_for_all_classes = True
+    place, in_paper, keeps_order = 4, True, True
     _copies = 2
 
-    def __init__(
-        self,
-        *,
-        scores: str = "probabilities",
-        classes: Any = None,
-        normalize: str | None = None,
-        min_probability: float = 1e-12,
-        tol: float = 1e-10,
-        prior_strength: float = AT_SCORES,
-        zero_probability: float | None = None,
-    ) -> None:
-        super().__init__(
-            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
-        )
-        self.tol = tol
-        self.prior_strength = prior_strength
-        self.zero_probability = zero_probability
+    tol: float = 1e-10
+    prior_strength: float = AT_SCORES
+    zero_probability: float | None = None
+    map_: TemperatureMap = fitted()
+
+    inverse_temperature_ = FromMap("inverse_temperature")
+    zero_logit_ = FromMap("zero_logit")
 
     @property
     def temperature_(self) -> float:
@@ -125,45 +106,24 @@ class TemperatureScaling(Calibrator):
             zero_probability=self.zero_probability,
             tol=self.tol,
         )
-        return {
-            "inverse_temperature_": found.inverse,
-            "zero_logit_": found.zero_logit,
-            "solver_report_": report,
-        }
-
-    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        return Temperature(self.inverse_temperature_, self.zero_logit_)(rows, self.scores)
+        return {"map_": found, "solver_report_": report}
 
 
 class _AffineScaling(Calibrator):
     """Softmax of an affine map of the logits."""
 
-    coef_: NDArray[np.float64]
-    intercept_: NDArray[np.float64]
-    zero_logit_: float
-    solver_report_: SolverReport
     _unlabelled = "they keep the temperature-scaled logit"
     _copies = 6
 
-    def __init__(
-        self,
-        *,
-        ridge: float = 0.0,
-        tol: float = 1e-6,
-        max_rounds: int = 500,
-        zero_probability: float | None = None,
-        scores: str = "probabilities",
-        classes: Any = None,
-        normalize: str | None = None,
-        min_probability: float = 1e-12,
-    ) -> None:
-        super().__init__(
-            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
-        )
-        self.ridge = ridge
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.zero_probability = zero_probability
+    ridge: float = 0.0
+    tol: float = 1e-6
+    max_rounds: int = 500
+    zero_probability: float | None = None
+    map_: AffineMap = fitted()
+
+    coef_ = FromMap("coef")
+    intercept_ = FromMap("intercept")
+    zero_logit_ = FromMap("zero_logit")
 
     def _check_parameters(self) -> None:
         simplex.check_number("ridge", self.ridge, low=0.0)
@@ -174,22 +134,15 @@ class _AffineScaling(Calibrator):
     def _fit_affine(
         self, batch: SimplexBatch, penalty: RidgePenalty, *, full: bool
     ) -> dict[str, Any]:
-        temperature, _ = solve_temperature(batch, zero_probability=self.zero_probability)
         found, report = solve_affine(
-            batch, temperature, full=full, penalty=penalty, tol=self.tol, max_rounds=self.max_rounds
+            batch,
+            full=full,
+            penalty=penalty,
+            zero_probability=self.zero_probability,
+            tol=self.tol,
+            max_rounds=self.max_rounds,
         )
-        return {
-            "coef_": found.slope,
-            "intercept_": found.intercept,
-            "zero_logit_": temperature.zero_logit,
-            "solver_report_": report,
-        }
-
-    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        logits = simplex.to_logits(rows, self.scores, self.zero_logit_)
-        mapped = np.ascontiguousarray(AffineMap(self.coef_, self.intercept_)(logits))
-        scaled_softmax(mapped, 1.0, mapped)
-        return mapped
+        return {"map_": found, "solver_report_": report}
 
 
 class VectorScaling(_AffineScaling):
@@ -205,27 +158,19 @@ class VectorScaling(_AffineScaling):
         Most iterations: of L-BFGS, and in the last tenth of Newton's method.
     zero_probability : float, optional
         What an exact zero is read as; by default temperature scaling's fit of it.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed. Probabilities are logged.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums, whatever they are.
-    min_probability : float, default=1e-12
-        Floor of the output; the order is kept and rows sum to 1.
+    scores, classes, normalize, min_probability
+        As for every calibrator.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
     coef_ : ndarray of shape (n_classes,)
         Slope of each class.
     intercept_ : ndarray of shape (n_classes,)
         Intercept of each class.
     zero_logit_ : float
         Log-probability that an exact zero is read as.
-    solver_report_ : SolverReport
-        What the solver reached.
+    classes_, map_, solver_report_
+        As of every calibrator.
 
     References
     ----------
@@ -243,6 +188,12 @@ class VectorScaling(_AffineScaling):
     >>> calibrator.predict_proba([[0.8, 0.15, 0.05]]).round(1)
     array([[0.5, 0.4, 0.1]])
     """
+
+    method = "vs"
+    title = "VS"
+    summary = "a slope and an intercept for each logit"
+    good_for = "few classes, many rows"
+    place, in_paper = 5, True
 
     def _n_parameters(self, n_classes: int) -> int:
         return 2 * n_classes
@@ -270,27 +221,19 @@ class MatrixScaling(_AffineScaling):
         Most iterations: of L-BFGS, and in the last tenth of Newton's method.
     zero_probability : float, optional
         What an exact zero is read as; by default temperature scaling's fit of it.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed. Probabilities are logged.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums, whatever they are.
-    min_probability : float, default=1e-12
-        Floor of the output; the order is kept and rows sum to 1.
+    scores, classes, normalize, min_probability
+        As for every calibrator.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
     coef_ : ndarray of shape (n_classes, n_classes)
         The matrix W.
     intercept_ : ndarray of shape (n_classes,)
         The intercepts b.
     zero_logit_ : float
         Log-probability that an exact zero is read as.
-    solver_report_ : SolverReport
-        What the solver reached.
+    classes_, map_, solver_report_
+        As of every calibrator.
 
     References
     ----------
@@ -311,30 +254,13 @@ class MatrixScaling(_AffineScaling):
     array([[0.5, 0.4, 0.1]])
     """
 
-    def __init__(
-        self,
-        *,
-        ridge: float = 0.0,
-        odir: float = 100.0,
-        tol: float = 1e-6,
-        max_rounds: int = 500,
-        zero_probability: float | None = None,
-        scores: str = "probabilities",
-        classes: Any = None,
-        normalize: str | None = None,
-        min_probability: float = 1e-12,
-    ) -> None:
-        super().__init__(
-            ridge=ridge,
-            tol=tol,
-            max_rounds=max_rounds,
-            zero_probability=zero_probability,
-            scores=scores,
-            classes=classes,
-            normalize=normalize,
-            min_probability=min_probability,
-        )
-        self.odir = odir
+    method = "ms"
+    title = "MS"
+    summary = "affine in the logits"
+    good_for = "few classes, many rows"
+    place, in_paper = 6, True
+
+    odir: float = 100.0
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

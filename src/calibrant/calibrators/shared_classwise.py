@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.kernels.rows import divide_by_sums
+from calibrant.calibrators.parameters import FromMap, fitted
+from calibrant.maps.cells import ClasswiseCurves
 from calibrant.solvers.histogram import STRATEGIES
 from calibrant.solvers.shared_classwise import MAPS, solve_shared_classwise
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant.simplex import SimplexBatch
-    from calibrant.solvers.one_vs_rest import BinaryMap
-    from calibrant.solvers.report import SolverReport
 
 
 class SharedClasswise(Calibrator):
@@ -43,26 +38,17 @@ class SharedClasswise(Calibrator):
     normalize_output : bool, default=True
         Whether rows are divided by their sums. False gives the method as it was published: each
         cell is calibrated on its own, and rows need not sum to 1.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows of the input by their sums, whatever they are.
-    min_probability : float, default=1e-12
-        Floor of the output. Rows that sum to 1 still do so; without ``normalize_output`` smaller
-        values are replaced by it, and nothing else changes.
+    scores, classes, normalize, min_probability
+        As for every calibrator.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
     groups_ : ndarray of shape (n_classes,)
         Group of each class, from 0 for the rarest.
-    curves_ : list of StepFunction or of Histogram
+    curves_ : tuple of StepFunction or of Histogram
         The map of each group.
-    solver_report_ : SolverReport
-        What the solver reached.
+    classes_, map_, solver_report_
+        As of every calibrator.
 
     See Also
     --------
@@ -95,32 +81,22 @@ class SharedClasswise(Calibrator):
     array([[0.64, 0.26, 0.11]])
     """
 
-    groups_: NDArray[np.int64]
-    curves_: list[BinaryMap]
-    solver_report_: SolverReport
+    method = "scw"
+    title = "sCW"
+    summary = "a map for each group of similarly frequent classes"
+    good_for = "comparison"
+    place = 12
     _copies = 12
 
-    def __init__(
-        self,
-        *,
-        map: str = "histogram",  # noqa: A002
-        n_groups: int = 1,
-        n_bins: int = 15,
-        strategy: str = "width",
-        normalize_output: bool = True,
-        scores: str = "probabilities",
-        classes: Any = None,
-        normalize: str | None = None,
-        min_probability: float = 1e-12,
-    ) -> None:
-        super().__init__(
-            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
-        )
-        self.map = map
-        self.n_groups = n_groups
-        self.n_bins = n_bins
-        self.strategy = strategy
-        self.normalize_output = normalize_output
+    map: str = "histogram"
+    n_groups: int = 1
+    n_bins: int = 15
+    strategy: str = "width"
+    normalize_output: bool = True
+    map_: ClasswiseCurves = fitted()
+
+    curves_ = FromMap("curves")
+    groups_ = FromMap("groups")
 
     def _check_parameters(self) -> None:
         simplex.check_option("map", self.map, MAPS)
@@ -133,25 +109,12 @@ class SharedClasswise(Calibrator):
         return min(int(self.n_groups), n_classes) * int(self.n_bins)
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        curves, groups, report = solve_shared_classwise(
+        found, report = solve_shared_classwise(
             batch,
             kind=self.map,
             n_groups=int(self.n_groups),
             n_bins=int(self.n_bins),
             strategy=self.strategy,
+            normalize_output=bool(self.normalize_output),
         )
-        return {"curves_": curves, "groups_": groups, "solver_report_": report}
-
-    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.scores == "logits":
-            rows = simplex.softmax(rows)
-        out = np.empty_like(rows)
-        order = np.argsort(self.groups_, kind="stable")
-        starts = np.searchsorted(self.groups_[order], np.arange(1, len(self.curves_)))
-        for columns, curve in zip(np.split(order, starts), self.curves_, strict=True):
-            out[:, columns] = curve(rows[:, columns])
-        if self.normalize_output:
-            divide_by_sums(out, rows)
-            return out
-        # Lifted here, since the floor of the base class would shrink all other values as well.
-        return np.maximum(out, self.min_probability)
+        return {"map_": found, "solver_report_": report}

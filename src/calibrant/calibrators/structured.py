@@ -6,17 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.kernels.temperature import scaled_softmax
+from calibrant.calibrators.parameters import FromMap, fitted
+from calibrant.maps.logits import StructuredMap
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
-from calibrant.solvers.structured import StructuredMap, solve_structured
-from calibrant.solvers.temperature import solve_temperature
+from calibrant.solvers.structured import solve_structured
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from calibrant.simplex import SimplexBatch
-    from calibrant.solvers.report import SolverReport
 
 FORMS = ("auto", "matrix", "diagonal")
 MOST_CLASSES = 200
@@ -53,19 +49,11 @@ class StructuredScaling(Calibrator):
         Most iterations of Newton's method.
     zero_probability : float, optional
         What an exact zero is read as; by default temperature scaling's fit of it.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed. Probabilities are logged.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums, whatever they are.
-    min_probability : float, default=1e-12
-        Floor of the output; the order is kept and rows sum to 1.
+    scores, classes, normalize, min_probability
+        As for every calibrator.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
     inverse_temperature_ : float
         1 / T, not negative.
     coef_ : ndarray of shape (n_classes, n_classes) or (n_classes,)
@@ -113,40 +101,28 @@ class StructuredScaling(Calibrator):
     array([[0.5, 0.4, 0.1]])
     """
 
-    inverse_temperature_: float
-    coef_: NDArray[np.float64]
-    intercept_: NDArray[np.float64]
-    scale_: float
-    zero_logit_: float
-    solver_report_: SolverReport
+    method = "structured"
+    title = "Structured"
+    summary = "a matrix shrunk to one temperature"
+    good_for = "classes that are biased differently"
+    place = 15
     _unlabelled = "they are shrunk to temperature scaling"
     _copies = 8
 
-    def __init__(
-        self,
-        *,
-        form: str = "auto",
-        strength: str | float = "evidence",
-        bound: float = 0.02,
-        prior_strength: float = AT_TEMPERATURE,
-        tol: float = 1e-6,
-        max_rounds: int = 100,
-        zero_probability: float | None = None,
-        scores: str = "probabilities",
-        classes: Any = None,
-        normalize: str | None = None,
-        min_probability: float = 1e-12,
-    ) -> None:
-        super().__init__(
-            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
-        )
-        self.form = form
-        self.strength = strength
-        self.bound = bound
-        self.prior_strength = prior_strength
-        self.tol = tol
-        self.max_rounds = max_rounds
-        self.zero_probability = zero_probability
+    form: str = "auto"
+    strength: str | float = "evidence"
+    bound: float = 0.02
+    prior_strength: float = AT_TEMPERATURE
+    tol: float = 1e-6
+    max_rounds: int = 100
+    zero_probability: float | None = None
+    map_: StructuredMap = fitted()
+
+    inverse_temperature_ = FromMap("inverse_temperature")
+    coef_ = FromMap("coef")
+    intercept_ = FromMap("intercept")
+    scale_ = FromMap("scale")
+    zero_logit_ = FromMap("zero_logit")
 
     def _check_parameters(self) -> None:
         simplex.check_zero_probability(self.zero_probability)
@@ -171,32 +147,14 @@ class StructuredScaling(Calibrator):
         return self.form == "matrix" or (self.form == "auto" and n_classes <= MOST_CLASSES)
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        temperature, _ = solve_temperature(batch, zero_probability=self.zero_probability)
         found, report = solve_structured(
             batch,
-            temperature,
             full=self._is_full(batch.n_classes),
             strength=None if isinstance(self.strength, str) else float(self.strength),
             bound=float(self.bound),
             prior_strength=float(self.prior_strength),
             tol=self.tol,
             max_rounds=self.max_rounds,
+            zero_probability=self.zero_probability,
         )
-        return {
-            "inverse_temperature_": found.inverse_temperature,
-            "coef_": found.slope,
-            "intercept_": found.intercept,
-            "scale_": found.scale,
-            "zero_logit_": temperature.zero_logit,
-            "solver_report_": report,
-        }
-
-    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        logits = simplex.to_logits(rows, self.scores, self.zero_logit_)
-        if self.scores == "logits":  # as at fit: the scale times a large logit would overflow
-            logits -= logits.max(axis=1, keepdims=True)
-        mapped = StructuredMap(
-            self.inverse_temperature_, self.scale_, self.bound, self.coef_, self.intercept_
-        )(logits)
-        scaled_softmax(mapped, 1.0, mapped)
-        return mapped
+        return {"map_": found, "solver_report_": report}

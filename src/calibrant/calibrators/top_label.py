@@ -10,41 +10,28 @@ import numpy as np
 
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.parameters import FromMap, fitted
 from calibrant.errors import MissingClassWarning, in_words
-from calibrant.solvers.one_vs_rest import IDENTITY, solve_isotonic_steps
+from calibrant.maps.cells import TopLabelMap
+from calibrant.maps.curves import IDENTITY
+from calibrant.solvers.one_vs_rest import solve_isotonic_steps
 from calibrant.solvers.top_label import solve_points_histogram, solve_top_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from calibrant.simplex import SimplexBatch
-    from calibrant.solvers.one_vs_rest import BinaryMap, Solve
-    from calibrant.solvers.report import SolverReport
+    from calibrant.solvers.one_vs_rest import Solve
 
 
 class TopLabelCalibrator(Calibrator):
     """A calibrator with a binary map of the largest probability, shared or for each class."""
 
-    curves_: list[BinaryMap]
-    solver_report_: SolverReport
+    per_class: bool = False
+    normalize_output: bool = True
+    map_: TopLabelMap = fitted()
 
-    def __init__(
-        self,
-        *,
-        per_class: bool = False,
-        normalize_output: bool = True,
-        scores: str = "probabilities",
-        classes: Any = None,
-        normalize: str | None = None,
-        min_probability: float = 1e-12,
-    ) -> None:
-        super().__init__(
-            scores=scores, classes=classes, normalize=normalize, min_probability=min_probability
-        )
-        self.per_class = per_class
-        self.normalize_output = normalize_output
+    curves_ = FromMap("curves")
 
     @abstractmethod
     def _binary_solver(self) -> tuple[Solve, float]:
@@ -59,47 +46,23 @@ class TopLabelCalibrator(Calibrator):
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         solve, enough = self._binary_solver()
-        curves, report = solve_top_label(batch, solve, per_class=self.per_class, enough=enough)
-        return {"curves_": curves, "solver_report_": report}
+        found, report = solve_top_label(
+            batch,
+            solve,
+            per_class=self.per_class,
+            enough=enough,
+            normalize_output=bool(self.normalize_output),
+        )
+        return {"map_": found, "solver_report_": report}
 
-    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
-        yield from super()._complaints(batch, fitted)
-        rare = np.array([curve is IDENTITY for curve in fitted["curves_"]])
+    def _complaints(self, batch: SimplexBatch, found: dict[str, Any]) -> Iterator[Warning]:
+        yield from super()._complaints(batch, found)
+        rare = np.array([curve is IDENTITY for curve in found["map_"].curves])
         if rare.any():
             yield MissingClassWarning(
                 f"{rare.sum()} of {len(rare)} classes are predicted too rarely to be calibrated, "
                 f"{in_words(batch.classes[rare][0])} for one; they keep their scores"
             )
-
-    def _calibrate(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give the top class its new value and scale the others to fill the row.
-
-        Tied classes are each the top one in turn, and the results are averaged.
-        """
-        if self.scores == "logits":
-            rows = simplex.softmax(rows)
-        top = rows.max(axis=1, keepdims=True)
-        tied = rows == top
-        n_tied = tied.sum(axis=1, keepdims=True)
-        value = np.zeros_like(rows)  # of a class while it is the top one
-        if len(self.curves_) == 1:
-            value = np.where(tied, self.curves_[0](top), 0.0)
-        else:
-            for j, curve in enumerate(self.curves_):
-                here = tied[:, j]
-                value[here, j] = curve(top[here, 0])
-        if not self.normalize_output:
-            alone = np.where(tied, (value + (n_tied - 1) * rows) / n_tied, rows)
-            # Lifted here, since the floor of the base class would shrink all other values as well.
-            return np.maximum(alone, self.min_probability)
-        others = np.where(tied, 0.0, rows).sum(axis=1, keepdims=True) + (n_tied - 1) * top
-        left = np.where(tied, 1.0 - value, 0.0)  # for the others, while a class is the top one
-        left = (left.sum(axis=1, keepdims=True) - left) / n_tied
-        n_others = rows.shape[1] - 1
-        part = np.minimum(rows, others)  # a lone top class takes no share: no overflow for it
-        share = np.where(others > 0, part / np.where(others > 0, others, 1.0), 1.0 / n_others)
-        out: NDArray[np.float64] = value / n_tied + left * share
-        return out
 
 
 class TopLabelHistogram(TopLabelCalibrator):
@@ -122,24 +85,15 @@ class TopLabelHistogram(TopLabelCalibrator):
     normalize_output : bool, default=True
         Whether the other classes share what is left. False leaves them as they are, so that rows
         need not sum to 1; only the confidence has a meaning then.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows of the input by their sums, whatever they are.
-    min_probability : float, default=1e-12
-        Floor of the output. Rows that sum to 1 still do so; without ``normalize_output`` smaller
-        values are replaced by it, and nothing else changes.
+    scores, classes, normalize, min_probability
+        As for every calibrator.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
-    curves_ : list of Histogram
+    curves_ : tuple of Histogram
         The map, or one for each class; the identity for a class that is predicted too rarely.
-    solver_report_ : SolverReport
-        What the solver reached.
+    classes_, map_, solver_report_
+        As of every calibrator.
 
     See Also
     --------
@@ -169,28 +123,14 @@ class TopLabelHistogram(TopLabelCalibrator):
     array([[0.66, 0.27, 0.07]])
     """
 
-    def __init__(
-        self,
-        *,
-        n_bins: int = 15,
-        points_per_bin: float = 50.0,
-        per_class: bool = False,
-        normalize_output: bool = True,
-        scores: str = "probabilities",
-        classes: Any = None,
-        normalize: str | None = None,
-        min_probability: float = 1e-12,
-    ) -> None:
-        super().__init__(
-            per_class=per_class,
-            normalize_output=normalize_output,
-            scores=scores,
-            classes=classes,
-            normalize=normalize,
-            min_probability=min_probability,
-        )
-        self.n_bins = n_bins
-        self.points_per_bin = points_per_bin
+    method = "m2b-hb"
+    title = "M2B-HB"
+    summary = "a histogram of the confidence alone"
+    good_for = "comparison"
+    place = 13
+
+    n_bins: int = 15
+    points_per_bin: float = 50.0
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -217,24 +157,15 @@ class TopLabelIsotonic(TopLabelCalibrator):
     normalize_output : bool, default=True
         Whether the other classes share what is left. False leaves them as they are, so that rows
         need not sum to 1; only the confidence has a meaning then.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows of the input by their sums, whatever they are.
-    min_probability : float, default=1e-12
-        Floor of the output. Rows that sum to 1 still do so; without ``normalize_output`` smaller
-        values are replaced by it, and nothing else changes.
+    scores, classes, normalize, min_probability
+        As for every calibrator.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
-    curves_ : list of StepFunction
+    curves_ : tuple of StepFunction
         The map, or one for each class; the identity for a class that is never predicted.
-    solver_report_ : SolverReport
-        What the solver reached.
+    classes_, map_, solver_report_
+        As of every calibrator.
 
     See Also
     --------
@@ -258,6 +189,12 @@ class TopLabelIsotonic(TopLabelCalibrator):
     >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
     array([[0.63, 0.3 , 0.07]])
     """
+
+    method = "m2b-ir"
+    title = "M2B-IR"
+    summary = "an isotonic map of the confidence alone"
+    good_for = "comparison"
+    place = 14
 
     def _binary_solver(self) -> tuple[Solve, float]:
         return solve_isotonic_steps, 0.0

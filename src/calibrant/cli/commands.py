@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from calibrant.calibrators.methods import METHODS, make_calibrator
+from calibrant.calibrators.methods import make_calibrator
+from calibrant.calibrators.methods import methods as all_methods
 from calibrant.cli.demo import demo
 from calibrant.cli.progress import progress_bar
 from calibrant.cli.reading import Reading, file_argument, reading_options
@@ -83,7 +84,9 @@ def evaluate(
 
 @click.command()
 @click.argument("val", type=file_argument)
-@click.option("-m", "--method", type=click.Choice(list(METHODS)), default="auto", show_default=True)
+@click.option(
+    "-m", "--method", type=click.Choice(list(all_methods())), default="auto", show_default=True
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Model file.")
 @part_option
 @reading_options()
@@ -253,7 +256,7 @@ def compare(
         _check_output(report, val, test, reading.labels, test_labels)
     with progress_bar("reading"):
         two = read_two(val, test, reading, test_labels=test_labels, split=split, seed=seed)
-    chosen = methods.split(",") if methods else list(METHODS)
+    chosen = methods.split(",") if methods else list(all_methods())
     with progress_bar("comparing") as advance:
         comparison = reports.compare(
             two.val.y,

@@ -120,12 +120,12 @@ def run_command(
 
 
 def _methods(text: str | None) -> list[str]:
-    from calibrant.calibrators.methods import METHODS
+    from calibrant.calibrators.methods import methods as all_methods
     from calibrant.study.table import PAPER_METHODS
 
     if text is None:
         return list(PAPER_METHODS)
-    return list(METHODS) if text == "all" else text.split(",")
+    return list(all_methods()) if text == "all" else text.split(",")
 
 
 def _summary(result: dict[str, Any]) -> str:

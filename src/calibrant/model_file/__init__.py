@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant import errors
 from calibrant.atomic_file import replace_file
+from calibrant.calibrators.methods import saved_methods
 from calibrant.model_file import limits
-from calibrant.model_file.codecs import BY_CLASS
+from calibrant.model_file.fields import parts_in, write
 from calibrant.model_file.format import Content, pack, unpack
 from calibrant.model_file.parts import Labels, check_fitted
 from calibrant.model_file.reader import Reader
+from calibrant.model_file.schema import stored_types, stored_values
 from calibrant.model_file.writer import Writer
 
 if TYPE_CHECKING:
@@ -236,32 +238,45 @@ def check(calibrator: Calibrator) -> None:
     >>> scores = rng.dirichlet(np.ones(3), size=500)
     >>> y = (scores.cumsum(axis=1) > rng.random((500, 1))).argmax(axis=1)
     >>> calibrator = TemperatureScaling().fit(scores, y)
-    >>> calibrator.inverse_temperature_ = -1.0
+    >>> calibrator.n_features_in_ = 4
     >>> check(calibrator)
     Traceback (most recent call last):
-    calibrant.errors.FittedValueError: inverse_temperature_ is -1.0, outside [0.0, 1e+100]
+    calibrant.errors.FittedValueError: n_features_in_ is not the number of classes
     """
     _check(calibrator, Labels())
 
 
+class _Nowhere:
+    """What is written here goes nowhere, but was checked."""
+
+    def put(self, *_: Any) -> None:
+        """Take an array."""
+
+    def count_maps(self, n: int) -> None:
+        """Take maps."""
+
+    def part(self, *_: Any, **__: Any) -> int:
+        """Take a part, which is checked by itself."""
+        return 0
+
+
 def _check(calibrator: Calibrator, labels: Labels) -> None:
-    codec = BY_CLASS.get(type(calibrator))
-    if codec is None:
+    if type(calibrator) not in saved_methods().values():
         return
-    check_fitted(calibrator, codec, labels)
-    for name, kind in codec.fields.items():
-        for part in kind.parts(getattr(calibrator, name)):
-            _check(part, labels)
+    check_fitted(calibrator, labels)
+    values = stored_values(calibrator)
+    for name, value in values.items():
+        write(stored_types(type(calibrator))[name], value, name, _Nowhere())  # type: ignore[arg-type]
+    for part in parts_in(values):
+        _check(part, labels)
 
 
 def _description(calibrator: Any, lists: dict[int, list[Any]]) -> dict[str, Any]:
     """Describe a calibrator; a vector that parts share is one list for all of them."""
-    codec = BY_CLASS[type(calibrator)]
-    values = {name: getattr(calibrator, name) for name in codec.fields}
-    parts = [part for name, kind in codec.fields.items() for part in kind.parts(values[name])]
+    values = stored_values(calibrator)
     return {
-        "method": codec.method,
-        "class": codec.cls.__name__,
+        "method": calibrator.method,
+        "class": type(calibrator).__name__,
         "parameters": {n: _plain(v, lists) for n, v in calibrator.get_params(deep=False).items()},
         "n_classes": len(calibrator.classes_),
         "classes": _plain(calibrator.classes_, lists),
@@ -269,7 +284,7 @@ def _description(calibrator: Any, lists: dict[int, list[Any]]) -> dict[str, Any]
         "reports": {
             n: asdict(v) for n, v in values.items() if v is not None and n.endswith("report_")
         },
-        "parts": [_description(part, lists) for part in parts],
+        "parts": [_description(part, lists) for part in parts_in(values)],
     }
 
 

@@ -51,9 +51,6 @@ MAX_LABELS = 2_100_000
 MAX_MAPS = 25_000
 """Binary maps in a file: each is an object of its own, and a call at prediction."""
 
-MAX_KNOTS = 1000
-"""Knots of a spline, as its parameter ``n_knots`` has it."""
-
 WORK_PER_BYTE = 2
 SMALL_WORK = 2**23
 """Work of ``predict_proba`` for one row: at most ``WORK_PER_BYTE`` for each byte of the file, and
@@ -69,15 +66,6 @@ SMALL_MEMORY = 2**28
 and ``SMALL_MEMORY`` for any file; what holds it are the limits above."""
 
 INT64 = range(-(2**63), 2**63)
-
-LARGEST = 1e100
-"""Magnitude of fitted coefficients: their products with logits stay finite."""
-
-LARGEST_PRODUCT = 1e306
-"""Magnitude of products of fitted numbers, where a single one may be larger than ``LARGEST``."""
-
-DEEPEST_LOGIT = -1e150
-"""The lowest logit that an exact zero may be read as, for the same reason."""
 
 
 def require(condition: Any, message: str) -> None:

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors, simplex
+from calibrant.calibrators.composition import Composed
+from calibrant.maps.base import CalibrationMap
 from calibrant.model_file import limits, vectors
+from calibrant.model_file.fields import parts_in
+from calibrant.model_file.schema import stored_values
 
 if TYPE_CHECKING:
     from calibrant.calibrators.base import Calibrator
-    from calibrant.model_file.codecs import Codec
 
 _WHATEVER = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What an estimator's own checks may raise when a parameter is of the wrong type."""
@@ -45,17 +48,29 @@ class Labels:
         self._names[id(names)] = names
 
 
-def check_fitted(calibrator: Any, codec: Codec, labels: Labels) -> None:
-    """Refuse a fitted calibrator that breaks a promise of its method."""
+def check_fitted(calibrator: Any, labels: Labels) -> None:
+    """Refuse a fitted calibrator that breaks a promise; its map was checked when it was made."""
     labels.check(calibrator)
-    k = len(calibrator.classes_)
+    k, found, name = len(calibrator.classes_), calibrator.map_, type(calibrator).__name__
     limits.require(calibrator.n_features_in_ == k, "n_features_in_ is not the number of classes")
     check_parameters(calibrator, k)
-    sizes = {"k": k}
-    for name, kind in codec.fields.items():
-        kind.check(getattr(calibrator, name), name, sizes)
-    if codec.check is not None:
-        codec.check(calibrator)
+    limits.require(isinstance(found, CalibrationMap), f"map_ is a {type(found).__name__}")
+    limits.require(found.takes(k), f"{name}: the map does not take rows of {k} classes")
+    expects = found.kind == calibrator.scores
+    limits.require(expects, f"{name}: the map takes {found.kind}, not {calibrator.scores}")
+    if not isinstance(calibrator, Composed):
+        return
+    try:
+        calibrator._compose(dict(vars(calibrator)))  # noqa: SLF001  (ours)
+    except errors.ParameterError as error:
+        raise errors.FittedValueError(f"{name}: {error}") from None
+    for part in parts_in(stored_values(calibrator)):
+        same = part.classes_ is calibrator.classes_ or np.array_equal(
+            part.classes_, calibrator.classes_
+        )
+        limits.require(same, f"a part of {name} has other classes")
+        named = hasattr(part, "feature_names_in_")
+        limits.require(not named, f"a part of {name} has names of columns")
 
 
 def check_parameters(calibrator: Calibrator, n_classes: int = 2) -> None:

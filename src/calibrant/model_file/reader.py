@@ -6,9 +6,11 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from calibrant import errors
+from calibrant.calibrators.methods import saved_methods
 from calibrant.model_file import limits, vectors
-from calibrant.model_file.codecs import BY_METHOD, OPTIONS, Codec
+from calibrant.model_file.fields import read
 from calibrant.model_file.parts import Labels, Tree, check_fitted, check_parameters
+from calibrant.model_file.schema import OPTIONS, optional_fields, set_fit, stored_types, upgrade
 from calibrant.model_file.strict_json import Fields
 
 if TYPE_CHECKING:
@@ -102,51 +104,54 @@ class Reader:
 
     def _read_part(self, index: int, fields: Fields) -> tuple[Calibrator, bool]:
         method = fields.take("method", str)
-        codec = BY_METHOD.get(method)
-        if codec is None:
+        cls = saved_methods().get(method)
+        if cls is None:
             raise errors.UnknownMethodError(f"the method {method!r:.80} is not known")
         self._children = []
-        calibrator = self._build(codec, fields.take("parameters", dict), fields.where)
+        calibrator = self._build(cls, fields.take("parameters", dict), fields.where)
         classes = fields.take("classes", int, type(None))
         names = fields.take("feature_names", int, type(None))
         stored = fields.take("fitted", dict, type(None))
         fields.close(self.unknown)
         is_fitted = stored is not None
         if is_fitted:
-            self._fill(calibrator, codec, index, Fields(stored, f"{fields.where}: 'fitted'"))
+            self._fill(calibrator, index, Fields(stored, f"{fields.where}: 'fitted'"))
             calibrator.classes_ = self.vector(classes, fields.where)
             calibrator.n_features_in_ = len(calibrator.classes_)
             if names is not None:
                 calibrator.feature_names_in_ = self.vector(names, fields.where)
             # First what bounds the time of all other checks.
-            self._tree.add(self._children, codec.work * calibrator.n_features_in_)
+            self._tree.add(self._children, calibrator.map_.work * calibrator.n_features_in_)
             self._tree.check_work(self._size)
-            check_fitted(calibrator, codec, self._labels)
+            check_fitted(calibrator, self._labels)
         elif (classes, names) != (None, None):
             raise errors.HeaderFieldError(f"{fields.where} has classes but is not fitted")
         else:
             self._tree.add(self._children, 0)
         return calibrator, is_fitted
 
-    def _build(self, codec: Codec, parameters: dict[str, Any], where: str) -> Calibrator:
-        known = codec.cls._get_param_names()  # noqa: SLF001  (scikit-learn's, stable for years)
+    def _build(self, cls: type[Calibrator], parameters: dict[str, Any], where: str) -> Calibrator:
+        known = cls._get_param_names()
         values = {name: self._value(value, where) for name, value in parameters.items()}
         try:
-            if codec.upgrade is not None:
-                codec.upgrade(values)
-            _refuse_unknown(codec.cls, known, values)
-            calibrator: Calibrator = codec.cls(**codec.before | values)
+            values = upgrade(cls.method or "", values)
+            _refuse_unknown(cls, known, values)
+            calibrator = cls(**values)
         except (TypeError, errors.ParameterError) as error:  # one without a default is missing
             raise errors.StoredParameterError(f"{where}: {error}") from None
         check_parameters(calibrator)
         return calibrator
 
-    def _fill(self, calibrator: Calibrator, codec: Codec, index: int, fields: Fields) -> None:
+    def _fill(self, calibrator: Calibrator, index: int, fields: Fields) -> None:
+        cls = type(calibrator)
         try:
-            for name, kind in codec.fields.items():
-                value = kind.read(fields.take(name), f"{index}/{name}", self)
-                setattr(calibrator, name, value)
-        except errors.ParameterError as error:  # what the constructors of step functions raise
+            values = {
+                name: read(kind, fields.take(name), f"{index}/{name}", self)
+                for name, kind in stored_types(cls).items()
+                if fields.has(name) or name not in optional_fields(cls)
+            }
+            set_fit(calibrator, values)
+        except errors.ParameterError as error:  # what the constructors of maps raise
             raise errors.FittedValueError(f"{fields.where}: {error}") from None
         fields.close(self.unknown)
 

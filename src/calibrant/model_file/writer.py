@@ -16,14 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors
 from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.methods import saved_methods
+from calibrant.calibrators.parameters import fitted_types
 from calibrant.calibrators.state import take_state
 from calibrant.model_file import limits, vectors
-from calibrant.model_file.codecs import BY_CLASS, OPTIONS, Codec
+from calibrant.model_file.fields import parts_in, write
 from calibrant.model_file.parts import Labels, Tree, check_fitted
+from calibrant.model_file.schema import OPTIONS, stored_types, stored_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 
@@ -81,35 +82,29 @@ class Writer:
         if key not in self._part_of:
             if depth > limits.MAX_NESTING:
                 raise errors.NestingError(f"nested more than {limits.MAX_NESTING} deep")
-            codec = BY_CLASS.get(type(calibrator))
-            if codec is None:
+            if type(calibrator) not in saved_methods().values():
                 raise errors.UnsavableError(
                     f"{type(calibrator).__name__} has no place in a model file; only calibrators "
                     "of this package do, and not subclasses of them"
                 )
-            entry = self._entry(calibrator, codec, fitted=fitted, depth=depth)
+            entry = self._entry(calibrator, fitted=fitted, depth=depth)
             self._part_of[key] = len(self.parts)
             self.parts.append(entry)
         return self._part_of[key]
 
-    def _entry(
-        self, calibrator: Calibrator, codec: Codec, *, fitted: bool, depth: int
-    ) -> dict[str, Any]:
+    def _entry(self, calibrator: Calibrator, *, fitted: bool, depth: int) -> dict[str, Any]:
         calibrator = take_state(calibrator)  # whole, though another thread may fit it again
         parameters = calibrator.get_params(deep=False)
         # Parts come first, and are then found by their identity.
-        children = [self.part(c, fitted=False, depth=depth + 1) for c in _inside(parameters)]
+        children = [self.part(c, fitted=False, depth=depth + 1) for c in parts_in(parameters)]
         if fitted:
-            _refuse_unknown_attributes(calibrator, codec)
-            check_fitted(calibrator, codec, self._labels)
-            children += [
-                self.part(c, fitted=True, depth=depth + 1)
-                for name, kind in codec.fields.items()
-                for c in kind.parts(getattr(calibrator, name))
-            ]
+            _refuse_unknown_attributes(calibrator)
+            check_fitted(calibrator, self._labels)
+            values = stored_values(calibrator)
+            children += [self.part(c, fitted=True, depth=depth + 1) for c in parts_in(values)]
         here = len(self.parts)
         entry: dict[str, Any] = {
-            "method": codec.method,
+            "method": calibrator.method,
             "parameters": {key: self._plain(value, key) for key, value in parameters.items()},
             "classes": None,
             "feature_names": None,
@@ -120,10 +115,11 @@ class Writer:
             if hasattr(calibrator, "feature_names_in_"):
                 entry["feature_names"] = self.vector(calibrator.feature_names_in_)
             entry["fitted"] = {
-                name: kind.write(getattr(calibrator, name), f"{here}/{name}", self)
-                for name, kind in codec.fields.items()
+                name: write(kind, values[name], f"{here}/{name}", self)
+                for name, kind in stored_types(type(calibrator)).items()
+                if name in values
             }
-        self._tree.add(children, codec.work * calibrator.n_features_in_ if fitted else 0)
+        self._tree.add(children, calibrator.map_.work * calibrator.n_features_in_ if fitted else 0)
         return entry
 
     def _plain(self, value: Any, name: str) -> Any:
@@ -158,23 +154,11 @@ class Writer:
         )
 
 
-def _inside(value: Any) -> Iterator[Calibrator]:
-    """Calibrators in a parameter, or in parameters."""
-    if isinstance(value, Calibrator):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _inside(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _inside(item)
-
-
-def _refuse_unknown_attributes(calibrator: Calibrator, codec: Codec) -> None:
+def _refuse_unknown_attributes(calibrator: Calibrator) -> None:
     """Refuse to drop fitted attributes that the table does not know."""
     check_is_fitted(calibrator, "classes_")
     found = {n for n in vars(calibrator) if n.endswith("_") and not n.startswith("_")}
-    needed = {*codec.fields, "classes_", "n_features_in_"}
+    needed = {*fitted_types(type(calibrator)), "classes_", "n_features_in_"}
     wrong = (needed - found) | (found - needed - {"feature_names_in_"})
     if wrong:
         raise errors.UnsavableError(

@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors, simplex
 from calibrant.calibrators.state import take_state
+from calibrant.maps.steps import RankedStepFunction, StepFunction
 from calibrant.plots import style
-from calibrant.step_function import RankedStepFunction, StepFunction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,8 @@ import numpy as np
 from sklearn.base import clone
 
 from calibrant import __version__, errors, simplex
-from calibrant.calibrators.methods import METHODS, make_calibrator
+from calibrant.calibrators.methods import make_calibrator
+from calibrant.calibrators.methods import methods as all_methods
 from calibrant.columns import check_names, feature_names, order_of
 from calibrant.containers import column_names
 from calibrant.report.judge import Judge
@@ -59,7 +60,7 @@ def compare(
     scores_val, scores_test : array-like of shape (n_rows, n_classes)
         Predictions of the classifier.
     methods : sequence of str, or mapping of str to Calibrator, optional
-        Short names (keys of ``calibrant.calibrators.methods.METHODS``), or calibrators of your
+        Short names (keys of ``calibrant.calibrators.methods.methods()``), or calibrators of your
         own by name; all methods by default. Temperature scaling is always among them.
     scores : {"probabilities", "logits"}, default="probabilities"
         What the matrices hold; never guessed.
@@ -166,7 +167,7 @@ def _calibrators(methods: Any, scores: str) -> dict[str, Calibrator]:
         wanted = {str(name): clone(calibrator) for name, calibrator in methods.items()}
     else:
         methods = [methods] if isinstance(methods, str) else methods
-        names = METHODS if methods is None else methods
+        names = all_methods() if methods is None else methods
         wanted = {name: make_calibrator(name) for name in names if name != UNCALIBRATED}
     if UNCALIBRATED in wanted:
         raise errors.ParameterError(f"methods has {UNCALIBRATED!r}, which is always compared")

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 import calibrant
-from calibrant.calibrators.methods import METHODS
+from calibrant.calibrators.methods import methods as all_methods
 from calibrant.errors import in_words
 from calibrant.metrics.table import METRICS
 from calibrant.plots.style import p_words, shorten
@@ -221,7 +221,7 @@ def command_lines(comparison: Comparison, applied: str, commands: Sequence[str] 
     """Command lines that fit and apply a method."""
     if commands is not None:
         return "\n".join(commands)
-    if applied not in METHODS:
+    if applied not in all_methods():
         return "# a calibrator of your own: apply it in Python"
     # The part of a file that holds two; it is what the command reads by default.
     source = comparison.sources.get("calibration", "calibration.npz").removesuffix(" (val)")

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
-from calibrant.errors import ParameterError
-from calibrant.kernels.affine import affine_rows, residuals, vector_likelihood
+from calibrant.kernels.affine import residuals, vector_likelihood
 from calibrant.kernels.structured import curve_rows, spread_rows, weighted_softmax
+from calibrant.maps.logits import AffineMap
 from calibrant.simplex import to_logits
 from calibrant.solvers.logit_unit import divide_by_unit
 from calibrant.solvers.monotone_spline import ROUNDING, drop_light_rows
 from calibrant.solvers.newton_steps import newton_steps
 from calibrant.solvers.report import SolverReport
+from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
-    from calibrant.solvers.temperature import Temperature
 
     Array = NDArray[np.float64]
 
@@ -33,33 +33,6 @@ CHEAP = 1e9
 STEEPEST_START = 64.0
 """Inverse temperature to start from at most, in units of the logits' range: beyond it every row is
 certain, and nothing can be learnt from there."""
-
-
-@dataclass(frozen=True, slots=True)
-class AffineMap:
-    """logits -> slope z + intercept, with a diagonal (1-D) or a full (2-D) slope."""
-
-    slope: NDArray[np.float64]
-    intercept: NDArray[np.float64]
-
-    def __call__(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the mapped logits."""
-        check_coefficients(self.slope, self.intercept, logits.shape[1])
-        if self.slope.ndim == 1:
-            return logits * self.slope + self.intercept
-        out = np.empty_like(logits)
-        affine_rows(logits, np.ascontiguousarray(self.slope.T), self.intercept, out)
-        return out
-
-
-def check_coefficients(slope: Array, intercept: Array, n_classes: int) -> None:
-    """Refuse what was tampered with: a kernel would read beyond the end of it."""
-    k = n_classes
-    if intercept.shape != (k,) or slope.shape not in ((k,), (k, k)):
-        raise ParameterError(
-            f"the slope has shape {slope.shape} and the intercept {intercept.shape}, which does "
-            f"not fit {k} classes; fit again"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +62,13 @@ class RidgePenalty:
         if slope.ndim == 2:
             slope_rate += self.odir / (k * (k - 1)) * (1.0 - np.eye(k))
         return slope_rate / self.unit**2, per_cell + self.odir / k
+
+
+class _Coefficients(NamedTuple):
+    """A diagonal (1-D) or full (2-D) slope of the logits, and an intercept."""
+
+    slope: Array
+    intercept: Array
 
 
 class _Likelihood:
@@ -149,10 +129,10 @@ class _Likelihood:
 
 def solve_affine(
     batch: SimplexBatch,
-    temperature: Temperature,
     *,
     full: bool,
     penalty: RidgePenalty | None = None,
+    zero_probability: float | None = None,
     tol: float = 1e-6,
     max_rounds: int = 500,
 ) -> tuple[AffineMap, SolverReport]:
@@ -164,20 +144,22 @@ def solve_affine(
     send their intercepts to minus infinity.
     """
     started = perf_counter()
+    temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
     batch = drop_light_rows(batch).merged()
     logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
     unit = divide_by_unit(logits, batch.weight)
     share = batch.weight / batch.weight.sum()
-    beta = unit * temperature.inverse
+    beta = unit * temperature.inverse_temperature
     k = batch.n_classes
     likelihood = _Likelihood(logits, batch.class_index, share)
     present = np.isin(np.arange(k), batch.class_index)
     slopes = np.where(present, min(beta, STEEPEST_START), beta)
-    start = AffineMap(np.diag(slopes) if full else slopes, np.zeros(k))
+    start = _Coefficients(np.diag(slopes) if full else slopes, np.zeros(k))
     penalty = replace(penalty or RidgePenalty(), unit=unit)
     problem = _Problem(likelihood, penalty, start, present)
-    found, report = _minimise(problem, tol, max_rounds)
-    found = AffineMap(found.slope / unit, found.intercept)
+    best, report = _minimise(problem, tol, max_rounds)
+    zero_logit = temperature.zero_logit
+    found = AffineMap(best.slope / unit, best.intercept, zero_logit, batch.kind)
     return found, replace(report, seconds=perf_counter() - started)
 
 
@@ -194,7 +176,7 @@ class _Problem:
         self,
         likelihood: _Likelihood,
         penalty: RidgePenalty,
-        start: AffineMap,
+        start: _Coefficients,
         present: NDArray[np.bool_],
     ) -> None:
         self._likelihood, self._penalty, self._shape = likelihood, penalty, start.slope.shape
@@ -214,13 +196,13 @@ class _Problem:
         """Multiplications for a product with the Hessian, but for a small factor."""
         return self._likelihood.logits.size * (self._shape[-1] if len(self._shape) == 2 else 1)
 
-    def split(self, x: Array) -> AffineMap:
+    def split(self, x: Array) -> _Coefficients:
         """Slope and intercept of a vector."""
         k = self._shape[0]
-        return AffineMap(x[:-k].reshape(self._shape), x[-k:])
+        return _Coefficients(x[:-k].reshape(self._shape), x[-k:])
 
-    def map(self, x: Array) -> AffineMap:
-        """Return the map at ``x``."""
+    def map(self, x: Array) -> _Coefficients:
+        """Return slope and intercept at ``x``."""
         return self.split(self._origin + x)
 
     def value(self, x: Array) -> tuple[float, Array]:
@@ -249,7 +231,7 @@ class _Problem:
         return np.where(self._free, bent, 0.0)
 
 
-def _minimise(problem: _Problem, tol: float, max_rounds: int) -> tuple[AffineMap, SolverReport]:
+def _minimise(problem: _Problem, tol: float, max_rounds: int) -> tuple[_Coefficients, SolverReport]:
     """L-BFGS; the last tenth of the rounds are Newton's, for what it leaves."""
     unit, n_last = problem.unit, max_rounds // 10
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from calibrant.errors import ParameterError
-from calibrant.solvers.histogram import Histogram, MassBins, sums_by_bin
+from calibrant.maps.curves import AveragedHistogram
+from calibrant.maps.steps import Histogram
+from calibrant.solvers.histogram import MassBins, sums_by_bin
 from calibrant.solvers.report import SolverReport
-from calibrant.step_function import always_checked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from calibrant.solvers.one_vs_rest import BinaryProblem
 
@@ -30,36 +29,6 @@ MOST_MODELS = 1000
 SMALLEST_PRIOR = 1e-12
 """The prior probability of a bin stays this far from 0 and 1. The authors' code has 0.005, which
 hundreds of classes cannot all be given."""
-
-
-@always_checked
-@dataclass(frozen=True, slots=True, eq=False)
-class AveragedHistogram:
-    """Average of histograms with weights that sum to 1; itself a histogram.
-
-    Attributes
-    ----------
-    histogram : Histogram
-        The average.
-    n_bins : ndarray of shape (n_models,)
-        Number of bins that was asked of each histogram.
-    log_scores : ndarray of shape (n_models,)
-        Log marginal likelihood of each histogram; the weights are their softmax.
-    """
-
-    histogram: Histogram
-    n_bins: NDArray[np.int64]
-    log_scores: NDArray[np.float64]
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.histogram, Histogram):
-            raise ParameterError("the average must be a histogram")
-        if not (self.n_bins.ndim == 1 and self.n_bins.shape == self.log_scores.shape):
-            raise ParameterError("n_bins and log_scores must be 1-D and alike")
-
-    def __call__(self, x: ArrayLike) -> NDArray[np.float64]:
-        """Value at each ``x``."""
-        return self.histogram(x)
 
 
 def bin_range(total: float, spread: float = 10.0) -> Sequence[int]:
@@ -129,7 +98,7 @@ def solve_bayesian_binning(
     objective = (math.log(len(numbers)) - evidence) / problem.total
     seconds = perf_counter() - started
     report = SolverReport(
-        "bayesian binning", objective, 0.0, 0.0, len(numbers), seconds, average.n_bins
+        "bayesian binning", objective, 0.0, 0.0, len(numbers), seconds, average.n_blocks
     )
     return AveragedHistogram(average, np.array(numbers), log_scores), report
 

@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import expit
 
-from calibrant.errors import ParameterError
-from calibrant.solvers.platt import SEPARABLE, ZERO, BoundedLogs, bounded_logs, minimise_logistic
-from calibrant.step_function import always_checked
+from calibrant.maps.curves import BetaMap
+from calibrant.solvers.platt import SEPARABLE, ZERO, bounded_logs, minimise_logistic
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from calibrant.solvers.one_vs_rest import BinaryProblem
     from calibrant.solvers.report import SolverReport
-
-
-@always_checked
-@dataclass(frozen=True, slots=True)
-class BetaMap:
-    """x -> sigmoid(a log x - b log(1 - x) + c), which never decreases since a, b >= 0."""
-
-    a: float
-    b: float
-    c: float
-    logs: BoundedLogs
-
-    def __post_init__(self) -> None:
-        if not (0 <= self.a < math.inf and 0 <= self.b < math.inf and math.isfinite(self.c)):
-            raise ParameterError(
-                f"a, b and c are {self.a}, {self.b} and {self.c}; they must be finite, and a and b "
-                "not negative"
-            )
-
-    def __call__(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Value at each ``x``."""
-        log_x, log_rest = self.logs(np.asarray(x, dtype=np.float64))
-        value: NDArray[np.float64] = expit(self.a * log_x - self.b * log_rest + self.c)
-        return value
 
 
 def solve_beta(

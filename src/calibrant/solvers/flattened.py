@@ -16,8 +16,9 @@ import numpy as np
 
 from calibrant.kernels.lookup import Lookup, add_cells, build_lookup
 from calibrant.kernels.pava import pool_adjacent_violators
+from calibrant.maps.cells import SharedSteps
+from calibrant.maps.steps import StepFunction
 from calibrant.solvers.report import SolverReport
-from calibrant.step_function import StepFunction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,7 +72,7 @@ def build_segments(batch: SimplexBatch, probabilities: NDArray[np.float64]) -> S
     return Segments(starts, positives, cells, lookup)
 
 
-def solve_flattened(batch: SimplexBatch) -> tuple[StepFunction, SolverReport]:
+def solve_flattened(batch: SimplexBatch) -> tuple[SharedSteps, SolverReport]:
     """Flattened isotonic regression (the paper's FIR equation), exactly.
 
     By the paper's appendix theorem the same fit is optimal for every proper scoring rule; the
@@ -87,4 +88,4 @@ def solve_flattened(batch: SimplexBatch) -> tuple[StepFunction, SolverReport]:
     report = SolverReport(
         "pava", objective, 0.0, 0.0, 1, perf_counter() - started, n_blocks=len(values)
     )
-    return step, report
+    return SharedSteps(step, batch.kind), report

@@ -8,62 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.errors import ParameterError
+from calibrant.maps.steps import Histogram
 from calibrant.solvers.report import SolverReport
-from calibrant.step_function import always_checked, check_thresholds
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from calibrant.solvers.one_vs_rest import BinaryProblem
 
 STRATEGIES = ("mass", "width")
-
-
-@always_checked
-@dataclass(frozen=True, slots=True, eq=False)
-class Histogram:
-    """A step function on [0, 1], continuous from the right, that need not increase.
-
-    Attributes
-    ----------
-    thresholds : ndarray of shape (n_bins,)
-        Where each bin starts, strictly increasing; the first is 0.
-    values : ndarray of shape (n_bins,)
-        Value of each bin, in [0, 1].
-    sizes : ndarray of shape (n_bins,)
-        Total weight of the calibration cells in each bin; 0 for an empty one.
-
-    Examples
-    --------
-    >>> from calibrant.solvers.histogram import Histogram
-    >>> histogram = Histogram([0.0, 0.5], [0.8, 0.1], [30.0, 10.0])
-    >>> histogram([0.2, 0.5, 1.0])
-    array([0.8, 0.1, 0.1])
-    """
-
-    thresholds: NDArray[np.float64]
-    values: NDArray[np.float64]
-    sizes: NDArray[np.float64]
-
-    def __post_init__(self) -> None:
-        for name in ("thresholds", "values", "sizes"):
-            array = np.array(getattr(self, name), dtype=np.float64, order="C")
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
-        check_thresholds(self.thresholds, self.values, self.sizes)
-        if not (self.values.min() >= 0 and self.values.max() <= 1):
-            raise ParameterError("values must be in [0, 1]")
-
-    def __call__(self, x: ArrayLike) -> NDArray[np.float64]:
-        """Value at each ``x``; below 0 as at 0."""
-        b = np.searchsorted(self.thresholds, np.asarray(x, dtype=np.float64), side="right") - 1
-        return self.values[np.maximum(b, 0)]
-
-    @property
-    def n_bins(self) -> int:
-        """Number of bins."""
-        return len(self.values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,33 +6,31 @@ theta; a straight line is temperature scaling.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.errors import ParameterError
 from calibrant.kernels.monotone_spline import (
     add_information,
     find_bounds,
-    log_softmax_rows,
     sort_rows,
     spline_likelihood,
     spline_losses,
-    spline_softmax,
 )
+from calibrant.maps.logits import SplineMap, log_probabilities
 from calibrant.simplex import to_logits
 from calibrant.solvers.logit_unit import divide_by_unit
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining
 from calibrant.solvers.pseudo_rows import share as share_of
 from calibrant.solvers.report import SolverReport
+from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
-    from calibrant.solvers.temperature import Temperature
 
     Array = NDArray[np.float64]
 
@@ -65,37 +63,9 @@ DEEPEST, BIN = -60.0, 0.01
 """Bins of the temperature-scaled log-probabilities, in which knots are placed."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MonotoneLine:
-    """theta(log p): ``slopes[0]`` below the first knot, ``slopes[-1]`` above the last."""
-
-    knots: Array
-    slopes: Array
-
-    def __post_init__(self) -> None:
-        n_slopes = len(self.knots) + 1
-        if self.knots.ndim != 1 or len(self.knots) == 0 or self.slopes.shape != (n_slopes,):
-            raise ParameterError(
-                f"knots of shape {self.knots.shape} need one slope more; there are slopes of shape "
-                f"{self.slopes.shape}; fit again"
-            )
-
-    def softmax(self, logs: Array) -> None:
-        """Turn rows of log p in place into softmax(theta(log p))."""
-        spline_softmax(logs, self.knots, self.slopes, logs)
-
-
 def drop_light_rows(batch: SimplexBatch) -> SimplexBatch:
     """Return the batch without rows that weigh nothing beside the heaviest."""
     return batch.take(batch.weight >= SMALLEST_SHARE * batch.weight.max())
-
-
-def log_probabilities(scores: Array, kind: str, zero_logit: float) -> Array:
-    """Finite logarithms of rows on the simplex."""
-    logits = to_logits(scores, kind, zero_logit)
-    if kind == "logits":
-        log_softmax_rows(logits, logits)
-    return logits
 
 
 def _sort_cells(batch: SimplexBatch) -> SimplexBatch:
@@ -174,25 +144,27 @@ class _Problem:
 
 def solve_monotone_spline(
     batch: SimplexBatch,
-    temperature: Temperature,
     *,
     n_knots: int = 12,
     strength: float | None = None,
     prior_strength: float = AT_TEMPERATURE,
     tol: float = 1e-8,
     max_rounds: int = 100,
-) -> tuple[MonotoneLine, SolverReport]:
+    zero_probability: float | None = None,
+) -> tuple[SplineMap, SolverReport]:
     """Slopes of least penalised NLL; without ``strength``, cross-validation chooses it.
 
     The violation is the largest projected gradient, each in units of the square root of its
     curvature.
     """
     started = perf_counter()
+    temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
     batch = _sort_cells(drop_light_rows(batch)).merged()
     n_rows = float(batch.weight.sum())
-    logs = log_probabilities(batch.scores, batch.kind, temperature.zero_logit)
+    logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
+    logs = log_probabilities(logits, batch.kind)
     unit = divide_by_unit(logs, batch.weight)
-    beta = unit * temperature.inverse
+    beta = unit * temperature.inverse_temperature
     share = batch.weight / batch.weight.sum()
     scale = feature_scale(logs, share, beta)
     logs *= scale
@@ -211,7 +183,8 @@ def solve_monotone_spline(
         "projected-newton", value, violation, tol, rounds, perf_counter() - started, notes=notes
     )
     scale /= unit
-    return MonotoneLine(problem.knots / scale, slopes * scale), report
+    knots, zero_logit = problem.knots / scale, temperature.zero_logit
+    return SplineMap(knots, slopes * scale, zero_logit, batch.kind), report
 
 
 def _hold(

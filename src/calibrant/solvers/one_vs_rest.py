@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
-from calibrant.errors import ParameterError
 from calibrant.kernels.pava import pool_adjacent_violators
+from calibrant.maps.cells import ClasswiseCurves
+from calibrant.maps.curves import IDENTITY, Curve, PiecewiseLinear
+from calibrant.maps.steps import StepFunction
 from calibrant.solvers.report import SolverReport
-from calibrant.step_function import StepFunction, always_checked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,13 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
-
-
-class BinaryMap(Protocol):
-    """A fitted map of one binary problem: probability in, probability out."""
-
-    def __call__(self, x: NDArray[np.float64], /) -> NDArray[np.float64]:
-        """Value at each ``x``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +66,7 @@ class BinaryProblem:
         return bool(len(holding) == 0 or len(lacking) == 0 or holding[0] >= lacking[-1])
 
 
-Solve = Callable[[BinaryProblem], tuple[BinaryMap, SolverReport]]
+Solve = Callable[[BinaryProblem], tuple[Curve, SolverReport]]
 """Solver of one binary problem."""
 
 
@@ -92,35 +86,6 @@ def binary_problem(
         np.add.reduceat(positives[order], starts),
         np.add.reduceat(cells[order], starts),
     )
-
-
-@always_checked
-@dataclass(frozen=True, slots=True, eq=False)
-class PiecewiseLinear:
-    """A non-decreasing function in the unit square, linear between ``x`` and constant outside."""
-
-    x: NDArray[np.float64]
-    y: NDArray[np.float64]
-
-    def __post_init__(self) -> None:
-        for name in ("x", "y"):
-            array = np.array(getattr(self, name), dtype=np.float64, order="C")
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
-        x, y = self.x, self.y
-        if not (x.ndim == 1 and x.shape == y.shape and x.size > 0):
-            raise ParameterError("x and y must be 1-D, alike, not empty")
-        if not (x[0] >= 0 and x[-1] <= 1 and y.min() >= 0 and y.max() <= 1):
-            raise ParameterError("x and y must stay in the unit square")
-        if not ((x[1:] > x[:-1]).all() and (y[1:] >= y[:-1]).all()):
-            raise ParameterError("x must increase strictly, and y must not decrease")
-
-    def __call__(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Value at each ``x``."""
-        return np.interp(x, self.x, self.y)
-
-
-IDENTITY = PiecewiseLinear(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 
 
 def merge_reports(
@@ -144,7 +109,7 @@ def merge_reports(
 
 def solve_one_vs_rest(
     batch: SimplexBatch, solve: Solve, prior_strength: float = 0.0
-) -> tuple[list[BinaryMap], SolverReport]:
+) -> tuple[ClasswiseCurves, SolverReport]:
     """Solve "is it this class?" for every class; one without a label keeps its scores.
 
     ``prior_strength`` pseudo-observations, spread over the rows and labelled by their scores, keep
@@ -155,19 +120,20 @@ def solve_one_vs_rest(
     batch = batch.in_canonical_order()
     probabilities = batch.probabilities()
     total = float(batch.weight.sum())
-    maps: list[BinaryMap] = []
+    curves: list[Curve] = []
     reports = []
     for j in range(batch.n_classes):
         if not present[j]:
-            maps.append(IDENTITY)
+            curves.append(IDENTITY)
             continue
         positives = np.where(batch.class_index == j, batch.weight, 0.0)
         problem = binary_problem(probabilities[:, j], positives, batch.weight)
-        found, report = solve(problem.with_prior(prior_strength / total))
-        maps.append(found)
+        curve, report = solve(problem.with_prior(prior_strength / total))
+        curves.append(curve)
         reports.append(report)
     weights = np.ones(len(reports)).tolist()
-    return maps, merge_reports(reports, weights, "class", perf_counter() - started)
+    found = ClasswiseCurves(None, tuple(curves), kind=batch.kind)
+    return found, merge_reports(reports, weights, "class", perf_counter() - started)
 
 
 def solve_isotonic(problem: BinaryProblem) -> tuple[PiecewiseLinear, SolverReport]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from itertools import product
 from time import perf_counter
@@ -11,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit, logit
 
-from calibrant.errors import ParameterError
+from calibrant.maps.curves import BoundedLogs, Sigmoid
 from calibrant.solvers.report import SolverReport
-from calibrant.step_function import always_checked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,54 +30,12 @@ separates would send the slope to infinity, and equal scores leave it open."""
 SEPARABLE = f"the score separates the labels: the slope is held by a ridge of {RIDGE:g}"
 
 
-@always_checked
-@dataclass(frozen=True, slots=True)
-class BoundedLogs:
-    """log x and log(1 - x), finite on [0, 1]: x and 1 - x are bounded below."""
-
-    low: float
-    rest: float
-
-    def __post_init__(self) -> None:
-        if not (0 < self.low <= 1 and 0 < self.rest <= 1):
-            raise ParameterError(
-                f"the bounds of the logarithms are {self.low} and {self.rest}; they must be "
-                "positive and at most 1"
-            )
-
-    def __call__(self, x: Array) -> tuple[Array, Array]:
-        """Both logarithms."""
-        return np.log(np.maximum(x, self.low)), np.log(np.maximum(1.0 - x, self.rest))
-
-
 def bounded_logs(values: Array, zero: float = ZERO) -> BoundedLogs:
     """Bounds that no value strictly between 0 and 1 reaches; ``zero`` where that leaves it open."""
     zero = max(zero, float(np.finfo(float).tiny))  # logits may lie deeper than any float's log
     positive = values[values > 0]
     rest = 1.0 - values[values < 1]
     return BoundedLogs(float(positive.min(initial=zero)), float(rest.min(initial=zero)))
-
-
-@always_checked
-@dataclass(frozen=True, slots=True)
-class Sigmoid:
-    """x -> sigmoid(slope log(x / (1 - x)) + intercept)."""
-
-    slope: float
-    intercept: float
-    logs: BoundedLogs
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.slope) and math.isfinite(self.intercept)):
-            raise ParameterError(
-                f"slope {self.slope} and intercept {self.intercept} are not finite"
-            )
-
-    def __call__(self, x: Array) -> Array:
-        """Value at each ``x``."""
-        log_x, log_rest = self.logs(np.asarray(x, dtype=np.float64))
-        value: Array = expit(self.slope * (log_x - log_rest) + self.intercept)
-        return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant.maps.cells import RankedSteps
 from calibrant.solvers.pseudo_rows import price
 from calibrant.solvers.report import SolverReport
-from calibrant.solvers.sorted_cumulative import apply_rows, fit_rows
+from calibrant.solvers.sorted_cumulative import fit_rows
 from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant.maps.steps import RankedStepFunction
     from calibrant.simplex import SimplexBatch
     from calibrant.solvers.sorted_cumulative import CumulativeRows
-    from calibrant.step_function import RankedStepFunction
 
 N_FOLDS = 5
 
@@ -97,7 +98,7 @@ def held_out(
         function, _ = fit_rows(rows.take(rest), max_rank)
         own[out] = label_probabilities(function, rows.take(out))
         temperature, _ = solve_temperature(batch.take(rest), zero_probability=zero_probability)
-        scaled = temperature(batch.scores[out], batch.kind)
+        scaled = temperature(batch.scores[out])
         prior[out] = scaled[np.arange(len(scaled)), batch.class_index[out]]
         part = looked_at & out
         expected += _expected(function, batch.take(part), scaled[part[out]])
@@ -108,7 +109,7 @@ def _expected(
     function: RankedStepFunction, batch: SimplexBatch, scaled: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Weighted NLL of every share of the ``scaled`` rows, for labels drawn from these."""
-    plain = apply_rows(function, batch.probabilities(), 0.0, 1.0, 0.0)
+    plain = RankedSteps(function, 0.0, 1.0, 0.0, batch.kind)(batch.scores)
     return np.array(
         [
             -np.sum(

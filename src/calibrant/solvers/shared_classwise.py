@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant.kernels.lookup import add_cells, build_lookup
+from calibrant.maps.cells import ClasswiseCurves
 from calibrant.solvers.histogram import MassBins, solve_histogram
 from calibrant.solvers.one_vs_rest import (
-    BinaryMap,
     BinaryProblem,
     binary_problem,
     merge_reports,
@@ -20,6 +20,7 @@ from calibrant.solvers.one_vs_rest import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant.maps.curves import Curve
     from calibrant.simplex import SimplexBatch
     from calibrant.solvers.report import SolverReport
 
@@ -82,22 +83,24 @@ def solve_shared_classwise(
     n_groups: int = 1,
     n_bins: int = 15,
     strategy: str = "width",
-) -> tuple[list[BinaryMap], NDArray[np.int64], SolverReport]:
-    """Return one map for each group, the group of each class, and the report."""
+    normalize_output: bool = True,
+) -> tuple[ClasswiseCurves, SolverReport]:
+    """Return one curve for each group of classes, and the report."""
     started = perf_counter()
     batch = batch.in_canonical_order()
     group = group_classes(batch, n_groups)
-    maps: list[BinaryMap] = []
+    curves: list[Curve] = []
     reports, weights = [], []
     for g in range(int(group.max()) + 1):
         columns = np.flatnonzero(group == g)
         if kind == "isotonic":
             problem = pool_segments(batch, columns)
-            found: tuple[BinaryMap, SolverReport] = solve_isotonic_steps(problem)
+            found: tuple[Curve, SolverReport] = solve_isotonic_steps(problem)
         else:
             problem = pool_cells(batch, columns)
             found = solve_histogram(problem, n_bins=n_bins, strategy=strategy)
-        maps.append(found[0])
+        curves.append(found[0])
         reports.append(found[1])
         weights.append(problem.total)
-    return maps, group, merge_reports(reports, weights, "group", perf_counter() - started)
+    classwise = ClasswiseCurves(group, tuple(curves), normalize_output, batch.kind)
+    return classwise, merge_reports(reports, weights, "group", perf_counter() - started)

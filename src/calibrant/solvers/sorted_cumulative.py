@@ -22,9 +22,9 @@ from calibrant.kernels.maximal_upper_set import (
     split_real,
     split_whole,
 )
-from calibrant.kernels.ranked_lookup import ONE, apply_ranked, build_powers, pack_rows
+from calibrant.kernels.ranked_lookup import ONE
+from calibrant.maps.steps import RankedStepFunction
 from calibrant.solvers.report import SolverReport
-from calibrant.step_function import RankedStepFunction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,12 +42,6 @@ RANGE = 1 << 19
 
 SAMPLE = 256
 """Rows that the ranges are chosen by."""
-
-CELLS = 1 << 15
-"""Cells mapped at once: what the second-level cache holds."""
-
-MOST_SHORT_KEYS = 1 << 15
-"""Classes up to which 32 bits are enough to sort a row by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,34 +264,3 @@ def split_slots(slots: Slots, n_ranks: int) -> Blocks:
         np.add.reduceat(array, starts[:-1]) for array in (sums[0], sums[1] - sums[0])
     )
     return Blocks(fitted, values, inside, outside, excess, int(visits))
-
-
-def apply_rows(
-    function: RankedStepFunction,
-    rows: NDArray[np.float64],
-    prior_share: float,
-    inverse_temperature: float,
-    zero_logit: float,
-) -> NDArray[np.float64]:
-    """Map rows on the simplex: differences of the function, mixed with the scaled row.
-
-    The prior of a row is softmax(inverse_temperature * log p), a zero read as exp(zero_logit).
-    """
-    n_rows, n_classes = rows.shape
-    width = (n_classes - 1).bit_length()
-    size = 31 if n_classes <= MOST_SHORT_KEYS else 63  # no sign
-    shift = 52 - (size - width - 6)  # six bits for 64 octaves, the rest for the mantissa
-    powers = build_powers(inverse_temperature, math.exp(zero_logit))
-    out = np.empty_like(rows)
-    step = max(1, CELLS // n_classes)
-    dtype = np.int32 if size == 31 else np.int64
-    room = np.empty((min(step, n_rows), n_classes), dtype=dtype)
-    for start in range(0, n_rows, step):
-        part = slice(start, start + step)
-        bits = rows[part].view(np.int64)
-        keys = room[: len(bits)]
-        pack_rows(bits, shift, width, (1 << (size - width)) - 1, keys)
-        keys.sort(axis=1)
-        mask = (1 << width) - 1
-        apply_ranked(rows[part], bits, keys, mask, function.lookup, prior_share, powers, out[part])
-    return out

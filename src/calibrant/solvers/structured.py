@@ -20,23 +20,22 @@ from calibrant.kernels.structured import (
     common_curvature,
     curve_rows,
     map_logits,
-    multiply_rows,
     spread_rows,
     weighted_softmax,
 )
+from calibrant.maps.logits import StructuredMap
 from calibrant.simplex import to_logits
-from calibrant.solvers.affine import check_coefficients
 from calibrant.solvers.logit_unit import divide_by_unit
 from calibrant.solvers.monotone_spline import drop_light_rows, feature_scale
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining
 from calibrant.solvers.pseudo_rows import share as share_of
 from calibrant.solvers.report import SolverReport
+from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
-    from calibrant.solvers.temperature import Temperature
 
     Array = NDArray[np.float64]
 
@@ -59,33 +58,6 @@ MOST_DAMPING = 1e6
 
 MOST_PRODUCTS = 200
 """Limit of conjugate gradients in one step."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StructuredMap:
-    """logits z -> inverse_temperature z + slope x + intercept.
-
-    x = log(softmax(scale z) + bound), less its mean over the row. The slope is a vector (one for
-    each class) or a matrix.
-    """
-
-    inverse_temperature: float
-    scale: float
-    bound: float
-    slope: Array
-    intercept: Array
-
-    def __call__(self, logits: Array) -> Array:
-        """Return the mapped logits."""
-        check_coefficients(self.slope, self.intercept, logits.shape[1])
-        x = _features(logits, self.scale, self.bound)
-        mapped = np.zeros_like(x)
-        own = self.slope
-        if self.slope.ndim == 2:
-            multiply_rows(x, np.ascontiguousarray(self.slope.T), mapped)
-            own = np.zeros_like(self.intercept)
-        map_logits(logits, x, self.inverse_temperature, own, self.intercept, mapped)
-        return mapped
 
 
 def _features(logits: Array, scale: float, bound: float) -> Array:
@@ -225,7 +197,6 @@ class _Likelihood:
 
 def solve_structured(
     batch: SimplexBatch,
-    temperature: Temperature,
     *,
     full: bool,
     strength: float | None = None,
@@ -233,6 +204,7 @@ def solve_structured(
     bound: float = 0.02,
     tol: float = 1e-6,
     max_rounds: int = 100,
+    zero_probability: float | None = None,
 ) -> tuple[StructuredMap, SolverReport]:
     """Affine map of bounded log-probabilities of least penalised NLL, by Newton's method.
 
@@ -240,12 +212,13 @@ def solve_structured(
     gradient, each in units of the square root of its curvature.
     """
     started = perf_counter()
+    temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
     batch = drop_light_rows(batch).merged()
     n_rows = float(batch.weight.sum())
     logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
     logits -= logits.max(axis=1, keepdims=True)
     unit = divide_by_unit(logits, batch.weight)
-    beta = unit * temperature.inverse
+    beta = unit * temperature.inverse_temperature
     share = batch.weight / batch.weight.sum()
     scale = feature_scale(logits, share, beta)
     x = _features(logits, scale, bound)
@@ -260,7 +233,10 @@ def solve_structured(
     k = batch.n_classes
     slope = theta[2:-k].reshape(likelihood.shape) + theta[1] * (np.eye(k) if full else 1.0)
     inverse = float(theta[0] * beta) / unit
-    found = StructuredMap(inverse, scale / unit, bound, slope, theta[-k:].copy())
+    zero_logit = temperature.zero_logit
+    found = StructuredMap(
+        inverse, slope, theta[-k:].copy(), scale / unit, bound, zero_logit, batch.kind
+    )
     return found, replace(report, seconds=perf_counter() - started)
 
 

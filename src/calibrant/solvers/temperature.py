@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant.kernels.rows import deepest_logit, smallest_positive
-from calibrant.kernels.temperature import row_sums, scaled_softmax
+from calibrant.kernels.temperature import row_sums
+from calibrant.maps.logits import TemperatureMap
 from calibrant.simplex import LOG_OF_ZERO, to_logits
 from calibrant.solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS, remaining, share
 from calibrant.solvers.report import SolverReport
@@ -53,20 +54,6 @@ LARGEST = 1e6
 """Bound on the inverse temperature in units of the logits' spread, for sets without an error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Temperature:
-    """Temperature scaling: softmax(inverse * logits), an exact zero read as exp(zero_logit)."""
-
-    inverse: float
-    zero_logit: float
-
-    def __call__(self, scores: Array, kind: str) -> Array:
-        """Scaled rows."""
-        logits = to_logits(scores, kind, self.zero_logit)
-        scaled_softmax(logits, self.inverse, logits)
-        return logits
-
-
 def solve_temperature(
     batch: SimplexBatch,
     *,
@@ -74,7 +61,7 @@ def solve_temperature(
     zero_probability: float | None = None,
     tol: float = 1e-10,
     max_rounds: int = 200,
-) -> tuple[Temperature, SolverReport]:
+) -> tuple[TemperatureMap, SolverReport]:
     """Inverse temperature, and reading of exact zeros, of least NLL.
 
     ``zero_probability`` sets the reading by hand; scores below it are read as it, too. The
@@ -84,7 +71,7 @@ def solve_temperature(
     rows = _read(batch, zero_probability)
     likelihood = _Likelihood(rows, batch.weight)
     point, rounds, notes = _minimise(likelihood, prior_strength, tol, max_rounds)
-    found = rows.temperature(point)
+    found = rows.temperature(point, batch.kind)
     if rows.has_zeros:
         notes = (*notes, f"an exact zero is read as {math.exp(found.zero_logit):.3g}")
     violation = 0.0 if point.beta == 0.0 or point.beta >= LARGEST else point.violation
@@ -129,10 +116,10 @@ class _Rows:
         """Whether there are zeros to be read."""
         return bool(self.n_zeros.any())
 
-    def temperature(self, point: _Point) -> Temperature:
+    def temperature(self, point: _Point, kind: str) -> TemperatureMap:
         """Undo the units."""
         depth = self.unit * point.delta / point.beta if point.delta > 0.0 else 0.0
-        return Temperature(point.beta / self.unit, self.zero_logit - depth)
+        return TemperatureMap(point.beta / self.unit, self.zero_logit - depth, kind)
 
 
 def _read(batch: SimplexBatch, zero_probability: float | None) -> _Rows:

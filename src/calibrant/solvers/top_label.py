@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.solvers.histogram import Histogram, solve_histogram
+from calibrant.maps.cells import TopLabelMap
+from calibrant.maps.curves import IDENTITY, Curve
+from calibrant.solvers.histogram import solve_histogram
 from calibrant.solvers.one_vs_rest import (
-    IDENTITY,
-    BinaryMap,
     BinaryProblem,
     Solve,
     binary_problem,
@@ -23,6 +23,7 @@ from calibrant.solvers.report import SolverReport
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant.maps.steps import Histogram
     from calibrant.simplex import SimplexBatch
 
 LARGEST_UNIT = 1 << 20
@@ -95,8 +96,13 @@ def solve_points_histogram(
 
 
 def solve_top_label(
-    batch: SimplexBatch, solve: Solve, *, per_class: bool = False, enough: float = 0.0
-) -> tuple[list[BinaryMap], SolverReport]:
+    batch: SimplexBatch,
+    solve: Solve,
+    *,
+    per_class: bool = False,
+    enough: float = 0.0,
+    normalize_output: bool = True,
+) -> tuple[TopLabelMap, SolverReport]:
     """Return one map of the largest probability, or one for each predicted class.
 
     A class that is never predicted, or by less than ``enough`` weight, keeps its scores.
@@ -105,21 +111,23 @@ def solve_top_label(
     batch = batch.in_canonical_order()
     top = TopLabels.of(batch)
     if not per_class:
-        found, report = solve(top.pooled(batch.class_index))
-        return [found], replace(report, seconds=perf_counter() - started)
-    maps: list[BinaryMap] = []
+        curve, report = solve(top.pooled(batch.class_index))
+        found = TopLabelMap((curve,), False, normalize_output, batch.kind)
+        return found, replace(report, seconds=perf_counter() - started)
+    curves: list[Curve] = []
     reports, weights = [], []
     for j in range(batch.n_classes):
         problem = top.of_class(j, batch.class_index)
         if problem is None or problem.total < enough:
-            maps.append(IDENTITY)
+            curves.append(IDENTITY)
             continue
-        found, report = solve(problem)
-        maps.append(found)
+        curve, report = solve(problem)
+        curves.append(curve)
         reports.append(report)
         weights.append(problem.total)
+    found = TopLabelMap(tuple(curves), True, normalize_output, batch.kind)
     seconds = perf_counter() - started
     if not reports:
         note = "no class is predicted often enough: all keep their scores"
-        return maps, SolverReport("identity", 0.0, 0.0, 0.0, 0, seconds, notes=(note,))
-    return maps, merge_reports(reports, weights, "class", seconds)
+        return found, SolverReport("identity", 0.0, 0.0, 0.0, 0, seconds, notes=(note,))
+    return found, merge_reports(reports, weights, "class", seconds)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant import errors, simplex
-from calibrant.calibrators.methods import METHODS
+from calibrant.calibrators.methods import methods as all_methods
 from calibrant.study.cell import UNCALIBRATED, Outcome, Task, failed, measure
 from calibrant.study.files import find_files
 from calibrant.study.records import Cell, Records
@@ -54,7 +54,7 @@ def run_study(
         Directory for the cells, the table (``study.csv``, and ``study.parquet`` where pyarrow is
         installed) and ``study.log``; made if it is not there.
     methods : sequence of str, default=PAPER_METHODS
-        Keys of ``METHODS``. The uncalibrated predictions are always judged as well.
+        Keys of ``methods()``. The uncalibrated predictions are always judged as well.
     n_jobs : int, optional
         Number of processes, with one thread each; all cores by default. 0 computes in this
         process.
@@ -126,7 +126,7 @@ def _check_methods(methods: Sequence[str]) -> tuple[str, ...]:
     if isinstance(methods, str):
         raise errors.ParameterError(f"methods={methods!r} must be a sequence of names")
     for method in methods:
-        simplex.check_option("method", method, (UNCALIBRATED, *METHODS))
+        simplex.check_option("method", method, (UNCALIBRATED, *all_methods()))
     return tuple(dict.fromkeys((UNCALIBRATED, *methods)))
 
 

@@ -10,16 +10,17 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING, Literal
 
+from calibrant.maps.cells import SharedSteps
 from calibrant.solvers.normalization_aware.infinity import solve_exactly
 from calibrant.solvers.normalization_aware.prior import build_likelihood
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
+    from calibrant.maps.steps import StepFunction
     from calibrant.simplex import SimplexBatch
     from calibrant.solvers.normalization_aware.prior import PriorChoice
     from calibrant.solvers.normalization_aware.rows import NormalizedLikelihood
     from calibrant.solvers.normalization_aware.ways import Way
-    from calibrant.step_function import StepFunction
 
 
 def solve_normalization_aware(
@@ -29,10 +30,11 @@ def solve_normalization_aware(
     solver: Way | Literal["exact"] = "exact",
     tol: float = 1e-8,
     max_rounds: int | None = None,
-) -> tuple[StepFunction, SolverReport, PriorChoice | None]:
+) -> tuple[SharedSteps, SolverReport, PriorChoice | None]:
     """Fit NA-FIR with so many pseudo-observations, or as many as cross-validation chooses."""
     likelihood, choice = build_likelihood(batch, prior_strength)
-    return *minimise_likelihood(likelihood, solver, tol, max_rounds), choice
+    step, report = minimise_likelihood(likelihood, solver, tol, max_rounds)
+    return SharedSteps(step, batch.kind), report, choice
 
 
 def minimise_likelihood(

@@ -147,7 +147,7 @@ def temperature_prior(batch: SimplexBatch, rows: SegmentedRows, share: Array) ->
     """Fit temperature scaling and sum its predictions over the segments."""
     temperature, _ = solve_temperature(batch)
     logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
-    beta = temperature.inverse
+    beta = temperature.inverse_temperature
     mass = np.zeros((share.shape[1], rows.n_segments))
     totals = np.empty(len(rows.order))
     cells.add_prior(logits, rows.order, beta, share, rows.index, mass, totals)

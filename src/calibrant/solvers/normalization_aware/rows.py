@@ -20,8 +20,8 @@ from scipy.sparse import csr_array
 from calibrant.kernels import cells, monotone_softmax
 from calibrant.kernels.lookup import build_lookup
 from calibrant.kernels.rows import smallest_positive
+from calibrant.maps.steps import StepFunction
 from calibrant.row_order import order_by_cells
-from calibrant.step_function import StepFunction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

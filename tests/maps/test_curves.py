@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 
 from calibrant.errors import ParameterError
+from calibrant.maps.curves import BoundedLogs, PiecewiseLinear, Sigmoid
+from calibrant.maps.steps import Histogram, RankedStepFunction, StepFunction
 from calibrant.solvers.bayesian_binning import AveragedHistogram
 from calibrant.solvers.beta import BetaMap
-from calibrant.solvers.histogram import Histogram
-from calibrant.solvers.one_vs_rest import PiecewiseLinear
-from calibrant.solvers.platt import BoundedLogs, Sigmoid
-from calibrant.step_function import RankedStepFunction, StepFunction
 
 LOGS = BoundedLogs(1e-12, 1e-13)
 HISTOGRAM = Histogram([0.0, 0.5], [0.8, 0.1], [3.0, 1.0])

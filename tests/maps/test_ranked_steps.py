@@ -7,7 +7,7 @@ import pytest
 
 from calibrant.errors import ParameterError
 from calibrant.kernels import ranked_lookup
-from calibrant.step_function import RankedStepFunction
+from calibrant.maps.steps import RankedStepFunction
 
 
 def make(thresholds=(0.0, 0.5, 0.0, 0.4, 0.7), values=(0.1, 0.7, 0.2, 0.8, 1.0), offsets=(0, 2, 5)):

@@ -1,0 +1,82 @@
+"""How a calibrator declares its parameters, and what a fit gives it.
+
+A calibrator is a dataclass: an annotated attribute with a default is a keyword of the constructor,
+one that is ``fitted()`` is what ``fit`` sets. So signatures stay explicit, for scikit-learn, for
+editors and for type checkers, and nobody writes ``self.x = x``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Literal, dataclass_transform, get_type_hints
+
+_SHARED = "    scores, classes, normalize, min_probability\n        As for every calibrator.\n"
+_SHARED_IN_FULL = """\
+    scores : {"probabilities", "logits"}, default="probabilities"
+        What the matrix holds; never guessed. Methods of logits log probabilities.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+    normalize : {None, "rows"}, default=None
+        "rows" divides rows of the input by their sums, whatever they are.
+    min_probability : float, default=1e-12
+        Floor of the output; the order is kept and rows sum to 1. Without ``normalize_output``
+        smaller values are replaced by it, and nothing else changes.
+"""
+_FOUND = "    classes_, map_, solver_report_\n        As of every calibrator.\n"
+_FOUND_IN_FULL = """\
+    classes_ : ndarray of shape (n_classes,)
+        Label of each column.
+    map_ : CalibrationMap
+        The fit: checked rows of scores in, rows of probabilities out, before the floor.
+    solver_report_ : SolverReport
+        What the solver reached.
+"""
+
+
+def fitted(*, init: Literal[False] = False) -> Any:
+    """Declare what ``fit`` sets."""
+    return field(init=init)
+
+
+def leading(default: Any = MISSING, *, kw_only: Literal[False] = False) -> Any:
+    """Declare a parameter that may be given by its place."""
+    return field(default=default, kw_only=kw_only)
+
+
+@dataclass_transform(
+    kw_only_default=True, eq_default=False, field_specifiers=(fitted, leading, field)
+)
+class Parameters:
+    """Base of what is made of keywords; subclasses are dataclasses by themselves."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        dataclass(kw_only=True, eq=False, repr=False, match_args=False)(cls)
+        text = (cls.__doc__ or "").replace(_SHARED, _SHARED_IN_FULL)
+        cls.__doc__ = text.replace(_FOUND, _FOUND_IN_FULL)
+
+
+def fitted_types(cls: type) -> dict[str, Any]:
+    """Return the type of each attribute that ``fit`` sets."""
+    hints = get_type_hints(cls)
+    return {f.name: hints[f.name] for f in fields(cls) if not f.init}
+
+
+class FromMap:
+    """A fitted attribute by its familiar name, which the map holds.
+
+    Parameters
+    ----------
+    name : str
+        Field of ``map_``.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.__doc__ = f"``map_.{name}``."
+
+    def __get__(self, owner: Any, _: type | None = None) -> Any:
+        return self if owner is None else getattr(owner.map_, self._name)
+
+    def __set__(self, owner: Any, value: Any) -> None:
+        raise AttributeError(f"{self._name} belongs to the map, which is frozen; fit again")

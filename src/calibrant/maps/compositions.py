@@ -1,0 +1,163 @@
+"""Maps made of maps: one after the other, or averaged."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from calibrant import simplex
+from calibrant.kernels.rows import floor_rows
+from calibrant.maps.base import CalibrationMap, Floats, frozen, hold, require
+
+
+def lift(rows: Floats, floor: float, *, sums_to_one: bool) -> None:
+    """Lift rows of probabilities in place to a floor; those that sum to 1 still do.
+
+    Rows that need not sum to 1 have nothing to give: only what lies below the floor changes.
+    """
+    if not sums_to_one:
+        np.maximum(rows, floor, out=rows)
+    elif floor > 0:
+        floor_rows(rows, floor)
+
+
+@frozen
+class Stage(CalibrationMap):
+    """A map inside another one: its rows are put on the simplex before it and lifted after it."""
+
+    map: CalibrationMap
+    floor: float
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        """Kind of scores that the map takes."""
+        return self.map.kind
+
+    @property
+    def n_classes(self) -> int | None:
+        """Number of classes; None if any will do."""
+        return self.map.n_classes
+
+    def takes(self, n_classes: int) -> bool:
+        """Whether rows of so many classes can be mapped."""
+        return self.map.takes(n_classes)
+
+    @property
+    def keeps_order(self) -> bool:  # type: ignore[override]
+        """As the map."""
+        return self.map.keeps_order
+
+    @property
+    def same_for_all_classes(self) -> bool:  # type: ignore[override]
+        """As the map."""
+        return self.map.same_for_all_classes
+
+    @property
+    def sums_to_one(self) -> bool:  # type: ignore[override]
+        """As the map."""
+        return self.map.sums_to_one
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Map the rows."""
+        out = self.map(simplex.check_scores(rows, self.kind))
+        lift(out, self.floor, sums_to_one=self.sums_to_one)
+        return out
+
+
+class _Composition(CalibrationMap):
+    """What holds for a whole holds for all of its stages."""
+
+    __slots__ = ()
+
+    stages: tuple[CalibrationMap, ...]
+
+    def takes(self, n_classes: int) -> bool:
+        """Whether every stage takes rows of so many classes."""
+        return all(stage.takes(n_classes) for stage in self.stages)
+
+    @property
+    def n_classes(self) -> int | None:
+        """Number of classes; None if any will do."""
+        return next((s.n_classes for s in self.stages if s.n_classes is not None), None)
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        """Kind of scores that the first stage takes."""
+        return self.stages[0].kind
+
+    @property
+    def keeps_order(self) -> bool:  # type: ignore[override]
+        """Whether all stages keep the order."""
+        return all(stage.keeps_order for stage in self.stages)
+
+    @property
+    def same_for_all_classes(self) -> bool:  # type: ignore[override]
+        """Whether no stage knows which class is which."""
+        return all(stage.same_for_all_classes for stage in self.stages)
+
+    @property
+    def sums_to_one(self) -> bool:  # type: ignore[override]
+        """Whether rows of the last, and so of any, stage sum to 1."""
+        return self.stages[-1].sums_to_one
+
+
+@frozen
+class ChainMap(_Composition):
+    """Maps one after the other."""
+
+    stages: tuple[CalibrationMap, ...]
+
+    def __post_init__(self) -> None:
+        require(self.stages, "there is no stage")
+        kinds = all(stage.kind == "probabilities" for stage in self.stages[1:])
+        require(kinds, "a later stage takes logits, which no stage returns")
+        sums = all(stage.sums_to_one for stage in self.stages[:-1])
+        require(sums, "a stage gets rows that need not sum to 1")
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Map the rows."""
+        for stage in self.stages:
+            rows = stage(rows)
+        return rows
+
+
+@frozen
+class MixtureMap(_Composition):
+    """Weighted average of maps; what several chains begin with is done once."""
+
+    stages: tuple[CalibrationMap, ...]
+    weights: Floats
+
+    def __post_init__(self) -> None:
+        require(self.stages, "there is no map to average")
+        hold(self, "weights")
+        n, w = len(self.stages), self.weights
+        require(w.shape == (n,), f"weights of length {w.size} for {n} maps")
+        require(
+            w.min() >= 0 and w.max() <= 1, f"weights are in [{w.min()}, {w.max()}], outside [0, 1]"
+        )
+        require(abs(float(self.weights.sum()) - 1.0) <= 1e-12, "weights do not sum to 1")
+        same = all(stage.kind == self.kind for stage in self.stages)
+        require(same, "the maps do not take the same kind of scores")
+
+    @property
+    def sums_to_one(self) -> bool:  # type: ignore[override]
+        """Whether the rows of all maps sum to 1."""
+        return all(stage.sums_to_one for stage in self.stages)
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Map the rows."""
+        out = np.zeros_like(rows)
+        paths = [s.stages if isinstance(s, ChainMap) else (s,) for s in self.stages]
+        uses = Counter(id(first) for first, *_ in paths)
+        done: dict[int, Floats] = {}
+        for weight, (first, *later) in zip(self.weights, paths, strict=True):
+            if weight > 0:
+                part = done[id(first)] if id(first) in done else first(rows)
+                if uses[id(first)] > 1:
+                    done[id(first)] = part
+                for stage in later:
+                    part = stage(part)
+                out += weight * part
+        return out

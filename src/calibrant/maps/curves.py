@@ -1,0 +1,150 @@
+"""Curves of one binary problem: probability in, probability out."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from scipy.special import expit
+
+from calibrant.maps.base import LARGEST, Floats, Wholes, check_number, frozen, hold, require
+from calibrant.maps.steps import Histogram, StepFunction
+
+
+class Curve(Protocol):
+    """A fitted map of one binary problem."""
+
+    def __call__(self, x: Floats, /) -> Floats:
+        """Value at each ``x``."""
+
+
+def check_curves(curves: tuple[Curve, ...]) -> None:
+    """Refuse what is no tuple of curves, or leaves [0, 1]."""
+    require(type(curves) is tuple and all(map(callable, curves)), "curves are no tuple of curves")
+    for i, curve in enumerate(curves):
+        above = isinstance(curve, StepFunction) and curve.values[-1] > 1
+        require(not above, f"curve {i} has a value above 1")
+
+
+@frozen
+class PiecewiseLinear:
+    """A non-decreasing function in the unit square, linear between ``x`` and constant outside."""
+
+    x: Floats
+    y: Floats
+
+    def __post_init__(self) -> None:
+        hold(self, "x", "y")
+        x, y = self.x, self.y
+        alike = x.ndim == 1 and x.shape == y.shape and x.size > 0
+        require(alike, "x and y must be 1-D, alike, not empty")
+        inside = x[0] >= 0 and x[-1] <= 1 and y.min() >= 0 and y.max() <= 1
+        require(inside, "x and y must stay in the unit square")
+        rising = (x[1:] > x[:-1]).all() and (y[1:] >= y[:-1]).all()
+        require(rising, "x must increase strictly, and y must not decrease")
+        with np.errstate(over="ignore"):
+            # Interpolation with an infinite slope would give infinity.
+            steepest = (np.diff(y) / np.diff(x)).max(initial=0.0)
+        require(steepest < np.inf, "the line is too steep")
+
+    def __call__(self, x: Floats) -> Floats:
+        """Value at each ``x``."""
+        return np.interp(x, self.x, self.y)
+
+
+IDENTITY = PiecewiseLinear(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+
+
+@frozen
+class BoundedLogs:
+    """log x and log(1 - x), finite on [0, 1]: x and 1 - x are bounded below."""
+
+    low: float
+    rest: float
+
+    def __post_init__(self) -> None:
+        require(
+            0 < self.low <= 1 and 0 < self.rest <= 1,
+            f"the bounds of the logarithms are {self.low} and {self.rest}; they must be positive "
+            "and at most 1",
+        )
+
+    def __call__(self, x: Floats) -> tuple[Floats, Floats]:
+        """Both logarithms."""
+        return np.log(np.maximum(x, self.low)), np.log(np.maximum(1.0 - x, self.rest))
+
+
+@frozen
+class Sigmoid:
+    """x -> sigmoid(slope log(x / (1 - x)) + intercept)."""
+
+    slope: float
+    intercept: float
+    logs: BoundedLogs
+
+    def __post_init__(self) -> None:
+        check_number(self, "slope")
+        check_number(self, "intercept")
+
+    def __call__(self, x: Floats) -> Floats:
+        """Value at each ``x``."""
+        log_x, log_rest = self.logs(np.asarray(x, dtype=np.float64))
+        value: Floats = expit(self.slope * (log_x - log_rest) + self.intercept)
+        return value
+
+
+@frozen
+class BetaMap:
+    """x -> sigmoid(a log x - b log(1 - x) + c), which never decreases since a, b >= 0."""
+
+    a: float
+    b: float
+    c: float
+    logs: BoundedLogs
+
+    def __post_init__(self) -> None:
+        check_number(self, "a", low=0.0)
+        check_number(self, "b", low=0.0)
+        check_number(self, "c")
+
+    def __call__(self, x: Floats) -> Floats:
+        """Value at each ``x``."""
+        log_x, log_rest = self.logs(np.asarray(x, dtype=np.float64))
+        value: Floats = expit(self.a * log_x - self.b * log_rest + self.c)
+        return value
+
+
+@frozen
+class AveragedHistogram:
+    """Average of histograms with weights that sum to 1; itself a histogram.
+
+    Attributes
+    ----------
+    histogram : Histogram
+        The average.
+    n_bins : ndarray of shape (n_models,)
+        Number of bins that was asked of each histogram.
+    log_scores : ndarray of shape (n_models,)
+        Log marginal likelihood of each histogram; the weights are their softmax.
+    """
+
+    histogram: Histogram
+    n_bins: Wholes
+    log_scores: Floats
+
+    def __post_init__(self) -> None:
+        require(type(self.histogram) is Histogram, "the average must be a histogram")
+        bins = np.asarray(self.n_bins)
+        # NaN and what does not fit must not reach the conversion.
+        whole = bins.size > 0 and bins.min() >= 1 and bins.max() <= 2**53
+        require(whole and (bins == np.floor(bins)).all(), "numbers of bins are not whole")
+        hold(self, "n_bins", dtype=np.int64)
+        hold(self, "log_scores")
+        alike = self.n_bins.ndim == 1 and self.n_bins.shape == self.log_scores.shape
+        require(alike, "n_bins and log_scores must be 1-D and alike")
+        inside = self.log_scores.min() >= -LARGEST and self.log_scores.max() <= LARGEST
+        require(inside, f"log_scores are not in [{-LARGEST}, {LARGEST}]")
+
+    def __call__(self, x: Floats) -> Floats:
+        """Value at each ``x``."""
+        return self.histogram(x)

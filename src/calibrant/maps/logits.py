@@ -1,0 +1,201 @@
+"""Softmax of a function of the logits: temperature, affine, structured, spline."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import log_softmax
+
+from calibrant.kernels.affine import affine_rows
+from calibrant.kernels.monotone_spline import log_softmax_rows, spline_softmax
+from calibrant.kernels.structured import bounded_logs, map_logits, multiply_rows
+from calibrant.kernels.temperature import scaled_softmax
+from calibrant.maps.base import (
+    DEEPEST_LOGIT,
+    LARGEST_PRODUCT,
+    CalibrationMap,
+    Floats,
+    check_array,
+    check_number,
+    frozen,
+    hold,
+    require,
+)
+
+MAX_KNOTS = 1000
+"""Knots of a spline, as its parameter ``n_knots`` has it."""
+
+
+class LogitMap(CalibrationMap):
+    """A map that reads an exact zero, which has no logarithm, as exp(zero_logit)."""
+
+    __slots__ = ()
+
+    zero_logit: float
+
+    def _check_zero(self) -> None:
+        self._check_kind()
+        check_number(self, "zero_logit", low=DEEPEST_LOGIT, high=0.0)
+
+
+@frozen
+class TemperatureMap(LogitMap):
+    """softmax(inverse_temperature z)."""
+
+    inverse_temperature: float
+    zero_logit: float
+    kind: str = "probabilities"
+
+    keeps_order = same_for_all_classes = True
+
+    def __post_init__(self) -> None:
+        self._check_zero()
+        check_number(self, "inverse_temperature", low=0.0)
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Scale the rows."""
+        logits = self._logits(rows, self.zero_logit)
+        scaled_softmax(logits, self.inverse_temperature, logits)
+        return logits
+
+
+@frozen
+class AffineMap(LogitMap):
+    """softmax(coef z + intercept), with a diagonal (1-D) or a full (2-D) ``coef``."""
+
+    coef: Floats
+    intercept: Floats
+    zero_logit: float
+    kind: str = "probabilities"
+
+    work = 3
+
+    def __post_init__(self) -> None:
+        self._check_zero()
+        hold(self, "coef", "intercept", copy=False)
+        k = len(self.intercept)
+        check_array(self, "coef", [(k,), (k, k)])
+        check_array(self, "intercept", [(k,)])
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.intercept)
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Map the rows."""
+        logits = self._logits(rows, self.zero_logit)
+        if self.coef.ndim == 1:
+            mapped = logits * self.coef + self.intercept
+        else:
+            mapped = np.empty_like(logits)
+            affine_rows(logits, np.ascontiguousarray(self.coef.T), self.intercept, mapped)
+        scaled_softmax(mapped, 1.0, mapped)
+        return mapped
+
+
+@frozen
+class DirichletMap(AffineMap):
+    """An affine map of log-probabilities: logits are shifted until their softmax needs no sum."""
+
+    def _logits(self, rows: Floats, zero_logit: float) -> Floats:
+        shifted = log_softmax(rows, axis=1) if self.kind == "logits" else rows
+        return AffineMap._logits(self, shifted, zero_logit)  # noqa: SLF001  (slots: no super())
+
+
+@frozen
+class StructuredMap(LogitMap):
+    """softmax(inverse_temperature z + coef x + intercept).
+
+    x = log(softmax(scale z) + bound), less its mean over the row; ``coef`` is a vector, one for
+    each class, or a matrix.
+    """
+
+    inverse_temperature: float
+    coef: Floats
+    intercept: Floats
+    scale: float
+    bound: float
+    zero_logit: float
+    kind: str = "probabilities"
+
+    work = 4
+
+    def __post_init__(self) -> None:
+        self._check_zero()
+        check_number(self, "inverse_temperature", low=0.0)
+        check_number(self, "scale", low=0.0, high=1e300)
+        check_number(self, "bound", low=0.0, high=1.0)
+        hold(self, "coef", "intercept", copy=False)
+        k = len(self.intercept)
+        check_array(self, "coef", [(k,), (k, k)])
+        check_array(self, "intercept", [(k,)])
+        reach = -self.scale * self.zero_logit
+        require(reach <= LARGEST_PRODUCT, "scale times zero_logit overflows")
+        if self.bound == 0:  # else the logarithms are bounded, whatever the scale is
+            largest = max(1.0, float(np.abs(self.coef).max())) * k
+            require(largest * reach <= LARGEST_PRODUCT, "coef times scale overflows")
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.intercept)
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Map the rows."""
+        logits = self._logits(rows, self.zero_logit)
+        if self.kind == "logits":  # as at fit: the scale times a large logit would overflow
+            logits -= logits.max(axis=1, keepdims=True)
+        x, own = np.empty_like(logits), self.coef
+        bounded_logs(self.scale * logits, self.bound, x)
+        mapped = np.zeros_like(x)
+        if own.ndim == 2:
+            multiply_rows(x, np.ascontiguousarray(own.T), mapped)
+            own = np.zeros_like(self.intercept)
+        map_logits(logits, x, self.inverse_temperature, own, self.intercept, mapped)
+        scaled_softmax(mapped, 1.0, mapped)
+        return mapped
+
+
+@frozen
+class SplineMap(LogitMap):
+    """softmax(theta(log p)) with an increasing, piecewise linear theta.
+
+    Its slope is ``slopes[0]`` below the first of the ``knots`` and ``slopes[-1]`` above the last.
+    """
+
+    knots: Floats
+    slopes: Floats
+    zero_logit: float
+    kind: str = "probabilities"
+
+    keeps_order = same_for_all_classes = True
+    work = 5  # with a thousand knots
+
+    def __post_init__(self) -> None:
+        self._check_zero()
+        hold(self, "knots", "slopes")
+        knots, slopes = self.knots, self.slopes
+        n_knots = len(knots) if knots.ndim == 1 else 0
+        require(1 <= n_knots <= MAX_KNOTS, f"knots of shape {knots.shape}, {MAX_KNOTS} at most")
+        one_more = slopes.shape == (n_knots + 1,)
+        require(one_more, f"slopes of shape {slopes.shape} are not one more than {n_knots} knots")
+        check_array(self, "knots", [knots.shape])
+        require(np.all(np.diff(knots) > 0), "knots do not increase")
+        inside = slopes.min() >= 0 and slopes.max() <= 1e303
+        require(inside, f"slopes are in [{slopes.min()}, {slopes.max()}], outside [0, 1e303]")
+        # Predictions that do not differ give slopes up to 1e303, so the product counts.
+        reach = float(np.abs(knots).max()) - self.zero_logit
+        require(float(slopes.max()) * reach <= LARGEST_PRODUCT, "slopes times knots overflow")
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Map the rows."""
+        logs = log_probabilities(self._logits(rows, self.zero_logit), self.kind)
+        spline_softmax(logs, self.knots, self.slopes, logs)
+        return logs
+
+
+def log_probabilities(logits: Floats, kind: str) -> Floats:
+    """Turn finite logits of scores of some kind into log-probabilities, in place."""
+    if kind == "logits":
+        log_softmax_rows(logits, logits)
+    return logits
