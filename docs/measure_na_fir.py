@@ -24,6 +24,7 @@ from calibrant import (
     TrustConstr,
     simplex,
 )
+from calibrant.metrics import confidence_ece
 from calibrant.solvers.flattened import solve_flattened
 from calibrant.solvers.normalization_aware.prior import build_likelihood
 
@@ -76,14 +77,6 @@ def solver_line(path):
     return cells
 
 
-def confidence_ece(probabilities, labels, n_bins=15):
-    confidence = probabilities.max(axis=1)
-    hit = probabilities.argmax(axis=1) == labels
-    place = np.minimum((n_bins * confidence).astype(int), n_bins - 1)
-    gaps = np.bincount(place, weights=confidence - hit, minlength=n_bins)
-    return 100.0 * np.abs(gaps).sum() / len(labels)
-
-
 def quality(paths):
     methods = {
         "uncalibrated": None,
@@ -103,7 +96,7 @@ def quality(paths):
             out = out if method is None else out.predict_proba(new)
             own = out[np.arange(len(truth)), truth]
             losses[name].append(-np.mean(np.log(np.maximum(own, 1e-12))))
-            errors[name].append(confidence_ece(out, truth))
+            errors[name].append(100.0 * confidence_ece(truth, out))
     scaled, flattened = np.array(losses["temperature scaling"]), np.array(losses["FIR"])
     for name in methods:
         ratio = np.array(losses[name]) / scaled
