@@ -91,7 +91,6 @@ def test_hostile_names_stay_text(visit):
     assert visit["handlers"] == 0
     for name in (EVIL_METHOD, EVIL_DATASET, EVIL_MODEL):
         assert name in visit["text"]
-    assert "49" not in visit["text"].split("{{ 7 * 7 }}")[0][-3:]
 
 
 def test_a_screen_reader_finds_its_way(visit):
