@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 TRAINING_ROWS = 400
@@ -65,3 +67,36 @@ def overconfident_digits(random_state: int = 0) -> SplitPredictions:
         probabilities[CALIBRATION_ROWS:],
         labels[CALIBRATION_ROWS:],
     )
+
+
+def simulated_scores(
+    n_rows: int = 1000, *, power: float = 3.0, tilt: Sequence[float] = (1.0, 1.0, 1.0)
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Scores that are known to be wrong, and how: honest probabilities, distorted, with labels.
+
+    Parameters
+    ----------
+    n_rows : int, default=1000
+    power : float, default=3.0
+        What the honest probabilities are raised to: above 1 is over-confident.
+    tilt : sequence of three floats
+        What the classes are multiplied by then.
+
+    Returns
+    -------
+    scores : ndarray of shape (n_rows, 3)
+        Rows that sum to 1.
+    y : ndarray of shape (n_rows,)
+
+    Examples
+    --------
+    >>> from calibrant.datasets import simulated_scores
+    >>> scores, y = simulated_scores()
+    >>> scores.shape
+    (1000, 3)
+    """
+    rng = np.random.default_rng(0)
+    honest = rng.dirichlet(np.ones(3), size=n_rows)
+    y: NDArray[np.int64] = (honest.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
+    scores = honest**power * np.asarray(tilt)
+    return scores / scores.sum(axis=1, keepdims=True), y

@@ -167,12 +167,6 @@ def check_number(
         )
 
 
-def check_zero_probability(value: Any) -> None:
-    """Refuse a reading of exact zeros that is no probability."""
-    if value is not None:
-        check_number("zero_probability", value, low=math.ulp(0.0), high=1.0)
-
-
 def check_floor(min_probability: Any, n_classes: int) -> None:
     """Refuse a ``min_probability`` that k classes cannot all have."""
     check_number("min_probability", min_probability, low=0.0, high=1.0)

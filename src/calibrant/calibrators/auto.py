@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.composition import Composed, fit_part, out_of_fold, stage_of
 from calibrant.calibrators.monotone_spline import MonotoneSpline
 from calibrant.calibrators.normalization_aware import NormalizationAwareIsotonic
-from calibrant.calibrators.parameters import fitted
+from calibrant.calibrators.parameters import choice, fitted, number
 from calibrant.calibrators.progress import progress
 from calibrant.calibrators.scaling import TemperatureScaling
 from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
@@ -184,19 +183,16 @@ class AutoCalibrator(Composed):
     place = 17
 
     candidates: Any = None
-    cv: int = 5
-    prior_rows: float = 5.0
-    caution: float = 4.0
-    verbose: bool = False
+    cv: int = number(default=5, low=2, whole=True)
+    prior_rows: float = number(default=5.0)
+    caution: float = number(default=4.0)
+    verbose: bool = choice(default=False)
     paths_: list[list[Calibrator]] = fitted()
     weights_: NDArray[np.float64] = fitted()
     report_: AutoReport = fitted()
 
     def _check_parameters(self) -> None:
-        simplex.check_number("cv", self.cv, low=2, whole=True)
-        simplex.check_number("prior_rows", self.prior_rows, low=0.0)
-        simplex.check_number("caution", self.caution, low=0.0)
-        simplex.check_option("verbose", self.verbose, (True, False))
+        super()._check_parameters()
         given = self.candidates
         if given is not None and not (
             isinstance(given, Iterable) and all(isinstance(path, str) for path in given)

@@ -100,9 +100,6 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, A
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         """Fit to a checked calibration set; return the fitted attributes by name."""
 
-    def _check_parameters(self) -> None:
-        """Refuse parameters of the subclass outside their documented values."""
-
     def _n_parameters(self, n_classes: int) -> int:  # noqa: ARG002
         """Count the numbers that the data must tell, as far as nothing else keeps them apart."""
         return 1

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.parameters import fitted, leading
+from calibrant.calibrators.parameters import fitted, leading, number
 from calibrant.calibrators.state import replace_state
 from calibrant.errors import ParameterError, in_words
 from calibrant.maps.compositions import ChainMap, MixtureMap, Stage
@@ -50,7 +50,7 @@ class Composition(Composed):
     stands_alone = False
 
     calibrators: Any = leading()
-    cv: int | None = None
+    cv: int | None = number(default=None, low=2, whole=True)
     calibrators_: list[Calibrator] = fitted()
 
     def _named(self) -> dict[str, Calibrator]:
@@ -111,8 +111,7 @@ class Composition(Composed):
             if not isinstance(part, Calibrator):
                 raise ParameterError(f"{name} is a {type(part).__name__}, not a calibrator")
             part._check_parameters()  # noqa: SLF001  (ours)
-        if self.cv is not None:
-            simplex.check_number("cv", self.cv, low=2, whole=True)
+        super()._check_parameters()
 
     def _n_parameters(self, n_classes: int) -> int:
         parts = self._named().values()

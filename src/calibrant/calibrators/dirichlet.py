@@ -69,13 +69,10 @@ class DirichletCalibration(MatrixScaling):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from calibrant.calibrators.dirichlet import DirichletCalibration
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=5000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((5000, 1))).argmax(axis=1)
-    >>> tilted = honest**2 * [4.0, 1.0, 1.0]
-    >>> calibrator = DirichletCalibration(normalize="rows", odir=0.01).fit(tilted, y)
+    >>> from calibrant import DirichletCalibration
+    >>> from calibrant.datasets import simulated_scores
+    >>> tilted, y = simulated_scores(5000, power=2, tilt=(4, 1, 1))
+    >>> calibrator = DirichletCalibration(odir=0.01).fit(tilted, y)
     >>> calibrator.predict_proba([[0.8, 0.15, 0.05]]).round(1)
     array([[0.4, 0.4, 0.2]])
     """

@@ -53,12 +53,9 @@ class FlattenedIsotonic(Calibrator):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from calibrant import FlattenedIsotonic
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=1000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
-    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> from calibrant.datasets import simulated_scores
+    >>> bold, y = simulated_scores()
     >>> calibrator = FlattenedIsotonic().fit(bold, y)
     >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
     array([[0.61, 0.23, 0.16]])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.parameters import FromMap, fitted
+from calibrant.calibrators.parameters import SMALLEST, FromMap, fitted, number
 from calibrant.maps.logits import SplineMap
 from calibrant.solvers.monotone_spline import solve_monotone_spline
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
@@ -67,15 +66,11 @@ class MonotoneSpline(Calibrator):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from calibrant.calibrators.monotone_spline import MonotoneSpline
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=5000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((5000, 1))).argmax(axis=1)
-    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> from calibrant import MonotoneSpline
+    >>> from calibrant.datasets import simulated_scores
+    >>> bold, y = simulated_scores(5000)
     >>> calibrator = MonotoneSpline().fit(bold, y)
-    >>> new = np.array([[0.6, 0.3, 0.1]]) ** 3
-    >>> calibrator.predict_proba(new / new.sum()).round(1)
+    >>> calibrator.predict_proba([[0.885, 0.111, 0.004]]).round(1)  # 0.6, 0.3, 0.1 to the third
     array([[0.6, 0.3, 0.1]])
     """
 
@@ -87,28 +82,17 @@ class MonotoneSpline(Calibrator):
     place, keeps_order = 16, True
     _copies = 12
 
-    n_knots: int = 12
-    strength: str | float = "cv"
-    prior_strength: float = AT_TEMPERATURE
-    tol: float = 1e-8
-    max_rounds: int = 100
-    zero_probability: float | None = None
+    n_knots: int = number(default=12, low=1, high=1000, whole=True)
+    strength: str | float = number(default="cv", infinite=True, words=("cv",))
+    prior_strength: float = number(default=AT_TEMPERATURE, high=1e12)
+    tol: float = number(default=1e-8)
+    max_rounds: int = number(default=100, low=1, whole=True)
+    zero_probability: float | None = number(default=None, low=SMALLEST, high=1.0)
     map_: SplineMap = fitted()
 
     knots_ = FromMap("knots")
     slopes_ = FromMap("slopes")
     zero_logit_ = FromMap("zero_logit")
-
-    def _check_parameters(self) -> None:
-        simplex.check_zero_probability(self.zero_probability)
-        simplex.check_number("prior_strength", self.prior_strength, low=0.0, high=1e12)
-        simplex.check_number("n_knots", self.n_knots, low=1, high=1000, whole=True)
-        if not isinstance(self.strength, str):
-            simplex.check_number("strength", self.strength, low=0.0, infinite=True)
-        else:
-            simplex.check_option("strength", self.strength, ("cv",))
-        simplex.check_number("tol", self.tol, low=0.0)
-        simplex.check_number("max_rounds", self.max_rounds, low=1, whole=True)
 
     def _n_parameters(self, n_classes: int) -> int:  # noqa: ARG002
         return int(self.n_knots) + 1

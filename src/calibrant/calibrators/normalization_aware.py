@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.parameters import FromMap, fitted, leading
+from calibrant.calibrators.parameters import FromMap, fitted, leading, number
 from calibrant.maps.cells import SharedSteps
 from calibrant.solvers.normalization_aware import solve_normalization_aware
 from calibrant.solvers.normalization_aware.ways import check_solver
@@ -94,12 +93,9 @@ class NormalizationAwareIsotonic(Calibrator):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from calibrant import NormalizationAwareIsotonic
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=1000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
-    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> from calibrant.datasets import simulated_scores
+    >>> bold, y = simulated_scores()
     >>> calibrator = NormalizationAwareIsotonic().fit(bold, y)
     >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
     array([[0.59, 0.26, 0.15]])
@@ -117,10 +113,10 @@ class NormalizationAwareIsotonic(Calibrator):
     place, in_paper, keeps_order = 0, True, True
     _copies = 6
 
-    solver: Any = leading("exact")
-    prior_strength: Any = "cv"
-    tol: float = 1e-8
-    max_rounds: int | None = None
+    solver: Any = leading(default="exact")
+    prior_strength: Any = number(default="cv", high=1e12, words=("cv",))
+    tol: float = number(default=1e-8, low=1e-15, high=1.0)
+    max_rounds: int | None = number(default=None, low=1, whole=True)
     map_: SharedSteps = fitted()
     prior_strength_: float = fitted()
     cv_results_: StrengthResults | None = fitted()
@@ -128,14 +124,8 @@ class NormalizationAwareIsotonic(Calibrator):
     step_function_ = calibration_map_ = FromMap("step_function")
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_solver(self.solver)
-        if not isinstance(self.prior_strength, str):
-            simplex.check_number("prior_strength", self.prior_strength, low=0.0, high=1e12)
-        else:
-            simplex.check_option("prior_strength", self.prior_strength, ("cv",))
-        simplex.check_number("tol", self.tol, low=1e-15, high=1.0)
-        if self.max_rounds is not None:
-            simplex.check_number("max_rounds", self.max_rounds, low=1, whole=True)
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         found, report, choice = solve_normalization_aware(

@@ -7,9 +7,8 @@ from abc import abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.parameters import FromMap, fitted
+from calibrant.calibrators.parameters import SMALLEST, FromMap, choice, fitted, number
 from calibrant.maps.cells import ClasswiseCurves
 from calibrant.solvers.beta import solve_beta
 from calibrant.solvers.one_vs_rest import solve_isotonic, solve_one_vs_rest
@@ -91,12 +90,9 @@ class OneVsRestIsotonic(OneVsRestCalibrator):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from calibrant import OneVsRestIsotonic
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=1000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
-    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> from calibrant.datasets import simulated_scores
+    >>> bold, y = simulated_scores()
     >>> calibrator = OneVsRestIsotonic().fit(bold, y)
     >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
     array([[0.67, 0.22, 0.11]])
@@ -108,10 +104,7 @@ class OneVsRestIsotonic(OneVsRestCalibrator):
     good_for = "comparison"
     place, in_paper = 3, True
 
-    prior_strength: float = PRIOR_ROWS
-
-    def _check_parameters(self) -> None:
-        simplex.check_number("prior_strength", self.prior_strength, low=0.0, high=1e12)
+    prior_strength: float = number(default=PRIOR_ROWS, high=1e12)
 
     def _prior_rows(self) -> float:
         return float(self.prior_strength)
@@ -159,12 +152,9 @@ class OneVsRestPlatt(OneVsRestCalibrator):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from calibrant.calibrators.one_vs_rest import OneVsRestPlatt
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=1000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
-    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> from calibrant import OneVsRestPlatt
+    >>> from calibrant.datasets import simulated_scores
+    >>> bold, y = simulated_scores()
     >>> calibrator = OneVsRestPlatt().fit(bold, y)
     >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
     array([[0.6 , 0.24, 0.15]])
@@ -176,12 +166,8 @@ class OneVsRestPlatt(OneVsRestCalibrator):
     good_for = "comparison"
     place = 8
 
-    smooth_labels: bool = True
-    zero_probability: float | None = None
-
-    def _check_parameters(self) -> None:
-        simplex.check_option("smooth_labels", self.smooth_labels, (True, False))
-        simplex.check_zero_probability(self.zero_probability)
+    smooth_labels: bool = choice(default=True)
+    zero_probability: float | None = number(default=None, low=SMALLEST, high=1.0)
 
     def _binary_solver(self, batch: SimplexBatch) -> Solve:
         zero = _read_zero(batch, self.zero_probability)
@@ -219,12 +205,9 @@ class OneVsRestBeta(OneVsRestCalibrator):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from calibrant.calibrators.one_vs_rest import OneVsRestBeta
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=1000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
-    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> from calibrant import OneVsRestBeta
+    >>> from calibrant.datasets import simulated_scores
+    >>> bold, y = simulated_scores()
     >>> calibrator = OneVsRestBeta().fit(bold, y)
     >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
     array([[0.61, 0.24, 0.15]])
@@ -236,10 +219,7 @@ class OneVsRestBeta(OneVsRestCalibrator):
     good_for = "comparison"
     place = 9
 
-    zero_probability: float | None = None
-
-    def _check_parameters(self) -> None:
-        simplex.check_zero_probability(self.zero_probability)
+    zero_probability: float | None = number(default=None, low=SMALLEST, high=1.0)
 
     def _binary_solver(self, batch: SimplexBatch) -> Solve:
         return partial(solve_beta, zero=_read_zero(batch, self.zero_probability))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from calibrant import simplex
 from calibrant.calibrators.one_vs_rest import PRIOR_ROWS, OneVsRestCalibrator
+from calibrant.calibrators.parameters import choice, number
 from calibrant.solvers.bayesian_binning import solve_bayesian_binning
 from calibrant.solvers.histogram import STRATEGIES, solve_histogram
 
@@ -51,12 +51,9 @@ class OneVsRestHistogram(OneVsRestCalibrator):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from calibrant.calibrators.one_vs_rest_bins import OneVsRestHistogram
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=1000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
-    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> from calibrant import OneVsRestHistogram
+    >>> from calibrant.datasets import simulated_scores
+    >>> bold, y = simulated_scores()
     >>> calibrator = OneVsRestHistogram().fit(bold, y)
     >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
     array([[0.68, 0.22, 0.1 ]])
@@ -68,14 +65,9 @@ class OneVsRestHistogram(OneVsRestCalibrator):
     good_for = "comparison"
     place = 10
 
-    n_bins: int = 15
-    strategy: str = "mass"
-    prior_strength: float = PRIOR_ROWS
-
-    def _check_parameters(self) -> None:
-        simplex.check_number("n_bins", self.n_bins, low=1, high=10**6, whole=True)
-        simplex.check_option("strategy", self.strategy, STRATEGIES)
-        simplex.check_number("prior_strength", self.prior_strength, low=0.0, high=1e12)
+    n_bins: int = number(default=15, low=1, high=10**6, whole=True)
+    strategy: str = choice(STRATEGIES, default="mass")
+    prior_strength: float = number(default=PRIOR_ROWS, high=1e12)
 
     def _prior_rows(self) -> float:
         return float(self.prior_strength)
@@ -121,12 +113,9 @@ class OneVsRestBBQ(OneVsRestCalibrator):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from calibrant.calibrators.one_vs_rest_bins import OneVsRestBBQ
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=1000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
-    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> from calibrant import OneVsRestBBQ
+    >>> from calibrant.datasets import simulated_scores
+    >>> bold, y = simulated_scores()
     >>> calibrator = OneVsRestBBQ().fit(bold, y)
     >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
     array([[0.6 , 0.24, 0.16]])
@@ -138,13 +127,8 @@ class OneVsRestBBQ(OneVsRestCalibrator):
     good_for = "comparison"
     place = 11
 
-    spread: float = 10.0
-    prior_weight: float | None = None
-
-    def _check_parameters(self) -> None:
-        simplex.check_number("spread", self.spread, low=1.0, high=1000.0)
-        if self.prior_weight is not None:
-            simplex.check_number("prior_weight", self.prior_weight, low=1e-6, high=1e6)
+    spread: float = number(default=10.0, low=1.0, high=1000.0)
+    prior_weight: float | None = number(default=None, low=1e-6, high=1e6)
 
     def _binary_solver(self, batch: SimplexBatch) -> Solve:  # noqa: ARG002
         return partial(solve_bayesian_binning, spread=self.spread, prior_weight=self.prior_weight)

@@ -7,8 +7,14 @@ editors and for type checkers, and nobody writes ``self.x = x``.
 
 from __future__ import annotations
 
+import math
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, dataclass_transform, get_type_hints
+
+from calibrant import simplex
+
+SMALLEST = math.ulp(0.0)
+"""The smallest positive number."""
 
 _SHARED = "    scores, classes, normalize, min_probability\n        As for every calibrator.\n"
 _SHARED_IN_FULL = """\
@@ -33,18 +39,52 @@ _FOUND_IN_FULL = """\
 """
 
 
+def number(
+    *,
+    default: Any,
+    low: float = 0.0,
+    high: float = math.inf,
+    whole: bool = False,
+    infinite: bool = False,
+    words: tuple[str, ...] = (),
+) -> Any:
+    """Declare a parameter that is a number in [low, high], or one of ``words``.
+
+    It may be None if that is its default.
+    """
+
+    def check(name: str, value: Any) -> None:
+        if isinstance(value, str) and words:
+            simplex.check_option(name, value, words)
+        elif value is not None or default is not None:
+            simplex.check_number(name, value, low=low, high=high, whole=whole, infinite=infinite)
+
+    return field(default=default, metadata={"check": check})
+
+
+def choice(allowed: tuple[Any, ...] = (True, False), *, default: Any) -> Any:
+    """Declare a parameter that is one of a few values."""
+
+    def check(name: str, value: Any) -> None:
+        simplex.check_option(name, value, allowed)
+
+    return field(default=default, metadata={"check": check})
+
+
 def fitted(*, init: Literal[False] = False) -> Any:
     """Declare what ``fit`` sets."""
     return field(init=init)
 
 
-def leading(default: Any = MISSING, *, kw_only: Literal[False] = False) -> Any:
+def leading(*, default: Any = MISSING, kw_only: Literal[False] = False) -> Any:
     """Declare a parameter that may be given by its place."""
     return field(default=default, kw_only=kw_only)
 
 
 @dataclass_transform(
-    kw_only_default=True, eq_default=False, field_specifiers=(fitted, leading, field)
+    kw_only_default=True,
+    eq_default=False,
+    field_specifiers=(number, choice, fitted, leading, field),
 )
 class Parameters:
     """Base of what is made of keywords; subclasses are dataclasses by themselves."""
@@ -54,6 +94,12 @@ class Parameters:
         dataclass(kw_only=True, eq=False, repr=False, match_args=False)(cls)
         text = (cls.__doc__ or "").replace(_SHARED, _SHARED_IN_FULL)
         cls.__doc__ = text.replace(_FOUND, _FOUND_IN_FULL)
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters outside their documented values."""
+        for found in fields(self):  # type: ignore[arg-type]
+            if "check" in found.metadata:
+                found.metadata["check"](found.name, getattr(self, found.name))
 
 
 def fitted_types(cls: type) -> dict[str, Any]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.parameters import FromMap, fitted
+from calibrant.calibrators.parameters import SMALLEST, FromMap, fitted, number
 from calibrant.maps.logits import AffineMap, TemperatureMap
 from calibrant.solvers.affine import RidgePenalty, solve_affine
 from calibrant.solvers.pseudo_rows import AT_SCORES
@@ -61,12 +60,9 @@ class TemperatureScaling(Calibrator):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from calibrant import TemperatureScaling
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=5000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((5000, 1))).argmax(axis=1)
-    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> from calibrant.datasets import simulated_scores
+    >>> bold, y = simulated_scores(5000)
     >>> calibrator = TemperatureScaling().fit(bold, y)
     >>> round(calibrator.temperature_)
     3
@@ -80,9 +76,9 @@ class TemperatureScaling(Calibrator):
     place, in_paper, keeps_order = 4, True, True
     _copies = 2
 
-    tol: float = 1e-10
-    prior_strength: float = AT_SCORES
-    zero_probability: float | None = None
+    tol: float = number(default=1e-10)
+    prior_strength: float = number(default=AT_SCORES, high=1e12)
+    zero_probability: float | None = number(default=None, low=SMALLEST, high=1.0)
     map_: TemperatureMap = fitted()
 
     inverse_temperature_ = FromMap("inverse_temperature")
@@ -93,11 +89,6 @@ class TemperatureScaling(Calibrator):
         """The temperature T."""
         beta = self.inverse_temperature_
         return 1.0 / beta if beta > 0 else float("inf")
-
-    def _check_parameters(self) -> None:
-        simplex.check_number("tol", self.tol, low=0.0)
-        simplex.check_number("prior_strength", self.prior_strength, low=0.0, high=1e12)
-        simplex.check_zero_probability(self.zero_probability)
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         found, report = solve_temperature(
@@ -115,21 +106,15 @@ class _AffineScaling(Calibrator):
     _unlabelled = "they keep the temperature-scaled logit"
     _copies = 6
 
-    ridge: float = 0.0
-    tol: float = 1e-6
-    max_rounds: int = 500
-    zero_probability: float | None = None
+    ridge: float = number(default=0.0)
+    tol: float = number(default=1e-6)
+    max_rounds: int = number(default=500, low=1, whole=True)
+    zero_probability: float | None = number(default=None, low=SMALLEST, high=1.0)
     map_: AffineMap = fitted()
 
     coef_ = FromMap("coef")
     intercept_ = FromMap("intercept")
     zero_logit_ = FromMap("zero_logit")
-
-    def _check_parameters(self) -> None:
-        simplex.check_number("ridge", self.ridge, low=0.0)
-        simplex.check_number("tol", self.tol, low=0.0)
-        simplex.check_number("max_rounds", self.max_rounds, low=1, whole=True)
-        simplex.check_zero_probability(self.zero_probability)
 
     def _fit_affine(
         self, batch: SimplexBatch, penalty: RidgePenalty, *, full: bool
@@ -178,13 +163,10 @@ class VectorScaling(_AffineScaling):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from calibrant import VectorScaling
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=5000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((5000, 1))).argmax(axis=1)
-    >>> tilted = honest * [4.0, 1.0, 1.0]
-    >>> calibrator = VectorScaling(normalize="rows").fit(tilted, y)
+    >>> from calibrant.datasets import simulated_scores
+    >>> tilted, y = simulated_scores(5000, power=1, tilt=(4, 1, 1))
+    >>> calibrator = VectorScaling().fit(tilted, y)
     >>> calibrator.predict_proba([[0.8, 0.15, 0.05]]).round(1)
     array([[0.5, 0.4, 0.1]])
     """
@@ -243,13 +225,10 @@ class MatrixScaling(_AffineScaling):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from calibrant import MatrixScaling
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=5000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((5000, 1))).argmax(axis=1)
-    >>> tilted = honest * [4.0, 1.0, 1.0]
-    >>> calibrator = MatrixScaling(normalize="rows", odir=1e-3).fit(tilted, y)
+    >>> from calibrant.datasets import simulated_scores
+    >>> tilted, y = simulated_scores(5000, power=1, tilt=(4, 1, 1))
+    >>> calibrator = MatrixScaling(odir=1e-3).fit(tilted, y)
     >>> calibrator.predict_proba([[0.8, 0.15, 0.05]]).round(1)
     array([[0.5, 0.4, 0.1]])
     """
@@ -260,11 +239,7 @@ class MatrixScaling(_AffineScaling):
     good_for = "few classes, many rows"
     place, in_paper = 6, True
 
-    odir: float = 100.0
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        simplex.check_number("odir", self.odir, low=0.0)
+    odir: float = number(default=100.0)
 
     def _n_parameters(self, n_classes: int) -> int:
         return n_classes * (n_classes + 1)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.parameters import FromMap, fitted
+from calibrant.calibrators.parameters import FromMap, choice, fitted, number
 from calibrant.maps.cells import ClasswiseCurves
 from calibrant.solvers.histogram import STRATEGIES
 from calibrant.solvers.shared_classwise import MAPS, solve_shared_classwise
@@ -67,12 +66,9 @@ class SharedClasswise(Calibrator):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from calibrant.calibrators.shared_classwise import SharedClasswise
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=1000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
-    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> from calibrant import SharedClasswise
+    >>> from calibrant.datasets import simulated_scores
+    >>> bold, y = simulated_scores()
     >>> calibrator = SharedClasswise(map="isotonic").fit(bold, y)
     >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
     array([[0.61, 0.23, 0.16]])
@@ -88,22 +84,15 @@ class SharedClasswise(Calibrator):
     place = 12
     _copies = 12
 
-    map: str = "histogram"
-    n_groups: int = 1
-    n_bins: int = 15
-    strategy: str = "width"
-    normalize_output: bool = True
+    map: str = choice(MAPS, default="histogram")
+    n_groups: int = number(default=1, low=1, high=10**6, whole=True)
+    n_bins: int = number(default=15, low=1, high=10**6, whole=True)
+    strategy: str = choice(STRATEGIES, default="width")
+    normalize_output: bool = choice(default=True)
     map_: ClasswiseCurves = fitted()
 
     curves_ = FromMap("curves")
     groups_ = FromMap("groups")
-
-    def _check_parameters(self) -> None:
-        simplex.check_option("map", self.map, MAPS)
-        simplex.check_number("n_groups", self.n_groups, low=1, high=10**6, whole=True)
-        simplex.check_number("n_bins", self.n_bins, low=1, high=10**6, whole=True)
-        simplex.check_option("strategy", self.strategy, STRATEGIES)
-        simplex.check_option("normalize_output", self.normalize_output, (True, False))
 
     def _n_parameters(self, n_classes: int) -> int:
         return min(int(self.n_groups), n_classes) * int(self.n_bins)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.parameters import FromMap, fitted
+from calibrant.calibrators.parameters import SMALLEST, FromMap, fitted, number
 from calibrant.maps.cells import RankedSteps
 from calibrant.solvers.prior_share import choose_prior_share
 from calibrant.solvers.report import SolverReport
@@ -76,12 +75,9 @@ class SortedCumulativeIsotonic(Calibrator):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=1000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
-    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> from calibrant import SortedCumulativeIsotonic
+    >>> from calibrant.datasets import simulated_scores
+    >>> bold, y = simulated_scores()
     >>> calibrator = SortedCumulativeIsotonic().fit(bold, y)
     >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
     array([[0.61, 0.24, 0.15]])
@@ -95,9 +91,9 @@ class SortedCumulativeIsotonic(Calibrator):
     place, in_paper = 1, True
     _copies = 9
 
-    prior_share: str | float = "cv"
-    max_rank: int | None = None
-    zero_probability: float | None = None
+    prior_share: str | float = number(default="cv", high=1.0, words=("cv",))
+    max_rank: int | None = number(default=None, low=1, whole=True)
+    zero_probability: float | None = number(default=None, low=SMALLEST, high=1.0)
     map_: RankedSteps = fitted()
     prior_report_: SolverReport | None = fitted()
 
@@ -105,13 +101,6 @@ class SortedCumulativeIsotonic(Calibrator):
     prior_share_ = FromMap("prior_share")
     inverse_temperature_ = FromMap("inverse_temperature")
     zero_logit_ = FromMap("zero_logit")
-
-    def _check_parameters(self) -> None:
-        simplex.check_zero_probability(self.zero_probability)
-        if self.prior_share != "cv":
-            simplex.check_number("prior_share", self.prior_share, low=0.0, high=1.0)
-        if self.max_rank is not None:
-            simplex.check_number("max_rank", self.max_rank, low=1, whole=True)
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         rows = accumulate(batch)

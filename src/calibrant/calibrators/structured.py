@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.parameters import FromMap, fitted
+from calibrant.calibrators.parameters import SMALLEST, FromMap, choice, fitted, number
 from calibrant.maps.logits import StructuredMap
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
 from calibrant.solvers.structured import solve_structured
@@ -89,15 +88,11 @@ class StructuredScaling(Calibrator):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from calibrant.calibrators.structured import StructuredScaling
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=5000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((5000, 1))).argmax(axis=1)
-    >>> tilted = honest**2 * [4.0, 1.0, 1.0]
-    >>> calibrator = StructuredScaling(normalize="rows").fit(tilted, y)
-    >>> new = np.array([[0.5, 0.4, 0.1]]) ** 2 * [4.0, 1.0, 1.0]
-    >>> calibrator.predict_proba(new).round(1)
+    >>> from calibrant import StructuredScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> tilted, y = simulated_scores(5000, power=2, tilt=(4, 1, 1))
+    >>> calibrator = StructuredScaling().fit(tilted, y)
+    >>> calibrator.predict_proba([[0.855, 0.137, 0.008]]).round(1)  # of 0.5, 0.4, 0.1
     array([[0.5, 0.4, 0.1]])
     """
 
@@ -109,13 +104,13 @@ class StructuredScaling(Calibrator):
     _unlabelled = "they are shrunk to temperature scaling"
     _copies = 8
 
-    form: str = "auto"
-    strength: str | float = "evidence"
-    bound: float = 0.02
-    prior_strength: float = AT_TEMPERATURE
-    tol: float = 1e-6
-    max_rounds: int = 100
-    zero_probability: float | None = None
+    form: str = choice(FORMS, default="auto")
+    strength: str | float = number(default="evidence", high=1e12, words=("evidence",))
+    bound: float = number(default=0.02, high=1.0)
+    prior_strength: float = number(default=AT_TEMPERATURE, high=1e12)
+    tol: float = number(default=1e-6)
+    max_rounds: int = number(default=100, low=1, whole=True)
+    zero_probability: float | None = number(default=None, low=SMALLEST, high=1.0)
     map_: StructuredMap = fitted()
 
     inverse_temperature_ = FromMap("inverse_temperature")
@@ -123,18 +118,6 @@ class StructuredScaling(Calibrator):
     intercept_ = FromMap("intercept")
     scale_ = FromMap("scale")
     zero_logit_ = FromMap("zero_logit")
-
-    def _check_parameters(self) -> None:
-        simplex.check_zero_probability(self.zero_probability)
-        simplex.check_number("prior_strength", self.prior_strength, low=0.0, high=1e12)
-        simplex.check_option("form", self.form, FORMS)
-        if not isinstance(self.strength, str):
-            simplex.check_number("strength", self.strength, low=0.0, high=1e12)
-        else:
-            simplex.check_option("strength", self.strength, ("evidence",))
-        simplex.check_number("bound", self.bound, low=0.0, high=1.0)
-        simplex.check_number("tol", self.tol, low=0.0)
-        simplex.check_number("max_rounds", self.max_rounds, low=1, whole=True)
 
     def _n_parameters(self, n_classes: int) -> int:
         return 2 * n_classes  # the penalties hold the matrix

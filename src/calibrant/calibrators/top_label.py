@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import simplex
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.parameters import FromMap, fitted
+from calibrant.calibrators.parameters import FromMap, choice, fitted, number
 from calibrant.errors import MissingClassWarning, in_words
 from calibrant.maps.cells import TopLabelMap
 from calibrant.maps.curves import IDENTITY
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 class TopLabelCalibrator(Calibrator):
     """A calibrator with a binary map of the largest probability, shared or for each class."""
 
-    per_class: bool = False
-    normalize_output: bool = True
+    per_class: bool = choice(default=False)
+    normalize_output: bool = choice(default=True)
     map_: TopLabelMap = fitted()
 
     curves_ = FromMap("curves")
@@ -36,10 +35,6 @@ class TopLabelCalibrator(Calibrator):
     @abstractmethod
     def _binary_solver(self) -> tuple[Solve, float]:
         """Return the binary solver, and the weight a class must be predicted with to be fitted."""
-
-    def _check_parameters(self) -> None:
-        simplex.check_option("per_class", self.per_class, (True, False))
-        simplex.check_option("normalize_output", self.normalize_output, (True, False))
 
     def _n_parameters(self, n_classes: int) -> int:
         return 2 * n_classes if self.per_class else 1
@@ -112,12 +107,9 @@ class TopLabelHistogram(TopLabelCalibrator):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from calibrant.calibrators.top_label import TopLabelHistogram
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=1000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
-    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> from calibrant import TopLabelHistogram
+    >>> from calibrant.datasets import simulated_scores
+    >>> bold, y = simulated_scores()
     >>> calibrator = TopLabelHistogram().fit(bold, y)
     >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
     array([[0.66, 0.27, 0.07]])
@@ -129,13 +121,8 @@ class TopLabelHistogram(TopLabelCalibrator):
     good_for = "comparison"
     place = 13
 
-    n_bins: int = 15
-    points_per_bin: float = 50.0
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        simplex.check_number("n_bins", self.n_bins, low=1, high=10**6, whole=True)
-        simplex.check_number("points_per_bin", self.points_per_bin, low=0.0, high=1e300)
+    n_bins: int = number(default=15, low=1, high=10**6, whole=True)
+    points_per_bin: float = number(default=50.0, high=1e300)
 
     def _binary_solver(self) -> tuple[Solve, float]:
         points = max(float(self.points_per_bin), 1e-300)  # 0 sets no limit
@@ -179,12 +166,9 @@ class TopLabelIsotonic(TopLabelCalibrator):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from calibrant.calibrators.top_label import TopLabelIsotonic
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=1000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
-    >>> bold = honest**3 / (honest**3).sum(axis=1, keepdims=True)
+    >>> from calibrant import TopLabelIsotonic
+    >>> from calibrant.datasets import simulated_scores
+    >>> bold, y = simulated_scores()
     >>> calibrator = TopLabelIsotonic().fit(bold, y)
     >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
     array([[0.63, 0.3 , 0.07]])
