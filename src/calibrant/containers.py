@@ -89,18 +89,16 @@ def to_matrix(
 
 def output_dtype(scores: Any) -> np.dtype[Any]:
     """Float32 for results on float32 and float16 input, else float64."""
+    dtypes: Any = [getattr(scores, "dtype", np.dtype(np.float64))]
     if _library(scores) == "pyarrow" and hasattr(scores, "schema"):
-        narrow = all(str(d) in {"float", "halffloat"} for d in scores.schema.types)
-        return np.dtype(np.float32 if narrow else np.float64)
-    dtype = getattr(scores, "dtype", None)
-    if dtype is None:
-        dtypes = getattr(scores, "dtypes", None)
-        if dtypes is None or _library(scores) not in {"pandas", "polars"}:
-            return np.dtype(np.float64)
-        narrow = all(str(d).lower() in {"float32", "float16"} for d in dtypes)
-    else:
-        narrow = str(dtype).rpartition(".")[2] in {"float32", "float16"}
-        narrow = narrow or (getattr(dtype, "kind", "") == "f" and dtype.itemsize <= 4)
+        dtypes = scores.schema.types
+    elif _library(scores) in {"pandas", "polars"} and not hasattr(scores, "dtype"):
+        dtypes = getattr(scores, "dtypes", dtypes)
+    narrow = all(
+        str(dtype).rpartition(".")[2].lower() in {"float32", "float16", "float", "halffloat"}
+        or (getattr(dtype, "kind", "") == "f" and dtype.itemsize <= 4)
+        for dtype in dtypes
+    )
     return np.dtype(np.float32 if narrow else np.float64)
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant.files.places import Place
     from calibrant.files.predictions import RawPredictions
+    from calibrant.files.text import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +88,8 @@ def align(
 ) -> Aligned:
     """Read the labels of a file, and find the column of each class.
 
-    Parameters
-    ----------
-    found : RawPredictions
-    classes : sequence of str, optional
-        Class of each column, from whoever knows it.
-    like : Aligned, optional
-        Another part of the same data, whose classes these are.
-
-    Raises
-    ------
-    PredictionFileError
-        If a label is missing or no class, or if a column is no class.
+    ``classes`` are those of the columns, from whoever knows them; ``like`` is another part of the
+    same data, whose classes these are.
     """
     raw, names, n_columns = found.require_labels(), found.names, found.scores.shape[1]
     if raw.ndim != 1:  # one-hot rows, for the validator

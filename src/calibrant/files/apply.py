@@ -52,26 +52,10 @@ def apply_file(
 ) -> Applied:
     """Calibrate the predictions in ``path`` into ``out``.
 
-    Parameters
-    ----------
-    calibrator : Calibrator
-        A fitted one.
-    path, out : Path
-        Files of predictions; the format is that of their suffix, and ``-`` is CSV on standard
-        input and output. Columns of a table that are no scores are copied; of other files the
-        labels are, where ``out`` has a place for them.
-    part : {"val", "test"}, optional
-        Which part of an npz file with both; test by default.
-    wish : Wish, optional
-        What the columns of a table are.
-    on_bad_row : {"error", "skip", "nan"}, default="error"
-        What a row that cannot be used gets.
-    progress : callable, optional
-        Called with the number of rows done and, where it is known, of all rows.
-
-    Returns
-    -------
-    applied : Applied
+    The format is that of the suffix, and ``-`` is CSV on standard input and output. Columns of a
+    table that are no scores are copied; of other files the labels are, where ``out`` has a place
+    for them. ``part`` is that of an npz file with "val" and "test", by default "test". ``progress``
+    is called with the number of rows done and, where it is known, of all rows.
     """
     simplex.check_option("on_bad_row", on_bad_row, ON_BAD_ROW)
     refuse_inputs(out, path)

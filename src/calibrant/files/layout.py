@@ -23,16 +23,9 @@ MISSING = re.compile(r"\s*(?:nan|none|null|na|n/a|<na>|-)?\s*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the caller says of the columns.
+    """What the caller says of the columns, or leaves open: that of the labels, by its name.
 
-    Attributes
-    ----------
-    label : str or None
-        The column with the labels; None to look for it.
-    columns : tuple of str
-        Names or patterns of the columns of scores; empty to look for them.
-    ignore : tuple of str
-        Names or patterns of columns that hold no scores.
+    Columns of scores, and columns that hold none, are names or patterns.
     """
 
     label: str | None = None

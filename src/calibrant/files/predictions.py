@@ -15,7 +15,7 @@ from calibrant.files import tables
 from calibrant.files.align import labels_of_archive
 from calibrant.files.arrays import open_npy, open_npz
 from calibrant.files.layout import Wish
-from calibrant.files.places import Place
+from calibrant.files.text import Place
 
 if TYPE_CHECKING:
     import os
@@ -123,27 +123,12 @@ def read_prediction_file(
     labels: str | os.PathLike[str] | None = None,
     wish: Wish | None = None,
 ) -> RawPredictions:
-    """Read scores and labels from npz, npy, CSV, TSV, Parquet or Arrow.
+    """Read scores and labels from npz, npy, CSV, TSV, Parquet or Arrow; ``-`` is CSV on stdin.
 
-    Parameters
-    ----------
-    path : path-like
-        ``-`` is CSV on standard input.
-    part : {"val", "test"}, optional
-        Which part of an npz file with ``val_*`` and ``test_*`` arrays; an error for other files.
-    usual_part : {"val", "test"}, optional
-        Which part to read of a file that has parts, where none is asked for.
-    kind : {"probabilities", "logits"}, optional
-        What the scores are. An npz file says it by the names of its arrays; other files hold
-        probabilities unless this says otherwise.
-    labels : path-like, optional
-        A npy file with the labels, for scores in a npy file.
-    wish : Wish, optional
-        What the columns of a table are.
-
-    Returns
-    -------
-    predictions : RawPredictions
+    ``part`` is "val" or "test" of an npz file with arrays of both, and an error for other files;
+    ``usual_part`` is read where none is asked for. An npz file tells the kind of its scores by the
+    names of its arrays; other files hold probabilities unless ``kind`` says otherwise. ``labels``
+    is a npy file with the labels, for scores in a npy file.
     """
     path = Path(path)
     with open_source(

@@ -7,7 +7,7 @@ import shutil
 import sys
 from contextlib import contextmanager
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 from zipfile import ZipFile
 
 import numpy as np
@@ -51,16 +51,6 @@ def open_output(out: Path) -> Iterator[IO[bytes]]:
             yield zipped  # type: ignore[misc]
 
 
-class Sink(Protocol):
-    """Takes calibrated rows one chunk after the other."""
-
-    def write(self, rows: NDArray[Any], chunk: Chunk, keep: NDArray[np.bool_]) -> None:
-        """Append the calibrated rows of those of a chunk that are kept."""
-
-    def finish(self) -> None:
-        """Write what comes at the end."""
-
-
 def make_sink(
     path: Path,
     file: IO[bytes],
@@ -68,7 +58,7 @@ def make_sink(
     source: Source,
     order: NDArray[np.int64] | None,
     dtype: np.dtype[Any],
-) -> Sink:
+) -> _NpySink | _TableSink:
     """Writer for ``path``'s format, into an open file; ``order`` is that of the classes."""
     if path.suffix.lower() == ".npy":
         return _NpySink(file, len(classes), dtype)
@@ -96,10 +86,12 @@ class _NpySink:
         np.lib.format.write_array_header_1_0(self._file, header)  # pads for larger shapes
 
     def write(self, rows: NDArray[Any], chunk: Chunk, keep: NDArray[np.bool_]) -> None:  # noqa: ARG002
+        """Append the calibrated rows of those of a chunk that are kept."""
         self._file.write(np.ascontiguousarray(rows, dtype=self._dtype).data)
         self._n_rows += len(rows)
 
     def finish(self) -> None:
+        """Write what comes at the end."""
         self._file.seek(0)
         self._write_header()
 
@@ -160,21 +152,22 @@ class _TableSink:
     ) -> None:
         import pyarrow as pa
 
-        self._source = source
+        self._source, layout = source, source.layout
         names = source.place.names or [str(c) for c in classes]
+        own = set(names)
+        columns = ["label"] * source.has_labels + names if layout is None else layout.names
+        self._is_score = [
+            name in own and (layout is not None or j >= source.has_labels)
+            for j, name in enumerate(columns)
+        ]
         following = iter(names if order is None else [names[j] for j in order])
-        if source.layout is None:
-            fields = [("label", pa.string())] if source.has_labels else []
-            fields += [(name, pa.float64()) for name in following]
-        else:
-            scores, text = set(source.layout.score_names), pa.string() if suffix in TEXT else None
-            fields = [
-                (next(following), pa.float64())
-                if name in scores
-                else (name, text or source.schema.field(name).type)
-                for name in source.layout.names
-            ]
-        self._schema = pa.schema(fields)
+        is_text = suffix in TEXT or layout is None
+        self._schema = pa.schema(
+            (next(following), pa.float64())
+            if is_score
+            else (name, pa.string() if is_text else source.schema.field(name).type)
+            for name, is_score in zip(columns, self._is_score, strict=True)
+        )
         self._writer: Any = self._open(suffix, file)
 
     def _open(self, suffix: str, file: IO[bytes]) -> Any:
@@ -194,31 +187,26 @@ class _TableSink:
     def write(self, rows: NDArray[Any], chunk: Chunk, keep: NDArray[np.bool_]) -> None:
         import pyarrow as pa
 
-        following = (pa.array(column, pa.float64()) for column in rows.T)
-        if self._source.layout is None:
-            labels = chunk.labels()
-            columns = []
-            if labels is not None:
-                columns = [pa.array([str(label) for label in labels[keep].tolist()])]
-            columns += following
-        else:
-            scores, mask = set(self._source.layout.score_names), pa.array(keep)
-            columns = [
-                next(following) if name in scores else self._carry(chunk.batch, j, mask)
-                for j, name in enumerate(self._source.layout.names)
-            ]
+        scores = iter(rows.T)
+        columns = [
+            pa.array(next(scores), pa.float64()) if is_score else self._carried(chunk, j, keep)
+            for j, is_score in enumerate(self._is_score)
+        ]
         self._writer.write(pa.record_batch(columns, schema=self._schema))
 
-    def _carry(self, batch: Any, j: int, mask: Any) -> Any:
-        """Return the kept rows of a column that is copied."""
+    def _carried(self, chunk: Chunk, j: int, keep: NDArray[np.bool_]) -> Any:
+        """Rows that are kept of a column without scores."""
         import pyarrow as pa
 
-        column = batch.column(j)
+        labels = None if chunk.batch is not None else chunk.labels()
+        if labels is not None:
+            return pa.array([str(label) for label in labels[keep].tolist()])
+        column = chunk.batch.column(j)
         try:
-            return column.filter(mask).cast(self._schema.field(j).type)
+            return column.filter(pa.array(keep)).cast(self._schema.field(j).type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise PredictionFileError(
-                f"{self._source.place.path}, column {batch.schema.names[j]!r} is of type "
+                f"{self._source.place.path}, column {chunk.batch.schema.names[j]!r} is of type "
                 f"{column.type}, which has no place in text; write .parquet or .arrow"
             ) from error
 
