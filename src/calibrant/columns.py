@@ -73,13 +73,9 @@ def match_columns(
     if not found:
         return None
     best = _the_only(names, found, own.keys(), named)
-    kind = type(labels[0]) if are_numbers else str
-    classes = [own[text] if text in own else _convert(text, kind) for text in best.classes]
+    kind = type(labels[0]) if are_numbers and type(labels[0]) in (int, float) else str
+    classes = [own[text] if text in own else kind(text) for text in best.classes]
     return replace(best, classes=classes)
-
-
-def _convert(text: str, kind: type) -> Any:
-    return kind(int(text)) if kind in (int, float) else text
 
 
 def _exact(names: Sequence[Any], wanted: AbstractSet[str], are_numbers: bool) -> Match | None:
@@ -257,7 +253,10 @@ def order_of(
 
 def _refuse_some(names: Sequence[str], wanted: set[str], prefix: str) -> None:
     """Refuse names of which some are those of classes, and others are not."""
-    cut = _shared_words(names) if not all(_WHOLE.fullmatch(label) for label in wanted) else (0, 0)
+    cut = (0, 0)
+    if not all(_WHOLE.fullmatch(label) for label in wanted):
+        start = _shared_start(names)
+        cut = start, _shared_start([name[start:][::-1] for name in names])
     for (start, end), least in (((0, 0), 1), (cut, 2)):
         inside = [key(name[start : len(name) - end]) for name in names]
         known = [name for name, text in zip(names, inside, strict=True) if text in wanted]
@@ -272,13 +271,8 @@ def _refuse_some(names: Sequence[str], wanted: set[str], prefix: str) -> None:
         )
 
 
-def _shared_words(names: Sequence[str]) -> tuple[int, int]:
-    """Lengths of a prefix and a suffix of all names that end and begin at no letter or digit."""
-    start = _shared_start(names)
-    return start, _shared_start([name[start:][::-1] for name in names])
-
-
 def _shared_start(names: Sequence[str]) -> int:
+    """Length of the longest prefix of all names that does not end in a letter or digit."""
     low, high = min(names), max(names)
     same = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))
     return len(re.sub(r"[^\W_]+\Z", "", low[:same]))

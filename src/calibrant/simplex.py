@@ -286,16 +286,12 @@ def check_batch(
     batch = SimplexBatch(matrix if order is None else matrix[:, order], kind, index, weight, labels)
     if not np.all(weight > 0):
         batch = batch.take(weight > 0)
-    _warn_about(batch)
-    return batch
-
-
-def _warn_about(batch: SimplexBatch) -> None:
     if np.all(batch.class_index == batch.class_index[0]):
         only = errors.in_words(batch.classes[batch.class_index[0]])
         notices.warn(errors.SingleClassWarning(f"every label is {only}"))
     warn_of_kind(batch.scores, batch.kind)
     _warn_of_columns(batch)
+    return batch
 
 
 def _warn_of_columns(batch: SimplexBatch) -> None:

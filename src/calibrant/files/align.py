@@ -27,17 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """Labels and scores that go together.
+    """Labels, whole numbers or text, and scores that go together.
 
-    Attributes
-    ----------
-    y : ndarray of shape (n_rows,)
-        Whole numbers or text.
-    matrix : ndarray of shape (n_rows, n_classes)
-    classes : list or None
-        Class of each column, where the file tells it.
-    place : Place
-        For messages about them, with the names of the columns.
+    ``classes`` are those of the columns, where the file tells them; ``place`` is for messages, with
+    the names of the columns.
     """
 
     y: NDArray[Any]

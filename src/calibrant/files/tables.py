@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant.errors import PredictionFileError
 from calibrant.files.arrays import decoding, open_binary
-from calibrant.files.layout import INDEX_NAMES, make_layout
+from calibrant.files.layout import INDEX_NAMES, is_number, make_layout
 from calibrant.files.row_groups import open_arrow, open_parquet
 from calibrant.files.text import (
     SAMPLE_ROWS,
@@ -18,7 +18,6 @@ from calibrant.files.text import (
     explain,
     open_text,
     read_start,
-    refuse_numbers,
     suffix_of,
 )
 
@@ -98,18 +97,22 @@ def _open_text(path: Path, wish: Wish, stack: ExitStack) -> Table:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    start = read_start(stack.enter_context(open_text(path)), path)
-    refuse_numbers(start.names, f"{path}, line 1")
-    check_names(start.names, f"{path}, line 1")
-    layout = make_layout(start.names, start.samples, wish, str(path))
+    names, separator, samples, rest = read_start(stack.enter_context(open_text(path)), path)
+    if names and all(map(is_number, names)):
+        raise PredictionFileError(
+            f"{path}, line 1: {', '.join(names[:4])} ... are numbers; the first line must name the "
+            "columns"
+        )
+    check_names(names, f"{path}, line 1")
+    layout = make_layout(names, samples, wish, str(path))
     scores = set(layout.score_names)
     types = [(n, pa.float64() if n in scores else pa.string()) for n in layout.names]
     block = max(BLOCK_BYTES, LONGEST_NUMBER * len(layout.names))  # which must hold a row
     with _explained(path, layout):
         reader = arrow_csv.open_csv(
-            pa.PythonFile(start.rest, mode="r"),
+            pa.PythonFile(rest, mode="r"),
             read_options=arrow_csv.ReadOptions(block_size=block, column_names=layout.names),
-            parse_options=arrow_csv.ParseOptions(delimiter=start.separator),
+            parse_options=arrow_csv.ParseOptions(delimiter=separator),
             convert_options=arrow_csv.ConvertOptions(column_types=dict(types), null_values=[]),
         )
     batches = _guarded(stack.enter_context(reader), lambda: _explained(path, layout))

@@ -9,7 +9,7 @@ import sys
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
 from calibrant.errors import Arguments, PredictionFileError
 from calibrant.files.arrays import decoding
@@ -54,19 +54,6 @@ def open_text(path: Path) -> Iterator[IO[bytes]]:
         yield file
 
 
-class Start(NamedTuple):
-    """What the start of a text table tells.
-
-    The names in the header, the separator, the first cells of each column that are not empty, and
-    the table from its second line on, to read once.
-    """
-
-    names: list[str]
-    separator: str
-    samples: dict[str, list[str]]
-    rest: Rejoined
-
-
 class Rejoined:
     """A file whose next bytes were read already."""
 
@@ -88,8 +75,14 @@ class Rejoined:
         """Leave the file to whoever opened it."""
 
 
-def read_start(file: IO[bytes], path: Path) -> Start:
-    """Read the header and the first rows."""
+def read_start(
+    file: IO[bytes], path: Path
+) -> tuple[list[str], str, dict[str, list[str]], Rejoined]:
+    """Read the header and the first rows.
+
+    Returns the names, the separator, the first cells of each column that are not empty, and the
+    table from its second line on, to read once.
+    """
     line = _first_line(file, path)
     names, separator = _split_header(line, TEXT.get(suffix_of(path), ","), path)
     with decoding(path, "text"):
@@ -105,7 +98,7 @@ def read_start(file: IO[bytes], path: Path) -> Start:
                     column.append(cell)
     except csv.Error:
         pass  # whoever reads the rows says it, with the line
-    return Start(names, separator, dict(zip(names, cells, strict=True)), Rejoined(start, file))
+    return names, separator, dict(zip(names, cells, strict=True)), Rejoined(start, file)
 
 
 def _first_line(file: IO[bytes], path: Path) -> str:
@@ -276,11 +269,3 @@ def _remedy(text: str, name: str) -> str:
     if "," in text:
         return " (decimals are written with a point)"
     return f" (--ignore {name!r}, if the column holds no scores)"
-
-
-def refuse_numbers(names: list[str], where: str) -> None:
-    """Refuse a header that is a row of the table."""
-    if names and all(is_number(name) for name in names):
-        raise PredictionFileError(
-            f"{where}: {', '.join(names[:4])} ... are numbers; the first line must name the columns"
-        )
