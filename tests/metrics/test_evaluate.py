@@ -1,5 +1,7 @@
 import json
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +26,27 @@ def test_values_are_those_of_the_functions(n_classes):
         assert estimate.value == getattr(metrics, name)(y, proba, sample_weight=w, **bins)
     assert list(result.estimates()) == list(METRICS)
     assert (result.n_rows, result.n_classes, result.n_bins) == (500, n_classes, 9)
+
+
+def test_the_documentation_lists_every_metric():
+    text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+    assert re.findall(r"^\| `(\w+)`", text, re.MULTILINE) == list(METRICS)
+
+
+@pytest.mark.parametrize(
+    ("name", "short", "heading", "text", "best"),
+    [
+        ("accuracy", "accuracy", "accuracy, %", "12.35", 0.2),
+        ("negative_log_likelihood", "nll", "NLL", "0.1235", 0.1),
+        ("brier_score", "brier", "Brier", "0.123", 0.1),
+        ("classwise_ece", "cw-ece", "cw-ECE, %", "12.346", 0.1),
+    ],
+)
+def test_a_metric_knows_how_it_is_printed(name, short, heading, text, best):
+    metric = METRICS[name]
+    assert (metric.id, metric.short, metric.heading) == (name, short, heading)
+    assert metric.text(0.12345678) == text
+    assert metric.best([0.1, 0.2]) == best
 
 
 @pytest.mark.parametrize("is_weighted", [False, True])

@@ -56,6 +56,10 @@ def _bootstrap_block(
             metric_resample.add_class_gaps(chunk.rows, cells, mass, class_gaps[at])
             metric_resample.subtract_labels(chunk.class_index, cells, mass, class_gaps[at])
     weight = row_sums[:, 0]
+    densities = [
+        density_error(nodes, bandwidth_rule(sums[0] * predictions.unit, sums[1], sums[4], sums[5]))
+        for sums, nodes in zip(row_sums, grid, strict=True)
+    ]
     class_error = np.abs(class_gaps).sum(axis=(1, 2)) / predictions.n_classes
     return {
         "accuracy": row_sums[:, 1] / weight,
@@ -63,19 +67,8 @@ def _bootstrap_block(
         "brier_score": row_sums[:, 3] / weight,
         "confidence_ece": np.abs(gaps).sum(axis=1) / weight,
         "classwise_ece": class_error / weight,
-        "kernel_density_ece": _density_errors(row_sums, grid, predictions.unit),
+        "kernel_density_ece": np.array(densities),
     }
-
-
-def _density_errors(
-    row_sums: NDArray[np.float64], grid: NDArray[np.float64], unit: float
-) -> NDArray[np.float64]:
-    return np.array(
-        [
-            density_error(nodes, bandwidth_rule(sums[0] * unit, sums[1], sums[4], sums[5]))
-            for sums, nodes in zip(row_sums, grid, strict=True)
-        ]
-    )
 
 
 def _bootstrap_thresholded(

@@ -285,12 +285,12 @@ def errors_of(sums: NDArray[np.int64], norm: str) -> NDArray[np.float64]:
     gap = np.abs(in_bin[..., bin_kernels.VALUE] - in_bin[..., bin_kernels.HIT])
     weight = in_bin[..., bin_kernels.WEIGHT]
     total = totals(sums[:, :, bin_kernels.WEIGHT].sum(axis=1))
-    if norm == "l1":
-        l1: NDArray[np.float64] = gap.sum(axis=1) / total
-        return l1
     relative = np.divide(gap, weight, out=np.zeros_like(gap), where=weight > 0)
-    if norm == "max":
-        largest: NDArray[np.float64] = relative.max(axis=1)
-        return largest
-    l2: NDArray[np.float64] = np.sqrt((gap * relative).sum(axis=1) / total)
-    return l2
+    errors: NDArray[np.float64]
+    if norm == "l1":
+        errors = gap.sum(axis=1) / total
+    elif norm == "l2":
+        errors = np.sqrt((gap * relative).sum(axis=1) / total)
+    else:
+        errors = relative.max(axis=1)
+    return errors

@@ -29,16 +29,8 @@ class Resamples:
 
     Every (resample, chunk) has a random generator of its own, so resamples can be taken in any
     order and as often as needed without storing them. How many draws fall to each chunk is
-    multinomial, so the whole is an ordinary draw of rows.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Number of rows of each chunk.
-    n_resamples : int
-    random_state : None, int, sequence of int, SeedSequence or Generator
-    replace : bool
-        False keeps every row once.
+    multinomial, so the whole is an ordinary draw of rows. ``sizes`` are the numbers of rows of
+    the chunks; without ``replace`` every row comes once.
     """
 
     def __init__(

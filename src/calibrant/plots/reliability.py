@@ -193,16 +193,15 @@ def draw_frame(ax: Axes, curve: ReliabilityCurve, *, ref_line: bool = True) -> N
         )
         style.name_axes(ax, *names)
     if ref_line and not any(line.get_gid() == REFERENCE for line in ax.lines):
-        (line,) = ax.plot([0, 1], [0, 1], ":", color=style.GREY, linewidth=1.2)
-        line.set_gid(REFERENCE)
+        ax.plot([0, 1], [0, 1], ":", color=style.GREY, linewidth=1.2, gid=REFERENCE)
 
 
 def draw_bars(ax: Axes, curve: ReliabilityCurve) -> None:
     """Draw where points would lie if the predictions were right."""
     low, high = curve.consistency_low, curve.consistency_high
     wide = np.where(high - low >= MUTE, 1.0, 4.0)
-    look: dict[str, Any] = {"color": style.PALE, "linewidth": wide, "zorder": 1.5}
-    ax.vlines(curve.mean_probability, low, high, **look).set_gid(BARS)
+    look: dict[str, Any] = {"color": style.PALE, "linewidth": wide, "zorder": 1.5, "gid": BARS}
+    ax.vlines(curve.mean_probability, low, high, **look)
 
 
 def remove_bars(ax: Axes) -> None:
@@ -220,23 +219,15 @@ def draw_line(
     x, y, share = (v[seen] for v in (curve.mean_probability, curve.frequency, curve.weight))
     low, high = curve.consistency_low[seen], curve.consistency_high[seen]
     inside = (y >= low) & (y <= high)
-    options = {**look._asdict(), "linewidth": 1.2, "zorder": 3, **kwargs}
+    options = {**look._asdict(), "gid": CURVE, "linewidth": 1.2, "zorder": 3, **kwargs}
     heard = ~(high - low >= MUTE)
     # Its marker is for the legend: the points below have sizes of their own.
     (line,) = ax.plot(x[heard], y[heard], label=label, markevery=[], **options)
-    line.set_gid(CURVE)
     colour = line.get_color()
-    ax.scatter(
-        x,
-        y,
-        s=10 + 40 * np.sqrt(share / share.max()),
-        marker=str(line.get_marker()),
-        facecolors=["white" if hollow else colour for hollow in inside],
-        edgecolors=colour,
-        linewidths=1.2,
-        zorder=3.1,
-        clip_on=False,
-    )
+    points: dict[str, Any] = {"marker": str(line.get_marker()), "edgecolors": colour}
+    points |= {"linewidths": 1.2, "zorder": 3.1, "clip_on": False}
+    points["facecolors"] = ["white" if hollow else colour for hollow in inside]
+    ax.scatter(x, y, s=10 + 40 * np.sqrt(share / share.max()), **points)
     return line
 
 
@@ -253,8 +244,7 @@ def draw_sizes(ax: Axes, curve: ReliabilityCurve, look: style.Look) -> None:
     share = curve.weight / curve.weight.sum()
     if strip is None:
         style.leave_room(ax, below=STRIP / (1 + STRIP))
-        strip = ax.inset_axes((0.0, -STRIP, 1.0, 0.8 * STRIP), sharex=ax)
-        strip.set_gid(SIZES)
+        strip = ax.inset_axes((0.0, -STRIP, 1.0, 0.8 * STRIP), sharex=ax, gid=SIZES)
         style.tidy(strip)
         # Inside, where fewer rows are: the room at the left is that of the neighbour.
         x, side = (0.98, "right") if share[: len(share) // 2].sum() > 0.5 else (0.02, "left")
@@ -266,9 +256,8 @@ def draw_sizes(ax: Axes, curve: ReliabilityCurve, look: style.Look) -> None:
         strip.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
         ax.set_xlabel("")
         ax.tick_params(axis="x", labelbottom=False)
-    strip.stairs(
-        share, curve.edges, color=look.color, linestyle=look.linestyle, fill=False, linewidth=1.2
-    )
+    line: dict[str, Any] = {"color": look.color, "linestyle": look.linestyle, "linewidth": 1.2}
+    strip.stairs(share, curve.edges, **line)
     strip.stairs(share, curve.edges, color=look.color, fill=True, alpha=0.25)
     strip.set_ylim(bottom=0)
 
