@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
@@ -20,6 +20,7 @@ from calibrant import (
     StructuredScaling,
     TemperatureScaling,
     VectorScaling,
+    maps,
 )
 from calibrant.errors import ParameterError, ShapeError
 from calibrant.plots import compute_effect, compute_map, draw_effect, draw_map
@@ -54,12 +55,42 @@ def test_temperature_line_is_what_the_calibrator_does_to_two_classes():
     assert f"{fitted.temperature_:.3g}" in curve.name
 
 
+class Holder(BaseEstimator):
+    """A method that nothing knows of, but that it holds a map of scores of three classes."""
+
+    def fit(self, fitted):
+        self.map_, self.classes_ = fitted, np.arange(3)
+        return self
+
+
 def test_infinite_temperature_is_flat_and_none_is_a_jump():
-    fitted = TemperatureScaling().fit(*simulate(300, 3))
-    fitted.inverse_temperature_ = 0.0
-    assert np.all(compute_map(fitted).curves[0].y == 0.5)
-    fitted.inverse_temperature_ = 1e6
-    assert set(compute_map(fitted).curves[0].y) == {0.0, 0.5, 1.0}
+    flat, jump = (compute_map(Holder().fit(maps.TemperatureMap(b, -700.0))) for b in (0.0, 1e6))
+    assert np.all(flat.curves[0].y == 0.5)
+    assert set(jump.curves[0].y) == {0.0, 0.5, 1.0}
+
+
+class Reverse(maps.CalibrationMap):
+    kind = "probabilities"
+
+    def __call__(self, rows):
+        return (1 - rows) / 2
+
+
+@pytest.mark.parametrize(
+    ("fitted", "kind"),
+    [
+        (maps.TemperatureMap(0.5, -700.0), "line"),
+        (maps.DirichletMap(np.eye(3), np.zeros(3), -700.0), "affine"),
+        (maps.TopLabelMap((maps.Histogram([0.0], [0.5], [1.0]),)), "classes"),
+        (maps.ClasswiseCurves([0, 1, 1], (maps.Histogram([0.0], [0.5], [1.0]),) * 2), "classes"),
+        (Reverse(), "section"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_map_is_drawn_by_its_type_whatever_holds_it(fitted, kind):
+    found = compute_map(Holder().fit(fitted))
+    assert found.kind == kind
+    assert draw_map(found).get_xlabel() == found.x_label
 
 
 COMPOSED = [

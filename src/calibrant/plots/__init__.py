@@ -18,7 +18,7 @@ from calibrant.plots.confidence import (
     draw_effect,
 )
 from calibrant.plots.display import ReliabilityDisplay
-from calibrant.plots.maps import CalibrationMap, compute_map, draw_map
+from calibrant.plots.maps import MapPicture, compute_map, draw_map
 from calibrant.plots.reliability import (
     compute_reliability_grid,
     draw_reliability,
@@ -27,10 +27,10 @@ from calibrant.plots.reliability import (
 from calibrant.plots.top_r import TopRCurve, compute_top_r, draw_top_r
 
 __all__ = [
-    "CalibrationMap",
     "ClasswiseSummary",
     "ConfidenceHistogram",
     "Effect",
+    "MapPicture",
     "ReliabilityDisplay",
     "TopRCurve",
     "compute_class_curves",

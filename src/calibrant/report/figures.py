@@ -24,7 +24,7 @@ from calibrant.report.svg import (
 
 if TYPE_CHECKING:
     from calibrant.metrics import ReliabilityCurve
-    from calibrant.plots import CalibrationMap, Effect, TopRCurve
+    from calibrant.plots import Effect, MapPicture, TopRCurve
     from calibrant.report.paired import Difference
     from calibrant.report.results import Comparison
 
@@ -125,7 +125,7 @@ def effect_figure(effect: Effect, who: str) -> Markup:
     return wrap(chart.inner(), chart.width, chart.height, label)
 
 
-def map_figure(found: CalibrationMap, who: str) -> Markup:
+def map_figure(found: MapPicture, who: str) -> Markup:
     """Draw the fitted map."""
     x, y = _map_axes(found)
     chart = Chart(x, y)
@@ -142,7 +142,7 @@ def map_figure(found: CalibrationMap, who: str) -> Markup:
     return wrap(chart.inner(), chart.width, chart.height, label)
 
 
-def _map_axes(found: CalibrationMap) -> tuple[Axis, Axis]:
+def _map_axes(found: MapPicture) -> tuple[Axis, Axis]:
     if found.kind == "affine":
         (curve,) = found.curves
         return nice_axis(curve.x, found.x_label), nice_axis(curve.y, found.y_label, include=1.0)

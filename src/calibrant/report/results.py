@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from calibrant.calibrators.base import Calibrator
     from calibrant.metrics import CalibrationTest, Evaluation, ReliabilityCurve
     from calibrant.plots import (
-        CalibrationMap,
         ClasswiseSummary,
         ConfidenceHistogram,
         Effect,
+        MapPicture,
         TopRCurve,
     )
     from calibrant.report.paired import Difference
@@ -54,7 +54,7 @@ class MethodResult:
     top_r : TopRCurve
     effect : Effect or None
         What became of the confidences; None for the uncalibrated predictions.
-    map : CalibrationMap or None
+    map : MapPicture or None
         The fitted map, where it can be drawn.
     calibrator : Calibrator or None
         Fitted.
@@ -73,7 +73,7 @@ class MethodResult:
     classwise: ClasswiseSummary
     top_r: TopRCurve
     effect: Effect | None
-    map: CalibrationMap | None
+    map: MapPicture | None
     calibrator: Calibrator | None
     fit_seconds: float
     predict_seconds: float
