@@ -176,7 +176,7 @@ class AutoCalibrator(Composed):
 
     method = "auto"
     title = "Auto"
-    summary = "a mixture of several below, by held-out likelihood"
+    summary = "a mixture of several of these, by held-out likelihood"
     good_for = (
         "whoever does not want to choose; the [best of all](docs/auto.md) on 47 real classifiers"
     )

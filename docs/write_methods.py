@@ -1,0 +1,20 @@
+"""Write README's table of methods: ``python docs/write_methods.py``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from calibrant.calibrators.methods import methods_table
+
+README = Path(__file__).parents[1] / "README.md"
+START, END = "<!-- methods -->", "<!-- end of methods -->"
+
+
+def with_table(text: str, table: str) -> str:
+    """Return README with the table between its marks."""
+    before, _, rest = text.partition(START)
+    return f"{before}{START}\n{table}\n{END}{rest.partition(END)[2]}"
+
+
+if __name__ == "__main__":
+    README.write_text(with_table(README.read_text(encoding="utf-8"), methods_table()), "utf-8")
