@@ -9,7 +9,7 @@ from calibrant.calibrators.flattened import FlattenedIsotonic
 from calibrant.calibrators.scaling import TemperatureScaling
 from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
 from calibrant.errors import ParameterError
-from calibrant.solvers import sorted_cumulative
+from calibrant.maps import cells
 from conftest import REAL_FILES, load_real, needs_collection, real_files, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -244,5 +244,5 @@ def test_keys_of_64_bits_sort_rows_as_those_of_32_do(monkeypatch):
     scores, y = simulate(300, 30)
     calibrator = SortedCumulativeIsotonic(prior_share=0.1).fit(scores, y)
     expected = calibrator.predict_proba(scores)
-    monkeypatch.setattr(sorted_cumulative, "MOST_SHORT_KEYS", 2)
+    monkeypatch.setattr(cells, "MOST_SHORT_KEYS", 2)
     assert calibrator.predict_proba(scores).tobytes() == expected.tobytes()

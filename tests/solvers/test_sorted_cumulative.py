@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from calibrant.simplex import check_batch
 from calibrant.solvers import prior_share
-from calibrant.solvers import sorted_cumulative as solver
 from calibrant.solvers.bivariate_isotonic import check_points, solve_bivariate_isotonic
 from calibrant.solvers.pseudo_rows import IN_CHOICES
+from calibrant.solvers.sorted_cumulative import fit as solver
 from conftest import simulate
 from reference.bivariate_isotonic import fit_scir, predict_scir, sorted_cumulative
 
@@ -70,7 +70,7 @@ def test_fit_and_prediction_equal_fractions(weighted):
         p, y = coarse(rng, m, k), rng.integers(0, k, m)
         weight = rng.integers(1, 4, m) if weighted else np.ones(m, dtype=int)
         batch = batch_of(p, y, weight)
-        function, report = solver.solve_sorted_cumulative(batch)
+        function, report = solver.fit_rows(solver.accumulate(batch))
         exact = fit_scir(batch.scores, y, weight.tolist())
         for (q, rank), value in exact.items():
             assert function(q, rank) == float(value)
@@ -93,7 +93,7 @@ def test_merging_changes_no_value(kind, max_rank):
         weight = {"whole weights": rng.integers(1, 5, n_rows)}.get(kind, np.ones(n_rows))
         weight = rng.uniform(0.1, 3, n_rows) if kind == "real weights" else weight
         batch = batch_of(p, y, weight)
-        function, report = solver.solve_sorted_cumulative(batch, max_rank)
+        function, report = solver.fit_rows(solver.accumulate(batch), max_rank)
         q, rank, label, w = all_points(batch, max_rank)
         fitted, full = solve_bivariate_isotonic(check_points(q, rank, label, w))
         np.testing.assert_allclose(function(q, rank), fitted, rtol=1e-12, atol=1e-14)
@@ -109,9 +109,9 @@ def test_small_ranges_and_wide_origins_change_no_bit(monkeypatch):
     p, y = simulate(300, 30)
     p = np.round(p, 3)
     p /= p.sum(axis=1, keepdims=True)
-    function, _ = solver.solve_sorted_cumulative(batch_of(p, y))
+    function, _ = solver.fit_rows(solver.accumulate(batch_of(p, y)))
     monkeypatch.setattr(solver, "RANGE", 100)
-    again, _ = solver.solve_sorted_cumulative(batch_of(p, y))
+    again, _ = solver.fit_rows(solver.accumulate(batch_of(p, y)))
     assert again.values.tobytes() == function.values.tobytes()
     assert again.thresholds.tobytes() == function.thresholds.tobytes()
 
@@ -132,7 +132,7 @@ def test_many_sizes_of_ties_are_rounded_but_hardly():
     p /= p.sum(axis=1, keepdims=True)
     batch = batch_of(p, np.zeros(29, dtype=int))
     assert not solver.whole_units(solver.accumulate(batch))[1]
-    function, report = solver.solve_sorted_cumulative(batch)
+    function, report = solver.fit_rows(solver.accumulate(batch))
     q, rank, label, _ = all_points(batch)
     fitted, _ = solve_bivariate_isotonic(check_points(q, rank, label))
     np.testing.assert_allclose(function(q, rank), fitted, rtol=1e-11)
@@ -144,7 +144,7 @@ def test_surface_is_monotone_and_rows_are_on_the_simplex(seed, n_classes, ties):
     rng = np.random.default_rng(seed)
     m = int(rng.integers(1, 30))
     p = coarse(rng, m, n_classes) if ties else rng.dirichlet(np.ones(n_classes), m)
-    function, _ = solver.solve_sorted_cumulative(batch_of(p, rng.integers(0, n_classes, m)))
+    function, _ = solver.fit_rows(solver.accumulate(batch_of(p, rng.integers(0, n_classes, m))))
     grid = np.linspace(0, 1, 50)
     surface = np.array([function(grid, r) for r in range(1, n_classes)])
     assert np.all(np.diff(surface, axis=0) >= 0)
@@ -160,7 +160,7 @@ def test_mean_of_the_fit_is_the_mean_of_the_labels(seed, n_classes, weighted):
     m = int(rng.integers(1, 30))
     weight = rng.uniform(0.1, 3, m) if weighted else np.ones(m)
     batch = batch_of(coarse(rng, m, n_classes, 9), rng.integers(0, n_classes, m), weight)
-    function, _ = solver.solve_sorted_cumulative(batch)
+    function, _ = solver.fit_rows(solver.accumulate(batch))
     q, rank, label, w = all_points(batch)
     fitted = function(q, rank)
     assert np.average(fitted, weights=w) == pytest.approx(np.average(label, weights=w), abs=1e-12)
@@ -172,7 +172,7 @@ def test_rows_are_mapped_as_in_plain_numpy(kind, n_classes):
     rng = np.random.default_rng(0)
     p, y = simulate(400, n_classes)
     batch = batch_of(p, y)
-    function, _ = solver.solve_sorted_cumulative(batch)
+    function, _ = solver.fit_rows(solver.accumulate(batch))
     rows = {
         "smooth": lambda: rng.dirichlet(np.full(n_classes, 0.3), 60),
         "ties": lambda: coarse(rng, 60, n_classes, 6),
@@ -205,7 +205,7 @@ def test_rows_are_mapped_as_in_plain_numpy(kind, n_classes):
 def test_prior_is_the_temperature_scaled_row(beta):
     rng = np.random.default_rng(0)
     p, y = simulate(300, 6)
-    function, _ = solver.solve_sorted_cumulative(batch_of(p, y))
+    function, _ = solver.fit_rows(solver.accumulate(batch_of(p, y)))
     rows = np.vstack([rng.dirichlet(np.ones(6), 50), 10.0 ** -rng.uniform(0, 20, (50, 6))])
     rows[50:] /= rows[50:].sum(axis=1, keepdims=True)
     gaps = np.log(rows) - np.log(rows.max(axis=1, keepdims=True))
@@ -216,7 +216,7 @@ def test_prior_is_the_temperature_scaled_row(beta):
 
 
 def test_zeros_in_the_prior_are_read_as_the_smallest():
-    function, _ = solver.solve_sorted_cumulative(batch_of(*simulate(300, 2)))
+    function, _ = solver.fit_rows(solver.accumulate(batch_of(*simulate(300, 2))))
     out = calibrate(function, np.array([[1.0, 0.0]]), 1.0, 0.5, math.log(1e-8))
     assert out[0, 1] == pytest.approx(1e-4 / (1 + 1e-4))
 
@@ -301,4 +301,4 @@ def test_a_value_that_rounds_to_one_has_a_finite_loss(seed):
         y = p.argmax(axis=1)
         y[0] = (y[0] + 1) % k
     batch = check_batch(p, y, 10 ** rng.uniform(-12, 12, n), classes=np.arange(k))
-    assert np.isfinite(solver.solve_sorted_cumulative(batch, 1)[1].objective)
+    assert np.isfinite(solver.fit_rows(solver.accumulate(batch), 1)[1].objective)

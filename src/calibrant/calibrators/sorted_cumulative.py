@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.parameters import SMALLEST, FromMap, fitted, number
 from calibrant.maps.cells import RankedSteps
-from calibrant.solvers.prior_share import choose_prior_share
 from calibrant.solvers.report import SolverReport
-from calibrant.solvers.sorted_cumulative import accumulate, fit_rows
-from calibrant.solvers.temperature import solve_temperature
+from calibrant.solvers.sorted_cumulative import solve_sorted_cumulative
 
 if TYPE_CHECKING:
     from calibrant.simplex import SimplexBatch
@@ -103,16 +101,10 @@ class SortedCumulativeIsotonic(Calibrator):
     zero_logit_ = FromMap("zero_logit")
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        rows = accumulate(batch)
-        prior_report = None
-        if self.prior_share == "cv":
-            share, prior_report = choose_prior_share(
-                batch, rows, self.max_rank, self.zero_probability
-            )
-        else:
-            share = float(self.prior_share)
-        function, report = fit_rows(rows, self.max_rank)
-        temperature, _ = solve_temperature(batch, zero_probability=self.zero_probability)
-        scale, zero_logit = temperature.inverse_temperature, temperature.zero_logit
-        found = RankedSteps(function, share, scale, zero_logit, batch.kind)
-        return {"map_": found, "solver_report_": report, "prior_report_": prior_report}
+        found, report, choice = solve_sorted_cumulative(
+            batch,
+            prior_share=None if self.prior_share == "cv" else float(self.prior_share),
+            max_rank=self.max_rank,
+            zero_probability=self.zero_probability,
+        )
+        return {"map_": found, "solver_report_": report, "prior_report_": choice}

@@ -16,7 +16,7 @@ import numpy as np
 from calibrant.maps.cells import RankedSteps
 from calibrant.solvers.pseudo_rows import price
 from calibrant.solvers.report import SolverReport
-from calibrant.solvers.sorted_cumulative import fit_rows
+from calibrant.solvers.sorted_cumulative.fit import fit_rows
 from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from calibrant.maps.steps import RankedStepFunction
     from calibrant.simplex import SimplexBatch
-    from calibrant.solvers.sorted_cumulative import CumulativeRows
+    from calibrant.solvers.sorted_cumulative.fit import CumulativeRows
 
 N_FOLDS = 5
 

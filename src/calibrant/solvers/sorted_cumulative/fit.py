@@ -177,20 +177,10 @@ def range_bounds(
     return [*np.unique(points[places]).tolist(), ONE + 1] if len(points) else [ONE + 1]
 
 
-def solve_sorted_cumulative(
-    batch: SimplexBatch, max_rank: int | None = None
-) -> tuple[RankedStepFunction, SolverReport]:
-    """Sorted cumulative isotonic regression (SCIR) of a batch.
-
-    ``max_rank`` pools all ranks from it on: the fit there depends on q alone.
-    """
-    return fit_rows(accumulate(batch), max_rank)
-
-
 def fit_rows(
     rows: CumulativeRows, max_rank: int | None = None
 ) -> tuple[RankedStepFunction, SolverReport]:
-    """Solve for rows in sorted cumulative form; see ``solve_sorted_cumulative``.
+    """Solve for rows in sorted cumulative form.
 
     The objective reported is the paper's: mean log loss over the points. The rounds are visits to
     a slot.

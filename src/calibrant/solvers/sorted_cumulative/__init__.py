@@ -1,0 +1,35 @@
+"""SCIR: isotonic regression of cumulative probabilities in both coordinates, and its prior."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from calibrant.maps.cells import RankedSteps
+from calibrant.solvers.sorted_cumulative.fit import accumulate, fit_rows
+from calibrant.solvers.sorted_cumulative.prior import choose_prior_share
+from calibrant.solvers.temperature import solve_temperature
+
+if TYPE_CHECKING:
+    from calibrant.simplex import SimplexBatch
+    from calibrant.solvers.report import SolverReport
+
+
+def solve_sorted_cumulative(
+    batch: SimplexBatch,
+    *,
+    prior_share: float | None,
+    max_rank: int | None = None,
+    zero_probability: float | None = None,
+) -> tuple[RankedSteps, SolverReport, SolverReport | None]:
+    """Fit SCIR with a share of temperature scaling, or the one that cross-validation chooses.
+
+    The second report is that of the choice. ``max_rank`` pools all ranks from it on: the fit there
+    depends on q alone.
+    """
+    rows, choice = accumulate(batch), None
+    if prior_share is None:
+        prior_share, choice = choose_prior_share(batch, rows, max_rank, zero_probability)
+    function, report = fit_rows(rows, max_rank)
+    temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
+    scale, zero_logit = temperature.inverse_temperature, temperature.zero_logit
+    return RankedSteps(function, prior_share, scale, zero_logit, batch.kind), report, choice
