@@ -13,15 +13,12 @@ from calibrant.metrics.predictions import whole_masses
 from calibrant.metrics.scores import chunk_losses, chunk_squares
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from calibrant.maps.base import Floats
     from calibrant.metrics.predictions import Predictions
     from calibrant.metrics.resampling import Resamples
 
 
-def bootstrap(
-    predictions: Predictions, resamples: Resamples, n_bins: int
-) -> dict[str, NDArray[np.float64]]:
+def bootstrap(predictions: Predictions, resamples: Resamples, n_bins: int) -> dict[str, Floats]:
     """Return each metric, by its name, on each resample.
 
     Rows are drawn with their weights. Sums are plain doubles here: draws are random anyway.
@@ -38,7 +35,7 @@ def bootstrap(
 
 def _bootstrap_block(
     predictions: Predictions, resamples: Resamples, block: range, n_bins: int
-) -> dict[str, NDArray[np.float64]]:
+) -> dict[str, Floats]:
     row_sums = np.zeros((len(block), 6))
     gaps = np.zeros((len(block), n_bins))
     class_gaps = np.zeros((len(block), predictions.n_classes, n_bins))
@@ -71,9 +68,7 @@ def _bootstrap_block(
     }
 
 
-def _bootstrap_thresholded(
-    predictions: Predictions, resamples: Resamples, n_bins: int
-) -> NDArray[np.float64]:
+def _bootstrap_thresholded(predictions: Predictions, resamples: Resamples, n_bins: int) -> Floats:
     """TECE of each resample: cells are sorted once, bins of equal mass move with the draws."""
     mass = None
     if predictions.weight is not None:

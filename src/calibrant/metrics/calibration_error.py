@@ -15,6 +15,7 @@ from calibrant.metrics.predictions import BinaryProblem, read_predictions, resca
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant.maps.base import Floats, Wholes
     from calibrant.metrics.predictions import Chunk, Predictions
 
 NORMS = ("l1", "l2", "max")
@@ -171,7 +172,7 @@ def _read(n_bins: Any, norm: Any, *data: Any) -> Predictions:
     return read_predictions(*data)
 
 
-def bin_edges(n_bins: int) -> NDArray[np.float64]:
+def bin_edges(n_bins: int) -> Floats:
     """Edges of bins of equal width, as scikit-learn computes them."""
     return np.linspace(0.0, 1.0, n_bins + 1)
 
@@ -249,7 +250,7 @@ class ThresholdedBins:
         return math.fsum(errors) / len(errors)
 
 
-def uniform_bins(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.int32]:
+def uniform_bins(values: Floats, edges: Floats) -> NDArray[np.int32]:
     """Bin of equal width of every value, in the shape of ``values``."""
     bins = np.empty(values.shape, dtype=np.int32)
     bin_kernels.find_bins(values.reshape(-1), edges, bins.reshape(-1))
@@ -264,29 +265,27 @@ def mass_bins(problem: BinaryProblem, n_bins: int) -> NDArray[np.int32]:
     return bins
 
 
-def _sorted_mass_bins(
-    values: NDArray[np.float64], weight: NDArray[np.float64], n_bins: int
-) -> NDArray[np.int32]:
+def _sorted_mass_bins(values: Floats, weight: Floats, n_bins: int) -> NDArray[np.int32]:
     bins = np.empty(len(values), dtype=np.int32)
     bin_kernels.find_mass_bins(values, whole_masses(weight, 2.0 * n_bins), n_bins, bins)
     return bins
 
 
-def problem_sums(problem: BinaryProblem, bins: NDArray[np.int32], n_bins: int) -> NDArray[np.int64]:
+def problem_sums(problem: BinaryProblem, bins: NDArray[np.int32], n_bins: int) -> Wholes:
     """Fixed-point sums of weight, hits and values over the bins of a binary problem."""
     sums = np.zeros((n_bins, 3, 2), dtype=np.int64)
     bin_kernels.add_binned(*problem, bins, sums)
     return sums
 
 
-def errors_of(sums: NDArray[np.int64], norm: str) -> NDArray[np.float64]:
+def errors_of(sums: Wholes, norm: str) -> Floats:
     """Calibration error of each problem from fixed-point sums (problem, bin, column, 2)."""
     in_bin = totals(sums)
     gap = np.abs(in_bin[..., bin_kernels.VALUE] - in_bin[..., bin_kernels.HIT])
     weight = in_bin[..., bin_kernels.WEIGHT]
     total = totals(sums[:, :, bin_kernels.WEIGHT].sum(axis=1))
     relative = np.divide(gap, weight, out=np.zeros_like(gap), where=weight > 0)
-    errors: NDArray[np.float64]
+    errors: Floats
     if norm == "l1":
         errors = gap.sum(axis=1) / total
     elif norm == "l2":

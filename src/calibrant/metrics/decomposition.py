@@ -16,7 +16,7 @@ from calibrant.metrics.predictions import read_predictions, whole_masses
 from calibrant.metrics.result import Result
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from calibrant.maps.base import Floats
 
 RECALIBRATIONS = ("classwise",)
 
@@ -115,9 +115,7 @@ def score_decomposition(
     )
 
 
-def _fitted_loss(
-    positives: NDArray[np.float64], weight: NDArray[np.float64], is_log: bool
-) -> float:
+def _fitted_loss(positives: Floats, weight: Floats, is_log: bool) -> float:
     """Loss of predicting in each block the share of its positives."""
     value = positives / weight
     if not is_log:  # n v (1 - v)^2 + n (1 - v) v^2 = n v (1 - v)

@@ -19,8 +19,7 @@ from calibrant.metrics.result import Result
 from calibrant.metrics.table import METRICS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from calibrant.maps.base import Floats
     from calibrant.metrics.predictions import Predictions
 
 MISMATCH = 0.2
@@ -158,7 +157,7 @@ def evaluate(
     measures = [metric.start(predictions, int(n_bins)) for metric in METRICS.values()]
     values = predictions.measure(*measures)
     _warn_about_columns(predictions)
-    replicates: dict[str, NDArray[np.float64]] = {}
+    replicates: dict[str, Floats] = {}
     if n_resamples > 0:
         resamples = Resamples(predictions.sizes(), int(n_resamples), random_state)
         replicates = bootstrap(predictions, resamples, int(n_bins))
@@ -177,7 +176,7 @@ def evaluate(
 
 
 def basic_interval(
-    value: float, replicates: NDArray[np.float64] | None, level: float, largest: float
+    value: float, replicates: Floats | None, level: float, largest: float
 ) -> Estimate:
     """Reflect quantiles of the replicates at the value; clip to [0, largest]; hold the value."""
     if replicates is None:

@@ -15,8 +15,7 @@ from calibrant.kernels.metric_sums import BITS, totals
 from calibrant.metrics.predictions import read_predictions
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from calibrant.maps.base import Floats, Wholes
     from calibrant.metrics.predictions import Chunk
 
 N_STEPS = 1 << 13
@@ -119,7 +118,7 @@ def bandwidth_rule(
     return math.sqrt(max(variance, 0.0)) * math.pow(2.0 * count, -0.2)
 
 
-def density_error(grid: NDArray[np.float64], bandwidth: float) -> float:
+def density_error(grid: Floats, bandwidth: float) -> float:
     """Integrate |z - accuracy(z)| density(z), from masses of all rows and of hits at the nodes."""
     n_steps = len(grid) - 1
     kernel = _mirrored_triweight(n_steps, 3.0 * max(bandwidth * n_steps, 1.0))
@@ -132,7 +131,7 @@ def density_error(grid: NDArray[np.float64], bandwidth: float) -> float:
     return min(_trapezoid(gap) / _trapezoid(density), 1.0)
 
 
-def _mirrored_triweight(n_steps: int, reach: float) -> NDArray[np.float64]:
+def _mirrored_triweight(n_steps: int, reach: float) -> Floats:
     """(1 - (d / reach)^2)^3 at distances of 0 .. n_steps nodes, with its images, of sum one.
 
     The reach is at most 3 n_steps, so no image beyond the first on each side gets there.
@@ -145,13 +144,13 @@ def _mirrored_triweight(n_steps: int, reach: float) -> NDArray[np.float64]:
     return kernel / (2.0 * _trapezoid(kernel))
 
 
-def _triweight(distance: NDArray[np.int64], reach: float) -> NDArray[np.float64]:
+def _triweight(distance: Wholes, reach: float) -> Floats:
     square = distance / reach
     square *= square
     inside = np.maximum(1.0 - square, 0.0)
-    cube: NDArray[np.float64] = inside * inside * inside
+    cube: Floats = inside * inside * inside
     return cube
 
 
-def _trapezoid(values: NDArray[np.float64]) -> float:
+def _trapezoid(values: Floats) -> float:
     return float(values.sum() - 0.5 * (values[0] + values[-1]))

@@ -16,9 +16,11 @@ from calibrant.kernels.metric_sums import add_weights, top_labels, totals
 from calibrant.labels import check_labels, check_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from calibrant.maps.base import Floats, Wholes
 
 GROUP_CELLS = 1 << 23
 """Cells of several classes that are sorted at once."""
@@ -40,11 +42,11 @@ class Chunk(NamedTuple):
     """Some of the rows: float64 on the simplex, columns of the labels, weights in (0, 1]."""
 
     start: int
-    rows: NDArray[np.float64]
-    class_index: NDArray[np.int64]
-    weight: NDArray[np.float64]
+    rows: Floats
+    class_index: Wholes
+    weight: Floats
 
-    def top_labels(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def top_labels(self) -> tuple[Floats, NDArray[np.bool_]]:
         """Largest probability of each row, and whether it is the label's."""
         values = np.empty(len(self.rows))
         hits = np.empty(len(self.rows), dtype=np.bool_)
@@ -65,18 +67,18 @@ class Accumulator(Protocol):
 class BinaryProblem(NamedTuple):
     """One probability of each row, whether its event happened, and the row's weight."""
 
-    values: NDArray[np.float64]
+    values: Floats
     hits: NDArray[np.bool_]
-    weight: NDArray[np.float64]
+    weight: Floats
 
 
 class ClassCells(NamedTuple):
     """Cells of some classes, sorted by value: of ``classes[c]``, ``starts[c]:starts[c + 1]``."""
 
-    classes: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    values: NDArray[np.float64]
-    row_of: NDArray[np.int32] | NDArray[np.int64]
+    classes: Wholes
+    starts: Wholes
+    values: Floats
+    row_of: NDArray[np.int32] | Wholes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,10 +105,10 @@ class Predictions:
     """
 
     matrix: NDArray[Any]
-    order: NDArray[np.int64] | None
+    order: Wholes | None
     used: NDArray[np.bool_] | None
-    class_index: NDArray[np.int64]
-    weight: NDArray[np.float64] | None
+    class_index: Wholes
+    weight: Floats | None
     unit: float
     classes: NDArray[Any]
 
@@ -156,25 +158,29 @@ class Predictions:
                 accumulator.add(chunk)
         return [accumulator.value() for accumulator in accumulators]
 
-    def row_weights(self) -> NDArray[np.float64]:
+    def row_weights(self) -> Floats:
         """One weight per row, in (0, 1]."""
         return np.ones(self.n_rows) if self.weight is None else self.weight
 
     def confidence(self) -> BinaryProblem:
         """Each row's largest probability, and whether it was the label's."""
-        values = np.empty(self.n_rows)
-        hits = np.empty(self.n_rows, dtype=np.bool_)
+        values, hits = np.empty(self.n_rows), np.empty(self.n_rows, dtype=np.bool_)
         for chunk in self.chunks():
             own = slice(chunk.start, chunk.start + len(chunk.rows))
             values[own], hits[own] = chunk.top_labels()
         return BinaryProblem(values, hits, self.row_weights())
 
+    def columns(self, columns: Sequence[int]) -> Floats:
+        """Return some columns of all rows."""
+        found = np.empty((self.n_rows, len(columns)), order="F")
+        for chunk in self.chunks():
+            found[chunk.start : chunk.start + len(chunk.rows)] = chunk.rows[:, columns]
+        return found
+
     def one_class(self, column: int) -> BinaryProblem:
         """Each row's probability of one class, and whether it was the label."""
-        values = np.empty(self.n_rows)
-        for chunk in self.chunks():
-            values[chunk.start : chunk.start + len(chunk.rows)] = chunk.rows[:, column]
-        return BinaryProblem(values, self.class_index == column, self.row_weights())
+        hits = self.class_index == column
+        return BinaryProblem(self.columns([column])[:, 0], hits, self.row_weights())
 
     def cells_by_class(self, threshold: float) -> Iterator[ClassCells]:
         """Cells at or above ``threshold``, class by class, as many classes as fit at a time."""
@@ -198,7 +204,7 @@ class Predictions:
                 own = slice(cells.starts[c], cells.starts[c + 1])
                 yield int(column), cells.values[own], cells.row_of[own]
 
-    def _take_cells(self, threshold: float, first: int, counts: NDArray[np.int64]) -> ClassCells:
+    def _take_cells(self, threshold: float, first: int, counts: Wholes) -> ClassCells:
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         values = np.empty(starts[-1])
         row_of = np.empty(starts[-1], dtype=np.int32 if self.n_rows < 2**31 else np.int64)
@@ -243,7 +249,7 @@ def read_predictions(
     return Predictions(matrix, order, used, index, scaled, unit, known)
 
 
-def whole_masses(weight: NDArray[np.float64], repeats: float) -> NDArray[np.int64]:
+def whole_masses(weight: Floats, repeats: float) -> Wholes:
     """Weights in (0, 1] as positive whole numbers whose sum times ``repeats`` is below 2**62.
 
     Sums of them are exact, whatever the order; weights that were whole, of a sane size, are still
@@ -257,7 +263,7 @@ def whole_masses(weight: NDArray[np.float64], repeats: float) -> NDArray[np.int6
     return np.maximum(np.rint(weight * scale), 1.0).astype(np.int64)
 
 
-def rescale(weight: NDArray[np.float64]) -> tuple[float, NDArray[np.float64] | None]:
+def rescale(weight: Floats) -> tuple[float, Floats | None]:
     """Return the unit of the weights, and the weights in it; equal weights are no weights."""
     largest = float(weight.max())
     if np.all(weight == largest):

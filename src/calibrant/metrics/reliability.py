@@ -25,6 +25,7 @@ from calibrant.metrics.result import Result
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant.maps.base import Floats
     from calibrant.metrics.predictions import BinaryProblem, Predictions
 
 
@@ -56,12 +57,12 @@ class ReliabilityCurve(Result):
     """
 
     kind: Any
-    edges: NDArray[np.float64]
-    mean_probability: NDArray[np.float64]
-    frequency: NDArray[np.float64]
-    weight: NDArray[np.float64]
-    consistency_low: NDArray[np.float64]
-    consistency_high: NDArray[np.float64]
+    edges: Floats
+    mean_probability: Floats
+    frequency: Floats
+    weight: Floats
+    consistency_low: Floats
+    consistency_high: Floats
     consistency_level: float
     ece: float
     p_value: float
@@ -173,9 +174,7 @@ def _problem(predictions: Predictions, kind: Any) -> BinaryProblem:
     return predictions.one_class(int(matches[0]))
 
 
-def _bins(
-    problem: BinaryProblem, n_bins: int, strategy: str
-) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+def _bins(problem: BinaryProblem, n_bins: int, strategy: str) -> tuple[Floats, NDArray[np.int32]]:
     """Edges, and the bin of each row."""
     if strategy == "uniform":
         edges = bin_edges(n_bins)
@@ -187,7 +186,7 @@ def _bins(
     return edges, bins.astype(np.int32)
 
 
-def _bars(null: NDArray[np.float64], level: float) -> tuple[NDArray[np.float64], ...]:
+def _bars(null: Floats, level: float) -> tuple[Floats, ...]:
     """Quantiles of the frequency in each bin, over the resamples that have rows there."""
     weight = null[:, :, 0]
     seen = weight.any(axis=0)
@@ -197,7 +196,7 @@ def _bars(null: NDArray[np.float64], level: float) -> tuple[NDArray[np.float64],
     return bars[0], bars[1]
 
 
-def _ratio(top: NDArray[np.float64], bottom: NDArray[np.float64]) -> NDArray[np.float64]:
+def _ratio(top: Floats, bottom: Floats) -> Floats:
     out = np.full(top.shape, np.nan)
     np.divide(top, bottom, out=out, where=bottom > 0)
     return out

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from calibrant.maps.base import Floats, Wholes
     from calibrant.metrics.predictions import BinaryProblem
 
 BLOCK_BYTES = 1 << 27
@@ -50,14 +51,14 @@ class Resamples:
         n_rows = int(self._sizes.sum())
         shares = self._sizes / n_rows
         self._draws = root.multinomial(n_rows, shares, size=n_resamples)
-        self._kept: dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
+        self._kept: dict[tuple[int, int], tuple[Wholes, Floats]] = {}
         self._keeps = 16 * n_rows * n_resamples <= KEPT_BYTES
 
     def _generator(self, resample: int, chunk: int, purpose: int) -> np.random.Generator:
         seed = np.random.SeedSequence(self._entropy, spawn_key=(resample, chunk, purpose))
         return np.random.Generator(np.random.PCG64(seed))
 
-    def rows(self, resample: int, chunk: int) -> NDArray[np.int64]:
+    def rows(self, resample: int, chunk: int) -> Wholes:
         """Rows drawn, as numbers within the chunk."""
         size = int(self._sizes[chunk])
         if not self.replace:
@@ -65,13 +66,13 @@ class Resamples:
         draws = int(self._draws[resample, chunk])
         return self._generator(resample, chunk, 0).integers(0, size, size=draws, dtype=np.int64)
 
-    def counts(self, resample: int, chunk: int) -> NDArray[np.int64]:
+    def counts(self, resample: int, chunk: int) -> Wholes:
         """How often each row of the chunk is drawn."""
         size = int(self._sizes[chunk])
-        counts: NDArray[np.int64] = np.bincount(self.rows(resample, chunk), minlength=size)
+        counts: Wholes = np.bincount(self.rows(resample, chunk), minlength=size)
         return counts
 
-    def all_counts(self, resample: int) -> NDArray[np.int64]:
+    def all_counts(self, resample: int) -> Wholes:
         """How often each row of all chunks is drawn."""
         ends = np.cumsum(self._sizes)
         counts = np.empty(ends[-1], dtype=np.int64)
@@ -79,13 +80,11 @@ class Resamples:
             counts[end - self._sizes[c] : end] = self.counts(resample, c)
         return counts
 
-    def uniforms(self, resample: int, chunk: int, n_draws: int) -> NDArray[np.float64]:
+    def uniforms(self, resample: int, chunk: int, n_draws: int) -> Floats:
         """Numbers in [0, 1) that choose the labels of the rows drawn."""
         return self._generator(resample, chunk, 1).random(n_draws)
 
-    def rows_and_uniforms(
-        self, resample: int, chunk: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def rows_and_uniforms(self, resample: int, chunk: int) -> tuple[Wholes, Floats]:
         """Rows drawn and what chooses their labels, kept if all of them are small."""
         if (resample, chunk) in self._kept:
             return self._kept[resample, chunk]
@@ -113,7 +112,7 @@ def null_bins(
     n_resamples: int,
     random_state: Any,
     replace: bool,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Weight, hits and values in each bin of each resample, with hits drawn from the values."""
     parts = list(simplex.chunks(len(problem.values), 1))
     sizes = tuple(part.stop - part.start for part in parts)
@@ -129,14 +128,14 @@ def null_bins(
     return sums
 
 
-def null_errors(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+def null_errors(sums: Floats) -> Floats:
     """Calibration error of each resample from its sums of weight, hits and values."""
     gaps = np.abs(sums[:, :, 1] - sums[:, :, 2]).sum(axis=1)
-    errors: NDArray[np.float64] = gaps / sums[:, :, 0].sum(axis=1)
+    errors: Floats = gaps / sums[:, :, 0].sum(axis=1)
     return errors
 
 
-def p_value(statistic: float, null: NDArray[np.float64]) -> float:
+def p_value(statistic: float, null: Floats) -> float:
     """(1 + how many resamples reach the statistic) / (1 + how many there are).
 
     Sums in another order differ in the last digits: what agrees to twelve counts as reached.

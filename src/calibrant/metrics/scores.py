@@ -14,8 +14,7 @@ from calibrant.metrics.predictions import read_predictions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from calibrant.maps.base import Floats
     from calibrant.metrics.predictions import Chunk
 
 MIN_PROBABILITY = 1e-12
@@ -123,7 +122,7 @@ def brier_score(
 class RowMean:
     """Weighted mean of a term in [0, 1] of every row, whatever their order."""
 
-    def __init__(self, terms: Callable[[Chunk], NDArray[np.float64]]) -> None:
+    def __init__(self, terms: Callable[[Chunk], Floats]) -> None:
         self._terms = terms
         self._sums = np.zeros((1, 2, 2), dtype=np.int64)
 
@@ -147,7 +146,7 @@ class LossMean(RowMean):
         self._is_infinite = False
         super().__init__(self._losses)
 
-    def _losses(self, chunk: Chunk) -> NDArray[np.float64]:
+    def _losses(self, chunk: Chunk) -> Floats:
         losses = chunk_losses(chunk, self._min_probability)
         infinite = np.isinf(losses)
         if infinite.any():
@@ -160,19 +159,19 @@ class LossMean(RowMean):
         return math.inf if self._is_infinite else super().value() * self._unit
 
 
-def chunk_hits(chunk: Chunk) -> NDArray[np.float64]:
+def chunk_hits(chunk: Chunk) -> Floats:
     """1 for each row that is right, 0 for the others."""
     return chunk.top_labels()[1].astype(np.float64)
 
 
-def chunk_losses(chunk: Chunk, min_probability: float = MIN_PROBABILITY) -> NDArray[np.float64]:
+def chunk_losses(chunk: Chunk, min_probability: float = MIN_PROBABILITY) -> Floats:
     """-log of the label's probability of each row."""
     losses = np.empty(len(chunk.rows))
     metric_sums.row_losses(chunk.rows, chunk.class_index, min_probability, losses)
     return losses
 
 
-def chunk_squares(chunk: Chunk) -> NDArray[np.float64]:
+def chunk_squares(chunk: Chunk) -> Floats:
     """Brier score of each row."""
     squares = np.empty(len(chunk.rows))
     metric_sums.row_squares(chunk.rows, chunk.class_index, squares)

@@ -27,8 +27,7 @@ from calibrant.metrics.resampling import (
 from calibrant.metrics.result import Result
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from calibrant.maps.base import Floats
     from calibrant.metrics.predictions import Predictions
 
 METRICS = ("confidence", "classwise")
@@ -154,7 +153,7 @@ def calibration_test(
 
 def _test_confidence(
     predictions: Predictions, n_bins: int, draws: dict[str, Any]
-) -> tuple[float, NDArray[np.float64]]:
+) -> tuple[float, Floats]:
     problem = predictions.confidence()
     bins = uniform_bins(problem.values, bin_edges(n_bins))
     statistic = float(errors_of(problem_sums(problem, bins, n_bins)[None], "l1")[0])
@@ -163,7 +162,7 @@ def _test_confidence(
 
 def _test_classes(
     predictions: Predictions, n_bins: int, draws: dict[str, Any]
-) -> tuple[float, NDArray[np.float64]]:
+) -> tuple[float, Floats]:
     statistic = predictions.measure(ClassBins(predictions.n_classes, n_bins))[0]
     resamples = Resamples(predictions.sizes(), **draws)
     null = [
@@ -175,7 +174,7 @@ def _test_classes(
 
 def _null_class_errors(
     predictions: Predictions, resamples: Resamples, block: range, n_bins: int
-) -> NDArray[np.float64]:
+) -> Floats:
     """Class-wise error of some resamples, with labels drawn from the rows."""
     gaps = np.zeros((len(block), predictions.n_classes, n_bins))
     weights = np.zeros(len(block))
@@ -197,5 +196,5 @@ def _null_class_errors(
             metric_resample.subtract_null_labels(
                 cumulative, bins, chunk.weight, rows, uniforms, gaps[at]
             )
-    errors: NDArray[np.float64] = np.abs(gaps).sum(axis=(1, 2)) / weights
+    errors: Floats = np.abs(gaps).sum(axis=(1, 2)) / weights
     return errors / predictions.n_classes

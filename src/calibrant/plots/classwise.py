@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from calibrant.maps.base import Floats, Wholes
     from calibrant.metrics.reliability import ReliabilityCurve
 
 FEW = 50
@@ -51,10 +52,10 @@ class ClasswiseSummary(Result):
     """
 
     classes: NDArray[Any]
-    ece: NDArray[np.float64]
-    mean_probability: NDArray[np.float64]
-    frequency: NDArray[np.float64]
-    order: NDArray[np.int64]
+    ece: Floats
+    mean_probability: Floats
+    frequency: Floats
+    order: Wholes
     curves: dict[int, ReliabilityCurve]
 
 
@@ -157,21 +158,15 @@ def compute_class_curves(
     if len(columns) == 0:
         return {}
     predictions = read_predictions(y_true, y_proba, sample_weight, classes)
-    own = np.empty((predictions.n_rows, len(columns)), order="F")
-    for chunk in predictions.chunks():
-        own[chunk.start : chunk.start + len(chunk.rows)] = chunk.rows[:, columns]
+    options: dict[str, Any] = {
+        "kind": True,
+        "classes": [False, True],
+        "sample_weight": predictions.weight,
+    }
+    options |= {"n_bins": n_bins, "n_resamples": n_resamples, "random_state": random_state}
     return {
-        int(j): reliability_curve(
-            predictions.class_index == j,
-            own[:, at],
-            kind=True,
-            classes=[False, True],
-            n_bins=n_bins,
-            sample_weight=predictions.weight,
-            n_resamples=n_resamples,
-            random_state=random_state,
-        )
-        for at, j in enumerate(columns)
+        int(j): reliability_curve(predictions.class_index == j, values, **options)
+        for j, values in zip(columns, predictions.columns(columns).T, strict=True)
     }
 
 
@@ -192,12 +187,6 @@ def draw_classwise(
     Returns
     -------
     figure : matplotlib Figure
-
-    Examples
-    --------
-    >>> from calibrant.plots import compute_classwise, draw_classwise
-    >>> summary = compute_classwise([0, 1], [[0.9, 0.1], [0.2, 0.8]])
-    >>> figure = draw_classwise(summary)  # doctest: +SKIP
     """
     n_panels = 1 + len(summary.curves)
     figure, axes = style.new_grid(n_panels, min(n_columns, n_panels), (3.1, 3.6))

@@ -14,7 +14,8 @@ from calibrant.plots import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
+
+    from calibrant.maps.base import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,9 +34,9 @@ class ConfidenceHistogram(Result):
         Above the accuracy for an over-confident classifier.
     """
 
-    edges: NDArray[np.float64]
-    right: NDArray[np.float64]
-    wrong: NDArray[np.float64]
+    edges: Floats
+    right: Floats
+    wrong: Floats
     accuracy: float
     mean_confidence: float
 
@@ -100,12 +101,6 @@ def draw_confidence_histogram(
     Returns
     -------
     ax : matplotlib Axes
-
-    Examples
-    --------
-    >>> from calibrant.plots import compute_confidence_histogram, draw_confidence_histogram
-    >>> histogram = compute_confidence_histogram([0, 1], [[0.9, 0.1], [0.2, 0.8]])
-    >>> ax = draw_confidence_histogram(histogram)  # doctest: +SKIP
     """
     ax = style.axes_or_new(ax, (4.6, 3.4))
     bars: dict[str, Any] = {"width": np.diff(histogram.edges), "align": "edge"}
@@ -142,10 +137,10 @@ class Effect(Result):
         Share of rows whose most probable class is another one now.
     """
 
-    before: NDArray[np.float64]
-    low: NDArray[np.float64]
-    median: NDArray[np.float64]
-    high: NDArray[np.float64]
+    before: Floats
+    low: Floats
+    median: Floats
+    high: Floats
     changed: float
 
 
@@ -195,7 +190,7 @@ def compute_effect(
     return Effect(means, low, median, high, changed)
 
 
-def _quantiles(values: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+def _quantiles(values: Floats, weight: Floats) -> Floats:
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weight[order]) / weight.sum()
     places = np.searchsorted(reached, [0.05, 0.5, 0.95])

@@ -19,11 +19,10 @@ from calibrant.plots.reliability import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
-    from numpy.typing import NDArray
 
+    from calibrant.maps.base import Floats
     from calibrant.metrics.reliability import ReliabilityCurve
 
 
@@ -70,12 +69,12 @@ class ReliabilityDisplay:
         self.estimator_name = estimator_name
 
     @property
-    def prob_pred(self) -> NDArray[np.float64]:
+    def prob_pred(self) -> Floats:
         """Mean prediction of each bin that is not empty."""
         return self.curve.mean_probability[self.curve.weight > 0]
 
     @property
-    def prob_true(self) -> NDArray[np.float64]:
+    def prob_true(self) -> Floats:
         """Observed frequency in each bin that is not empty."""
         return self.curve.frequency[self.curve.weight > 0]
 

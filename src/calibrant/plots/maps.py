@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
+
+    from calibrant.maps.base import Floats
 
 MOST_CURVES = 6
 """More maps than this, one per class, are drawn as quantiles over the classes."""
@@ -35,8 +36,8 @@ class MapCurve(NamedTuple):
     """One line of a picture, or points if ``is_line`` is false."""
 
     name: str
-    x: NDArray[np.float64]
-    y: NDArray[np.float64]
+    x: Floats
+    y: Floats
     is_line: bool = True
 
 
@@ -207,9 +208,7 @@ def _(fitted: maps.TemperatureMap, _: Any) -> MapPicture:
     return MapPicture("line", (curve,), note, "share before", "share after")
 
 
-def _steps(
-    thresholds: NDArray[np.float64], values: NDArray[np.float64], first: float = 0.0
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _steps(thresholds: Floats, values: Floats, first: float = 0.0) -> tuple[Floats, Floats]:
     """Corners of a step function from ``first`` to 1."""
     start = int(np.searchsorted(thresholds, first, side="right")) - 1
     thresholds, values = thresholds[start:], values[start:]
@@ -217,14 +216,12 @@ def _steps(
     return x, np.repeat(values, 2)
 
 
-def _grid() -> NDArray[np.float64]:
+def _grid() -> Floats:
     """Probabilities close together near 0 and 1, where maps are steep."""
     return np.concatenate([[0.0], 1.0 / (1.0 + np.exp(-np.linspace(-9, 9, 181))), [1.0]])
 
 
-def _lines_or_quantiles(
-    names: Sequence[str], x: NDArray[np.float64], values: NDArray[np.float64]
-) -> tuple[MapCurve, ...]:
+def _lines_or_quantiles(names: Sequence[str], x: Floats, values: Floats) -> tuple[MapCurve, ...]:
     """Return a line for each of a few maps, or quantiles over many."""
     if len(values) > MOST_CURVES:
         names = ("median", "a tenth is above", "a tenth is below")

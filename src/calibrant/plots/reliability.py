@@ -141,12 +141,6 @@ def draw_reliability_grid(
     Returns
     -------
     figure : matplotlib Figure
-
-    Examples
-    --------
-    >>> from calibrant.plots import compute_reliability_grid, draw_reliability_grid
-    >>> curves = compute_reliability_grid([0, 1], {"a": [[0.9, 0.1], [0.2, 0.8]]}, n_bins=2)
-    >>> figure = draw_reliability_grid(curves)  # doctest: +SKIP
     """
     if not curves:
         raise ParameterError("curves is empty; give at least one")

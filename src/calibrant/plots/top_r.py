@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
+    from calibrant.maps.base import Floats, Wholes
     from calibrant.metrics.predictions import Chunk
 
 FEW = 30
@@ -41,10 +41,10 @@ class TopRCurve(Result):
         Standard deviation of the share if the predictions were right.
     """
 
-    ranks: NDArray[np.int64]
-    share: NDArray[np.float64]
-    claimed: NDArray[np.float64]
-    spread: NDArray[np.float64]
+    ranks: Wholes
+    share: Floats
+    claimed: Floats
+    spread: Floats
 
 
 def compute_top_r(
@@ -96,22 +96,22 @@ def compute_top_r(
     return TopRCurve(ranks, sums[0] / weight, sums[1] / weight, spread)
 
 
-def _cumulative(chunk: Chunk, largest: int) -> NDArray[np.float64]:
+def _cumulative(chunk: Chunk, largest: int) -> Floats:
     """Sum of the r largest probabilities of each row, for every r."""
     rows = chunk.rows
     if largest < rows.shape[1]:
         rows = np.partition(rows, rows.shape[1] - largest, axis=1)[:, -largest:]
     ordered = np.sort(rows, axis=1)[:, ::-1]
-    cumulative: NDArray[np.float64] = np.minimum(np.cumsum(ordered, axis=1), 1.0)
+    cumulative: Floats = np.minimum(np.cumsum(ordered, axis=1), 1.0)
     return cumulative
 
 
-def _held(chunk: Chunk, ranks: NDArray[np.int64]) -> NDArray[np.float64]:
+def _held(chunk: Chunk, ranks: Wholes) -> Floats:
     """Whether the label is among the top r, for every r; in parts where it ties."""
     own = chunk.rows[np.arange(len(chunk.rows)), chunk.class_index][:, None]
     above = np.count_nonzero(chunk.rows > own, axis=1)[:, None]
     tied = np.count_nonzero(chunk.rows == own, axis=1)[:, None]
-    held: NDArray[np.float64] = np.clip((ranks - above) / tied, 0.0, 1.0)
+    held: Floats = np.clip((ranks - above) / tied, 0.0, 1.0)
     return held
 
 
@@ -136,12 +136,6 @@ def draw_top_r(
     Returns
     -------
     ax : matplotlib Axes
-
-    Examples
-    --------
-    >>> from calibrant.plots import compute_top_r, draw_top_r
-    >>> curve = compute_top_r([0, 2], [[0.6, 0.3, 0.1], [0.5, 0.3, 0.2]])
-    >>> ax = draw_top_r({"two rows": curve})  # doctest: +SKIP
     """
     if isinstance(curves, TopRCurve):
         curves = {"observed": curves}
