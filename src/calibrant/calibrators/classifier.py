@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import check_cv
 from sklearn.utils import Bunch, get_tags, indexable
 from sklearn.utils._indexing import _safe_indexing
 from sklearn.utils.metadata_routing import (
@@ -234,6 +233,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return Bunch(splitter=Bunch(split={}), estimator=Bunch(fit=fit_params))
 
     def _cross_validate(self, job: _Job, split_params: dict[str, Any]) -> list[CalibratedPair]:
+        from sklearn.model_selection import check_cv  # a slow import, which names need not wait for
+
         with warnings.catch_warnings():
             # Fewer members of a class than folds: it is missing somewhere, which is fine here.
             warnings.filterwarnings("ignore", message="The least populated class")
