@@ -63,7 +63,7 @@ def test_labels_are_copied(tmp_path, fitted, suffix):
     apply_file(calibrator, write(tmp_path / f"in.{suffix}", p, y), tmp_path / f"out.{suffix}")
     found = read_prediction_file(tmp_path / f"out.{suffix}")
     assert found.labels.tolist() == NAMES[y].tolist()
-    assert found.names == NAMES.tolist()
+    assert found.place.names == NAMES.tolist()
 
 
 def test_columns_are_put_in_the_order_of_the_model(tmp_path, fitted):

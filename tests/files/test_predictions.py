@@ -44,7 +44,7 @@ def test_text_that_is_read(tmp_path, text):
     found = read_text(tmp_path, text)
     np.testing.assert_array_equal(found.scores, P)
     assert found.labels.tolist() == ["ant", "bee"]
-    assert found.names == ["ant", "bee", "cow"]
+    assert found.place.names == ["ant", "bee", "cow"]
 
 
 @pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.csv.gz", "p.tsv.gz", "p"])
@@ -53,7 +53,7 @@ def test_separators_are_seen_in_the_header(tmp_path, sign, name):
     text = GOOD.replace(",", sign).encode()
     found = read_text(tmp_path, gzip.compress(text) if name.endswith("gz") else text, name)
     np.testing.assert_array_equal(found.scores, P)
-    assert found.names == ["ant", "bee", "cow"]
+    assert found.place.names == ["ant", "bee", "cow"]
 
 
 @pytest.mark.parametrize(

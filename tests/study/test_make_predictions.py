@@ -66,7 +66,7 @@ def test_labels_and_class_names_are_those_that_the_reader_reads(tmp_path, names)
     model = GaussianNB().fit(X, y)
     path = from_estimator(model, X[:50], y[:50], tmp_path / "blobs_nb.npz", test=(X, y))
     found = read_prediction_file(path, part="test")
-    assert found.names == [str(name) for name in model.classes_]
+    assert found.place.names == [str(name) for name in model.classes_]
     aligned = align(found)
     columns = [aligned.classes.index(label) for label in aligned.y.tolist()]
     assert columns == [list(names).index(label) for label in y]

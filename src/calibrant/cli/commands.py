@@ -64,22 +64,17 @@ def evaluate(
       calibrant evaluate predictions.csv
     """  # noqa: D301
     from calibrant import metrics
-    from calibrant.files.align import align
 
     with progress_bar(f"reading {file}"):
         found = reading.read(file, part=part, usual_part="test")
-        aligned = align(found, classes=reading.classes)
-    with progress_bar(f"measuring {found.source}"), aligned.explained(found.kind, reading.rows):
-        matrix = aligned.probabilities(found.kind, reading.rows)
-        options: dict[str, Any] = {
-            "n_bins": bins,
-            "random_state": seed,
-            "classes": aligned.classes,
-        }
-        result = metrics.evaluate(aligned.y, matrix, **options)
-        test = metrics.calibration_test(aligned.y, matrix, **options)
-    summary = {"source": found.source, **result.to_dict(), "p_value": test.p_value}
-    _show(summary, as_json, evaluation_table(found.source, result, test))
+    source = found.place.source
+    with progress_bar(f"measuring {source}"), found.explained():
+        matrix = found.probabilities()
+        options: dict[str, Any] = {"n_bins": bins, "random_state": seed, "classes": found.classes}
+        result = metrics.evaluate(found.y, matrix, **options)
+        test = metrics.calibration_test(found.y, matrix, **options)
+    summary = {"source": source, **result.to_dict(), "p_value": test.p_value}
+    _show(summary, as_json, evaluation_table(source, result, test))
 
 
 @click.command()
@@ -109,38 +104,36 @@ def fit(
     """  # noqa: D301
     from calibrant import model_file
     from calibrant.errors import ConvergenceWarning
-    from calibrant.files.align import align
 
     _check_output(output, val, reading.labels)
     with progress_bar(f"reading {val}"):
         found = reading.read(val, part=part, usual_part="val")
-        aligned = align(found, classes=reading.classes)
     calibrator = make_calibrator(
-        method, scores=found.kind, classes=aligned.classes, normalize=reading.rows
+        method, scores=found.kind, classes=found.classes, normalize=found.normalize
     )
     with (
-        progress_bar(f"fitting {method} to {found.source}"),
+        progress_bar(f"fitting {method} to {found.place.source}"),
         warnings.catch_warnings(record=True) as caught,
-        aligned.explained(found.kind, reading.rows),
+        found.explained(),
     ):
         warnings.simplefilter("always")
-        calibrator.fit(aligned.scores, aligned.y)
+        calibrator.fit(found.scores, found.y)
     stuck = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
     for warning in caught:
         click.echo(f"calibrant: warning: {warning.message}", err=True)
     if stuck and strict:
         return EXIT_NOT_CONVERGED
     digest = model_file.save(calibrator, output)
-    n_rows = len(aligned.y)
     result = {
         "method": method,
-        "rows": n_rows,
+        "rows": len(found.y),
         "classes": len(calibrator.classes_),
         "model": str(output),
         "sha256": digest,
         "converged": not stuck,
     }
-    _show(result, as_json, f"{output}: {method} fitted to {n_rows:,} rows of {found.source}")
+    done = f"{output}: {method} fitted to {len(found.y):,} rows of {found.place.source}"
+    _show(result, as_json, done)
     return 0
 
 
@@ -264,9 +257,9 @@ def compare(
             two.test.y,
             two.test.scores,
             chosen,
-            scores=two.kind,
+            scores=two.val.kind,
             classes=two.val.classes,
-            normalize=reading.rows,
+            normalize=two.val.normalize,
             random_state=seed,
             sources=two.sources,
             progress=advance,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from calibrant.errors import PredictionFileError
-from calibrant.files.align import align
 from calibrant.files.predictions import has_parts
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ class Two(NamedTuple):
 
     val: Aligned
     test: Aligned
-    kind: str
     sources: dict[str, str]
 
 
@@ -50,18 +48,17 @@ def read_two(
         )
     first = reading.read(val, usual_part="val")
     of_test = replace(reading, labels=test_labels)
-    second = of_test.read(test or val, usual_part="test")
+    second = of_test.read(test or val, usual_part="test", like=first)
+    sources = {"calibration": first.place.source, "test": second.place.source}
     if first.kind != second.kind:
+        a, b = sources.values()
         raise PredictionFileError(
-            f"{first.source} holds {first.kind}, but {second.source} {second.kind}; choose one by "
-            "--scores, or convert a file"
+            f"{a} holds {first.kind}, but {b} {second.kind}; choose one by --scores, or convert a "
+            "file"
         )
-    aligned = align(first, classes=reading.classes)
-    other = align(second, classes=reading.classes, like=aligned)
-    for part in (aligned, other):
-        part.check(first.kind, reading.rows)
-    sources = {"calibration": first.source, "test": second.source}
-    return Two(aligned, other, first.kind, sources)
+    for part in (first, second):
+        part.check()
+    return Two(first, second, sources)
 
 
 def _is_same(a: Path, b: Path) -> bool:
@@ -69,21 +66,20 @@ def _is_same(a: Path, b: Path) -> bool:
 
 
 def _split(path: Path, reading: Reading, share: float, seed: int) -> Two:
-    found = reading.read(path)
-    whole = align(found, classes=reading.classes)
-    whole.check(found.kind, reading.rows)
+    whole = reading.read(path)
+    whole.check()
     n_rows = len(whole.y)
     if n_rows < 2:
         raise PredictionFileError(f"{path} has {n_rows} rows, which cannot be split")
     n_val = min(max(1, round(share * n_rows)), n_rows - 1)
     order = np.random.default_rng(seed).permutation(n_rows)
     val, test = (whole.take(np.sort(rows)) for rows in (order[:n_val], order[n_val:]))
+    drawn = f"{n_val:,} of {n_rows:,} rows, drawn at random (seed {seed})"
     sources = {
-        "calibration": f"{found.source}: {n_val:,} of {n_rows:,} rows, drawn at random (seed "
-        f"{seed})",
-        "test": f"{found.source}: the other {n_rows - n_val:,} rows",
+        "calibration": f"{whole.place.source}: {drawn}",
+        "test": f"{whole.place.source}: the other {n_rows - n_val:,} rows",
     }
-    return Two(val, test, found.kind, sources)
+    return Two(val, test, sources)
 
 
 def how_to_apply(comparison: Any, val: Path, test: Path | None, reading: Reading) -> list[str]:

@@ -13,8 +13,8 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from calibrant.files.align import Aligned
     from calibrant.files.layout import Wish
-    from calibrant.files.predictions import RawPredictions
 
 file_argument = click.Path(path_type=Path, allow_dash=True)
 
@@ -77,23 +77,17 @@ class Reading:
         """``normalize`` of the calibrators."""
         return "rows" if self.normalize else None
 
-    def read(
-        self, path: Path, *, part: str | None = None, usual_part: str | None = None
-    ) -> RawPredictions:
-        """Read a file of predictions whole."""
+    def read(self, path: Path, *, like: Aligned | None = None, **parts: str | None) -> Aligned:
+        """Read a file of predictions whole; ``like`` is another one with the same classes."""
+        from calibrant.files.align import align
         from calibrant.files.predictions import read_prediction_file
 
         found = read_prediction_file(
-            path,
-            part=part,
-            usual_part=usual_part,
-            kind=self.kind,
-            labels=self.labels,
-            wish=self.wish,
+            path, kind=self.kind, labels=self.labels, wish=self.wish, **parts
         )
         if self.normalize and found.kind == "logits":
             raise click.UsageError(f"--normalize is for probabilities; {path} holds logits")
-        return found
+        return align(found, classes=self.classes, like=like, normalize=self.rows)
 
     def words(self, *known: str) -> list[str]:
         """Return the options among ``known`` as they are typed."""

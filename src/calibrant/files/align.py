@@ -30,13 +30,15 @@ class Aligned:
     """Labels, whole numbers or text, and scores that go together.
 
     ``classes`` are those of the columns, where the file tells them; ``place`` is for messages, with
-    the names of the columns.
+    the names of the columns; ``normalize`` is that of calibrators.
     """
 
     y: NDArray[Any]
     matrix: NDArray[Any]
     classes: list[Any] | None
     place: Place
+    kind: str
+    normalize: str | None
 
     @property
     def scores(self) -> Any:
@@ -51,42 +53,47 @@ class Aligned:
         """Return some of the rows."""
         return replace(self, y=self.y[rows], matrix=self.matrix[rows])
 
-    def probabilities(self, kind: str, normalize: str | None) -> Any:
+    def probabilities(self) -> Any:
         """Scores as metrics take them."""
-        if kind == "logits":
-            return self._named(softmax(check_scores(self.matrix, "logits")))
-        return self._named(
-            self.matrix if normalize is None else check_scores(self.matrix, kind, normalize)
-        )
+        matrix = self.matrix
+        if self.kind == "logits" or self.normalize is not None:
+            matrix = check_scores(matrix, self.kind, self.normalize)
+        return self._named(softmax(matrix) if self.kind == "logits" else matrix)
 
     @contextmanager
-    def explained(self, kind: str, normalize: str | None) -> Iterator[None]:
+    def explained(self) -> Iterator[None]:
         """Let errors name the file, the line and the options: check once more in these words."""
         try:
             yield
         except (DataError, ParameterError):
-            self.check(kind, normalize)
+            self.check()
             raise
 
-    def check(self, kind: str, normalize: str | None) -> None:
+    def check(self) -> None:
         """Check labels and scores, without warnings: these come with the work itself."""
-        options: dict[str, Any] = {"kind": kind, "classes": self.classes, "normalize": normalize}
+        options: dict[str, Any] = {"kind": self.kind, "normalize": self.normalize}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            check_batch(self.scores, self.y, **options, named=self.place)
+            check_batch(self.scores, self.y, classes=self.classes, named=self.place, **options)
 
 
 def align(
-    found: RawPredictions, *, classes: Sequence[str] | None = None, like: Aligned | None = None
+    found: RawPredictions,
+    *,
+    classes: Sequence[str] | None = None,
+    like: Aligned | None = None,
+    normalize: str | None = None,
 ) -> Aligned:
     """Read the labels of a file, and find the column of each class.
 
     ``classes`` are those of the columns, from whoever knows them; ``like`` is another part of the
     same data, whose classes these are.
     """
-    raw, names, n_columns = found.require_labels(), found.names, found.scores.shape[1]
+    raw, names = found.require_labels(), found.place.names
+    n_columns = found.scores.shape[1]
     if raw.ndim != 1:  # one-hot rows, for the validator
-        return Aligned(raw, found.scores, None, replace(found.place, names=None))
+        place = replace(found.place, names=None)
+        return Aligned(raw, found.scores, None, place, found.kind, normalize)
     known: list[Any] | None = None
     if names is not None and found.place.path.suffix.lower() == ".npz":
         y, known = labels_of_archive(read_labels(raw, found.place), names)
@@ -110,7 +117,7 @@ def align(
         known = list(range(n_columns))
     if known is not None:
         _refuse_unknown(y, known, found.place)
-    return Aligned(y, found.scores, known, found.place)
+    return Aligned(y, found.scores, known, found.place, found.kind, normalize)
 
 
 def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> NDArray[Any]:

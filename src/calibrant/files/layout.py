@@ -37,17 +37,8 @@ class Wish:
 class Layout:
     """What the columns of a table are.
 
-    Attributes
-    ----------
-    names : list of str
-        All of them, in the order of the table.
-    label : str or None
-    is_named : bool
-        Whether the label column was asked for, or has the name of one.
-    score_names : list of str
-        Columns of scores; where the caller did not choose, all that hold numbers.
-    is_chosen : bool
-        Whether the caller chose them.
+    The label column is named if it was asked for, or has the name of one. Where the caller did not
+    choose the columns of scores, they are all that hold numbers.
     """
 
     names: list[str]

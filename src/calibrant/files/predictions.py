@@ -41,23 +41,10 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An open file of predictions, to be read once.
+    """An open file of predictions, to be read once: in chunks, or all scores and all labels.
 
-    Attributes
-    ----------
-    place : Place
-        The file and the names of its columns of scores.
-    kind : {"probabilities", "logits"}
-    n_columns : int
-    n_rows : int or None
-        Where it is known beforehand.
-    dtype : dtype
-    has_labels : bool
-    chunks : iterator of Chunk
-    whole : callable
-        Returns all scores and, where there are any, all labels.
-    layout, schema
-        What the columns of a table are; None for arrays.
+    The number of rows is told where it is known beforehand; the layout and the schema are those of
+    a table.
     """
 
     place: Place
@@ -74,18 +61,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class RawPredictions:
-    """What a file of predictions holds.
+    """What a file of predictions holds: scores, and labels as they stand in it.
 
-    Attributes
-    ----------
-    scores : ndarray of shape (n_rows, n_columns)
-    kind : {"probabilities", "logits"}
-    labels : ndarray of shape (n_rows,) or None
-        As they stand in the file.
-    place : Place
-        For messages about rows and columns.
-    are_columns_sure : bool
-        Whether every column is known to hold scores; of a table, all columns of numbers are here.
+    Unless its columns are sure to hold scores, they are all columns of numbers of a table.
     """
 
     scores: NDArray[Any]
@@ -98,11 +76,6 @@ class RawPredictions:
     def source(self) -> str:
         """Where it came from."""
         return self.place.source
-
-    @property
-    def names(self) -> list[str] | None:
-        """Names of the columns, where the file has them."""
-        return self.place.names
 
     def require_labels(self) -> NDArray[Any]:
         """Return the labels, or say where they could have been."""
