@@ -18,6 +18,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import calibrant
+from calibrant.calibrators.methods import saved_methods
 from conftest import simulate
 
 
@@ -38,84 +39,49 @@ def with_defaults(base, **defaults):
 
 # Without what is a number of rows, since twice the weight would shrink less; and without a choice
 # by cross-validation, which jumps with the folds that the bits of the scores decide.
-NormalizationAware = with_defaults(calibrant.NormalizationAwareIsotonic, prior_strength=0)
-SortedCumulative = with_defaults(calibrant.SortedCumulativeIsotonic, prior_share=0.05)
-Platt = with_defaults(calibrant.OneVsRestPlatt, smooth_labels=False)
-TopLabelHistogram = with_defaults(calibrant.TopLabelHistogram, points_per_bin=0)
-Dirichlet = with_defaults(calibrant.DirichletCalibration, odir=1.0)
 _TEMPERATURE, _FLATTENED = calibrant.TemperatureScaling(), calibrant.FlattenedIsotonic()
-Chain = with_defaults(calibrant.Chain, calibrators=[calibrant.VectorScaling(), _FLATTENED])
-Mixture = with_defaults(calibrant.Mixture, calibrators=[_TEMPERATURE, _FLATTENED], weights="fit")
-Auto = with_defaults(calibrant.AutoCalibrator, candidates=(), cv=2, prior_rows=0)
+DEFAULTS_HERE = {
+    "na-fir": {"prior_strength": 0},
+    "scir": {"prior_share": 0.05},
+    "platt-ovr": {"smooth_labels": False},
+    "m2b-hb": {"points_per_bin": 0},
+    "dirichlet": {"odir": 1.0},
+    "chain": {"calibrators": [calibrant.VectorScaling(), _FLATTENED]},
+    "mixture": {"calibrators": [_TEMPERATURE, _FLATTENED], "weights": "fit"},
+    "auto": {"candidates": (), "cv": 2, "prior_rows": 0},
+}
+METHODS = {
+    method: with_defaults(cls, **DEFAULTS_HERE[method]) if method in DEFAULTS_HERE else cls
+    for method, cls in saved_methods().items()
+}
+CALIBRATORS = (*METHODS.values(),)
 
-PER_CLASS = (
-    calibrant.VectorScaling,
-    calibrant.MatrixScaling,
-    Dirichlet,
-    calibrant.StructuredScaling,
-    calibrant.OneVsRestIsotonic,
-    Platt,
-    calibrant.OneVsRestBeta,
-    calibrant.OneVsRestHistogram,
-    calibrant.OneVsRestBBQ,
-    Chain,
+# The latter are the same for all classes, or keep their order, with these parameters.
+ONE_MAP = tuple(
+    cls
+    for method, cls in METHODS.items()
+    if cls.same_for_all_classes or method in {"scw", "m2b-hb", "m2b-ir", "mixture", "auto"}
 )
+PER_CLASS = tuple(cls for cls in CALIBRATORS if cls not in ONE_MAP)
 """Those whose map depends on which class is which."""
 
-ONE_MAP = (
-    calibrant.TemperatureScaling,
-    calibrant.FlattenedIsotonic,
-    NormalizationAware,
-    SortedCumulative,
-    calibrant.MonotoneSpline,
-    calibrant.SharedClasswise,
-    TopLabelHistogram,
-    calibrant.TopLabelIsotonic,
-    Mixture,
-    Auto,
+KEEPS_ORDER = tuple(
+    cls for method, cls in METHODS.items() if cls.keeps_order or method == "mixture"
 )
-CALIBRATORS = PER_CLASS + ONE_MAP
-KEEPS_ORDER = (
-    calibrant.TemperatureScaling,
-    calibrant.FlattenedIsotonic,
-    NormalizationAware,
-    calibrant.MonotoneSpline,
-    Mixture,
-)
-READERS = (
-    calibrant.TemperatureScaling,
-    calibrant.VectorScaling,
-    calibrant.MatrixScaling,
-    calibrant.OneVsRestIsotonic,
-    calibrant.FlattenedIsotonic,
-    NormalizationAware,
-    SortedCumulative,
-    calibrant.TopLabelIsotonic,
-    Chain,
+READERS = tuple(
+    METHODS[method]
+    for method in ("ts", "vs", "ms", "ir-ovr", "fir", "na-fir", "scir", "m2b-ir", "chain")
 )
 """Those that stand for all where matrices and labels are read, which they do in common."""
 
 AnyCalibrator = calibrant.TemperatureScaling
 """It stands for all where input is refused: ``test_doors`` shows that they share the way in."""
 
-COUNTS_ROWS = (calibrant.OneVsRestBBQ,)
-"""Those that have a prior in rows which no parameter removes."""
-
-SHRUNK = (
-    calibrant.TemperatureScaling,
-    calibrant.VectorScaling,
-    calibrant.MatrixScaling,
-    Dirichlet,
-    calibrant.StructuredScaling,
-    calibrant.MonotoneSpline,
-    SortedCumulative,
-    calibrant.OneVsRestIsotonic,
-    calibrant.OneVsRestHistogram,
-    Chain,
-    Mixture,
-    Auto,
+WEIGHS_RATIOS = tuple(
+    METHODS[method]
+    for method in ("fir", "na-fir", "platt-ovr", "beta-ovr", "scw", "m2b-hb", "m2b-ir")
 )
-"""Those that are shrunk by a number of rows, so that more rows of all kinds change them."""
+"""Those that no number of rows shrinks, so that only ratios of weights matter."""
 
 KINDS = ("probabilities", "logits")
 
@@ -128,9 +94,7 @@ each_calibrator = pytest.mark.parametrize("calibrator", CALIBRATORS, ids=_name)
 each_reader = pytest.mark.parametrize("calibrator", READERS, ids=_name)
 each_shared_map = pytest.mark.parametrize("calibrator", ONE_MAP, ids=_name)
 each_order_keeping = pytest.mark.parametrize("calibrator", KEEPS_ORDER, ids=_name)
-each_weighing_ratios = pytest.mark.parametrize(
-    "calibrator", [c for c in CALIBRATORS if c not in COUNTS_ROWS + SHRUNK], ids=_name
-)
+each_weighing_ratios = pytest.mark.parametrize("calibrator", WEIGHS_RATIOS, ids=_name)
 each_kind = pytest.mark.parametrize("kind", KINDS)
 each_action = pytest.mark.parametrize("action", ["fit", "predict_proba"])
 few_rows = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")

@@ -81,7 +81,7 @@ class DirichletCalibration(MatrixScaling):
     title = "Dirichlet"
     summary = "affine in the log-probabilities"
     good_for = "few classes, many rows"
-    place = 7
+    place, in_paper = 7, False
 
     map_: DirichletMap = fitted()
 
