@@ -11,6 +11,7 @@ from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.composition import Composed
 from calibrant.calibrators.methods import methods, methods_table, saved_methods
 from calibrant.calibrators.parameters import fitted_types
+from calibrant.datasets import simulated_scores
 
 ROOT = Path(__file__).parents[2]
 NAMES = (
@@ -54,3 +55,30 @@ def test_a_new_method_needs_one_class():
     script = Path(__file__).with_name("toy_method.py")
     found = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
+
+
+@pytest.mark.parametrize(
+    ("calibrator", "changed"),
+    [
+        (calibrant.TemperatureScaling(), {"scores": "logits"}),
+        (calibrant.StructuredScaling(), {"bound": 0.5}),
+        (calibrant.TopLabelIsotonic(), {"per_class": True}),
+        (calibrant.SharedClasswise(), {"normalize_output": False}),
+    ],
+)
+def test_parameters_that_are_set_after_a_fit_wait_for_the_next(calibrator, changed):
+    scores, y = simulated_scores(300)
+    before = calibrator.fit(scores, y).predict_proba(scores)
+    after = calibrator.set_params(**changed).predict_proba(scores)
+    assert before.tobytes() == after.tobytes()
+
+
+def test_a_fit_cannot_be_tampered_with():
+    scores, y = simulated_scores(300)
+    calibrator = calibrant.VectorScaling().fit(scores, y)
+    with pytest.raises(AttributeError, match="coef belongs to the map, which is frozen; fit again"):
+        calibrator.coef_ = [1.0, 1.0, 1.0]
+    with pytest.raises(ValueError, match="read-only"):
+        calibrator.coef_[0] = 2.0
+    with pytest.raises(AttributeError):
+        calibrator.map_.coef = calibrator.coef_
