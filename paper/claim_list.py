@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import claim_rules as rules
 import printed
 from calibrant.study import ranks
-from calibrant.study.tables import method_title
+from calibrant.study.tables import method_title, metric_title
 from claim_rules import Check, Claim, Finding, both
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _scir_nll(sources: _Sources) -> Claim:
 def _aware(table: StudyTable, sources: _Sources) -> Claim:
     checks = []
     for metric in ("nll", "conf-ece"):
-        title = ranks.TITLES[metric]
+        title = metric_title(metric)
         checks += [
             both(
                 f"NA-FIR ranks before FIR in {title} on most data sets",
@@ -183,7 +183,7 @@ def _improves(sources: _Sources) -> Claim:
         "error (ECE) metrics.",
         tuple(
             both(
-                f"{method_title(method)} ranks before Uncalibrated in {ranks.TITLES[metric]} on "
+                f"{method_title(method)} ranks before Uncalibrated in {metric_title(metric)} on "
                 "more than nine data sets of ten",
                 partial(
                     rules.beats_on_datasets,
@@ -210,7 +210,7 @@ def _many_classes(sources: _Sources) -> Claim:
         "Both MS and IR OvR were greatly affected by the number of classes and samples provided.",
         tuple(
             both(
-                f"{method_title(method)}'s {ranks.TITLES[metric]} rank {words[what]}",
+                f"{method_title(method)}'s {metric_title(metric)} rank {words[what]}",
                 partial(rules.correlation, metric=metric, method=method, what=what),
                 sources,
             )
@@ -227,7 +227,7 @@ def _images(sources: _Sources) -> Claim:
         "TS performed better on image classification datasets.",
         tuple(
             both(
-                f"TS's mean {ranks.TITLES[metric]} rank is lower on images than on text",
+                f"TS's mean {metric_title(metric)} rank is lower on images than on text",
                 partial(rules.better_on_images, metric=metric, method="ts"),
                 sources,
             )
@@ -250,7 +250,7 @@ def _permutation(sources: _Sources) -> Claim:
         "generalization capabilities.",
         tuple(
             both(
-                f"{method_title(method)} ranks before IR-OvR in {ranks.TITLES[metric]}",
+                f"{method_title(method)} ranks before IR-OvR in {metric_title(metric)}",
                 partial(before, metric=metric, method=method),
                 sources,
             )
@@ -263,7 +263,7 @@ def _permutation(sources: _Sources) -> Claim:
 def _order(table: StudyTable, sources: _Sources) -> Claim:
     across = [
         both(
-            f"{ranks.TITLES[metric]}: their ranks vary less from data set to data set",
+            f"{metric_title(metric)}: their ranks vary less from data set to data set",
             partial(
                 rules.steadier, metric=metric, first=rules.ORDER_PRESERVING, second=rules.OTHERS
             ),
@@ -273,7 +273,7 @@ def _order(table: StudyTable, sources: _Sources) -> Claim:
     ]
     within = [
         Check(
-            f"{ranks.TITLES[metric]}: their ranks vary less within a data set",
+            f"{metric_title(metric)}: their ranks vary less within a data set",
             _UNPRINTED,
             rules.steadier_within(table, metric),
         )

@@ -131,13 +131,13 @@ def read_study(table: StudyTable) -> Source:
     """Return the same numbers of a study, among those of the paper's columns that it has."""
     methods = [method for method in PAPER_METHODS if method in table.methods]
     rank, first, by_dataset = {}, {}, {}
-    for metric in ranks.metrics_of(table, ranks.TABLE_METRICS):
-        summary = ranks.summarize_ranks(table, metric, methods)
-        rank[metric] = dict(zip(methods, summary.overall_ranks.tolist(), strict=True))
-        first[metric] = dict(zip(methods, summary.overall_firsts.tolist(), strict=True))
+    for metric in ranks.known_metrics(table, ranks.TABLE_METRICS):
+        groups, overall = ranks.summarize_ranks(table, metric, methods)
+        rank[metric] = dict(zip(methods, overall.ranks.tolist(), strict=True))
+        first[metric] = dict(zip(methods, overall.firsts.tolist(), strict=True))
         by_dataset[metric] = {
-            group: dict(zip(methods, line.tolist(), strict=True))
-            for group, line in zip(summary.groups, summary.ranks, strict=True)
+            group: dict(zip(methods, average.ranks.tolist(), strict=True))
+            for group, average in groups.items()
         }
     known = printed.DATA_SETS_HERE
     facts = {dataset: known[dataset] for dataset in table.datasets if dataset in known}
@@ -206,9 +206,9 @@ def beats_on_datasets(
 
 def sign_test(table: StudyTable, metric: str, method: str, rival: str) -> Finding:
     """Ask whether a method is better than another on more classifiers than chance allows."""
-    if metric not in ranks.metrics_of(table) or not {method, rival} <= set(table.methods):
+    if metric not in ranks.known_metrics(table) or not {method, rival} <= set(table.methods):
         return NOTHING
-    shares = ranks.win_shares(ranks.select_methods(table, metric, (method, rival)), metric)
+    shares = ranks.win_shares(table.matrix(metric, (method, rival)), metric)
     n_won, n_lost = (
         round(float(share) * len(table.cases)) for share in (shares[0, 1], shares[1, 0])
     )
@@ -269,10 +269,10 @@ def steadier_within(table: StudyTable, metric: str) -> Finding:
     """Ask whether ranks of order-preserving methods vary less within a data set."""
     chosen = [m for m in PAPER_METHODS if m in table.methods]
     wanted = {*ORDER_PRESERVING, *OTHERS}
-    if metric not in ranks.metrics_of(table) or not wanted <= set(chosen):
+    if metric not in ranks.known_metrics(table) or not wanted <= set(chosen):
         return NOTHING
-    of = ranks.rank_methods(ranks.select_methods(table, metric, chosen), metric)
-    names = np.asarray([case[0] for case in table.cases])
+    of = ranks.rank_methods(table.matrix(metric, chosen), metric)
+    names = np.asarray(table.case_datasets)
     parts = [of[names == name] for name in np.unique(names) if (names == name).sum() > 1]
     if not parts:
         return NOTHING
@@ -288,7 +288,7 @@ def fit_time(table: StudyTable, method: str, limit: float) -> Finding:
     """Ask whether the longest fit of a method stays under a limit."""
     if method not in table.methods:
         return NOTHING
-    column = table.seconds()[:, table.methods.index(method)]
+    column = table.seconds((method,))
     longest = float(np.nanmax(column)) if not np.isnan(column).all() else math.nan
     if math.isnan(longest):
         return NOTHING
@@ -299,8 +299,7 @@ def slower(table: StudyTable, method: str, rivals: Sequence[str]) -> Finding:
     """Ask whether the median fit of a method is longer than those of others."""
     if not {method, *rivals} <= set(table.methods):
         return NOTHING
-    seconds = table.seconds()
-    medians = {m: median_of(seconds[:, table.methods.index(m)]) for m in (method, *rivals)}
+    medians = dict(zip((method, *rivals), median_of(table.seconds((method, *rivals))), strict=True))
     if any(math.isnan(median) for median in medians.values()):
         return NOTHING
     shown = ", ".join(

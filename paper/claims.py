@@ -12,8 +12,8 @@ from assumptions import measure_assumptions
 from calibrant.atomic_file import replace_file
 from calibrant.study import ranks, significance
 from calibrant.study.table import PAPER_METHODS
-from calibrant.study.tables import method_title
-from calibrant.study.typeset import Cell, Table, escape_markdown, to_markdown
+from calibrant.study.tables import method_title, metric_title
+from calibrant.study.typeset import Entry, Table, escape_markdown, to_markdown
 from claim_list import judge_claims
 from printed import DATA_SETS_HERE
 
@@ -77,9 +77,9 @@ def _overview(claims: Sequence[Claim]) -> str:
         known = [c.here.passed for c in claim.checks if c.here.passed is not None]
         rows.append(
             (
-                Cell(f"{number}. {claim.title}"),
-                Cell(claim.verdict, bold=True),
-                Cell(f"{sum(known)} of {len(known)}"),
+                Entry(f"{number}. {claim.title}"),
+                Entry(claim.verdict, bold=True),
+                Entry(f"{sum(known)} of {len(known)}"),
             )
         )
     head = ("Claim", "Verdict", "Checks passed")
@@ -109,13 +109,13 @@ def explain_loss(table: StudyTable, metric: str, wanted: Sequence[str]) -> list[
     an order-preserving map cannot raise.
     """
     methods = [m for m in PAPER_METHODS if m in table.methods]
-    values = ranks.select_methods(table, metric, methods)
+    values = table.matrix(metric, methods)
     of = ranks.rank_methods(values, metric)
     average = dict(zip(methods, of.mean(axis=0).tolist(), strict=True))
     order = sorted(methods, key=lambda m: average[m])
     limit = average[order[len(wanted) - 1]] + 1e-9
     lost = [m for m in wanted if average[m] > limit]
-    groups = [case[0] for case in table.cases]
+    groups = table.case_datasets
     draws = significance.resample_average_ranks(of, groups)
     lines = []
     for method in lost:
@@ -135,17 +135,17 @@ def explain_loss(table: StudyTable, metric: str, wanted: Sequence[str]) -> list[
 
 def _where_lost(table: StudyTable, metric: str, method: str, rival: str) -> str:
     """Describe the classifiers on which a method loses against another."""
-    pair = ranks.as_losses(ranks.select_methods(table, metric, (method, rival)), metric)
+    pair = ranks.as_losses(table.matrix(metric, (method, rival)), metric)
     lost = pair[:, 1] < pair[:, 0]
-    names = np.asarray([case[0] for case in table.cases])
+    names = np.asarray(table.case_datasets)
     where = sorted(
         {str(name): int(lost[names == name].sum()) for name in np.unique(names)}.items(),
         key=lambda item: -item[1],
     )
     most = ", ".join(f"{name} ({n})" for name, n in where[:4] if n)
     words = f"It is better on {int(lost.sum())} of {len(lost)} classifiers, most of {most}."
-    if "accuracy" in ranks.metrics_of(table) and lost.any():
-        accuracy = ranks.select_methods(table, "accuracy", (method, rival))[lost]
+    if "accuracy" in ranks.known_metrics(table) and lost.any():
+        accuracy = table.matrix("accuracy", (method, rival))[lost]
         n_better = int((accuracy[:, 1] > accuracy[:, 0]).sum())
         words += f" On {n_better} of these it is also more accurate."
     rows = _rows_for_a_class(names)
@@ -176,16 +176,16 @@ def _ranks_beside(table: StudyTable) -> str:
             line = source.rank[metric]
             best = min(line.values())
             cells = [
-                Cell(
+                Entry(
                     f"{line[m]:.2f}",
                     line[m] <= best + 1e-9,
                     f"{100 * source.first[metric][m]:.0f}%",
                 )
                 if m in line
-                else Cell("-")
+                else Entry("-")
                 for m in printed.COLUMNS
             ]
-            rows.append((Cell(ranks.TITLES[metric]), Cell(name), *cells))
+            rows.append((Entry(metric_title(metric)), Entry(name), *cells))
     head = ("Metric", "", *map(method_title, printed.COLUMNS))
     caption = "Average rank over all classifiers (share of first places); the lowest is bold."
     overall = to_markdown(Table("beside", "", caption, head, tuple(rows), 2))
@@ -205,10 +205,10 @@ def _shared_datasets(there: rules.Source, here: rules.Source) -> str:
             ):
                 best = min(line.values()) + 1e-9
                 cells = [
-                    Cell(f"{line[m]:.1f}", line[m] <= best) if m in line else Cell("-")
+                    Entry(f"{line[m]:.1f}", line[m] <= best) if m in line else Entry("-")
                     for m in printed.COLUMNS
                 ]
-                rows.append((Cell(ranks.TITLES[metric]), Cell(name), *cells))
+                rows.append((Entry(metric_title(metric)), Entry(name), *cells))
     if not rows:
         return ""
     caption = "Average ranks on the data sets that both have, of other classifiers."
@@ -228,14 +228,14 @@ def _claim_part(number: int, claim: Claim) -> str:
     return "\n".join([*lines, "", table, *([claim.note, ""] if claim.note else [])])
 
 
-def _check_row(check: Check) -> tuple[Cell, ...]:
+def _check_row(check: Check) -> tuple[Entry, ...]:
     here = _MARKS[check.here.passed]
     return (
-        Cell(check.text),
-        Cell(check.paper.words),
-        Cell(_MARKS[check.paper.passed]),
-        Cell(check.here.words),
-        Cell(here, bold=bool(here)),
+        Entry(check.text),
+        Entry(check.paper.words),
+        Entry(_MARKS[check.paper.passed]),
+        Entry(check.here.words),
+        Entry(here, bold=bool(here)),
     )
 
 

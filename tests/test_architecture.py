@@ -14,12 +14,12 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "calibrant"
 FILES = sorted(SOURCE.rglob("*.py"))
 HOUSE = [  # from the ground up
-    {"errors", "notices", "extras", "atomic_file", "kernels"},
+    {"errors", "notices", "extras", "lazy", "atomic_file", "kernels"},
     {"columns", "containers", "labels", "row_order"},
     {"simplex"},
     {"maps"},
     {"solvers"},
-    {"calibrators", "metrics", "plots", "datasets"},
+    {"calibrators", "metrics", "plots", "datasets", "trial", "pages"},
     {"files", "model_file"},
     {"report", "study"},
     {"cli"},

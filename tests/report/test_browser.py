@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from calibrant.report.content import clean
+from calibrant.pages.text import clean
 from report.names import HOSTILE
 
 DESKTOP = {"width": 1280, "height": 900}

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from calibrant import Chain, FlattenedIsotonic, VectorScaling
 from calibrant.cli.main import cli
 from calibrant.extras import advice
+from calibrant.pages.text import clean
 from calibrant.report import build_report, compare, write_report
-from calibrant.report.content import clean, command_lines, python_lines
-from calibrant.report.page import embed_json
+from calibrant.report.content import command_lines, python_lines
 from report.names import HOSTILE
 
 VOID = {"meta", "link", "br", "wbr", "input", "hr", "img"}
@@ -75,9 +75,7 @@ def test_tags_are_closed_and_none_loads_anything(page):
     for tag, name, _ in parsed.attributes:
         assert not name.startswith("on"), (tag, name)
         assert name not in {"src", "srcset", "action", "style", "data"}, (tag, name)
-    assert not re.search(
-        r"url\(|@import", resources.files("calibrant.report").joinpath("page.css").read_text()
-    )
+    assert not re.search(r"url\(|@import", re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1])
 
 
 def test_policy_allows_the_style_and_script_of_the_page_alone(page):
@@ -101,6 +99,7 @@ def test_no_hostile_name_is_markup(page):
 
 def test_embedded_numbers_are_those_of_the_comparison(page, hostile):
     text = re.search(r'<script type="application/json" id="numbers">(.*?)</script>', page)[1]
+    assert not set(text) & set("<>&'\u2028\u2029")
     numbers = json.loads(text)
     assert numbers["classes"]["names"] == [clean(name) for name in HOSTILE]
     assert set(numbers["methods"]) == set(hostile.methods)
@@ -109,23 +108,6 @@ def test_embedded_numbers_are_those_of_the_comparison(page, hostile):
     errors = numbers["classes"]["columns"][5]["values"]
     expected = 100 * hostile.results[0].classwise.ece
     assert errors == pytest.approx(expected.tolist(), abs=1e-3)
-
-
-@given(
-    st.text()
-    | st.lists(st.text())
-    | st.dictionaries(st.text(), st.floats(allow_nan=False, allow_infinity=False))
-)
-def test_embedded_json_reads_back_and_holds_no_sign_of_html(value):
-    text = str(embed_json(value))
-    assert json.loads(text) == value
-    assert not set(text) & set("<>&\u2028\u2029")
-    assert text.isascii()
-
-
-def test_embedded_json_refuses_numbers_that_json_lacks():
-    with pytest.raises(ValueError, match="JSON"):
-        embed_json([float("nan")])
 
 
 @given(st.text(max_size=300))
@@ -253,7 +235,7 @@ def contrast(a, b):
 
 
 def test_text_and_lines_have_enough_contrast_in_light_dark_and_print():
-    css = resources.files("calibrant.report").joinpath("page.css").read_text()
+    css = resources.files("calibrant.pages").joinpath("shell.css").read_text()
     schemes = [
         dict(re.findall(r"--(\w+):(#\w+)", block)) for block in re.findall(r":root\{([^}]*)\}", css)
     ]

@@ -6,10 +6,9 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
-from matplotlib.cbook import boxplot_stats
 from matplotlib.colors import to_rgb
 
-from calibrant.study import boxes, figures, ranks
+from calibrant.study import figures, ranks
 from calibrant.study.significance import indistinct_groups
 
 METHODS = [f"method-{i:02d}" for i in range(19)]
@@ -63,19 +62,11 @@ def test_critical_difference_joins_what_does_not_differ():
     assert {"a  1.20", "c  2.00", "2.90  d", "3.90  b"} <= set(words(figure))
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_boxes_are_those_of_matplotlib(seed):
-    values = np.random.default_rng(seed).standard_t(2, size=23)
-    box, expected = boxes.box_of(values), boxplot_stats(values)[0]
-    keys = ("whislo", "q1", "med", "q3", "whishi")
-    np.testing.assert_allclose(box, [expected[key] for key in keys])
-
-
 def test_boxes_show_every_value_of_every_data_set():
     values = np.random.default_rng(0).normal(size=(30, 5))
     values[3, 2] = np.nan
     groups = [DATASETS[i % 3] for i in range(30)]
-    figure = boxes.draw_boxes(values, groups, METHODS[:5], "x", "y")
+    figure = figures.draw_boxes(values, groups, METHODS[:5], "x", "y")
     panels = [
         sorted(x for line in ax.lines if line.get_marker() == "o" for x in line.get_xdata())
         for ax in figure.axes
@@ -103,7 +94,7 @@ def crowded_figures():
     yield figures.draw_sensitivity({"conf-ECE": bins, "TECE": bins}, METHODS)
     yield figures.draw_times(rng.uniform(0.001, 9, (47, 19)), METHODS)
     groups = [DATASETS[i % 15] for i in range(47)]
-    yield boxes.draw_boxes(rng.normal(size=(47, 19)), groups, METHODS, "NLL", "NLL")
+    yield figures.draw_boxes(rng.normal(size=(47, 19)), groups, METHODS, "NLL", "NLL")
 
 
 def test_nineteen_methods_and_fifteen_data_sets_can_be_read():
@@ -164,10 +155,10 @@ def test_names_too_long_are_cut():
 def test_drawing_never_imports_pyplot():
     code = (
         "import sys, numpy as np\n"
-        "from calibrant.study import figures, boxes\n"
+        "from calibrant.study import figures\n"
         "figure = figures.draw_wins(np.eye(2), ['a', 'b'], 'x')\n"
         "figures.figure_bytes(figure, 'png'); figures.figure_bytes(figure, 'svg')\n"
-        "boxes.draw_boxes(np.eye(4), list('aabb'), list('wxyz'), 'x', 'y')\n"
+        "figures.draw_boxes(np.eye(4), list('aabb'), list('wxyz'), 'x', 'y')\n"
         "print('matplotlib.pyplot' in sys.modules)\n"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

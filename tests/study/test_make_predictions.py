@@ -14,7 +14,7 @@ from calibrant.errors import LabelError, ShapeError
 from calibrant.files.align import align
 from calibrant.files.predictions import read_prediction_file
 from calibrant.study import from_estimator, from_torch
-from calibrant.study.cell import Task, measure
+from calibrant.study.cell import Cell, measure
 from calibrant.study.files import look_at
 from calibrant.study.make_predictions import split_rows, write_predictions
 
@@ -123,7 +123,7 @@ def test_whole_numbers_as_labels_do_not_become_columns(tmp_path):
     X, y = blobs(names=(1, 2, 3))
     model = GaussianNB().fit(X, y)
     path = from_estimator(model, X, y, tmp_path / "a_b.npz")
-    outcome = measure(Task(str(path), "uncalibrated", 0))
+    outcome = measure(Cell(look_at(path), "uncalibrated", 0))
     _, test = split_rows(len(y))
     assert outcome["values"]["accuracy"] == pytest.approx(model.score(X[test], y[test]))
 

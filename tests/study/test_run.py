@@ -5,7 +5,6 @@ import math
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +13,9 @@ from calibrant import errors, metrics
 from calibrant.calibrators.methods import make_calibrator
 from calibrant.study import run as module
 from calibrant.study import run_study
-from calibrant.study.cell import METRIC_NAMES, Task, failed, measure, versions
-from calibrant.study.files import find_files
-from calibrant.study.records import Cell, Records
+from calibrant.study.cell import MEASURED, Cell, failed, measure, versions
+from calibrant.study.files import find_files, look_at
+from calibrant.study.records import Records
 from calibrant.study.table import PAPER_METHODS, StudyTable
 from calibrant.study.workers import Death
 from conftest import simulate
@@ -62,7 +61,7 @@ def test_table_has_every_metric_of_every_cell(home, tmp_path):
     assert table.cases == (("toy", "small"), ("toy", "wide_net"))
     assert table.methods == PAPER_METHODS
     assert len(table.rows) == 2 * 8 * 12
-    assert {row.metric for row in table.rows} == set(METRIC_NAMES)
+    assert {row.metric for row in table.rows} == set(MEASURED)
     assert all(math.isfinite(row.value) and row.seconds >= 0 for row in table.rows)
     assert {row.versions for row in table.rows} == {versions()}
     assert not (tmp_path / "out" / "study.log").exists()
@@ -70,7 +69,7 @@ def test_table_has_every_metric_of_every_cell(home, tmp_path):
 
 def test_numbers_are_those_of_the_calibrators_and_metrics(home):
     p, y = simulate(320, 3, 1)
-    outcome = measure(Task(str(home / "toy_small.npz"), "na-fir", 0))
+    outcome = measure(Cell(look_at(home / "toy_small.npz"), "na-fir", 0))
     out = make_calibrator("na-fir").fit(p[:80], y[:80]).predict_proba(p[80:])
     assert outcome["values"] == {
         "accuracy": metrics.accuracy(y[80:], out),
@@ -90,12 +89,12 @@ def test_numbers_are_those_of_the_calibrators_and_metrics(home):
 
 def test_logits_are_softmaxed_where_there_are_no_probabilities(home):
     p, y = simulate(320, 6, 2)
-    path = str(home / "toy_wide_net.npz")
-    raw = measure(Task(path, "uncalibrated", 0))
+    file = look_at(home / "toy_wide_net.npz")
+    raw = measure(Cell(file, "uncalibrated", 0))
     expected = metrics.negative_log_likelihood(y[80:], p[80:])
     assert raw["values"]["nll"] == pytest.approx(expected, rel=1e-12)
     assert raw["seconds"] == 0.0
-    scaled = measure(Task(path, "ts", 0))["values"]["nll"]
+    scaled = measure(Cell(file, "ts", 0))["values"]["nll"]
     direct = make_calibrator("ts", scores="logits").fit(np.log(p[:80]), y[:80])
     out = direct.predict_proba(np.log(p[80:]))
     assert scaled == metrics.negative_log_likelihood(y[80:], out)
@@ -105,7 +104,7 @@ def test_probabilities_come_before_logits(tmp_path):
     """The logits of this file are of another classifier."""
     zeros = {"val_logits": np.zeros((80, 3)), "test_logits": np.zeros((240, 3))}
     p, y = save(tmp_path / "a_b.npz", **zeros)
-    raw = measure(Task(str(tmp_path / "a_b.npz"), "uncalibrated", 0))
+    raw = measure(Cell(look_at(tmp_path / "a_b.npz"), "uncalibrated", 0))
     assert raw["values"]["accuracy"] == metrics.accuracy(y[80:], p[80:])
 
 
@@ -120,7 +119,7 @@ def test_val_part_may_lack_classes(tmp_path, method):
         test_probs=p[200:],
         test_labels=y[200:],
     )
-    outcome = measure(Task(str(tmp_path / "a_b.npz"), method, 0))
+    outcome = measure(Cell(look_at(tmp_path / "a_b.npz"), method, 0))
     assert outcome["error"] is None
     assert math.isfinite(outcome["values"]["nll"])
 
@@ -137,7 +136,8 @@ def test_labels_may_be_names_of_the_columns(tmp_path):
         classes=names,
     )
     save(tmp_path / "a_numbered.npz", seed=1)
-    found = [measure(Task(str(tmp_path / f"a_{n}.npz"), "vs", 0)) for n in ("named", "numbered")]
+    files = [look_at(tmp_path / f"a_{name}.npz") for name in ("named", "numbered")]
+    found = [measure(Cell(file, "vs", 0)) for file in files]
     assert found[0]["values"] == found[1]["values"]
 
 
@@ -157,9 +157,9 @@ def run_counting(home, out, monkeypatch, methods=QUICK, **options):
     """Run a study; return the cells that it computed."""
     computed = []
 
-    def counting(task):
-        computed.append(f"{Path(task.path).stem}:{task.method}")
-        return measure(task)
+    def counting(cell):
+        computed.append(f"{cell.file.path.stem}:{cell.method}")
+        return measure(cell)
 
     with monkeypatch.context() as patch:
         patch.setattr(module, "measure", counting)
@@ -303,8 +303,8 @@ def test_progress_counts_up_and_time_left_goes_to_zero(home, tmp_path):
 
 
 def test_records_keep_every_bit(home, tmp_path):
-    cell = Cell(find_files(home)[0][0], "ts")
-    records = Records(tmp_path / "cells", 0)
+    cell = Cell(find_files(home)[0][0], "ts", 0)
+    records = Records(tmp_path / "cells")
     outcome = failed("ValueError: no")
     outcome["values"]["nll"] = 0.1 + 0.2
     outcome["seconds"] = 1 / 3

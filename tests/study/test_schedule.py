@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from calibrant.study.files import PredictionFile
-from calibrant.study.records import Cell
+from calibrant.study.cell import Cell
+from calibrant.study.files import StudyFile
 from calibrant.study.schedule import TimeLeft, cost, longest_first
 from calibrant.study.table import PAPER_METHODS
 
 
 def cell(model, method):
     n_classes = {"small": 3, "wide": 6}[model]
-    file = PredictionFile(Path(f"toy_{model}.npz"), "toy", model, 80, 240, n_classes, 1, "0")
-    return Cell(file, method)
+    file = StudyFile(Path(f"toy_{model}.npz"), "toy", model, 80, 240, n_classes, 1, "0")
+    return Cell(file, method, 0)
 
 
 def test_long_cells_come_first():

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from calibrant.errors import ParameterError
 from calibrant.study import significance as sig
 
 # Demšar (2006), Table 5: q of the two-tailed Nemenyi test for 2 to 10 classifiers.
@@ -30,7 +29,6 @@ def test_friedman_is_that_of_scipy_with_ties_and_without(shape, digits):
     expected = stats.friedmanchisquare(*values.T)
     assert test.statistic == pytest.approx(expected.statistic, rel=1e-10)
     assert test.p_value == pytest.approx(expected.pvalue, rel=1e-8)
-    assert (test.n_blocks, test.n_methods) == shape
 
 
 def test_friedman_by_hand():
@@ -46,12 +44,13 @@ def test_friedman_of_what_is_all_tied_finds_nothing():
 
 @pytest.mark.parametrize("level", DEMSAR)
 def test_quantiles_are_those_of_demsar(level):
-    found = [sig.nemenyi_quantile(k, level) for k in range(2, 11)]
+    found = [
+        sig.critical_difference(k, 1, level) / math.sqrt(k * (k + 1) / 6) for k in range(2, 11)
+    ]
     np.testing.assert_allclose(found, DEMSAR[level], atol=1.1e-3)
 
 
 def test_critical_difference_of_eight_methods():
-    assert round(sig.nemenyi_quantile(8), 3) == 3.031
     expected = 3.031 * math.sqrt(8 * 9 / (6 * 47))
     assert sig.critical_difference(8, 47) == pytest.approx(expected, abs=1e-3)
     q = stats.studentized_range.ppf(0.95, 8, np.inf) / math.sqrt(2)
@@ -62,21 +61,6 @@ def test_critical_difference_of_demsar_s_example():
     """Four classifiers on fourteen data sets: 1.25 at 0.05 and 1.12 at 0.10."""
     assert round(sig.critical_difference(4, 14), 2) == 1.25
     assert round(sig.critical_difference(4, 14, 0.10), 2) == 1.12
-
-
-def test_one_method_has_no_quantile():
-    with pytest.raises(ParameterError, match="n_methods=1"):
-        sig.nemenyi_quantile(1)
-
-
-def test_p_values_cross_the_level_at_the_critical_difference():
-    width = sig.critical_difference(5, 20)
-    for gap, above in ((width * 0.999, True), (width * 1.001, False)):
-        average = np.array([1.0, 1.0 + gap, 2.0, 3.0, 4.0])
-        p_values = sig.nemenyi_p_values(average, 20)
-        assert (p_values[0, 1] > 0.05) == above
-    assert np.diag(p_values).tolist() == [1.0] * 5
-    np.testing.assert_array_equal(p_values, p_values.T)
 
 
 def maximal_sets(average, width):

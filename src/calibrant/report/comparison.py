@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import datetime as dt
-import platform
 import warnings
 from collections.abc import Mapping
-from importlib.metadata import version
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
 
-from calibrant import __version__, errors, simplex
+from calibrant import errors, simplex
 from calibrant.calibrators.methods import make_calibrator
 from calibrant.calibrators.methods import methods as all_methods
 from calibrant.columns import check_names, feature_names, order_of
 from calibrant.containers import column_names
 from calibrant.report.judge import Judge
-from calibrant.report.results import BASELINE, UNCALIBRATED, Comparison, Failure
+from calibrant.report.results import BASELINE, Comparison, Failure, MethodResult
+from calibrant.trial import UNCALIBRATED, fit_and_judge, messages, versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from calibrant.calibrators.base import Calibrator
-    from calibrant.report.results import MethodResult
     from calibrant.simplex import SimplexBatch
-
-LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn")
+    from calibrant.trial import Prepared
 
 
 def compare(
@@ -131,13 +129,17 @@ def compare(
         confidence_level=confidence_level,
         random_state=random_state,
     )
-    results, failures = _run(wanted, val, judge, progress or (lambda *_: None))
+    tell = progress or (lambda *_: None)
+    tried = []
+    for done, (name, calibrator) in enumerate(wanted.items()):
+        tell(done, len(wanted), name)
+        tried.append(_try(name, calibrator, val, judge))
+    results = [one for one in tried if isinstance(one, MethodResult)]
     results, shown = judge.finish(results, int(n_diagrams))
-    if progress is not None:
-        progress(len(wanted) + 1, len(wanted) + 1, "")
+    tell(len(wanted), len(wanted), "")
     return Comparison(
         results=tuple(results),
-        failures=tuple(failures),
+        failures=tuple(one for one in tried if isinstance(one, Failure)),
         classes=val.classes,
         val_counts=np.bincount(val.class_index, minlength=val.n_classes),
         test_counts=np.bincount(test.class_index, minlength=val.n_classes),
@@ -154,15 +156,15 @@ def compare(
             "n_test": test.n_rows,
         },
         sources={str(key): str(value) for key, value in (sources or {}).items()},
-        versions=_versions(),
-        warnings=_messages(caught),
+        versions=versions(),
+        warnings=messages(caught),
         created=dt.datetime.now(dt.UTC).isoformat(" ", "minutes")[:16] + " UTC",
         seconds=perf_counter() - started,
     )
 
 
-def _calibrators(methods: Any, scores: str) -> dict[str, Calibrator]:
-    """Unfitted calibrators by short name, temperature scaling among them."""
+def _calibrators(methods: Any, scores: str) -> dict[str, Calibrator | None]:
+    """Unfitted calibrators by short name, temperature scaling among them; first of all none."""
     if isinstance(methods, Mapping):
         wanted = {str(name): clone(calibrator) for name, calibrator in methods.items()}
     else:
@@ -175,7 +177,7 @@ def _calibrators(methods: Any, scores: str) -> dict[str, Calibrator]:
         wanted = {BASELINE: make_calibrator(BASELINE), **wanted}
     for calibrator in wanted.values():
         calibrator.set_params(scores=scores)
-    return wanted
+    return {UNCALIBRATED: None, **wanted}
 
 
 def _read(
@@ -204,36 +206,20 @@ def _check_names(scores_val: Any, scores_test: Any, classes: Any) -> None:
     check_names(names, known, "the calibration part")
 
 
-def _run(
-    wanted: dict[str, Calibrator],
-    val: SimplexBatch,
-    judge: Judge,
-    progress: Callable[[int, int, str], None],
-) -> tuple[list[MethodResult], list[Failure]]:
-    """Fit and judge one method after the other."""
-    progress(0, len(wanted) + 1, UNCALIBRATED)
-    results, failures = [judge.judge(UNCALIBRATED, None)], []
-    for done, (name, calibrator) in enumerate(wanted.items(), start=1):
-        progress(done, len(wanted) + 1, name)
-        try:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                started = perf_counter()
-                calibrator.set_params(classes=val.classes)
-                calibrator.fit(val.scores, val.classes[val.class_index], val.weight)
-                seconds = perf_counter() - started
-            results.append(judge.judge(name, calibrator, seconds, _messages(caught)))
-        except Exception as error:  # noqa: BLE001  (one method must not cost the others)
-            title = type(calibrator).__name__
-            failures.append(Failure(name, title, type(error).__name__, str(error)))
-    return results, failures
+def _try(
+    name: str, calibrator: Calibrator | None, val: SimplexBatch, judge: Judge
+) -> MethodResult | Failure:
+    """Fit and judge one method."""
 
+    def prepare() -> Prepared:
+        if calibrator is not None:
+            calibrator.set_params(classes=val.classes)
+        return calibrator, (val.scores, val.classes[val.class_index], val.weight), (name,)
 
-def _messages(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
-    """Distinct warnings in the order in which they came."""
-    return tuple(dict.fromkeys(str(warning.message) for warning in caught))
-
-
-def _versions() -> dict[str, str]:
-    found = {"calibrant": __version__, "Python": platform.python_version()}
-    return found | {name: version(name) for name in LIBRARIES}
+    done = fit_and_judge(prepare, judge.judge)
+    if done.found is not None:
+        return replace(done.found, fit_seconds=done.fit_seconds, warnings=done.warnings)
+    if calibrator is None:
+        raise done.error or RuntimeError
+    kind = type(done.error).__name__
+    return Failure(name, type(calibrator).__name__, kind, str(done.error))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import shlex
-import unicodedata
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,20 +14,20 @@ import calibrant
 from calibrant.calibrators.methods import methods as all_methods
 from calibrant.errors import in_words
 from calibrant.metrics.table import METRICS
-from calibrant.plots.style import p_words, shorten
-from calibrant.report.results import BASELINE, UNCALIBRATED
-from calibrant.report.table import COLUMNS
+from calibrant.pages.text import clean
+from calibrant.plots.style import p_words
+from calibrant.report.results import BASELINE
+from calibrant.report.table import best_texts
+from calibrant.trial import UNCALIBRATED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from calibrant.report.results import Comparison, Failure, MethodResult
-    from calibrant.report.table import Column
+    from calibrant.report.results import Comparison, MethodResult
     from calibrant.report.verdict import Verdict
 
-LONGEST_NAME = 120
 STATIC_CLASSES = 20
 """Rows of the class table that are there without scripts."""
 
@@ -46,58 +45,40 @@ CLASS_SORTED = CLASS_HEADS.index("ECE before, %")
 CLASS_DIGITS = (0, 0, 3, 3, 3, 3, 3)
 
 
-def clean(text: object, longest: int = LONGEST_NAME) -> str:
-    r"""Return text that can be encoded, without control characters and of a bounded length.
-
-    Examples
-    --------
-    >>> from calibrant.report.content import clean
-    >>> clean("tab\tand bell\a")
-    'tab and bell\\x07'
-    """
-    words = " ".join(str(text).split())
-    words = "".join(
-        sign.encode("unicode_escape").decode() if unicodedata.category(sign) in "Cc Cs" else sign
-        for sign in words
-    )
-    return shorten(words, longest)
-
-
 def method_table(
     comparison: Comparison, verdict: Verdict
-) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
+) -> tuple[list[str], list[dict[str, Any]]]:
     """Heads and rows of the table of methods."""
-    best = {column.name: column.best(comparison.results) for column in COLUMNS}
-    heads = [{"head": column.head} for column in COLUMNS]
-    heads.insert(2, {"head": f"NLL minus {comparison.baseline}"})
-    heads.append({"head": "fit, s"})
+    best = best_texts(comparison.results)
+    heads = [METRICS[name].heading for name in best]
+    heads.insert(2, f"NLL minus {comparison.baseline}")
     rows = []
     for result in comparison.results:
-        cells = [_cell(result, column, best[column.name]) for column in COLUMNS]
+        cells = [_cell(result, name, text) for name, text in best.items()]
         cells.insert(2, _difference_cell(result))
         seconds = result.fit_seconds
         cells.append(_plain(seconds, "-" if result.calibrator is None else f"{seconds:.2f}"))
         rows.append(
             {
-                "method": clean(result.method),
+                "method": result.method,
                 "title": re.split(r"(?<=[a-z])(?=[A-Z])", clean(result.title)),
                 "is_chosen": result.method == verdict.chosen,
                 "cells": cells,
             }
         )
-    return heads, rows
+    return [*heads, "fit, s"], rows
 
 
 def _plain(value: float, text: str, notes: Sequence[str] = ()) -> dict[str, Any]:
     sort = repr(float(value)) if math.isfinite(value) else ""
-    return {"sort": sort, "text": text, "notes": list(notes), "is_best": False}
+    return {"sort": sort, "text": text, "notes": notes, "is_best": False}
 
 
-def _cell(result: MethodResult, column: Column, best: str) -> dict[str, Any]:
-    estimate = getattr(result.evaluation, column.name)
-    text, low, high = (format(column.factor * v, column.form) for v in estimate)
+def _cell(result: MethodResult, name: str, best: str) -> dict[str, Any]:
+    estimate = getattr(result.evaluation, name)
+    text, low, high = map(METRICS[name].text, estimate)
     notes = [] if math.isnan(estimate.low) else [f"{low} to {high}"]
-    chance = p_words(result.p_values.get(column.name, math.nan))
+    chance = p_words(result.p_values.get(name, math.nan))
     notes += [chance] if chance else []
     return {**_plain(estimate.value, text, notes), "is_best": text == best}
 
@@ -110,16 +91,6 @@ def _difference_cell(result: MethodResult) -> dict[str, Any]:
     if not math.isnan(gap.p_value):
         notes = [f"{gap.low:+.4f} to {gap.high:+.4f}", p_words(gap.p_value)]
     return _plain(gap.value, f"{gap.value:+.4f}", notes)
-
-
-def failures(comparison: Comparison) -> list[Failure]:
-    """Failures with text that can stand on the page."""
-    kind = type(comparison.failures[0]) if comparison.failures else None
-    return [
-        kind(clean(f.method), clean(f.title), clean(f.error), clean(f.message, 600))
-        for f in comparison.failures
-        if kind is not None
-    ]
 
 
 def applied_method(comparison: Comparison, verdict: Verdict) -> str:
@@ -151,7 +122,7 @@ def class_rows(comparison: Comparison, applied: str) -> list[dict[str, Any]]:
     columns = _class_columns(comparison, applied)
     return [
         {
-            "name": clean(comparison.classes[j]),
+            "name": comparison.classes[j],
             "cells": [
                 f"{values[j]:.{digits}f}"
                 for values, digits in zip(columns, CLASS_DIGITS, strict=True)
@@ -236,8 +207,8 @@ def command_lines(comparison: Comparison, applied: str, commands: Sequence[str] 
 def run_facts(comparison: Comparison) -> list[tuple[str, str]]:
     """Sizes, seeds, names and versions."""
     settings = comparison.settings
-    facts = [(name, clean(value, 300)) for name, value in comparison.sources.items()]
-    facts += [
+    return [
+        *comparison.sources.items(),
         ("calibration rows", f"{settings['n_val']:,}"),
         ("test rows", f"{settings['n_test']:,}"),
         ("classes", f"{comparison.n_classes:,}"),
@@ -251,4 +222,3 @@ def run_facts(comparison: Comparison) -> list[tuple[str, str]]:
         ("made", comparison.created),
         ("versions", ", ".join(f"{name} {v}" for name, v in comparison.versions.items())),
     ]
-    return facts

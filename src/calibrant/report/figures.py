@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant.pages.shell import Markup
 from calibrant.plots.reliability import MUTE
 from calibrant.plots.style import p_words, percent, shorten
-from calibrant.report.markup import Markup
 from calibrant.report.svg import (
     BOTTOM,
     LEFT,

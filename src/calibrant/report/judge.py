@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,8 @@ from calibrant.plots.confidence import compute_confidence_histogram, compute_eff
 from calibrant.plots.maps import compute_map
 from calibrant.plots.top_r import compute_top_r
 from calibrant.report.paired import paired_differences, paired_resamples
-from calibrant.report.results import BASELINE, UNCALIBRATED, MethodResult
+from calibrant.report.results import BASELINE, MethodResult
+from calibrant.trial import UNCALIBRATED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +54,6 @@ class Judge:
         self._before = test.probabilities()
         self._n_resamples = int(n_resamples)
         self._level = confidence_level
-        self._random_state = random_state
         self._losses: dict[str, NDArray[np.float64]] = {}
         self._kept: dict[str, NDArray[np.float64]] = {UNCALIBRATED: self._before}
         is_weighted = not np.all(test.weight == test.weight[0])
@@ -67,49 +66,41 @@ class Judge:
             "n_resamples": self._n_resamples,
             "random_state": random_state,
         }
-        self._more_draws: dict[str, Any] = {
-            "n_resamples": 5 * self._n_resamples,
-            "random_state": random_state,
-        }
 
-    def judge(
-        self,
-        method: str,
-        calibrator: Calibrator | None,
-        fit_seconds: float = 0.0,
-        said: tuple[str, ...] = (),
-    ) -> MethodResult:
+    def judge(self, calibrator: Calibrator | None, method: str) -> MethodResult:
         """Judge a fitted calibrator, or the predictions as they came; diagrams come later."""
         y, data = self._test.class_index, self._data
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            started = perf_counter()
-            after = self._predict(method, calibrator)
-            seconds = perf_counter() - started
-            evaluation = evaluate(
-                y, after, confidence_level=self._level, **data, **self._bins, **self._draws
-            )
-            options = {**data, **self._bins}
-            result = MethodResult(
-                method=method,
-                title="as they came" if calibrator is None else type(calibrator).__name__,
-                evaluation=evaluation,
-                difference=None,
-                curve=reliability_curve(y, after, **options, **self._more_draws),
-                classwise_test=self._test_classes(after),
-                confidence=compute_confidence_histogram(y, after, **data),
-                classwise=compute_classwise(y, after, n_worst=0, **options),
-                top_r=compute_top_r(y, after, max_rank=self._most_ranks(), **data),
-                effect=self._effect(after, calibrator),
-                map=None if calibrator is None else compute_map(calibrator),
-                calibrator=calibrator,
-                fit_seconds=fit_seconds,
-                predict_seconds=0.0 if calibrator is None else seconds,
-                warnings=said,
-            )
-        self._losses[method] = self._row_losses(after)
-        said += tuple(str(warning.message) for warning in caught)
-        return replace(result, warnings=tuple(dict.fromkeys(said)))
+        started = perf_counter()
+        after = self._predict(method, calibrator)
+        seconds = perf_counter() - started
+        options = {**data, **self._bins}
+        more_draws = {**self._draws, "n_resamples": 5 * self._n_resamples}
+        result = MethodResult(
+            method=method,
+            title="as they came" if calibrator is None else type(calibrator).__name__,
+            evaluation=evaluate(y, after, confidence_level=self._level, **options, **self._draws),
+            difference=None,
+            curve=reliability_curve(y, after, **options, **more_draws),
+            classwise_test=calibration_test(y, after, metric="classwise", **options, **self._draws)
+            if self._n_resamples
+            else None,
+            confidence=compute_confidence_histogram(y, after, **data),
+            classwise=compute_classwise(y, after, n_worst=0, **options),
+            top_r=compute_top_r(
+                y, after, max_rank=min(self._test.n_classes - 1, MOST_RANKS), **data
+            ),
+            effect=None
+            if calibrator is None
+            else compute_effect(self._before, after, sample_weight=data["sample_weight"]),
+            map=None if calibrator is None else compute_map(calibrator),
+            calibrator=calibrator,
+            fit_seconds=0.0,
+            predict_seconds=0.0 if calibrator is None else seconds,
+            warnings=(),
+        )
+        read = read_predictions(y, after, **data)
+        self._losses[method] = np.concatenate([chunk_losses(chunk) for chunk in read.chunks()])
+        return result
 
     def finish(
         self, results: list[MethodResult], n_diagrams: int
@@ -123,7 +114,7 @@ class Judge:
             self._test.weight,
             n_resamples=paired_resamples(self._test.n_rows, self._n_resamples),
             level=self._level,
-            random_state=self._random_state,
+            random_state=self._draws["random_state"],
         )
         differences = dict(zip(others, found, strict=True))
         shown = self._shown(results, n_diagrams)
@@ -146,24 +137,6 @@ class Judge:
         if after.nbytes * (1 + len(self._kept)) <= KEPT_BYTES:
             self._kept[method] = after
         return after
-
-    def _test_classes(self, after: NDArray[np.float64]) -> Any:
-        if self._n_resamples == 0:
-            return None
-        options = {"metric": "classwise", **self._data, **self._bins, **self._draws}
-        return calibration_test(self._test.class_index, after, **options)
-
-    def _effect(self, after: NDArray[np.float64], calibrator: Calibrator | None) -> Any:
-        if calibrator is None:
-            return None
-        return compute_effect(self._before, after, sample_weight=self._data["sample_weight"])
-
-    def _most_ranks(self) -> int:
-        return min(self._test.n_classes - 1, MOST_RANKS)
-
-    def _row_losses(self, after: NDArray[np.float64]) -> NDArray[np.float64]:
-        predictions = read_predictions(self._test.class_index, after, **self._data)
-        return np.concatenate([chunk_losses(chunk) for chunk in predictions.chunks()])
 
     def _shown(self, results: list[MethodResult], n_diagrams: int) -> tuple[int, ...]:
         """Columns of the worst classes before and after, and of the most frequent, in turn."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from calibrant.pages.shell import Markup
+from calibrant.pages.text import clean
 from calibrant.plots.style import p_words, percent
 from calibrant.report import figures
-from calibrant.report.content import clean
-from calibrant.report.markup import Markup
 from calibrant.report.svg import wrap
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ def build_panels(comparison: Comparison, verdict: Verdict) -> list[dict[str, Any
         opened = comparison.results[1].method
     return [
         {
-            "method": clean(result.method),
-            "title": clean(result.title),
+            "method": result.method,
+            "title": result.title,
             "is_open": result.method == opened,
             "summary": _summary(result),
             "pairs": _pairs(comparison, place),
@@ -103,7 +103,7 @@ def _extras(first: MethodResult, result: MethodResult) -> list[Picture]:
     who = clean(result.method)
     found: list[Picture] = []
     if result.map is not None:
-        keys = [clean(curve.name) for curve in result.map.curves if curve.is_line]
+        keys = [curve.name for curve in result.map.curves if curve.is_line]
         found.append(
             {
                 "svg": figures.map_figure(result.map, who),
@@ -128,14 +128,14 @@ def _extras(first: MethodResult, result: MethodResult) -> list[Picture]:
 
 
 def _notes(result: MethodResult) -> list[str]:
-    notes = [clean(warning) for warning in result.warnings]
+    notes = list(result.warnings)
     solver = None if result.calibrator is None else vars(result.calibrator).get("solver_report_")
     if solver is not None:
         state = "converged" if solver.converged else "NOT converged"
         notes.append(
-            f"Fitted in {result.fit_seconds:.2f} s ({clean(solver.solver)}, {solver.rounds} "
+            f"Fitted in {result.fit_seconds:.2f} s ({solver.solver}, {solver.rounds} "
             f"rounds, {state}: optimality violated by {solver.violation:.1e} at most), applied in "
             f"{result.predict_seconds:.2f} s."
         )
-        notes += [clean(note) for note in solver.notes]
+        notes += solver.notes
     return notes

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant import simplex
 from calibrant.report.table import table_records, table_text
+from calibrant.trial import UNCALIBRATED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     )
     from calibrant.report.paired import Difference
 
-UNCALIBRATED = "uncalibrated"
 BASELINE = "ts"
 
 

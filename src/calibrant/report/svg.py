@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from calibrant.report.markup import Markup, escape
+from calibrant.pages.shell import Markup, escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from calibrant.metrics.table import METRICS
 from calibrant.plots.style import shorten
 
 if TYPE_CHECKING:
@@ -14,54 +14,27 @@ if TYPE_CHECKING:
     from calibrant.report.results import Comparison, MethodResult
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the table of methods: its metric, its unit and how it is printed."""
-
-    head: str
-    name: str
-    factor: float = 100.0
-    form: str = ".2f"
-    more_is_better: bool = False
-
-    def text(self, result: MethodResult) -> str:
-        """Value of a method, as it is printed."""
-        return format(self.factor * getattr(result.evaluation, self.name).value, self.form)
-
-    def best(self, results: Sequence[MethodResult]) -> str:
-        """Return the best value of all methods, as it is printed."""
-        values = [getattr(result.evaluation, self.name).value for result in results]
-        value = max(values) if self.more_is_better else min(values)
-        return format(self.factor * value, self.form)
-
-
-COLUMNS = (
-    Column("accuracy, %", "accuracy", form=".1f", more_is_better=True),
-    Column("NLL", "negative_log_likelihood", 1.0, ".4f"),
-    Column("conf-ECE, %", "confidence_ece"),
-    Column("cw-ECE, %", "classwise_ece", form=".3f"),
-    Column("TECE, %", "thresholded_ece"),
-    Column("KDE-ECE, %", "kernel_density_ece"),
-    Column("Brier", "brier_score", 1.0, "#.3g"),
-)
+def best_texts(results: Sequence[MethodResult]) -> dict[str, str]:
+    """Return the best value of each metric, as it is printed."""
+    return {
+        name: metric.text(metric.best(getattr(r.evaluation, name).value for r in results))
+        for name, metric in METRICS.items()
+    }
 
 
 def table_text(comparison: Comparison) -> str:
     """Every method in a line, the best of each column starred."""
     results = comparison.results
     columns = [["method", *(shorten(result.method) for result in results)]]
-    for column in COLUMNS:
-        best = column.best(results)
-        texts = [column.text(result) for result in results]
-        columns.append([f"{column.head} ", *(f"{t}{'*' if t == best else ' '}" for t in texts)])
+    for name, best in best_texts(results).items():
+        texts = [METRICS[name].text(getattr(r.evaluation, name).value) for r in results]
+        stars = (f"{text}{'*' if text == best else ' '}" for text in texts)
+        columns.append([f"{METRICS[name].heading} ", *stars])
     columns.append(["fit, s", *(f"{result.fit_seconds:.2f}" for result in results)])
     widths = [max(map(len, column)) for column in columns]
     lines = [
-        "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in zip(*columns, strict=True)
+        "  ".join([first.ljust(widths[0]), *map(str.rjust, others, widths[1:])]).rstrip()
+        for first, *others in zip(*columns, strict=True)
     ]
     lines += [f"{f.method} failed: {f.error}: {f.message}" for f in comparison.failures]
     n_val, n_test = (comparison.settings[name] for name in ("n_val", "n_test"))

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from calibrant.plots.style import p_words, percent
-from calibrant.report.results import BASELINE, UNCALIBRATED
+from calibrant.report.results import BASELINE
+from calibrant.trial import UNCALIBRATED
 
 if TYPE_CHECKING:
     from calibrant.report.results import Comparison, MethodResult

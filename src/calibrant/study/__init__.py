@@ -5,8 +5,9 @@ Names are loaded when they are first used, so that worker processes start quickl
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from calibrant.lazy import lazily
 
 if TYPE_CHECKING:
     from calibrant.study.make_predictions import from_estimator, from_torch
@@ -43,14 +44,4 @@ __all__ = [
     "write_table",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(importlib.import_module(f"calibrant.study.{_HOME[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'calibrant.study' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+__getattr__, __dir__ = lazily(__name__, _HOME)

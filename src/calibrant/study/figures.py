@@ -1,6 +1,6 @@
 """The figures of a study: numbers come in, a matplotlib ``Figure`` goes out.
 
-No figure touches the state of pyplot. Box plots are in ``boxes.py``.
+No figure touches the state of pyplot.
 """
 
 from __future__ import annotations
@@ -40,10 +40,12 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height))
 
 
-def lay_out(figure: Figure) -> Figure:
+def lay_out(figure: Figure, title: str = "") -> Figure:
     """Place the axes once; an engine that stays with the figure would do so in every draw."""
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+    if title:
+        figure.suptitle(style.literal(title), fontsize=11, fontweight="bold")
     ConstrainedLayoutEngine(h_pad=0.08, w_pad=0.08).execute(figure)
     return figure
 
@@ -90,9 +92,14 @@ def readable_ink(ground: Sequence[float]) -> str:
 
 
 def _grid_of_numbers(
-    ax: Axes, numbers: Matrix, colors: Sequence[str], limits: tuple[float, float], fmt: str
+    ax: Axes,
+    numbers: Matrix,
+    names: tuple[Sequence[str], Sequence[str]],
+    colors: Sequence[str],
+    limits: tuple[float, float],
+    form: str,
 ) -> None:
-    """Draw a matrix as coloured cells with a number in each."""
+    """Draw a matrix as coloured cells with a number in each, rows and columns with names."""
     from matplotlib.colors import LinearSegmentedColormap
 
     table = LinearSegmentedColormap.from_list("cells", list(colors)).with_extremes(bad="#E9E9E9")
@@ -102,40 +109,28 @@ def _grid_of_numbers(
             continue
         place = (number - limits[0]) / (limits[1] - limits[0])
         ink = readable_ink(table(min(max(place, 0.0), 1.0))[:3])
-        ax.text(j, i, format(number, fmt), ha="center", va="center", fontsize=8, color=ink)
+        ax.text(j, i, format(number, form), ha="center", va="center", fontsize=8, color=ink)
     ax.spines[:].set_visible(False)
     ax.set_xticks(np.arange(numbers.shape[1] + 1) - 0.5, minor=True)
     ax.set_yticks(np.arange(numbers.shape[0] + 1) - 0.5, minor=True)
     ax.grid(which="minor", color="white", linewidth=1.2)
     ax.tick_params(which="both", length=0)
-
-
-def _label_cells(ax: Axes, rows: Sequence[str], columns: Sequence[str]) -> None:
-    ax.set_xticks(range(len(columns)), [short(name) for name in columns], fontsize=9)
-    ax.set_yticks(range(len(rows)), [short(name) for name in rows], fontsize=9)
+    rows, columns = ([short(name) for name in side] for side in names)
+    ax.set_yticks(range(len(rows)), rows, fontsize=9)
+    ax.set_xticks(range(len(columns)), columns, fontsize=9)
     ax.xaxis.tick_top()
     for word in ax.get_xticklabels():
         word.set(rotation=45, ha="left", rotation_mode="anchor")
 
 
 def draw_wins(shares: Matrix, methods: Sequence[str], title: str) -> Figure:
-    """Draw how often the method of the row beats that of the column, in percent.
-
-    Parameters
-    ----------
-    shares : ndarray of shape (n_methods, n_methods)
-        From :func:`calibrant.study.ranks.win_shares`.
-    methods : sequence of str
-    title : str
-    """
+    """Draw how often the method of the row beats that of the column, in percent."""
     size = 0.46 * len(methods)
     figure = new_figure(size + 2.0, size + 1.9)
     ax = figure.add_subplot()
-    _grid_of_numbers(ax, 100 * shares, _WIN_COLORS, (0.0, 100.0), ".0f")
-    _label_cells(ax, methods, methods)
+    _grid_of_numbers(ax, 100 * shares, (methods, methods), _WIN_COLORS, (0.0, 100.0), ".0f")
     ax.set_xlabel("% of classifiers on which the row beats the column", fontsize=9)
-    figure.suptitle(style.literal(title), fontsize=11, fontweight="bold")
-    return lay_out(figure)
+    return lay_out(figure, title)
 
 
 def draw_group_ranks(
@@ -144,12 +139,11 @@ def draw_group_ranks(
     """Draw average ranks, groups of classifiers by methods."""
     figure = new_figure(0.5 * len(methods) + 2.6, 0.4 * len(groups) + 1.9)
     ax = figure.add_subplot()
-    _grid_of_numbers(ax, average, _RANK_COLORS, (1.0, float(len(methods))), ".1f")
-    _label_cells(ax, groups, methods)
+    limits = (1.0, float(len(methods)))
+    _grid_of_numbers(ax, average, (groups, methods), _RANK_COLORS, limits, ".1f")
     ax.set_aspect("auto")
     ax.set_xlabel("average rank: smaller and darker is better", fontsize=9)
-    figure.suptitle(style.literal(title), fontsize=11, fontweight="bold")
-    return lay_out(figure)
+    return lay_out(figure, title)
 
 
 def draw_critical_difference(
@@ -157,14 +151,7 @@ def draw_critical_difference(
 ) -> Figure:
     """Draw the diagram of Demšar: methods on a line of ranks, bars join those that do not differ.
 
-    Parameters
-    ----------
-    average : ndarray of shape (n_methods,)
-        Average ranks.
-    methods : sequence of str
-    difference : float
-        From :func:`calibrant.study.significance.critical_difference`.
-    title : str
+    ``average`` are ranks, ``difference`` the critical one of them.
     """
     groups = significance.indistinct_groups(average, difference)
     order = np.argsort(average, kind="stable")
@@ -188,19 +175,25 @@ def draw_critical_difference(
         at = -(0.25 + 0.22 * level)
         ax.plot([ends.min() - 0.04, ends.max() + 0.04], [at, at], color=style.BLUE, lw=3.5)
     for place, j in enumerate(order):
-        left = place < half
-        row = place if left else k - 1 - place
+        name, number = short(methods[j]), f"{average[j]:.2f}"
+        if place < half:  # beside the left end, from the top
+            row, end, gap, side, words = place, 1.0, -0.008, "right", f"{name}  {number}"
+        else:
+            row, end, gap, side, words = k - 1 - place, k, 0.008, "left", f"{number}  {name}"
         at = -(depth + 0.3 * row)
-        end = 1 - 0.03 * (k - 1) if left else k + 0.03 * (k - 1)
+        end += math.copysign(0.03, gap) * (k - 1)
         ax.plot([average[j], average[j], end], [0, at, at], color="black", linewidth=0.8)
-        words = f"{short(methods[j])}  {average[j]:.2f}"
-        if not left:
-            words = f"{average[j]:.2f}  {short(methods[j])}"
-        side = "right" if left else "left"
-        gap = -0.008 * (k - 1) if left else 0.008 * (k - 1)
-        ax.text(end + gap, at, words, ha=side, va="center", fontsize=9)
+        ax.text(end + gap * (k - 1), at, words, ha=side, va="center", fontsize=9)
     style.head(ax, title)
     return lay_out(figure)
+
+
+def _name_rows(ax: Axes, methods: Sequence[str], order: NDArray[np.intp], title: str) -> None:
+    """Tidy a panel with a method in each row."""
+    style.tidy(ax)
+    ax.set_yticks(range(len(order)), [short(methods[j]) for j in order], fontsize=8.5)
+    ax.tick_params(axis="x", labelsize=8.5)
+    style.head(ax, title)
 
 
 def draw_intervals(
@@ -208,12 +201,7 @@ def draw_intervals(
 ) -> Figure:
     """Draw average ranks with their bootstrap intervals, one panel for each metric.
 
-    Parameters
-    ----------
-    averages : mapping of str to ndarray of shape (n_methods,)
-        By the metric's title.
-    bounds : mapping of str to ndarray of shape (n_methods, 2)
-    methods : sequence of str
+    Both mappings are by the metric's title; bounds have a row (low, high) for each method.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -222,17 +210,14 @@ def draw_intervals(
     figure = new_figure(3.4 * n_columns + 0.6, n_rows * (0.24 * len(methods) + 0.9))
     for place, (metric, average) in enumerate(averages.items()):
         ax = figure.add_subplot(n_rows, n_columns, place + 1)
-        style.tidy(ax)
         order = np.argsort(-average, kind="stable")
+        _name_rows(ax, methods, order, metric)
         low, high = bounds[metric][order].T
         rows = np.arange(len(order))
         ax.hlines(rows, low, high, color=style.SKY, linewidth=3)
         ax.plot(average[order], rows, "o", color=style.BLUE, markersize=5)
-        ax.set_yticks(rows, [short(methods[j]) for j in order], fontsize=8.5)
         ax.set_xlim(0.8, len(methods) + 0.2)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.tick_params(axis="x", labelsize=8.5)
-        style.head(ax, metric)
     figure.supxlabel("average rank, with 95 % interval over data sets", fontsize=9)
     return lay_out(figure)
 
@@ -244,9 +229,9 @@ def draw_sensitivity(
     figure = new_figure(3.4 * len(averages) + 0.6, 0.26 * len(methods) + 1.4)
     for place, (metric, by_bins) in enumerate(averages.items()):
         ax = figure.add_subplot(1, len(averages), place + 1)
-        style.tidy(ax)
         numbers = np.stack(list(by_bins.values()))
         order = np.argsort(-numbers[len(numbers) // 2], kind="stable")
+        _name_rows(ax, methods, order, metric)
         rows = np.arange(len(order))
         spans = numbers[:, order]
         ax.hlines(rows, spans.min(axis=0), spans.max(axis=0), color=style.PALE, linewidth=2)
@@ -255,23 +240,14 @@ def draw_sensitivity(
             marks: dict[str, Any] = {"color": look.color, "marker": look.marker, "markersize": 5.5}
             label = f"{n_bins} bins"
             ax.plot(spans[turn], rows, linestyle="none", alpha=0.9, label=label, **marks)
-        ax.set_yticks(rows, [short(methods[j]) for j in order], fontsize=8.5)
-        ax.tick_params(axis="x", labelsize=8.5)
         if place == 0:
             figure.legend(loc="outside upper center", ncols=len(by_bins), fontsize=9, frameon=False)
-        style.head(ax, metric)
     figure.supxlabel("average rank", fontsize=9)
     return lay_out(figure)
 
 
 def draw_times(seconds: Matrix, methods: Sequence[str]) -> Figure:
-    """Draw the seconds of all fits, one line of points per method, the median marked.
-
-    Parameters
-    ----------
-    seconds : ndarray of shape (n_cases, n_methods)
-    methods : sequence of str
-    """
+    """Draw the seconds of all fits, one line of points per method, the median marked."""
     figure = new_figure(7.2, 0.3 * len(methods) + 1.2)
     ax = figure.add_subplot()
     style.tidy(ax)
@@ -288,3 +264,51 @@ def draw_times(seconds: Matrix, methods: Sequence[str]) -> Figure:
     ax.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
     ax.set_xlabel("seconds of a fit; a point per classifier, the median as a bar", fontsize=9)
     return lay_out(figure)
+
+
+def draw_boxes(
+    values: Matrix, groups: Sequence[str], methods: Sequence[str], label: str, title: str
+) -> Figure:
+    """Draw a box per method in a panel of all classifiers and in one for each group.
+
+    Every classifier is a point as well: most groups have few, and a box of three says nothing.
+    What is not finite is left out.
+    """
+    names = np.asarray(groups)
+    present = sorted({str(name) for name in names})
+    n_columns = 4 if len(present) > 5 else 3
+    n_rows = math.ceil((len(present) + 1) / n_columns)
+    height = 0.19 * len(methods) + 0.75
+    figure = new_figure(2.3 * n_columns + 1.4, n_rows * height + 0.5)
+    first: Axes | None = None
+    for place, name in enumerate(["all", *present]):
+        ax = figure.add_subplot(n_rows, n_columns, place + 1, sharey=first)
+        first = first or ax
+        part = values[names == name] if place else values
+        _draw_panel(ax, part, place)
+        style.head(ax, f"{style.shorten(name, 20)} ({len(part)})")
+        ax.tick_params(labelleft=place % n_columns == 0, labelsize=8)
+    if first is not None:
+        first.set_yticks(range(len(methods)), [short(method) for method in methods], fontsize=8.5)
+        first.set_ylim(len(methods) - 0.4, -0.6)
+    figure.supxlabel(label, fontsize=9)
+    return lay_out(figure, title)
+
+
+def _draw_panel(ax: Axes, part: Matrix, seed: int) -> None:
+    """Draw boxes where there are at least four values, and all values as points."""
+    from matplotlib.cbook import boxplot_stats
+
+    style.tidy(ax)
+    rng = np.random.default_rng(seed)  # points are moved apart, always in the same way
+    for row, column in enumerate(part.T):
+        held = column[np.isfinite(column)]
+        if len(held) >= 4:
+            (box,) = boxplot_stats(held)
+            ax.hlines(row, box["whislo"], box["whishi"], color=style.GREY, linewidth=1)
+            look: dict[str, Any] = {"facecolor": "#EFEFEF", "edgecolor": style.GREY}
+            ax.barh(row, box["iqr"], 0.62, box["q1"], **look)
+            ax.vlines(box["med"], row - 0.31, row + 0.31, color="black", linewidth=1.6)
+        spread = row + rng.uniform(-0.14, 0.14, len(held)) * (len(held) > 1)
+        color = style.look(row).color
+        ax.plot(held, spread, "o", color=color, markersize=2.8, alpha=0.75, zorder=3)

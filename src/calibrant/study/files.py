@@ -19,19 +19,11 @@ KINDS = ("probs", "logits")
 
 
 @dataclass(frozen=True, slots=True)
-class PredictionFile:
+class StudyFile:
     """What is known of a prediction file before its arrays are read.
 
-    Attributes
-    ----------
-    path : Path
-    dataset, model : str
-        The name before the first underscore, and after it.
-    n_val, n_test, n_classes : int
-        Sizes of the two parts.
-    n_bytes : int
-    sha256 : str
-        With the size, the fingerprint of the file.
+    Its name before the first underscore and after it, the sizes of its two parts, and its
+    fingerprint.
     """
 
     path: Path
@@ -46,25 +38,8 @@ class PredictionFile:
 
 def find_files(
     directory: str | os.PathLike[str],
-) -> tuple[list[PredictionFile], dict[Path, str]]:
-    """Look at every npz file of a directory.
-
-    Parameters
-    ----------
-    directory : path-like
-
-    Returns
-    -------
-    files : list of PredictionFile
-        By name.
-    skipped : dict of Path to str
-        Files in npz format that are no prediction files, each with the reason.
-
-    Raises
-    ------
-    PredictionFileError
-        If the directory does not exist or has no prediction file.
-    """
+) -> tuple[list[StudyFile], dict[Path, str]]:
+    """Return the prediction files of a directory by name, and other npz files with the reason."""
     home = Path(directory)
     if not home.is_dir():
         raise PredictionFileError(f"{home} is not a directory")
@@ -80,7 +55,7 @@ def find_files(
     return files, skipped
 
 
-def look_at(path: Path) -> PredictionFile:
+def look_at(path: Path) -> StudyFile:
     """Read names and sizes of the arrays of one file, and its fingerprint."""
     dataset, separator, model = path.stem.partition("_")
     if not (dataset and separator and model):
@@ -93,7 +68,7 @@ def look_at(path: Path) -> PredictionFile:
         n_bytes = path.stat().st_size
     if len(val) != 2 or len(test) != 2 or val[1] != test[1]:
         raise PredictionFileError(f"val_{kind} is {val} and test_{kind} {test}")
-    return PredictionFile(path, dataset, model, val[0], test[0], val[1], n_bytes, digest)
+    return StudyFile(path, dataset, model, val[0], test[0], val[1], n_bytes, digest)
 
 
 def _kind(names: set[str]) -> str:

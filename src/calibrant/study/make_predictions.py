@@ -19,17 +19,7 @@ if TYPE_CHECKING:
 
 
 def split_rows(n_rows: int, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Split rows 25 / 75 into a val and a test part, as the paper does.
-
-    Parameters
-    ----------
-    n_rows : int
-    seed : int, default=0
-
-    Returns
-    -------
-    val, test : ndarray of int64
-        Sorted row numbers.
+    """Split rows 25 / 75 into a val and a test part, as the paper does: sorted row numbers.
 
     Examples
     --------
@@ -44,19 +34,7 @@ def split_rows(n_rows: int, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def write_predictions(path: str | os.PathLike[str], **arrays: Any) -> Path:
-    """Write arrays ``val_labels``, ``val_probs``, ... to an npz file, whole or not at all.
-
-    Parameters
-    ----------
-    path : path-like
-        ``dataset_model.npz`` in the directory of a study.
-    **arrays
-        By the names that a study knows.
-
-    Returns
-    -------
-    path : Path
-    """
+    """Write arrays ``val_labels``, ``val_probs``, ... to an npz file, whole or not at all."""
     path = Path(path)
     if path.suffix != ".npz":
         raise ValueError(f"{path}: a prediction file is called dataset_model.npz")

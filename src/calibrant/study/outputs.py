@@ -39,7 +39,7 @@ def write_outputs(table: StudyTable, directory: str | os.PathLike[str]) -> list[
     ParameterError
         If there is nothing to compare.
     """
-    if len(table.methods) < 2 or not ranks.metrics_of(table, ranks.TABLE_METRICS):
+    if len(table.methods) < 2 or not ranks.known_metrics(table, ranks.TABLE_METRICS):
         raise ParameterError(
             f"table has the methods {table.methods!r} and {len(table.rows)} numbers; ranks need "
             f"two methods and one of the metrics {ranks.TABLE_METRICS}"

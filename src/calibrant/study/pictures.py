@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from calibrant.study import boxes, figures, ranks, significance, tables
+import numpy as np
+
+from calibrant.plots.style import p_words
+from calibrant.study import figures, ranks, significance, tables
 from calibrant.study.architectures import families_of
+from calibrant.study.tables import metric_title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from calibrant.study.table import StudyTable
+    from calibrant.study.tables import Columns
 
     Matrix = NDArray[np.float64]
 
@@ -24,185 +27,138 @@ PLAIN = ("conf-ece", "tece", "cw-ece")
 """Which box plots the paper has: NLL and Brier score standardised, cw-ECE both ways."""
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A figure that is drawn, and what is said about it.
-
-    Attributes
-    ----------
-    name : str
-        Of its files, without suffix.
-    section : str
-        Of the page.
-    title, caption : str
-    is_folded : bool
-        Whether the page shows it only when asked.
-    figure : Figure
-    """
+class Picture(NamedTuple):
+    """A figure that is drawn, the name of its files, its section of the page, and its words."""
 
     name: str
     section: str
     title: str
     caption: str
-    is_folded: bool
     figure: Figure
+    is_folded: bool = False
 
 
 def build_pictures(table: StudyTable) -> Iterator[Picture]:
     """Draw the figures of a study one by one, so that only one is in memory at a time."""
-    both = tables.variants(table)
-    for paper in both:
-        yield from _wins(table, paper=paper)
-    for paper in both:
-        yield from _critical_differences(table, paper=paper)
-    for paper in both:
-        yield _intervals(table, paper=paper)
-    for paper in both:
-        yield from _boxes(table, paper=paper)
+    for draw in (_wins, _critical_differences, _intervals, _boxes):
+        for place, columns in enumerate(tables.variants(table)):
+            for picture in draw(table, columns):
+                name = f"{picture.name}-{columns.name}"
+                yield picture._replace(name=name, is_folded=place > 0)
     yield from _architectures(table)
     if tables.binned_metrics(table):
         yield _sensitivity(table)
     yield _times(table)
 
 
-def _titles(methods: tuple[str, ...]) -> list[str]:
-    return [tables.method_title(method) for method in methods]
-
-
-def _which(n_methods: int, *, paper: bool) -> str:
-    return f"the paper's {n_methods} columns" if paper else f"all {n_methods} methods"
-
-
-def _suffix(*, paper: bool) -> str:
-    return "paper" if paper else "all"
-
-
-def _is_second(table: StudyTable, *, paper: bool) -> bool:
-    return paper != tables.variants(table)[0]
-
-
-def _wins(table: StudyTable, *, paper: bool) -> Iterator[Picture]:
-    methods = tables.column_order(table, paper=paper)
-    for metric in ranks.metrics_of(table):
-        shares = ranks.win_shares(ranks.select_methods(table, metric, methods), metric)
-        title = f"{ranks.TITLES[metric]}, head to head"
+def _wins(table: StudyTable, columns: Columns) -> Iterator[Picture]:
+    for metric in ranks.known_metrics(table):
+        shares = ranks.win_shares(table.matrix(metric, columns.methods), metric)
+        title = f"{metric_title(metric)}, head to head"
         yield Picture(
-            f"wins-{metric}-{_suffix(paper=paper)}",
+            f"wins-{metric}",
             "wins",
             title,
             f"In how many percent of the {len(table.cases)} classifiers the method of the row has "
             "a better value than that of the column; ties count for neither.",
-            _is_second(table, paper=paper),
-            figures.draw_wins(shares, _titles(methods), title),
+            figures.draw_wins(shares, columns.titles, title),
         )
 
 
-def _critical_differences(table: StudyTable, *, paper: bool) -> Iterator[Picture]:
-    methods = tables.column_order(table, paper=paper)
-    for metric in ranks.metrics_of(table):
-        of = tables.by_classifiers(table, metric, methods)
-        test = significance.friedman_test(of)
-        width = significance.critical_difference(len(methods), len(of))
-        title = f"{ranks.TITLES[metric]}, average ranks of {_which(len(methods), paper=paper)}"
-        words = "p < 0.0001" if test.p_value < 1e-4 else f"p = {test.p_value:.4f}"
+def _critical_differences(table: StudyTable, columns: Columns) -> Iterator[Picture]:
+    for metric in ranks.known_metrics(table):
+        of = tables.by_classifiers(table, metric, columns.methods)
+        width = significance.critical_difference(len(columns.methods), len(of))
+        chance = p_words(significance.friedman_test(of).p_value) or "one classifier is too few"
+        title = f"{metric_title(metric)}, average ranks of {columns.words}"
         yield Picture(
-            f"critical-difference-{metric}-{_suffix(paper=paper)}",
+            f"critical-difference-{metric}",
             "significance",
             title,
             f"Over {len(of)} classifiers. A bar joins methods whose average ranks are closer than "
-            f"the Nemenyi critical difference at the level 0.05. Friedman test: {words}.",
-            _is_second(table, paper=paper),
-            figures.draw_critical_difference(of.mean(axis=0), _titles(methods), width, title),
+            f"the Nemenyi critical difference at the level 0.05. Friedman test: {chance}.",
+            figures.draw_critical_difference(of.mean(axis=0), columns.titles, width, title),
         )
 
 
-def _intervals(table: StudyTable, *, paper: bool) -> Picture:
-    methods = tables.column_order(table, paper=paper)
-    groups = [case[0] for case in table.cases]
+def _intervals(table: StudyTable, columns: Columns) -> Iterator[Picture]:
     averages, bounds = {}, {}
-    for metric in ranks.metrics_of(table):
-        of = tables.by_classifiers(table, metric, methods)
-        averages[ranks.TITLES[metric]] = of.mean(axis=0)
-        bounds[ranks.TITLES[metric]] = significance.rank_intervals(of, groups)
-    return Picture(
-        f"intervals-{_suffix(paper=paper)}",
+    for metric in ranks.known_metrics(table):
+        of, title = tables.by_classifiers(table, metric, columns.methods), metric_title(metric)
+        averages[title] = of.mean(axis=0)
+        bounds[title] = significance.rank_intervals(of, table.case_datasets)
+    yield Picture(
+        "intervals",
         "significance",
-        f"Average ranks of {_which(len(methods), paper=paper)}",
+        f"Average ranks of {columns.words}",
         f"With 95 % bootstrap intervals: the {len(table.datasets)} data sets are resampled whole, "
         "since classifiers of one data set share its rows.",
-        _is_second(table, paper=paper),
-        figures.draw_intervals(averages, bounds, _titles(methods)),
+        figures.draw_intervals(averages, bounds, columns.titles),
     )
 
 
-def _boxes(table: StudyTable, *, paper: bool) -> Iterator[Picture]:
-    methods = tables.column_order(table, paper=paper)
-    groups = [case[0] for case in table.cases]
-    present = ranks.metrics_of(table)
-    wanted = [(m, False) for m in PLAIN if m in present]
-    wanted += [(m, True) for m in STANDARDIZED if m in present]
+def _boxes(table: StudyTable, columns: Columns) -> Iterator[Picture]:
+    wanted = [(metric, False) for metric in ranks.known_metrics(table, PLAIN)]
+    wanted += [(metric, True) for metric in ranks.known_metrics(table, STANDARDIZED)]
     for metric, standard in wanted:
-        values = ranks.select_methods(table, metric, methods)
-        shown, label = _scaled(table, metric, values, standard=standard)
-        title = f"{label} by data set, {_which(len(methods), paper=paper)}"
+        shown, label = _scaled(table, metric, columns, standard=standard)
+        title = f"{label} by data set, {columns.words}"
         yield Picture(
-            f"boxes-{metric}{'-standardised' if standard else ''}-{_suffix(paper=paper)}",
+            f"boxes-{metric}{'-standardised' if standard else ''}",
             "boxes",
             title,
             "A point per classifier, a box (quartiles, whiskers of at most 1.5 times their "
             "distance) where a data set has at least four."
             + (" Mean 0 and standard deviation 1 in every data set." if standard else ""),
-            _is_second(table, paper=paper),
-            boxes.draw_boxes(shown, groups, _titles(methods), label, title),
+            figures.draw_boxes(shown, table.case_datasets, columns.titles, label, title),
         )
 
 
 def _scaled(
-    table: StudyTable, metric: str, values: Matrix, *, standard: bool
+    table: StudyTable, metric: str, columns: Columns, *, standard: bool
 ) -> tuple[Matrix, str]:
-    title = ranks.TITLES[metric]
-    if not standard:
-        return 100 * values, f"{title}, %"
-    groups = [case[0] for case in table.cases]
-    return ranks.standardize_within(values, groups), f"standardised {title}"
+    """Values of a metric as box plots show them, and what they are."""
+    values, known = table.matrix(metric, columns.methods), ranks.BY_NAME[metric]
+    if standard:
+        return ranks.standardize_within(values, table.case_datasets), f"standardised {known.title}"
+    return known.factor * values, known.heading
 
 
 def _architectures(table: StudyTable) -> Iterator[Picture]:
-    methods = tables.column_order(table, paper=False)
-    families = families_of(table)
-    for metric in ranks.metrics_of(table, ranks.TABLE_METRICS):
-        summary = ranks.summarize_ranks(table, metric, methods, families)
-        groups = [f"{g} ({n})" for g, n in zip(summary.groups, summary.n_cases, strict=True)]
-        title = f"{ranks.TITLES[metric]}, average rank by architecture"
+    columns, families = tables.all_columns(table), families_of(table)
+    for metric in ranks.known_metrics(table, ranks.TABLE_METRICS):
+        by_family, _ = ranks.summarize_ranks(table, metric, columns.methods, families)
+        average = np.array([of.ranks for of in by_family.values()])
+        groups = [f"{family} ({of.n_cases})" for family, of in by_family.items()]
+        title = f"{metric_title(metric)}, average rank by architecture"
         yield Picture(
             f"architecture-ranks-{metric}",
             "architectures",
             title,
             "Architectures by the classifier's name, with their numbers of classifiers, over all "
             "data sets.",
+            figures.draw_group_ranks(average, groups, columns.titles, title),
             metric not in {"nll", "conf-ece"},
-            figures.draw_group_ranks(summary.ranks, groups, _titles(methods), title),
         )
-    first = tables.column_order(table, paper=tables.variants(table)[0])
-    for metric in ranks.metrics_of(table, ("conf-ece", "nll")):
-        values = ranks.select_methods(table, metric, first)
-        shown, label = _scaled(table, metric, values, standard=metric == "nll")
+    first = tables.variants(table)[0]
+    for metric in ranks.known_metrics(table, ("conf-ece", "nll")):
+        shown, label = _scaled(table, metric, first, standard=metric == "nll")
         title = f"{label} by architecture"
         yield Picture(
             f"architecture-boxes-{metric}",
             "architectures",
             title,
             "A point per classifier, a box where an architecture has at least four.",
-            True,
-            boxes.draw_boxes(shown, families, _titles(first), label, title),
+            figures.draw_boxes(shown, families, first.titles, label, title),
+            is_folded=True,
         )
 
 
 def _sensitivity(table: StudyTable) -> Picture:
-    methods = tables.column_order(table, paper=False)
+    columns = tables.all_columns(table)
     averages = {
-        ranks.TITLES[metric]: {
-            n: tables.binned_ranks(table, metric, n, methods) for n in tables.BINS
+        metric_title(metric): {
+            n: tables.binned_ranks(table, metric, n, columns.methods) for n in tables.BINS
         }
         for metric in tables.binned_metrics(table)
     }
@@ -211,19 +167,17 @@ def _sensitivity(table: StudyTable) -> Picture:
         "bins",
         "Average ranks with 10, 15 and 25 bins",
         "A method whose marks are far apart owes part of its rank to the number of bins.",
-        False,
-        figures.draw_sensitivity(averages, _titles(methods)),
+        figures.draw_sensitivity(averages, columns.titles),
     )
 
 
 def _times(table: StudyTable) -> Picture:
-    fitted = [j for j, method in enumerate(table.methods) if method != "uncalibrated"]
-    titles = [tables.method_title(table.methods[j]) for j in fitted]
+    fitted = [method for method in table.methods if method != "uncalibrated"]
+    titles = [tables.method_title(method) for method in fitted]
     return Picture(
         "times",
         "times",
         "Seconds of a fit",
         "A point per classifier, the median as a bar; the scale is logarithmic.",
-        False,
-        figures.draw_times(table.seconds()[:, fitted], titles),
+        figures.draw_times(table.seconds(fitted), titles),
     )

@@ -6,10 +6,12 @@ for a method that failed: it ranks behind all others, and is never first and nev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy import stats
+
+from calibrant.metrics.table import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,46 +22,25 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
+BY_NAME = {metric.short: metric for metric in METRICS.values()}
+"""Metrics by their names in the table of a study."""
+
 TABLE_METRICS = ("nll", "conf-ece", "brier", "cw-ece", "tece")
 """Metrics of the paper's Table 2, in its order."""
 
 ALL_METRICS = ("accuracy", *TABLE_METRICS)
 
-TITLES = {
-    "accuracy": "Accuracy",
-    "nll": "NLL",
-    "conf-ece": "conf-ECE",
-    "brier": "Brier score",
-    "cw-ece": "cw-ECE",
-    "tece": "TECE",
-}
-
-
-def larger_is_better(metric: str) -> bool:
-    """Return whether a metric rewards large values; of the study's only accuracy does."""
-    return metric == "accuracy"
-
 
 def as_losses(values: Matrix, metric: str) -> Matrix:
     """Return a metric with its sign such that small is good, and infinity for what failed."""
-    losses = -values if larger_is_better(metric) else values
+    known = BY_NAME.get(metric)
+    losses = -values if known is not None and known.larger_is_better else values
     filled: Matrix = np.where(np.isnan(losses), np.inf, losses)
     return filled
 
 
 def rank_methods(values: Matrix, metric: str) -> Matrix:
     """Rank the methods of every case: 1 is best, equal values share the mean of their ranks.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_cases, n_methods)
-        NaN where a method failed.
-    metric : str
-        Its name; all but "accuracy" are better when smaller.
-
-    Returns
-    -------
-    ranks : ndarray of shape (n_cases, n_methods)
 
     Examples
     --------
@@ -68,10 +49,7 @@ def rank_methods(values: Matrix, metric: str) -> Matrix:
     >>> rank_methods(np.array([[0.3, 0.1, 0.3, np.nan]]), "nll")
     array([[2.5, 1. , 2.5, 4. ]])
     """
-    losses = as_losses(values, metric)
-    below = (losses[:, None, :] < losses[:, :, None]).sum(axis=2)
-    equal = (losses[:, None, :] == losses[:, :, None]).sum(axis=2)
-    ranks: Matrix = below + (equal + 1) / 2
+    ranks: Matrix = stats.rankdata(as_losses(values, metric), axis=1)
     return ranks
 
 
@@ -120,12 +98,6 @@ def standardize_within(values: Matrix, groups: Sequence[str]) -> Matrix:
     Both are over all classifiers and methods of the data set that have a number, as in the
     paper's box plots of NLL and Brier score; where all are equal the result is zero.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n_cases, n_methods)
-    groups : sequence of str, of length n_cases
-        The data set of each case.
-
     Examples
     --------
     >>> import numpy as np
@@ -145,38 +117,12 @@ def standardize_within(values: Matrix, groups: Sequence[str]) -> Matrix:
     return out
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RankSummary:
-    """Average ranks and shares of first places, by group and overall.
+class Averages(NamedTuple):
+    """Average ranks and shares of first places of methods, over a number of cases."""
 
-    Attributes
-    ----------
-    metric : str
-    methods : tuple of str
-    groups : tuple of str
-        The data sets, or architectures, that have at least one case.
-    n_cases : tuple of int
-        Of each group.
-    ranks, firsts : ndarray of shape (n_groups, n_methods)
-    overall_ranks, overall_firsts : ndarray of shape (n_methods,)
-        Over all cases, each counted once.
-    """
-
-    metric: str
-    methods: tuple[str, ...]
-    groups: tuple[str, ...]
-    n_cases: tuple[int, ...]
+    n_cases: int
     ranks: Matrix
     firsts: Matrix
-    overall_ranks: Matrix
-    overall_firsts: Matrix
-
-
-def select_methods(table: StudyTable, metric: str, methods: Sequence[str]) -> NDArray[np.float64]:
-    """Return the columns of some methods, in their order."""
-    place = {method: j for j, method in enumerate(table.methods)}
-    chosen: Matrix = table.matrix(metric)[:, [place[method] for method in methods]]
-    return chosen
 
 
 def summarize_ranks(
@@ -184,8 +130,8 @@ def summarize_ranks(
     metric: str,
     methods: Sequence[str] | None = None,
     groups: Sequence[str] | None = None,
-) -> RankSummary:
-    """Average the ranks of methods over the cases of every group.
+) -> tuple[dict[str, Averages], Averages]:
+    """Average the ranks of methods over the cases of every group, and over all cases.
 
     Parameters
     ----------
@@ -204,29 +150,21 @@ def summarize_ranks(
     >>> table = StudyTable.of(
     ...     StudyRow("mnist", model, method, "nll", value, 0.1)
     ...     for model, method, value in values)
-    >>> summary = summarize_ranks(table, "nll")
-    >>> summary.methods, summary.ranks, summary.overall_firsts
-    (('fir', 'ts'), array([[1.5, 1.5]]), array([0.5, 0.5]))
+    >>> summarize_ranks(table, "nll")[0]
+    {'mnist': Averages(n_cases=2, ranks=array([1.5, 1.5]), firsts=array([0.5, 0.5]))}
     """
-    chosen = tuple(table.methods if methods is None else methods)
-    names = np.asarray([case[0] for case in table.cases] if groups is None else list(groups))
-    values = select_methods(table, metric, chosen)
+    names = np.asarray(table.case_datasets if groups is None else groups)
+    values = table.matrix(metric, methods)
     ranks, firsts = rank_methods(values, metric), mark_first(values, metric)
-    present = tuple(sorted({str(name) for name in names}))
-    parts = [names == name for name in present]
-    return RankSummary(
-        metric,
-        chosen,
-        present,
-        tuple(int(part.sum()) for part in parts),
-        np.array([ranks[part].mean(axis=0) for part in parts]),
-        np.array([firsts[part].mean(axis=0) for part in parts]),
-        ranks.mean(axis=0),
-        firsts.mean(axis=0),
-    )
+
+    def average(part: NDArray[np.bool_]) -> Averages:
+        return Averages(int(part.sum()), ranks[part].mean(axis=0), firsts[part].mean(axis=0))
+
+    by_group = {str(name): average(names == name) for name in np.unique(names)}
+    return by_group, average(np.ones(len(names), dtype=bool))
 
 
-def metrics_of(table: StudyTable, wanted: Sequence[str] = ALL_METRICS) -> tuple[str, ...]:
+def known_metrics(table: StudyTable, wanted: Sequence[str] = ALL_METRICS) -> tuple[str, ...]:
     """Return the metrics that a table has, of those that are wanted."""
     present = {row.metric for row in table.rows}
     return tuple(metric for metric in wanted if metric in present)

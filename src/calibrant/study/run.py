@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import datetime as dt
-from importlib import import_module
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from threadpoolctl import threadpool_limits
 
 from calibrant import errors, simplex
 from calibrant.calibrators.methods import methods as all_methods
-from calibrant.study.cell import UNCALIBRATED, Outcome, Task, failed, measure
+from calibrant.study.cell import Cell, Outcome, failed, measure
 from calibrant.study.files import find_files
-from calibrant.study.records import Cell, Records
+from calibrant.study.records import Records
 from calibrant.study.schedule import TimeLeft, longest_first
 from calibrant.study.storage import can_write_parquet, write_table
-from calibrant.study.table import PAPER_METHODS, StudyTable
+from calibrant.study.table import PAPER_METHODS, StudyRow, StudyTable
 from calibrant.study.workers import Death, available_cores, compute
+from calibrant.trial import UNCALIBRATED
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Sequence
-
-    from calibrant.study.table import StudyRow
 
 LOG = "study.log"
 
@@ -104,11 +105,12 @@ def run_study(
     n_workers = available_cores() if n_jobs is None else n_jobs
     simplex.check_number("n_jobs", n_workers, low=0, whole=True)
     files, skipped = find_files(directory)
-    records = Records(Path(output) / "cells", int(seed))
-    log = _Log(Path(output) / LOG, message)
+    home = Path(output)
+    records = Records(home / "cells")
+    log = partial(_log, home / LOG, message)
     for path, reason in skipped.items():
         log(f"{path.name} skipped: {reason}")
-    cells = [Cell(file, method) for file in files for method in wanted]
+    cells = [Cell(file, method, int(seed)) for file in files for method in wanted]
     left = TimeLeft(max(n_workers, 1))
     waiting = []
     for cell in cells:
@@ -117,8 +119,16 @@ def run_study(
             waiting.append(cell)
         else:
             left.learn(cell, found[0]["all_seconds"])
-    _run_cells(waiting, len(cells), records, n_workers, left, log, progress or (lambda *_: None))
-    return _finish(cells, records, Path(output))
+    tell = progress or (lambda *_: None)
+    tell(len(cells) - len(waiting), len(cells), left.estimate(waiting))
+    for cell, outcome in _outcomes(longest_first(waiting), n_workers):
+        waiting.remove(cell)
+        records.write(cell, outcome)
+        if outcome["error"] is not None:
+            log(f"{cell.file.path.stem}: {cell.method} failed: {outcome['error']}")
+        left.learn(cell, outcome["all_seconds"])
+        tell(len(cells) - len(waiting), len(cells), left.estimate(waiting))
+    return _finish(cells, records, home)
 
 
 def _check_methods(methods: Sequence[str]) -> tuple[str, ...]:
@@ -130,67 +140,44 @@ def _check_methods(methods: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((UNCALIBRATED, *methods)))
 
 
-def _run_cells(
-    waiting: list[Cell],
-    n_cells: int,
-    records: Records,
-    n_workers: int,
-    left: TimeLeft,
-    log: _Log,
-    progress: Callable[[int, int, float], None],
-) -> None:
-    """Compute cells and keep each as soon as it is finished."""
-    cells = {cell.task(records.seed): cell for cell in longest_first(waiting)}
-    progress(n_cells - len(cells), n_cells, left.estimate(cells.values()))
-    for task, outcome in _outcomes(list(cells), n_workers):
-        cell = cells.pop(task)
-        records.write(cell, outcome)
-        if outcome["error"] is not None:
-            log(f"{cell.file.path.stem}: {cell.method} failed: {outcome['error']}")
-        left.learn(cell, outcome["all_seconds"])
-        progress(n_cells - len(cells), n_cells, left.estimate(cells.values()))
-
-
-def _outcomes(tasks: list[Task], n_workers: int) -> Iterator[tuple[Task, Outcome]]:
-    """Compute tasks in this process or in others."""
+def _outcomes(cells: list[Cell], n_workers: int) -> Iterator[tuple[Cell, Outcome]]:
+    """Compute cells in this process or in others."""
     if n_workers == 0:
-        limits: Any = import_module("threadpoolctl").threadpool_limits  # comes with scikit-learn
-        for task in tasks:
-            with limits(1):  # as in the processes: sums in the same order
-                outcome = measure(task)
-            yield task, outcome
+        for cell in cells:
+            with threadpool_limits(1):  # as in the processes: sums in the same order
+                outcome = measure(cell)
+            yield cell, outcome
         return
-    for task, result in compute(measure, tasks, n_workers):
+    for cell, result in compute(measure, cells, n_workers):
         if isinstance(result, Death):
-            yield task, failed(f"its process died twice (exit code {result.exit_code})")
+            yield cell, failed(f"its process died twice (exit code {result.exit_code})")
         else:
-            yield task, result
+            yield cell, result
 
 
 def _finish(cells: list[Cell], records: Records, output: Path) -> StudyTable:
     """Assemble the table from the records, and write it."""
-    rows: list[StudyRow] = []
+    rows = []
     for cell in cells:
         found = records.read(cell)
         if found is None:
             raise errors.DataError(f"the record {records.path(cell)} is gone or damaged")
-        rows += cell.rows(*found)
+        outcome, computed_with = found
+        label = (cell.file.dataset, cell.file.model, cell.method)
+        rows += [
+            StudyRow(*label, metric, value, outcome["seconds"], computed_with)
+            for metric, value in outcome["values"].items()
+        ]
     table = StudyTable.of(rows)
     for suffix in ("csv", "parquet") if can_write_parquet() else ("csv",):
         write_table(table, output / f"study.{suffix}")
     return table
 
 
-class _Log:
-    """Lines with the time, at the end of a file."""
-
-    def __init__(self, path: Path, message: Callable[[str], None] | None) -> None:
-        self.path = path
-        self.message = message
-
-    def __call__(self, text: str) -> None:
-        now = dt.datetime.now(dt.UTC).isoformat(" ", "seconds")[:19]
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(f"{now} UTC  {text}\n")
-        if self.message is not None:
-            self.message(text)
+def _log(path: Path, message: Callable[[str], None] | None, text: str) -> None:
+    """Add a line with the time to a file, and tell whoever listens."""
+    now = dt.datetime.now(dt.UTC).isoformat(" ", "seconds")[:19]
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f"{now} UTC  {text}\n")
+    if message is not None:
+        message(text)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from calibrant.study.records import Cell
+    from calibrant.study.cell import Cell
 
 SQUARE = frozenset({"ms", "dirichlet", "structured", "auto"})
 """Methods with a parameter for each pair of classes."""
@@ -28,13 +28,7 @@ def longest_first(cells: Iterable[Cell]) -> list[Cell]:
 
 
 class TimeLeft:
-    """Learns how long methods take from the cells that are finished.
-
-    Parameters
-    ----------
-    n_workers : int
-        Cells computed at a time.
-    """
+    """Learns how long methods take from the cells that are finished, some at a time."""
 
     def __init__(self, n_workers: int) -> None:
         self.n_workers = n_workers

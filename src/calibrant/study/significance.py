@@ -10,13 +10,10 @@ which classifiers of one data set are not: the bootstrap resamples whole data se
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import stats
-
-from calibrant import simplex
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,23 +25,15 @@ if TYPE_CHECKING:
 LEVEL = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class FriedmanTest:
+class FriedmanTest(NamedTuple):
     """Result of :func:`friedman_test`."""
 
     statistic: float
     p_value: float
-    n_blocks: int
-    n_methods: int
 
 
 def friedman_test(ranks: Matrix) -> FriedmanTest:
-    """Test whether all methods are equally good, by their ranks.
-
-    Parameters
-    ----------
-    ranks : ndarray of shape (n_blocks, n_methods)
-        Every row from 1 to n_methods, ties shared.
+    """Test whether all methods are equally good, by their ranks: one row per block, ties shared.
 
     Examples
     --------
@@ -54,28 +43,16 @@ def friedman_test(ranks: Matrix) -> FriedmanTest:
     >>> round(test.statistic, 2), round(test.p_value, 3)
     (6.5, 0.039)
     """
+    # scipy's friedmanchisquare refuses two methods, and divides by zero where all are tied.
     n, k = ranks.shape
     if n < 2 or k < 2:
-        return FriedmanTest(math.nan, math.nan, n, k)
+        return FriedmanTest(math.nan, math.nan)
     squares = float((ranks**2).sum()) - n * k * (k + 1) ** 2 / 4
-    if squares <= 0.0:  # everything is tied
-        return FriedmanTest(0.0, 1.0, n, k)
+    if squares <= 0.0:
+        return FriedmanTest(0.0, 1.0)
     between = float(((ranks.sum(axis=0) - n * (k + 1) / 2) ** 2).sum())
     statistic = (k - 1) * between / squares
-    return FriedmanTest(statistic, float(stats.chi2.sf(statistic, k - 1)), n, k)
-
-
-def nemenyi_quantile(n_methods: int, level: float = LEVEL) -> float:
-    """Return q of the Nemenyi test: that of the studentized range, divided by the root of two.
-
-    Examples
-    --------
-    >>> from calibrant.study.significance import nemenyi_quantile
-    >>> round(nemenyi_quantile(8), 3)
-    3.031
-    """
-    simplex.check_number("n_methods", n_methods, low=2, whole=True)
-    return float(stats.studentized_range.ppf(1.0 - level, n_methods, math.inf) / math.sqrt(2))
+    return FriedmanTest(statistic, float(stats.chi2.sf(statistic, k - 1)))
 
 
 def critical_difference(n_methods: int, n_blocks: int, level: float = LEVEL) -> float:
@@ -87,18 +64,8 @@ def critical_difference(n_methods: int, n_blocks: int, level: float = LEVEL) -> 
     >>> round(critical_difference(4, 14, level=0.10), 2)
     1.12
     """
-    return nemenyi_quantile(n_methods, level) * math.sqrt(
-        n_methods * (n_methods + 1) / (6 * n_blocks)
-    )
-
-
-def nemenyi_p_values(average_ranks: Matrix, n_blocks: int) -> Matrix:
-    """Return the p-value of every pair; the diagonal is one."""
-    k = len(average_ranks)
-    scale = math.sqrt(k * (k + 1) / (12 * n_blocks))
-    gaps = np.abs(average_ranks[:, None] - average_ranks[None, :]) / scale
-    p_values: Matrix = np.minimum(stats.studentized_range.sf(gaps, k, math.inf), 1.0)
-    return p_values
+    quantile = float(stats.studentized_range.ppf(1.0 - level, n_methods, math.inf)) / math.sqrt(2)
+    return quantile * math.sqrt(n_methods * (n_methods + 1) / (6 * n_blocks))
 
 
 def indistinct_groups(average_ranks: Matrix, difference: float) -> list[tuple[int, ...]]:
@@ -126,20 +93,7 @@ def indistinct_groups(average_ranks: Matrix, difference: float) -> list[tuple[in
 def resample_average_ranks(
     ranks: Matrix, groups: Sequence[str], n_resamples: int = 2_000, seed: int = 0
 ) -> Matrix:
-    """Draw average ranks from resampled data sets, all classifiers of a data set at once.
-
-    Parameters
-    ----------
-    ranks : ndarray of shape (n_cases, n_methods)
-    groups : sequence of str, of length n_cases
-        The data set of each case.
-    n_resamples : int, default=2000
-    seed : int, default=0
-
-    Returns
-    -------
-    draws : ndarray of shape (n_resamples, n_methods)
-    """
+    """Draw average ranks (a row each) from resampled data sets, all classifiers of one at once."""
     names, member = np.unique(np.asarray(groups), return_inverse=True)
     sums = np.zeros((len(names), ranks.shape[1]))
     np.add.at(sums, member, ranks)
@@ -151,11 +105,7 @@ def resample_average_ranks(
 
 
 def rank_intervals(
-    ranks: Matrix,
-    groups: Sequence[str],
-    n_resamples: int = 2_000,
-    seed: int = 0,
-    level: float = LEVEL,
+    ranks: Matrix, groups: Sequence[str], seed: int = 0, level: float = LEVEL
 ) -> Matrix:
     """Return percentile intervals of the average ranks, of shape (n_methods, 2).
 
@@ -168,6 +118,6 @@ def rank_intervals(
     array([[1., 2.],
            [1., 2.]])
     """
-    draws = resample_average_ranks(ranks, groups, n_resamples, seed)
+    draws = resample_average_ranks(ranks, groups, seed=seed)
     bounds: Matrix = np.quantile(draws, [level / 2, 1 - level / 2], axis=0).T
     return bounds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,37 +62,23 @@ def simulate_imagenet(
     ...     file["val_logits"].shape, file["test_logits"].dtype
     ((50, 20), dtype('float32'))
     """
-    for name, size, low in (
-        ("n_val", n_val, 1),
-        ("n_test", n_test, 1),
-        ("n_classes", n_classes, 2),
-    ):
-        simplex.check_number(name, size, low=low, whole=True)
+    for name, size in (("n_val", n_val), ("n_test", n_test), ("n_classes", n_classes)):
+        simplex.check_number(name, size, low=2 if name == "n_classes" else 1, whole=True)
     if degrees_of_freedom is not None:
         simplex.check_number("degrees_of_freedom", degrees_of_freedom, low=1.0)
     rng = np.random.default_rng(seed)
+    noise: Any = rng.standard_normal
+    if degrees_of_freedom is not None:
+        noise = partial(rng.standard_t, degrees_of_freedom)
     arrays: dict[str, NDArray[Any]] = {}
     for part, n_rows in (("val", n_val), ("test", n_test)):
         logits = np.empty((n_rows, n_classes), dtype=np.float32)
         labels = np.empty(n_rows, dtype=np.int16 if n_classes < 2**15 else np.int32)
         for start in range(0, n_rows, CHUNK):
             rows = slice(start, min(start + CHUNK, n_rows))
-            logits[rows], labels[rows] = _draw(rng, rows, n_classes, degrees_of_freedom)
+            z = SPREAD * noise(size=(rows.stop - start, n_classes))
+            # The label is drawn from the honest ones by the Gumbel-max trick.
+            labels[rows] = np.argmax(z + rng.gumbel(size=z.shape), axis=1)
+            logits[rows] = z / TEMPERATURE
         arrays |= {f"{part}_logits": logits, f"{part}_labels": labels}
     return write_predictions(path, **arrays)
-
-
-def _draw(
-    rng: np.random.Generator, rows: slice, n_classes: int, degrees_of_freedom: float | None
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Over-confident logits of some rows, and labels drawn from the honest ones."""
-    shape = (rows.stop - rows.start, n_classes)
-    noise = (
-        rng.standard_normal(shape)
-        if degrees_of_freedom is None
-        else rng.standard_t(degrees_of_freedom, shape)
-    )
-    z = SPREAD * noise
-    # the label is drawn by the Gumbel-max trick
-    labels = np.argmax(z + rng.gumbel(size=shape), axis=1)
-    return z / TEMPERATURE, labels

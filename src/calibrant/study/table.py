@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
 PAPER_METHODS = ("uncalibrated", "na-fir", "scir", "fir", "ir-ovr", "ts", "vs", "ms")
 """Columns of the paper's Table 2, in its order."""
-
-METRICS = ("accuracy", "nll", "brier", "conf-ece", "cw-ece", "tece")
-"""Of every cell; the ECEs with 15 bins, and also as "conf-ece-10", "conf-ece-25", ... """
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +27,8 @@ class StudyRow:
     method : str
         A key of ``METHODS``, or "uncalibrated".
     metric : str
-        One of the names in ``METRICS``, ECEs also with a number of bins.
+        "accuracy", "nll", "brier", "conf-ece", "cw-ece" or "tece"; ECEs also with a number of
+        bins, as "conf-ece-10".
     value : float
         On the test part; NaN if the method failed.
     seconds : float
@@ -89,19 +87,26 @@ class StudyTable:
         others = sorted(present.difference(PAPER_METHODS))
         return tuple(m for m in PAPER_METHODS if m in present) + tuple(others)
 
-    def matrix(self, metric: str) -> NDArray[np.float64]:
-        """Return a metric, cases by methods; NaN where there is no number."""
-        return self._fill({metric}, "value")
+    @property
+    def case_datasets(self) -> tuple[str, ...]:
+        """The data set of every case."""
+        return tuple(dataset for dataset, _ in self.cases)
 
-    def seconds(self) -> NDArray[np.float64]:
+    def matrix(self, metric: str, methods: Sequence[str] | None = None) -> NDArray[np.float64]:
+        """Return a metric, cases by methods (all by default); NaN where there is no number."""
+        return self._fill({metric}, "value", methods)
+
+    def seconds(self, methods: Sequence[str] | None = None) -> NDArray[np.float64]:
         """Return the times of the fits, cases by methods."""
-        return self._fill({row.metric for row in self.rows}, "seconds")
+        return self._fill({row.metric for row in self.rows}, "seconds", methods)
 
-    def _fill(self, metrics: set[str], field: str) -> NDArray[np.float64]:
+    def _fill(
+        self, metrics: set[str], field: str, methods: Sequence[str] | None
+    ) -> NDArray[np.float64]:
         case = {pair: i for i, pair in enumerate(self.cases)}
-        column = {method: j for j, method in enumerate(self.methods)}
+        column = {method: j for j, method in enumerate(methods or self.methods)}
         out = np.full((len(case), len(column)), np.nan)
         for row in self.rows:
-            if row.metric in metrics:
+            if row.metric in metrics and row.method in column:
                 out[case[row.dataset, row.model], column[row.method]] = getattr(row, field)
         return out

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy import stats
 
+from calibrant.plots.style import p_words
 from calibrant.study import ranks, significance
 from calibrant.study.architectures import families_of
 from calibrant.study.table import PAPER_METHODS
-from calibrant.study.typeset import Cell, Table
+from calibrant.study.typeset import Entry, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -42,18 +44,42 @@ def method_title(method: str) -> str:
     return METHOD_TITLES.get(method, method)
 
 
-def column_order(table: StudyTable, *, paper: bool) -> tuple[str, ...]:
-    """Return methods in the order of the paper's Table 2: without calibration comes last."""
-    chosen = [m for m in table.methods if not paper or m in PAPER_METHODS]
-    return tuple(sorted(chosen, key=lambda m: m == "uncalibrated"))
+def metric_title(metric: str) -> str:
+    """Return the name of a metric as all tables print it, at the beginning of a line."""
+    title = ranks.BY_NAME[metric].title
+    return title.capitalize() if title.islower() else title
 
 
-def variants(table: StudyTable) -> tuple[bool, ...]:
-    """Return whether to compare the paper's columns, all methods, or both where they differ."""
-    n_paper, n_all = (len(column_order(table, paper=paper)) for paper in (True, False))
-    if n_paper == n_all:
-        return (True,)
-    return (True, False) if n_paper >= 2 else (False,)
+class Columns(NamedTuple):
+    """Methods that are compared with each other: the paper's ("paper") or all ("all")."""
+
+    name: str
+    methods: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """As "all 19 methods"."""
+        n = len(self.methods)
+        return f"the paper's {n} columns" if self.name == "paper" else f"all {n} methods"
+
+    @property
+    def titles(self) -> list[str]:
+        """Names of the methods, as they are printed."""
+        return [method_title(method) for method in self.methods]
+
+
+def all_columns(table: StudyTable) -> Columns:
+    """Return all methods in the order of the paper's Table 2: without calibration comes last."""
+    return Columns("all", tuple(sorted(table.methods, key=lambda m: m == "uncalibrated")))
+
+
+def variants(table: StudyTable) -> tuple[Columns, ...]:
+    """Return the paper's columns, all methods, or both where they differ."""
+    every = all_columns(table)
+    paper = Columns("paper", tuple(m for m in every.methods if m in PAPER_METHODS))
+    if paper.methods == every.methods:
+        return (paper,)
+    return (paper, every) if len(paper.methods) >= 2 else (every,)
 
 
 def binned_name(metric: str, n_bins: int) -> str:
@@ -74,13 +100,9 @@ def file_name(text: str) -> str:
 
 
 def format_value(value: float, metric: str) -> str:
-    """Format a metric as the paper does: percentages but for NLL and Brier score."""
-    if math.isnan(value):
-        return "failed"
-    digits = {"accuracy": 2, "conf-ece": 2, "tece": 2, "cw-ece": 3}.get(metric)
-    if digits is not None:
-        return f"{100 * value:.{digits}f}%"
-    return f"{value:.4f}" if metric == "nll" else f"{value:.5f}"
+    """Format a metric, with its unit."""
+    known = ranks.BY_NAME[metric]
+    return "failed" if math.isnan(value) else known.text(value) + "%" * (known.factor == 100.0)
 
 
 def format_seconds(seconds: float) -> str:
@@ -100,40 +122,35 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds:.{min(digits, 6)}f}"
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f}%"
-
-
-def _rank_cells(average: Matrix, firsts: Matrix) -> list[Cell]:
-    best = ranks.best_of(average)
+def _entries(numbers: Matrix, form: str, notes: Iterable[str] | None = None) -> list[Entry]:
+    """Numbers of a row, the smallest bold, with what follows them in brackets."""
+    best = ranks.best_of(numbers)
+    after = [""] * len(numbers) if notes is None else notes
     return [
-        Cell(f"{rank:.1f}", bool(bold), _percent(first))
-        for rank, first, bold in zip(average, firsts, best, strict=True)
+        Entry(format(number, form), bool(bold), note)
+        for number, bold, note in zip(numbers, best, after, strict=True)
     ]
 
 
-def rank_table(table: StudyTable, *, paper: bool) -> Table:
+def rank_table(table: StudyTable, columns: Columns) -> Table:
     """Table 2 of the paper: average ranks and first places by metric and data set."""
-    methods = column_order(table, paper=paper)
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[Entry, ...]] = []
     rules: list[int] = []
-    for metric in ranks.metrics_of(table, ranks.TABLE_METRICS):
-        summary = ranks.summarize_ranks(table, metric, methods)
+    for metric in ranks.known_metrics(table, ranks.TABLE_METRICS):
+        by_dataset, overall = ranks.summarize_ranks(table, metric, columns.methods)
         rules.append(len(rows))
-        title = ranks.TITLES[metric]
-        for i, (group, n) in enumerate(zip(summary.groups, summary.n_cases, strict=True)):
-            cells = _rank_cells(summary.ranks[i], summary.firsts[i])
-            rows.append((Cell(title if i == 0 else ""), Cell(group, note=str(n)), *cells))
-        cells = _rank_cells(summary.overall_ranks, summary.overall_firsts)
-        n = len(table.cases)
-        rows.append((Cell(""), Cell("all", note=str(n)), *cells))
-    which = f"the paper's {len(methods)} columns" if paper else f"all {len(methods)} methods"
+        title = metric_title(metric)
+        for name, of in [*by_dataset.items(), ("all", overall)]:
+            entries = _entries(of.ranks, ".1f", (f"{share:.0%}" for share in of.firsts))
+            rows.append((Entry(title), Entry(name, note=str(of.n_cases)), *entries))
+            title = ""
     return Table(
-        "ranks-paper" if paper else "ranks-all",
-        f"Average ranks among {which}",
-        f"Average ranks among {which}, by metric and data set (number of classifiers); in brackets "
-        "how often a method reached the best value, ties included. The lowest rank is bold.",
-        ("Metric", "Data set", *map(method_title, methods)),
+        f"ranks-{columns.name}",
+        f"Average ranks among {columns.words}",
+        f"Average ranks among {columns.words}, by metric and data set (number of classifiers); in "
+        "brackets how often a method reached the best value, ties included. The lowest rank is "
+        "bold.",
+        ("Metric", "Data set", *columns.titles),
         tuple(rows),
         2,
         tuple(rules),
@@ -142,132 +159,120 @@ def rank_table(table: StudyTable, *, paper: bool) -> Table:
 
 def model_table(table: StudyTable, dataset: str) -> Table:
     """All metrics of every classifier of one data set, by method."""
-    methods = column_order(table, paper=False)
-    metrics = ranks.metrics_of(table, _MODEL_COLUMNS)
-    place = {method: j for j, method in enumerate(table.methods)}
-    values = {metric: table.matrix(metric) for metric in metrics}
-    seconds = table.seconds()
-    rows: list[tuple[Cell, ...]] = []
+    columns = all_columns(table)
+    metrics = ranks.known_metrics(table, _MODEL_COLUMNS)
+    values = {metric: table.matrix(metric, columns.methods) for metric in metrics}
+    firsts = {metric: ranks.mark_first(values[metric], metric) for metric in metrics}
+    seconds = table.seconds(columns.methods)
+    rows: list[tuple[Entry, ...]] = []
     rules: list[int] = []
     for i, (name, model) in enumerate(table.cases):
         if name != dataset:
             continue
         rules.append(len(rows))
-        first = {m: ranks.mark_first(values[m][i : i + 1], m)[0] for m in metrics}
-        for j, method in enumerate(methods):
-            at = place[method]
-            cells = [Cell(format_value(values[m][i, at], m), bool(first[m][at])) for m in metrics]
-            label = Cell(model if j == 0 else "")
-            time = Cell(format_seconds(float(seconds[i, at])))
-            rows.append((label, Cell(method_title(method)), *cells, time))
+        for j, title in enumerate(columns.titles):
+            entries = [
+                Entry(format_value(values[m][i, j], m), bool(firsts[m][i, j])) for m in metrics
+            ]
+            time = Entry(format_seconds(float(seconds[i, j])))
+            rows.append((Entry(model if j == 0 else ""), Entry(title), *entries, time))
     return Table(
         f"models-{file_name(dataset)}",
         f"Classifiers of {dataset}",
         f"Classifiers of {dataset}: every metric on the test part, and the seconds of the fit. "
         "The best value of a classifier is bold.",
-        ("Classifier", "Method", *(ranks.TITLES[m] for m in metrics), "Seconds"),
+        ("Classifier", "Method", *map(metric_title, metrics), "Seconds"),
         tuple(rows),
         2,
         tuple(rules),
     )
 
 
-def win_table(table: StudyTable, metric: str, *, paper: bool) -> Table:
+def win_table(table: StudyTable, metric: str, columns: Columns) -> Table:
     """How often the method of the row is better than that of the column."""
-    methods = column_order(table, paper=paper)
-    shares = ranks.win_shares(ranks.select_methods(table, metric, methods), metric)
+    shares = ranks.win_shares(table.matrix(metric, columns.methods), metric)
     rows = tuple(
-        (Cell(method_title(method)), *(Cell("" if math.isnan(s) else _percent(s)) for s in line))
-        for method, line in zip(methods, shares, strict=True)
+        (Entry(title), *(Entry("" if math.isnan(share) else f"{share:.0%}") for share in line))
+        for title, line in zip(columns.titles, shares, strict=True)
     )
+    title = metric_title(metric)
     return Table(
-        f"wins-{metric}-{'paper' if paper else 'all'}",
-        f"{ranks.TITLES[metric]}, wins in percent, {len(methods)} methods",
-        f"{ranks.TITLES[metric]}: how often the method of the row has a better value than that of "
-        f"the column, over {len(table.cases)} classifiers. Ties win for neither.",
-        ("", *map(method_title, methods)),
+        f"wins-{metric}-{columns.name}",
+        f"{title}, wins in percent, {len(columns.methods)} methods",
+        f"{title}: how often the method of the row has a better value than that of the column, "
+        f"over {len(table.cases)} classifiers. Ties win for neither.",
+        ("", *columns.titles),
         rows,
     )
 
 
 def time_table(table: StudyTable) -> Table:
     """Median seconds of a fit, by data set and method."""
-    methods = [m for m in column_order(table, paper=False) if m != "uncalibrated"]
-    place = {method: j for j, method in enumerate(table.methods)}
-    seconds = table.seconds()[:, [place[m] for m in methods]]
-    names = np.asarray([case[0] for case in table.cases])
-    rows = []
-    for name in table.datasets:
-        part = seconds[names == name]
-        medians = [Cell(format_seconds(median_of(column))) for column in part.T]
-        rows.append((Cell(name, note=str(len(part))), *medians))
-    for words, of in (("all, median", median_of), ("all, longest", _longest)):
-        rows.append((Cell(words), *(Cell(format_seconds(of(column))) for column in seconds.T)))
+    methods = [m for m in all_columns(table).methods if m != "uncalibrated"]
+    seconds = table.seconds(methods)
+    names = np.asarray(table.case_datasets)
+    parts = [
+        (Entry(name, note=str((names == name).sum())), median_of(seconds[names == name]))
+        for name in table.datasets
+    ]
+    parts += [
+        (Entry("all, median"), median_of(seconds)),
+        (Entry("all, longest"), np.fmax.reduce(seconds, axis=0)),
+    ]
     return Table(
         "times",
         "Seconds of a fit by data set",
         "Wall-clock seconds of a fit: the median over the classifiers of a data set.",
         ("Data set", *map(method_title, methods)),
-        tuple(rows),
+        tuple((label, *(Entry(format_seconds(s)) for s in line)) for label, line in parts),
         1,
-        (len(rows) - 2,),
+        (len(parts) - 2,),
     )
 
 
-def median_of(column: Matrix) -> float:
-    """Return the median of what is there; NaN where nothing is."""
-    held = column[~np.isnan(column)]
-    return float(np.median(held)) if len(held) else math.nan
-
-
-def _longest(column: Matrix) -> float:
-    held = column[~np.isnan(column)]
-    return float(held.max()) if len(held) else math.nan
+def median_of(numbers: Matrix) -> Matrix:
+    """Return the median of every column, of what is there; NaN where nothing is."""
+    held = (column[~np.isnan(column)] for column in numbers.T)
+    return np.array([np.median(part) if len(part) else math.nan for part in held])
 
 
 def architecture_table(table: StudyTable, metric: str) -> Table:
     """Mean value and average rank by architecture."""
-    methods = column_order(table, paper=False)
-    families = families_of(table)
-    summary = ranks.summarize_ranks(table, metric, methods, families)
-    values = ranks.select_methods(table, metric, methods)
+    columns, families = all_columns(table), families_of(table)
+    by_family, _ = ranks.summarize_ranks(table, metric, columns.methods, families)
+    values = table.matrix(metric, columns.methods)
     rows = []
-    for i, family in enumerate(summary.groups):
-        part = values[np.asarray(families) == family]
-        means = part.mean(axis=0)  # NaN where a method failed on one of them
-        best = ranks.best_of(summary.ranks[i])
-        cells = [
-            Cell(f"{rank:.1f}", bool(bold), format_value(float(mean), metric))
-            for rank, mean, bold in zip(summary.ranks[i], means, best, strict=True)
-        ]
-        rows.append((Cell(family, note=str(summary.n_cases[i])), *cells))
+    for family, of in by_family.items():
+        means = values[np.asarray(families) == family].mean(axis=0)  # NaN where a method failed
+        notes = [format_value(mean, metric) for mean in means]
+        rows.append((Entry(family, note=str(of.n_cases)), *_entries(of.ranks, ".1f", notes)))
+    title = metric_title(metric)
     return Table(
         f"architectures-{metric}",
-        f"{ranks.TITLES[metric]} by architecture",
-        f"{ranks.TITLES[metric]} by architecture (number of classifiers), over all data sets: the "
-        "average rank and, in brackets, the mean value. The lowest average rank is bold.",
-        ("Architecture", *map(method_title, methods)),
+        f"{title} by architecture",
+        f"{title} by architecture (number of classifiers), over all data sets: the average rank "
+        "and, in brackets, the mean value. The lowest average rank is bold.",
+        ("Architecture", *columns.titles),
         tuple(rows),
     )
 
 
 def significance_table(table: StudyTable) -> Table:
     """Friedman tests and critical differences, by classifiers and by data sets."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[Entry, ...]] = []
     rules: list[int] = []
-    for paper in variants(table):
-        methods = column_order(table, paper=paper)
+    for columns in variants(table):
+        n = len(columns.methods)
         rules.append(len(rows))
-        for metric in ranks.metrics_of(table):
-            cells = []
+        for metric in ranks.known_metrics(table):
+            words = [f"{n} methods", metric_title(metric)]
             for block in (by_classifiers, by_data_sets):
-                of = block(table, metric, methods)
+                of = block(table, metric, columns.methods)
                 test = significance.friedman_test(of)
-                width = significance.critical_difference(len(methods), len(of))
-                p_value = "< 0.0001" if test.p_value < 1e-4 else f"{test.p_value:.4f}"
-                numbers = (f"{test.statistic:.1f}", p_value, f"{width:.2f}")
-                cells += [Cell(str(len(of))), *map(Cell, numbers)]
-            rows.append((Cell(f"{len(methods)} methods"), Cell(ranks.TITLES[metric]), *cells))
+                width = significance.critical_difference(n, len(of))
+                p_value = p_words(test.p_value).removeprefix("p = ").removeprefix("p ")
+                words += [str(len(of)), f"{test.statistic:.1f}", p_value, f"{width:.2f}"]
+            rows.append(tuple(map(Entry, words)))
     heads = ("blocks", "Friedman", "p", "critical difference")
     return Table(
         "tests",
@@ -284,67 +289,53 @@ def significance_table(table: StudyTable) -> Table:
 
 def by_classifiers(table: StudyTable, metric: str, methods: Sequence[str]) -> Matrix:
     """Return the ranks of methods, one row per classifier."""
-    return ranks.rank_methods(ranks.select_methods(table, metric, methods), metric)
+    return ranks.rank_methods(table.matrix(metric, methods), metric)
 
 
 def by_data_sets(table: StudyTable, metric: str, methods: Sequence[str]) -> Matrix:
     """Return the ranks of the methods' average ranks, one row per data set."""
-    return ranks.rank_methods(ranks.summarize_ranks(table, metric, methods).ranks, "rank")
+    by_dataset, _ = ranks.summarize_ranks(table, metric, methods)
+    of: Matrix = stats.rankdata([average.ranks for average in by_dataset.values()], axis=1)
+    return of
 
 
-def interval_table(table: StudyTable, *, paper: bool) -> Table:
+def interval_table(table: StudyTable, columns: Columns) -> Table:
     """Average ranks with bootstrap intervals over data sets, by metric."""
-    methods = column_order(table, paper=paper)
-    groups = [case[0] for case in table.cases]
-    metrics = ranks.metrics_of(table)
-    columns = []
+    metrics = ranks.known_metrics(table)
+    found = []
     for metric in metrics:
-        of = by_classifiers(table, metric, methods)
-        average, bounds = of.mean(axis=0), significance.rank_intervals(of, groups)
-        best = ranks.best_of(average)
-        columns.append(
-            [
-                Cell(f"{mean:.2f}", bool(bold), f"{low:.1f}\u2013{high:.1f}")
-                for mean, (low, high), bold in zip(average, bounds, best, strict=True)
-            ]
-        )
-    rows = zip(*columns, strict=True)
+        of = by_classifiers(table, metric, columns.methods)
+        bounds = significance.rank_intervals(of, table.case_datasets)
+        notes = (f"{low:.1f}\u2013{high:.1f}" for low, high in bounds)
+        found.append(_entries(of.mean(axis=0), ".2f", notes))
     return Table(
-        f"intervals-{'paper' if paper else 'all'}",
-        f"Average ranks with intervals, {len(methods)} methods",
+        f"intervals-{columns.name}",
+        f"Average ranks with intervals, {len(columns.methods)} methods",
         "Average rank over all classifiers, with its 95% bootstrap interval: whole data sets are "
         "resampled. The lowest is bold.",
-        ("Method", *(ranks.TITLES[m] for m in metrics)),
-        tuple((Cell(method_title(m)), *cells) for m, cells in zip(methods, rows, strict=True)),
+        ("Method", *map(metric_title, metrics)),
+        tuple(zip(map(Entry, columns.titles), *found, strict=True)),
     )
 
 
 def sensitivity_table(table: StudyTable) -> Table | None:
     """Average ranks by ECEs of 10, 15 and 25 bins; None without these metrics."""
-    methods = column_order(table, paper=False)
-    kinds = binned_metrics(table)
+    columns, kinds = all_columns(table), binned_metrics(table)
     if not kinds:
         return None
-    columns, last = [], []
+    found, last = [], []
     for metric in kinds:
-        average = {n: binned_ranks(table, metric, n, methods) for n in BINS}
-        for n in BINS:
-            best = ranks.best_of(average[n])
-            columns.append(
-                [Cell(f"{rank:.2f}", bool(b)) for rank, b in zip(average[n], best, strict=True)]
-            )
-            last.append(Cell(f"{rank_correlation(average[n], average[15]):.3f}"))
-    rows = [
-        (Cell(method_title(m)), *cells)
-        for m, cells in zip(methods, zip(*columns, strict=True), strict=True)
-    ]
+        average = {n: binned_ranks(table, metric, n, columns.methods) for n in BINS}
+        found += [_entries(average[n], ".2f") for n in BINS]
+        last += [Entry(f"{rank_correlation(average[n], average[15]):.3f}") for n in BINS]
+    rows = tuple(zip(map(Entry, columns.titles), *found, strict=True))
     return Table(
         "sensitivity",
         "Average ranks by number of bins",
         "Average ranks by calibration errors of 10, 15 and 25 bins. The last line is Spearman's "
         "correlation of a column with that of 15 bins.",
-        ("Method", *(f"{ranks.TITLES[m]}, {n} bins" for m in kinds for n in BINS)),
-        (*rows, (Cell("correlation"), *last)),
+        ("Method", *(f"{metric_title(m)}, {n} bins" for m in kinds for n in BINS)),
+        (*rows, (Entry("correlation"), *last)),
         1,
         (len(rows),),
     )
@@ -363,19 +354,10 @@ def binned_ranks(table: StudyTable, metric: str, n_bins: int, methods: Sequence[
 
 
 def rank_correlation(first: Matrix, second: Matrix) -> float:
-    """Return Spearman's correlation; NaN where one of the two is constant.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from calibrant.study.tables import rank_correlation
-    >>> round(rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([10.0, 30.0, 20.0])), 2)
-    0.5
-    """
-    pair = ranks.rank_methods(np.stack([first, second]), "rank")
-    centred = pair - pair.mean(axis=1, keepdims=True)
-    scale = math.sqrt(float((centred[0] ** 2).sum() * (centred[1] ** 2).sum()))
-    return float(centred[0] @ centred[1]) / scale if scale > 0.0 else math.nan
+    """Return Spearman's correlation; NaN where one of the two is constant."""
+    if np.ptp(first) == 0.0 or np.ptp(second) == 0.0:
+        return math.nan
+    return float(stats.spearmanr(first, second).statistic)
 
 
 def build_tables(table: StudyTable) -> list[Table]:
@@ -383,12 +365,12 @@ def build_tables(table: StudyTable) -> list[Table]:
     binned = sensitivity_table(table)
     both = variants(table)
     return [
-        *(rank_table(table, paper=paper) for paper in both),
-        *(interval_table(table, paper=paper) for paper in both),
+        *(rank_table(table, columns) for columns in both),
+        *(interval_table(table, columns) for columns in both),
         significance_table(table),
         *([binned] if binned is not None else []),
-        *(win_table(table, m, paper=p) for m in ranks.metrics_of(table) for p in both),
-        *(architecture_table(table, m) for m in ranks.metrics_of(table, ranks.TABLE_METRICS)),
+        *(win_table(table, m, columns) for m in ranks.known_metrics(table) for columns in both),
+        *(architecture_table(table, m) for m in ranks.known_metrics(table, ranks.TABLE_METRICS)),
         time_table(table),
         *(model_table(table, dataset) for dataset in table.datasets),
     ]

@@ -17,7 +17,7 @@ from calibrant.study.make_predictions import split_rows, write_predictions
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -42,19 +42,7 @@ PARTS = ("train", "val", "test")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Corpus:
-    """Texts with labels.
-
-    Attributes
-    ----------
-    name : str
-        Of the data set.
-    texts : dict of str to list of str
-        By part: "train", "test" and perhaps "val".
-    labels : dict of str to ndarray of int64
-        By part; index into ``classes``.
-    classes : ndarray of str
-        Sorted.
-    """
+    """Texts and labels by part, "train", "test" and perhaps "val"; labels number the classes."""
 
     name: str
     texts: dict[str, list[str]]
@@ -63,22 +51,7 @@ class Corpus:
 
 
 def read_corpus(path: str | os.PathLike[str]) -> Corpus:
-    """Read ``corpus_<name>.tsv.gz``: a line "part, label, text" for each document, with tabs.
-
-    Parameters
-    ----------
-    path : path-like
-        Compressed or not.
-
-    Returns
-    -------
-    corpus : Corpus
-
-    Raises
-    ------
-    PredictionFileError
-        If a line is not like that, or a part is missing.
-    """
+    """Read ``corpus_<name>.tsv.gz``, compressed or not: lines "part, label, text" with tabs."""
     path = Path(path)
     texts: dict[str, list[str]] = {part: [] for part in PARTS}
     names: dict[str, list[str]] = {part: [] for part in PARTS}
@@ -173,19 +146,20 @@ def train_text_models(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # rare classes, few epochs
             fitted = MODELS[model](data.texts["train"], data.labels["train"], seed)
-        paths.append(_predict(fitted, data, home / f"{data.name}_{model}.npz", seed))
+        path = home / f"{data.name}_{model}.npz"
+        paths.append(_predict(fitted, data, path, seed, with_logits=model == "nb"))
     if progress is not None:
         progress(len(wanted), len(wanted), "")
     return paths
 
 
-def _predict(fitted: Any, data: Corpus, path: Path, seed: int) -> Path:
+def _predict(fitted: Any, data: Corpus, path: Path, seed: int, *, with_logits: bool) -> Path:
     """Write what a pipeline says of the test part, and of the val part or a quarter of it."""
     arrays: dict[str, Any] = {}
     for part in [part for part in ("val", "test") if part in data.texts]:
         arrays[f"{part}_labels"] = data.classes[data.labels[part]]
         arrays[f"{part}_probs"] = fitted.predict_proba(data.texts[part]).astype(np.float32)
-        if isinstance(fitted[-1], _naive_bayes_class()):  # finite where probabilities underflow
+        if with_logits:  # finite where probabilities underflow
             logits = fitted.predict_log_proba(data.texts[part])
             arrays[f"{part}_logits"] = logits.astype(np.float32)
     if "val" not in data.texts:
@@ -196,18 +170,13 @@ def _predict(fitted: Any, data: Corpus, path: Path, seed: int) -> Path:
     return write_predictions(path, **arrays, classes=data.classes)
 
 
-def _naive_bayes_class() -> Any:
-    from sklearn.naive_bayes import MultinomialNB
-
-    return MultinomialNB
-
-
 def train_naive_bayes(texts: list[str], labels: NDArray[np.int64], seed: int) -> Any:
     """Multinomial naive Bayes on word counts, alpha by cross-validation."""
     from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.naive_bayes import MultinomialNB
 
-    model, folds = _naive_bayes_class()(), _folds(labels, seed)
-    return _choose(CountVectorizer(), model, {"alpha": ALPHAS}, texts, labels, folds)
+    folds = _folds(labels, seed)
+    return _choose(CountVectorizer(), MultinomialNB(), {"alpha": ALPHAS}, texts, labels, folds)
 
 
 def train_linear_svm(texts: list[str], labels: NDArray[np.int64], seed: int) -> Any:
@@ -220,7 +189,8 @@ def train_linear_svm(texts: list[str], labels: NDArray[np.int64], seed: int) -> 
     kernel = "linear"
     if len(texts) <= MOST_PRODUCTS:  # many times faster than products of sparse rows on demand
         kernel, rows = "precomputed", (rows @ rows.T).toarray()
-    found = _search(SVC(kernel=kernel), {"C": SVM_C}, rows, labels, _folds(labels, seed), False)
+    folds = _folds(labels, seed)
+    found = _search(SVC(kernel=kernel), {"C": SVM_C}, rows, labels, folds, refit=False)
     machine = SVC(kernel="linear", C=found.best_params_["C"], cache_size=1000)
     if "probability" in machine.get_params():
         machine.set_params(probability=True, random_state=seed)  # as the paper has it
@@ -281,36 +251,16 @@ def _tenth(seed: int) -> Any:
     return ShuffleSplit(1, test_size=HELD_OUT, random_state=seed)
 
 
-def _choose(
-    vectorizer: Any,
-    model: Any,
-    grid: Mapping[str, Sequence[float]],
-    texts: list[str],
-    labels: NDArray[np.int64],
-    split: Any,
-) -> Any:
+def _choose(vectorizer: Any, model: Any, grid: Any, texts: list[str], labels: Any, cv: Any) -> Any:
     """Return the pipeline with the most accurate parameters."""
     from sklearn.pipeline import make_pipeline
 
-    found = _search(model, grid, vectorizer.fit_transform(texts), labels, split, True)
+    found = _search(model, grid, vectorizer.fit_transform(texts), labels, cv)
     return make_pipeline(vectorizer, found.best_estimator_)
 
 
-def _search(
-    model: Any,
-    grid: Mapping[str, Sequence[float]],
-    rows: Any,
-    labels: NDArray[np.int64],
-    split: Any,
-    refit: bool,
-) -> Any:
+def _search(model: Any, grid: Any, rows: Any, labels: Any, cv: Any, **options: Any) -> Any:
     from sklearn.model_selection import GridSearchCV
 
-    return GridSearchCV(
-        model,
-        {name: list(values) for name, values in grid.items()},
-        scoring="accuracy",
-        cv=split,
-        refit=refit,
-        error_score="raise",
-    ).fit(rows, labels)
+    search = GridSearchCV(model, grid, scoring="accuracy", cv=cv, error_score="raise", **options)
+    return search.fit(rows, labels)

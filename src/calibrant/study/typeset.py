@@ -1,11 +1,12 @@
-r"""A table as Markdown, as LaTeX and as HTML; what stands in its cells is text, never markup."""
+r"""A table as Markdown and as LaTeX; what stands in it is text, never markup."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, NamedTuple
+
+from calibrant.pages.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,10 +29,9 @@ _LATEX = {
     "\u2013": "--",
 }
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
-_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-class Cell(NamedTuple):
+class Entry(NamedTuple):
     """Text, bold or not; ``note`` follows it, in brackets."""
 
     text: str
@@ -51,7 +51,7 @@ class Table:
         A few words, for a heading.
     caption : str
     head : tuple of str
-    rows : tuple of tuples of Cell
+    rows : tuple of tuples of Entry
         Each as long as ``head``.
     n_labels : int
         How many columns at the left are labels: set left, and headings in HTML.
@@ -60,8 +60,8 @@ class Table:
 
     Examples
     --------
-    >>> from calibrant.study.typeset import Cell, Table, to_markdown
-    >>> rows = ((Cell("x"), Cell("1", bold=True)),)
+    >>> from calibrant.study.typeset import Entry, Table, to_markdown
+    >>> rows = ((Entry("x"), Entry("1", bold=True)),)
     >>> print(to_markdown(Table("t", "One", "One row.", ("a|b", "c"), rows)))
     One row.
     <BLANKLINE>
@@ -75,14 +75,9 @@ class Table:
     title: str
     caption: str
     head: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[Entry, ...], ...]
     n_labels: int = 1
     rules_before: tuple[int, ...] = ()
-
-
-def plain(text: object) -> str:
-    """Return text on one line, without control characters and lone surrogates."""
-    return " ".join(_INVISIBLE.sub(" ", str(text)).split())
 
 
 def escape_markdown(text: object) -> str:
@@ -94,7 +89,7 @@ def escape_markdown(text: object) -> str:
     >>> print(escape_markdown("a|b_c <i>"))
     a\|b\_c \<i\>
     """
-    return _MARKDOWN.sub(r"\\\1", plain(text)).replace("&", "&amp;")
+    return _MARKDOWN.sub(r"\\\1", clean(text, None)).replace("&", "&amp;")
 
 
 def escape_latex(text: object) -> str:
@@ -106,96 +101,57 @@ def escape_latex(text: object) -> str:
     >>> print(escape_latex("50% of a_b"))
     50\% of a\_b
     """
-    return "".join(_LATEX.get(sign, sign) for sign in plain(text))
+    return "".join(_LATEX.get(sign, sign) for sign in clean(text, None))
 
 
-def _markdown_cell(cell: Cell) -> str:
-    text = escape_markdown(cell.text) + (f" ({escape_markdown(cell.note)})" if cell.note else "")
-    return f"**{text}**" if cell.bold and text else text
+def _words(entry: Entry) -> str:
+    return f"{entry.text} ({entry.note})" if entry.note else entry.text
 
 
 def to_markdown(table: Table) -> str:
     """Return the table as Markdown, with its caption above."""
+
+    def line(words: Iterable[str]) -> str:
+        return "| " + " | ".join(words) + " |"
+
+    def mark(entry: Entry) -> str:
+        text = escape_markdown(_words(entry))
+        return f"**{text}**" if entry.bold and text else text
+
     marks = ["---"] * table.n_labels + ["---:"] * (len(table.head) - table.n_labels)
-    lines = [
-        _line(escape_markdown(word) for word in table.head),
-        _line(marks),
-        *(_line(_markdown_cell(cell) for cell in row) for row in table.rows),
-    ]
+    lines = [line(map(escape_markdown, table.head)), line(marks)]
+    lines += [line(map(mark, row)) for row in table.rows]
     return "\n".join([escape_markdown(table.caption), "", *lines, ""])
-
-
-def _line(words: Iterable[str]) -> str:
-    return "| " + " | ".join(words) + " |"
-
-
-def _latex_cell(cell: Cell) -> str:
-    text = escape_latex(cell.text) + (f" ({escape_latex(cell.note)})" if cell.note else "")
-    return rf"\textbf{{{text}}}" if cell.bold and text else text
 
 
 def to_latex(table: Table) -> str:
     """Return the table as LaTeX, of the text's width at most; it needs booktabs and graphicx."""
-    columns = "l" * table.n_labels + "r" * (len(table.head) - table.n_labels)
+
+    def mark(entry: Entry) -> str:
+        text = escape_latex(_words(entry))
+        return rf"\textbf{{{text}}}" if entry.bold and text else text
+
     body = []
     for i, row in enumerate(table.rows):
-        if i in table.rules_before and i:
-            body.append(r"\midrule")
-        body.append(" & ".join(_latex_cell(cell) for cell in row) + r" \\")
-    tabular = [
+        body += [r"\midrule"] * (i > 0 and i in table.rules_before)
+        body.append(" & ".join(map(mark, row)) + r" \\")
+    columns = "l" * table.n_labels + "r" * (len(table.head) - table.n_labels)
+    lines = [
+        r"\begin{table*}[tbhp]",
+        r"\centering",
+        rf"\caption{{{escape_latex(table.caption)}}}",
+        rf"\label{{tab:{re.sub(r'[^a-z0-9-]+', '-', table.name.lower())}}}",
+        # Only a table that is too wide is made smaller.
+        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
-        " & ".join(escape_latex(word) for word in table.head) + r" \\",
+        " & ".join(map(escape_latex, table.head)) + r" \\",
         r"\midrule",
         *body,
         r"\bottomrule",
         r"\end{tabular}",
+        "}",
+        r"\end{table*}",
+        "",
     ]
-    return "\n".join(
-        [
-            r"\begin{table*}[tbhp]",
-            r"\centering",
-            rf"\caption{{{escape_latex(table.caption)}}}",
-            rf"\label{{tab:{re.sub(r'[^a-z0-9-]+', '-', table.name.lower())}}}",
-            # Only a table that is too wide is made smaller.
-            r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-            *tabular,
-            "}",
-            r"\end{table*}",
-            "",
-        ]
-    )
-
-
-def _html_cell(cell: Cell, place: int, n_labels: int) -> str:
-    words = escape(plain(cell.text))
-    if cell.bold and words:
-        words = f"<strong>{words}</strong>"
-    if cell.note:
-        words += f" <small>({escape(plain(cell.note))})</small>"
-    if place < n_labels:
-        return f'<th scope="row"{_stick(place, n_labels)}><bdi>{words}</bdi></th>'
-    return f'<td class="number">{words}</td>'
-
-
-def _stick(place: int, n_labels: int) -> str:
-    """Mark the last label, which stays in sight when the table is scrolled."""
-    return ' class="stick"' if place == n_labels - 1 else ""
-
-
-def to_html(table: Table) -> str:
-    """Return the table element, without its caption, which the page prints."""
-    n_labels = table.n_labels
-    head = "".join(
-        f'<th scope="col"{_stick(j, n_labels) if j < n_labels else " class=number"}>'
-        f"{escape(plain(word))}</th>"
-        for j, word in enumerate(table.head)
-    )
-    rows = []
-    for i, row in enumerate(table.rows):
-        rule = ' class="rule"' if i in table.rules_before and i else ""
-        cells = "".join(_html_cell(cell, j, table.n_labels) for j, cell in enumerate(row))
-        rows.append(f"<tr{rule}>{cells}</tr>")
-    return (
-        f"<table><thead><tr>{head}</tr></thead><tbody>\n" + "\n".join(rows) + "\n</tbody></table>"
-    )
+    return "\n".join(lines)

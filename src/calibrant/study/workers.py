@@ -13,27 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-ONE_THREAD = dict.fromkeys(
-    (
-        "OMP_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "VECLIB_MAXIMUM_THREADS",
-        "NUMBA_NUM_THREADS",
-    ),
-    "1",
-)
+_POOLS = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "VECLIB_MAXIMUM", "NUMBA_NUM")
+ONE_THREAD = {f"{pool}_THREADS": "1" for pool in _POOLS}
 TRIES = 2
 
 
 class Death(NamedTuple):
-    """In place of a result: the process died in every try.
-
-    Attributes
-    ----------
-    exit_code : int or None
-        Of the last one; minus the number of the signal that ended it.
-    """
+    """In place of a result: the process died in every try, last with this exit code."""
 
     exit_code: int | None
 
@@ -50,24 +36,9 @@ def compute(
 ) -> Iterator[tuple[Any, Any]]:
     """Compute tasks in processes, in the order given; yield each with its result when it is done.
 
-    Parameters
-    ----------
-    function : callable
-        Of one argument; importable, and raising nothing.
-    tasks : sequence
-        Hashable and picklable.
-    n_workers : int
-        Number of processes. They use one thread each, and end with this process however it ends.
-
-    Yields
-    ------
-    task, result
-        The result is a :class:`Death` if the process died in both tries.
-
-    Raises
-    ------
-    RuntimeError
-        If processes cannot be started.
+    The function is importable and raises nothing, tasks can be hashed and pickled. Processes use
+    one thread each, and end with this process however it ends. The result is a :class:`Death` if
+    the process died in both tries; that none can be started is a RuntimeError.
     """
     waiting = deque(tasks)
     tries: Counter[Any] = Counter()
@@ -165,16 +136,14 @@ def _end_with_parent() -> None:
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Start processes with one thread for linear algebra: there is one of them for each core."""
-    kept = {name: os.environ.get(name) for name in ONE_THREAD}
+    kept = {name: os.environ[name] for name in ONE_THREAD if name in os.environ}
     os.environ.update(ONE_THREAD)
     try:
         yield
     finally:
-        for name, value in kept.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in ONE_THREAD:
+            del os.environ[name]
+        os.environ.update(kept)
 
 
 @contextmanager
