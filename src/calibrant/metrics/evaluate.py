@@ -139,11 +139,9 @@ def evaluate(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from calibrant.metrics import evaluate
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=2000)
-    >>> y = (honest.cumsum(axis=1) > rng.random((2000, 1))).argmax(axis=1)
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.metrics.evaluate import evaluate
+    >>> honest, y = simulated_scores(2000, power=1)
     >>> result = evaluate(y, honest)
     >>> result.accuracy.low < result.accuracy.value < result.accuracy.high
     True

@@ -122,11 +122,9 @@ def calibration_test(
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.metrics import calibration_test
-    >>> rng = np.random.default_rng(0)
-    >>> honest = rng.dirichlet(np.ones(3), size=500)
-    >>> y = (honest.cumsum(axis=1) > rng.random((500, 1))).argmax(axis=1)
+    >>> honest, y = simulated_scores(500, power=1)
     >>> calibration_test(y, honest).p_value > 0.05
     True
     >>> bold = honest**2 / (honest**2).sum(axis=1, keepdims=True)

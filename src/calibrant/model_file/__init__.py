@@ -58,12 +58,10 @@ def save(calibrator: Calibrator, path: Path) -> str:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> import numpy as np
     >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.model_file import load, save
-    >>> rng = np.random.default_rng(0)
-    >>> scores = rng.dirichlet(np.ones(3), size=500)
-    >>> y = (scores.cumsum(axis=1) > rng.random((500, 1))).argmax(axis=1)
+    >>> scores, y = simulated_scores(500)
     >>> path = Path(tempfile.mkdtemp()) / "model.calibrant"
     >>> digest = save(TemperatureScaling().fit(scores, y), path)
     >>> load(path, sha256=digest)
@@ -129,12 +127,10 @@ def dumps(calibrator: Calibrator) -> bytes:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from calibrant import FlattenedIsotonic
+    >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.model_file import dumps, loads
-    >>> rng = np.random.default_rng(0)
-    >>> scores = rng.dirichlet(np.ones(3), size=500)
-    >>> y = (scores.cumsum(axis=1) > rng.random((500, 1))).argmax(axis=1)
+    >>> scores, y = simulated_scores(500)
     >>> data = dumps(FlattenedIsotonic().fit(scores, y))
     >>> loads(data).predict_proba(scores).shape
     (500, 3)
@@ -189,12 +185,10 @@ def describe(path: Path, *, max_bytes: int = limits.MAX_FILE) -> dict[str, Any]:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> import numpy as np
     >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.model_file import describe, save
-    >>> rng = np.random.default_rng(0)
-    >>> scores = rng.dirichlet(np.ones(3), size=500)
-    >>> y = (scores.cumsum(axis=1) > rng.random((500, 1))).argmax(axis=1)
+    >>> scores, y = simulated_scores(500)
     >>> path = Path(tempfile.mkdtemp()) / "model.calibrant"
     >>> digest = save(TemperatureScaling().fit(scores, y), path)
     >>> found = describe(path)
@@ -231,12 +225,10 @@ def check(calibrator: Calibrator) -> None:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.model_file import check
-    >>> rng = np.random.default_rng(0)
-    >>> scores = rng.dirichlet(np.ones(3), size=500)
-    >>> y = (scores.cumsum(axis=1) > rng.random((500, 1))).argmax(axis=1)
+    >>> scores, y = simulated_scores(500)
     >>> calibrator = TemperatureScaling().fit(scores, y)
     >>> calibrator.n_features_in_ = 4
     >>> check(calibrator)
