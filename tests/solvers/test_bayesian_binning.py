@@ -127,7 +127,7 @@ def test_weights_of_the_histograms_sum_to_one_in_log_space():
     assert found.log_scores.max() < -2000
     assert np.all(np.isfinite(found.histogram.values))
     np.testing.assert_allclose(found(x), x, atol=0.1)
-    assert report.n_blocks == found.histogram.n_bins
+    assert report.n_blocks == found.histogram.n_blocks
     assert found.histogram.sizes.sum() == 5000
 
 
@@ -155,9 +155,9 @@ def test_values_at_the_ends_are_finite():
 def test_real_averages_are_those_of_their_histograms(name):
     """The averaged step function is the average of the step functions, recomputed one by one."""
     batch = check_batch(*load_real(name)["val"])
-    maps, _ = solve_one_vs_rest(batch, solve_bayesian_binning)
+    classes, _ = solve_one_vs_rest(batch, solve_bayesian_binning)
     x, hit = batch.scores[:, 0], (batch.class_index == 0).astype(float)
-    found = maps[0]
+    found = classes.curves[0]
     share = np.exp(found.log_scores - found.log_scores.max())
     total = np.zeros(len(x))
     order = np.argsort(x, kind="stable")

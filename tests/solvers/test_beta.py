@@ -150,7 +150,7 @@ def test_separated_labels_are_certain_and_the_report_says_so():
 @pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 def test_real_files_are_certified(name):
     batch = check_batch(*load_real(name)["val"])
-    maps, report = solve_one_vs_rest(batch, solve_beta)
+    found, report = solve_one_vs_rest(batch, solve_beta)
     assert report.violation <= 1e-10
     grid = np.linspace(0, 1, 101)
-    assert all(np.all(np.diff(found(grid)) >= 0) for found in maps)
+    assert all(np.all(np.diff(curve(grid)) >= 0) for curve in found.curves)

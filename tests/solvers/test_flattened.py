@@ -18,6 +18,11 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
+def solve_steps(batch):
+    found, report = solve_flattened(batch)
+    return found.step_function, report
+
+
 @st.composite
 def small_problems(draw):
     """A few rows on a coarse grid, so that ties are common; sometimes with whole weights."""
@@ -34,7 +39,7 @@ def small_problems(draw):
 def test_equals_exact_isotonic_regression_of_all_cells_bit_for_bit(problem):
     p, y, weight = problem
     batch = check_batch(p, y, weight)
-    step, _ = solve_flattened(batch)
+    step, _ = solve_steps(batch)
     for cell, value in flattened(batch.scores, batch.class_index, weight).items():
         assert step(cell) == float(value)
 
@@ -48,7 +53,7 @@ def test_real_subsets_equal_exact_isotonic_regression_bit_for_bit(name):
     batch = check_batch(
         p[rows][:, common], y[rows], kind="probabilities", normalize="rows", classes=common
     )
-    step, _ = solve_flattened(batch)
+    step, _ = solve_steps(batch)
     exact = flattened(batch.scores, batch.class_index)
     assert step(np.array(list(exact))).tolist() == [float(v) for v in exact.values()]
 
@@ -58,7 +63,7 @@ def test_real_files_are_optimal(name):
     """Blocks balance, values increase, and no upper part of a block has the larger mean."""
     p, y = load_real(name)["val"]
     batch = check_batch(p, y)
-    step, report = solve_flattened(batch)
+    step, report = solve_steps(batch)
     cells = batch.scores.ravel()
     hits = np.zeros(batch.scores.shape)
     hits[np.arange(len(y)), batch.class_index] = 1
@@ -79,7 +84,7 @@ def test_agrees_with_a_general_convex_solver():
     """SLSQP on the log loss of all distinct cells."""
     p, y = simulate(12, 3)
     batch = check_batch(p, y)
-    step, _ = solve_flattened(batch)
+    step, _ = solve_steps(batch)
     cells, where = np.unique(batch.scores.ravel(), return_inverse=True)
     hits = np.bincount(where, weights=np.eye(3)[y].ravel())
     counts = np.bincount(where)
@@ -118,7 +123,7 @@ def test_is_optimal_for_every_proper_scoring_rule(problem, seed):
     """The paper's appendix theorem, for three rules, against random monotone rivals."""
     p, y, weight = problem
     batch = check_batch(p, y, weight)
-    step, _ = solve_flattened(batch)
+    step, _ = solve_steps(batch)
     cells = np.unique(batch.scores)
     rng = np.random.default_rng(seed)
     fitted = dict(zip(cells, step(cells), strict=True))
@@ -140,7 +145,7 @@ def test_is_optimal_for_every_proper_scoring_rule(problem, seed):
 
 def test_agrees_with_scikit_learn_on_all_cells():
     p, y = simulate(500, 10)
-    step, _ = solve_flattened(check_batch(p, y))
+    step, _ = solve_steps(check_batch(p, y))
     hits = np.eye(10)[y].ravel()
     other = IsotonicRegression().fit(p.ravel(), hits)
     np.testing.assert_allclose(step(p.ravel()), other.predict(p.ravel()), atol=1e-14)
@@ -150,13 +155,13 @@ def test_fractional_weights_do_not_depend_on_the_order_of_rows():
     p, y = simulate(300, 5)
     weight = np.random.default_rng(1).random(300)
     order = np.random.default_rng(2).permutation(300)
-    step, _ = solve_flattened(check_batch(p, y, weight))
-    again, _ = solve_flattened(check_batch(p[order], y[order], weight[order]))
+    step, _ = solve_steps(check_batch(p, y, weight))
+    again, _ = solve_steps(check_batch(p[order], y[order], weight[order]))
     assert step.thresholds.tobytes() == again.thresholds.tobytes()
     assert step.values.tobytes() == again.values.tobytes()
 
 
 def test_objective_is_the_mean_squared_error_over_cells():
     p, y = simulate(400, 6)
-    step, report = solve_flattened(check_batch(p, y))
+    step, report = solve_steps(check_batch(p, y))
     assert report.objective == pytest.approx(np.mean((step(p) - np.eye(6)[y]) ** 2), rel=1e-12)

@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 
 from calibrant.errors import ParameterError
 from calibrant.kernels.bins import find_mass_bins
+from calibrant.maps import Histogram
 from calibrant.simplex import check_batch
-from calibrant.solvers.histogram import Histogram, MassBins, solve_histogram
+from calibrant.solvers.histogram import MassBins, solve_histogram
 from calibrant.solvers.one_vs_rest import solve_one_vs_rest
 from conftest import load_real, real_files
 from reference.binary_maps import Fraction, edges, histogram, mass_bins, mean, width_bins
@@ -69,7 +70,7 @@ def test_thresholds_lie_halfway_and_ties_are_never_split(data, n_bins):
     found, _ = solve_histogram(problem_of(*data), n_bins=n_bins)
     exact = [float(edge) for edge in edges(mass_bins(*data, n_bins))[:-1]]
     np.testing.assert_allclose(found.thresholds, exact, rtol=1e-15)
-    assert found.n_bins <= min(n_bins, len(np.unique(data[0])))
+    assert found.n_blocks <= min(n_bins, len(np.unique(data[0])))
 
 
 def test_distinct_rows_fill_bins_equally():
@@ -148,10 +149,10 @@ def test_a_broken_histogram_is_refused(thresholds, values, message):
 def test_real_bins_balance(name, strategy):
     """The mean of the labels in each bin is its value."""
     batch = check_batch(*load_real(name)["val"])
-    maps, _ = solve_one_vs_rest(batch, lambda q: solve_histogram(q, strategy=strategy))
-    for j, found in enumerate(maps):
+    classes, _ = solve_one_vs_rest(batch, lambda q: solve_histogram(q, strategy=strategy))
+    for j, found in enumerate(classes.curves):
         b = np.searchsorted(found.thresholds, batch.scores[:, j], side="right") - 1
-        sizes = np.bincount(b, minlength=found.n_bins)
-        hits = np.bincount(b, batch.class_index == j, minlength=found.n_bins)
+        sizes = np.bincount(b, minlength=found.n_blocks)
+        hits = np.bincount(b, batch.class_index == j, minlength=found.n_blocks)
         np.testing.assert_array_equal(sizes, found.sizes)
         np.testing.assert_allclose(hits, found.values * found.sizes, atol=1e-9)

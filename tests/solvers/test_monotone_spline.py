@@ -6,7 +6,6 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from calibrant.kernels.monotone_spline import spline_softmax
 from calibrant.simplex import check_batch
 from calibrant.solvers.monotone_spline import (
     FLATTEST,
@@ -25,14 +24,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarni
 
 
 def temperature_of(batch):
-    return solve_temperature(batch, tol=1e-14)[0]
+    return solve_temperature(batch)[0]
 
 
 def fit(batch, *, prior_strength=0.0, **options):
     """Spline, without pseudo-observations unless they are asked for."""
-    return solve_monotone_spline(
-        batch, temperature_of(batch), prior_strength=prior_strength, **options
-    )
+    return solve_monotone_spline(batch, prior_strength=prior_strength, **options)
 
 
 def features(values, knots):
@@ -64,7 +61,7 @@ def test_agrees_with_a_general_solver(strength, method):
     p, y = bent(200)
     batch = check_batch(p, y)
     found, report = fit(batch, n_knots=5, strength=strength)
-    beta = temperature_of(batch).inverse
+    beta = temperature_of(batch).inverse_temperature
     f, share = features(np.log(p), found.knots), np.full(200, 1 / 200)
 
     def objective(slopes):
@@ -87,7 +84,7 @@ def test_agrees_with_newton_s_method_in_thirty_digits():
     p, y = bent(12, 3)
     batch = check_batch(p, y)
     found, _ = fit(batch, n_knots=3, strength=2.0, tol=1e-10)
-    beta = temperature_of(batch).inverse
+    beta = temperature_of(batch).inverse_temperature
     f = features(np.log(p), found.knots)
     with mpmath.workdps(30):
 
@@ -113,7 +110,7 @@ def test_agrees_with_newton_s_method_in_thirty_digits():
 def test_a_very_strong_penalty_is_temperature_scaling(k):
     p, y = simulate(500, k)
     batch = check_batch(p, y)
-    beta = solve_temperature(batch, prior_strength=0.0)[0].inverse
+    beta = solve_temperature(batch, prior_strength=0.0)[0].inverse_temperature
     for strength in (1e9, np.inf):
         found, report = fit(batch, strength=strength)
         assert report.converged
@@ -128,12 +125,11 @@ def test_slopes_stay_between_their_bounds():
     y = np.where((top > 0.6) & (top < 0.8), p.argmin(axis=1), p.argmax(axis=1))
     batch = check_batch(p, y)
     found, report = fit(batch, strength=1e-3)
-    beta = temperature_of(batch).inverse
+    beta = temperature_of(batch).inverse_temperature
     assert report.converged
     assert found.slopes.min() == pytest.approx(FLATTEST * max(beta, 0.5), rel=0.9)
     assert found.slopes.min() > 0
-    out = np.empty_like(p)
-    spline_softmax(np.log(p), found.knots, found.slopes, out)
+    out = found(p)
     np.testing.assert_array_equal(np.argsort(out, axis=1), np.argsort(p, axis=1))
 
 
@@ -146,7 +142,7 @@ def test_real_files_reach_the_optimum(name):
     found, report = fit(batch, strength=8.0)
     assert report.converged
     z = np.log(np.maximum(batch.scores, np.exp(zero)))
-    beta = temperature_of(batch).inverse
+    beta = temperature_of(batch).inverse_temperature
     gradient = np.zeros(len(found.slopes))
     for start in range(0, m, 1000):
         rows = slice(start, start + 1000)
@@ -209,7 +205,7 @@ def test_the_strength_is_that_of_cross_validation_written_out(make, n_rows):
     p, y = make(n_rows, 3)
     batch = check_batch(p, y)
     found, report = fit(batch, n_knots=4)
-    beta = temperature_of(batch).inverse
+    beta = temperature_of(batch).inverse_temperature
     shares = np.eye(N_FOLDS)[batch.folds(N_FOLDS)]
     wanted = literal_choice(batch, shares, n_rows, found.knots, beta)
     assert report.notes == (f"strength {wanted:g} by cross-validation",)
@@ -274,16 +270,22 @@ def test_pseudo_observations_have_the_labels_that_temperature_scaling_expects():
     batch = check_batch(p, y)
     held, report = fit(batch, n_knots=4, strength=2.0, prior_strength=50.0, tol=1e-11)
     start = temperature_of(batch)
-    scaled = start(batch.scores, "probabilities")
-    out = np.empty_like(p)
-    spline_softmax(np.log(p), held.knots, held.slopes, out)
+    scaled = start(batch.scores)
+    out = held(p)
     divergence = np.mean(np.sum(scaled * np.log(scaled / out), axis=1))
     left = 50.0 / (1.0 + 50.0 * divergence)
     f = features(np.log(p), held.knots)
     label = f[np.arange(80), y] + left / 80 * np.einsum("ij,ijb->ib", scaled, f)
     gradient = (1 + left / 80) * np.einsum("ij,ijb->b", out, f) - label.sum(axis=0)
     differences = np.diff(np.eye(len(held.slopes)), axis=0)
-    bends = (1 + left / 80) * 2.0 / start.inverse**2 * differences.T @ differences @ held.slopes
+    bends = (
+        (1 + left / 80)
+        * 2.0
+        / start.inverse_temperature**2
+        * differences.T
+        @ differences
+        @ held.slopes
+    )
     assert report.converged
     # To the distance at which the number of pseudo-observations was last adapted.
     np.testing.assert_allclose(gradient + bends, 0.0, atol=0.02)
@@ -294,6 +296,6 @@ def test_a_set_without_errors_stays_near_temperature_scaling():
     batch = check_batch(p, p.argmax(axis=1), classes=np.arange(10))
     free, _ = fit(batch)
     held, _ = fit(batch, prior_strength=AT_TEMPERATURE)
-    beta = temperature_of(batch).inverse
+    beta = temperature_of(batch).inverse_temperature
     assert free.slopes.max() > 20 * beta
     assert held.slopes.max() < 2 * beta

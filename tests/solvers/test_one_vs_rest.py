@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
+from calibrant.maps.curves import IDENTITY
 from calibrant.simplex import check_batch
 from calibrant.solvers.one_vs_rest import (
-    IDENTITY,
     binary_problem,
     merge_reports,
     solve_isotonic,
@@ -95,21 +95,21 @@ def test_interpolated_isotonic_is_that_of_scikit_learn(data):
 def test_real_classes_are_fitted_one_by_one(name):
     p, y = load_real(name)["val"]
     batch = check_batch(p, y)
-    maps, report = solve_one_vs_rest(batch, solve_isotonic)
+    found, report = solve_one_vs_rest(batch, solve_isotonic)
     fresh = load_real(name)["test"][0]
-    for j, curve in enumerate(maps):
+    for j, curve in enumerate(found.curves):
         model = IsotonicRegression(out_of_bounds="clip").fit(batch.scores[:, j], y == j)
         np.testing.assert_allclose(curve(fresh[:, j]), model.predict(fresh[:, j]), atol=1e-12)
     assert report.solver == "pava per class"
-    assert report.n_blocks == sum(len(np.unique(curve.y)) for curve in maps)
+    assert report.n_blocks == sum(len(np.unique(curve.y)) for curve in found.curves)
 
 
 def test_a_class_without_a_label_keeps_its_scores():
     p, y = simulate(300, 4)
     batch = check_batch(p[y != 2], y[y != 2], classes=np.arange(4))
-    maps, _ = solve_one_vs_rest(batch, solve_isotonic_steps)
-    assert [found is IDENTITY for found in maps] == [False, False, True, False]
-    np.testing.assert_array_equal(maps[2](p[:, 2]), p[:, 2])
+    found, _ = solve_one_vs_rest(batch, solve_isotonic_steps)
+    assert [curve is IDENTITY for curve in found.curves] == [False, False, True, False]
+    np.testing.assert_array_equal(found.curves[2](p[:, 2]), p[:, 2])
 
 
 def test_reports_merge_to_the_mean_objective_and_the_worst_violation():

@@ -68,13 +68,15 @@ def test_one_isotonic_group_is_the_flattened_fit_to_the_bit(name, weighted):
     p, y = simulate(500, 6) if name is None else load_real(name)["val"]
     weight = np.random.default_rng(0).uniform(0.1, 3, len(y)) if weighted else None
     batch = check_batch(p, y, weight, classes=np.arange(p.shape[1]))
-    (step,), group, report = solve_shared_classwise(batch, kind="isotonic")
-    other, wanted = solve_flattened(batch)
+    found, report = solve_shared_classwise(batch, kind="isotonic")
+    (step,) = found.curves
+    flat, wanted = solve_flattened(batch)
+    other = flat.step_function
     assert step.thresholds.tobytes() == other.thresholds.tobytes()
     assert step.values.tobytes() == other.values.tobytes()
     assert step.sizes.tobytes() == other.sizes.tobytes()
     assert report.objective == pytest.approx(wanted.objective, rel=1e-12)
-    assert not group.any()
+    assert not found.groups.any()
 
 
 @given(st.integers(0, 99), st.integers(2, 6), st.integers(1, 30))
@@ -94,17 +96,17 @@ def test_segments_give_the_isotonic_fit_of_all_cells(seed, k, m):
 
 def test_groups_are_fitted_to_their_own_cells():
     batch = batch_with([20, 80, 30, 120])
-    maps, group, report = solve_shared_classwise(
+    found, report = solve_shared_classwise(
         batch, kind="histogram", n_groups=2, n_bins=7, strategy="mass"
     )
-    assert group.tolist() == [0, 1, 0, 1]
+    assert found.groups.tolist() == [0, 1, 0, 1]
     objective = 0.0
     for g, columns in enumerate(([0, 2], [1, 3])):
         hit = batch.class_index[:, None] == np.array(columns)
         cells = batch.scores[:, columns].ravel()
         problem = binary_problem(cells, hit.ravel().astype(float), np.ones(cells.size))
         wanted, part = solve_histogram(problem, n_bins=7)
-        assert maps[g].values.tobytes() == wanted.values.tobytes()
+        assert found.curves[g].values.tobytes() == wanted.values.tobytes()
         objective += part.objective / 2
     assert report.objective == pytest.approx(objective)
     assert report.solver == "histogram per group"
@@ -116,10 +118,10 @@ def test_order_of_rows_changes_no_bit(kind):
     p, y = simulate(300, 5)
     weight = np.random.default_rng(1).uniform(0.1, 2, 300)
     order = np.random.default_rng(2).permutation(300)
-    one, _, _ = solve_shared_classwise(check_batch(p, y, weight), kind=kind, n_groups=3)
-    two, _, _ = solve_shared_classwise(
+    one, _ = solve_shared_classwise(check_batch(p, y, weight), kind=kind, n_groups=3)
+    two, _ = solve_shared_classwise(
         check_batch(p[order], y[order], weight[order]), kind=kind, n_groups=3
     )
-    for a, b in zip(one, two, strict=True):
+    for a, b in zip(one.curves, two.curves, strict=True):
         assert a.thresholds.tobytes() == b.thresholds.tobytes()
         assert a.values.tobytes() == b.values.tobytes()

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibrant.maps import RankedSteps
 from calibrant.simplex import check_batch
-from calibrant.solvers import prior_share
 from calibrant.solvers.bivariate_isotonic import check_points, solve_bivariate_isotonic
 from calibrant.solvers.pseudo_rows import IN_CHOICES
 from calibrant.solvers.sorted_cumulative import fit as solver
+from calibrant.solvers.sorted_cumulative import prior as prior_share
 from conftest import simulate
 from reference.bivariate_isotonic import fit_scir, predict_scir, sorted_cumulative
 
@@ -41,7 +42,7 @@ def all_points(batch, max_rank=None):
 
 
 def calibrate(function, rows, share=0.0, beta=1.0, zero_logit=-27.631021115928547):
-    return solver.apply_rows(function, np.ascontiguousarray(rows), share, beta, zero_logit)
+    return RankedSteps(function, share, beta, zero_logit)(np.ascontiguousarray(rows))
 
 
 def test_points_of_the_papers_example():

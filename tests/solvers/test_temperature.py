@@ -53,13 +53,13 @@ def test_real_files_reach_the_optimum(name):
     assert report.converged
     p = batch.scores
     z = np.where(p > 0, np.log(np.where(p > 0, p, 1.0)), found.zero_logit)
-    q = softmax(found.inverse * z, axis=1)
+    q = softmax(found.inverse_temperature * z, axis=1)
     own = np.arange(batch.n_rows), batch.class_index
     zeros = p == 0
     if not zeros.any():
         assert abs(np.mean(np.sum(q * z, axis=1) - z[own])) < 1e-8
         return
-    delta = found.inverse * (np.log(p[~zeros].min()) - found.zero_logit)
+    delta = found.inverse_temperature * (np.log(p[~zeros].min()) - found.zero_logit)
     z = np.where(zeros, np.log(p[~zeros].min()), z)
     by_delta = (zeros[own].sum() + ZERO_LABELS - q[zeros].sum()) / batch.n_rows
     assert abs(np.mean(np.sum(q * z, axis=1) - z[own])) < 1e-8
@@ -76,7 +76,9 @@ def test_agrees_with_a_general_solver(seed, scale, k):
         lambda b: mean_nll(z, y, weight, b), bounds=(0, 50 / scale), method="bounded"
     )
     assert report.objective <= other.fun + 1e-12
-    assert report.objective == pytest.approx(mean_nll(z, y, weight, found.inverse), rel=1e-11)
+    assert report.objective == pytest.approx(
+        mean_nll(z, y, weight, found.inverse_temperature), rel=1e-11
+    )
 
 
 def coarse(rng, m, k, most=5):
@@ -99,11 +101,11 @@ def test_zeros_agree_with_a_general_solver_in_two_numbers(seed, k, strength):
         return penalised(batch, strength, *x)
 
     other = minimize(value, [1.0, 1.0], bounds=[(0, None), (0, None)], tol=1e-12)
-    delta = found.inverse * (np.log(p[p > 0].min()) - found.zero_logit)
-    ours = value([found.inverse, delta])
+    delta = found.inverse_temperature * (np.log(p[p > 0].min()) - found.zero_logit)
+    ours = value([found.inverse_temperature, delta])
     assert report.converged
     assert delta >= -1e-12
-    assume(found.inverse > 0 and found.zero_logit > LOWEST_ZERO)
+    assume(found.inverse_temperature > 0 and found.zero_logit > LOWEST_ZERO)
     assert ours <= other.fun + 1e-7
     assert ours == pytest.approx(report.objective, rel=1e-3)
 
@@ -114,11 +116,11 @@ def test_a_zero_is_read_as_its_labels_say():
     p = np.tile([0.6, 0.4, 0.0], (1000, 1))
     y = np.where(rng.random(1000) < 0.1, 2, (rng.random(1000) < 0.4).astype(int))
     found, _ = solve_temperature(check_batch(p, y))
-    out = found(p[:1], "probabilities")[0]
+    out = found(p[:1])[0]
     assert out[2] == pytest.approx(np.mean(y == 2), abs=0.002)
     assert out[2] < out[1] < out[0]
     common, _ = solve_temperature(check_batch(p, np.where(rng.random(1000) < 0.9, 2, y)))
-    assert np.all(np.diff(common(p[:1], "probabilities")[0]) <= 0)
+    assert np.all(np.diff(common(p[:1])[0]) <= 0)
 
 
 def test_zero_probability_by_hand():
@@ -130,7 +132,7 @@ def test_zero_probability_by_hand():
     clipped = check_batch(np.log(np.maximum(p, 1e-3)), y, kind="logits")
     other, _ = solve_temperature(clipped, prior_strength=0.0)
     plain, _ = solve_temperature(check_batch(p, y), zero_probability=1e-3, prior_strength=0.0)
-    assert plain.inverse == pytest.approx(other.inverse, rel=1e-9)
+    assert plain.inverse_temperature == pytest.approx(other.inverse_temperature, rel=1e-9)
     assert report.converged
 
 
@@ -140,7 +142,7 @@ def test_minus_infinity_is_a_zero():
     with np.errstate(divide="ignore"):
         z = np.log(p)
     found, report = solve_temperature(logits_batch(z, y))
-    out = found(z, "logits")
+    out = found(z)
     assert report.converged
     assert np.all(np.isfinite(out) & (out > 0))
     assert np.all(out[p == 0] <= np.repeat(np.min(np.where(p > 0, out, 2), 1), (p == 0).sum(1)))
@@ -150,8 +152,8 @@ def test_separable_data_stop_at_the_bound_or_where_the_slope_vanishes():
     z = np.array([[2.0, 0.0], [0.0, 1.0]])
     for scale in (1.0, 1e-9, 1e90):
         found, report = solve_temperature(logits_batch(scale * z, [0, 1]), prior_strength=0.0)
-        assert math.isfinite(found.inverse)
-        assert found.inverse * scale > 15
+        assert math.isfinite(found.inverse_temperature)
+        assert found.inverse_temperature * scale > 15
         assert report.converged
     gaps = np.array([[1.0, 0.0], [1e-8, 0.0]])
     found, report = solve_temperature(logits_batch(gaps, [0, 0]), prior_strength=0.0)
@@ -162,13 +164,13 @@ def test_separable_data_stop_at_the_bound_or_where_the_slope_vanishes():
 def test_useless_scores_give_the_uniform_distribution():
     z = np.array([[2.0, 0.0], [0.0, 1.0]])
     found, report = solve_temperature(logits_batch(z, [1, 0]), prior_strength=0.0)
-    assert found.inverse == 0.0
+    assert found.inverse_temperature == 0.0
     assert "no information" in report.notes[0]
 
 
 def test_equal_scores_are_no_problem():
     found, report = solve_temperature(logits_batch(np.zeros((4, 3)), [0, 1, 2, 0]))
-    assert math.isfinite(found.inverse)
+    assert math.isfinite(found.inverse_temperature)
     assert report.objective == pytest.approx(np.log(3))
 
 
@@ -177,7 +179,7 @@ def test_corners_need_only_the_reading_of_zeros():
     shown = rng.integers(0, 4, 1000)
     y = np.where(rng.random(1000) < 0.3, rng.integers(0, 4, 1000), shown)
     found, report = solve_temperature(check_batch(np.eye(4)[shown], y))
-    out = found(np.eye(4), "probabilities")
+    out = found(np.eye(4))
     assert report.converged
     assert np.diag(out) == pytest.approx(np.mean(shown == y), abs=0.002)
 
@@ -202,7 +204,7 @@ def test_no_order_of_rows_or_columns_changes_a_bit(zeros):
             p[rows][:, columns], y[rows], weight[rows], classes=np.arange(7)[columns]
         )
         found, _ = solve_temperature(batch)
-        results.add((found.inverse, found.zero_logit))
+        results.add((found.inverse_temperature, found.zero_logit))
     assert len(results) == 1
 
 
@@ -211,7 +213,7 @@ def test_a_weight_is_a_number_of_rows():
     times = np.random.default_rng(0).integers(1, 5, 300)
     weighted, _ = solve_temperature(check_batch(p, y, times.astype(float)))
     repeated, _ = solve_temperature(check_batch(np.repeat(p, times, axis=0), np.repeat(y, times)))
-    assert weighted.inverse == pytest.approx(repeated.inverse, rel=1e-12)
+    assert weighted.inverse_temperature == pytest.approx(repeated.inverse_temperature, rel=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-3, 1e20, 1e60, 1e95])
@@ -224,19 +226,19 @@ def test_the_scale_of_logits_changes_nothing(scale):
         one, _ = solve_temperature(logits_batch(z, y), prior_strength=0.0)
         two, report = solve_temperature(logits_batch(scale * z, y), prior_strength=0.0)
         assert report.converged
-        assert two.inverse * scale == pytest.approx(one.inverse, rel=1e-9)
+        assert two.inverse_temperature * scale == pytest.approx(one.inverse_temperature, rel=1e-9)
 
 
 def test_the_largest_logits_stay_finite():
     z = np.array([[LARGEST_LOGIT, 0.0], [0.0, -LARGEST_LOGIT], [1.0, 0.0]])
     found, report = solve_temperature(logits_batch(z, [0, 1, 0]))
     assert report.converged
-    assert np.isfinite(found(z, "logits")).all()
+    assert np.isfinite(found(z)).all()
 
 
 def test_finds_the_temperature_of_the_simulation():
     found, _ = solve_temperature(check_batch(*simulate(20_000, 10)))
-    assert found.inverse == pytest.approx(0.5, abs=0.01)
+    assert found.inverse_temperature == pytest.approx(0.5, abs=0.01)
 
 
 def honest(seed, m, k, spread):
@@ -251,8 +253,8 @@ def test_a_set_without_errors_does_not_make_it_boundlessly_confident():
     batch = check_batch(p, p.argmax(axis=1), classes=np.arange(10))
     paper, _ = solve_temperature(batch, prior_strength=0.0)
     ours, _ = solve_temperature(batch)
-    assert paper.inverse > 20
-    assert 1.0 <= ours.inverse < 2.0
+    assert paper.inverse_temperature > 20
+    assert 1.0 <= ours.inverse_temperature < 2.0
 
 
 def test_few_rows_leave_honest_predictions_nearly_as_they_are():
@@ -263,7 +265,7 @@ def test_few_rows_leave_honest_predictions_nearly_as_they_are():
         losses = []
         for seed in range(30):
             batch = check_batch(*honest(100 + seed, m, 10, 35.0), classes=np.arange(10))
-            out = solve_temperature(batch)[0](new, "probabilities")
+            out = solve_temperature(batch)[0](new)
             losses.append(-np.mean(np.sum(new * np.log(out), axis=1)))
         assert np.mean(losses) < 1.08 * least
 
@@ -272,7 +274,7 @@ def test_scores_that_are_clearly_not_honest_are_not_held_back():
     p, y = simulate(300, 10)
     paper, _ = solve_temperature(check_batch(p, y), prior_strength=0.0)
     ours, report = solve_temperature(check_batch(p, y))
-    assert ours.inverse == pytest.approx(paper.inverse, rel=0.05)
+    assert ours.inverse_temperature == pytest.approx(paper.inverse_temperature, rel=0.05)
     left = float(report.notes[-1].split()[6])
     assert left < AT_SCORES / 10
 
@@ -290,7 +292,7 @@ def test_the_pull_is_a_stationary_point_of_its_logarithm():
 
     best = minimize_scalar(value, bounds=(0.05, 3), method="bounded", options={"xatol": 1e-10})
     assert REWEIGHTINGS == 3
-    assert found.inverse == pytest.approx(best.x, rel=5e-3)
+    assert found.inverse_temperature == pytest.approx(best.x, rel=5e-3)
 
 
 @given(st.lists(st.floats(-1e300, 1e300), max_size=50))

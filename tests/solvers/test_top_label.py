@@ -3,9 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibrant.maps.curves import IDENTITY
 from calibrant.simplex import check_batch
 from calibrant.solvers.histogram import solve_histogram
-from calibrant.solvers.one_vs_rest import IDENTITY, binary_problem, solve_isotonic_steps
+from calibrant.solvers.one_vs_rest import binary_problem, solve_isotonic_steps
 from calibrant.solvers.top_label import (
     TopLabels,
     solve_points_histogram,
@@ -44,7 +45,8 @@ def test_a_class_that_is_never_predicted_has_no_problem():
 def test_real_confidences_are_binned_by_whether_they_are_right(name):
     p, y = load_real(name)["val"]
     batch = check_batch(p, y)
-    (found,), report = solve_top_label(batch, lambda q: solve_histogram(q, n_bins=15))
+    found, report = solve_top_label(batch, lambda q: solve_histogram(q, n_bins=15))
+    (found,) = found.curves
     top = batch.scores.max(axis=1)
     right = batch.scores.argmax(axis=1) == y
     wanted, part = solve_histogram(binary_problem(top, right.astype(float), np.ones(len(y))))
@@ -56,10 +58,10 @@ def test_real_confidences_are_binned_by_whether_they_are_right(name):
 def test_points_per_bin_set_the_number_of_bins():
     x = np.linspace(0.3, 0.9, 230)
     found, _ = solve_points_histogram(binary_problem(x, x, np.ones(230)), points_per_bin=50)
-    assert found.n_bins == 4
+    assert found.n_blocks == 4
     many, _ = solve_points_histogram(binary_problem(x, x, np.ones(230)), points_per_bin=1)
-    assert many.n_bins == 15
-    assert solve_points_histogram(binary_problem(x[:9], x[:9], np.ones(9)))[0].n_bins == 1
+    assert many.n_blocks == 15
+    assert solve_points_histogram(binary_problem(x[:9], x[:9], np.ones(9)))[0].n_blocks == 1
 
 
 def test_rarely_predicted_classes_keep_their_scores():
@@ -68,16 +70,16 @@ def test_rarely_predicted_classes_keep_their_scores():
     batch = check_batch(p / p.sum(axis=1, keepdims=True), y)
     predicted = np.bincount(batch.scores.argmax(axis=1), minlength=4)
     assert 0 < predicted[3] < 50 < predicted[:3].min()
-    maps, report = solve_top_label(batch, solve_points_histogram, per_class=True, enough=50)
-    assert [found is IDENTITY for found in maps] == [False, False, False, True]
-    assert [found.n_bins for found in maps[:3]] == (predicted[:3] // 50).tolist()
+    found, report = solve_top_label(batch, solve_points_histogram, per_class=True, enough=50)
+    assert [curve is IDENTITY for curve in found.curves] == [False, False, False, True]
+    assert [curve.n_blocks for curve in found.curves[:3]] == (predicted[:3] // 50).tolist()
     assert report.n_blocks == (predicted[:3] // 50).sum()
 
 
 def test_too_few_rows_for_any_class_leave_all_scores():
     batch = check_batch([[0.9, 0.1]], [0])
-    maps, report = solve_top_label(batch, solve_points_histogram, per_class=True, enough=50)
-    assert maps == [IDENTITY, IDENTITY]
+    found, report = solve_top_label(batch, solve_points_histogram, per_class=True, enough=50)
+    assert found.curves == (IDENTITY, IDENTITY)
     assert report.converged
     assert "all keep their scores" in report.notes[0]
 
@@ -85,14 +87,14 @@ def test_too_few_rows_for_any_class_leave_all_scores():
 def test_classes_are_fitted_to_the_rows_that_predict_them():
     p, y = simulate(400, 3)
     batch = check_batch(p, y)
-    maps, _ = solve_top_label(batch, solve_isotonic_steps, per_class=True)
-    for j, found in enumerate(maps):
+    found, _ = solve_top_label(batch, solve_isotonic_steps, per_class=True)
+    for j, curve in enumerate(found.curves):
         rows = batch.scores.argmax(axis=1) == j
         hit = (y[rows] == j).astype(float)
         wanted, _ = solve_isotonic_steps(binary_problem(p[rows, j], hit, np.ones(rows.sum())))
-        assert found.thresholds.tobytes() == wanted.thresholds.tobytes()
-        assert found.values.tobytes() == wanted.values.tobytes()
-        assert found.sizes.sum() == rows.sum()
+        assert curve.thresholds.tobytes() == wanted.thresholds.tobytes()
+        assert curve.values.tobytes() == wanted.values.tobytes()
+        assert curve.sizes.sum() == rows.sum()
 
 
 @given(st.integers(0, 999), st.integers(2, 5), st.integers(1, 12), st.booleans())
@@ -108,7 +110,7 @@ def test_weights_are_repetitions_to_the_bit_with_ties(seed, k, m, per_class):
     for solve in (solve_isotonic_steps, lambda q: solve_histogram(q, n_bins=3)):
         a, _ = solve_top_label(one, solve, per_class=per_class)
         b, _ = solve_top_label(two, solve, per_class=per_class)
-        for f, g in zip(a, b, strict=True):
+        for f, g in zip(a.curves, b.curves, strict=True):
             assert f(p).tobytes() == g(p).tobytes()
 
 

@@ -36,7 +36,9 @@ def fit(batch, strength, **options):
 def regularised(batch, strength):
     """Row weights and targets of the objective with a prior, from its definition."""
     found, _ = solve_temperature(batch)
-    prior = reference.temperature_scaled(batch.scores, found.inverse, np.exp(found.zero_logit))
+    prior = reference.temperature_scaled(
+        batch.scores, found.inverse_temperature, np.exp(found.zero_logit)
+    )
     return reference.with_pseudo_observations(
         batch.scores, batch.class_index, batch.weight, strength, prior
     )
@@ -125,7 +127,7 @@ def test_equals_the_best_of_all_ways_to_pool(case, strength):
 def test_the_first_round_is_fir():
     batch = batch_of(*simulate(500, 6))
     likelihood, _ = build_likelihood(batch, 0.0)
-    step, _ = solve_flattened(batch)
+    step = solve_flattened(batch)[0].step_function
     blocks = pool_blocks(likelihood)
     alive = step.values > 0.0
     np.testing.assert_array_equal(blocks.start, step.values[alive])
@@ -147,7 +149,7 @@ def test_a_strong_prior_gives_temperature_scaling():
     batch = batch_of(rows, labels)
     _, step, report = fit(batch, 1e9)
     assert report.converged
-    beta = solve_temperature(batch)[0].inverse
+    beta = solve_temperature(batch)[0].inverse_temperature
     scaled = rows**beta / (rows**beta).sum(axis=1, keepdims=True)
     fitted = step(rows) / step(rows).sum(axis=1, keepdims=True)
     own = np.arange(1000), labels
@@ -218,7 +220,7 @@ def test_optimal_on_real_data_and_never_above_fir(name):
     assert violation <= 1e-8  # over all distinct values, not only those of labels
     loss = reference.objective(batch.scores, targets, batch.weight, step)
     assert loss == pytest.approx(report.objective, rel=1e-10)
-    flattened, _ = solve_flattened(batch)
+    flattened = solve_flattened(batch)[0].step_function
     assert loss <= reference.objective(batch.scores, targets, batch.weight, flattened)
 
 

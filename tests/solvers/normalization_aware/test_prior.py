@@ -105,7 +105,7 @@ def test_held_out_loss_is_that_of_fits_to_the_other_folds():
     prior = temperature_prior(batch, rows, share)
     choice = cross_validate(rows, prior, share)
     np.testing.assert_array_equal(choice.strengths, STRENGTHS)
-    scaled = solve_temperature(batch)[0](batch.scores[rows.order], "probabilities")
+    scaled = solve_temperature(batch)[0](batch.scores[rows.order])
     losses, distances = np.zeros((2, len(STRENGTHS)))
     for i, strength in enumerate(STRENGTHS):
         for fold in range(N_FOLDS):
