@@ -319,18 +319,21 @@ KILLED = textwrap.dedent("""
 
 
 def kill_while_writing(tmp_path, times):
-    """Kill a process that writes again and again, at random times."""
+    """Kill a process that writes again and again: at once, or some time after its first file."""
     path = tmp_path / "model"
     rng = random.Random(0)
     left, seen = 0, set()
-    for _ in range(times):
-        if rng.random() < 0.3:
+    for i in range(times):
+        if i % 3 == 0:
             path.unlink(missing_ok=True)
         process = subprocess.Popen(
             [sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, text=True
         )
         process.stdout.readline()
-        time.sleep(rng.uniform(0, 0.02))
+        if i % 3:
+            while not path.exists():
+                time.sleep(0.001)
+            time.sleep(rng.uniform(0, 0.02))
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()

@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -115,20 +115,12 @@ def _remove_stale(directory: Path) -> None:
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             if _TEMPORARY.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
-                with suppress(OSError):
-                    _remove_unless_locked(entry.path)
-
-
-def _remove_unless_locked(path: str) -> None:
-    if fcntl is None:
-        os.unlink(path)  # noqa: PTH108
-        return
-    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.unlink(path)  # noqa: PTH108
-    finally:
-        os.close(descriptor)
+                with suppress(OSError), ExitStack() as stack:
+                    if fcntl is not None:
+                        descriptor = os.open(entry, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+                        stack.callback(os.close, descriptor)
+                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(entry)  # noqa: PTH108
 
 
 def _sync_directory(directory: Path) -> None:

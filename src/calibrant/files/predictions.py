@@ -136,8 +136,7 @@ def open_source(
             scores = stack.enter_context(open_npy(path))
             yield _of_arrays(scores, None, kind or "probabilities", Place(path, str(path)))
         elif tables.is_table(path):
-            table = stack.enter_context(tables.open_table(path, wish))
-            yield _of_table(table, path, kind or "probabilities")
+            yield _of_table(tables.open_table(path, wish, stack), path, kind or "probabilities")
         else:
             raise unknown_format(path)
 

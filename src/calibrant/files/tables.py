@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,18 +12,11 @@ from calibrant.errors import PredictionFileError
 from calibrant.files.arrays import decoding, open_binary
 from calibrant.files.layout import INDEX_NAMES, is_number, make_layout
 from calibrant.files.row_groups import open_arrow, open_parquet
-from calibrant.files.text import (
-    SAMPLE_ROWS,
-    TEXT,
-    explain,
-    open_text,
-    read_start,
-    suffix_of,
-)
+from calibrant.files.text import SAMPLE_ROWS, TEXT, explain, open_text, read_start, suffix_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
+    from contextlib import AbstractContextManager, ExitStack
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -50,23 +43,20 @@ class Table(NamedTuple):
     batches: Iterator[Any]
 
 
-@contextmanager
-def open_table(path: Path, wish: Wish) -> Iterator[Table]:
-    """Open a table of any format."""
+def open_table(path: Path, wish: Wish, stack: ExitStack) -> Table:
+    """Open a table of any format, until the stack is closed."""
     suffix = suffix_of(path)
-    with ExitStack() as stack:
-        if suffix not in ARROW:
-            yield _open_text(path, wish, stack)
-            return
-        kind = "Parquet" if suffix in PARQUET else "Arrow"
-        with open_binary(path, kind), decoding(path, kind):
-            schema, found = (open_parquet if suffix in PARQUET else open_arrow)(path, stack)
-        check_names(schema.names, str(path))
-        batches = _guarded(found, lambda: decoding(path, kind))
-        first = next(batches, None)
-        samples = {field.name: _sample(field.type, first, j) for j, field in enumerate(schema)}
-        layout = make_layout(schema.names, samples, wish, str(path))
-        yield Table(layout, schema, batches if first is None else chain([first], batches))
+    if suffix not in ARROW:
+        return _open_text(path, wish, stack)
+    kind = "Parquet" if suffix in PARQUET else "Arrow"
+    with open_binary(path, kind), decoding(path, kind):
+        schema, found = (open_parquet if suffix in PARQUET else open_arrow)(path, stack)
+    check_names(schema.names, str(path))
+    batches = _guarded(found, lambda: decoding(path, kind))
+    first = next(batches, None)
+    samples = {field.name: _sample(field.type, first, j) for j, field in enumerate(schema)}
+    layout = make_layout(schema.names, samples, wish, str(path))
+    return Table(layout, schema, batches if first is None else chain([first], batches))
 
 
 def _guarded(
