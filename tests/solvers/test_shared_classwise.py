@@ -4,13 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant.simplex import check_batch
-from calibrant.solvers.flattened import solve_flattened
+from calibrant.solvers.flattened import pool_segments, solve_flattened
 from calibrant.solvers.histogram import solve_histogram
 from calibrant.solvers.one_vs_rest import binary_problem, solve_isotonic_steps
 from calibrant.solvers.shared_classwise import (
     group_classes,
     pool_cells,
-    pool_segments,
     solve_shared_classwise,
 )
 from conftest import REAL_FILES, load_real, simulate

@@ -166,10 +166,7 @@ def solve_affine(
 class _Problem:
     """Penalised likelihood of the parameters in one vector: steps from ``start``, slopes first.
 
-    Attributes
-    ----------
-    unit : ndarray of shape (n_parameters,)
-        A step of each parameter that changes the gradient by about one.
+    A ``unit`` of a parameter changes the gradient by about one.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -145,6 +145,38 @@ def merge_points(points: Points) -> tuple[NDArray[np.int64], Points]:
     return place, Points(q[starts], rank[starts], *sums)
 
 
+class Split(NamedTuple):
+    """Isotonic regression of sorted points, and the proof of it."""
+
+    fitted: NDArray[np.float64]  # value of each point
+    starts: NDArray[np.int64]  # of the blocks in the sums, and the number of points
+    values: NDArray[np.float64]  # of the blocks, increasing
+    labels: NDArray[np.float64]  # sums of the points, block by block
+    weight: NDArray[np.float64]
+    excess: float  # largest of an upper set inside a block over its value
+    visits: int  # how often a point was looked at
+
+
+def split_points(
+    rank: NDArray[np.int32], labels: NDArray[Any], weight: NDArray[Any], n_ranks: int
+) -> Split:
+    """Split by maximal upper sets, exactly where labels and weights are whole numbers.
+
+    The arrays are left grouped by block.
+    """
+    n = len(rank)
+    fitted, place = np.empty(n), np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
+    if n == 0:
+        return Split(fitted, np.zeros(1, np.int64), fitted, fitted, fitted, 0.0, 0)
+    split = split_whole if labels.dtype.kind == "i" else split_real
+    head, visits = split(rank, labels, weight, place, n_ranks, fitted)
+    starts = np.append(np.flatnonzero(head), n)
+    values = fitted[place[starts[:-1]]]
+    sums = labels.astype(np.float64), weight.astype(np.float64)
+    excess = largest_excess(rank, *sums, starts, values, n_ranks)
+    return Split(fitted, starts, values, *sums, excess, int(visits))
+
+
 def solve_bivariate_isotonic(points: Points) -> tuple[NDArray[np.float64], SolverReport]:
     """Fitted values of checked points, and the proof of them.
 
@@ -159,28 +191,21 @@ def solve_bivariate_isotonic(points: Points) -> tuple[NDArray[np.float64], Solve
     weight = np.maximum(points.weight / unit, np.finfo(np.float64).tiny)
     place, merged = merge_points(Points(points.q, points.rank, points.y / scale, weight))
     n_ranks = int(points.rank.max())
-    value, blocks = np.empty(len(merged.q)), np.arange(len(merged.q))
     dtype = np.int64 if whole else np.float64
-    rank = merged.rank.astype(np.int32)
     labels, mass = merged.y.astype(dtype), merged.weight.astype(dtype)
-    split = split_whole if whole else split_real
-    head, visits = split(rank, labels, mass, blocks, n_ranks, value)
-    starts = np.append(np.flatnonzero(head), len(blocks))
-    levels = value[blocks[starts[:-1]]]
-    sums = labels.astype(np.float64), mass.astype(np.float64)
-    excess = largest_excess(rank, *sums, starts, levels, n_ranks)
+    split = split_points(merged.rank.astype(np.int32), labels, mass, n_ranks)
     size = max(float(np.abs(points.y).max()) / scale, np.finfo(np.float64).tiny)
-    residual = weight * (points.y / scale - value[place]) ** 2
+    residual = weight * (points.y / scale - split.fitted[place]) ** 2
     report = SolverReport(
         "maximal upper sets",
         math.fsum(residual) / math.fsum(weight) * scale * scale,
-        excess / math.fsum(weight) / size,
+        split.excess / math.fsum(weight) / size,
         TOLERANCE,
-        int(visits),
+        split.visits,
         perf_counter() - started,
-        n_blocks=len(levels),
+        n_blocks=len(split.values),
     )
-    return value[place] * scale, report
+    return split.fitted[place] * scale, report
 
 
 def size_of(values: NDArray[np.float64]) -> float:

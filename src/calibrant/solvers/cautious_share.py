@@ -21,21 +21,11 @@ SHARES = np.linspace(0.0, 1.0, 21)
 
 @dataclass(frozen=True, slots=True)
 class CautiousShare:
-    """A share of the mixture, and what it gained.
-
-    Attributes
-    ----------
-    share : float
-        Of the mixture; the baseline has the rest.
-    gain : float
-        Mean held-out log-likelihood less that of the baseline.
-    standard_error : float
-        Of the gain, if the baseline were the truth.
-    """
+    """A share of the mixture; the baseline has the rest."""
 
     share: float
-    gain: float
-    standard_error: float
+    gain: float  # mean held-out log-likelihood less that of the baseline
+    standard_error: float  # of the gain, if the baseline were the truth
 
 
 def solve_cautious_share(
@@ -51,20 +41,6 @@ def solve_cautious_share(
     label j. Its variance is taken over j from the baseline's own probabilities, as in a score
     test of the baseline, and not from the sample: a confident mistake that happens once in ten
     thousand rows is in few samples, but it is what a mixture that is too sharp pays for.
-
-    Parameters
-    ----------
-    baseline, mixture : ndarray of shape (n_rows, n_classes)
-        Held-out probabilities.
-    class_index : ndarray of shape (n_rows,)
-    weight : ndarray of shape (n_rows,)
-        A row of weight 2 counts as two rows.
-    caution : float
-        Number of standard errors.
-
-    Returns
-    -------
-    found : CautiousShare
     """
     gains, variances = np.zeros(len(SHARES)), np.zeros(len(SHARES))
     for rows in chunks(*baseline.shape):

@@ -8,84 +8,51 @@ segments instead of sorting m * k cells.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.kernels.lookup import Lookup, add_cells, build_lookup
-from calibrant.kernels.pava import pool_adjacent_violators
+from calibrant.kernels.lookup import add_cells, build_lookup
 from calibrant.maps.cells import SharedSteps
-from calibrant.maps.steps import StepFunction
-from calibrant.solvers.report import SolverReport
+from calibrant.solvers.one_vs_rest import BinaryProblem, solve_isotonic_steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
+    from calibrant.solvers.report import SolverReport
 
 
-@dataclass(frozen=True, slots=True)
-class Segments:
-    """Cells grouped by the positive value at or below them.
+def pool_segments(batch: SimplexBatch, columns: NDArray[np.int64] | None = None) -> BinaryProblem:
+    """Cells of all columns, or of some, merged down to the positive value at or below them.
 
-    Attributes
-    ----------
-    starts : ndarray
-        Where each segment starts; the first is 0.
-    positives : ndarray
-        Weight of the positive cells of each segment.
-    cells : ndarray
-        Weight of all cells of each segment; positive.
-    lookup : Lookup
-        Finds the segment of a cell.
+    The sums do not depend on the order of the rows or columns.
     """
-
-    starts: NDArray[np.float64]
-    positives: NDArray[np.float64]
-    cells: NDArray[np.float64]
-    lookup: Lookup
-
-
-def build_segments(batch: SimplexBatch, probabilities: NDArray[np.float64]) -> Segments:
-    """Segments of a batch; the sums do not depend on the order of its rows or columns."""
-    weight = batch.weight
-    own = probabilities[np.arange(batch.n_rows), batch.class_index]
+    probabilities, weight, label = batch.probabilities(), batch.weight, batch.class_index
     if not batch.has_whole_weights:
         # Every segment then adds its weights in increasing order, whatever order they came in.
         order = np.argsort(weight, kind="stable")
-        probabilities, own, weight = probabilities[order], own[order], weight[order]
-    starts, segment = np.unique(own, return_inverse=True)
-    positives: NDArray[np.float64] = np.bincount(segment, weights=weight).astype(np.float64)
+        probabilities, weight, label = probabilities[order], weight[order], label[order]
+    inside = np.arange(len(label)) if columns is None else np.flatnonzero(np.isin(label, columns))
+    starts, segment = np.unique(probabilities[inside, label[inside]], return_inverse=True)
+    positives = np.bincount(segment, weights=weight[inside]).astype(np.float64)
     if starts[0] > 0.0:
-        starts = np.concatenate([[0.0], starts])
-        positives = np.concatenate([[0.0], positives])
+        starts, positives = np.append(0.0, starts), np.append(0.0, positives)
     starts[0] = 0.0  # not -0.0
-    lookup = build_lookup(starts)
     cells = np.zeros(len(starts))
-    add_cells(probabilities.view(np.int64), weight, *lookup, cells)
-    if cells[0] == 0.0:  # nothing lies below the lowest positive value
-        starts, positives, cells = starts[1:].copy(), positives[1:], cells[1:]
-        starts[0] = 0.0
-        lookup = build_lookup(starts)
-    return Segments(starts, positives, cells, lookup)
+    part = probabilities if columns is None else np.ascontiguousarray(probabilities[:, columns])
+    add_cells(part.view(np.int64), weight, *build_lookup(starts), cells)
+    filled = cells > 0  # nothing may lie below the lowest positive value
+    return BinaryProblem(starts[filled], positives[filled], cells[filled])
 
 
 def solve_flattened(batch: SimplexBatch) -> tuple[SharedSteps, SolverReport]:
     """Flattened isotonic regression (the paper's FIR equation), exactly.
 
-    By the paper's appendix theorem the same fit is optimal for every proper scoring rule; the
-    objective reported is the mean squared error over cells.
+    By the paper's appendix theorem the same fit is optimal for every proper scoring rule.
     """
     started = perf_counter()
-    segments = build_segments(batch, batch.probabilities())
-    first, positives, cells = pool_adjacent_violators(segments.positives, segments.cells)
-    values = positives / cells
-    step = StepFunction(segments.starts[first], values, cells)
-    # Labels are 0 or 1, so the squared error of a block is n * v * (1 - v).
-    objective = float(np.sum(positives * (1.0 - values)) / np.sum(cells))
-    report = SolverReport(
-        "pava", objective, 0.0, 0.0, 1, perf_counter() - started, n_blocks=len(values)
-    )
-    return SharedSteps(step, batch.kind), report
+    step, report = solve_isotonic_steps(pool_segments(batch))
+    return SharedSteps(step, batch.kind), replace(report, seconds=perf_counter() - started)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
@@ -15,7 +17,14 @@ MOST_PRODUCTS = 500
 """Products with the Hessian for one step."""
 
 
-class Curved(Protocol):
+class Bent(Protocol):
+    """A convex function whose Hessian is that of one point."""
+
+    def product(self, direction: Array) -> Array:
+        """Hessian times ``direction``."""
+
+
+class Curved(Bent, Protocol):
     """A convex function with its derivatives."""
 
     def value(self, x: Array) -> tuple[float, Array]:
@@ -26,9 +35,6 @@ class Curved(Protocol):
 
     def diagonal(self) -> Array:
         """Diagonal of the Hessian."""
-
-    def product(self, direction: Array) -> Array:
-        """Hessian times ``direction``."""
 
 
 def newton_steps(
@@ -51,7 +57,10 @@ def newton_steps(
         problem.bend(x)
         diagonal = problem.diagonal()
         ridge = min(1e-2, 1e-2 * size) * diagonal + 1e-12 * float(diagonal.max()) + 1e-300
-        step, products = _solve(problem, gradient, diagonal + ridge, ridge, max_products)
+        most = min(MOST_PRODUCTS, max_products)
+        step, products = conjugate_gradients(
+            problem, ridge, _divide_by(diagonal + ridge), gradient, lambda first: 1e-8 * first, most
+        )
         max_products -= products
         slope = float(gradient @ step)
         if slope <= 1e-15 * abs(value):  # rounding
@@ -69,27 +78,37 @@ def newton_steps(
     return x, max_rounds, 0.5 * slope
 
 
-def _solve(
-    problem: Curved, gradient: Array, diagonal: Array, ridge: Array, max_products: int
+def _divide_by(scale: Array) -> Callable[[Array], Array]:
+    return lambda rest: rest / scale
+
+
+def conjugate_gradients(
+    problem: Bent,
+    ridge: Array,
+    precondition: Callable[[Array], Array],
+    gradient: Array,
+    goal: Callable[[float], float],
+    most: int,
 ) -> tuple[Array, int]:
-    """Solve (Hessian + ridge) step = gradient by conjugate gradients, scaled by the diagonal.
+    """Solve (Hessian + ridge) step = gradient until what is left is down to its ``goal``.
 
     Returns the step, which goes downhill wherever it stops, and the number of products.
     """
     step, rest = np.zeros_like(gradient), gradient.copy()
-    scaled = rest / diagonal
-    direction = scaled.copy()
-    size = first = float(rest @ scaled)
-    products = 0
-    while products < min(MOST_PRODUCTS, max_products):
-        products += 1
+    direction = precondition(rest)
+    size = float(rest @ direction)
+    enough = goal(size)
+    for products in range(1, most + 1):
         bent = problem.product(direction) + ridge * direction
-        length = size / float(direction @ bent)
+        curvature = float(direction @ bent)
+        if curvature <= 0.0:  # flat to rounding: nothing is known of how far to go
+            return step, products
+        length = size / curvature
         step += length * direction
         rest -= length * bent
-        scaled = rest / diagonal
+        scaled = precondition(rest)
         size, before = float(rest @ scaled), size
-        if size <= 1e-8 * first:
-            break
+        if size <= enough:
+            return step, products
         direction = scaled + size / before * direction
-    return step, products
+    return step, most

@@ -18,7 +18,7 @@ from calibrant.maps.steps import StepFunction
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -27,21 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BinaryProblem:
-    """Does a cell hold the label? Cells of equal value are one.
+    """Does a cell hold the label? Cells of equal value are one."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (n_values,)
-        The distinct probabilities, strictly increasing.
-    positives : ndarray of shape (n_values,)
-        Weight of the cells of each value that hold the label.
-    cells : ndarray of shape (n_values,)
-        Weight of all cells of each value; positive.
-    """
-
-    values: NDArray[np.float64]
-    positives: NDArray[np.float64]
-    cells: NDArray[np.float64]
+    values: NDArray[np.float64]  # the distinct probabilities, increasing
+    positives: NDArray[np.float64]  # weight of the cells of each value that hold the label
+    cells: NDArray[np.float64]  # weight of all cells of each value; positive
 
     @property
     def negatives(self) -> NDArray[np.float64]:
@@ -88,6 +78,27 @@ def binary_problem(
     )
 
 
+def solve_each(
+    problems: Iterable[BinaryProblem | None],
+    solve: Solve,
+    unit: str,
+    started: float,
+    weigh: Callable[[BinaryProblem], float] = lambda problem: problem.total,
+) -> tuple[tuple[Curve, ...], SolverReport]:
+    """Curve of every problem, or the identity where there is none, and one report of all."""
+    curves: list[Curve] = []
+    reports, weights = [], []
+    for problem in problems:
+        if problem is None:
+            curves.append(IDENTITY)
+            continue
+        curve, report = solve(problem)
+        curves.append(curve)
+        reports.append(report)
+        weights.append(weigh(problem))
+    return tuple(curves), merge_reports(reports, weights, unit, perf_counter() - started)
+
+
 def merge_reports(
     reports: Sequence[SolverReport], weights: Sequence[float], unit: str, seconds: float
 ) -> SolverReport:
@@ -119,21 +130,17 @@ def solve_one_vs_rest(
     present = np.isin(np.arange(batch.n_classes), batch.class_index)
     batch = batch.in_canonical_order()
     probabilities = batch.probabilities()
-    total = float(batch.weight.sum())
-    curves: list[Curve] = []
-    reports = []
-    for j in range(batch.n_classes):
+    ratio = prior_strength / float(batch.weight.sum())
+
+    def problem_of(j: int) -> BinaryProblem | None:
         if not present[j]:
-            curves.append(IDENTITY)
-            continue
+            return None
         positives = np.where(batch.class_index == j, batch.weight, 0.0)
-        problem = binary_problem(probabilities[:, j], positives, batch.weight)
-        curve, report = solve(problem.with_prior(prior_strength / total))
-        curves.append(curve)
-        reports.append(report)
-    weights = np.ones(len(reports)).tolist()
-    found = ClasswiseCurves(None, tuple(curves), kind=batch.kind)
-    return found, merge_reports(reports, weights, "class", perf_counter() - started)
+        return binary_problem(probabilities[:, j], positives, batch.weight).with_prior(ratio)
+
+    problems = map(problem_of, range(batch.n_classes))
+    curves, report = solve_each(problems, solve, "class", started, weigh=lambda _: 1.0)
+    return ClasswiseCurves(None, curves, kind=batch.kind), report
 
 
 def solve_isotonic(problem: BinaryProblem) -> tuple[PiecewiseLinear, SolverReport]:

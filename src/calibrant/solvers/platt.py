@@ -40,25 +40,16 @@ def bounded_logs(values: Array, zero: float = ZERO) -> BoundedLogs:
 
 @dataclass(frozen=True, slots=True)
 class Logistic:
-    """Mean NLL of sigmoid(theta @ features), with a ridge towards ``origin``.
+    """Mean NLL of sigmoid(theta @ features), with a ridge towards ``origin``, the identity.
 
-    Attributes
-    ----------
-    features : ndarray of shape (n_features, n_values)
-        Each has mean 0, but for the last, which is 1.
-    positives, negatives : ndarray of shape (n_values,)
-        Share of the weight with label 1 and with label 0. Kept apart, so that sums do not cancel.
-    origin : ndarray of shape (n_features,)
-        The identity.
-    units : ndarray of shape (n_features,)
-        Root mean square of each feature, at least 1e-8.
+    Weights of labels 1 and 0 are kept apart, so that sums do not cancel.
     """
 
-    features: Array
+    features: Array  # a row each, of mean 0, but for the last, which is 1
     positives: Array
     negatives: Array
     origin: Array
-    units: Array
+    units: Array  # root mean square of each feature, at least 1e-8
 
     def likelihood(self, theta: Array) -> float:
         """Mean NLL."""

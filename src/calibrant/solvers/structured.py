@@ -27,6 +27,7 @@ from calibrant.maps.logits import StructuredMap
 from calibrant.simplex import to_logits
 from calibrant.solvers.logit_unit import divide_by_unit
 from calibrant.solvers.monotone_spline import drop_light_rows, feature_scale
+from calibrant.solvers.newton_steps import conjugate_gradients
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining
 from calibrant.solvers.pseudo_rows import share as share_of
 from calibrant.solvers.report import SolverReport
@@ -296,6 +297,11 @@ def _minimise(
     max_rounds: int,
 ) -> tuple[_Point, SolverReport]:
     """Newton's method with steps by conjugate gradients, from the last value of the likelihood."""
+
+    def goal(first: float) -> float:
+        """Return where a step is exact enough: the more so the smaller the gradient is."""
+        return max(first * max(min(0.01, first), 1e-10), 0.1 * tol**2)
+
     common, rest = likelihood.curvature()
     preconditioner = _Preconditioner(common + np.diag(penalty[:2]), rest + penalty[2:])
     value, gradient = point.penalised(penalty, pull)
@@ -303,7 +309,9 @@ def _minimise(
     while np.max(np.abs(gradient) * preconditioner.unit) > tol and rounds < max_rounds:
         rounds += 1
         bends = penalty + damping / preconditioner.unit**2
-        step = _newton_step(likelihood, bends, preconditioner, gradient, tol)
+        step, _ = conjugate_gradients(
+            likelihood, bends, preconditioner.solve, gradient, goal, MOST_PRODUCTS
+        )
         decrease = 1e-4 * float(gradient @ step)
         size = 1.0
         while True:
@@ -322,32 +330,3 @@ def _minimise(
         point, value, gradient, damping = other, new_value, new_gradient, 0.1 * damping
     violation = float(np.max(np.abs(gradient) * preconditioner.unit))
     return point, SolverReport("newton-cg", value, violation, tol, rounds, 0.0)
-
-
-def _newton_step(
-    likelihood: _Likelihood,
-    penalty: Array,
-    preconditioner: _Preconditioner,
-    gradient: Array,
-    tol: float,
-) -> Array:
-    """Solve Hessian * step = gradient, the more exactly the smaller the gradient is."""
-    step = np.zeros_like(gradient)
-    rest = gradient.copy()
-    direction = preconditioner.solve(rest)
-    size = first = float(rest @ direction)
-    goal = max(first * max(min(0.01, first), 1e-10), 0.1 * tol**2)
-    for _ in range(MOST_PRODUCTS):
-        bent = likelihood.product(direction) + penalty * direction
-        curvature = float(direction @ bent)
-        if curvature <= 0.0:  # flat to rounding: nothing is known of how far to go
-            break
-        length = size / curvature
-        step += length * direction
-        rest -= length * bent
-        scaled = preconditioner.solve(rest)
-        size, before = float(rest @ scaled), size
-        if size <= goal:
-            break
-        direction = scaled + size / before * direction
-    return step

@@ -83,33 +83,15 @@ def solve_temperature(
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Sorted gaps between the logits of a row and its largest; no order of columns is left.
+    """Sorted gaps between the logits of a row and its largest; no order of columns is left."""
 
-    Attributes
-    ----------
-    gaps : ndarray of shape (n_rows, n_classes)
-        In units of ``unit``, increasing; those of exact zeros come first.
-    own : ndarray of shape (n_rows,)
-        That of the label.
-    n_zeros : ndarray of shape (n_rows,)
-        Number of exact zeros to be read by the fit.
-    zero_label : ndarray of shape (n_rows,)
-        Whether the label is one of them.
-    unit : float
-        Spread of the logits: the scale of the input changes nothing but this.
-    zero_logit : float
-        Reading of a zero at delta = 0.
-    reach : float
-        Bound on delta / beta.
-    """
-
-    gaps: Array
-    own: Array
-    n_zeros: NDArray[np.int64]
-    zero_label: NDArray[np.bool_]
-    unit: float
-    zero_logit: float
-    reach: float
+    gaps: Array  # in units of ``unit``, increasing; those of exact zeros come first
+    own: Array  # that of the label
+    n_zeros: NDArray[np.int64]  # exact zeros of each row, to be read by the fit
+    zero_label: NDArray[np.bool_]  # whether the label is one of them
+    unit: float  # spread of the logits: the scale of the input changes nothing but this
+    zero_logit: float  # reading of a zero at delta = 0
+    reach: float  # bound on delta / beta
 
     @property
     def has_zeros(self) -> bool:

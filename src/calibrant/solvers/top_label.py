@@ -10,14 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant.maps.cells import TopLabelMap
-from calibrant.maps.curves import IDENTITY, Curve
+from calibrant.maps.curves import IDENTITY
 from calibrant.solvers.histogram import solve_histogram
-from calibrant.solvers.one_vs_rest import (
-    BinaryProblem,
-    Solve,
-    binary_problem,
-    merge_reports,
-)
+from calibrant.solvers.one_vs_rest import BinaryProblem, Solve, binary_problem, solve_each
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
@@ -32,24 +27,12 @@ LARGEST_UNIT = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class TopLabels:
-    """The predicted classes of a batch. Tied classes share their row equally.
+    """The predicted classes of a batch. Tied classes share their row equally."""
 
-    Attributes
-    ----------
-    confidence : ndarray of shape (n_rows,)
-        The largest probability of each row.
-    tied : ndarray of shape (n_rows, n_classes)
-        Whether a class has it.
-    share : ndarray of shape (n_rows,)
-        Weight of each predicted class of a row, times ``unit``.
-    unit : int
-        What keeps shares of whole weights whole, so that their sums are exact.
-    """
-
-    confidence: NDArray[np.float64]
-    tied: NDArray[np.bool_]
-    share: NDArray[np.float64]
-    unit: int
+    confidence: NDArray[np.float64]  # the largest probability of each row
+    tied: NDArray[np.bool_]  # whether a class has it
+    share: NDArray[np.float64]  # weight of each predicted class of a row, times the unit
+    unit: int  # keeps shares of whole weights whole, so that their sums are exact
 
     @classmethod
     def of(cls, batch: SimplexBatch) -> TopLabels:
@@ -68,13 +51,16 @@ class TopLabels:
         cells = self.share * self.tied.sum(axis=1)
         return self._problem(self.confidence, right, self.share, cells)
 
-    def of_class(self, j: int, class_index: NDArray[np.int64]) -> BinaryProblem | None:
-        """Return "is class j the label, where it is predicted?"; None if it never is."""
+    def of_class(
+        self, j: int, class_index: NDArray[np.int64], enough: float = 0.0
+    ) -> BinaryProblem | None:
+        """Return "is class j the label, where it is predicted?"; None if it seldom or never is."""
         rows = np.flatnonzero(self.tied[:, j])
         if len(rows) == 0:
             return None
         share = self.share[rows]
-        return self._problem(self.confidence[rows], class_index[rows] == j, share, share)
+        problem = self._problem(self.confidence[rows], class_index[rows] == j, share, share)
+        return problem if problem.total >= enough else None
 
     def _problem(
         self,
@@ -114,20 +100,11 @@ def solve_top_label(
         curve, report = solve(top.pooled(batch.class_index))
         found = TopLabelMap((curve,), False, normalize_output, batch.kind)
         return found, replace(report, seconds=perf_counter() - started)
-    curves: list[Curve] = []
-    reports, weights = [], []
-    for j in range(batch.n_classes):
-        problem = top.of_class(j, batch.class_index)
-        if problem is None or problem.total < enough:
-            curves.append(IDENTITY)
-            continue
-        curve, report = solve(problem)
-        curves.append(curve)
-        reports.append(report)
-        weights.append(problem.total)
-    found = TopLabelMap(tuple(curves), True, normalize_output, batch.kind)
-    seconds = perf_counter() - started
-    if not reports:
+    problems = [top.of_class(j, batch.class_index, enough) for j in range(batch.n_classes)]
+    if not any(problems):
         note = "no class is predicted often enough: all keep their scores"
+        found = TopLabelMap((IDENTITY,) * batch.n_classes, True, normalize_output, batch.kind)
+        seconds = perf_counter() - started
         return found, SolverReport("identity", 0.0, 0.0, 0.0, 0, seconds, notes=(note,))
-    return found, merge_reports(reports, weights, "class", seconds)
+    curves, report = solve_each(problems, solve, "class", started)
+    return TopLabelMap(curves, True, normalize_output, batch.kind), report

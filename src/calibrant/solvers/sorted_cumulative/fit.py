@@ -16,14 +16,10 @@ import numpy as np
 from scipy.special import xlogy
 
 from calibrant.kernels import sorted_cumulative as kernels
-from calibrant.kernels.maximal_upper_set import (
-    empty_set,
-    largest_excess,
-    split_real,
-    split_whole,
-)
+from calibrant.kernels.maximal_upper_set import empty_set
 from calibrant.kernels.ranked_lookup import ONE
 from calibrant.maps.steps import RankedStepFunction
+from calibrant.solvers.bivariate_isotonic import split_points
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
@@ -46,19 +42,10 @@ SAMPLE = 256
 
 @dataclass(frozen=True, slots=True)
 class CumulativeRows:
-    """Rows in sorted cumulative form.
+    """Rows in sorted cumulative form; a label has several ranks if others are tied with it."""
 
-    Attributes
-    ----------
-    cumulative : ndarray of shape (n_rows, n_classes)
-        Sum of the r largest probabilities of each row, r = 1 .. k.
-    first, last : ndarray of shape (n_rows,)
-        Ranks of the label; more than one if its probability is tied with others.
-    weight : ndarray of shape (n_rows,)
-    """
-
-    cumulative: NDArray[np.float64]
-    first: NDArray[np.int64]
+    cumulative: NDArray[np.float64]  # sum of the r largest probabilities of each row, r = 1 .. k
+    first: NDArray[np.int64]  # ranks of the label
     last: NDArray[np.int64]
     weight: NDArray[np.float64]
 
@@ -71,30 +58,16 @@ class CumulativeRows:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Merged points, sorted by q and then rank.
-
-    Attributes
-    ----------
-    rank, labels, weight, where : ndarray of shape (n_slots,)
-        Rank, weighted number of labels inside, weight, and leftmost q.
-    sure : ndarray of shape (n_ranks + 1,)
-        Where the value is 1 because nothing of label 0 lies above, per rank.
-    has_zeros : bool
-        Whether points were left out because nothing of label 1 lies below: their value is 0.
-    total : int
-        Weight of all points.
-    is_whole : bool
-        Whether all sums are exact.
-    """
+    """Merged points, sorted by q and then rank."""
 
     rank: NDArray[np.int32]
-    labels: NDArray[np.int64]
+    labels: NDArray[np.int64]  # weighted number of labels inside
     weight: NDArray[np.int64]
-    where: NDArray[np.float64]
-    sure: NDArray[np.float64]
-    has_zeros: bool
-    total: int
-    is_whole: bool
+    where: NDArray[np.float64]  # leftmost q
+    sure: NDArray[np.float64]  # per rank, from where nothing of label 0 lies above: 1
+    has_zeros: bool  # whether points were left out since nothing of label 1 lies below: 0
+    total: int  # weight of all points
+    is_whole: bool  # whether all sums are exact
 
 
 def accumulate(batch: SimplexBatch) -> CumulativeRows:
@@ -180,77 +153,36 @@ def range_bounds(
 def fit_rows(
     rows: CumulativeRows, max_rank: int | None = None
 ) -> tuple[RankedStepFunction, SolverReport]:
-    """Solve for rows in sorted cumulative form.
+    """Isotonic regression of rows in sorted cumulative form.
 
-    The objective reported is the paper's: mean log loss over the points. The rounds are visits to
-    a slot.
+    ``max_rank`` pools all ranks from it on: the fit there depends on q alone. The objective
+    reported is the paper's: mean log loss over the points. The rounds are visits to a slot.
     """
     started = perf_counter()
     n_ranks = rows.cumulative.shape[1] - 1
     n_ranks = n_ranks if max_rank is None else min(max_rank, n_ranks)
     slots = merge(rows, n_ranks)
-    blocks = split_slots(slots, n_ranks)
-    lowest = 0.0 if slots.has_zeros else float(blocks.values.min(initial=1.0))
+    dtype = np.int32 if slots.is_whole else np.float64
+    labels, mass = slots.labels.astype(dtype), slots.weight.astype(dtype)
+    split = split_points(slots.rank.copy(), labels, mass, n_ranks)
+    lowest = 0.0 if slots.has_zeros else float(split.values.min(initial=1.0))
     function = RankedStepFunction(
-        *kernels.rank_fronts(slots.rank, slots.where, blocks.fitted, slots.sure, lowest, n_ranks)
+        *kernels.rank_fronts(slots.rank, slots.where, split.fitted, slots.sure, lowest, n_ranks)
     )
     # From both sums: a value that rounds to 1 may still have labels outside.
-    weight = blocks.inside + blocks.outside
-    inside = xlogy(blocks.inside, blocks.inside / weight)
-    outside = xlogy(blocks.outside, blocks.outside / weight)
+    inside, outside = (
+        np.add.reduceat(array, split.starts[:-1]) if len(array) else array
+        for array in (split.labels, split.weight - split.labels)
+    )
+    weight = inside + outside
+    losses = xlogy(inside, inside / weight) + xlogy(outside, outside / weight)
     report = SolverReport(
         "maximal upper sets",
-        -math.fsum(inside + outside) / slots.total,
-        blocks.excess / slots.total,
+        -math.fsum(losses) / slots.total,
+        split.excess / slots.total,
         TOLERANCE,
-        blocks.visits,
+        split.visits,
         perf_counter() - started,
-        n_blocks=len(blocks.values) + slots.has_zeros + bool(np.any(slots.sure < kernels.NEVER)),
+        n_blocks=len(split.values) + slots.has_zeros + bool(np.any(slots.sure < kernels.NEVER)),
     )
     return function, report
-
-
-@dataclass(frozen=True, slots=True)
-class Blocks:
-    """Blocks of slots with one value.
-
-    Attributes
-    ----------
-    fitted : ndarray of shape (n_slots,)
-        Value of each slot.
-    values, inside, outside : ndarray of shape (n_blocks,)
-        Value of each block, increasing, and the sums of labels 1 and of labels 0 over its slots.
-    excess : float
-        Largest excess of an upper set inside a block over its value.
-    visits : int
-        How often a slot was looked at.
-    """
-
-    fitted: NDArray[np.float64]
-    values: NDArray[np.float64]
-    inside: NDArray[np.float64]
-    outside: NDArray[np.float64]
-    excess: float
-    visits: int
-
-
-def split_slots(slots: Slots, n_ranks: int) -> Blocks:
-    """Isotonic regression of the slots, by maximal upper sets."""
-    n_slots = len(slots.rank)
-    fitted = np.empty(n_slots)
-    if n_slots == 0:
-        return Blocks(fitted, fitted, fitted, fitted, 0.0, 0)
-    dtype = np.int32 if slots.is_whole else np.float64
-    rank = slots.rank.copy()
-    labels, weight = slots.labels.astype(dtype), slots.weight.astype(dtype)
-    place = np.arange(n_slots, dtype=np.int32 if n_slots < 2**31 else np.int64)
-    split = split_whole if slots.is_whole else split_real
-    head, visits = split(rank, labels, weight, place, n_ranks, fitted)
-    starts = np.append(np.flatnonzero(head), n_slots)
-    values = fitted[place[starts[:-1]]]
-    sums = labels.astype(np.float64), weight.astype(np.float64)
-    excess = largest_excess(rank, *sums, starts, values, n_ranks)
-    inside, outside = (
-        np.add.reduceat(array, starts[:-1]) for array in (sums[0], sums[1] - sums[0])
-    )
-    return Blocks(fitted, values, inside, outside, excess, int(visits))
