@@ -83,10 +83,9 @@ def read_start(
     Returns the names, the separator, the first cells of each column that are not empty, and the
     table from its second line on, to read once.
     """
-    line = _first_line(file, path)
-    names, separator = _split_header(line, TEXT.get(suffix_of(path), ","), path)
+    names, separator = _read_header(file, path)
     with decoding(path, "text"):
-        start = file.read(max(SAMPLE_BYTES, 16 * len(line)))
+        start = file.read(max(SAMPLE_BYTES, 16 * sum(1 + len(name) for name in names)))
     text = start.decode("utf-8", errors="replace").replace("\0", "")
     rows = csv.reader(text.splitlines(), delimiter=separator)
     cells: list[list[str]] = [[] for _ in names]
@@ -101,7 +100,8 @@ def read_start(
     return names, separator, dict(zip(names, cells, strict=True)), Rejoined(start, file)
 
 
-def _first_line(file: IO[bytes], path: Path) -> str:
+def _read_header(file: IO[bytes], path: Path) -> tuple[list[str], str]:
+    """Names, and the separator: what splits the line into most of them."""
     with decoding(path, "text"):
         line = file.readline(LONGEST_HEADER)
     if len(line) == LONGEST_HEADER:
@@ -120,13 +120,8 @@ def _first_line(file: IO[bytes], path: Path) -> str:
         )
     if "\0" in text:
         raise PredictionFileError(f"{path}, line 1 has NUL characters: this is not a text file")
-    return text
-
-
-def _split_header(text: str, usual: str, path: Path) -> tuple[list[str], str]:
-    """Names, and the separator: what splits the line into most of them."""
     best: list[str] = []
-    separator = usual
+    usual = separator = TEXT.get(suffix_of(path), ",")
     for sign in [usual, *SEPARATORS]:
         with suppress(csv.Error):  # a wide line that this does not split is one long name
             names = next(csv.reader([text], delimiter=sign), [])
@@ -145,8 +140,7 @@ def _split_header(text: str, usual: str, path: Path) -> tuple[list[str], str]:
 def _rows_again(path: Path) -> Iterator[Any]:
     """Read a text table once more, slowly, behind its header; ``line_num`` is the line."""
     with open_text(path) as file:
-        line = _first_line(file, path)
-        _, separator = _split_header(line, TEXT.get(suffix_of(path), ","), path)
+        _, separator = _read_header(file, path)
         lines = (raw.decode("utf-8", errors="surrogateescape") for raw in file)
         yield csv.reader(lines, delimiter=separator)
 
@@ -183,7 +177,7 @@ class Place(Arguments):
     use_logits = "use --scores logits"
     if_percent = "percent? --normalize divides rows by their sums"
     if_unnormalized = "--normalize divides rows by their sums"
-    if_untold = "name the columns after the classes, or give the class of each column by --classes"
+    if_untold = "give the class of each column by --classes"
     if_named_twice = "choose one set by --columns"
 
     @property
