@@ -10,7 +10,7 @@ import pytest
 
 from calibrant.errors import PredictionFileError
 from calibrant.files.predictions import read_prediction_file
-from calibrant.files.tables import check_names
+from calibrant.files.tables import check_header
 from conftest import DATA, REAL_FILES, simulate
 
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]])
@@ -97,7 +97,7 @@ def test_the_cost_of_a_header_grows_with_its_columns_and_not_with_their_square()
 
         __hash__ = str.__hash__
 
-    check_names([Name(f"c{i}") for i in range(2000)], "p.csv")
+    check_header([Name(f"c{i}") for i in range(2000)], "p.csv")
     assert Name.compared < 20_000
 
 

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from calibrant.files.arrays import Archive, StoredArray
     from calibrant.files.layout import Layout
 
-KINDS = {"probs": "probabilities", "logits": "logits"}
+ARRAYS = {"probs": "probabilities", "logits": "logits"}
 CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class FileChunk:
     """Some rows: scores, labels when they are asked for, and the record batch of a table."""
 
     scores: NDArray[Any]
@@ -53,7 +53,7 @@ class Source:
     n_rows: int | None
     dtype: np.dtype[Any]
     has_labels: bool
-    chunks: Iterator[Chunk]
+    chunks: Iterator[FileChunk]
     whole: Callable[[], tuple[NDArray[Any], NDArray[Any] | None]]
     layout: Layout | None = None
     schema: Any = None
@@ -154,18 +154,18 @@ def _refuse_part(path: Path, part: str | None) -> None:
         raise PredictionFileError(f"{path} has no part {part!r}; leave out --part")
 
 
-def _of_table(table: tables.Table, path: Path, kind: str) -> Source:
+def _of_table(table: tables.OpenTable, path: Path, kind: str) -> Source:
     layout = table.layout
     names, label = layout.score_names, layout.label
 
-    def read() -> Iterator[Chunk]:
+    def read() -> Iterator[FileChunk]:
         done = 0
         for batch in table.batches:
 
             def labels(batch: Any = batch, done: int = done) -> NDArray[Any] | None:
                 return None if label is None else tables.labels_of(batch, label, path, done)
 
-            yield Chunk(tables.scores_of(batch, layout, path), labels, batch)
+            yield FileChunk(tables.scores_of(batch, layout, path), labels, batch)
             done += batch.num_rows
 
     def whole() -> tuple[NDArray[Any], NDArray[Any] | None]:
@@ -191,7 +191,7 @@ def _of_table(table: tables.Table, path: Path, kind: str) -> Source:
 def _of_arrays(scores: StoredArray, labels: StoredArray | None, kind: str, place: Place) -> Source:
     n_rows, n_columns = _shape(scores)
 
-    def read() -> Iterator[Chunk]:
+    def read() -> Iterator[FileChunk]:
         if labels is not None:
             _check_labels(labels, n_rows, are_read=False)
         step = max(1, CHUNK_BYTES // (scores.dtype.itemsize * n_columns))
@@ -200,7 +200,7 @@ def _of_arrays(scores: StoredArray, labels: StoredArray | None, kind: str, place
             y = own
             if own is not None and own.ndim == 1 and place.names is not None:
                 y, _ = labels_of_archive(own, place.names)  # places would be others in other orders
-            yield Chunk(rows, lambda y=y: y)  # type: ignore[misc]
+            yield FileChunk(rows, lambda y=y: y)  # type: ignore[misc]
 
     def whole() -> tuple[NDArray[Any], NDArray[Any] | None]:
         if labels is None:
@@ -236,7 +236,7 @@ def _open_npz(
         labels = stack.enter_context(archive.open(f"{prefix}labels"))
     classes = _classes(archive, _shape(scores)[1])
     place = Place(path, f"{path} ({prefix[:-1]})" if prefix else str(path), classes)
-    return _of_arrays(scores, labels, KINDS[name.removeprefix(prefix)], place)
+    return _of_arrays(scores, labels, ARRAYS[name.removeprefix(prefix)], place)
 
 
 def _classes(archive: Archive, n_columns: int) -> list[str] | None:
@@ -292,7 +292,7 @@ def _prefix(names: list[str], part: str | None, usual_part: str | None, path: Pa
 
 def _scores(names: list[str], prefix: str, kind: str | None, path: Path) -> str:
     """Name of the array of scores: of the kind asked for, else probabilities first."""
-    for short, long in KINDS.items():
+    for short, long in ARRAYS.items():
         if f"{prefix}{short}" in names and kind in (None, long):
             return f"{prefix}{short}"
     raise PredictionFileError(f"{path} has no {kind} in its {prefix or 'plain '}arrays")

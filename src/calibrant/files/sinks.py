@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant.files.predictions import Chunk, Source
+    from calibrant.files.predictions import FileChunk, Source
 
 
 def refuse_inputs(out: Path, *inputs: Path | None) -> None:
@@ -85,7 +85,7 @@ class _NpySink:
         }
         np.lib.format.write_array_header_1_0(self._file, header)  # pads for larger shapes
 
-    def write(self, rows: NDArray[Any], chunk: Chunk, keep: NDArray[np.bool_]) -> None:  # noqa: ARG002
+    def write(self, rows: NDArray[Any], chunk: FileChunk, keep: NDArray[np.bool_]) -> None:  # noqa: ARG002
         """Append the calibrated rows of those of a chunk that are kept."""
         self._file.write(np.ascontiguousarray(rows, dtype=self._dtype).data)
         self._n_rows += len(rows)
@@ -107,7 +107,7 @@ class _NpzSink(_NpySink):
         self._classes = classes.astype(str) if classes.dtype.kind in "OT" else classes
         self._labels: list[NDArray[Any]] = []
 
-    def write(self, rows: NDArray[Any], chunk: Chunk, keep: NDArray[np.bool_]) -> None:
+    def write(self, rows: NDArray[Any], chunk: FileChunk, keep: NDArray[np.bool_]) -> None:
         super().write(rows, chunk, keep)
         labels = chunk.labels()
         if labels is not None:
@@ -184,7 +184,7 @@ class _TableSink:
         options = csv.WriteOptions(delimiter=TEXT[suffix], quoting_style="needed")
         return csv.CSVWriter(file, self._schema, write_options=options)
 
-    def write(self, rows: NDArray[Any], chunk: Chunk, keep: NDArray[np.bool_]) -> None:
+    def write(self, rows: NDArray[Any], chunk: FileChunk, keep: NDArray[np.bool_]) -> None:
         import pyarrow as pa
 
         scores = iter(rows.T)
@@ -194,7 +194,7 @@ class _TableSink:
         ]
         self._writer.write(pa.record_batch(columns, schema=self._schema))
 
-    def _carried(self, chunk: Chunk, j: int, keep: NDArray[np.bool_]) -> Any:
+    def _carried(self, chunk: FileChunk, j: int, keep: NDArray[np.bool_]) -> Any:
         """Rows that are kept of a column without scores."""
         import pyarrow as pa
 

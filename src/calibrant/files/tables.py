@@ -35,7 +35,7 @@ def is_table(path: Path) -> bool:
     return suffix in TEXT or (suffix in ARROW and path.suffix.lower() != ".gz")
 
 
-class Table(NamedTuple):
+class OpenTable(NamedTuple):
     """An open table: what its columns are, and its rows in record batches."""
 
     layout: Layout
@@ -43,7 +43,7 @@ class Table(NamedTuple):
     batches: Iterator[Any]
 
 
-def open_table(path: Path, wish: Wish, stack: ExitStack) -> Table:
+def open_table(path: Path, wish: Wish, stack: ExitStack) -> OpenTable:
     """Open a table of any format, until the stack is closed."""
     suffix = suffix_of(path)
     if suffix not in ARROW:
@@ -51,12 +51,12 @@ def open_table(path: Path, wish: Wish, stack: ExitStack) -> Table:
     kind = "Parquet" if suffix in PARQUET else "Arrow"
     with open_binary(path, kind), decoding(path, kind):
         schema, found = (open_parquet if suffix in PARQUET else open_arrow)(path, stack)
-    check_names(schema.names, str(path))
+    check_header(schema.names, str(path))
     batches = _guarded(found, lambda: decoding(path, kind))
     first = next(batches, None)
     samples = {field.name: _sample(field.type, first, j) for j, field in enumerate(schema)}
     layout = make_layout(schema.names, samples, wish, str(path))
-    return Table(layout, schema, batches if first is None else chain([first], batches))
+    return OpenTable(layout, schema, batches if first is None else chain([first], batches))
 
 
 def _guarded(
@@ -83,7 +83,7 @@ def _sample(kind: Any, first: Any, place: int) -> list[str] | None:
     return [str(value) for value in values if value is not None]
 
 
-def _open_text(path: Path, wish: Wish, stack: ExitStack) -> Table:
+def _open_text(path: Path, wish: Wish, stack: ExitStack) -> OpenTable:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -93,7 +93,7 @@ def _open_text(path: Path, wish: Wish, stack: ExitStack) -> Table:
             f"{path}, line 1: {', '.join(names[:4])} ... are numbers; the first line must name the "
             "columns"
         )
-    check_names(names, f"{path}, line 1")
+    check_header(names, f"{path}, line 1")
     layout = make_layout(names, samples, wish, str(path))
     scores = set(layout.score_names)
     types = [(n, pa.float64() if n in scores else pa.string()) for n in layout.names]
@@ -106,7 +106,7 @@ def _open_text(path: Path, wish: Wish, stack: ExitStack) -> Table:
             convert_options=arrow_csv.ConvertOptions(column_types=dict(types), null_values=[]),
         )
     batches = _guarded(stack.enter_context(reader), lambda: _explained(path, layout))
-    return Table(layout, pa.schema(types), batches)
+    return OpenTable(layout, pa.schema(types), batches)
 
 
 @contextmanager
@@ -122,7 +122,7 @@ def _explained(path: Path, layout: Layout) -> Iterator[None]:
         raise PredictionFileError(explain(path, layout, str(error.__cause__))) from error
 
 
-def check_names(head: list[str], where: str) -> None:
+def check_header(head: list[str], where: str) -> None:
     """Refuse a header in which a name is missing or there twice."""
     seen = set()
     for i, name in enumerate(head):
