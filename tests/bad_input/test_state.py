@@ -294,27 +294,3 @@ def test_every_error_about_data_is_a_value_error():
     assert issubclass(errors.ContainerError, TypeError)
     assert issubclass(errors.MemoryLimitError, MemoryError)
     assert issubclass(errors.NotFittedError, ValueError)
-
-
-@pytest.mark.parametrize(
-    ("calibrator", "name"),
-    [
-        (calibrant.VectorScaling, "coef_"),
-        (calibrant.MatrixScaling, "coef_"),
-        (calibrant.MatrixScaling, "intercept_"),
-        (calibrant.DirichletCalibration, "coef_"),
-        (calibrant.StructuredScaling, "coef_"),
-        (calibrant.StructuredScaling, "intercept_"),
-        (calibrant.MonotoneSpline, "slopes_"),
-        (calibrant.MonotoneSpline, "knots_"),
-    ],
-)
-def test_arrays_that_were_tampered_with_are_not_read_beyond_their_end(calibrator, name):
-    """As a pickle may bring them."""
-    scores, y = good()
-    estimator = calibrator().fit(scores, y)
-    whole = getattr(estimator, name)
-    for wrong in (whole[:1], whole[:-1], np.stack([whole, whole])):
-        setattr(estimator, name, wrong)
-        with pytest.raises(errors.ParameterError, match="fit again"):
-            estimator.predict_proba(scores)

@@ -133,9 +133,9 @@ def test_rarely_predicted_classes_keep_their_scores_and_warn():
 
 def test_number_of_bins():
     p, y = simulate(400, 3)
-    assert TopLabelHistogram().fit(p, y).curves_[0].n_bins == 8
-    assert TopLabelHistogram(points_per_bin=0).fit(p, y).curves_[0].n_bins == 15
-    assert TopLabelHistogram(n_bins=3).fit(p, y).curves_[0].n_bins == 3
+    assert TopLabelHistogram().fit(p, y).curves_[0].n_blocks == 8
+    assert TopLabelHistogram(points_per_bin=0).fit(p, y).curves_[0].n_blocks == 15
+    assert TopLabelHistogram(n_bins=3).fit(p, y).curves_[0].n_blocks == 3
 
 
 @each
