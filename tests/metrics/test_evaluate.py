@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from calibrant import errors, metrics, simplex
-from calibrant.metrics import bootstrap as bootstrap_module
 from calibrant.metrics import evaluate, resampling
-from calibrant.metrics.evaluate import basic_interval
+from calibrant.metrics.evaluate import basic_interval, bootstrap
 from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.resampling import Resamples
 from calibrant.metrics.table import METRICS
@@ -59,7 +58,7 @@ def test_replicates_are_metrics_of_the_rows_drawn(is_weighted, monkeypatch):
     monkeypatch.setattr(metrics.predictions, "GROUP_CELLS", 150)
     draws = Resamples([70, 70, 60], 5, 3)
     predictions = read_predictions(y, proba, weight, range(4))
-    replicates = bootstrap_module.bootstrap(predictions, draws, 15)
+    replicates = bootstrap(predictions, draws, 15)
     assert set(replicates) == set(METRICS)
     for r in range(5):
         rows = np.concatenate([draws.rows(r, c) + 70 * c for c in range(3)])
