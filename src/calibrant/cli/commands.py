@@ -202,11 +202,9 @@ def apply_command(
         )
     if done.n_bad_rows:
         marked = "left out" if on_bad_row == "skip" else "marked with NaN"
-        text = f"{done.n_bad_rows} bad rows {marked}: {done.where}"
-        click.echo(f"calibrant: {text}", err=True)
+        click.echo(f"calibrant: {done.n_bad_rows} bad rows {marked}: {done.where}", err=True)
     result = {"output": str(output), "rows": done.n_rows, "bad_rows": done.n_bad_rows}
-    to_stdout = str(output) == "-"
-    _show(result, as_json, f"{output}: {done.n_rows:,} rows", to_stderr=to_stdout)
+    _show(result, as_json, f"{output}: {done.n_rows:,} rows", to_stderr=str(output) == "-")
 
 
 @click.command()

@@ -22,9 +22,8 @@ EXIT_PIPE = 141
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="calibrant")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-@click.pass_context
-def cli(context: click.Context, debug: bool) -> None:
+@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+def cli() -> None:
     """Honest probabilities from a classifier's predictions.
 
     Predictions are files: npz with the arrays `probs` or `logits` and `labels`, npy, CSV or TSV
@@ -34,7 +33,6 @@ def cli(context: click.Context, debug: bool) -> None:
     Example:
       calibrant compare val.npz test.npz --report report.html
     """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
-    context.obj = {"debug": debug}
 
 
 for command in (*commands.ALL, study):
