@@ -1,0 +1,159 @@
+"""What the pages name is there: links, files, modules, functions, rooms, and the ways of calls."""
+
+import importlib
+import inspect
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+
+from calibrant import FlattenedIsotonic
+from calibrant.datasets import simulated_scores
+from test_architecture import HOUSE, ROOT, SOURCE
+
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/**/*.md")]
+TEXTS = {path: path.read_text(encoding="utf-8") for path in PAGES}
+HOME = TEXTS[ROOT / "docs" / "architecture.md"]
+GUIDE = TEXTS[ROOT / "CONTRIBUTING.md"]
+ROOMS = set().union(*HOUSE)
+
+
+def prose(text):
+    """The text without its blocks of code."""
+    return re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def spans(text):
+    """What stands in backticks."""
+    return re.findall(r"`([^`\n]+)`", prose(text))
+
+
+def find(name):
+    """The object of a dotted name, with or without the package."""
+    parts = name.removeprefix("calibrant.").split(".")
+    found = importlib.import_module("calibrant")
+    for place, part in enumerate(parts):
+        if not hasattr(found, part):
+            importlib.import_module(".".join(["calibrant", *parts[: place + 1]]))
+        found = getattr(found, part)
+    return found
+
+
+def anchors(text):
+    """Anchors of the headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", prose(text), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_links_lead_somewhere():
+    for page, text in TEXTS.items():
+        for link in re.findall(r"\]\(([^)\s]+)\)", prose(text)):
+            if "://" in link:
+                continue
+            path, _, anchor = link.partition("#")
+            target = page.parent / path if path else page
+            assert target.exists(), f"{page}: {link}"
+            known = anchors(target.read_text(encoding="utf-8")) if anchor else {""}
+            assert anchor in known, f"{page}: {link}"
+
+
+def test_what_is_named_exists():
+    """Modules, classes and functions by their dotted names; files by their paths."""
+    beginnings = "|".join(ROOMS | {"calibrant"})
+    for page, text in TEXTS.items():
+        for span in spans(text):
+            if re.match(r"(src|tests|docs|paper|benchmarks)/[\w./-]*$", span):
+                assert (ROOT / span).exists(), f"{page}: {span}"
+            elif re.fullmatch(rf"({beginnings})(\.(?!py$|csv$|log$|parquet$)\w+)+", span):
+                find(span)
+
+
+def test_the_picture_is_the_house():
+    floors = re.findall(r"│ (.+?) *│$", HOME, flags=re.MULTILINE)
+    assert [set(floor.split(" · ")) for floor in floors] == HOUSE[::-1]
+
+
+def test_the_guide_names_every_room():
+    rooms = [path for path in SOURCE.rglob("*") if path.is_dir() and path.name != "__pycache__"]
+    rooms += SOURCE.glob("*.py")
+    named = set(spans(GUIDE))
+    for path in rooms:
+        name = str(path.relative_to(SOURCE)) + ("/" if path.is_dir() else "")
+        assert name in named, name
+
+
+def test_the_method_of_the_guide_works():
+    """In a process of its own: a class with a name is a method from then on."""
+    command = [sys.executable, "-m", "doctest", "-o", "NORMALIZE_WHITESPACE", "CONTRIBUTING.md"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+class _Arrived(BaseException):
+    """The last hop was reached; nothing more is to be run."""
+
+
+def hops(way):
+    """The first name of each hop of a way."""
+    section = HOME.partition(f"## The way of `{way}`\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\d\. `([\w.]+)`", section, flags=re.MULTILINE)
+
+
+def code_of(name):
+    """What runs when a function, a command or a class is called; None for what is compiled."""
+    found = find(name)
+    if hasattr(found, "py_func"):
+        return None
+    found = getattr(found, "callback", found)
+    found = found.__post_init__ if isinstance(found, type) else found
+    return inspect.unwrap(found).__code__
+
+
+def follow(way, call):
+    """Call, and return the hops that were not reached one after the other."""
+    names = hops(way)
+    left = [(code, name) for name in names if (code := code_of(name)) is not None]
+
+    def watch(frame, event, _):
+        if event == "call" and frame.f_code is left[0][0]:
+            del left[0]
+            if not left:
+                raise _Arrived
+
+    assert 5 <= len(names) <= 8
+    sys.setprofile(watch)
+    try:
+        call()
+    except _Arrived:
+        pass
+    finally:
+        sys.setprofile(None)
+    return [name for _, name in left]
+
+
+def test_the_ways_of_fit_and_predict_proba_are_those_of_the_page():
+    scores, y = simulated_scores(200)
+    calibrator = FlattenedIsotonic().fit(scores, y)
+    assert follow("fit", lambda: FlattenedIsotonic().fit(scores, y)) == []
+    assert follow("predict_proba", lambda: calibrator.predict_proba(scores)) == []
+
+
+def test_the_ways_of_compare_and_study_are_those_of_the_page(tmp_path):
+    from calibrant.cli.main import run
+    from calibrant.cli.study import run_command
+
+    scores, y = simulated_scores(200)
+    both = {f"{part}_probs": scores for part in ("val", "test")}
+    both |= {f"{part}_labels": y for part in ("val", "test")}
+    path = tmp_path / "small_simulated.npz"
+    np.savez(path, **both)
+    options = ["--methods", "ts", "--report", os.fspath(tmp_path / "page.html")]
+    assert follow("compare", lambda: run(["compare", str(path), *options])) == []
+    asked = {"methods": "ts", "jobs": 0, "seed": 0, "retry_failed": False, "table_only": False}
+
+    def study():
+        run_command.callback(tmp_path, tmp_path / "out", **asked, as_json=False)
+
+    assert follow("study", study) == []
