@@ -14,6 +14,7 @@ from bad_input.promises import (
     assert_distributions,
     each_calibrator,
     each_kind,
+    each_reader,
     each_weighing_ratios,
     few_rows,
     fitted,
@@ -181,7 +182,7 @@ def test_masked_weights_are_refused():
         "masked array without a mask",
     ],
 )
-@each_calibrator
+@each_reader
 def test_weights_in_every_container_give_the_same_fit(calibrator, hold):
     """Rows 29, 31, 32 and 38, to the bit."""
     scores, y = good()

@@ -70,11 +70,11 @@ def test_no_errors(method):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", RECOMMENDED)
-@pytest.mark.parametrize("accuracy", [0.55, 0.82, 0.98])
 @pytest.mark.parametrize("m", [20, 50, 100, 400])
-def test_few_rows_of_every_kind(method, accuracy, m):
-    sets = [honest(accuracy, m, seed) for seed in range(1, 31)]
-    assert harm(method, accuracy, sets) < 1.08
+def test_few_rows_of_every_kind(method, m):
+    for accuracy in (0.55, 0.82, 0.98):
+        sets = [honest(accuracy, m, seed) for seed in range(1, 31)]
+        assert harm(method, accuracy, sets) < 1.08, accuracy
 
 
 @pytest.mark.slow
@@ -118,6 +118,6 @@ def test_a_small_forest(method):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", methods())
 @pytest.mark.parametrize("data", ["digits", "5", "10", "30"])
-@pytest.mark.parametrize("n_trees", [10, 50, 200, 500])
-def test_forests(method, data, n_trees):
-    assert relative(method, data, n_trees) < (1.0 if method == "ts" else 1.01)
+def test_forests(method, data):
+    worst = max(relative(method, data, n_trees) for n_trees in (10, 50, 200, 500))
+    assert worst < (1.0 if method == "ts" else 1.01)
