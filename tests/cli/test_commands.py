@@ -71,6 +71,8 @@ def test_compare_prints_a_verdict_and_writes_a_page(files, capsys):
     assert code == 0
     text = capsys.readouterr().out
     assert "over-confident by" in text
+    assert "accuracy" in text  # and no heading is cut off
+    assert "…" not in text
     assert "*" in text
     assert "[bold]" not in text
     assert page.resolve().as_uri() in text.replace("\n", "")

@@ -45,7 +45,9 @@ def comparison_table(comparison: Any) -> Any:
     from calibrant.report import reach_verdict
 
     metrics = [metric for metric in METRICS.values() if metric.id != "kernel_density_ece"]
-    table = plain_table("method", *(metric.heading for metric in metrics), "fit, s")
+    headings = [*(metric.heading for metric in metrics), "fit, s"]
+    # Units under the names: so the table fits into 80 columns.
+    table = plain_table("method", *(heading.replace(", ", "\n") for heading in headings))
     columns = []
     for metric in metrics:
         texts = [metric.text(r.evaluation.estimates()[metric.id].value) for r in comparison.results]
