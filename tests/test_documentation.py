@@ -1,5 +1,6 @@
 """What the pages name is there: links, files, modules, functions, rooms, and the ways of calls."""
 
+import ast
 import importlib
 import inspect
 import os
@@ -68,6 +69,22 @@ def test_what_is_named_exists():
                 assert (ROOT / span).exists(), f"{page}: {span}"
             elif re.fullmatch(rf"({beginnings})(\.(?!py$|csv$|log$|parquet$)\w+)+", span):
                 find(span)
+
+
+def test_scripts_import_what_exists():
+    """Those that no test runs: they write pages and measure."""
+    scripts = [
+        *ROOT.glob("docs/*.py"),
+        *ROOT.glob("benchmarks/*.py"),
+        *ROOT.glob("tests/*/make.py"),
+    ]
+    nodes = [node for path in scripts for node in ast.walk(ast.parse(path.read_text("utf-8")))]
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    names = [f"{node.module}.{alias.name}" for node in imports for alias in node.names]
+    ours = [name for name in names if name.startswith("calibrant.")]
+    assert len(ours) > 30
+    for name in ours:
+        find(name)
 
 
 def test_the_picture_is_the_house():
