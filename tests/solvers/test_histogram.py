@@ -3,9 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.errors import ParameterError
 from calibrant.kernels.bins import find_mass_bins
-from calibrant.maps import Histogram
 from calibrant.simplex import check_batch
 from calibrant.solvers.histogram import MassBins, solve_histogram
 from calibrant.solvers.one_vs_rest import solve_one_vs_rest
@@ -125,23 +123,6 @@ def test_fractional_weights_stay_in_range(strategy, data, n_bins, seed):
     )
     assert np.all((found.values >= 0) & (found.values <= 1))
     assert found.sizes.sum() == pytest.approx(weights.sum())
-
-
-@pytest.mark.parametrize(
-    ("thresholds", "values", "message"),
-    [
-        ([0.0, 0.5], [0.1], "alike"),
-        ([], [], "not empty"),
-        ([0.1], [0.1], "start at 0"),
-        ([0.0, 0.0], [0.1, 0.1], "strictly"),
-        ([0.0, 2.0], [0.1, 0.1], "within"),
-        ([0.0], [1.5], "in \\[0, 1\\]"),
-        ([0.0], [np.nan], "in \\[0, 1\\]"),
-    ],
-)
-def test_a_broken_histogram_is_refused(thresholds, values, message):
-    with pytest.raises(ParameterError, match=message):
-        Histogram(thresholds, values, np.ones(len(values)))
 
 
 @pytest.mark.parametrize("name", real_files("emoji", "letter"))

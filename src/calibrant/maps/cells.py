@@ -194,7 +194,7 @@ class TopLabelMap(CalibrationMap):
         self._check_kind()
         check_curves(self.curves)
         shared = self.per_class or len(self.curves) == 1
-        require(self.curves and shared, f"{len(self.curves)} curves where there is one for all")
+        require(shared, f"{len(self.curves)} curves where there is one for all")
 
     @property
     def n_classes(self) -> int | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant import simplex
 from calibrant.kernels.rows import floor_rows
-from calibrant.maps.base import CalibrationMap, Floats, frozen, hold, require
+from calibrant.maps.base import CalibrationMap, Floats, check_number, frozen, hold, require
 
 
 def lift(rows: Floats, floor: float, *, sums_to_one: bool) -> None:
@@ -28,6 +28,10 @@ class Stage(CalibrationMap):
 
     map: CalibrationMap
     floor: float
+
+    def __post_init__(self) -> None:
+        require(isinstance(self.map, CalibrationMap), "map is no map")
+        check_number(self, "floor", low=0.0, high=1.0)
 
     @property
     def kind(self) -> str:  # type: ignore[override]
@@ -72,6 +76,11 @@ class _Composition(CalibrationMap):
 
     stages: tuple[CalibrationMap, ...]
 
+    def _check_stages(self, if_empty: str) -> None:
+        require(self.stages, if_empty)
+        maps = all(isinstance(stage, CalibrationMap) for stage in self.stages)
+        require(type(self.stages) is tuple and maps, "stages are no tuple of maps")
+
     def takes(self, n_classes: int) -> bool:
         """Whether every stage takes rows of so many classes."""
         return all(stage.takes(n_classes) for stage in self.stages)
@@ -109,7 +118,7 @@ class ChainMap(_Composition):
     stages: tuple[CalibrationMap, ...]
 
     def __post_init__(self) -> None:
-        require(self.stages, "there is no stage")
+        self._check_stages("there is no stage")
         kinds = all(stage.kind == "probabilities" for stage in self.stages[1:])
         require(kinds, "a later stage takes logits, which no stage returns")
         sums = all(stage.sums_to_one for stage in self.stages[:-1])
@@ -130,7 +139,7 @@ class MixtureMap(_Composition):
     weights: Floats
 
     def __post_init__(self) -> None:
-        require(self.stages, "there is no map to average")
+        self._check_stages("there is no map to average")
         hold(self, "weights")
         n, w = len(self.stages), self.weights
         require(w.shape == (n,), f"weights of length {w.size} for {n} maps")

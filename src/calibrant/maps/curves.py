@@ -20,7 +20,8 @@ class Curve(Protocol):
 
 def check_curves(curves: tuple[Curve, ...]) -> None:
     """Refuse what is no tuple of curves, or leaves [0, 1]."""
-    require(type(curves) is tuple and all(map(callable, curves)), "curves are no tuple of curves")
+    given = type(curves) is tuple and len(curves) > 0
+    require(given and all(map(callable, curves)), "curves are no tuple of curves")
     for i, curve in enumerate(curves):
         above = isinstance(curve, StepFunction) and curve.values[-1] > 1
         require(not above, f"curve {i} has a value above 1")

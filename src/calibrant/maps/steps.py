@@ -48,10 +48,10 @@ class Histogram:
         require(alike, "thresholds, values and sizes must be 1-D, alike, not empty")
         inside = t[0] == 0 and t[-1] <= 1 and (t[1:] > t[:-1]).all()  # false for NaN
         require(inside, "thresholds must start at 0 and increase strictly within [0, 1]")
+        self._check_values(v)
         # The tables over the bits of a double put -0.0 elsewhere than 0.0.
         require(not (np.signbit(t).any() or np.signbit(v).any()), "there is a negative zero")
         require(s.min() >= 0 and s.max() < np.inf, "sizes are no weights")
-        self._check_values(v)
 
     def _check_values(self, v: Floats) -> None:
         require(v.min() >= 0 and v.max() <= 1, "values must be in [0, 1]")

@@ -1,0 +1,355 @@
+"""Maps refuse broken numbers however they come, stay as they are, and keep what they promise."""
+
+import copy
+import math
+import pickle
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from calibrant.errors import ParameterError, ShapeError
+from calibrant.maps import (
+    AffineMap,
+    AveragedHistogram,
+    BetaMap,
+    CalibrationMap,
+    ChainMap,
+    ClasswiseCurves,
+    DirichletMap,
+    Histogram,
+    MixtureMap,
+    PiecewiseLinear,
+    RankedStepFunction,
+    RankedSteps,
+    SharedSteps,
+    Sigmoid,
+    SplineMap,
+    Stage,
+    StepFunction,
+    StructuredMap,
+    TemperatureMap,
+    TopLabelMap,
+)
+from calibrant.maps.curves import BoundedLogs
+
+K = 4
+KINDS = ("probabilities", "logits")
+ZERO = math.log(1e-12)
+LINE = PiecewiseLinear([0.0, 1.0], [0.05, 0.9])
+STEPS = StepFunction([0.0, 0.25, 0.5], [0.05, 0.3, 0.9], [3.0, 2.0, 1.0])
+HISTOGRAM = Histogram([0.0, 0.5], [0.8, 0.1], [3.0, 1.0])
+AVERAGE = AveragedHistogram(HISTOGRAM, np.array([2]), np.array([0.0]))
+RANKED = RankedStepFunction([0.0, 0.5, 0.0, 0.4, 0.7], [0.1, 0.7, 0.2, 0.8, 1.0], [0, 2, 5])
+LOGS = BoundedLogs(1e-12, 1e-13)
+SIGMOID = Sigmoid(0.7, -0.2, LOGS)
+BETA = BetaMap(0.5, 1.5, 0.1, LOGS)
+CURVES = (LINE, STEPS, HISTOGRAM, AVERAGE, RANKED, LOGS, SIGMOID, BETA)
+
+
+def maps(kind):
+    """Return every kind of map, with numbers for four classes."""
+    slopes, intercept = np.array([0.5, 1.0, 1.5, 0.2]), np.array([0.3, -0.2, 0.1, 0.0])
+    matrix = np.diag(slopes) + 0.1
+    temperature = TemperatureMap(0.5, ZERO, kind)
+    shared = Stage(SharedSteps(STEPS, kind), 1e-3)
+    later = Stage(TemperatureMap(1.5, ZERO), 0.0)
+    own = (LINE, HISTOGRAM, SIGMOID, BETA)
+    classwise = ClasswiseCurves(None, own, True, kind)
+    return {
+        "temperature": temperature,
+        "diagonal": AffineMap(slopes, intercept, ZERO, kind),
+        "matrix": AffineMap(matrix, intercept, ZERO, kind),
+        "dirichlet": DirichletMap(matrix, intercept, ZERO, kind),
+        "structured": StructuredMap(0.7, slopes, intercept, 1.3, 0.02, ZERO, kind),
+        "structured matrix": StructuredMap(0.7, matrix, intercept, 1.3, 0.0, ZERO, kind),
+        "spline": SplineMap([-3.0, -1.0], [0.5, 1.0, 2.0], ZERO, kind),
+        "shared steps": SharedSteps(STEPS, kind),
+        "ranked steps": RankedSteps(RANKED, 0.3, 0.7, ZERO, kind),
+        "classwise": classwise,
+        "groups": ClasswiseCurves([0, 1, 1, 0], (LINE, STEPS), True, kind),
+        "one group": ClasswiseCurves([0] * K, (HISTOGRAM,), False, kind),
+        "top label": TopLabelMap((LINE,), False, True, kind),
+        "top label of each class": TopLabelMap(own, True, False, kind),
+        "stage": shared,
+        "chain": ChainMap((shared, later)),
+        "mixture": MixtureMap((temperature, ChainMap((shared, later))), [0.25, 0.75]),
+        "mixture of both": MixtureMap((temperature, classwise), [0.5, 0.5]),
+    }
+
+
+PROMISES = {
+    # keeps the order, is the same for all classes, sums to one, number of classes
+    "temperature": (True, True, True, None),
+    "diagonal": (False, False, True, K),
+    "matrix": (False, False, True, K),
+    "dirichlet": (False, False, True, K),
+    "structured": (False, False, True, K),
+    "structured matrix": (False, False, True, K),
+    "spline": (True, True, True, None),
+    "shared steps": (True, True, True, None),
+    "ranked steps": (False, True, True, None),
+    "classwise": (False, False, True, K),
+    "groups": (False, False, True, K),
+    "one group": (False, True, False, K),
+    "top label": (False, True, True, None),
+    "top label of each class": (False, False, False, K),
+    "stage": (True, True, True, None),
+    "chain": (True, True, True, None),
+    "mixture": (True, True, True, None),
+    "mixture of both": (False, False, True, K),
+}
+WHOLE = maps("probabilities") | {
+    "line": LINE,
+    "steps": STEPS,
+    "histogram": HISTOGRAM,
+    "average": AVERAGE,
+    "ranked": RANKED,
+    "logs": LOGS,
+    "sigmoid": SIGMOID,
+    "beta": BETA,
+}
+TOO_HIGH = StepFunction([0.0], [1.5], [1.0])
+LATER, UNSUMMED = maps("logits")["temperature"], WHOLE["one group"]
+NAN = math.nan
+
+BROKEN = [
+    ("temperature", {"inverse_temperature": -1.0}, "inverse_temperature is -1.0, outside"),
+    ("temperature", {"inverse_temperature": NAN}, "outside"),
+    ("temperature", {"inverse_temperature": 1}, "inverse_temperature is no float"),
+    ("temperature", {"zero_logit": 1.0}, "zero_logit is 1.0, outside"),
+    ("temperature", {"zero_logit": -1e151}, "outside"),
+    ("temperature", {"kind": "odds"}, "kind is 'odds'"),
+    ("diagonal", {"coef": np.ones(3)}, r"coef has shape \(3,\), not \(4,\) or \(4, 4\)"),
+    ("diagonal", {"coef": np.ones((4, 3))}, "coef has shape"),
+    ("diagonal", {"coef": [1.0, NAN, 1.0, 1.0]}, "coef is in .* outside"),
+    ("diagonal", {"coef": [1e101, 1.0, 1.0, 1.0]}, "coef is in .* outside"),
+    ("diagonal", {"coef": [], "intercept": []}, "coef has shape"),
+    ("matrix", {"intercept": np.zeros((1, 4))}, "coef has shape"),
+    ("matrix", {"intercept": [0.0, 0.0, 0.0, np.inf]}, "intercept is in .* outside"),
+    ("dirichlet", {"intercept": np.zeros(3)}, "coef has shape"),
+    ("structured", {"coef": np.ones(3)}, "coef has shape"),
+    ("structured", {"scale": -1.0}, "scale is -1.0, outside"),
+    ("structured", {"bound": 2.0}, "bound is 2.0, outside"),
+    ("structured", {"scale": 1e300, "zero_logit": -1e10}, "scale times zero_logit overflows"),
+    ("structured matrix", {"coef": np.eye(4) * 1e100, "scale": 1e250}, "coef times scale"),
+    ("spline", {"knots": []}, "knots of shape"),
+    ("spline", {"knots": np.arange(1001.0), "slopes": np.ones(1002)}, "1000 at most"),
+    ("spline", {"slopes": [1.0, 1.0]}, "slopes of shape .* one more than 2 knots"),
+    ("spline", {"knots": [-1.0, -3.0]}, "knots do not increase"),
+    ("spline", {"knots": [-3.0, NAN]}, "knots is in .* outside"),
+    ("spline", {"slopes": [1.0, -1.0, 1.0]}, "slopes are in .* outside"),
+    ("spline", {"slopes": [1.0, 1.0, NAN]}, "slopes are in .* outside"),
+    ("spline", {"knots": [-3.0, 1e9], "slopes": [0.0, 0.0, 1e300]}, "slopes times knots overflow"),
+    ("shared steps", {"step_function": HISTOGRAM}, "no step function"),
+    ("shared steps", {"step_function": TOO_HIGH}, "the largest value is 1.5"),
+    ("shared steps", {"step_function": StepFunction([0.0], [0.0], [1.0])}, "largest value is 0"),
+    ("ranked steps", {"step_function": STEPS}, "no ranked step function"),
+    ("ranked steps", {"prior_share": 1.5}, "prior_share is 1.5, outside"),
+    ("ranked steps", {"inverse_temperature": NAN}, "outside"),
+    ("classwise", {"curves": [LINE] * 4}, "no tuple of curves"),
+    ("classwise", {"curves": (LINE, 1.0)}, "no tuple of curves"),
+    ("classwise", {"curves": ()}, "no tuple of curves"),
+    ("classwise", {"curves": (LINE, TOO_HIGH)}, "curve 1 has a value above 1"),
+    ("groups", {"groups": [0, 2, 0, 0]}, "curves where groups do not have one each"),
+    ("groups", {"groups": [0, -1, 1, 0]}, "one each"),
+    ("groups", {"groups": [[0, 1]]}, "groups must be 1-D"),
+    ("groups", {"groups": []}, "groups must be 1-D"),
+    ("top label", {"curves": (LINE, LINE)}, "2 curves where there is one for all"),
+    ("top label of each class", {"curves": (TOO_HIGH,) * 4}, "above 1"),
+    ("stage", {"map": LINE}, "map is no map"),
+    ("stage", {"floor": NAN}, "floor is nan, outside"),
+    ("chain", {"stages": ()}, "there is no stage"),
+    ("chain", {"stages": [WHOLE["stage"]]}, "stages are no tuple of maps"),
+    ("chain", {"stages": (WHOLE["stage"], LATER)}, "a later stage takes logits"),
+    ("chain", {"stages": (UNSUMMED, WHOLE["stage"])}, "rows that need not sum to 1"),
+    ("mixture", {"stages": ()}, "there is no map to average"),
+    ("mixture", {"stages": (LINE, LINE)}, "stages are no tuple of maps"),
+    ("mixture", {"stages": (WHOLE["temperature"], LATER)}, "the same kind of scores"),
+    ("mixture", {"weights": [1.0]}, "weights of length 1 for 2 maps"),
+    ("mixture", {"weights": [0.5, 0.6]}, "weights do not sum to 1"),
+    ("mixture", {"weights": [-0.5, 1.5]}, "weights are in .* outside"),
+    ("mixture", {"weights": [NAN, 1.0]}, "weights are in .* outside"),
+    ("line", {"x": [0.0]}, "alike"),
+    ("line", {"x": [1.0, 0.0]}, "unit square|increase"),
+    ("line", {"y": [0.2, np.inf]}, "unit square"),
+    ("line", {"y": [0.9, 0.2]}, "must not decrease"),
+    ("line", {"x": [0.0, 5e-324]}, "too steep"),
+    ("steps", {"values": [0.3, 0.1, 0.9]}, "non-decreasing"),
+    ("steps", {"values": [0.1, 0.3, np.inf]}, "finite"),
+    ("steps", {"values": [-0.1, 0.3, 0.9]}, "not negative"),
+    ("steps", {"thresholds": [-0.0, 0.25, 0.5]}, "negative zero"),
+    ("steps", {"sizes": [1.0, -1.0, 1.0]}, "sizes are no weights"),
+    ("histogram", {"thresholds": [0.0]}, "alike"),
+    ("histogram", {"thresholds": [], "values": [], "sizes": []}, "not empty"),
+    ("histogram", {"thresholds": [0.1, 0.5]}, "start at 0"),
+    ("histogram", {"thresholds": [0.0, 0.0]}, "strictly"),
+    ("histogram", {"thresholds": [0.0, 2.0]}, "within"),
+    ("histogram", {"thresholds": [0.0, NAN]}, "within"),
+    ("histogram", {"values": [0.8, 1.5]}, r"in \[0, 1\]"),
+    ("histogram", {"values": [0.8, NAN]}, r"in \[0, 1\]"),
+    ("average", {"histogram": STEPS}, "must be a histogram"),
+    ("average", {"n_bins": [0]}, "not whole"),
+    ("average", {"n_bins": [NAN]}, "not whole"),
+    ("average", {"n_bins": [2, 3]}, "alike"),
+    ("average", {"log_scores": [NAN]}, "log_scores"),
+    ("ranked", {"thresholds": [0.0, 0.5]}, "alike"),
+    ("ranked", {"offsets": [0]}, "offsets 1-D"),
+    ("ranked", {"offsets": [1, 2, 5]}, "offsets must increase"),
+    ("ranked", {"offsets": [0, 2, 4]}, "offsets must increase"),
+    ("ranked", {"offsets": [0, 2, 2, 5]}, "offsets must increase"),
+    ("ranked", {"thresholds": [0.1, 0.5, 0.0, 0.4, 0.7]}, "start at 0"),
+    ("ranked", {"thresholds": [0.0, 0.5, 0.1, 0.4, 0.7]}, "start at 0"),
+    ("ranked", {"thresholds": [0.0, NAN, 0.0, 0.4, 0.7]}, "start at 0"),
+    ("ranked", {"thresholds": [0.0, 0.5, 0.0, 0.4, 1.1]}, "start at 0"),
+    ("ranked", {"thresholds": [0.0, 0.5, 0.0, 0.4, 0.4]}, "increase strictly within a rank"),
+    ("ranked", {"values": [0.1, 0.7, 0.2, 0.8, 1.1]}, "values must be in"),
+    ("ranked", {"values": [-0.1, 0.7, 0.2, 0.8, 1.0]}, "values must be in"),
+    ("ranked", {"values": [0.1, NAN, 0.2, 0.8, 1.0]}, "values must be in"),
+    ("ranked", {"values": [0.1, 0.0, 0.2, 0.8, 1.0]}, "non-decreasing within"),
+    ("ranked", {"values": [0.3, 0.7, 0.2, 0.8, 1.0]}, "from rank to rank"),
+    ("ranked", {"values": [0.1, 0.9, 0.2, 0.8, 1.0]}, "from rank to rank"),
+    ("logs", {"low": 0.0}, "must be positive"),
+    ("logs", {"rest": NAN}, "must be positive"),
+    ("sigmoid", {"slope": NAN}, "slope is nan, outside"),
+    ("sigmoid", {"intercept": 1e101}, "outside"),
+    ("beta", {"a": -1.0}, "a is -1.0, outside"),
+    ("beta", {"c": np.inf}, "outside"),
+]
+
+
+SIBLINGS = {"one group": "groups", "mixture of both": "mixture"}
+
+
+def broken(name):
+    """Changes that break a map, and what it says of them."""
+    found = [rest for owner, *rest in BROKEN if owner == SIBLINGS.get(name, name)]
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_broken_numbers_are_refused(name):
+    for changes, message in broken(name):
+        with pytest.raises(ParameterError, match=message):
+            replace(WHOLE[name], **changes)
+
+
+def by_state(whole):
+    """Fill an empty object, as pickles of older versions and forged ones do."""
+    again = object.__new__(type(whole))
+    again.__setstate__([getattr(whole, field.name) for field in fields(whole)])
+    return again
+
+
+WAYS = (
+    lambda whole: pickle.loads(pickle.dumps(whole)),
+    lambda whole: pickle.loads(pickle.dumps(whole, protocol=2)),
+    copy.copy,
+    copy.deepcopy,
+    by_state,
+)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_map_is_frozen_and_every_copy_of_it_is_checked(name):
+    whole, (changes, _) = WHOLE[name], broken(name)[0]
+    for way in WAYS:
+        again = way(whole)
+        assert type(again) is type(whole)
+        assert repr(again) == repr(whole)
+        for field in fields(again):
+            value = getattr(again, field.name)
+            assert not isinstance(value, np.ndarray) or not value.flags.writeable
+            with pytest.raises(AttributeError):
+                setattr(again, field.name, value)
+        for field, value in changes.items():
+            object.__setattr__(again, field, value)
+        with pytest.raises(ParameterError):
+            way(again)
+
+
+def rows_of(kind):
+    """Rows of four classes, with an exact zero."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(0, 2, (300, K)) if kind == "logits" else rng.dirichlet([0.5] * K, 300)
+    rows[0, 1] = -np.inf if kind == "logits" else 0.0
+    return rows if kind == "logits" else rows / rows.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_promises_are_kept(name):
+    """And what is not promised is not so: the rows, which are not modified, show it."""
+    for kind in KINDS:
+        whole, rows = maps(kind)[name], rows_of(kind)
+        before = rows.copy()
+        out = whole(rows)
+        np.testing.assert_array_equal(rows, before)
+        assert np.all((out >= 0) & (out <= 1))
+        order, columns = np.argsort(rows, axis=1), [2, 0, 3, 1]
+        kept = np.all(np.diff(np.take_along_axis(out, order, axis=1), axis=1) >= 0)
+        gap = np.abs(whole(np.ascontiguousarray(rows[:, columns])) - out[:, columns]).max()
+        summed = np.abs(out.sum(axis=1) - 1).max() < 1e-12
+        promised = whole.keeps_order, whole.same_for_all_classes, whole.sums_to_one
+        assert whole.kind == kind
+        assert (*promised, whole.n_classes) == PROMISES[name]
+        assert (kept, gap < 1e-12, summed) == promised
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_rows_of_other_classes_are_refused(name):
+    """A kernel would read beyond the end of them."""
+    whole = WHOLE[name]
+    fitting = [K] if whole.n_classes else [3, K, 5] if name == "ranked steps" else [2, 3, K, 5]
+    assert [k for k in (2, 3, K, 5) if whole.takes(k)] == fitting
+    assert all(whole(np.full((2, k), 1 / k)).shape == (2, k) for k in fitting)
+    for k in {2, 3, K, 5} - set(fitting):
+        with pytest.raises(ShapeError, match=f"rows have {k} columns, which does not fit a"):
+            whole(np.full((2, k), 1 / k))
+
+
+def lifted(rows, floor):
+    low = rows.min(axis=1, keepdims=True) < floor
+    return np.where(low, floor + (1 - rows.shape[1] * floor) * rows, rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_compositions_are_plain_loops(kind):
+    rows, parts = rows_of(kind), maps(kind)
+    first, second = Stage(parts["matrix"], 0.01), Stage(WHOLE["ranked steps"], 0.02)
+    expected = lifted(WHOLE["ranked steps"](lifted(parts["matrix"](rows), 0.01)), 0.02)
+    chain = ChainMap((first, second))
+    np.testing.assert_allclose(chain(rows), expected, rtol=1e-12)
+    mixture = MixtureMap((parts["classwise"], chain, parts["spline"]), [0.5, 0.2, 0.3])
+    expected = 0.5 * parts["classwise"](rows) + 0.2 * expected + 0.3 * parts["spline"](rows)
+    np.testing.assert_allclose(mixture(rows), expected, rtol=1e-12)
+    np.maximum(expected := parts["one group"](rows), 0.1, out=expected)
+    np.testing.assert_array_equal(Stage(parts["one group"], 0.1)(rows), expected)
+
+
+class Counted(CalibrationMap):
+    """Counts how often it is called."""
+
+    kind = "probabilities"
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, rows):
+        """Do nothing else."""
+        self.calls += 1
+        return rows
+
+
+def test_what_chains_begin_with_is_done_once_and_what_weighs_nothing_is_not_done():
+    first, alone, idle = Counted(), Counted(), Counted()
+    later = Stage(TemperatureMap(2.0, ZERO), 0.0)
+    chains = (ChainMap((first, later)), ChainMap((first, alone)), first, ChainMap((idle, later)))
+    mixture = MixtureMap(chains, [0.25, 0.25, 0.5, 0.0])
+    rows = rows_of("probabilities")
+    np.testing.assert_allclose(mixture(rows), 0.25 * later(rows) + 0.75 * rows, rtol=1e-12)
+    assert (first.calls, alone.calls, idle.calls) == (1, 1, 0)
+    shared = MixtureMap((ChainMap((later, later)), ChainMap((later,))), [0.5, 0.5])
+    for way in WAYS[:4]:  # also where it comes from another process
+        again = way(shared)
+        assert again.stages[0].stages[0] is again.stages[1].stages[0]
