@@ -65,8 +65,10 @@ def test_what_is_named_exists():
     beginnings = "|".join(ROOMS | {"calibrant"})
     for page, text in TEXTS.items():
         for span in spans(text):
-            if re.match(r"(src|tests|docs|paper|benchmarks)/[\w./-]*$", span):
+            if re.fullmatch(r"(src|tests|docs|paper|benchmarks)/[\w./-]*", span):
                 assert (ROOT / span).exists(), f"{page}: {span}"
+            elif re.fullmatch(rf"({beginnings})/[\w./]*", span):
+                assert (SOURCE / span).exists(), f"{page}: {span}"
             elif re.fullmatch(rf"({beginnings})(\.(?!py$|csv$|log$|parquet$)\w+)+", span):
                 find(span)
 
