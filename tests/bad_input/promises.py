@@ -177,11 +177,11 @@ def fingerprint(value, without=()):
         if value.dtype.hasobject or value.dtype.kind == "T":
             return ("objects", value.shape, repr(value.tolist()))
         return (value.dtype.str, value.shape, value.tobytes())
+    if isinstance(value, BaseEstimator):
+        return (type(value), state(value, without=without))
     if dataclasses.is_dataclass(value):
         fields = [f.name for f in dataclasses.fields(value) if f.init and f.name != "seconds"]
         return (type(value), [(name, fingerprint(getattr(value, name))) for name in fields])
-    if isinstance(value, BaseEstimator):
-        return (type(value), state(value, without=without))
     if isinstance(value, dict):
         return [(key, fingerprint(item, without)) for key, item in sorted(value.items())]
     if isinstance(value, list | tuple):
