@@ -15,12 +15,12 @@ from calibrant.calibrators.composition import Composed, fit_part, out_of_fold, s
 from calibrant.calibrators.monotone_spline import MonotoneSpline
 from calibrant.calibrators.normalization_aware import NormalizationAwareIsotonic
 from calibrant.calibrators.parameters import choice, fitted, number
-from calibrant.calibrators.progress import progress
 from calibrant.calibrators.scaling import TemperatureScaling
 from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
 from calibrant.calibrators.structured import StructuredScaling
 from calibrant.errors import ParameterError, in_words
 from calibrant.maps.compositions import ChainMap, MixtureMap
+from calibrant.progress import progress
 from calibrant.solvers.cautious_share import solve_cautious_share
 from calibrant.solvers.mixture import solve_mixture
 

@@ -25,12 +25,12 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted
 from calibrant import notices, simplex
 from calibrant.calibrators.base import Calibrator, log_of
 from calibrant.calibrators.methods import make_calibrator, methods
-from calibrant.calibrators.progress import progress
 from calibrant.calibrators.scaling import TemperatureScaling
 from calibrant.calibrators.state import replace_state, take_state
 from calibrant.errors import CalibrantWarning, ParameterError, in_words
 from calibrant.kernels.rows import top_columns
 from calibrant.labels import check_weights, refuse_missing, require_labels
+from calibrant.progress import progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,7 +6,6 @@ They search the values of the blocks that PAVA finds; the exact method chooses t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,13 +16,12 @@ from sklearn.utils import check_random_state
 
 from calibrant.errors import ParameterError, in_words
 from calibrant.kernels.annealing import anneal
+from calibrant.progress import progress
 from calibrant.simplex import check_number
 from calibrant.solvers.normalization_aware.blocks import PooledBlocks, pool_blocks
 from calibrant.solvers.normalization_aware.rows import Found
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from numpy.typing import NDArray
 
     from calibrant.solvers.normalization_aware.rows import NormalizedLikelihood
@@ -86,7 +84,7 @@ class Annealing(Way):
     random_state : int, RandomState, Generator or None, default=None
         Random numbers.
     verbose : bool, default=False
-        Show progress (if ``rich`` is installed).
+        Say on standard error how far it is.
 
     Examples
     --------
@@ -129,10 +127,12 @@ class Annealing(Way):
         values, best = blocks.start.copy(), blocks.start.copy()
         state = np.zeros(3)
         done = 0
-        with _progress(self.n_iterations, self.verbose) as advance:
+        chunks = -(-self.n_iterations // CHUNK)
+        with progress(self.name, chunks, verbose=self.verbose) as start:
             while done < self.n_iterations and state[2] < self.n_iterations_no_change:
+                start(f"from step {done + 1}")
                 n = min(CHUNK, self.n_iterations - done)
-                ran = anneal(
+                done += anneal(
                     columns.indptr,
                     columns.indices,
                     columns.data,
@@ -148,25 +148,7 @@ class Annealing(Way):
                     best,
                     state,
                 )
-                done += ran
-                advance(ran)
         return best, done
-
-
-@contextmanager
-def _progress(n_iterations: int, verbose: bool) -> Iterator[Callable[[int], object]]:
-    """Show a progress bar, if asked for and if rich is there."""
-    if verbose:
-        try:
-            from rich.progress import Progress
-        except ImportError:
-            verbose = False
-    if not verbose:
-        yield lambda _: None
-        return
-    with Progress() as bar:
-        task = bar.add_task("annealing", total=n_iterations)
-        yield lambda n: bar.advance(task, n)
 
 
 @dataclass(frozen=True)
