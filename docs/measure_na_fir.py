@@ -58,8 +58,8 @@ def fit(cls, rows, labels, *args, **parameters):
 def flattened_loss(rows, labels):
     batch = simplex.check_batch(rows, labels, classes=np.arange(rows.shape[1]))
     likelihood, _ = build_likelihood(batch, 0.0)
-    step, report = solve_flattened(batch)
-    return likelihood.evaluate(step(likelihood.rows.starts))[0], report.seconds
+    found, report = solve_flattened(batch)
+    return likelihood.evaluate(found.step_function(likelihood.rows.starts))[0], report.seconds
 
 
 def solver_line(path):
