@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import rankdata
 
 from calibrant.study import StudyTable, read_table
+from calibrant.study.ranks import rank_methods
 
 PAGE = Path(__file__).parent / "auto.md"
 START, END = "<!-- table -->", "<!-- end of table -->"
@@ -20,18 +20,15 @@ COLUMNS = (
 )
 
 
-def average_ranks(table: StudyTable, metric: str) -> np.ndarray:
-    """Return each method's rank, averaged over the classifiers; 1 is best, ties share."""
-    values = table.matrix(metric)
-    return rankdata(np.where(np.isnan(values), np.inf, values), axis=1).mean(axis=0)
-
-
 def lines(table: StudyTable) -> list[str]:
     """Return the rows of the table, the best average rank in NLL first."""
     ts = table.methods.index("ts")
     nll, brier = table.matrix("nll"), table.matrix("brier")
     nll, brier = nll / nll[:, [ts]], brier / brier[:, [ts]]
-    ranks = [average_ranks(table, metric) for metric in ("nll", "brier", "conf-ece")]
+    ranks = [
+        rank_methods(table.matrix(metric), metric).mean(axis=0)
+        for metric in ("nll", "brier", "conf-ece")
+    ]
     columns = [
         (nll.mean(axis=0), ".3f"),
         (nll.max(axis=0), ".3f"),

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "calibrant"
 FILES = sorted(SOURCE.rglob("*.py"))
 HOUSE = [  # from the ground up
-    {"errors", "notices", "progress", "extras", "lazy", "atomic_file", "kernels"},
+    {"errors", "notices", "progress", "extras", "atomic_file", "kernels"},
     {"columns", "containers", "labels", "row_order"},
     {"simplex"},
     {"maps"},

@@ -25,18 +25,9 @@ Found = TypeVar("Found")
 
 
 class Trial(NamedTuple, Generic[Found]):
-    """What became of a method.
+    """What became of a method: what the judge found, or None and the error.
 
-    Attributes
-    ----------
-    found : object or None
-        What judged it; None if it failed.
-    fit_seconds, seconds : float
-        Of the fit, and of everything.
-    error : Exception or None
-        What it failed with.
-    warnings : tuple of str
-        What it warned of, without repetition.
+    Seconds are those of the fit, and of everything; warnings are without repetition.
     """
 
     found: Found | None
@@ -49,13 +40,8 @@ class Trial(NamedTuple, Generic[Found]):
 def fit_and_judge(prepare: Callable[[], Prepared], judge: Callable[..., Found]) -> Trial[Found]:
     """Fit a calibrator to one part and judge it by another; a failure is part of the result.
 
-    Parameters
-    ----------
-    prepare : callable
-        Returns a calibrator, or None where nothing is to be fitted, the arguments of its ``fit``,
-        and the part that judges.
-    judge : callable
-        Takes the fitted calibrator and the part that judges.
+    ``prepare`` returns a calibrator, or None where nothing is to be fitted, the arguments of its
+    ``fit``, and those of ``judge`` after the calibrator.
     """
     started = perf_counter()
     found, error, fit_seconds = None, None, 0.0

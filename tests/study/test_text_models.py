@@ -142,7 +142,7 @@ def test_parameters_are_chosen_by_accuracy_on_the_train_part(monkeypatch):
     parts = {"train": 90}
     found = [line.split("\t") for line in lines(parts)] + [["train", "fruit", "apple"]] * 30
     labels = np.array([list(WORDS).index(label) for _, label, _ in found])
-    fitted = text_models.train_naive_bayes([text for *_, text in found], labels, 0)
+    fitted = text_models.train("nb", [text for *_, text in found], labels, 0)
     assert fitted[-1].alpha == 0.1
 
 

@@ -23,15 +23,8 @@ __all__ = ["Markup", "escape", "render_page"]
 def render_page(room: str, *, has_images: bool = False, **context: Any) -> str:
     """Return the page of a package, from its ``page.html.jinja`` and ``page.css``.
 
-    Parameters
-    ----------
-    room : str
-        The package; its template extends ``shell.html.jinja``.
-    has_images : bool, default=False
-        Whether the policy allows images that are embedded.
-    **context
-        What the templates need: ``title``, ``sections`` and others. A page with ``numbers`` has
-        the script ``page.js``, which reads them.
+    The template extends ``shell.html.jinja``, which needs ``title`` and ``sections``. A page with
+    ``numbers`` has the script ``page.js``, which reads them.
     """
     css = _read("calibrant.pages", "shell.css") + _read(room, "page.css")
     script = _read(room, "page.js") if "numbers" in context else ""

@@ -5,9 +5,8 @@ What builds the page is loaded when it is first used: comparing needs no templat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from calibrant.lazy import lazily
 from calibrant.report.comparison import compare
 from calibrant.report.paired import Difference
 from calibrant.report.results import Comparison, Failure, MethodResult
@@ -28,4 +27,10 @@ __all__ = [
     "write_report",
 ]
 
-__getattr__, __dir__ = lazily(__name__, dict.fromkeys(("build_report", "write_report"), "page"))
+
+def __getattr__(name: str) -> Any:
+    if name in {"build_report", "write_report"}:
+        from calibrant.report import page
+
+        return getattr(page, name)
+    raise AttributeError(f"module 'calibrant.report' has no attribute {name!r}")

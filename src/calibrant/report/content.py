@@ -28,22 +28,6 @@ if TYPE_CHECKING:
     from calibrant.report.results import Comparison, MethodResult
     from calibrant.report.verdict import Verdict
 
-STATIC_CLASSES = 20
-"""Rows of the class table that are there without scripts."""
-
-CLASS_HEADS = (
-    "class",
-    "test rows",
-    "calibration rows",
-    "share, %",
-    "predicted before, %",
-    "predicted after, %",
-    "ECE before, %",
-    "ECE after, %",
-)
-CLASS_SORTED = CLASS_HEADS.index("ECE before, %")
-CLASS_DIGITS = (0, 0, 3, 3, 3, 3, 3)
-
 
 def method_table(
     comparison: Comparison, verdict: Verdict
@@ -101,40 +85,26 @@ def applied_method(comparison: Comparison, verdict: Verdict) -> str:
     return BASELINE if BASELINE in others or not others else others[0]
 
 
-def _class_columns(comparison: Comparison, applied: str) -> list[NDArray[np.float64]]:
-    """Numbers of the class table, in the order of its heads after the first."""
+def class_columns(
+    comparison: Comparison, applied: str
+) -> list[tuple[str, int, NDArray[np.float64]]]:
+    """Head, digits and numbers of each column of the class table."""
     before = comparison.results[0].classwise
     name = applied if applied in comparison.methods else UNCALIBRATED
     after = comparison.result(name).classwise
     return [
-        comparison.test_counts.astype(np.float64),
-        comparison.val_counts.astype(np.float64),
-        100 * before.frequency,
-        100 * before.mean_probability,
-        100 * after.mean_probability,
-        100 * before.ece,
-        100 * after.ece,
-    ]
-
-
-def class_rows(comparison: Comparison, applied: str) -> list[dict[str, Any]]:
-    """Rows of the class table that are there without scripts: the worst."""
-    columns = _class_columns(comparison, applied)
-    return [
-        {
-            "name": comparison.classes[j],
-            "cells": [
-                f"{values[j]:.{digits}f}"
-                for values, digits in zip(columns, CLASS_DIGITS, strict=True)
-            ],
-        }
-        for j in comparison.results[0].classwise.order[:STATIC_CLASSES]
+        ("test rows", 0, comparison.test_counts.astype(np.float64)),
+        ("calibration rows", 0, comparison.val_counts.astype(np.float64)),
+        ("share, %", 3, 100 * before.frequency),
+        ("predicted before, %", 3, 100 * before.mean_probability),
+        ("predicted after, %", 3, 100 * after.mean_probability),
+        ("ECE before, %", 3, 100 * before.ece),
+        ("ECE after, %", 3, 100 * after.ece),
     ]
 
 
 def page_numbers(comparison: Comparison, applied: str) -> dict[str, Any]:
     """Everything that the script of the page needs, and the metrics for whoever reads it."""
-    columns = zip(_class_columns(comparison, applied), CLASS_DIGITS, strict=True)
     return {
         "methods": {
             result.method: {
@@ -146,13 +116,13 @@ def page_numbers(comparison: Comparison, applied: str) -> dict[str, Any]:
         "classes": {
             "names": [clean(name) for name in comparison.classes],
             "order": comparison.results[0].classwise.order.tolist(),
-            "shown": list(comparison.shown),
+            "shown": comparison.shown,
             "columns": [
                 {
                     "digits": digits,
                     "values": [_number(round(v, digits + 1)) for v in values.tolist()],
                 }
-                for values, digits in columns
+                for _, digits, values in class_columns(comparison, applied)
             ],
         },
     }
@@ -166,9 +136,8 @@ def _number(value: float) -> float | int | None:
 
 def python_lines(comparison: Comparison, applied: str) -> str:
     """Lines of Python that fit and apply a method."""
-    calibrator = None
-    if applied in comparison.methods:
-        calibrator = comparison.result(applied).calibrator
+    known = applied in comparison.methods
+    calibrator = comparison.result(applied).calibrator if known else None
     if calibrator is None:
         calibrator = calibrant.TemperatureScaling(scores=comparison.settings["scores"])
     fresh = clone(calibrator).set_params(classes=None)

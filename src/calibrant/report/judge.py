@@ -32,14 +32,7 @@ MOST_RANKS = 100
 
 
 class Judge:
-    """The test part, and how methods are judged on it.
-
-    Parameters
-    ----------
-    test : SimplexBatch
-    n_bins, n_resamples, confidence_level, random_state
-        As in :func:`compare`.
-    """
+    """The test part, and how methods are judged on it; options as in :func:`compare`."""
 
     def __init__(
         self,

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from calibrant.report.results import Comparison
 
+STATIC_CLASSES = 20
+"""Rows of the class table that are there without scripts."""
+
 SECTIONS = {
     "verdict": "Verdict",
     "methods": "Methods",
@@ -84,9 +87,9 @@ def build_report(
         forest=forest_figure(comparison, verdict.chosen),
         panels=build_panels(comparison, verdict),
         views={f"c{j}": comparison.classes[j] for j in comparison.shown},
-        class_heads=content.CLASS_HEADS,
-        class_sorted=content.CLASS_SORTED,
-        class_rows=content.class_rows(comparison, applied),
+        classes=comparison.classes,
+        class_columns=content.class_columns(comparison, applied),
+        worst=comparison.results[0].classwise.order[:STATIC_CLASSES].tolist(),
         applied=applied,
         python=content.python_lines(comparison, applied),
         commands=content.command_lines(comparison, applied, commands),

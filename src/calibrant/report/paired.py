@@ -52,17 +52,6 @@ def paired_differences(
     """Compare the losses of several methods, one row of ``losses`` each, with the baseline's.
 
     All methods are judged on the same draws of rows. Rows are drawn with their weights.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from calibrant.report.paired import paired_differences
-    >>> losses = np.array([[1.0, 2.0, 3.0, 4.0] * 25])
-    >>> (found,) = paired_differences(
-    ...     losses, losses[0] + 0.5, np.ones(100), n_resamples=100, level=0.95, random_state=0
-    ... )
-    >>> found.value, found.p_value < 0.05
-    (-0.5, True)
     """
     gaps = losses - baseline
     share = weight / weight.sum()
@@ -103,13 +92,6 @@ def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
     ----------
     .. [1] S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian
        Journal of Statistics 6, 1979.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from calibrant.report.paired import holm
-    >>> holm(np.array([0.01, 0.04, 0.03]))
-    array([0.03, 0.06, 0.06])
     """
     order = np.argsort(p_values, kind="stable")
     factors = np.arange(len(p_values), 0, -1)

@@ -11,6 +11,8 @@ from calibrant.report import figures
 from calibrant.report.svg import wrap
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from calibrant.metrics import ReliabilityCurve
     from calibrant.report.results import Comparison, MethodResult
     from calibrant.report.verdict import Verdict
@@ -72,12 +74,11 @@ def _two(
     name: str | None = None,
 ) -> list[Picture]:
     """Return the diagram before, whose marks are on the page once and reused, and the one after."""
+    inner = figures.reliability(after, is_class=name is not None)
     if place == 0:
-        inner = figures.reliability(before, is_class=name is not None)
         marks = Markup('<g id="before-{}">{}</g>').format(view, inner)
         return [_picture(marks, before, "before calibration", name)]
     marks = Markup('<use href="#before-{}"/>').format(view)
-    inner = figures.reliability(after, is_class=name is not None)
     return [
         _picture(marks, before, "before calibration", name),
         _picture(inner, after, f"after {clean(result.method)}", name),
@@ -102,28 +103,22 @@ def _extras(first: MethodResult, result: MethodResult) -> list[Picture]:
     """Return the map, its effect and the top-r curves."""
     who = clean(result.method)
     found: list[Picture] = []
+
+    def add(svg: Markup, head: str, words: str, legend: Sequence[str] = ()) -> None:
+        found.append({"svg": svg, "head": head, "words": words, "legend": legend})
+
     if result.map is not None:
         keys = [curve.name for curve in result.map.curves if curve.is_line]
-        found.append(
-            {
-                "svg": figures.map_figure(result.map, who),
-                "head": "Calibration map",
-                "words": result.map.note,
-                "legend": keys,
-            }
-        )
+        add(figures.map_figure(result.map, who), "Calibration map", result.map.note, keys)
     if result.effect is not None:
         words = "Median of the rows, and the middle nine tenths of them as a band."
-        svg = figures.effect_figure(result.effect, who)
-        found.append(
-            {"svg": svg, "head": "What becomes of the confidence", "words": words, "legend": []}
-        )
+        add(figures.effect_figure(result.effect, who), "What becomes of the confidence", words)
     words = (
         "How much more the r most probable classes claim than they hold; the band is where a "
         "calibrated classifier would be."
     )
     svg = figures.top_r_figure(first.top_r, result.top_r, who)
-    found.append({"svg": svg, "head": "Top r", "words": words, "legend": ["after", "before"]})
+    add(svg, "Top r", words, ("after", "before"))
     return found
 
 

@@ -71,16 +71,7 @@ def log_axis(low: float, high: float, label: str) -> Axis:
 
 
 class Chart:
-    """Marks on two axes.
-
-    Parameters
-    ----------
-    x, y : Axis
-    width, height : float
-        Size of the view box.
-    left, bottom : float
-        Room beside and under the axes, for their numbers and name and whatever else.
-    """
+    """Marks on two axes, in a view box, with room for numbers and names beside and under them."""
 
     def __init__(
         self,
@@ -107,28 +98,25 @@ class Chart:
         return TOP + self.inner_height * (1.0 - self.y.place(values))
 
     def path(self, data: str, name: str) -> None:
-        """Add a path with a class of the style sheet."""
-        self._parts.append(f'<path class="{name}" d="{data}"/>')
+        """Add a path with a class of the style sheet, unless there is nothing to draw."""
+        if data:
+            self._parts.append(f'<path class="{name}" d="{data}"/>')
 
     def line(self, x: ArrayLike, y: ArrayLike, name: str) -> None:
         """Connect points."""
-        points = list(_pairs(self.xs(x), self.ys(y)))
-        if points:
-            self.path("M" + "L".join(points), name)
+        data = "L".join(_pairs(self.xs(x), self.ys(y)))
+        self.path(data and f"M{data}", name)
 
     def band(self, x: ArrayLike, low: ArrayLike, high: ArrayLike, name: str) -> None:
         """Fill between two lines."""
-        there = list(_pairs(self.xs(x), self.ys(high)))
-        back = list(_pairs(self.xs(x), self.ys(low)))[::-1]
-        if there:
-            self.path("M" + "L".join(there + back) + "Z", name)
+        there, back = (_pairs(self.xs(x), self.ys(ends)) for ends in (high, low))
+        data = "L".join([*there, *reversed(back)])
+        self.path(data and f"M{data}Z", name)
 
     def bars(self, x: ArrayLike, low: ArrayLike, high: ArrayLike, name: str) -> None:
         """Draw upright strokes."""
         marks = zip(self.xs(x), self.ys(low), self.ys(high), strict=True)
-        data = "".join(f"M{_n(a)} {_n(b)}V{_n(c)}" for a, b, c in marks)
-        if data:
-            self.path(data, name)
+        self.path("".join(f"M{_n(a)} {_n(b)}V{_n(c)}" for a, b, c in marks), name)
 
     def points(self, x: ArrayLike, y: ArrayLike, radii: ArrayLike, name: str) -> None:
         """Draw discs, as one path of arcs."""
@@ -136,8 +124,7 @@ class Chart:
         for a, b, r in zip(self.xs(x), self.ys(y), np.atleast_1d(radii), strict=True):
             data += f"M{_n(a - r)} {_n(b)}a{_n(r)} {_n(r)} 0 1 0 {_n(2 * r)} 0"
             data += f"a{_n(r)} {_n(r)} 0 1 0 {_n(-2 * r)} 0z"
-        if data:
-            self.path(data, name)
+        self.path(data, name)
 
     def text(self, x: float, y: float, words: str, name: str = "", anchor: str = "middle") -> None:
         """Print words at a place of the view box."""
@@ -177,8 +164,8 @@ def wrap(inner: Markup, width: float, height: float, label: str) -> Markup:
     )
 
 
-def _pairs(x: NDArray[np.float64], y: NDArray[np.float64]) -> Iterable[str]:
-    return (f"{_n(a)} {_n(b)}" for a, b in zip(x, y, strict=True))
+def _pairs(x: NDArray[np.float64], y: NDArray[np.float64]) -> list[str]:
+    return [f"{_n(a)} {_n(b)}" for a, b in zip(x, y, strict=True)]
 
 
 def _n(value: float) -> str:

@@ -68,7 +68,7 @@ def reach_verdict(comparison: Comparison) -> Verdict:
     """
     before = comparison.result(UNCALIBRATED)
     baseline = comparison.result(BASELINE) if BASELINE in comparison.methods else None
-    best = _best(comparison)
+    best = min(comparison.results, key=lambda r: r.evaluation.negative_log_likelihood.value)
     chosen = _choose(before, baseline, best)
     findings = [_state(before)]
     if baseline is not None:
@@ -87,34 +87,24 @@ def is_significant(p_value: float) -> bool:
     return not math.isnan(p_value) and p_value < ALPHA
 
 
-def _best(comparison: Comparison) -> MethodResult:
-    return min(comparison.results, key=lambda r: r.evaluation.negative_log_likelihood.value)
-
-
 def _choose(
     before: MethodResult, baseline: MethodResult | None, best: MethodResult
 ) -> MethodResult:
     """Return the best method if it is clearly so, else the simplest that does the job."""
     reference = baseline or before
-    if best.method != reference.method and _is_better(best):
+    if best.method != reference.method and _lead_of(best) > 0:
         return best
-    if baseline is None or not (_is_off(before) or _is_worse(before)):
+    is_off = any(is_significant(p_value) for p_value in before.p_values.values())
+    if baseline is None or not (is_off or _lead_of(before) < 0):
         return before
     return baseline
 
 
-def _is_better(result: MethodResult) -> bool:
+def _lead_of(result: MethodResult) -> float:
+    """How much lower its NLL is than the baseline's; 0 where that may be chance."""
     gap = result.difference
-    return gap is not None and gap.value < 0 and (math.isnan(gap.p_holm) or gap.p_holm < ALPHA)
-
-
-def _is_worse(result: MethodResult) -> bool:
-    gap = result.difference
-    return gap is not None and gap.value > 0 and (math.isnan(gap.p_holm) or gap.p_holm < ALPHA)
-
-
-def _is_off(result: MethodResult) -> bool:
-    return any(is_significant(p_value) for p_value in result.p_values.values())
+    is_clear = gap is not None and (math.isnan(gap.p_holm) or gap.p_holm < ALPHA)
+    return -gap.value if gap is not None and is_clear else 0.0
 
 
 def _tilt(result: MethodResult) -> str:
@@ -158,11 +148,10 @@ def _effect_of(before: MethodResult, baseline: MethodResult) -> str:
         f"Temperature scaling removes {_removed(before, baseline)} of the error and leaves "
         f"{_chance(baseline)}"
     )
-    gap = before.difference
-    if gap is not None and _is_worse(before):
-        words += f"; the NLL falls by {gap.value:.4f} to {_nll(baseline)}"
-    elif gap is not None and _is_better(before):
-        words += f"; but the NLL rises by {-gap.value:.4f} to {_nll(baseline)}"
+    lead = _lead_of(before)
+    if lead:
+        change = f"the NLL falls by {-lead:.4f}" if lead < 0 else f"but the NLL rises by {lead:.4f}"
+        words += f"; {change} to {_nll(baseline)}"
     return words + "."
 
 
@@ -189,7 +178,7 @@ def _lead(
     level = 100 * comparison.settings["confidence_level"]
     words += f" ({level:g} % interval {-gap.high:.4f} to {-gap.low:.4f}, {p_words(gap.p_value)}; "
     words += f"{p_words(gap.p_holm)} corrected for {n_methods - 1} comparisons). "
-    words += "" if _is_better(best) else "That may be chance. "
+    words += "" if _lead_of(best) > 0 else "That may be chance. "
     return f"{words}It has {_chance(best)}."
 
 

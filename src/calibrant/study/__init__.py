@@ -5,9 +5,8 @@ Names are loaded when they are first used, so that worker processes start quickl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from calibrant.lazy import lazily
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from calibrant.study.make_predictions import from_estimator, from_torch
@@ -18,19 +17,7 @@ if TYPE_CHECKING:
     from calibrant.study.table import StudyRow, StudyTable
     from calibrant.study.text_models import train_text_models
 
-_HOME = {
-    "StudyRow": "table",
-    "StudyTable": "table",
-    "from_estimator": "make_predictions",
-    "from_torch": "make_predictions",
-    "read_table": "storage",
-    "run_study": "run",
-    "simulate_imagenet": "simulate",
-    "train_text_models": "text_models",
-    "write_outputs": "outputs",
-    "write_table": "storage",
-}
-
+_HOMES = ("make_predictions", "outputs", "run", "simulate", "storage", "table", "text_models")
 __all__ = [
     "StudyRow",
     "StudyTable",
@@ -44,4 +31,14 @@ __all__ = [
     "write_table",
 ]
 
-__getattr__, __dir__ = lazily(__name__, _HOME)
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'calibrant.study' has no attribute {name!r}")
+    modules = (import_module(f"calibrant.study.{home}") for home in _HOMES)
+    globals()[name] = value = next(vars(module)[name] for module in modules if name in vars(module))
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

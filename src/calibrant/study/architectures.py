@@ -36,14 +36,7 @@ FAMILIES = (
 
 
 def family_of(model: str) -> str:
-    """Return the family of a classifier, by its name.
-
-    Examples
-    --------
-    >>> from calibrant.study.architectures import family_of
-    >>> [family_of(name) for name in ("wrn-16-4", "gaussian-nb", "logreg", "unheard-of")]
-    ['resnet', 'naive bayes', 'linear', 'other']
-    """
+    """Return the family of a classifier, by its name."""
     name = model.lower()
     return next((family for family, pattern in FAMILIES if re.search(pattern, name)), OTHER)
 

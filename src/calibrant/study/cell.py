@@ -50,18 +50,9 @@ class Cell(NamedTuple):
 
 
 class Outcome(TypedDict):
-    """What became of a cell.
+    """What became of a cell: every metric, NaN if the method failed, with what, and warnings.
 
-    Attributes
-    ----------
-    values : dict of str to float
-        Every metric; NaN if the method failed.
-    seconds, all_seconds : float
-        Of the fit, and of everything: reading, fitting, judging.
-    error : str or None
-        What the method failed with.
-    warnings : list of str
-        What it warned of.
+    Seconds are those of the fit, and of everything: reading, fitting, judging.
     """
 
     values: dict[str, float]

@@ -19,15 +19,7 @@ if TYPE_CHECKING:
 
 
 def split_rows(n_rows: int, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Split rows 25 / 75 into a val and a test part, as the paper does: sorted row numbers.
-
-    Examples
-    --------
-    >>> from calibrant.study.make_predictions import split_rows
-    >>> val, test = split_rows(8)
-    >>> val, test
-    (array([2, 6]), array([0, 1, 3, 4, 5, 7]))
-    """
+    """Split rows 25 / 75 into a val and a test part, as the paper does: sorted row numbers."""
     order = np.random.RandomState(seed).permutation(n_rows)  # as published splits
     n_val = round(n_rows / 4)
     return np.sort(order[:n_val]).astype(np.int64), np.sort(order[n_val:]).astype(np.int64)

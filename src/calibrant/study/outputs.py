@@ -9,7 +9,6 @@ from calibrant.atomic_file import replace_file
 from calibrant.errors import ParameterError
 from calibrant.study import ranks, tables, typeset
 from calibrant.study.figures import figure_bytes
-from calibrant.study.page import Shown, build_page
 from calibrant.study.pictures import build_pictures
 
 if TYPE_CHECKING:
@@ -39,33 +38,31 @@ def write_outputs(table: StudyTable, directory: str | os.PathLike[str]) -> list[
     ParameterError
         If there is nothing to compare.
     """
+    from calibrant.study.page import build_page  # which needs a template engine
+
     if len(table.methods) < 2 or not ranks.known_metrics(table, ranks.TABLE_METRICS):
         raise ParameterError(
             f"table has the methods {table.methods!r} and {len(table.rows)} numbers; ranks need "
             f"two methods and one of the metrics {ranks.TABLE_METRICS}"
         )
-    folder = Path(directory)
-    for name in ("tables", "figures"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
+
+    def write(name: str, content: bytes) -> None:
+        path = Path(directory) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replace_file(path) as file:
+            file.write(content)
+        written.append(path)
+
     all_tables = tables.build_tables(table)
     for one in all_tables:
-        for suffix, render in (("md", typeset.to_markdown), ("tex", typeset.to_latex)):
-            path = folder / "tables" / f"{one.name}.{suffix}"
-            written.append(_write(path, render(one).encode("utf-8")))
+        write(f"tables/{one.name}.md", typeset.to_markdown(one).encode("utf-8"))
+        write(f"tables/{one.name}.tex", typeset.to_latex(one).encode("utf-8"))
     shown = []
     for picture in build_pictures(table):
         svg = figure_bytes(picture.figure, "svg")
-        shown.append(Shown(picture, svg))
-        written.append(_write(folder / "figures" / f"{picture.name}.svg", svg))
-        png = figure_bytes(picture.figure, "png")
-        written.append(_write(folder / "figures" / f"{picture.name}.png", png))
-    page = build_page(table, all_tables, shown)
-    written.append(_write(folder / "index.html", page.encode("utf-8")))
+        shown.append((picture, svg))
+        write(f"figures/{picture.name}.svg", svg)
+        write(f"figures/{picture.name}.png", figure_bytes(picture.figure, "png"))
+    write("index.html", build_page(table, all_tables, shown).encode("utf-8"))
     return written
-
-
-def _write(path: Path, content: bytes) -> Path:
-    with replace_file(path) as file:
-        file.write(content)
-    return path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from calibrant.pages.shell import render_page
 from calibrant.study import ranks, significance, tables
@@ -30,21 +30,16 @@ _HOME = {"intervals": "significance", "tests": "significance", "sensitivity": "b
 """Section of tables whose names do not begin with it."""
 
 
-class Shown(NamedTuple):
-    """A picture and its SVG."""
-
-    picture: Picture
-    svg: bytes
-
-
-def build_page(table: StudyTable, all_tables: Sequence[Table], shown: Sequence[Shown]) -> str:
-    """Return the page; names of data sets, classifiers and methods are plain text in it."""
+def build_page(
+    table: StudyTable, all_tables: Sequence[Table], shown: Sequence[tuple[Picture, bytes]]
+) -> str:
+    """Return the page, of tables and of pictures with their SVG; names are plain text in it."""
     parts: dict[str, dict[str, Any]] = {
         name: {"id": name, "title": title, "pictures": [], "tables": []}
         for name, title in SECTIONS.items()
     }
-    for one in shown:
-        parts[one.picture.section]["pictures"].append(_picture(one))
+    for picture, svg in shown:
+        parts[picture.section]["pictures"].append(_embed(picture, svg))
     for entry in all_tables:
         kind = entry.name.partition("-")[0]
         parts[_HOME.get(kind, kind)]["tables"].append(entry)
@@ -68,14 +63,14 @@ def build_page(table: StudyTable, all_tables: Sequence[Table], shown: Sequence[S
     )
 
 
-def _picture(one: Shown) -> dict[str, Any]:
-    width = one.picture.figure.get_size_inches()[0]
+def _embed(picture: Picture, svg: bytes) -> dict[str, Any]:
+    width = picture.figure.get_size_inches()[0]
     return {
-        **one.picture._asdict(),
+        **picture._asdict(),
         "inches": min(max(math.ceil(width), 4), 14),
         "pixels": round(96 * width),
         # Inside an image nothing runs and nothing is loaded, whatever the names are.
-        "source": "data:image/svg+xml;base64," + base64.b64encode(one.svg).decode(),
+        "source": "data:image/svg+xml;base64," + base64.b64encode(svg).decode(),
     }
 
 

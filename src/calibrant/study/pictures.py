@@ -10,6 +10,7 @@ from calibrant.plots.style import p_words
 from calibrant.study import figures, ranks, significance, tables
 from calibrant.study.architectures import families_of
 from calibrant.study.tables import metric_title
+from calibrant.trial import UNCALIBRATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,7 +173,7 @@ def _sensitivity(table: StudyTable) -> Picture:
 
 
 def _times(table: StudyTable) -> Picture:
-    fitted = [method for method in table.methods if method != "uncalibrated"]
+    fitted = [method for method in table.methods if method != UNCALIBRATED]
     titles = [tables.method_title(method) for method in fitted]
     return Picture(
         "times",

@@ -40,15 +40,7 @@ def as_losses(values: Matrix, metric: str) -> Matrix:
 
 
 def rank_methods(values: Matrix, metric: str) -> Matrix:
-    """Rank the methods of every case: 1 is best, equal values share the mean of their ranks.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from calibrant.study.ranks import rank_methods
-    >>> rank_methods(np.array([[0.3, 0.1, 0.3, np.nan]]), "nll")
-    array([[2.5, 1. , 2.5, 4. ]])
-    """
+    """Rank the methods of every case: 1 is best, equal values share the mean of their ranks."""
     ranks: Matrix = stats.rankdata(as_losses(values, metric), axis=1)
     return ranks
 
@@ -58,14 +50,6 @@ def mark_first(values: Matrix, metric: str) -> NDArray[np.bool_]:
 
     So the paper's caption has it: "how often a method achieved the lowest score". Shares of first
     places can therefore add up to more than one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from calibrant.study.ranks import mark_first
-    >>> mark_first(np.array([[0.1, 0.1, 0.3], [np.nan, np.nan, np.nan]]), "nll")
-    array([[ True,  True, False],
-           [False, False, False]])
     """
     losses = as_losses(values, metric)
     first: NDArray[np.bool_] = (losses == losses.min(axis=1, keepdims=True)) & ~np.isnan(values)
@@ -77,14 +61,6 @@ def win_shares(values: Matrix, metric: str) -> Matrix:
 
     Ties win for neither, so that two opposite cells can add up to less than one. Cases in which
     both failed count as ties. The diagonal is NaN.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from calibrant.study.ranks import win_shares
-    >>> win_shares(np.array([[0.1, 0.2], [0.3, 0.3]]), "nll")
-    array([[nan, 0.5],
-           [0. , nan]])
     """
     losses = as_losses(values, metric)
     shares: Matrix = (losses[:, :, None] < losses[:, None, :]).mean(axis=0)
@@ -97,14 +73,6 @@ def standardize_within(values: Matrix, groups: Sequence[str]) -> Matrix:
 
     Both are over all classifiers and methods of the data set that have a number, as in the
     paper's box plots of NLL and Brier score; where all are equal the result is zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from calibrant.study.ranks import standardize_within
-    >>> standardize_within(np.array([[1.0, 3.0], [10.0, 30.0]]), ["a", "b"])
-    array([[-1.,  1.],
-           [-1.,  1.]])
     """
     out = np.full_like(values, np.nan)
     names = np.asarray(groups)
@@ -133,25 +101,8 @@ def summarize_ranks(
 ) -> tuple[dict[str, Averages], Averages]:
     """Average the ranks of methods over the cases of every group, and over all cases.
 
-    Parameters
-    ----------
-    table : StudyTable
-    metric : str
-    methods : sequence of str, optional
-        Ranked among themselves; all of the table by default.
-    groups : sequence of str, optional
-        The group of each case; its data set by default.
-
-    Examples
-    --------
-    >>> from calibrant.study.ranks import summarize_ranks
-    >>> from calibrant.study.table import StudyRow, StudyTable
-    >>> values = [("a", "ts", 0.3), ("a", "fir", 0.2), ("b", "ts", 0.5), ("b", "fir", 0.9)]
-    >>> table = StudyTable.of(
-    ...     StudyRow("mnist", model, method, "nll", value, 0.1)
-    ...     for model, method, value in values)
-    >>> summarize_ranks(table, "nll")[0]
-    {'mnist': Averages(n_cases=2, ranks=array([1.5, 1.5]), firsts=array([0.5, 0.5]))}
+    Methods, all of the table by default, are ranked among themselves. The group of a case is its
+    data set by default.
     """
     names = np.asarray(table.case_datasets if groups is None else groups)
     values = table.matrix(metric, methods)

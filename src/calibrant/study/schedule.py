@@ -50,10 +50,7 @@ class TimeLeft:
 
     def _rate(self, method: str) -> float:
         """Seconds per unit of cost: of the method, else of those with costs of the same kind."""
-        known = [method] if method in self._cost else self._alike(method)
+        alike = [name for name in self._cost if (name in SQUARE) == (method in SQUARE)]
+        known = [method] if method in self._cost else alike or list(self._cost)
         total = math.fsum(self._cost[name] for name in known)
         return math.fsum(self._seconds[name] for name in known) / total if total else math.nan
-
-    def _alike(self, method: str) -> list[str]:
-        alike = [name for name in self._cost if (name in SQUARE) == (method in SQUARE)]
-        return alike or list(self._cost)

@@ -33,16 +33,7 @@ class FriedmanTest(NamedTuple):
 
 
 def friedman_test(ranks: Matrix) -> FriedmanTest:
-    """Test whether all methods are equally good, by their ranks: one row per block, ties shared.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from calibrant.study.significance import friedman_test
-    >>> test = friedman_test(np.array([[1, 2, 3], [1, 2, 3], [1, 3, 2], [1, 2, 3]], float))
-    >>> round(test.statistic, 2), round(test.p_value, 3)
-    (6.5, 0.039)
-    """
+    """Test whether all methods are equally good, by their ranks: one row per block, ties shared."""
     # scipy's friedmanchisquare refuses two methods, and divides by zero where all are tied.
     n, k = ranks.shape
     if n < 2 or k < 2:
@@ -56,28 +47,13 @@ def friedman_test(ranks: Matrix) -> FriedmanTest:
 
 
 def critical_difference(n_methods: int, n_blocks: int, level: float = LEVEL) -> float:
-    """Return the difference between average ranks that chance exceeds with probability ``level``.
-
-    Examples
-    --------
-    >>> from calibrant.study.significance import critical_difference
-    >>> round(critical_difference(4, 14, level=0.10), 2)
-    1.12
-    """
+    """Return the difference of average ranks that chance exceeds with probability ``level``."""
     quantile = float(stats.studentized_range.ppf(1.0 - level, n_methods, math.inf)) / math.sqrt(2)
     return quantile * math.sqrt(n_methods * (n_methods + 1) / (6 * n_blocks))
 
 
 def indistinct_groups(average_ranks: Matrix, difference: float) -> list[tuple[int, ...]]:
-    """Return the largest sets of methods no two of which differ, best first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from calibrant.study.significance import indistinct_groups
-    >>> indistinct_groups(np.array([1.0, 3.0, 1.5, 2.2]), 1.0)
-    [(0, 2), (2, 3), (3, 1)]
-    """
+    """Return the largest sets of methods no two of which differ, best first."""
     order = np.argsort(average_ranks, kind="stable")
     groups: list[tuple[int, ...]] = []
     reached = 0
@@ -107,17 +83,7 @@ def resample_average_ranks(
 def rank_intervals(
     ranks: Matrix, groups: Sequence[str], seed: int = 0, level: float = LEVEL
 ) -> Matrix:
-    """Return percentile intervals of the average ranks, of shape (n_methods, 2).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from calibrant.study.significance import rank_intervals
-    >>> ranks = np.array([[1.0, 2.0], [1.0, 2.0], [2.0, 1.0]])
-    >>> rank_intervals(ranks, ["a", "b", "c"])
-    array([[1., 2.],
-           [1., 2.]])
-    """
+    """Return percentile intervals of the average ranks, of shape (n_methods, 2)."""
     draws = resample_average_ranks(ranks, groups, seed=seed)
     bounds: Matrix = np.quantile(draws, [level / 2, 1 - level / 2], axis=0).T
     return bounds

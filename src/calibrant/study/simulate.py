@@ -52,15 +52,9 @@ def simulate_imagenet(
 
     Examples
     --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import numpy as np
     >>> from calibrant.study import simulate_imagenet
-    >>> path = Path(tempfile.mkdtemp()) / "imagenet_simulated.npz"
-    >>> _ = simulate_imagenet(path, n_val=50, n_test=150, n_classes=20)
-    >>> with np.load(path) as file:
-    ...     file["val_logits"].shape, file["test_logits"].dtype
-    ((50, 20), dtype('float32'))
+    >>> simulate_imagenet("predictions/imagenet_simulated.npz")  # doctest: +SKIP
+    PosixPath('predictions/imagenet_simulated.npz')
     """
     for name, size in (("n_val", n_val), ("n_test", n_test), ("n_classes", n_classes)):
         simplex.check_number(name, size, low=2 if name == "n_classes" else 1, whole=True)

@@ -71,7 +71,7 @@ def read_table(path: str | os.PathLike[str]) -> StudyTable:
     path = Path(path)
     read = _read_parquet if _is_parquet(path) else _read_csv
     try:
-        return StudyTable.of(_row(record) for record in read(path))
+        return StudyTable.of(map(_row, read(path)))
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} is not a table of a study: {error}") from error
 
@@ -97,9 +97,8 @@ def _row(record: Mapping[str, Any]) -> StudyRow:
 
 def _to_csv(table: StudyTable) -> bytes:
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(astuple(row) for row in table.rows)  # floats as repr has them: exact
+    rows = map(astuple, table.rows)  # floats as repr has them: exact
+    csv.writer(text, lineterminator="\n").writerows([COLUMNS, *rows])
     return text.getvalue().encode()
 
 
@@ -123,6 +122,5 @@ def _to_parquet(table: StudyTable) -> bytes:
 def _read_parquet(path: Path) -> Iterable[Mapping[str, Any]]:
     from pyarrow import parquet
 
-    with path.open("rb") as file:
-        records: list[dict[str, Any]] = parquet.read_table(file).to_pylist()
+    records: list[dict[str, Any]] = parquet.read_table(io.BytesIO(path.read_bytes())).to_pylist()
     return records

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant.calibrators.methods import methods
+from calibrant.trial import UNCALIBRATED
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-PAPER_METHODS = ("uncalibrated", "na-fir", "scir", "fir", "ir-ovr", "ts", "vs", "ms")
+PAPER_METHODS = (UNCALIBRATED, *(name for name, cls in methods().items() if cls.in_paper))
 """Columns of the paper's Table 2, in its order."""
 
 
@@ -25,7 +28,7 @@ class StudyRow:
     dataset, model : str
         The two halves of the name of the prediction file.
     method : str
-        A key of ``METHODS``, or "uncalibrated".
+        A key of ``methods()``, or "uncalibrated".
     metric : str
         "accuracy", "nll", "brier", "conf-ece", "cw-ece" or "tece"; ECEs also with a number of
         bins, as "conf-ece-10".

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import stats
 
+from calibrant.calibrators.methods import methods
 from calibrant.plots.style import p_words
 from calibrant.study import ranks, significance
 from calibrant.study.architectures import families_of
 from calibrant.study.table import PAPER_METHODS
 from calibrant.study.typeset import Entry, Table
+from calibrant.trial import UNCALIBRATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,24 +26,17 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
-METHOD_TITLES = {
-    "uncalibrated": "Uncalibrated",
-    "na-fir": "NA-FIR",
-    "scir": "SCIR",
-    "fir": "FIR",
-    "ir-ovr": "IR-OvR",
-    "ts": "TS",
-    "vs": "VS",
-    "ms": "MS",
-}
 BINNED = ("conf-ece", "cw-ece", "tece")
 BINS = (10, 15, 25)
 _MODEL_COLUMNS = ("accuracy", "conf-ece", "nll", "cw-ece", "brier", "tece")
 
 
 def method_title(method: str) -> str:
-    """Return the name of a method as the paper prints it, or as it is."""
-    return METHOD_TITLES.get(method, method)
+    """Return the name of a method as tables print it, or as it is if there is no such method."""
+    if method == UNCALIBRATED:
+        return method.capitalize()
+    known = methods().get(method)
+    return method if known is None else known.title
 
 
 def metric_title(metric: str) -> str:
@@ -70,7 +65,7 @@ class Columns(NamedTuple):
 
 def all_columns(table: StudyTable) -> Columns:
     """Return all methods in the order of the paper's Table 2: without calibration comes last."""
-    return Columns("all", tuple(sorted(table.methods, key=lambda m: m == "uncalibrated")))
+    return Columns("all", tuple(sorted(table.methods, key=lambda m: m == UNCALIBRATED)))
 
 
 def variants(table: StudyTable) -> tuple[Columns, ...]:
@@ -88,14 +83,7 @@ def binned_name(metric: str, n_bins: int) -> str:
 
 
 def file_name(text: str) -> str:
-    """Return a name that is safe as part of a file's name.
-
-    Examples
-    --------
-    >>> from calibrant.study.tables import file_name
-    >>> file_name("../UDHR lang|id")
-    'udhr-lang-id'
-    """
+    """Return a name that is safe as part of a file's name."""
     return re.sub(r"[^a-z0-9.-]+", "-", text.lower()).strip("-.") or "unnamed"
 
 
@@ -106,14 +94,7 @@ def format_value(value: float, metric: str) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Format a time with two significant digits.
-
-    Examples
-    --------
-    >>> from calibrant.study.tables import format_seconds
-    >>> format_seconds(0.01234), format_seconds(123.4), format_seconds(0.0)
-    ('0.012', '123', '0')
-    """
+    """Format a time with two significant digits."""
     if math.isnan(seconds):
         return "-"
     if seconds == 0.0:
@@ -208,8 +189,8 @@ def win_table(table: StudyTable, metric: str, columns: Columns) -> Table:
 
 def time_table(table: StudyTable) -> Table:
     """Median seconds of a fit, by data set and method."""
-    methods = [m for m in all_columns(table).methods if m != "uncalibrated"]
-    seconds = table.seconds(methods)
+    fitted = [m for m in all_columns(table).methods if m != UNCALIBRATED]
+    seconds = table.seconds(fitted)
     names = np.asarray(table.case_datasets)
     parts = [
         (Entry(name, note=str((names == name).sum())), median_of(seconds[names == name]))
@@ -223,7 +204,7 @@ def time_table(table: StudyTable) -> Table:
         "times",
         "Seconds of a fit by data set",
         "Wall-clock seconds of a fit: the median over the classifiers of a data set.",
-        ("Data set", *map(method_title, methods)),
+        ("Data set", *map(method_title, fitted)),
         tuple((label, *(Entry(format_seconds(s)) for s in line)) for label, line in parts),
         1,
         (len(parts) - 2,),

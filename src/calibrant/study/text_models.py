@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ALPHAS = (0.01, 0.05, 0.1, 1.0, 10.0)
-"""Of naive Bayes: the grid of the paper."""
-
 SVM_C = (0.1, 1, 3, 10, 100)
-"""Of the support vector machine: the grid of the paper."""
+"""Of naive Bayes and of the support vector machine: the grids of the paper."""
 
 LOGISTIC_C = (1, 10, 100)
 LEARNING_RATES = (1e-3, 5e-3)
@@ -38,6 +37,7 @@ N_COMPONENTS = 300
 HIDDEN = 256
 EPOCHS = 15
 PARTS = ("train", "val", "test")
+MODELS = ("nb", "svm-linear", "logreg", "mlp")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +109,7 @@ def train_text_models(
     directory : path-like
         Gets ``<dataset>_<model>.npz``; made if it is not there.
     models : sequence of str, optional
-        Keys of ``MODELS``, all by default: "nb" (multinomial naive Bayes), "svm-linear",
+        All of ``MODELS`` by default: "nb" (multinomial naive Bayes), "svm-linear",
         "logreg", "mlp".
     seed : int, default=0
         Of the split, of cross-validation and of the models.
@@ -135,21 +135,20 @@ def train_text_models(
     """
     wanted = list(MODELS) if models is None else list(models)
     for model in wanted:
-        check_option("model", model, tuple(MODELS))
+        check_option("model", model, MODELS)
     data = read_corpus(corpus)
     home = Path(directory)
     home.mkdir(parents=True, exist_ok=True)
+    tell = progress or (lambda *_: None)
     paths = []
     for done, model in enumerate(wanted):
-        if progress is not None:
-            progress(done, len(wanted), model)
+        tell(done, len(wanted), model)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # rare classes, few epochs
-            fitted = MODELS[model](data.texts["train"], data.labels["train"], seed)
+            fitted = train(model, data.texts["train"], data.labels["train"], seed)
         path = home / f"{data.name}_{model}.npz"
         paths.append(_predict(fitted, data, path, seed, with_logits=model == "nb"))
-    if progress is not None:
-        progress(len(wanted), len(wanted), "")
+    tell(len(wanted), len(wanted), "")
     return paths
 
 
@@ -170,97 +169,42 @@ def _predict(fitted: Any, data: Corpus, path: Path, seed: int, *, with_logits: b
     return write_predictions(path, **arrays, classes=data.classes)
 
 
-def train_naive_bayes(texts: list[str], labels: NDArray[np.int64], seed: int) -> Any:
-    """Multinomial naive Bayes on word counts, alpha by cross-validation."""
-    from sklearn.feature_extraction.text import CountVectorizer
-    from sklearn.naive_bayes import MultinomialNB
-
-    folds = _folds(labels, seed)
-    return _choose(CountVectorizer(), MultinomialNB(), {"alpha": ALPHAS}, texts, labels, folds)
-
-
-def train_linear_svm(texts: list[str], labels: NDArray[np.int64], seed: int) -> Any:
-    """Linear support vector machine on TF-IDF, C by cross-validation, probabilities by Platt."""
+def train(model: str, texts: list[str], labels: NDArray[np.int64], seed: int) -> Any:
+    """Return the pipeline of a model, trained with the parameters that are the most accurate."""
     from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV, ShuffleSplit, StratifiedKFold
+    from sklearn.naive_bayes import MultinomialNB
+    from sklearn.neural_network import MLPClassifier
     from sklearn.pipeline import make_pipeline
     from sklearn.svm import SVC
 
-    rows = _tf_idf().fit_transform(texts)
-    kernel = "linear"
-    if len(texts) <= MOST_PRODUCTS:  # many times faster than products of sparse rows on demand
-        kernel, rows = "precomputed", (rows @ rows.T).toarray()
-    folds = _folds(labels, seed)
-    found = _search(SVC(kernel=kernel), {"C": SVM_C}, rows, labels, folds, refit=False)
-    machine = SVC(kernel="linear", C=found.best_params_["C"], cache_size=1000)
-    if "probability" in machine.get_params():
-        machine.set_params(probability=True, random_state=seed)  # as the paper has it
-    else:  # scikit-learn 1.11
-        machine = CalibratedClassifierCV(machine, ensemble=False)
-    return make_pipeline(_tf_idf(), machine).fit(texts, labels)
-
-
-def train_logistic_regression(texts: list[str], labels: NDArray[np.int64], seed: int) -> Any:
-    """Multinomial logistic regression on TF-IDF."""
-    from sklearn.linear_model import LogisticRegression
-
-    model = LogisticRegression(max_iter=1000)
-    return _choose(_tf_idf(), model, {"C": LOGISTIC_C}, texts, labels, _tenth(seed))
-
-
-def train_mlp(texts: list[str], labels: NDArray[np.int64], seed: int) -> Any:
-    """Network with one hidden layer on the leading components of TF-IDF."""
-    from sklearn.decomposition import TruncatedSVD
-    from sklearn.neural_network import MLPClassifier
-    from sklearn.pipeline import make_pipeline
-
-    n_words = len(_tf_idf().fit(texts).vocabulary_)
-    n_components = min(N_COMPONENTS, n_words, len(texts))
-    reduce = make_pipeline(_tf_idf(), TruncatedSVD(n_components, random_state=seed))
-    network = MLPClassifier((HIDDEN,), max_iter=EPOCHS, random_state=seed)
-    grid = {"learning_rate_init": LEARNING_RATES}
-    return _choose(reduce, network, grid, texts, labels, _tenth(seed))
-
-
-MODELS = {
-    "nb": train_naive_bayes,
-    "svm-linear": train_linear_svm,
-    "logreg": train_logistic_regression,
-    "mlp": train_mlp,
-}
-"""Name of a model -> the function that trains it."""
-
-
-def _tf_idf() -> Any:
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    return TfidfVectorizer(sublinear_tf=True)
-
-
-def _folds(labels: NDArray[np.int64], seed: int) -> Any:
-    """Split five ways, as the paper does."""
-    from sklearn.model_selection import StratifiedKFold
-
+    words = CountVectorizer() if model == "nb" else TfidfVectorizer(sublinear_tf=True)
+    rows = words.fit_transform(texts)
     n_folds = max(2, min(N_FOLDS, int(np.bincount(labels).max())))
-    return StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-
-
-def _tenth(seed: int) -> Any:
-    """Hold out a tenth."""
-    from sklearn.model_selection import ShuffleSplit
-
-    return ShuffleSplit(1, test_size=HELD_OUT, random_state=seed)
-
-
-def _choose(vectorizer: Any, model: Any, grid: Any, texts: list[str], labels: Any, cv: Any) -> Any:
-    """Return the pipeline with the most accurate parameters."""
-    from sklearn.pipeline import make_pipeline
-
-    found = _search(model, grid, vectorizer.fit_transform(texts), labels, cv)
-    return make_pipeline(vectorizer, found.best_estimator_)
-
-
-def _search(model: Any, grid: Any, rows: Any, labels: Any, cv: Any, **options: Any) -> Any:
-    from sklearn.model_selection import GridSearchCV
-
-    search = GridSearchCV(model, grid, scoring="accuracy", cv=cv, error_score="raise", **options)
-    return search.fit(rows, labels)
+    folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+    tenth = ShuffleSplit(1, test_size=HELD_OUT, random_state=seed)
+    search = partial(GridSearchCV, scoring="accuracy", error_score="raise")
+    if model == "nb":
+        found = search(MultinomialNB(), {"alpha": ALPHAS}, cv=folds)
+    elif model == "logreg":
+        found = search(LogisticRegression(max_iter=1000), {"C": LOGISTIC_C}, cv=tenth)
+    elif model == "mlp":  # on the leading components
+        reduce = TruncatedSVD(min(N_COMPONENTS, rows.shape[1], len(texts)), random_state=seed)
+        words, rows = make_pipeline(words, reduce), reduce.fit_transform(rows)
+        network = MLPClassifier((HIDDEN,), max_iter=EPOCHS, random_state=seed)
+        found = search(network, {"learning_rate_init": LEARNING_RATES}, cv=tenth)
+    else:
+        kernel = "linear"
+        if len(texts) <= MOST_PRODUCTS:  # many times faster than products of sparse rows on demand
+            kernel, rows = "precomputed", (rows @ rows.T).toarray()
+        found = search(SVC(kernel=kernel), {"C": SVM_C}, cv=folds, refit=False).fit(rows, labels)
+        machine = SVC(kernel="linear", C=found.best_params_["C"], cache_size=1000)
+        if "probability" in machine.get_params():
+            machine.set_params(probability=True, random_state=seed)  # as the paper has it
+        else:  # scikit-learn 1.11
+            machine = CalibratedClassifierCV(machine, ensemble=False)
+        return make_pipeline(words, machine).fit(texts, labels)
+    return make_pipeline(words, found.fit(rows, labels).best_estimator_)

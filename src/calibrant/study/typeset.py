@@ -41,34 +41,10 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    r"""A table, not yet in any markup.
+    """A table, not yet in any markup; the name is that of its file, without suffix.
 
-    Attributes
-    ----------
-    name : str
-        Of the file, without suffix.
-    title : str
-        A few words, for a heading.
-    caption : str
-    head : tuple of str
-    rows : tuple of tuples of Entry
-        Each as long as ``head``.
-    n_labels : int
-        How many columns at the left are labels: set left, and headings in HTML.
-    rules_before : tuple of int
-        Rows that have a rule above.
-
-    Examples
-    --------
-    >>> from calibrant.study.typeset import Entry, Table, to_markdown
-    >>> rows = ((Entry("x"), Entry("1", bold=True)),)
-    >>> print(to_markdown(Table("t", "One", "One row.", ("a|b", "c"), rows)))
-    One row.
-    <BLANKLINE>
-    | a\|b | c |
-    | --- | ---: |
-    | x | **1** |
-    <BLANKLINE>
+    Rows are as long as the head. The first ``n_labels`` columns are labels, set left; rows in
+    ``rules_before`` have a rule above.
     """
 
     name: str
@@ -81,26 +57,12 @@ class Table:
 
 
 def escape_markdown(text: object) -> str:
-    r"""Return text that Markdown prints as it is, also inside a table.
-
-    Examples
-    --------
-    >>> from calibrant.study.typeset import escape_markdown
-    >>> print(escape_markdown("a|b_c <i>"))
-    a\|b\_c \<i\>
-    """
+    """Return text that Markdown prints as it is, also inside a table."""
     return _MARKDOWN.sub(r"\\\1", clean(text, None)).replace("&", "&amp;")
 
 
 def escape_latex(text: object) -> str:
-    r"""Return text that LaTeX prints as it is.
-
-    Examples
-    --------
-    >>> from calibrant.study.typeset import escape_latex
-    >>> print(escape_latex("50% of a_b"))
-    50\% of a\_b
-    """
+    """Return text that LaTeX prints as it is."""
     return "".join(_LATEX.get(sign, sign) for sign in clean(text, None))
 
 
