@@ -126,7 +126,7 @@ CALLS = {
         f(d["values"], d["hits"], d["weight"], out := whole(1, 4, 2)),
         out,
     ],
-    "count_cells": lambda f, d: [f(d["rows"], 1 / 3, out := whole(3)), out],
+    "count_above": lambda f, d: [f(d["rows"], 1 / 3, out := whole(3)), out],
     "take_cells": lambda f, d: [
         f(d["rows"], 5, 0.0, 1, at := np.array([0, 60]), v := np.empty(120), r := whole(120)),
         at,

@@ -3,7 +3,7 @@ import pytest
 from scipy.special import log_softmax, softmax
 
 from calibrant.kernels.structured import (
-    add_products,
+    add_class_sums,
     bounded_logs,
     common_curvature,
     curve_rows,
@@ -71,7 +71,7 @@ def test_products_are_the_transpose_of_the_map():
     rng = np.random.default_rng(1)
     theta, rows = rng.normal(size=2 * K + 1), rng.normal(size=(M, K))
     by_slope, by_intercept = np.zeros(K), np.zeros(K)
-    by_alpha = add_products(rows, u, x, by_slope, by_intercept)
+    by_alpha = add_class_sums(rows, u, x, by_slope, by_intercept)
     products = np.concatenate([[by_alpha], by_slope, by_intercept])
     np.testing.assert_allclose(np.vdot(mapped(u, x, theta), rows), theta @ products, rtol=1e-12)
 

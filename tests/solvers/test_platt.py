@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from calibrant.simplex import check_batch
 from calibrant.solvers.one_vs_rest import binary_problem, solve_one_vs_rest
-from calibrant.solvers.platt import RIDGE, Logistic, bounded_logs, solve_platt
+from calibrant.solvers.platt import RIDGE, Logistic, bounds_of_logs, solve_platt
 from conftest import load_real, real_files
 
 GRID = np.array([0.001, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 0.999])
@@ -181,10 +181,10 @@ def test_equal_scores_change_by_one_shift():
 
 
 def test_bounds_lie_below_every_positive_probability():
-    logs = bounded_logs(np.array([0.0, 1e-200, 0.5, 1.0]))
+    logs = bounds_of_logs(np.array([0.0, 1e-200, 0.5, 1.0]))
     assert (logs.low, logs.rest) == (1e-200, 1e-12)
     assert logs(np.array([0.0]))[0] == np.log(1e-200)
-    assert bounded_logs(np.array([0.0, 1.0])).low == 1e-12
+    assert bounds_of_logs(np.array([0.0, 1.0])).low == 1e-12
 
 
 @pytest.mark.parametrize("name", real_files("cifar10_r", "r52", "mnist_"))

@@ -115,7 +115,7 @@ def add_hit_moments(values, hits, weight, sums):
 
 
 @kernel
-def count_cells(rows, threshold, counts):
+def count_above(rows, threshold, counts):
     """Count the cells at or above ``threshold`` of each class."""
     n_rows, n_classes = rows.shape
     for i in range(n_rows):

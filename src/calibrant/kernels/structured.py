@@ -96,7 +96,7 @@ def spread_rows(weighted, share, out):
 
 
 @kernel
-def add_products(rows, logits, features, by_slope, by_intercept):
+def add_class_sums(rows, logits, features, by_slope, by_intercept):
     """Add sum_i r_ij x_ij and sum_i r_ij to the sums by class; returns sum_ij r_ij u_ij."""
     n_rows, n_classes = rows.shape
     by_alpha = 0.0

@@ -11,7 +11,7 @@ import numpy as np
 from calibrant import errors, simplex
 from calibrant.columns import column_order
 from calibrant.containers import column_names, to_matrix
-from calibrant.kernels.bins import count_cells, take_cells
+from calibrant.kernels.bins import count_above, take_cells
 from calibrant.kernels.metric_sums import add_weights, top_labels, totals
 from calibrant.labels import check_labels, check_weights
 
@@ -187,7 +187,7 @@ class Predictions:
         counts = np.zeros(self.n_classes, dtype=np.int64)
         if threshold > 0.0:
             for chunk in self.chunks():
-                count_cells(chunk.rows, threshold, counts)
+                count_above(chunk.rows, threshold, counts)
         else:
             counts += self.n_rows
         first = 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant.maps.curves import BetaMap
-from calibrant.solvers.platt import SEPARABLE, ZERO, bounded_logs, minimise_logistic
+from calibrant.solvers.platt import SEPARABLE, ZERO, bounds_of_logs, minimise_logistic
 
 if TYPE_CHECKING:
     from calibrant.solvers.one_vs_rest import BinaryProblem
@@ -23,7 +23,7 @@ def solve_beta(
     Kull et al. fit without bounds, drop a feature whose slope is negative and fit again. That is
     not always the constrained optimum: with both slopes negative they drop only one.
     """
-    logs = bounded_logs(problem.values, zero)
+    logs = bounds_of_logs(problem.values, zero)
     log_x, log_rest = logs(problem.values)
     theta, report = minimise_logistic(
         [log_x, -log_rest], problem.positives, problem.negatives, np.zeros(2), tol=tol

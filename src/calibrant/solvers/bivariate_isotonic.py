@@ -127,7 +127,7 @@ def _numbers(name: str, value: Any) -> NDArray[np.float64]:
     return array
 
 
-def merge_points(points: Points) -> tuple[NDArray[np.int64], Points]:
+def merge_equal_points(points: Points) -> tuple[NDArray[np.int64], Points]:
     """Merge equal (q, rank); returns the merged point of each, and them, sorted by q and rank.
 
     ``y`` of the result is the weighted sum of the labels. The sums are taken in the order of
@@ -189,7 +189,7 @@ def solve_bivariate_isotonic(points: Points) -> tuple[NDArray[np.float64], Solve
     whole = is_whole(points)
     scale, unit = size_of(points.y), size_of(points.weight)
     weight = np.maximum(points.weight / unit, np.finfo(np.float64).tiny)
-    place, merged = merge_points(Points(points.q, points.rank, points.y / scale, weight))
+    place, merged = merge_equal_points(Points(points.q, points.rank, points.y / scale, weight))
     n_ranks = int(points.rank.max())
     dtype = np.int64 if whole else np.float64
     labels, mass = merged.y.astype(dtype), merged.weight.astype(dtype)

@@ -30,7 +30,7 @@ separates would send the slope to infinity, and equal scores leave it open."""
 SEPARABLE = f"the score separates the labels: the slope is held by a ridge of {RIDGE:g}"
 
 
-def bounded_logs(values: Array, zero: float = ZERO) -> BoundedLogs:
+def bounds_of_logs(values: Array, zero: float = ZERO) -> BoundedLogs:
     """Bounds that no value strictly between 0 and 1 reaches; ``zero`` where that leaves it open."""
     zero = max(zero, float(np.finfo(float).tiny))  # logits may lie deeper than any float's log
     positive = values[values > 0]
@@ -177,7 +177,7 @@ def solve_platt(
     With ``smooth_labels`` the labels are Platt's targets: (n + 1) / (n + 2) for n labels 1, and
     1 / (n + 2) for n labels 0.
     """
-    logs = bounded_logs(problem.values, zero)
+    logs = bounds_of_logs(problem.values, zero)
     log_x, log_rest = logs(problem.values)
     positives, negatives = problem.positives, problem.negatives
     if smooth_labels:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant.kernels.structured import (
-    add_products,
+    add_class_sums,
     bounded_logs,
     common_curvature,
     curve_rows,
@@ -164,7 +164,7 @@ class _Likelihood:
         """Transpose of ``_apply``."""
         k = self.shape[0]
         by_slope, by_intercept = np.zeros(k), np.zeros(k)
-        by_alpha = add_products(rows, self._logits, self._x, by_slope, by_intercept)
+        by_alpha = add_class_sums(rows, self._logits, self._x, by_slope, by_intercept)
         slopes = by_slope if len(self.shape) == 1 else (rows.T @ x).ravel()
         return np.concatenate([[by_alpha, by_slope.sum()], slopes, by_intercept])
 

@@ -122,7 +122,8 @@ def _read(batch: SimplexBatch, zero_probability: float | None) -> _Rows:
     sums = np.empty((3, batch.n_rows))
     row_sums(gaps, np.zeros_like(n_zeros), 0.0, *sums)
     mean = sums[1] / sums[0]
-    spread = weighted_mean(np.maximum(sums[2] / sums[0] - mean * mean, 0.0), batch.weight)
+    spreads = np.maximum(sums[2] / sums[0] - mean * mean, 0.0)
+    spread = sum_in_any_order(spreads * batch.weight) / sum_in_any_order(batch.weight)
     unit = math.sqrt(spread) if spread > SMALLEST_SPREAD**2 else 1.0
     gaps /= unit
     zero_label = (scores[place] == zero) & (n_zeros > 0)
@@ -153,14 +154,14 @@ class _Likelihood:
 
     def __init__(self, rows: _Rows, weight: Array) -> None:
         self.rows, self.weight = rows, weight
-        self._total = invariant_sum(weight)
+        self._total = sum_in_any_order(weight)
         self._sums = np.empty((3, len(rows.gaps)))
         row_sums(rows.gaps, rows.n_zeros, rows.unit, *self._sums)  # the scores: beta = 1
         self._expected = self._sums[1] / self._sums[0]
         self._mean_expected = self._mean(self._expected)
         self._entropy = self._mean(np.log(self._sums[0])) - rows.unit * self._mean_expected
         self._zeros = np.flatnonzero(rows.n_zeros)
-        self._zero_labels = invariant_sum(weight[rows.zero_label]) + ZERO_LABELS
+        self._zero_labels = sum_in_any_order(weight[rows.zero_label]) + ZERO_LABELS
 
     def weigh(self, prior_strength: float) -> None:
         """Set the number of pseudo-observations."""
@@ -175,7 +176,7 @@ class _Likelihood:
         return max(log_total - point.beta * self._mean_expected - self._entropy, 0.0)
 
     def _mean(self, values: Array) -> float:
-        return invariant_sum(values * self.weight) / self._total
+        return sum_in_any_order(values * self.weight) / self._total
 
     def __call__(self, beta: float) -> _Point:
         """Value, slope and curvature."""
@@ -226,8 +227,8 @@ class _Likelihood:
         def excess(delta: float) -> tuple[float, float]:
             part = mass * math.exp(-delta)
             zero = part / (s0 + part)
-            mean = max(invariant_sum(weight * zero) / total, 1e-300)
-            slope = -invariant_sum(weight * zero * (1.0 - zero)) / total
+            mean = max(sum_in_any_order(weight * zero) / total, 1e-300)
+            slope = -sum_in_any_order(weight * zero * (1.0 - zero)) / total
             return math.log(mean / rate), slope / mean
 
         low = 0.0
@@ -300,7 +301,7 @@ def _next(point: _Point, low: float, high: float) -> float:
     return 0.5 * (low + high)
 
 
-def invariant_sum(values: Array) -> float:
+def sum_in_any_order(values: Array) -> float:
     """Sum that does not depend on the order: of whole numbers, in two words a term."""
     largest = float(np.max(np.abs(values), initial=0.0))
     if largest == 0.0 or not math.isfinite(largest):
@@ -312,8 +313,3 @@ def invariant_sum(values: Array) -> float:
     parts = np.rint(np.ldexp(scaled - whole, bits))
     total = (int(whole.astype(np.int64).sum()) << bits) + int(parts.astype(np.int64).sum())
     return math.ldexp(total, -shift - bits)
-
-
-def weighted_mean(values: Array, weight: Array) -> float:
-    """Mean by sums that do not depend on the order of the rows."""
-    return invariant_sum(values * weight) / invariant_sum(weight)
