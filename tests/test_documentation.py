@@ -99,7 +99,7 @@ def test_the_guide_names_every_room():
     rooms += SOURCE.glob("*.py")
     named = set(spans(GUIDE))
     for path in rooms:
-        name = str(path.relative_to(SOURCE)) + ("/" if path.is_dir() else "")
+        name = path.relative_to(SOURCE).as_posix() + ("/" if path.is_dir() else "")
         assert name in named, name
 
 
