@@ -7,10 +7,11 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 
 import numpy as np
 
-from calibrant import FlattenedIsotonic
+from calibrant import FlattenedIsotonic, __version__
 from calibrant.datasets import simulated_scores
 from test_architecture import HOUSE, ROOT, SOURCE
 
@@ -87,6 +88,11 @@ def test_scripts_import_what_exists():
     assert len(ours) > 30
     for name in ours:
         find(name)
+
+
+def test_the_version_is_one():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["version"] == __version__
 
 
 def test_the_picture_is_the_house():
