@@ -141,8 +141,6 @@ def draw_top_r(
         curves = {"observed": curves}
     if not curves:
         raise ParameterError("curves is empty; give at least one")
-    from matplotlib.ticker import MaxNLocator
-
     ax = style.axes_or_new(ax, (5.2, 3.8))
     ax.axhline(0.0, color=style.GREY, linestyle=":", linewidth=1.2)
     for place, (name, curve) in enumerate(curves.items()):
@@ -158,7 +156,7 @@ def draw_top_r(
     if most <= FEW:
         ax.set_xlim(0.5, most + 0.5)
     style.number_ranks(ax, most, FEW)
-    ax.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    ax.locator_params(axis="y", nbins=6, steps=[1, 2, 5, 10])
     style.name_axes(ax, "number r of most probable classes", "claimed minus observed, points")
     style.add_legend(ax)
     style.head(ax, title)
