@@ -22,8 +22,8 @@ NAMES = (
 
 
 def test_methods_have_their_names_in_the_order_of_tables():
-    assert tuple(methods()) == NAMES
-    assert set(saved_methods()) - set(NAMES) == {"chain", "mixture"}
+    assert tuple(method for method in methods() if method in NAMES) == NAMES
+    assert set(saved_methods()) - set(methods()) == {"chain", "mixture"}
 
 
 def test_every_public_calibrator_is_a_method():
