@@ -50,11 +50,9 @@ def simulate_imagenet(
     -------
     path : Path
 
-    Examples
+    See Also
     --------
-    >>> from calibrant.study import simulate_imagenet
-    >>> simulate_imagenet("predictions/imagenet_simulated.npz")  # doctest: +SKIP
-    PosixPath('predictions/imagenet_simulated.npz')
+    run_study : Whose example takes such a file.
     """
     for name, size in (("n_val", n_val), ("n_test", n_test), ("n_classes", n_classes)):
         simplex.check_number(name, size, low=2 if name == "n_classes" else 1, whole=True)
