@@ -24,7 +24,7 @@ demo: $(VENV)/.run  ## the main job on data that comes with scikit-learn
 	$(BIN)/python -m calibrant demo
 
 test: $(VENV)/.dev lint  ## lint and the whole suite, in a few minutes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m 'not slow'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations 25 -m 'not slow'
 
 test-slow: $(VENV)/.dev  ## checks that take longer
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m slow
