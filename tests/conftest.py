@@ -18,16 +18,19 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a 
 
 settings.register_profile(
     "ci",
-    max_examples=50,
+    max_examples=100,
     derandomize=True,  # a change is not refused for what it did not break
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+settings.register_profile("local", settings.get_profile("ci"), max_examples=50)
 settings.register_profile(
     "nightly", settings.get_profile("ci"), derandomize=False, max_examples=20_000
 )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "local")
+)
 
 collect_ignore = ["calibrators/toy_method.py"]  # looked at for doctests, it would add its method
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import calibrant
@@ -12,6 +13,9 @@ from calibrant.calibrators.composition import Composed
 from calibrant.calibrators.methods import methods, methods_table, saved_methods
 from calibrant.calibrators.parameters import fitted_types
 from calibrant.datasets import simulated_scores
+from calibrant.errors import ContainerError, ParameterError
+from calibrant.maps import MixtureMap, Stage
+from model_file.catalogue import quietly
 
 ROOT = Path(__file__).parents[2]
 NAMES = (
@@ -76,9 +80,36 @@ def test_parameters_that_are_set_after_a_fit_wait_for_the_next(calibrator, chang
 def test_a_fit_cannot_be_tampered_with():
     scores, y = simulated_scores(300)
     calibrator = calibrant.VectorScaling().fit(scores, y)
-    with pytest.raises(AttributeError, match="coef belongs to the map, which is frozen; fit again"):
+    with pytest.raises(AttributeError, match="coef_ belongs to the map, which is frozen"):
         calibrator.coef_ = [1.0, 1.0, 1.0]
     with pytest.raises(ValueError, match="read-only"):
         calibrator.coef_[0] = 2.0
     with pytest.raises(AttributeError):
         calibrator.map_.coef = calibrator.coef_
+
+
+@pytest.mark.parametrize("cls", [c for c in methods().values() if c.method != "auto"])
+def test_a_map_refuses_rows_that_were_not_checked(cls):
+    """Kernels read the bits of doubles: of other numbers they would make wrong ones."""
+    scores, y = simulated_scores(300)
+    scores = np.column_stack([scores[:, :2], scores[:, 2] / 2, scores[:, 2] / 2])  # an even number
+    found = quietly(cls(classes=range(4)).fit, scores, y).map_
+    for rows in (scores.astype(np.float32), scores.astype(np.float16), scores.tolist(), scores[0]):
+        with pytest.raises(ContainerError, match="checked rows, a matrix of float64"):
+            found(rows)
+    with pytest.raises(ContainerError, match="checked rows"):
+        MixtureMap((Stage(found, 0.0),), [1.0])(scores.astype(np.float32))
+
+
+def test_a_name_that_is_taken_is_refused_where_the_class_is_defined():
+    with pytest.raises(ParameterError, match=r"'ts' of .*Mine is .*TemperatureScaling already"):
+
+        class Mine(calibrant.TemperatureScaling):
+            method = "ts"
+
+    assert methods()["ts"] is calibrant.TemperatureScaling
+
+
+def test_a_fitted_attribute_is_missing_by_its_own_name_before_a_fit():
+    with pytest.raises(AttributeError, match="VectorScaling has no coef_ before it is fitted"):
+        _ = calibrant.VectorScaling().coef_

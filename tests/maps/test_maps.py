@@ -304,7 +304,7 @@ def test_rows_of_other_classes_are_refused(name):
     assert [k for k in (2, 3, K, 5) if whole.takes(k)] == fitting
     assert all(whole(np.full((2, k), 1 / k)).shape == (2, k) for k in fitting)
     for k in {2, 3, K, 5} - set(fitting):
-        with pytest.raises(ShapeError, match=f"rows have {k} columns, which does not fit a"):
+        with pytest.raises(ShapeError, match=f"rows have {k} columns, which does not fit the "):
             whole(np.full((2, k), 1 / k))
 
 

@@ -139,7 +139,8 @@ def test_real_files_reach_the_optimum(name):
     p, y = load_real(name)["val"]
     batch = check_batch(p, y)
     zero, m = temperature_of(batch).zero_logit, batch.n_rows
-    found, report = fit(batch, strength=8.0, tol=5e-8)  # rounding leaves 4e-8 in the largest file
+    # Rounding leaves 4e-8 in this one file, whatever is asked for.
+    found, report = fit(batch, strength=8.0, tol=5e-8 if name == "emoji_fasttext" else 1e-8)
     assert report.converged
     z = np.log(np.maximum(batch.scores, np.exp(zero)))
     beta = temperature_of(batch).inverse_temperature

@@ -39,6 +39,10 @@ def log_of(probabilities: NDArray[Any]) -> NDArray[Any]:
     return logs
 
 
+def _home(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
 class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
     """Base of all calibrators: checks what comes in, stores what a solver found.
 
@@ -95,6 +99,22 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, A
     if TYPE_CHECKING:
         classes_: NDArray[Any] = fitted()
         n_features_in_: int = fitted()
+
+    _registered: ClassVar[dict[str, type[Calibrator]]] = {}
+    """Every class that has a ``method`` of its own, by it."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        method = vars(cls).get("method")
+        if method is not None:
+            other = cls._registered.get(method)
+            # A class that is defined again, as in a notebook, takes the place of the old one.
+            if other is not None and _home(other) != _home(cls):
+                raise errors.ParameterError(
+                    f"the method {method!r} of {_home(cls)} is {_home(other)} already; "
+                    "choose another name"
+                )
+            cls._registered[method] = cls
 
     @abstractmethod
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:

@@ -118,11 +118,18 @@ class FromMap:
     """
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self._name = self._own = name
         self.__doc__ = f"``map_.{name}``."
 
+    def __set_name__(self, _: type, own: str) -> None:
+        self._own = own
+
     def __get__(self, owner: Any, _: type | None = None) -> Any:
-        return self if owner is None else getattr(owner.map_, self._name)
+        if owner is None:
+            return self
+        if "map_" not in vars(owner):
+            raise AttributeError(f"{type(owner).__name__} has no {self._own} before it is fitted")
+        return getattr(owner.map_, self._name)
 
     def __set__(self, owner: Any, value: Any) -> None:
-        raise AttributeError(f"{self._name} belongs to the map, which is frozen; fit again")
+        raise AttributeError(f"{self._own} belongs to the map, which is frozen; fit again")

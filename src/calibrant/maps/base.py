@@ -121,17 +121,21 @@ class CalibrationMap(ABC):
         require(self.kind in simplex.KINDS, f"kind is {self.kind!r}")
 
     def _probabilities(self, rows: Floats) -> Floats:
-        self._check_columns(rows)
+        self._check_rows(rows)
         return rows if self.kind == "probabilities" else simplex.softmax(rows)
 
     def _logits(self, rows: Floats, zero_logit: float) -> Floats:
-        self._check_columns(rows)
+        self._check_rows(rows)
         return simplex.to_logits(rows, self.kind, zero_logit)
 
-    def _check_columns(self, rows: Floats) -> None:
-        """Refuse what a kernel would read beyond the end of."""
+    def _check_rows(self, rows: Floats) -> None:
+        """Refuse what a kernel, which reads the bits of doubles, would misread."""
+        if not (isinstance(rows, np.ndarray) and rows.dtype == np.float64 and rows.ndim == 2):
+            raise errors.ContainerError(
+                "a map takes checked rows, a matrix of float64; predict_proba takes the rest"
+            )
         if not self.takes(rows.shape[1]):
             raise errors.ShapeError(
-                f"rows have {rows.shape[1]} columns, which does not fit a {type(self).__name__} "
-                f"of {self.n_classes} classes"
+                f"rows have {rows.shape[1]} columns, which does not fit the {type(self).__name__} "
+                f"of {self.n_classes or 'more'} classes"
             )

@@ -126,6 +126,7 @@ class ChainMap(_Composition):
 
     def __call__(self, rows: Floats) -> Floats:
         """Map the rows."""
+        self._check_rows(rows)
         for stage in self.stages:
             rows = stage(rows)
         return rows
@@ -157,6 +158,7 @@ class MixtureMap(_Composition):
 
     def __call__(self, rows: Floats) -> Floats:
         """Map the rows."""
+        self._check_rows(rows)
         out = np.zeros_like(rows)
         paths = [s.stages if isinstance(s, ChainMap) else (s,) for s in self.stages]
         uses = Counter(id(first) for first, *_ in paths)
