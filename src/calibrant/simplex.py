@@ -16,8 +16,8 @@ import numpy as np
 from calibrant import errors, notices
 from calibrant.columns import column_order
 from calibrant.containers import TWO_COLUMNS, column_names, to_matrix
-from calibrant.kernels import rows as row_kernels
 from calibrant.labels import check_labels, check_weights
+from calibrant.numba_kernels import rows as row_kernels
 from calibrant.row_order import group_rows, order_by_columns
 
 if TYPE_CHECKING:

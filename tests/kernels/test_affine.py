@@ -2,7 +2,7 @@ import numpy as np
 from scipy.optimize import check_grad
 from scipy.special import log_softmax, softmax
 
-from calibrant.kernels.affine import affine_rows, residuals, vector_likelihood
+from calibrant.numba_kernels.affine import affine_rows, residuals, vector_likelihood
 
 
 def data():

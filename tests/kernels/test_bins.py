@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.kernels import bins, metric_resample, metric_sums
+from calibrant.numba_kernels import bins, metric_resample, metric_sums
 from reference import metrics as reference
 
 unit = st.floats(0, 1)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.kernels.lookup import add_cells, apply_step, build_lookup, find_block
+from calibrant.numba_kernels.lookup import add_cells, apply_step, build_lookup, find_block
 
 unit = st.floats(0, 1)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.kernels import maximal_upper_set as kernels
+from calibrant.numba_kernels import maximal_upper_set as kernels
 from reference.bivariate_isotonic import (
     excess,
     lemma_upper_set,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.kernels import monotone_softmax as kernels
+from calibrant.numba_kernels import monotone_softmax as kernels
 
 N_SEGMENTS = 9
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from calibrant.kernels.structured import (
+from calibrant.numba_kernels.structured import (
     add_class_sums,
     bounded_logs,
     common_curvature,

@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
-from calibrant.kernels import ranked_lookup
 from calibrant.maps.steps import RankedStepFunction
+from calibrant.numba_kernels import ranked_lookup
 
 
 def make():

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.kernels.bins import find_mass_bins
+from calibrant.numba_kernels.bins import find_mass_bins
 from calibrant.simplex import check_batch
 from calibrant.solvers.histogram import MassBins, solve_histogram
 from calibrant.solvers.one_vs_rest import solve_one_vs_rest

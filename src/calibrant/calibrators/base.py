@@ -15,9 +15,9 @@ from calibrant.calibrators.parameters import Parameters, fitted
 from calibrant.calibrators.state import replace_state, take_state
 from calibrant.columns import check_names, column_order, feature_names, order_of
 from calibrant.containers import TWO_COLUMNS, column_names, output_dtype, to_matrix
-from calibrant.kernels.rows import top_columns
 from calibrant.maps.base import CalibrationMap
 from calibrant.maps.compositions import lift
+from calibrant.numba_kernels.rows import top_columns
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:

@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.kernels.lookup import apply_step, build_lookup
-from calibrant.kernels.ranked_lookup import apply_ranked, build_powers, pack_rows
-from calibrant.kernels.rows import divide_by_sums
 from calibrant.maps.base import (
     DEEPEST_LOGIT,
     CalibrationMap,
@@ -23,6 +20,9 @@ from calibrant.maps.base import (
 )
 from calibrant.maps.curves import Curve, check_curves
 from calibrant.maps.steps import RankedStepFunction, StepFunction
+from calibrant.numba_kernels.lookup import apply_step, build_lookup
+from calibrant.numba_kernels.ranked_lookup import apply_ranked, build_powers, pack_rows
+from calibrant.numba_kernels.rows import divide_by_sums
 
 CELLS = 1 << 15
 """Cells mapped at once: what the second-level cache holds."""

@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 
 from calibrant import simplex
-from calibrant.kernels.rows import floor_rows
 from calibrant.maps.base import CalibrationMap, Floats, check_number, frozen, hold, require
+from calibrant.numba_kernels.rows import floor_rows
 
 
 def lift(rows: Floats, floor: float, *, sums_to_one: bool) -> None:

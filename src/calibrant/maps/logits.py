@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_softmax
 
-from calibrant.kernels.affine import affine_rows
-from calibrant.kernels.monotone_spline import log_softmax_rows, spline_softmax
-from calibrant.kernels.structured import bounded_logs, map_logits, multiply_rows
-from calibrant.kernels.temperature import scaled_softmax
+from calibrant.kernels.softmax import scaled_softmax
 from calibrant.maps.base import (
     DEEPEST_LOGIT,
     LARGEST_PRODUCT,
@@ -20,6 +17,9 @@ from calibrant.maps.base import (
     hold,
     require,
 )
+from calibrant.numba_kernels.affine import affine_rows
+from calibrant.numba_kernels.monotone_spline import log_softmax_rows, spline_softmax
+from calibrant.numba_kernels.structured import bounded_logs, map_logits, multiply_rows
 
 MAX_KNOTS = 1000
 """Knots of a spline, as its parameter ``n_knots`` has it."""

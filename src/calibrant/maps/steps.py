@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.kernels.ranked_lookup import build_ranked_lookup, rises_with_rank
 from calibrant.maps.base import Floats, Wholes, frozen, hold, require
+from calibrant.numba_kernels.ranked_lookup import build_ranked_lookup, rises_with_rank
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from calibrant.kernels.ranked_lookup import RankedLookup
+    from calibrant.numba_kernels.ranked_lookup import RankedLookup
 
 
 @frozen

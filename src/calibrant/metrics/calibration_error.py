@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import simplex
-from calibrant.kernels import bins as bin_kernels
-from calibrant.kernels.metric_sums import totals
 from calibrant.metrics.predictions import BinaryProblem, read_predictions, rescale, whole_masses
+from calibrant.numba_kernels import bins as bin_kernels
+from calibrant.numba_kernels.metric_sums import totals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

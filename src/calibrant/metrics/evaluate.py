@@ -11,8 +11,6 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from calibrant import errors, simplex
-from calibrant.kernels import metric_resample
-from calibrant.kernels.metric_sums import add_confusion
 from calibrant.metrics.calibration_error import bin_edges, threshold_of, uniform_bins
 from calibrant.metrics.kernel_density import N_STEPS, bandwidth_rule, density_error
 from calibrant.metrics.predictions import read_predictions, whole_masses
@@ -20,6 +18,8 @@ from calibrant.metrics.resampling import Resamples
 from calibrant.metrics.result import Result
 from calibrant.metrics.scores import chunk_losses, chunk_squares
 from calibrant.metrics.table import METRICS
+from calibrant.numba_kernels import metric_resample
+from calibrant.numba_kernels.metric_sums import add_confusion
 
 if TYPE_CHECKING:
     from calibrant.maps.base import Floats

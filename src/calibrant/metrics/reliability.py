@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors, simplex
-from calibrant.kernels.bins import HIT, VALUE, WEIGHT
-from calibrant.kernels.metric_sums import totals
 from calibrant.metrics.calibration_error import (
     STRATEGIES,
     bin_edges,
@@ -21,6 +19,8 @@ from calibrant.metrics.calibration_error import (
 from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.resampling import null_bins, null_errors, p_value
 from calibrant.metrics.result import Result
+from calibrant.numba_kernels.bins import HIT, VALUE, WEIGHT
+from calibrant.numba_kernels.metric_sums import totals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

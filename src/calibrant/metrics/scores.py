@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import simplex
-from calibrant.kernels import metric_sums
 from calibrant.metrics.predictions import read_predictions
+from calibrant.numba_kernels import metric_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable

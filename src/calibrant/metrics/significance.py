@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import simplex
-from calibrant.kernels import metric_resample
 from calibrant.metrics.calibration_error import (
     ClassBins,
     bin_edges,
@@ -25,6 +24,7 @@ from calibrant.metrics.resampling import (
     p_value,
 )
 from calibrant.metrics.result import Result
+from calibrant.numba_kernels import metric_resample
 
 if TYPE_CHECKING:
     from calibrant.maps.base import Floats

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.kernels.monotone_spline import (
+from calibrant.maps.logits import SplineMap, log_probabilities
+from calibrant.numba_kernels.monotone_spline import (
     add_information,
     find_bounds,
     sort_rows,
     spline_likelihood,
     spline_losses,
 )
-from calibrant.maps.logits import SplineMap, log_probabilities
 from calibrant.simplex import to_logits
 from calibrant.solvers.logit_unit import divide_by_unit
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.kernels.structured import (
+from calibrant.maps.logits import StructuredMap
+from calibrant.numba_kernels.structured import (
     add_class_sums,
     bounded_logs,
     common_curvature,
@@ -23,7 +24,6 @@ from calibrant.kernels.structured import (
     spread_rows,
     weighted_softmax,
 )
-from calibrant.maps.logits import StructuredMap
 from calibrant.simplex import to_logits
 from calibrant.solvers.logit_unit import divide_by_unit
 from calibrant.solvers.monotone_spline import drop_light_rows, feature_scale

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.kernels import cells
+from calibrant.numba_kernels import cells
 from calibrant.solvers.normalization_aware.fit import minimise
 from calibrant.solvers.normalization_aware.rows import LOWEST, Found, is_bounded, sum_cells
 

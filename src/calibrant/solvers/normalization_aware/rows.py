@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from calibrant.kernels import cells, monotone_softmax
-from calibrant.kernels.lookup import build_lookup
-from calibrant.kernels.rows import smallest_positive
 from calibrant.maps.steps import StepFunction
+from calibrant.numba_kernels import cells, monotone_softmax
+from calibrant.numba_kernels.lookup import build_lookup
+from calibrant.numba_kernels.rows import smallest_positive
 from calibrant.row_order import order_by_cells
 
 if TYPE_CHECKING:

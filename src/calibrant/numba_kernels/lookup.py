@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from calibrant.kernels.jit import kernel
-from calibrant.kernels.rows import divide_by_sums
+from calibrant.numba_kernels.jit import kernel
+from calibrant.numba_kernels.rows import divide_by_sums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,7 +2,7 @@
 
 import math
 
-from calibrant.kernels.jit import kernel
+from calibrant.numba_kernels.jit import kernel
 
 FLOOR = 1e-12
 

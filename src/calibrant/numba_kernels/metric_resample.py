@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.kernels.bins import find_mass_bins
-from calibrant.kernels.jit import kernel
+from calibrant.numba_kernels.bins import find_mass_bins
+from calibrant.numba_kernels.jit import kernel
 
 
 @kernel

@@ -16,9 +16,9 @@ import math
 
 import numpy as np
 
-from calibrant.kernels.exponential import block_scratch, exponentials
-from calibrant.kernels.jit import kernel
-from calibrant.kernels.rows import exponentiate_row, invariant_sum, row_top
+from calibrant.numba_kernels.exponential import block_scratch, exponentials
+from calibrant.numba_kernels.jit import kernel
+from calibrant.numba_kernels.rows import exponentiate_row, invariant_sum, row_top
 
 
 @kernel

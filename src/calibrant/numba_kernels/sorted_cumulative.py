@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.kernels.jit import kernel
-from calibrant.kernels.maximal_upper_set import insert, next_member, remove
+from calibrant.numba_kernels.jit import kernel
+from calibrant.numba_kernels.maximal_upper_set import insert, next_member, remove
 
 NEVER = 2.0
 """Threshold that no cumulative probability reaches."""

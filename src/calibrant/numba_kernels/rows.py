@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from calibrant.kernels.jit import kernel
+from calibrant.numba_kernels.jit import kernel
 
 # Codes of ``scan_probabilities`` and ``scan_logits``.
 FINE = 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.kernels.jit import kernel
+from calibrant.numba_kernels.jit import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

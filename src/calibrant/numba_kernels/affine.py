@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from calibrant.kernels.jit import kernel
-from calibrant.kernels.rows import exponentiate_row, row_top
+from calibrant.numba_kernels.jit import kernel
+from calibrant.numba_kernels.rows import exponentiate_row, row_top
 
 
 @kernel

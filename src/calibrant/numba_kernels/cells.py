@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.kernels.exponential import exponentials
-from calibrant.kernels.jit import kernel
-from calibrant.kernels.lookup import find_block
-from calibrant.kernels.rows import row_top
+from calibrant.numba_kernels.exponential import exponentials
+from calibrant.numba_kernels.jit import kernel
+from calibrant.numba_kernels.lookup import find_block
+from calibrant.numba_kernels.rows import row_top
 
 UNIT = 2.0**44
 """Fixed point of the row sums of the prior: whole numbers add up the same in any order."""

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from calibrant.kernels.jit import kernel
-from calibrant.kernels.metric_sums import add_term
+from calibrant.numba_kernels.jit import kernel
+from calibrant.numba_kernels.metric_sums import add_term
 
 # Columns of the sums over a bin.
 WEIGHT = 0

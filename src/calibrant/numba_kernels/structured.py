@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
-from calibrant.kernels.exponential import block_scratch, exponentials
-from calibrant.kernels.jit import kernel
-from calibrant.kernels.rows import exponentiate_row, row_top
+from calibrant.numba_kernels.exponential import block_scratch, exponentials
+from calibrant.numba_kernels.jit import kernel
+from calibrant.numba_kernels.rows import exponentiate_row, row_top
 
 
 @kernel

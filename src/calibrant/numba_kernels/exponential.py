@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.kernels.jit import kernel
+from calibrant.numba_kernels.jit import kernel
 
 BLOCK = 2048  # cells worked on at once: what the first-level cache holds
 

@@ -21,7 +21,7 @@ import numba
 import numpy as np
 from numba.extending import intrinsic
 
-from calibrant.kernels.jit import kernel
+from calibrant.numba_kernels.jit import kernel
 
 STACK = 64
 """More than log2 of any number of points: the smaller part is always split first."""

@@ -1,0 +1,62 @@
+"""What kernels do with one row: ``row`` points to its first cell, ``n`` is the number of cells."""
+
+from libc.math cimport exp, frexp, ldexp
+from libc.stdint cimport int64_t
+
+
+cdef inline double row_top(const double* row, Py_ssize_t n) noexcept nogil:
+    """Largest cell of a row."""
+    cdef Py_ssize_t j
+    cdef double top = row[0]
+    for j in range(1, n):
+        top = max(top, row[j])
+    return top
+
+
+cdef inline double exponentiate_row(
+    const double* row, Py_ssize_t n, double top, double* out
+) noexcept nogil:
+    """Write exp(cell - ``top``) to ``out``, maybe ``row`` itself; return their sum."""
+    cdef Py_ssize_t j
+    cdef double value, total = 0.0
+    for j in range(n):
+        value = exp(row[j] - top)
+        out[j] = value
+        total += value
+    return total
+
+
+cdef inline double invariant_sum(const double* row, Py_ssize_t n, double total) noexcept nogil:
+    """Sum of non-negative numbers that does not depend on their order.
+
+    Integer addition is associative: the terms are added as 61-bit fixed-point numbers, scaled by
+    ``total``, any estimate of the sum. The error is below ``n * 2**-60`` of it.
+    """
+    cdef Py_ssize_t j
+    cdef int exponent
+    cdef int64_t fixed = 0
+    frexp(1.5 * total, &exponent)
+    cdef int shift = 61 - exponent
+    cdef double scale = ldexp(1.0, min(shift, 1000))
+    cdef double rest = ldexp(1.0, shift - min(shift, 1000))  # for sums of subnormals
+    for j in range(n):
+        fixed += <int64_t> (row[j] * scale * rest)
+    return fixed / scale / rest
+
+
+cdef inline void divide_by_sum(double* mapped, const double* row, Py_ssize_t n) noexcept nogil:
+    """Divide a mapped row by its sum; one of zeros becomes the row that it came from.
+
+    All of a row lies below what was ever seen then, so nothing is known of it.
+    """
+    cdef Py_ssize_t j
+    cdef double total = 0.0
+    for j in range(n):
+        total += mapped[j]
+    if total > 0.0:
+        total = invariant_sum(mapped, n, total)
+        for j in range(n):
+            mapped[j] /= total
+    else:
+        for j in range(n):
+            mapped[j] = row[j]

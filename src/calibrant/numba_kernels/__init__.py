@@ -1,0 +1,1 @@
+"""Compiled kernels: arrays in, arrays out; no checks, no randomness, no fastmath."""
