@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibrant.kernels.tables import build_lookup
 from calibrant.numba_kernels import cells
-from calibrant.numba_kernels.lookup import build_lookup
 
 
 def simplex_rows(seed, n_rows=30, n_classes=5):

@@ -3,15 +3,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.numba_kernels.lookup import add_cells, apply_step, build_lookup, find_block
+from calibrant.kernels.lookup import add_cells, apply_step
+from calibrant.kernels.tables import build_lookup
 
 unit = st.floats(0, 1)
 
 
 def blocks(thresholds, cells):
+    """The block that each cell is added to."""
     lookup = build_lookup(thresholds)
     bits = np.ascontiguousarray(cells, dtype=float).view(np.int64)
-    return np.array([find_block(b, *lookup) for b in bits])
+    found = np.empty(len(cells), dtype=int)
+    for i in range(len(cells)):
+        out = np.zeros(len(thresholds))
+        add_cells(bits[i : i + 1, None], np.ones(1), *lookup, out)
+        assert out.sum() == 1.0
+        found[i] = np.argmax(out)
+    return found
 
 
 def expected(thresholds, cells):
@@ -48,8 +56,11 @@ def test_thousands_of_thresholds_close_to_one():
     np.testing.assert_array_equal(blocks(thresholds, cells), expected(thresholds, cells))
 
 
-def test_negative_zero_is_zero():
-    assert blocks(np.array([0.0, 0.5]), np.array([-0.0])).tolist() == [0]
+@pytest.mark.parametrize("threshold", [0.5, np.nextafter(1, 0)])
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_negative_zero_is_zero(zero, threshold):
+    """Also where the table has a bucket for every double, up to one."""
+    assert blocks(np.array([zero, threshold]), np.array([-0.0, 0.0])).tolist() == [0, 0]
 
 
 def test_single_block():
@@ -82,11 +93,12 @@ def test_a_row_below_everything_stays_as_it_is():
     assert out.tolist() == rows.tolist()
 
 
-def test_compiled_and_plain_agree_bitwise():
+@pytest.mark.parametrize("shape", [(0, 4), (1, 1), (50, 2), (50, 5), (7, 1000)])
+def test_apply_step_is_the_step_function_divided_by_the_sum(shape):
     rng = np.random.default_rng(2)
-    rows = rng.dirichlet(np.ones(5), size=50)
-    lookup, values = build_lookup(np.array([0.0, 0.1, 0.4])), np.array([0.01, 0.2, 0.9])
-    fast, plain = np.empty_like(rows), np.empty_like(rows)
-    apply_step(rows, rows.view(np.int64), *lookup, values, fast)
-    apply_step.py_func(rows, rows.view(np.int64), *lookup, values, plain)
-    assert fast.tobytes() == plain.tobytes()
+    rows = rng.dirichlet(np.ones(shape[1]), size=shape[0])
+    thresholds, values = np.array([0.0, 1e-3, 0.1, 0.4]), np.array([0.01, 0.02, 0.2, 0.9])
+    out = np.empty_like(rows)
+    apply_step(rows, rows.view(np.int64), *build_lookup(thresholds), values, out)
+    mapped = values[expected(thresholds, rows)]
+    np.testing.assert_allclose(out, mapped / mapped.sum(axis=1, keepdims=True), rtol=1e-14)

@@ -122,11 +122,12 @@ class CalibrationMap(ABC):
 
     def _probabilities(self, rows: Floats) -> Floats:
         self._check_rows(rows)
+        rows = np.ascontiguousarray(rows)  # as kernels take them
         return rows if self.kind == "probabilities" else simplex.softmax(rows)
 
     def _logits(self, rows: Floats, zero_logit: float) -> Floats:
         self._check_rows(rows)
-        return simplex.to_logits(rows, self.kind, zero_logit)
+        return simplex.to_logits(np.ascontiguousarray(rows), self.kind, zero_logit)
 
     def _check_rows(self, rows: Floats) -> None:
         """Refuse what a kernel, which reads the bits of doubles, would misread."""

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.kernels.lookup import apply_step
+from calibrant.kernels.tables import build_lookup
 from calibrant.maps.base import (
     DEEPEST_LOGIT,
     CalibrationMap,
@@ -20,7 +22,6 @@ from calibrant.maps.base import (
 )
 from calibrant.maps.curves import Curve, check_curves
 from calibrant.maps.steps import RankedStepFunction, StepFunction
-from calibrant.numba_kernels.lookup import apply_step, build_lookup
 from calibrant.numba_kernels.ranked_lookup import apply_ranked, build_powers, pack_rows
 from calibrant.numba_kernels.rows import divide_by_sums
 

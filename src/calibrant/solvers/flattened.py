@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant.kernels.lookup import add_cells
+from calibrant.kernels.tables import build_lookup
 from calibrant.maps.cells import SharedSteps
-from calibrant.numba_kernels.lookup import add_cells, build_lookup
 from calibrant.solvers.one_vs_rest import BinaryProblem, solve_isotonic_steps
 
 if TYPE_CHECKING:

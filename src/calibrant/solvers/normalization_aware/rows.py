@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from calibrant.kernels.tables import build_lookup
 from calibrant.maps.steps import StepFunction
 from calibrant.numba_kernels import cells, monotone_softmax
-from calibrant.numba_kernels.lookup import build_lookup
 from calibrant.numba_kernels.rows import smallest_positive
 from calibrant.row_order import order_by_cells
 
