@@ -1,7 +1,6 @@
 """The house stays as it was planned: layers, sizes, and nothing that does not belong."""
 
 import ast
-import os
 import re
 import subprocess
 import sys
@@ -163,47 +162,3 @@ def test_every_public_name_is_there():
         assert name in dir(calibrant)
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = calibrant.Nothing
-
-
-USE_A_KERNEL = (
-    "import numpy as np\n"
-    "from calibrant.numba_kernels.pava import pool_adjacent_violators as pava\n"
-    "print(pava(np.array([1.0, 0.0]), np.ones(2))[1])\n"
-)
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        "c.CacheImpl._locator_classes = []",
-        "c.IndexDataCacheFile._open_for_write = lambda *_: open('/dev/full', 'w')",
-        "c.IndexDataCacheFile._save_data = lambda *_: open('/nowhere/else')",
-    ],
-    ids=["read-only", "full", "half full"],
-)
-def test_kernels_compile_without_a_place_for_their_cache(tmp_path, fault):
-    """A read-only install without a home, or a full disk."""
-    code = f"import numba.core.caching as c\n{fault}\n{USE_A_KERNEL}"
-    assert use_a_kernel(tmp_path, code) == "[1.]"
-
-
-def test_kernels_compile_although_their_cache_is_damaged(tmp_path):
-    assert use_a_kernel(tmp_path, USE_A_KERNEL) == "[1.]"
-    files = [path for path in tmp_path.rglob("*.nb*") if path.is_file()]
-    assert files
-    for suffix in ("nbc", "nbi"):  # the code alone, then the index as well
-        for path in tmp_path.rglob(f"*.{suffix}"):
-            path.write_bytes(path.read_bytes()[:50])
-        assert use_a_kernel(tmp_path, USE_A_KERNEL) == "[1.]"
-
-
-def use_a_kernel(cache, code):
-    out = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=cache,
-        env={**os.environ, "NUMBA_CACHE_DIR": str(cache)},
-    )
-    return out.stdout.strip()

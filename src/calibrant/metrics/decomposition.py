@@ -10,10 +10,10 @@ import numpy as np
 from scipy.special import entr
 
 from calibrant import simplex
+from calibrant.kernels.isotonic import pool_adjacent_violators
 from calibrant.metrics.predictions import read_predictions, whole_masses
 from calibrant.metrics.result import Result
 from calibrant.numba_kernels.bins import class_segments
-from calibrant.numba_kernels.pava import pool_adjacent_violators
 
 if TYPE_CHECKING:
     from calibrant.maps.base import Floats

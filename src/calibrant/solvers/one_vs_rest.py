@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
+from calibrant.kernels.isotonic import pool_adjacent_violators
 from calibrant.maps.cells import ClasswiseCurves
 from calibrant.maps.curves import IDENTITY, Curve, PiecewiseLinear
 from calibrant.maps.steps import StepFunction
-from calibrant.numba_kernels.pava import pool_adjacent_violators
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.numba_kernels.pava import pool_adjacent_violators
+from calibrant.kernels.isotonic import pool_adjacent_violators
 from calibrant.solvers.normalization_aware.rows import RowCounts, block_of_segment, count_cells
 
 if TYPE_CHECKING:

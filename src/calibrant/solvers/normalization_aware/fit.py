@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant.kernels.isotonic import pool_adjacent_violators
 from calibrant.numba_kernels import monotone_softmax
-from calibrant.numba_kernels.pava import pool_adjacent_violators
 from calibrant.solvers.normalization_aware.rows import (
     LOWEST,
     RowCounts,
