@@ -297,6 +297,14 @@ def test_promises_are_kept(name):
 
 
 @pytest.mark.parametrize("name", PROMISES)
+def test_rows_may_lie_in_memory_as_they_like(name):
+    for kind in KINDS:
+        whole, rows = maps(kind)[name], rows_of(kind)
+        for other in (np.asfortranarray(rows), np.repeat(rows, 2, axis=1)[:, ::2]):
+            np.testing.assert_array_equal(whole(other), whole(rows))
+
+
+@pytest.mark.parametrize("name", PROMISES)
 def test_rows_of_other_classes_are_refused(name):
     """A kernel would read beyond the end of them."""
     whole = WHOLE[name]

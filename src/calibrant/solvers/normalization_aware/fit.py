@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant.kernels.isotonic import pool_adjacent_violators
-from calibrant.numba_kernels import monotone_softmax
+from calibrant.kernels.normalization_aware import newton_direction
 from calibrant.solvers.normalization_aware.rows import (
     LOWEST,
     RowCounts,
@@ -136,7 +136,7 @@ class _Pooled:
             violation = np.max(np.abs(np.cumsum(residual))) / self.total
             if violation <= tol:
                 break
-            step = monotone_softmax.newton_direction(
+            step = newton_direction(
                 self.counts.pointers,
                 self.counts.blocks,
                 shares,

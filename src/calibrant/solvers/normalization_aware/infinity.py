@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.numba_kernels import cells
+from calibrant.kernels.normalization_aware import scale_levels
 from calibrant.solvers.normalization_aware.fit import minimise
 from calibrant.solvers.normalization_aware.rows import LOWEST, Found, is_bounded, sum_cells
 
@@ -91,7 +91,7 @@ def _join_levels(
         values[0] = 0.0
         notes.append("no label lies in the lowest block: its value is 0, the limit")
     index = likelihood.rows.index
-    n_cut = cells.scale_levels(index, row_start, first, epsilon, SMALLEST, values)
+    n_cut = scale_levels(index, row_start, first, epsilon, SMALLEST, values)
     n_levels = len(first) - 1 - (values[0] == 0.0)
     if n_levels > 1:
         notes.append(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.numba_kernels import cells
+from calibrant.kernels.normalization_aware import add_prior
 from calibrant.numba_kernels.rows import GAP_OFFSET
 from calibrant.row_order import group_rows
 from calibrant.simplex import to_logits
@@ -150,7 +150,7 @@ def temperature_prior(batch: SimplexBatch, rows: SegmentedRows, share: Array) ->
     beta = temperature.inverse_temperature
     mass = np.zeros((share.shape[1], rows.n_segments))
     totals = np.empty(len(rows.order))
-    cells.add_prior(logits, rows.order, beta, share, rows.index, mass, totals)
+    add_prior(logits, rows.order, beta, share, rows.index, mass, totals)
     if beta <= STEEPEST_START:
         totals *= rows.largest**beta
     else:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from calibrant.kernels import normalization_aware as kernels
 from calibrant.kernels.tables import build_lookup
 from calibrant.maps.steps import StepFunction
-from calibrant.numba_kernels import cells, monotone_softmax
 from calibrant.numba_kernels.rows import smallest_positive
 from calibrant.row_order import order_by_cells
 
@@ -71,7 +71,7 @@ class SegmentedRows:
 def sum_cells(index: NDArray[Any], factor: Array, n_segments: int) -> Array:
     """Sum of ``factor`` over the cells of each segment."""
     out = np.zeros(n_segments)
-    cells.add_exposures(index, factor, out)
+    kernels.add_exposures(index, factor, out)
     return out
 
 
@@ -97,10 +97,10 @@ def segment_rows(batch: SimplexBatch, *, fill_gaps: bool) -> SegmentedRows:
     largest = np.empty(batch.n_rows)
     seen = np.zeros(len(starts), dtype=np.bool_)
     bits = probabilities.view(np.int64)
-    cells.index_cells(probabilities, bits, order, *build_lookup(starts), index, largest, seen)
+    kernels.index_cells(probabilities, bits, order, *build_lookup(starts), index, largest, seen)
     empty, starts = starts[~seen], starts[seen]
     if len(empty):  # a segment without cells is part of its neighbour
-        cells.relabel_cells(index, np.maximum(np.cumsum(seen) - 1, 0))
+        kernels.relabel_cells(index, np.maximum(np.cumsum(seen, dtype=np.int64) - 1, 0))
     own = index[every, batch.class_index[order]].astype(np.int64)
     return SegmentedRows(
         starts, empty[empty > 0.0], index, own, largest, batch.weight[order], order
@@ -118,14 +118,14 @@ class RowCounts:
     def totals(self, values: Array) -> Array:
         """T = C g."""
         out = np.empty(len(self.pointers) - 1)
-        monotone_softmax.row_totals(self.pointers, self.blocks, self.counts, values, out)
+        kernels.row_totals(self.pointers, self.blocks, self.counts, values, out)
         return out
 
     def derivatives(self, weight: Array, values: Array, totals: Array) -> tuple[Array, ...]:
         """g_j a_j, the diagonal of the Hessian in log g, and the shares of blocks in rows."""
         gradient, diagonal = np.zeros((2, len(values)))
         shares = np.zeros(len(self.blocks))
-        monotone_softmax.add_gradient(
+        kernels.add_gradient(
             self.pointers,
             self.blocks,
             self.counts,
@@ -140,7 +140,7 @@ class RowCounts:
 
     def merge(self, group_of: NDArray[np.int32]) -> RowCounts:
         """Merge groups of neighbouring blocks; the arrays of this object are reused."""
-        n = monotone_softmax.merge_entries(self.pointers, self.blocks, self.counts, group_of)
+        n = kernels.merge_entries(self.pointers, self.blocks, self.counts, group_of)
         return RowCounts(self.pointers, self.blocks[:n], self.counts[:n])
 
     def matrix(self, n_blocks: int) -> csr_array:
@@ -156,7 +156,7 @@ def count_cells(index: NDArray[Any], block_of: NDArray[np.int32], n_blocks: int)
     pointers = np.empty(n_rows + 1, dtype=np.int64)
     blocks = np.empty(most, dtype=np.int32)
     counts = np.empty(most, dtype=np.float32)
-    n = monotone_softmax.collapse_rows(index, block_of, n_blocks, pointers, blocks, counts)
+    n = kernels.collapse_rows(index, block_of, n_blocks, pointers, blocks, counts)
     return RowCounts(pointers, blocks[:n], counts[:n])
 
 
