@@ -7,7 +7,14 @@ import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import csv, parquet
+
+from calibrant import FlattenedIsotonic
+from calibrant.datasets import simulated_scores
+from calibrant.model_file import save
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "calibrant"
@@ -152,6 +159,50 @@ def test_import_is_lazy():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def modules_after(code, *arguments):
+    """Names of all modules that a fresh process has loaded after some code."""
+    code += "\nimport sys; print(*sys.modules, file=open(sys.argv[1], 'w'))"
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    subprocess.run(command, capture_output=True, check=True)
+    return {*Path(arguments[0]).read_text().split()}
+
+
+def packages(modules):
+    """Names of packages that Python does not bring along."""
+    return {module.partition(".")[0] for module in modules} - sys.stdlib_module_names
+
+
+RUN = "import sys; from calibrant.cli.main import run; assert run(sys.argv[2:]) == 0"
+
+
+def test_help_loads_nothing_but_the_commands(tmp_path):
+    found = packages(modules_after(RUN, tmp_path / "modules", "--help"))
+    assert found - packages(modules_after("", tmp_path / "modules")) == {"calibrant", "click"}
+
+
+@pytest.fixture(scope="module")
+def of_scikit_learn(tmp_path_factory):
+    """What scikit-learn loads itself, such as pandas where it is installed."""
+    return modules_after("import sklearn.base", tmp_path_factory.mktemp("base") / "modules")
+
+
+@pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
+def test_apply_loads_an_estimator_and_what_opens_its_file(tmp_path, suffix, of_scikit_learn):
+    scores, y = simulated_scores(200)
+    model, file, out = (tmp_path / name for name in ("m.calibrant", f"p.{suffix}", f"o.{suffix}"))
+    save(FlattenedIsotonic().fit(scores, y), model)
+    if suffix == "npz":
+        np.savez(file, probs=scores)
+    else:
+        write = {"csv": csv.write_csv, "parquet": parquet.write_table}[suffix]
+        write(pa.table({f"class {c}": scores[:, c] for c in range(3)}), file)
+    found = modules_after(RUN, tmp_path / "modules", "apply", model, file, "-o", out)
+    ours = found - of_scikit_learn
+    assert "calibrant.model_file.reader" in ours
+    unwanted = {"rich", "matplotlib", "jinja2", "pandas", "scipy", "IPython"}
+    assert not packages(ours) & (unwanted | ({"pyarrow"} if suffix == "npz" else set()))
 
 
 def test_every_public_name_is_there():

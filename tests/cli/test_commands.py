@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from calibrant import FlattenedIsotonic, errors, model_file
-from calibrant.cli import commands
+from calibrant.calibrators import methods
 from calibrant.cli.main import cli, run
 from conftest import simulate
 
@@ -125,8 +125,8 @@ def test_strict_refuses_to_write_what_did_not_converge(files, monkeypatch, capsy
     def stuck(method, **parameters):
         return commands_make(method, max_rounds=1, **parameters)
 
-    commands_make = commands.make_calibrator
-    monkeypatch.setattr(commands, "make_calibrator", stuck)
+    commands_make = methods.make_calibrator
+    monkeypatch.setattr(methods, "make_calibrator", stuck)
     out = files / "stuck.calibrant"
     assert call("fit", files / "val.npz", "-m", "vs", "-o", out, "--strict") == 5
     assert not out.exists()

@@ -178,7 +178,8 @@ def test_bar_is_on_a_terminal_only(monkeypatch, capsys):
         advance(1, 2, 3.0)
         say("a line [not markup]")
     assert capsys.readouterr().err == "calibrant: a line [not markup]\n"
-    monkeypatch.setattr(module, "Console", lambda **_: Console(force_terminal=True, width=100))
+    terminal = Console(force_terminal=True, width=100)
+    monkeypatch.setattr("rich.console.Console", lambda **_: terminal)
     with module.study_bar() as (advance, _):
         advance(1, 2, float("nan"))
         time.sleep(0.3)

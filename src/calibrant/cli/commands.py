@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import warnings
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
-from calibrant.calibrators.methods import make_calibrator
-from calibrant.calibrators.methods import methods as all_methods
 from calibrant.cli.demo import demo
 from calibrant.cli.progress import progress_bar
 from calibrant.cli.reading import Reading, file_argument, reading_options
-from calibrant.cli.tables import comparison_numbers, comparison_table, evaluation_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +24,20 @@ part_option = click.option(
     "--part", type=click.Choice(["val", "test"]), help="Part of an npz file with val_* and test_*."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+class MethodChoice(click.Choice):  # type: ignore[type-arg]  # it takes none before click 8.2
+    """The name of a method; those that there are get imported when they are asked for."""
+
+    def __init__(self) -> None:
+        self.case_sensitive = True
+
+    @cached_property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Every method."""
+        from calibrant.calibrators.methods import methods
+
+        return tuple(methods())
 
 
 @contextmanager
@@ -41,10 +52,12 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _show(result: Any, as_json: bool, table: Any, *, to_stderr: bool = False) -> None:
-    if as_json:
-        click.echo(json.dumps(result, allow_nan=True), err=to_stderr)
+    if as_json or isinstance(table, str):
+        click.echo(json.dumps(result, allow_nan=True) if as_json else table, err=to_stderr)
     else:
-        Console(stderr=to_stderr).print(table, markup=False, soft_wrap=isinstance(table, str))
+        from rich.console import Console
+
+        Console().print(table, markup=False)
 
 
 @click.command()
@@ -64,6 +77,7 @@ def evaluate(
       calibrant evaluate predictions.csv
     """  # noqa: D301
     from calibrant import metrics
+    from calibrant.cli.tables import evaluation_table
 
     with progress_bar(f"reading {file}"):
         found = reading.read(file, part=part, usual_part="test")
@@ -79,9 +93,7 @@ def evaluate(
 
 @click.command()
 @click.argument("val", type=file_argument)
-@click.option(
-    "-m", "--method", type=click.Choice(list(all_methods())), default="auto", show_default=True
-)
+@click.option("-m", "--method", type=MethodChoice(), default="auto", show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Model file.")
 @part_option
 @reading_options()
@@ -103,6 +115,7 @@ def fit(
       calibrant fit val.npz -o model.calibrant
     """  # noqa: D301
     from calibrant import model_file
+    from calibrant.calibrators.methods import make_calibrator
     from calibrant.errors import ConvergenceWarning
 
     _check_output(output, val, reading.labels)
@@ -241,7 +254,9 @@ def compare(
       calibrant compare val.npz test.npz --report report.html
     """  # noqa: D301
     from calibrant import report as reports
+    from calibrant.calibrators.methods import methods as all_methods
     from calibrant.cli.compared import how_to_apply, read_two
+    from calibrant.cli.tables import comparison_numbers, comparison_table
 
     if report is not None:
         _check_output(report, val, test, reading.labels, test_labels)

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from calibrant.cli.progress import progress_bar
-from calibrant.cli.tables import comparison_table
 
 if TYPE_CHECKING:
     from calibrant.report import Comparison
@@ -43,6 +41,9 @@ def demo() -> None:
     Example:
       calibrant demo
     """  # noqa: D301
+    from rich.console import Console
+
+    from calibrant.cli.tables import comparison_table
     from calibrant.datasets import overconfident_digits
     from calibrant.report import compare, write_report
 

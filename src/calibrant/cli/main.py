@@ -8,7 +8,6 @@ import warnings
 from typing import Any
 
 import click
-from rich.console import Console
 
 from calibrant import __version__
 from calibrant.cli import commands
@@ -52,10 +51,7 @@ def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
 
 def _say(text: str) -> None:
     """Print one line on standard error, as it is."""
-    line = " ".join(text.split())
-    Console(stderr=True).print(
-        f"calibrant: {line}", markup=False, highlight=False, soft_wrap=True, emoji=False
-    )
+    click.echo(f"calibrant: {' '.join(text.split())}", err=True)
 
 
 def _run(arguments: list[str] | None) -> int:

@@ -2,32 +2,58 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from contextlib import contextmanager
-from threading import Timer
+from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
-from rich.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rich.progress import Task
+    from rich.console import Console
+    from rich.progress import Progress, ProgressColumn
 
 SILENCE = 2.0
 """Seconds without a word before a bar appears."""
 
 
-class _CountColumn(ProgressColumn):
-    """Shows "3/10, 0:05", or the time alone where nothing is counted."""
+class _LateBar:
+    """What there is to show, and from some time on a bar that shows it."""
 
-    def render(self, task: Task) -> Text:
-        seconds = int(task.elapsed or 0.0)
-        clock = f"{seconds // 60}:{seconds % 60:02d}"
-        if task.total is None:
-            return Text(clock)
-        return Text(f"{task.completed:,.0f}/{task.total:,.0f}, {clock}")
+    def __init__(
+        self, description: str, columns: tuple[ProgressColumn, ...], console: Console | None
+    ) -> None:
+        self._description, self._columns, self._console = description, columns, console
+        self._began = time.monotonic()
+        self._state: dict[str, Any] = {"description": description, "total": None}
+        self._bar: Progress | None = None
+        self._lock = Lock()
+
+    def start(self) -> None:
+        """Show the bar."""
+        from calibrant.cli.bar import make_bar  # only those who wait pay for it
+
+        with self._lock:
+            self._bar = make_bar(self._columns, self._console)
+            task = self._bar.add_task(**self._state)
+            self._bar.tasks[task].start_time = self._began
+        self._bar.start()
+
+    def advance(
+        self, done: float, total: float | None = None, what: str | None = None, **fields: Any
+    ) -> None:
+        """Move the bar, also while it is not shown."""
+        words = what or self._description
+        with self._lock:
+            self._state = {"completed": done, "total": total, "description": words, **fields}
+            if self._bar is not None:
+                self._bar.update(self._bar.task_ids[0], **self._state)
+
+    def stop(self) -> None:
+        """Wipe the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
 
 
 @contextmanager
@@ -39,31 +65,20 @@ def progress_bar(
     After the bar come the columns, by default what is counted and the time. It is shown if the
     console, by default standard error, is a terminal.
     """
-    console = console or Console(stderr=True)
-    bar = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        *(columns or (_CountColumn(),)),
-        console=console,
-        transient=True,
-        redirect_stdout=False,  # where calibrated rows may go
-    )
-    task = bar.add_task(description, total=None)
-
-    def advance(
-        done: float, total: float | None = None, what: str | None = None, **fields: Any
-    ) -> None:
-        bar.update(task, completed=done, total=total, description=what or description, **fields)
-
-    if not console.is_terminal:
-        yield advance
+    bar = _LateBar(description, columns, console)
+    if not (_is_terminal() if console is None else console.is_terminal):
+        yield bar.advance
         return
     timer = Timer(SILENCE, bar.start)
     timer.daemon = True
     timer.start()
     try:
-        yield advance
+        yield bar.advance
     finally:
         timer.cancel()
         timer.join()  # it may be at work
         bar.stop()
+
+
+def _is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()

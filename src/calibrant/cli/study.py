@@ -11,17 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.progress import ProgressColumn
-from rich.text import Text
 
 from calibrant.cli.progress import progress_bar
 from calibrant.cli.stop import last_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from rich.progress import Task
 
 seed_option = click.option("--seed", default=0, show_default=True, help="Seed of what is random.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
@@ -195,17 +190,6 @@ def simulate(output: Path, val_rows: int, test_rows: int, classes: int, seed: in
     click.echo(f"{path}: {val_rows:,} + {test_rows:,} rows, {classes:,} classes")
 
 
-class _CellsColumn(ProgressColumn):
-    """Shows "3/10, about 0:01:30 left": it counts down to the expected end of the study."""
-
-    def render(self, task: Task) -> Text:
-        end = task.fields.get("end", math.nan)
-        left = "estimating"
-        if not math.isnan(end):
-            left = f"about {_clock(max(end - time.monotonic(), 0.0))} left"
-        return Text(f"{task.completed:.0f}/{task.total or 0:.0f}, {left}")
-
-
 def _clock(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
 
@@ -213,8 +197,12 @@ def _clock(seconds: float) -> str:
 @contextmanager
 def study_bar() -> Iterator[tuple[Callable[[int, int, float], None], Callable[[str], None]]]:
     """Show a bar on a terminal; yield what moves it and what prints a line beside it."""
+    from rich.console import Console
+
+    from calibrant.cli.bar import CellsColumn
+
     console = Console(stderr=True)
-    with progress_bar("study", _CellsColumn(), console=console) as move:
+    with progress_bar("study", CellsColumn(), console=console) as move:
 
         def advance(done: int, total: int, seconds_left: float) -> None:
             move(done, total, end=time.monotonic() + seconds_left)

@@ -1,0 +1,52 @@
+"""What the bars of the commands are made of; loading it takes as long as many a command."""
+
+from __future__ import annotations
+
+import math
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.progress import Task
+
+
+class CountColumn(ProgressColumn):
+    """Shows "3/10, 0:05", or the time alone where nothing is counted."""
+
+    def render(self, task: Task) -> Text:
+        """Return what is shown now."""
+        seconds = int(task.elapsed or 0.0)
+        clock = f"{seconds // 60}:{seconds % 60:02d}"
+        if task.total is None:
+            return Text(clock)
+        return Text(f"{task.completed:,.0f}/{task.total:,.0f}, {clock}")
+
+
+class CellsColumn(ProgressColumn):
+    """Shows "3/10, about 0:01:30 left": it counts down to the expected end of the study."""
+
+    def render(self, task: Task) -> Text:
+        """Return what is shown now."""
+        end = task.fields.get("end", math.nan)
+        left = "estimating"
+        if not math.isnan(end):
+            seconds = round(max(end - time.monotonic(), 0.0))
+            left = f"about {timedelta(seconds=seconds)} left"
+        return Text(f"{task.completed:.0f}/{task.total or 0:.0f}, {left}")
+
+
+def make_bar(columns: tuple[ProgressColumn, ...], console: Console | None) -> Progress:
+    """Return a bar that is not shown yet, by default on standard error."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        *(columns or (CountColumn(),)),
+        console=console or Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,  # where calibrated rows may go
+    )
