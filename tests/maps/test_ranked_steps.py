@@ -5,8 +5,9 @@ import pickle
 import numpy as np
 import pytest
 
-from calibrant.maps.steps import RankedStepFunction
-from calibrant.numba_kernels import ranked_lookup
+from calibrant.kernels import tables
+from calibrant.kernels.ranked_lookup import MIXED
+from calibrant.maps import RankedStepFunction, RankedSteps, cells
 
 
 def make():
@@ -61,38 +62,37 @@ def random_function(rng, n_ranks, n_blocks, near_one):
     )
 
 
-def by_table(step, q, rank):
-    """Values through the table, as the kernel finds them."""
-    lookup = step.lookup
-    bucket = np.maximum(((1.0 - q).view(np.int64) >> lookup.shift) - lookup.base, 0)
-    return [
-        lookup.levels[lookup.table[b]]
-        if lookup.table[b] != ranked_lookup.MIXED
-        else ranked_lookup.walk(
-            int(lookup.begins[b]), lookup.ends[rank - 1], lookup.edges, lookup.values, x
-        )
-        for b, x in zip(bucket * step.n_ranks + rank - 1, q, strict=True)
-    ]
+def check_table(step, q, ranks=None):
+    """Rows that are at ``q`` in all ranks get the differences of the function, to the bit.
+
+    ``ranks`` is the one to ask for where they are all alike.
+    """
+    ranks = np.arange(1, step.n_ranks + 1) if ranks is None else ranks
+    tail = np.arange(step.n_ranks, 0.0, -1.0) * 1e-300  # told apart, but too small to be seen
+    rows = np.column_stack([q, np.broadcast_to(tail, (len(q), len(tail)))])
+    rows = np.sort(rows, axis=1)[:, ::-1].copy()
+    values = step(np.cumsum(rows, axis=1)[:, :-1], ranks)
+    out = RankedSteps(step, 0.0, 1.0, 0.0)(rows)
+    np.testing.assert_array_equal(out, np.diff(values, axis=1, prepend=0.0, append=1.0))
 
 
 @pytest.mark.parametrize("near_one", [False, True])
 @pytest.mark.parametrize("table_bytes", [1, 1 << 20])
 def test_the_table_leads_to_the_same_values(near_one, table_bytes, monkeypatch):
-    monkeypatch.setattr(ranked_lookup, "TABLE_BYTES", table_bytes)
+    monkeypatch.setattr(tables, "TABLE_BYTES", table_bytes)
     rng = np.random.default_rng(0)
     step = random_function(rng, 3, 200, near_one)
     t = step.thresholds
     q = np.concatenate([t, np.nextafter(t, 0), np.nextafter(t, 2), rng.random(500), [1.0]])
-    for rank in (1, 2, 3):
-        assert by_table(step, q, rank) == step(q, rank).tolist()
+    check_table(step, q)
 
 
 def test_more_values_than_the_table_can_number():
     rng = np.random.default_rng(0)
     step = random_function(rng, 1, 70_000, near_one=False)
-    assert len(step.lookup.levels) > ranked_lookup.MIXED
+    assert len(step.lookup.levels) > MIXED
     q = 1 - rng.random(300) * 1e-3  # the highest values
-    assert by_table(step, q, 1) == step(q, 1).tolist()
+    check_table(step, q)
 
 
 def test_the_table_of_many_ranks_is_no_larger_than_the_function_allows():
@@ -102,14 +102,23 @@ def test_the_table_of_many_ranks_is_no_larger_than_the_function_allows():
         np.tile([0.1, 0.5, 1.0], n_ranks),
         np.arange(n_ranks + 1) * 3,
     )
-    assert step.lookup.table.size <= ranked_lookup.MOST_CELLS
+    assert step.lookup.table.size <= tables.MOST_CELLS
     q = np.array([0.0, 0.4999, 0.5, 0.9, 1 - 1e-13, 1.0])
-    for rank in (1, n_ranks):
-        assert by_table(step, q, rank) == step(q, rank).tolist()
+    check_table(step, q, ranks=1)
+
+
+@pytest.mark.parametrize("n_classes", [3, cells.MOST_SHORT_KEYS + 1])
+def test_zeros_of_either_sign_come_last_and_more_than_one_first(n_classes):
+    """The order comes from the bits, where -0.0 is a negative number."""
+    rows = np.zeros((2, n_classes))
+    rows[:, 1], rows[1, 2] = np.nextafter(1, 2), -0.0
+    out = RankedSteps(make(), 0.0, 1.0, 0.0)(rows)
+    assert out[0, 1] == 0.7
+    assert out[1].tolist() == out[0].tolist()
 
 
 def test_many_steps_in_one_bucket_are_found_by_halving():
     thresholds = np.append(0.0, 0.5 + np.arange(1000) * 1e-15)
     step = RankedStepFunction(thresholds, np.linspace(0, 1, 1001), [0, 1001])
     q = np.concatenate([thresholds, np.nextafter(thresholds, 0), [1.0]])
-    assert by_table(step, q, 1) == step(q, 1).tolist()
+    check_table(step, q)

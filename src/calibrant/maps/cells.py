@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from calibrant.kernels.lookup import apply_step
-from calibrant.kernels.tables import build_lookup
+from calibrant.kernels.ranked_lookup import apply_ranked, pack_rows
+from calibrant.kernels.tables import build_lookup, build_powers
 from calibrant.maps.base import (
     DEEPEST_LOGIT,
     CalibrationMap,
@@ -22,7 +23,6 @@ from calibrant.maps.base import (
 )
 from calibrant.maps.curves import Curve, check_curves
 from calibrant.maps.steps import RankedStepFunction, StepFunction
-from calibrant.numba_kernels.ranked_lookup import apply_ranked, build_powers, pack_rows
 from calibrant.numba_kernels.rows import divide_by_sums
 
 CELLS = 1 << 15

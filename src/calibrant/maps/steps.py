@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant.kernels.ranked_lookup import rises_with_rank
+from calibrant.kernels.tables import build_ranked_lookup
 from calibrant.maps.base import Floats, Wholes, frozen, hold, require
-from calibrant.numba_kernels.ranked_lookup import build_ranked_lookup, rises_with_rank
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from calibrant.numba_kernels.ranked_lookup import RankedLookup
+    from calibrant.kernels.tables import RankedLookup
 
 
 @frozen

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import xlogy
 
+from calibrant.kernels.tables import ONE
 from calibrant.maps.steps import RankedStepFunction
 from calibrant.numba_kernels import sorted_cumulative as kernels
 from calibrant.numba_kernels.maximal_upper_set import empty_set
-from calibrant.numba_kernels.ranked_lookup import ONE
 from calibrant.solvers.bivariate_isotonic import split_points
 from calibrant.solvers.report import SolverReport
 
