@@ -1,8 +1,9 @@
 import numpy as np
+import pytest
 from scipy.optimize import check_grad
 from scipy.special import log_softmax, softmax
 
-from calibrant.numba_kernels.affine import affine_rows, residuals, vector_likelihood
+from calibrant.kernels.softmax import affine_rows, residuals, vector_likelihood
 
 
 def data():
@@ -37,12 +38,15 @@ def test_vector_gradient_agrees_with_differences():
     np.testing.assert_allclose(loss(x), -share @ mapped, rtol=1e-13)
 
 
-def test_affine_rows_agree_with_a_product_and_with_themselves_one_by_one():
-    rng = np.random.default_rng(0)
-    z, w, b = rng.normal(size=(50, 20)), rng.normal(size=(20, 20)), rng.normal(size=20)
-    out, one = np.empty_like(z), np.empty((1, 20))
-    affine_rows(z, np.ascontiguousarray(w.T), b, out)
-    np.testing.assert_allclose(out, z @ w.T + b, atol=1e-12)
-    for i in range(50):
-        affine_rows(z[i : i + 1], np.ascontiguousarray(w.T), b, one)
-        assert one.tobytes() == out[i].tobytes()
+@pytest.mark.parametrize("k", [1, 2, 5, 20, 131, 300])
+def test_affine_rows_add_up_in_the_order_of_the_classes_whatever_the_other_rows_are(k):
+    rng = np.random.default_rng(k)
+    z, w, b = rng.normal(size=(37, k)), rng.normal(size=(k, k)), rng.normal(size=k)
+    wanted = np.tile(b, (37, 1))
+    for j in range(k):
+        wanted += z[:, j : j + 1] * w[:, j]
+    by_class = np.ascontiguousarray(w.T)
+    for n_rows in (37, 36, 8, 5, 1, 0):
+        out = np.empty((n_rows, k))
+        affine_rows(z[:n_rows], by_class, b, out)
+        assert out.tobytes() == wanted[:n_rows].tobytes()

@@ -2,15 +2,13 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from calibrant.numba_kernels.monotone_spline import (
+from calibrant.kernels.monotone_spline import (
     add_information,
     find_bounds,
     log_softmax_rows,
-    sort_rows,
     spline_likelihood,
     spline_losses,
     spline_softmax,
-    spline_table,
 )
 
 M, K = 30, 6
@@ -47,15 +45,6 @@ def test_log_softmax_and_the_order_of_columns():
     assert other.tobytes() == np.ascontiguousarray(out[:, order]).tobytes()
 
 
-def test_sorted_rows_and_the_place_of_the_label():
-    rng = np.random.default_rng(0)
-    scores, y = rng.integers(0, 4, (M, K)).astype(float), rng.integers(0, K, M)
-    out, place = np.empty_like(scores), np.empty_like(y)
-    sort_rows(scores, y, out, place)
-    np.testing.assert_array_equal(out, np.sort(scores, axis=1))
-    np.testing.assert_array_equal(out[np.arange(M), place], scores[np.arange(M), y])
-
-
 def test_bounds_are_counts_below_the_knots():
     values = data()[0]
     values[0] = [-9.0, -4.0, -4.0, -2.5, -0.25, 0.0]  # at the knots: above them
@@ -67,13 +56,14 @@ def test_bounds_are_counts_below_the_knots():
 
 
 def test_theta_is_linear_between_the_knots_and_beyond():
-    origin, base = spline_table(KNOTS, SLOPES)
+    """Rows of two cells: the logarithm of their ratio is the difference of their thetas."""
     v = np.linspace(-9, 2, 500)
-    b = np.searchsorted(KNOTS, v, side="right")
     heights = np.concatenate([[0.0], np.cumsum(SLOPES[1:-1] * np.diff(KNOTS))])
     wanted = np.interp(v, KNOTS, heights)
     wanted += SLOPES[0] * np.minimum(v - KNOTS[0], 0) + SLOPES[-1] * np.maximum(v - KNOTS[-1], 0)
-    np.testing.assert_allclose(base[b] + SLOPES[b] * (v - origin[b]), wanted, atol=1e-12)
+    rows = np.column_stack([v, np.full_like(v, KNOTS[0])])  # whose theta is 0
+    spline_softmax(rows, KNOTS, SLOPES, rows)
+    np.testing.assert_allclose(np.log(rows[:, 0] / rows[:, 1]), wanted, atol=1e-12)
     np.testing.assert_allclose(features(v) @ SLOPES, wanted, atol=1e-12)
 
 

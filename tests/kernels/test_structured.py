@@ -2,13 +2,12 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from calibrant.numba_kernels.structured import (
+from calibrant.kernels.softmax import (
     add_class_sums,
     bounded_logs,
     common_curvature,
     curve_rows,
     map_logits,
-    multiply_rows,
     spread_rows,
     weighted_softmax,
 )
@@ -95,17 +94,6 @@ def test_spread_is_the_variance_of_each_label():
     out = np.empty_like(u)
     spread_rows(share[:, None] * p, share, out)
     np.testing.assert_allclose(out, share[:, None] * p * (1 - p), rtol=1e-12)
-
-
-@pytest.mark.parametrize("n_rows", [1, 7, 8, 9, 40])
-def test_products_of_rows_do_not_depend_on_the_other_rows(n_rows):
-    u, x, _, _ = data()
-    matrix = np.ascontiguousarray(x[:K])
-    whole, part = np.empty_like(u), np.empty((n_rows, K))
-    multiply_rows(u, matrix, whole)
-    np.testing.assert_allclose(whole, u @ matrix, rtol=1e-12)
-    multiply_rows(u[M - n_rows :], matrix, part)
-    assert part.tobytes() == whole[M - n_rows :].tobytes()
 
 
 def test_single_precision_rows_are_taken():

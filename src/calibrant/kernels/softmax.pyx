@@ -2,11 +2,17 @@
 
 import numpy as np
 
-from libc.math cimport exp
+from libc.math cimport exp, log, log1p
 from libc.stdint cimport int64_t
 
 from calibrant.kernels.exponential cimport block_height, exponentials
-from calibrant.kernels.rows cimport row_top
+from calibrant.kernels.rows cimport exponentiate_row, row_top
+
+ctypedef fused real:
+    float
+    double
+
+cdef double FLOOR = 1e-12  # probabilities in ratios
 
 
 def row_sums(
@@ -74,3 +80,274 @@ def scaled_softmax(const double[:, ::1] logits, double beta, double[:, ::1] out)
                 total = grown
             for j in range(n_classes):
                 out[i, j] /= total
+
+
+def residuals(
+    double[:, ::1] logits, const int64_t[::1] class_index, const double[::1] share, double[::1] loss
+):
+    """Turn ``logits`` in place into share * (softmax - label); write each row's NLL to ``loss``.
+
+    The residuals are the gradient of the weighted NLL in the logits.
+    """
+    cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1], i, j
+    cdef double top, own, total, factor
+    cdef double* row
+    with nogil:
+        for i in range(n_rows):
+            row = &logits[i, 0]
+            top = row_top(row, n_classes)
+            own = row[class_index[i]]
+            total = exponentiate_row(row, n_classes, top, row)
+            loss[i] = log(total) + top - own
+            factor = share[i] / total
+            for j in range(n_classes):
+                row[j] *= factor
+            row[class_index[i]] -= share[i]
+
+
+def vector_likelihood(
+    const double[:, ::1] logits,
+    const int64_t[::1] class_index,
+    const double[::1] share,
+    const double[::1] slope,
+    const double[::1] intercept,
+    double[::1] slope_grad,
+    double[::1] intercept_grad,
+):
+    """NLL of softmax(slope * z + intercept) and its gradient, row by row; no m x k matrix."""
+    cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1], i, j
+    cdef double[::1] row = np.empty(n_classes)
+    cdef double top, own, total, gap, loss = 0.0
+    slope_grad[:] = 0.0
+    intercept_grad[:] = 0.0
+    with nogil:
+        for i in range(n_rows):
+            for j in range(n_classes):
+                row[j] = slope[j] * logits[i, j] + intercept[j]
+            top = row_top(&row[0], n_classes)
+            own = row[class_index[i]]
+            total = exponentiate_row(&row[0], n_classes, top, &row[0])
+            loss += share[i] * (log(total) + top - own)
+            for j in range(n_classes):
+                row[j] = share[i] * row[j] / total
+            row[class_index[i]] -= share[i]
+            for j in range(n_classes):
+                gap = row[j]
+                slope_grad[j] += gap * logits[i, j]
+                intercept_grad[j] += gap
+    return loss
+
+
+def affine_rows(
+    const double[:, ::1] rows,
+    const double[:, ::1] slope_transposed,
+    const double[::1] intercept,
+    double[:, ::1] out,
+):
+    """Write W z + b of each row to ``out``, each sum in the order of the classes.
+
+    BLAS chooses that order by the shape of the matrix, so a row's bits would depend on the chunk
+    it came in.
+    """
+    cdef Py_ssize_t n_rows = rows.shape[0], n_classes = rows.shape[1], i, j, c
+    cdef double value
+    with nogil:
+        for i in range(n_rows):
+            for j in range(n_classes):
+                out[i, j] = intercept[j]
+            for j in range(n_classes):
+                value = rows[i, j]
+                for c in range(n_classes):
+                    out[i, c] += value * slope_transposed[j, c]
+
+
+# Structured scaling: softmax(alpha u + (gamma + W) x + c), its gradient and its curvature. u are
+# the temperature-scaled logits and x the bounded, centred log-probabilities.
+
+
+def bounded_logs(const double[:, ::1] logits, double bound, double[:, ::1] out):
+    """Write log(softmax + bound) of each row, less its mean, to ``out``."""
+    cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1], i, j
+    cdef double top, total, mean
+    cdef const double* row
+    cdef double* logs
+    with nogil:
+        for i in range(n_rows):
+            row = &logits[i, 0]
+            logs = &out[i, 0]
+            top = row_top(row, n_classes)
+            if bound > 0.0:
+                total = exponentiate_row(row, n_classes, top, logs)
+                for j in range(n_classes):
+                    logs[j] = log(logs[j] / total + bound)
+            else:
+                for j in range(n_classes):
+                    logs[j] = row[j] - top
+            total = 0.0
+            for j in range(n_classes):
+                total += logs[j]
+            mean = total / n_classes
+            for j in range(n_classes):
+                logs[j] -= mean
+
+
+def map_logits(
+    const double[:, ::1] logits,
+    const double[:, ::1] features,
+    double alpha,
+    const double[::1] slope,
+    const double[::1] intercept,
+    real[:, ::1] mapped,
+):
+    """Add alpha u + slope x + c to ``mapped``, which holds the part of the other classes."""
+    cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1], i, j
+    with nogil:
+        for i in range(n_rows):
+            for j in range(n_classes):
+                mapped[i, j] += alpha * logits[i, j] + slope[j] * features[i, j] + intercept[j]
+
+
+def weighted_softmax(
+    double[:, ::1] mapped, const int64_t[::1] class_index, const double[::1] share
+):
+    """Turn ``mapped`` in place into share * softmax; returns the NLL."""
+    cdef Py_ssize_t n_rows = mapped.shape[0], n_classes = mapped.shape[1]
+    cdef Py_ssize_t height = block_height(n_classes), block, start, stop, i, j, offset
+    cdef double[::1] gaps = np.empty(height * n_classes)
+    cdef double[::1] e = np.empty(height * n_classes)
+    cdef double top, total, factor, loss = 0.0
+    with nogil:
+        for block in range((n_rows + height - 1) // height):
+            start = block * height
+            stop = min(start + height, n_rows)
+            for i in range(start, stop):
+                top = row_top(&mapped[i, 0], n_classes)
+                offset = (i - start) * n_classes
+                for j in range(n_classes):
+                    gaps[offset + j] = mapped[i, j] - top
+            exponentials(&gaps[0], &e[0], (stop - start) * n_classes)
+            for i in range(start, stop):
+                offset = (i - start) * n_classes
+                total = 0.0
+                for j in range(n_classes):
+                    total += e[offset + j]
+                loss += share[i] * (log(total) - gaps[offset + class_index[i]])
+                factor = share[i] / total
+                for j in range(n_classes):
+                    mapped[i, j] = factor * e[offset + j]
+    return loss
+
+
+def curve_rows(const double[:, ::1] weighted, const double[::1] share, real[:, ::1] mapped):
+    """Turn a change of the logits in place into the change of share * softmax.
+
+    With p the softmax of the row: share * p * (t - sum_l p_l t_l).
+    """
+    cdef Py_ssize_t n_rows = mapped.shape[0], n_classes = mapped.shape[1], i, j
+    cdef double total, mean
+    with nogil:
+        for i in range(n_rows):
+            total = 0.0
+            for j in range(n_classes):
+                total += weighted[i, j] * mapped[i, j]
+            mean = total / share[i]
+            for j in range(n_classes):
+                mapped[i, j] = weighted[i, j] * (mapped[i, j] - mean)
+
+
+def spread_rows(const double[:, ::1] weighted, const double[::1] share, real[:, ::1] out):
+    """Write share * p * (1 - p) of each cell to ``out``."""
+    cdef Py_ssize_t n_rows = weighted.shape[0], n_classes = weighted.shape[1], i, j
+    with nogil:
+        for i in range(n_rows):
+            for j in range(n_classes):
+                out[i, j] = weighted[i, j] * (1.0 - weighted[i, j] / share[i])
+
+
+def add_class_sums(
+    const real[:, ::1] rows,
+    const double[:, ::1] logits,
+    const double[:, ::1] features,
+    double[::1] by_slope,
+    double[::1] by_intercept,
+):
+    """Add sum_i r_ij x_ij and sum_i r_ij to the sums by class; returns sum_ij r_ij u_ij."""
+    cdef Py_ssize_t n_rows = rows.shape[0], n_classes = rows.shape[1], i, j
+    cdef double r, total, by_alpha = 0.0
+    with nogil:
+        for i in range(n_rows):
+            total = 0.0
+            for j in range(n_classes):
+                r = rows[i, j]
+                total += r * logits[i, j]
+                by_slope[j] += r * features[i, j]
+                by_intercept[j] += r
+            by_alpha += total
+    return by_alpha
+
+
+def common_curvature(
+    const double[:, ::1] weighted,
+    const double[::1] share,
+    const double[:, ::1] logits,
+    const double[:, ::1] features,
+    double[:, ::1] out,
+):
+    """Add the Hessian in (alpha, gamma), two by two, to ``out``."""
+    cdef Py_ssize_t n_rows = weighted.shape[0], n_classes = weighted.shape[1], i, j
+    cdef double w, a, b, u, x, uu, ux, xx
+    with nogil:
+        for i in range(n_rows):
+            u = 0.0
+            x = 0.0
+            uu = 0.0
+            ux = 0.0
+            xx = 0.0
+            for j in range(n_classes):
+                w = weighted[i, j]
+                a = logits[i, j]
+                b = features[i, j]
+                u += w * a
+                x += w * b
+                uu += w * a * a
+                ux += w * a * b
+                xx += w * b * b
+            out[0, 0] += uu - u * u / share[i]
+            out[0, 1] += ux - u * x / share[i]
+            out[1, 1] += xx - x * x / share[i]
+        out[1, 0] = out[0, 1]
+
+
+def add_gains(
+    const double[:, ::1] baseline,
+    const double[:, ::1] mixture,
+    const int64_t[::1] class_index,
+    const double[::1] weight,
+    const double[::1] shares,
+    double[::1] gains,
+    double[::1] variances,
+):
+    """Add each share's log-likelihood gain in its rows, and its variance under the baseline.
+
+    That is how much the gain would vary if the baseline were true.
+    """
+    cdef Py_ssize_t n_rows = baseline.shape[0], n_classes = baseline.shape[1]
+    cdef Py_ssize_t n_shares = shares.shape[0], s, i, j
+    cdef double[::1] p = np.empty(n_classes)
+    cdef double[::1] change = np.empty(n_classes)
+    cdef double gain, mean, square
+    with nogil:
+        for i in range(n_rows):
+            for j in range(n_classes):
+                p[j] = max(baseline[i, j], FLOOR)
+                change[j] = max(mixture[i, j], FLOOR) / p[j] - 1.0
+            for s in range(n_shares):
+                mean = 0.0
+                square = 0.0
+                for j in range(n_classes):
+                    gain = log1p(shares[s] * change[j])
+                    mean += p[j] * gain
+                    square += p[j] * gain * gain
+                    if j == class_index[i]:
+                        gains[s] += weight[i] * gain
+                variances[s] += weight[i] * (square - mean * mean)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_softmax
 
-from calibrant.kernels.softmax import scaled_softmax
+from calibrant.kernels.monotone_spline import log_softmax_rows, spline_softmax
+from calibrant.kernels.softmax import affine_rows, bounded_logs, map_logits, scaled_softmax
 from calibrant.maps.base import (
     DEEPEST_LOGIT,
     LARGEST_PRODUCT,
@@ -17,9 +18,6 @@ from calibrant.maps.base import (
     hold,
     require,
 )
-from calibrant.numba_kernels.affine import affine_rows
-from calibrant.numba_kernels.monotone_spline import log_softmax_rows, spline_softmax
-from calibrant.numba_kernels.structured import bounded_logs, map_logits, multiply_rows
 
 MAX_KNOTS = 1000
 """Knots of a spline, as its parameter ``n_knots`` has it."""
@@ -149,8 +147,9 @@ class StructuredMap(LogitMap):
         bounded_logs(self.scale * logits, self.bound, x)
         mapped = np.zeros_like(x)
         if own.ndim == 2:
-            multiply_rows(x, np.ascontiguousarray(own.T), mapped)
-            own = np.zeros_like(self.intercept)
+            nothing = np.zeros_like(self.intercept)
+            affine_rows(x, np.ascontiguousarray(own.T), nothing, mapped)
+            own = nothing
         map_logits(logits, x, self.inverse_temperature, own, self.intercept, mapped)
         scaled_softmax(mapped, 1.0, mapped)
         return mapped

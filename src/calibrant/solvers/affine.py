@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from calibrant.kernels.softmax import (
+    curve_rows,
+    residuals,
+    spread_rows,
+    vector_likelihood,
+    weighted_softmax,
+)
 from calibrant.maps.logits import AffineMap
-from calibrant.numba_kernels.affine import residuals, vector_likelihood
-from calibrant.numba_kernels.structured import curve_rows, spread_rows, weighted_softmax
 from calibrant.simplex import to_logits
 from calibrant.solvers.logit_unit import divide_by_unit
 from calibrant.solvers.monotone_spline import ROUNDING, drop_light_rows

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.numba_kernels.mixture_gain import add_gains
+from calibrant.kernels.softmax import add_gains
 from calibrant.simplex import chunks
 
 if TYPE_CHECKING:

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.maps.logits import SplineMap, log_probabilities
-from calibrant.numba_kernels.monotone_spline import (
+from calibrant.kernels.monotone_spline import (
     add_information,
     find_bounds,
-    sort_rows,
     spline_likelihood,
     spline_losses,
 )
+from calibrant.maps.logits import SplineMap, log_probabilities
 from calibrant.simplex import to_logits
 from calibrant.solvers.logit_unit import divide_by_unit
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining
@@ -73,9 +72,9 @@ def _sort_cells(batch: SimplexBatch) -> SimplexBatch:
 
     A map that is shared by all classes needs no more than the scores and that of the label.
     """
-    scores, place = np.empty_like(batch.scores), np.empty_like(batch.class_index)
-    sort_rows(batch.scores, batch.class_index, scores, place)
-    return replace(batch, scores=scores, class_index=place)
+    own = np.take_along_axis(batch.scores, batch.class_index[:, None], axis=1)
+    place = np.count_nonzero(batch.scores < own, axis=1)
+    return replace(batch, scores=np.sort(batch.scores, axis=1), class_index=place)
 
 
 def place_knots(values: Array, share: Array, n_knots: int) -> Array:

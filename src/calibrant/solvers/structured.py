@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.maps.logits import StructuredMap
-from calibrant.numba_kernels.structured import (
+from calibrant.kernels.softmax import (
     add_class_sums,
     bounded_logs,
     common_curvature,
@@ -24,6 +23,7 @@ from calibrant.numba_kernels.structured import (
     spread_rows,
     weighted_softmax,
 )
+from calibrant.maps.logits import StructuredMap
 from calibrant.simplex import to_logits
 from calibrant.solvers.logit_unit import divide_by_unit
 from calibrant.solvers.monotone_spline import drop_light_rows, feature_scale
