@@ -11,7 +11,14 @@ from importlib import import_module
 
 from calibrant.kernels.processor import has_vectors
 
-MODULES = ("isotonic", "lookup", "monotone_spline", "normalization_aware", "ranked_lookup", "softmax")
+MODULES = (
+    "isotonic",
+    "lookup",
+    "monotone_spline",
+    "normalization_aware",
+    "ranked_lookup",
+    "softmax",
+)
 
 is_plain = os.environ.get("CALIBRANT_KERNELS") == "baseline" or not has_vectors()
 BUILD = "baseline" if is_plain else "x86_64_v3"
