@@ -2,7 +2,7 @@
 
 cdef extern from *:
     """
-    #if defined(__x86_64__) && defined(__GNUC__)
+    #ifdef BUILT_FOR_X86_64_V3
     #include <cpuid.h>
 
     /* AVX2, FMA and BMI2, and a system that keeps the wide registers (bits of XCR0). */
