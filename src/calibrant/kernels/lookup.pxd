@@ -22,6 +22,7 @@ cdef inline Py_ssize_t find_block(
     """
     cdef int64_t bucket
     cdef int32_t low, high, middle
+    cdef bint is_below
     if bits < 0:  # -0.0
         bits = 0
     bucket = (bits >> shift) - base + 1
@@ -33,8 +34,7 @@ cdef inline Py_ssize_t find_block(
     high = table[bucket + 1]
     while low < high:  # thresholds before ``low`` are <= bits, from ``high`` on they are not
         middle = (low + high) >> 1
-        if edges[middle] <= bits:
-            low = middle + 1
-        else:
-            high = middle
+        is_below = edges[middle] <= bits
+        low = middle + 1 if is_below else low  # as moves: a jump would be guessed wrong
+        high = high if is_below else middle
     return max(low - 1, 0)
