@@ -230,7 +230,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
         weight = np.asarray(sample_weight)
         if weight.dtype.kind == "c":
             raise TypeError("they are complex")  # noqa: TRY301
-        weight = weight.astype(np.float64, copy=False)
+        weight = np.require(weight, np.float64, ["C", "ALIGNED"])
     except (TypeError, ValueError) as error:
         raise errors.WeightError(f"sample_weight cannot be read as numbers: {error}") from error
     if weight.ndim != 1:

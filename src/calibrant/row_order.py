@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.numba_kernels.rows import round_gaps, row_hashes, symmetric_hashes
+from calibrant.kernels.rows import round_gaps, row_hashes, symmetric_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,8 +16,8 @@ import numpy as np
 from calibrant import errors, notices
 from calibrant.columns import column_order
 from calibrant.containers import TWO_COLUMNS, column_names, to_matrix
+from calibrant.kernels import rows as row_kernels
 from calibrant.labels import check_labels, check_weights
-from calibrant.numba_kernels import rows as row_kernels
 from calibrant.row_order import group_rows, order_by_columns
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def check_scores(
             f"{named.scores} has shape {matrix.shape}, 1 feature(s); at least two classes are "
             f"needed. A binary problem has one column per class: {TWO_COLUMNS[kind]}"
         )
-    matrix = np.ascontiguousarray(matrix, dtype=np.float64)
+    matrix = np.require(matrix, np.float64, ["C", "ALIGNED", "ENSUREARRAY"])
     if kind == "logits":
         _refuse(row_kernels.scan_logits(matrix, LARGEST_LOGIT), matrix, kind, first_row, named)
         return matrix
@@ -283,7 +283,8 @@ def check_batch(
         y, n_rows, n_classes, classes=classes, names=names, used=weight > 0, named=named
     )
     order = column_order(names, labels, told=classes is not None, named=named)
-    batch = SimplexBatch(matrix if order is None else matrix[:, order], kind, index, weight, labels)
+    matrix = matrix if order is None else np.take(matrix, order, axis=1)
+    batch = SimplexBatch(matrix, kind, index, weight, labels)
     if not np.all(weight > 0):
         batch = batch.take(weight > 0)
     if np.all(batch.class_index == batch.class_index[0]):

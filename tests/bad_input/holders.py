@@ -50,7 +50,8 @@ def read_only(array):
     return array
 
 
-def _unaligned(array):
+def unaligned(array):
+    """Return a copy that does not start at a multiple of eight bytes."""
     buffer = np.zeros(array.nbytes + 1, dtype=np.uint8)
     view = buffer[1:].view(array.dtype).reshape(array.shape)
     view[...] = array
@@ -75,7 +76,7 @@ LAYOUTS = {
     "part of a larger array": lambda a: np.pad(a, 2)[2:-2, 2:-2],
     "read-only": read_only,
     "big-endian": lambda a: a.astype(">f8"),
-    "unaligned": _unaligned,
+    "unaligned": unaligned,
     "structured": _structured,
     "record array": lambda a: np.rec.fromarrays(a.T, names=COLUMNS),
     "longdouble": lambda a: a.astype(np.longdouble),

@@ -185,6 +185,14 @@ def test_rows_of_any_sum_are_normalised_on_request(calibrator):
     )
 
 
+@pytest.mark.parametrize("size", [5e-324, 1e-310, 1e300, 1.2e308])
+def test_rows_of_a_sum_of_any_size_are_normalised(size):
+    """Row 3: up to the largest double, half as much again of which is infinite."""
+    found = simplex.check_scores([[size, size / 4, 0.0]], normalize="rows")
+    wanted = np.array([size, size / 4, 0.0])
+    np.testing.assert_allclose(found[0], wanted / size / (wanted / size).sum(), rtol=1e-14)
+
+
 @each_action
 @pytest.mark.parametrize("normalize", [None, "rows"])
 def test_a_row_of_zeros_is_refused(action, normalize):

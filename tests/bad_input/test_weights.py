@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from bad_input.holders import unaligned
 from bad_input.promises import (
     LETTERS,
     AnyCalibrator,
@@ -166,6 +167,7 @@ def test_masked_weights_are_refused():
         lambda w: w.astype(np.longdouble),
         lambda w: np.repeat(w, 2)[::2],
         lambda w: w[::-1].copy()[::-1],
+        unaligned,
         np.ma.array,
     ],
     ids=[
@@ -179,6 +181,7 @@ def test_masked_weights_are_refused():
         "longdouble",
         "strided",
         "reversed",
+        "unaligned",
         "masked array without a mask",
     ],
 )

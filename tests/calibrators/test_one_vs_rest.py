@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from calibrant.calibrators.one_vs_rest import OneVsRestBeta, OneVsRestIsotonic, OneVsRestPlatt
 from calibrant.calibrators.one_vs_rest_bins import OneVsRestBBQ, OneVsRestHistogram
 from calibrant.errors import ConvergenceWarning, MissingClassWarning, ParameterError
+from calibrant.kernels.rows import divide_by_sums
 from calibrant.maps.curves import IDENTITY
-from calibrant.numba_kernels.rows import divide_by_sums
 from calibrant.simplex import softmax
 from calibrators.test_properties import calibration_sets
 from conftest import load_real, real_files, simulate

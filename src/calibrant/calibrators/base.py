@@ -15,9 +15,9 @@ from calibrant.calibrators.parameters import Parameters, fitted
 from calibrant.calibrators.state import replace_state, take_state
 from calibrant.columns import check_names, column_order, feature_names, order_of
 from calibrant.containers import TWO_COLUMNS, column_names, output_dtype, to_matrix
+from calibrant.kernels.rows import top_columns
 from calibrant.maps.base import CalibrationMap
 from calibrant.maps.compositions import lift
-from calibrant.numba_kernels.rows import top_columns
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
@@ -235,9 +235,9 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, A
             if rows.start == 0:
                 simplex.warn_of_kind(checked, kind)
             if order is not None:
-                checked = np.ascontiguousarray(checked[:, order])
+                checked = np.take(checked, order, axis=1)
             calibrated = self.map_(checked)
-            lift(calibrated, self.min_probability, sums_to_one=self.map_.sums_to_one)
+            calibrated = lift(calibrated, self.min_probability, sums_to_one=self.map_.sums_to_one)
             yield rows, checked, calibrated
 
     def predict_log_proba(self, scores: Any) -> NDArray[Any]:

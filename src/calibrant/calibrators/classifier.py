@@ -28,8 +28,8 @@ from calibrant.calibrators.methods import make_calibrator, methods
 from calibrant.calibrators.scaling import TemperatureScaling
 from calibrant.calibrators.state import replace_state, take_state
 from calibrant.errors import CalibrantWarning, ParameterError, in_words
+from calibrant.kernels.rows import top_columns
 from calibrant.labels import check_weights, refuse_missing, require_labels
-from calibrant.numba_kernels.rows import top_columns
 from calibrant.progress import progress
 
 if TYPE_CHECKING:

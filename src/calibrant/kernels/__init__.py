@@ -17,6 +17,7 @@ MODULES = (
     "monotone_spline",
     "normalization_aware",
     "ranked_lookup",
+    "rows",
     "softmax",
 )
 

@@ -35,8 +35,8 @@ cdef inline double invariant_sum(const double* row, Py_ssize_t n, double total) 
     cdef Py_ssize_t j
     cdef int exponent
     cdef int64_t fixed = 0
-    frexp(1.5 * total, &exponent)
-    cdef int shift = 61 - exponent
+    frexp(0.75 * total, &exponent)  # 1.5 times the largest double would be infinite
+    cdef int shift = 60 - exponent
     cdef double scale = ldexp(1.0, min(shift, 1000))
     cdef double rest = ldexp(1.0, shift - min(shift, 1000))  # for sums of subnormals
     for j in range(n):

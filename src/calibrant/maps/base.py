@@ -56,7 +56,7 @@ def hold(owner: Any, *names: str, dtype: type = np.float64, copy: bool = True) -
     for name in names:
         given = getattr(owner, name)
         array: NDArray[Any] = np.array(given, dtype) if copy else np.ascontiguousarray(given, dtype)
-        array = np.ascontiguousarray(array).view()
+        array = np.require(array, requirements=["C", "ALIGNED"]).view()
         array.setflags(write=False)
         object.__setattr__(owner, name, array)
 
@@ -121,16 +121,15 @@ class CalibrationMap(ABC):
         require(self.kind in simplex.KINDS, f"kind is {self.kind!r}")
 
     def _probabilities(self, rows: Floats) -> Floats:
-        self._check_rows(rows)
-        rows = np.ascontiguousarray(rows)  # as kernels take them
+        rows = self._check_rows(rows)
         return rows if self.kind == "probabilities" else simplex.softmax(rows)
 
     def _logits(self, rows: Floats, zero_logit: float) -> Floats:
-        self._check_rows(rows)
-        return simplex.to_logits(np.ascontiguousarray(rows), self.kind, zero_logit)
+        rows = self._check_rows(rows)
+        return simplex.to_logits(rows, self.kind, zero_logit)
 
-    def _check_rows(self, rows: Floats) -> None:
-        """Refuse what a kernel, which reads the bits of doubles, would misread."""
+    def _check_rows(self, rows: Floats) -> Floats:
+        """Refuse what a kernel would misread; copy only what it cannot read where it lies."""
         if not (isinstance(rows, np.ndarray) and rows.dtype == np.float64 and rows.ndim == 2):
             raise errors.ContainerError(
                 "a map takes checked rows, a matrix of float64; predict_proba takes the rest"
@@ -140,3 +139,4 @@ class CalibrationMap(ABC):
                 f"rows have {rows.shape[1]} columns, which does not fit the {type(self).__name__} "
                 f"of {self.n_classes or 'more'} classes"
             )
+        return np.require(rows, requirements=["C", "ALIGNED"])

@@ -10,6 +10,7 @@ import numpy as np
 
 from calibrant.kernels.lookup import apply_step
 from calibrant.kernels.ranked_lookup import apply_ranked, pack_rows
+from calibrant.kernels.rows import divide_by_sums
 from calibrant.kernels.tables import build_lookup, build_powers
 from calibrant.maps.base import (
     DEEPEST_LOGIT,
@@ -23,7 +24,6 @@ from calibrant.maps.base import (
 )
 from calibrant.maps.curves import Curve, check_curves
 from calibrant.maps.steps import RankedStepFunction, StepFunction
-from calibrant.numba_kernels.rows import divide_by_sums
 
 CELLS = 1 << 15
 """Cells mapped at once: what the second-level cache holds."""

@@ -7,19 +7,22 @@ from collections import Counter
 import numpy as np
 
 from calibrant import simplex
+from calibrant.kernels.rows import floor_rows
 from calibrant.maps.base import CalibrationMap, Floats, check_number, frozen, hold, require
-from calibrant.numba_kernels.rows import floor_rows
 
 
-def lift(rows: Floats, floor: float, *, sums_to_one: bool) -> None:
-    """Lift rows of probabilities in place to a floor; those that sum to 1 still do.
+def lift(rows: Floats, floor: float, *, sums_to_one: bool) -> Floats:
+    """Lift rows of probabilities to a floor, in place if possible; those that sum to 1 still do.
 
-    Rows that need not sum to 1 have nothing to give: only what lies below the floor changes.
+    Rows that need not sum to 1 have nothing to give: only what lies below the floor changes. A map
+    of somebody else's may return rows in any layout.
     """
+    rows = np.require(rows, np.float64, ["C", "ALIGNED", "WRITEABLE"])
     if not sums_to_one:
         np.maximum(rows, floor, out=rows)
     elif floor > 0:
         floor_rows(rows, floor)
+    return rows
 
 
 @frozen
@@ -65,8 +68,7 @@ class Stage(CalibrationMap):
     def __call__(self, rows: Floats) -> Floats:
         """Map the rows."""
         out = self.map(simplex.check_scores(rows, self.kind))
-        lift(out, self.floor, sums_to_one=self.sums_to_one)
-        return out
+        return lift(out, self.floor, sums_to_one=self.sums_to_one)
 
 
 class _Composition(CalibrationMap):
@@ -126,7 +128,7 @@ class ChainMap(_Composition):
 
     def __call__(self, rows: Floats) -> Floats:
         """Map the rows."""
-        self._check_rows(rows)
+        rows = self._check_rows(rows)
         for stage in self.stages:
             rows = stage(rows)
         return rows
@@ -158,7 +160,7 @@ class MixtureMap(_Composition):
 
     def __call__(self, rows: Floats) -> Floats:
         """Map the rows."""
-        self._check_rows(rows)
+        rows = self._check_rows(rows)
         out = np.zeros_like(rows)
         paths = [s.stages if isinstance(s, ChainMap) else (s,) for s in self.stages]
         uses = Counter(id(first) for first, *_ in paths)

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant.kernels.rows import deepest_logit, smallest_positive
 from calibrant.kernels.softmax import row_sums
 from calibrant.maps.logits import TemperatureMap
-from calibrant.numba_kernels.rows import deepest_logit, smallest_positive
 from calibrant.simplex import LOG_OF_ZERO, to_logits
 from calibrant.solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS, remaining, share
 from calibrant.solvers.report import SolverReport

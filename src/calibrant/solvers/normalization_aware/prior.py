@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant.kernels.normalization_aware import add_prior
-from calibrant.numba_kernels.rows import GAP_OFFSET
+from calibrant.kernels.rows import GAP_OFFSET
 from calibrant.row_order import group_rows
 from calibrant.simplex import to_logits
 from calibrant.solvers.normalization_aware.fit import minimise

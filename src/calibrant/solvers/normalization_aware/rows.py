@@ -18,9 +18,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from calibrant.kernels import normalization_aware as kernels
+from calibrant.kernels.rows import smallest_positive
 from calibrant.kernels.tables import build_lookup
 from calibrant.maps.steps import StepFunction
-from calibrant.numba_kernels.rows import smallest_positive
 from calibrant.row_order import order_by_cells
 
 if TYPE_CHECKING:
