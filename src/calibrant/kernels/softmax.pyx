@@ -4,6 +4,7 @@ import numpy as np
 
 from libc.math cimport exp, log, log1p
 from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 
 from calibrant.kernels.exponential cimport block_height, exponentials
 from calibrant.kernels.rows cimport exponentiate_row, row_top
@@ -12,7 +13,11 @@ ctypedef fused real:
     float
     double
 
-cdef double FLOOR = 1e-12  # probabilities in ratios
+cdef enum:
+    HEIGHT = 16  # rows and columns of sums that fit the first-level cache
+    WIDTH = 128
+
+cdef double FLOOR = 1e-12  # of probabilities in ratios
 
 
 def row_sums(
@@ -115,24 +120,25 @@ def vector_likelihood(
     double[::1] intercept_grad,
 ):
     """NLL of softmax(slope * z + intercept) and its gradient, row by row; no m x k matrix."""
-    cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1], i, j
+    cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1], i, j, label
     cdef double[::1] row = np.empty(n_classes)
-    cdef double top, own, total, gap, loss = 0.0
+    cdef double top, own, total, gap, weight, loss = 0.0
     slope_grad[:] = 0.0
     intercept_grad[:] = 0.0
     with nogil:
         for i in range(n_rows):
+            label = class_index[i]
+            weight = share[i]
             for j in range(n_classes):
                 row[j] = slope[j] * logits[i, j] + intercept[j]
             top = row_top(&row[0], n_classes)
-            own = row[class_index[i]]
+            own = row[label]
             total = exponentiate_row(&row[0], n_classes, top, &row[0])
-            loss += share[i] * (log(total) + top - own)
+            loss += weight * (log(total) + top - own)
             for j in range(n_classes):
-                row[j] = share[i] * row[j] / total
-            row[class_index[i]] -= share[i]
-            for j in range(n_classes):
-                gap = row[j]
+                gap = weight * row[j] / total
+                if j == label:
+                    gap -= weight
                 slope_grad[j] += gap * logits[i, j]
                 intercept_grad[j] += gap
     return loss
@@ -147,18 +153,58 @@ def affine_rows(
     """Write W z + b of each row to ``out``, each sum in the order of the classes.
 
     BLAS chooses that order by the shape of the matrix, so a row's bits would depend on the chunk
-    it came in.
+    it came in. Sums of a few rows and columns are worked on at once, in the first-level cache.
     """
-    cdef Py_ssize_t n_rows = rows.shape[0], n_classes = rows.shape[1], i, j, c
-    cdef double value
+    cdef Py_ssize_t n_rows = rows.shape[0], n_classes = rows.shape[1]
+    cdef Py_ssize_t row_block, column_block, row, column, height, width, i
+    cdef double[HEIGHT][WIDTH] sums
     with nogil:
-        for i in range(n_rows):
-            for j in range(n_classes):
-                out[i, j] = intercept[j]
-            for j in range(n_classes):
-                value = rows[i, j]
-                for c in range(n_classes):
-                    out[i, c] += value * slope_transposed[j, c]
+        for column_block in range((n_classes + WIDTH - 1) // WIDTH):
+            column = column_block * WIDTH
+            width = min(<Py_ssize_t> WIDTH, n_classes - column)
+            for row_block in range((n_rows + HEIGHT - 1) // HEIGHT):
+                row = row_block * HEIGHT
+                height = min(<Py_ssize_t> HEIGHT, n_rows - row)
+                for i in range(height):
+                    memcpy(sums[i], &intercept[column], width * sizeof(double))
+                add_products(
+                    &rows[row, 0], &slope_transposed[0, column], n_classes, height, width, sums
+                )
+                for i in range(height):
+                    memcpy(&out[row + i, column], sums[i], width * sizeof(double))
+
+
+cdef inline void add_products(
+    const double* rows,
+    const double* slopes,
+    Py_ssize_t n_classes,
+    Py_ssize_t height,
+    Py_ssize_t width,
+    double[HEIGHT][WIDTH] sums,
+) noexcept nogil:
+    """Add the products of a few rows with a few columns, one class after the other.
+
+    Four classes at a time, so that a sum is read and written once for four products.
+    """
+    cdef Py_ssize_t k = n_classes, i, j, c
+    cdef double z0, z1, z2, z3
+    cdef const double* z
+    cdef const double* w
+    for j in range(0, k - 3, 4):
+        w = slopes + j * k
+        for i in range(height):
+            z = rows + i * k + j
+            z0, z1, z2, z3 = z[0], z[1], z[2], z[3]
+            for c in range(width):
+                sums[i][c] = (
+                    sums[i][c] + z0 * w[c] + z1 * w[k + c] + z2 * w[2 * k + c] + z3 * w[3 * k + c]
+                )
+    for j in range(k - k % 4, k):
+        w = slopes + j * k
+        for i in range(height):
+            z0 = rows[i * k + j]
+            for c in range(width):
+                sums[i][c] += z0 * w[c]
 
 
 # Structured scaling: softmax(alpha u + (gamma + W) x + c), its gradient and its curvature. u are
