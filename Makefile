@@ -12,7 +12,7 @@ export CC := $(abspath $(BIN))/python-zig cc -mcpu=baseline
 export AR := $(abspath $(BIN))/python-zig ar
 endif
 
-.PHONY: demo test test-slow lint bench kernels clean
+.PHONY: demo test test-slow test-checked test-bounds test-sanitizers lint bench kernels clean
 
 # Editable: what is changed in src/ is what runs. Compiled modules are built again on import.
 $(VENV)/.run: pyproject.toml
@@ -41,6 +41,27 @@ test: $(VENV)/.dev kernels lint  ## lint and the whole suite, in a few minutes
 
 test-slow: $(VENV)/.dev kernels  ## checks that take longer
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m slow
+
+# Kernels with bounds checks, and kernels with gcc's sanitizers: each build in an environment of its
+# own in build/, which takes everything else from that of the other tests.
+test-checked: test-bounds test-sanitizers  ## kernels and model files, with every access checked
+
+test-bounds: SETUP = -Dchecked=true
+test-sanitizers: SETUP = -Db_sanitize=address,undefined \
+	-Dc_args="['-fsanitize=float-cast-overflow','-fno-sanitize-recover=all']"
+test-sanitizers: CHECKING = LD_PRELOAD="$(foreach name,asan ubsan stdc++,$(shell \
+	$(CC) -print-file-name=lib$(name).so))" PYTHONMALLOC=malloc \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
+PURELIB := python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
+
+test-bounds test-sanitizers: test-%: $(VENV)/.dev
+	$(BIN)/python -m venv --without-pip build/$*
+	$(BIN)/$(PURELIB) > "$$(build/$*/bin/$(PURELIB))/others.pth"
+	$(TOOLS) build/$*/bin/python -m pip install --quiet --no-deps \
+	  --no-build-isolation -Cbuild-dir=build/$*/meson -Csetup-args=-Dbuildtype=debug \
+	  $(patsubst %,-Csetup-args=%,$(SETUP)) .
+	OMP_NUM_THREADS=1 CALIBRANT_CHECKS=$* $(CHECKING) build/$*/bin/python -m pytest \
+	  --capture sys -n $(WORKERS) --dist loadfile -m 'not slow' tests/kernels tests/model_file
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
