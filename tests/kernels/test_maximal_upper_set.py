@@ -1,15 +1,11 @@
-"""Maximal upper sets in interval form: the set of bits, one pass, the splitting, its proof."""
-
-import os
-import subprocess
-import sys
+"""Maximal upper sets in interval form: one pass, the set of bits, the splitting, its proof."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.numba_kernels import maximal_upper_set as kernels
+from calibrant.kernels import isotonic as kernels
 from reference.bivariate_isotonic import (
     excess,
     lemma_upper_set,
@@ -45,46 +41,46 @@ def arrays(points, y, w):
     return rank, labels, weight
 
 
-def find(points, y, w):
-    """Maximal upper set by the kernels, and its excess times the total weight."""
+def largest(points, y, w):
+    """Largest excess of an upper set over the mean, times the total weight: a whole number."""
     rank, labels, weight = arrays(points, y, w)
-    n, top = len(rank), rank.max() + 1
-    reach, gap, members = kernels.room_to_climb(n, top - 1)
-    total, mass = labels.sum(), weight.sum()
-    rise = kernels.climb(rank, labels, weight, total, mass, 0, n, reach, gap, members)
-    assert not gap.any()
-    assert not members.any()
-    place = np.arange(n)
-    spare = kernels.room_to_take(rank, labels, weight, place)
-    start = kernels.take(rank, labels, weight, place, 0, n, reach, top, spare)
-    assert np.all(np.diff(place[:start]) > 0)
-    assert np.all(np.diff(place[start:]) > 0)
-    return set(place[start:].tolist()), int(rise), int(mass)
+    excesses = (weight.sum() * labels - labels.sum() * weight).astype(float)
+    blocks = np.array([0, len(rank)]), np.zeros(1)
+    found = kernels.largest_excess(rank, excesses, np.ones(len(rank)), *blocks, rank.max())
+    assert abs(found - round(found)) < 1e-6
+    return round(found)
+
+
+def fit(points, y, w):
+    """Value of each point by the kernel for whole numbers."""
+    rank, labels, weight = arrays(points, y, w)
+    out = np.empty(len(rank))
+    kernels.split_whole(rank, labels, weight, np.arange(len(rank)), rank.max(), out)
+    return out.tolist()
 
 
 @given(problem=problems())
 def test_one_pass_finds_the_largest_excess_of_all_upper_sets(problem):
     points, y, w = problem
-    taken, rise, mass = find(points, y, w)
     best = max(excess(members, y, w) for members in upper_sets(points))
-    assert frozenset(taken) in upper_sets(points)
-    assert excess(taken, y, w) == best
-    assert rise == best * mass
+    assert largest(points, y, w) == best * sum(w)
 
 
-def test_one_pass_agrees_with_the_lemma_on_larger_problems():
+def test_one_pass_and_the_splitting_agree_with_the_lemma_on_larger_problems():
     rng = np.random.default_rng(0)
     for _ in range(20):
         problem = random_problem(rng, 120, int(rng.integers(1, 9)))
-        taken, _, _ = find(*problem)
-        assert excess(taken, *problem[1:]) == excess(lemma_upper_set(*problem), *problem[1:])
+        _, y, w = problem
+        assert largest(*problem) == excess(lemma_upper_set(*problem), y, w) * sum(w)
+        assert fit(*problem) == [float(v) for v in split(*problem)]
 
 
 def test_the_printed_listing_misses_the_maximum():
     """The point (5, 3) alone is the maximal upper set; the listing cannot leave (10, 1) out."""
     points, y, w = merge([(5, 3), (10, 1), (20, 2), (30, 2)], [1, 1, 0, 0], [1, 1, 1, 1])
     assert lemma_upper_set(points, y, w) == {0}
-    assert find(points, y, w)[0] == {0}
+    assert largest(points, y, w) == excess({0}, y, w) * sum(w)
+    assert fit(points, y, w) == [float(v) for v in min_max(points, y, w)]
     assert listing_upper_set(points, y, w) == {0, 1, 2, 3}
     assert excess({0}, y, w) > excess({0, 1, 2, 3}, y, w)
     assert split(points, y, w) == min_max(points, y, w)
@@ -105,23 +101,18 @@ def test_the_printed_listing_gives_wrong_fits_that_are_isotonic():
     assert wrong > 5
 
 
-@pytest.mark.parametrize("size", [40, 3_000, 70_000])
-def test_set_of_bits_is_a_set(size):
+@pytest.mark.parametrize("size", [40, 3_000, 70_000, 900_000])
+def test_ranks_far_apart_change_nothing(size):
+    """The set of bits finds the next gap in the same word, page or book, or in a later one."""
     rng = np.random.default_rng(size)
-    members, plain = kernels.empty_set(size), set()
-    for j in rng.integers(0, size + 1, 300).tolist():
-        if rng.random() < 0.6:
-            kernels.insert(members, j)
-            plain.add(j)
-        else:
-            kernels.remove(members, j)
-            plain.discard(j)
-        for start in (0, j, j + 1, size, size + 1):
-            later = [m for m in plain if m >= start]
-            assert kernels.next_member(members, start) == (min(later) if later else -1)
-    for j in plain:
-        kernels.remove(members, j)
-    assert not members.any()
+    for _ in range(30):
+        points, y, w = random_problem(rng, 60, 9)
+        near = np.sort(rng.choice(100, 5, replace=False))
+        places = np.unique(np.append(rng.integers(1, size + 1, 5), near % size + 1))[:9]
+        places = np.append(places, size + 1 + np.arange(9 - len(places)))
+        apart = [(q, int(places[rank - 1])) for q, rank in points]
+        assert largest(apart, y, w) == largest(points, y, w)
+        assert fit(apart, y, w) == fit(points, y, w)
 
 
 @given(problem=problems(max_points=7))
@@ -154,43 +145,18 @@ def test_the_proof_fails_for_blocks_that_are_not_the_fit():
     assert unbalanced == pytest.approx(0.2)
 
 
-def test_compensated_sum_keeps_what_a_plain_sum_loses():
-    values = np.array([1.0, 1e100, 1.0, -1e100])
-    assert kernels.compensated_sum(values, 0, 4) == 2.0
-    assert kernels.compensated_sum(values, 1, 3) == 1e100
+def test_means_keep_what_a_plain_sum_loses():
+    rank, place, out = np.ones(4, dtype=np.int32), np.arange(4), np.empty(4)
+    kernels.split_real(rank, np.array([1e100, 1.0, 1.0, -1e100]), np.ones(4), place, 1, out)
+    assert out.tolist() == [0.5] * 4
 
 
-def test_points_at_the_mean_to_rounding_have_no_excess():
+def test_points_at_the_mean_to_rounding_are_one_block():
     weight = np.random.default_rng(0).uniform(0.1, 3, 100)
-    excesses = np.ones(100, dtype=np.int64)
-    kernels.fixed_point(0.1 * weight, weight, 0.1, 0, 100, excesses)
-    assert not excesses.any()
-
-
-def test_kernels_run_without_the_compiler():
-    """Compiled and uncompiled give the same bits."""
-    code = (
-        "import warnings, numpy as np\n"
-        "warnings.simplefilter('ignore')\n"
-        "from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic\n"
-        "rng = np.random.default_rng(0)\n"
-        "p = np.round(rng.dirichlet(np.ones(5), 40), 1) + 0.02\n"
-        "p /= p.sum(axis=1, keepdims=True)\n"
-        "fit = SortedCumulativeIsotonic(prior_share=0.2).fit\n"
-        "for weight in (None, rng.uniform(0.5, 2, 40)):\n"
-        "    fitted = fit(p, rng.integers(0, 5, 40), weight)\n"
-        "    print(fitted.predict_proba(p).tobytes().hex())\n"
-        "    print(fitted.step_function_.values.tolist())\n"
+    rank, blocks = np.ones(100, dtype=np.int32), np.array([0, 100])
+    assert kernels.largest_excess(rank, 0.1 * weight, weight, blocks, np.array([0.1]), 1) == 0.0
+    head, visits = kernels.split_real(
+        rank, 0.1 * weight, weight.copy(), np.arange(100), 1, np.empty(100)
     )
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"NUMBA_DISABLE_JIT": flag},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for flag in "01"
-    ]
-    assert outputs[0] == outputs[1]
-    assert len(outputs[0]) > 1000
+    assert np.flatnonzero(head).tolist() == [0]
+    assert visits == 100

@@ -19,6 +19,7 @@ MODULES = (
     "ranked_lookup",
     "rows",
     "softmax",
+    "sorted_cumulative",
 )
 
 is_plain = os.environ.get("CALIBRANT_KERNELS") == "baseline" or not has_vectors()

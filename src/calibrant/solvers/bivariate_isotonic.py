@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from calibrant import errors
-from calibrant.numba_kernels.maximal_upper_set import largest_excess, split_real, split_whole
+from calibrant.kernels.isotonic import largest_excess, split_real, split_whole
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:

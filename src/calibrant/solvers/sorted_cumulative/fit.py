@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import xlogy
 
+from calibrant.kernels import sorted_cumulative as kernels
+from calibrant.kernels.isotonic import empty_set
 from calibrant.kernels.tables import ONE
 from calibrant.maps.steps import RankedStepFunction
-from calibrant.numba_kernels import sorted_cumulative as kernels
-from calibrant.numba_kernels.maximal_upper_set import empty_set
 from calibrant.solvers.bivariate_isotonic import split_points
 from calibrant.solvers.report import SolverReport
 
@@ -74,7 +74,8 @@ def accumulate(batch: SimplexBatch) -> CumulativeRows:
     """Sort the rows of a batch and add them up; no entry depends on the order of the columns."""
     probabilities = batch.probabilities()
     own = probabilities[np.arange(batch.n_rows), batch.class_index]
-    rows = np.sort(probabilities, axis=1)
+    rows = np.array(probabilities, order="C")
+    rows.sort(axis=1)
     first = np.empty(batch.n_rows, dtype=np.int64)
     last = np.empty(batch.n_rows, dtype=np.int64)
     kernels.accumulate_rows(rows, own, first, last)
@@ -122,13 +123,10 @@ def merge(rows: CumulativeRows, n_ranks: int) -> Slots:
         keys, origin = np.empty((2, n_here), dtype=np.int64), np.empty((2, n_here), dtype=dtype)
         kernels.list_points(bits, begin, cut, row_bits, keys[0], origin[0])
         begin[:] = cut
-        if n_here:
-            points = kernels.sort_points(
-                keys[0], origin[0], keys[1], origin[1], row_bits, n_classes
-            )
-            n = kernels.merge_points(
-                *points, row_bits, first, last, units, slots, n, opened, gathered, sets
-            )
+        points = kernels.sort_points(keys, origin, row_bits, n_classes)
+        n = kernels.merge_points(
+            *points, row_bits, first, last, units, slots, n, opened, gathered, sets
+        )
     kernels.close_slots(*slots[1:3], opened, gathered)
     rank, labels, weight, where = (array[:n].copy() for array in slots)
     total = int(units.sum()) * (n_classes - 1)
