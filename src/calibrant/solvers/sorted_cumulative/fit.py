@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import xlogy
 
-from calibrant.kernels import sorted_cumulative as kernels
+import calibrant.kernels.sorted_cumulative as kernels
 from calibrant.kernels.isotonic import empty_set
 from calibrant.kernels.tables import ONE
 from calibrant.maps.steps import RankedStepFunction
