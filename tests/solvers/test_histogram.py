@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.numba_kernels.bins import find_mass_bins
+from calibrant.kernels.metrics import find_mass_bins
 from calibrant.simplex import check_batch
 from calibrant.solvers.histogram import MassBins, solve_histogram
 from calibrant.solvers.one_vs_rest import solve_one_vs_rest
@@ -55,7 +55,7 @@ def test_bins_of_equal_width_are_those_of_numpy(data, n_bins):
 @given(cells(), st.integers(1, 9))
 def test_bins_of_equal_mass_are_those_of_the_metrics(data, n_bins):
     problem = problem_of(*data)
-    bins = np.empty(len(problem.values), dtype=np.int64)
+    bins = np.empty(len(problem.values), dtype=np.int32)
     find_mass_bins(problem.values, problem.cells.astype(np.int64), n_bins, bins)
     _, positives, sizes = MassBins.of(problem).cut(n_bins)
     present = np.unique(bins, return_inverse=True)[1]

@@ -14,9 +14,11 @@ from calibrant.kernels.processor import has_vectors
 MODULES = (
     "isotonic",
     "lookup",
+    "metrics",
     "monotone_spline",
     "normalization_aware",
     "ranked_lookup",
+    "resampling",
     "rows",
     "softmax",
     "sorted_cumulative",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import simplex
+from calibrant.kernels import metrics as kernels
+from calibrant.kernels.fixed_point import totals
 from calibrant.metrics.predictions import BinaryProblem, read_predictions, rescale, whole_masses
-from calibrant.numba_kernels import bins as bin_kernels
-from calibrant.numba_kernels.metric_sums import totals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -206,7 +206,7 @@ class ConfidenceBins(_Bins):
         """Add the rows of a chunk."""
         values, hits = chunk.top_labels()
         bins = uniform_bins(values, self._edges)
-        bin_kernels.add_binned(values, hits, chunk.weight, bins, self.sums[0])
+        kernels.add_binned(values, hits, chunk.weight, bins, self.sums[0])
 
 
 class ClassBins(_Bins):
@@ -216,9 +216,7 @@ class ClassBins(_Bins):
         """Add the rows of a chunk."""
         bins = uniform_bins(chunk.rows, self._edges)
         n_bins, sums = len(self._edges) - 1, self.sums.reshape(-1, 3, 2)
-        bin_kernels.add_binned_classes(
-            chunk.rows, chunk.class_index, chunk.weight, bins, n_bins, sums
-        )
+        kernels.add_binned_classes(chunk.rows, chunk.class_index, chunk.weight, bins, n_bins, sums)
 
 
 class ThresholdedBins:
@@ -253,7 +251,7 @@ class ThresholdedBins:
 def uniform_bins(values: Floats, edges: Floats) -> NDArray[np.int32]:
     """Bin of equal width of every value, in the shape of ``values``."""
     bins = np.empty(values.shape, dtype=np.int32)
-    bin_kernels.find_bins(values.reshape(-1), edges, bins.reshape(-1))
+    kernels.find_bins(values.reshape(-1), edges, bins.reshape(-1))
     return bins
 
 
@@ -267,23 +265,23 @@ def mass_bins(problem: BinaryProblem, n_bins: int) -> NDArray[np.int32]:
 
 def _sorted_mass_bins(values: Floats, weight: Floats, n_bins: int) -> NDArray[np.int32]:
     bins = np.empty(len(values), dtype=np.int32)
-    bin_kernels.find_mass_bins(values, whole_masses(weight, 2.0 * n_bins), n_bins, bins)
+    kernels.find_mass_bins(values, whole_masses(weight, 2.0 * n_bins), n_bins, bins)
     return bins
 
 
 def problem_sums(problem: BinaryProblem, bins: NDArray[np.int32], n_bins: int) -> Wholes:
     """Fixed-point sums of weight, hits and values over the bins of a binary problem."""
     sums = np.zeros((n_bins, 3, 2), dtype=np.int64)
-    bin_kernels.add_binned(*problem, bins, sums)
+    kernels.add_binned(*problem, bins, sums)
     return sums
 
 
 def errors_of(sums: Wholes, norm: str) -> Floats:
     """Calibration error of each problem from fixed-point sums (problem, bin, column, 2)."""
     in_bin = totals(sums)
-    gap = np.abs(in_bin[..., bin_kernels.VALUE] - in_bin[..., bin_kernels.HIT])
-    weight = in_bin[..., bin_kernels.WEIGHT]
-    total = totals(sums[:, :, bin_kernels.WEIGHT].sum(axis=1))
+    gap = np.abs(in_bin[..., kernels.VALUE] - in_bin[..., kernels.HIT])
+    weight = in_bin[..., kernels.WEIGHT]
+    total = totals(sums[:, :, kernels.WEIGHT].sum(axis=1))
     relative = np.divide(gap, weight, out=np.zeros_like(gap), where=weight > 0)
     errors: Floats
     if norm == "l1":

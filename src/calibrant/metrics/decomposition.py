@@ -11,9 +11,9 @@ from scipy.special import entr
 
 from calibrant import simplex
 from calibrant.kernels.isotonic import pool_adjacent_violators
+from calibrant.kernels.metrics import class_segments
 from calibrant.metrics.predictions import read_predictions, whole_masses
 from calibrant.metrics.result import Result
-from calibrant.numba_kernels.bins import class_segments
 
 if TYPE_CHECKING:
     from calibrant.maps.base import Floats

@@ -11,6 +11,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from calibrant import errors, simplex
+from calibrant.kernels import resampling
+from calibrant.kernels.metrics import add_confusion
 from calibrant.metrics.calibration_error import bin_edges, threshold_of, uniform_bins
 from calibrant.metrics.kernel_density import N_STEPS, bandwidth_rule, density_error
 from calibrant.metrics.predictions import read_predictions, whole_masses
@@ -18,8 +20,6 @@ from calibrant.metrics.resampling import Resamples
 from calibrant.metrics.result import Result
 from calibrant.metrics.scores import chunk_losses, chunk_squares
 from calibrant.metrics.table import METRICS
-from calibrant.numba_kernels import metric_resample
-from calibrant.numba_kernels.metric_sums import add_confusion
 
 if TYPE_CHECKING:
     from calibrant.maps.base import Floats
@@ -246,11 +246,11 @@ def _bootstrap_block(
         bins, cells = uniform_bins(confidence, edges), uniform_bins(chunk.rows, edges)
         for at, r in enumerate(block):
             mass = resamples.counts(r, c) * chunk.weight
-            metric_resample.add_row_draws(
+            resampling.add_row_draws(
                 mass, confidence, hits, losses, squares, bins, row_sums[at], gaps[at], grid[at]
             )
-            metric_resample.add_class_gaps(chunk.rows, cells, mass, class_gaps[at])
-            metric_resample.subtract_labels(chunk.class_index, cells, mass, class_gaps[at])
+            resampling.add_class_gaps(chunk.rows, cells, mass, class_gaps[at])
+            resampling.subtract_labels(chunk.class_index, cells, mass, class_gaps[at])
     weight = row_sums[:, 0]
     densities = [
         density_error(nodes, bandwidth_rule(sums[0] * predictions.unit, sums[1], sums[4], sums[5]))
@@ -285,7 +285,7 @@ def _bootstrap_thresholded(predictions: Predictions, resamples: Resamples, n_bin
             drawn = resamples.all_counts(r)
             if mass is not None:
                 drawn *= mass
-            metric_resample.resampled_mass_errors(
+            resampling.resampled_mass_errors(
                 cells.values, cells.row_of, hits, cells.starts, drawn, n_bins, by_class
             )
             present = by_class >= 0.0

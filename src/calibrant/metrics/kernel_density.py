@@ -10,9 +10,9 @@ import numpy as np
 from scipy.fft import dct, idct
 
 from calibrant import simplex
+from calibrant.kernels.fixed_point import totals
+from calibrant.kernels.metrics import BITS, add_hit_moments, add_to_grid
 from calibrant.metrics.predictions import read_predictions
-from calibrant.numba_kernels.bins import add_hit_moments, add_to_grid
-from calibrant.numba_kernels.metric_sums import BITS, totals
 
 if TYPE_CHECKING:
     from calibrant.maps.base import Floats, Wholes

@@ -11,9 +11,9 @@ import numpy as np
 from calibrant import errors, simplex
 from calibrant.columns import column_order
 from calibrant.containers import column_names, to_matrix
+from calibrant.kernels.fixed_point import totals
+from calibrant.kernels.metrics import add_weights, count_above, take_cells, top_labels
 from calibrant.labels import check_labels, check_weights
-from calibrant.numba_kernels.bins import count_above, take_cells
-from calibrant.numba_kernels.metric_sums import add_weights, top_labels, totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

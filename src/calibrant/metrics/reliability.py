@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors, simplex
+from calibrant.kernels.fixed_point import totals
+from calibrant.kernels.metrics import HIT, VALUE, WEIGHT
 from calibrant.metrics.calibration_error import (
     STRATEGIES,
     bin_edges,
@@ -19,8 +21,6 @@ from calibrant.metrics.calibration_error import (
 from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.resampling import null_bins, null_errors, p_value
 from calibrant.metrics.result import Result
-from calibrant.numba_kernels.bins import HIT, VALUE, WEIGHT
-from calibrant.numba_kernels.metric_sums import totals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors, simplex
-from calibrant.numba_kernels.metric_resample import add_null_bins
+from calibrant.kernels.resampling import add_null_bins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

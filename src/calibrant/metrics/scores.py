@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import simplex
+from calibrant.kernels.fixed_point import totals
+from calibrant.kernels.metrics import add_products, row_losses, row_squares
 from calibrant.metrics.predictions import read_predictions
-from calibrant.numba_kernels import metric_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,11 +129,11 @@ class RowMean:
 
     def add(self, chunk: Chunk) -> None:
         """Add the rows of a chunk."""
-        metric_sums.add_products(chunk.weight, self._terms(chunk), self._sums)
+        add_products(chunk.weight, self._terms(chunk), self._sums)
 
     def value(self) -> float:
         """Return the mean over all rows added."""
-        weight, total = metric_sums.totals(self._sums)[0]
+        weight, total = totals(self._sums)[0]
         return float(total / weight)
 
 
@@ -167,12 +168,12 @@ def chunk_hits(chunk: Chunk) -> Floats:
 def chunk_losses(chunk: Chunk, min_probability: float = MIN_PROBABILITY) -> Floats:
     """-log of the label's probability of each row."""
     losses = np.empty(len(chunk.rows))
-    metric_sums.row_losses(chunk.rows, chunk.class_index, min_probability, losses)
+    row_losses(chunk.rows, chunk.class_index, min_probability, losses)
     return losses
 
 
 def chunk_squares(chunk: Chunk) -> Floats:
     """Brier score of each row."""
     squares = np.empty(len(chunk.rows))
-    metric_sums.row_squares(chunk.rows, chunk.class_index, squares)
+    row_squares(chunk.rows, chunk.class_index, squares)
     return squares

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import simplex
+from calibrant.kernels import resampling
 from calibrant.metrics.calibration_error import (
     ClassBins,
     bin_edges,
@@ -24,7 +25,6 @@ from calibrant.metrics.resampling import (
     p_value,
 )
 from calibrant.metrics.result import Result
-from calibrant.numba_kernels import metric_resample
 
 if TYPE_CHECKING:
     from calibrant.maps.base import Floats
@@ -182,16 +182,16 @@ def _null_class_errors(
         cumulative = np.cumsum(chunk.rows, axis=1)
         if not resamples.replace:  # the same rows every time
             own = np.zeros(gaps.shape[1:])
-            metric_resample.add_class_gaps(chunk.rows, bins, chunk.weight, own)
+            resampling.add_class_gaps(chunk.rows, bins, chunk.weight, own)
             gaps += own
         for at, r in enumerate(block):
             rows = resamples.rows(r, c)
             if resamples.replace:
                 mass = np.bincount(rows, minlength=len(bins)) * chunk.weight
-                metric_resample.add_class_gaps(chunk.rows, bins, mass, gaps[at])
+                resampling.add_class_gaps(chunk.rows, bins, mass, gaps[at])
             weights[at] += chunk.weight[rows].sum()
             uniforms = resamples.uniforms(r, c, len(rows))
-            metric_resample.subtract_null_labels(
+            resampling.subtract_null_labels(
                 cumulative, bins, chunk.weight, rows, uniforms, gaps[at]
             )
     errors: Floats = np.abs(gaps).sum(axis=(1, 2)) / weights

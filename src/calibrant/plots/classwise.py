@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import simplex
+from calibrant.kernels.fixed_point import totals
+from calibrant.kernels.metrics import HIT, VALUE, WEIGHT
 from calibrant.metrics.calibration_error import ClassBins, errors_of
 from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.reliability import reliability_curve
 from calibrant.metrics.result import Result
-from calibrant.numba_kernels.bins import HIT, VALUE, WEIGHT
-from calibrant.numba_kernels.metric_sums import totals
 from calibrant.plots import style
 from calibrant.plots.reliability import add_legend, draw_panel
 

@@ -1,0 +1,304 @@
+"""What metrics sum over rows, over bins of equal width and of equal mass, and over a grid."""
+
+import numpy as np
+
+from libc.math cimport INFINITY, log, log1p
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+
+ctypedef fused whole:
+    int32_t
+    int64_t
+
+
+def add_weights(const double[::1] weight, int64_t[:, :, ::1] sums):
+    """``sums[0, 0] += weight`` of every row."""
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(weight.shape[0]):
+            add_term(&sums[0, 0, 0], weight[i])
+
+
+def add_products(const double[::1] weight, const double[::1] values, int64_t[:, :, ::1] sums):
+    """``sums[0, 0] += weight``, ``sums[0, 1] += weight * value`` of every row."""
+    cdef Py_ssize_t i
+    cdef double own
+    with nogil:
+        for i in range(weight.shape[0]):
+            own = weight[i]
+            add_term(&sums[0, 0, 0], own)
+            add_term(&sums[0, 1, 0], own * values[i])
+
+
+cdef inline Py_ssize_t top_column(const double* row, Py_ssize_t n) noexcept nogil:
+    """The first of the largest cells of a row, as ``argmax`` has it."""
+    cdef Py_ssize_t top = 0, j
+    for j in range(1, n):
+        if row[j] > row[top]:
+            top = j
+    return top
+
+
+def top_labels(
+    const double[:, ::1] rows,
+    const int64_t[::1] class_index,
+    double[::1] confidence,
+    uint8_t[::1] hits,
+):
+    """Write the largest probability of each row, and whether it is the label's.
+
+    The first of equal classes is the prediction.
+    """
+    cdef Py_ssize_t i, top
+    with nogil:
+        for i in range(rows.shape[0]):
+            top = top_column(&rows[i, 0], rows.shape[1])
+            confidence[i] = rows[i, top]
+            hits[i] = top == class_index[i]
+
+
+def row_losses(
+    const double[:, ::1] rows,
+    const int64_t[::1] class_index,
+    double min_probability,
+    double[::1] losses,
+):
+    """Write -log of the label's probability; infinity for a zero that no floor lifts."""
+    cdef Py_ssize_t i
+    cdef double own
+    with nogil:
+        for i in range(rows.shape[0]):
+            own = max(rows[i, class_index[i]], min_probability)
+            losses[i] = -log(own) if own > 0.0 else INFINITY
+
+
+def row_squares(const double[:, ::1] rows, const int64_t[::1] class_index, double[::1] squares):
+    """Write the mean over classes of (probability - label)^2."""
+    cdef Py_ssize_t n_classes = rows.shape[1], i, j
+    cdef double total, gap
+    with nogil:
+        for i in range(rows.shape[0]):
+            total = 0.0
+            for j in range(n_classes):
+                gap = rows[i, j] - 1.0 if j == class_index[i] else rows[i, j]
+                total += gap * gap
+            squares[i] = total / n_classes
+
+
+def add_confusion(
+    const double[:, ::1] rows,
+    const int64_t[::1] class_index,
+    const double[::1] weight,
+    const int64_t[::1] slot,
+    double[:, ::1] confusion,
+):
+    """Add each row's weight to (label, prediction), for the classes that have a ``slot``."""
+    cdef Py_ssize_t i
+    cdef int64_t label, prediction
+    with nogil:
+        for i in range(rows.shape[0]):
+            label = slot[class_index[i]]
+            if label >= 0:
+                prediction = slot[top_column(&rows[i, 0], rows.shape[1])]
+                if prediction >= 0:
+                    confusion[label, prediction] += weight[i]
+
+
+def find_bins(const double[::1] values, const double[::1] edges, int32_t[::1] bins):
+    """Write the bin of equal width of every value."""
+    cdef Py_ssize_t n_bins = edges.shape[0] - 1, i
+    cdef const double* first = &edges[0]
+    with nogil:
+        for i in range(values.shape[0]):
+            bins[i] = <int32_t> uniform_bin(values[i], first, n_bins)
+
+
+def find_mass_bins(
+    const double[::1] values, const int64_t[::1] mass, int64_t n_bins, int32_t[::1] bins
+):
+    """Write the bin of equal mass of every value; values increase, masses are whole numbers.
+
+    ``2 * n_bins * sum(mass)`` must be below 2**63.
+    """
+    cdef Py_ssize_t n = values.shape[0]
+    if n > 0:
+        with nogil:
+            bin_by_mass(&values[0], &mass[0], n, n_bins, &bins[0])
+
+
+def add_binned(
+    const double[::1] values,
+    const uint8_t[::1] hits,
+    const double[::1] weight,
+    const int32_t[::1] bins,
+    int64_t[:, :, ::1] sums,
+):
+    """Add weight, weighted hits and weighted values to the sums of each value's bin."""
+    cdef Py_ssize_t i, b
+    cdef double own
+    with nogil:
+        for i in range(values.shape[0]):
+            b = bins[i]
+            own = weight[i]
+            add_term(&sums[b, WEIGHT, 0], own)
+            if hits[i]:
+                add_term(&sums[b, HIT, 0], own)
+            add_term(&sums[b, VALUE, 0], own * values[i])
+
+
+def add_binned_classes(
+    const double[:, ::1] rows,
+    const int64_t[::1] class_index,
+    const double[::1] weight,
+    const int32_t[:, ::1] bins,
+    Py_ssize_t n_bins,
+    int64_t[:, :, ::1] sums,
+):
+    """As ``add_binned`` for the binary problem of every class; class j has ``n_bins`` cells."""
+    cdef Py_ssize_t i, j, cell
+    cdef double own
+    with nogil:
+        for i in range(rows.shape[0]):
+            own = weight[i]
+            for j in range(rows.shape[1]):
+                cell = j * n_bins + bins[i, j]
+                add_term(&sums[cell, WEIGHT, 0], own)
+                add_term(&sums[cell, VALUE, 0], own * rows[i, j])
+            j = class_index[i]
+            add_term(&sums[j * n_bins + bins[i, j], HIT, 0], own)
+
+
+def add_to_grid(
+    const double[::1] values,
+    const uint8_t[::1] hits,
+    const double[::1] weight,
+    int64_t[:, :, ::1] sums,
+):
+    """Share each weight between the two nearest nodes of an even grid over [0, 1].
+
+    Column 0 holds all rows, column 1 the hits.
+    """
+    cdef Py_ssize_t n_steps = sums.shape[0] - 1, i, node, column
+    cdef double position, above, below
+    with nogil:
+        for i in range(values.shape[0]):
+            position = values[i] * n_steps
+            node = min(<Py_ssize_t> position, n_steps - 1)
+            above = weight[i] * (position - node)
+            below = weight[i] - above
+            for column in range(2 if hits[i] else 1):
+                add_term(&sums[node, column, 0], below)
+                add_term(&sums[node + 1, column, 0], above)
+
+
+def add_hit_moments(
+    const double[::1] values,
+    const uint8_t[::1] hits,
+    const double[::1] weight,
+    int64_t[:, :, ::1] sums,
+):
+    """Add the weight of all rows, and of the hits weight, value and squared value."""
+    cdef Py_ssize_t i
+    cdef double own, value
+    with nogil:
+        for i in range(values.shape[0]):
+            own = weight[i]
+            value = values[i]
+            add_term(&sums[0, 0, 0], own)
+            if hits[i]:
+                add_term(&sums[0, 1, 0], own)
+                add_term(&sums[0, 2, 0], own * value)
+                add_term(&sums[0, 3, 0], own * value * value)
+
+
+def count_above(const double[:, ::1] rows, double threshold, int64_t[::1] counts):
+    """Count the cells at or above ``threshold`` of each class."""
+    cdef Py_ssize_t i, j
+    with nogil:
+        for i in range(rows.shape[0]):
+            for j in range(rows.shape[1]):
+                counts[j] += rows[i, j] >= threshold
+
+
+def take_cells(
+    const double[:, ::1] rows,
+    Py_ssize_t first_row,
+    double threshold,
+    Py_ssize_t first_class,
+    int64_t[::1] place,
+    double[::1] values,
+    whole[::1] row_of,
+):
+    """Collect the cells at or above ``threshold`` of ``len(place)`` classes.
+
+    ``place[j]`` is where the next cell of class ``first_class + j`` goes; it moves on.
+    """
+    cdef Py_ssize_t i, j
+    cdef double value
+    with nogil:
+        for i in range(rows.shape[0]):
+            for j in range(place.shape[0]):
+                value = rows[i, first_class + j]
+                if value >= threshold:
+                    values[place[j]] = value
+                    row_of[place[j]] = <whole> (first_row + i)
+                    place[j] += 1
+
+
+cdef inline double cell_loss(
+    double value, double positives, double negatives, bint is_log
+) noexcept nogil:
+    """Loss of one value for the weights of its positive and negative cells."""
+    cdef double loss = 0.0
+    if not is_log:
+        return positives * (1.0 - value) * (1.0 - value) + negatives * value * value
+    if positives > 0.0:
+        loss -= positives * (log(value) if value > 0.0 else -INFINITY)
+    if negatives > 0.0:
+        loss -= negatives * (log1p(-value) if value < 1.0 else -INFINITY)
+    return loss
+
+
+def class_segments(
+    const double[::1] values, const uint8_t[::1] hits, const int64_t[::1] mass, bint is_log
+):
+    """Loss of the sorted cells of a class, and their segments for isotonic regression.
+
+    A block of the fit starts at a positive cell (moving others down always helps), so the cells
+    from one positive value to the next are one segment. Equal values act as one; masses are whole
+    numbers, so nothing depends on the order of the rows. Returns the loss and, of each segment,
+    the weights of positive and of all cells.
+    """
+    cdef Py_ssize_t n = values.shape[0], n_positive = np.count_nonzero(hits), last = 0
+    cdef Py_ssize_t start = 0, end
+    cdef double[::1] positives = np.zeros(n_positive + 1)
+    cdef double[::1] weight = np.zeros(n_positive + 1)
+    cdef double loss = 0.0, term, total
+    cdef double lost = 0.0  # what rounding took from ``loss`` (Kahan)
+    cdef bint is_infinite = False
+    cdef int64_t own, own_positives
+    with nogil:
+        while start < n:
+            end = start
+            own = 0
+            own_positives = 0
+            while end < n and values[end] == values[start]:
+                own += mass[end]
+                if hits[end]:
+                    own_positives += mass[end]
+                end += 1
+            term = cell_loss(values[start], own_positives, own - own_positives, is_log)
+            if term == INFINITY:
+                is_infinite = True
+            else:
+                term -= lost
+                total = loss + term
+                lost = (total - loss) - term
+                loss = total
+            if own_positives > 0 and weight[last] > 0.0:
+                last += 1
+            positives[last] += own_positives
+            weight[last] += own
+            start = end
+    found = np.asarray(positives)[: last + 1].copy(), np.asarray(weight)[: last + 1].copy()
+    return INFINITY if is_infinite else loss, *found
