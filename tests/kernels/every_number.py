@@ -70,6 +70,7 @@ OPTIONS = {
         {"prior_strength": 0},
         {"solver": Annealing(n_iterations=300, random_state=0)},
     ],
+    "TemperatureScaling": [{}, {"normalize": "rows"}],
     "VectorScaling": [SHORT],
     "MatrixScaling": [SHORT],
     "DirichletCalibration": [SHORT],
