@@ -12,7 +12,7 @@ export CC := $(abspath $(BIN))/python-zig cc -mcpu=baseline
 export AR := $(abspath $(BIN))/python-zig ar
 endif
 
-.PHONY: demo test test-slow test-checked test-bounds test-sanitizers lint bench kernels clean
+.PHONY: demo test test-slow test-checked test-bounds test-sanitizers lint bench kernels wheel clean
 
 # Editable: what is changed in src/ is what runs. Compiled modules are built again on import.
 $(VENV)/.run: pyproject.toml
@@ -28,6 +28,10 @@ $(VENV)/.dev: $(VENV)/.run
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --group bench
+	touch $@
+
+$(VENV)/.package: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --group package
 	touch $@
 
 kernels: $(VENV)/.run  ## built here, not by many processes at once
@@ -70,6 +74,15 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.bench kernels  ## speeds as ratios, measured in one run on one thread
 	$(BIN)/python benchmarks/run.py
+
+wheel: $(VENV)/.package  ## what was committed as sdist and wheel, and the wheel tried without a compiler
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python .ci/check_wheel.py dist/*.whl
+	$(PYTHON) -m venv --clear build/fresh
+	PATH= build/fresh/bin/python -m pip install --quiet "$$(echo dist/*.whl)[cli]"
+	PATH= build/fresh/bin/python .ci/smoke.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
