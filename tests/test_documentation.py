@@ -20,6 +20,7 @@ TEXTS = {path: path.read_text(encoding="utf-8") for path in PAGES}
 HOME = TEXTS[ROOT / "docs" / "architecture.md"]
 GUIDE = TEXTS[ROOT / "CONTRIBUTING.md"]
 ROOMS = set().union(*HOUSE)
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def prose(text):
@@ -91,8 +92,12 @@ def test_scripts_import_what_exists():
 
 
 def test_the_version_is_one():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["version"] == __version__
+    assert PROJECT["project"]["version"] == __version__
+
+
+def test_what_builds_the_package_is_one():
+    """Editable installs are built by the group, all others by the build system, and ninja."""
+    assert PROJECT["build-system"]["requires"] == PROJECT["dependency-groups"]["build"][:-1]
 
 
 def test_the_picture_is_the_house():
@@ -129,7 +134,7 @@ def hops(way):
 def code_of(name):
     """What runs when a function, a command or a class is called; None for what is compiled."""
     found = find(name)
-    if hasattr(found, "py_func"):
+    if type(found).__name__ == "cython_function_or_method":
         return None
     found = getattr(found, "callback", found)
     found = found.__post_init__ if isinstance(found, type) else found

@@ -28,4 +28,5 @@ is_plain = os.environ.get("CALIBRANT_KERNELS") == "baseline" or not has_vectors(
 BUILD = "baseline" if is_plain else "x86_64_v3"
 
 for name in MODULES:
-    sys.modules[f"{__name__}.{name}"] = import_module(f"{__name__}.{BUILD}.{name}")
+    globals()[name] = import_module(f"{__name__}.{BUILD}.{name}")
+    sys.modules[f"{__name__}.{name}"] = globals()[name]
