@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 UNCALIBRATED = "uncalibrated"
 """The name, among methods, of the predictions as they came."""
 
-LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn")
+LIBRARIES = ("numpy", "scipy", "scikit-learn")
 Found = TypeVar("Found")
 
 

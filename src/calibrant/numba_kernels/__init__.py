@@ -1,1 +1,0 @@
-"""Compiled kernels: arrays in, arrays out; no checks, no randomness, no fastmath."""
