@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import sys
 import warnings
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
 HERE = "calibrant"
@@ -15,6 +18,18 @@ BETWEEN = ("sklearn", "joblib")
 """Libraries that call a calibrator many times for one line of their user."""
 
 _given: set[tuple[type[Warning], str, str, int]] = set()
+_kept: ContextVar[list[Warning] | None] = ContextVar("_kept", default=None)
+
+
+@contextmanager
+def kept() -> Iterator[list[Warning]]:
+    """Keep what is warned of inside, for the thread that asked: this one has no line of a user."""
+    found: list[Warning] = []
+    token = _kept.set(found)
+    try:
+        yield found
+    finally:
+        _kept.reset(token)
 
 
 def warn(warning: Warning) -> None:
@@ -24,6 +39,10 @@ def warn(warning: Warning) -> None:
     has shown before every fit. So what comes from within them is shown once for each line that
     started one, and numbers in the text, such as the sizes of folds, make it no other warning.
     """
+    waiting = _kept.get()
+    if waiting is not None:
+        waiting.append(warning)
+        return
     depth, user = 1, sys._getframe(1)  # noqa: SLF001
     is_direct = True
     while user.f_back is not None and _package(user) in (HERE, *BETWEEN):

@@ -41,6 +41,8 @@ BELOW_CHANCE = 1e-6
 """How improbable so few hits must be before columns are suspected to be permuted."""
 
 CHUNK_BYTES = 1 << 25
+SMALL_CHUNK_BYTES = 1 << 20
+SMALL_CHUNK_ROWS = 2048
 KINDS = ("probabilities", "logits")
 
 
@@ -334,8 +336,11 @@ def warn_of_kind(scores: NDArray[np.float64], kind: str) -> None:
         )
 
 
-def check_memory(n_bytes: int, purpose: str) -> None:
-    """Refuse an allocation above the memory there is, before it is tried."""
+def check_memory(n_bytes: int, purpose: str) -> int | None:
+    """Refuse an allocation above the memory there is, before it is tried.
+
+    Returns how many of them there is place for, if that is known.
+    """
     limit = os.environ.get("CALIBRANT_MAX_MEMORY")
     if limit is not None:
         try:
@@ -348,16 +353,27 @@ def check_memory(n_bytes: int, purpose: str) -> None:
         try:
             available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         except (AttributeError, ValueError, OSError):  # not every system tells
-            return
+            return None
     if n_bytes > available:
         raise errors.MemoryLimitError(
             f"{purpose} needs {n_bytes / 2**30:.1f} GiB; {available / 2**30:.1f} GiB are allowed. "
             "Work in chunks of rows, or raise the environment variable CALIBRANT_MAX_MEMORY (bytes)"
         )
+    return available // max(n_bytes, 1)
 
 
 def chunks(n_rows: int, n_classes: int) -> Iterator[slice]:
     """Slices of rows of a fixed number of bytes each."""
-    step = max(1, CHUNK_BYTES // (8 * n_classes))
+    yield from _slices(n_rows, max(1, CHUNK_BYTES // (8 * n_classes)))
+
+
+def small_chunks(n_rows: int, n_classes: int) -> Iterator[slice]:
+    """Slices of rows that are enough for a thread; methods that go by class need many at once."""
+    fit = CHUNK_BYTES // (8 * n_classes)
+    step = max(SMALL_CHUNK_BYTES // (8 * n_classes), SMALL_CHUNK_ROWS)
+    yield from _slices(n_rows, max(1, min(step, fit)))
+
+
+def _slices(n_rows: int, step: int) -> Iterator[slice]:
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))

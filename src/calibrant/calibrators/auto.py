@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrant import threads
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.composition import Composed, fit_part, out_of_fold, stage_of
+from calibrant.calibrators.composition import Composed, fit_part, outputs_of_fold, stage_of
 from calibrant.calibrators.monotone_spline import MonotoneSpline
 from calibrant.calibrators.normalization_aware import NormalizationAwareIsotonic
 from calibrant.calibrators.parameters import choice, fitted, number
@@ -70,7 +71,7 @@ class Candidate:
     weight : float
         Its share of the result.
     seconds : float
-        Time to fit and judge it.
+        Time to fit and judge it, of all threads together.
     """
 
     path: str
@@ -150,7 +151,7 @@ class AutoCalibrator(Composed):
         the best of several mixtures, and a classifier that is nearly always right has few.
     verbose : bool, default=False
         Whether to say on standard error how far a fit is.
-    scores, classes, normalize, min_probability
+    scores, classes, normalize, min_probability, n_jobs
         As for every calibrator.
 
     Attributes
@@ -227,16 +228,13 @@ class AutoCalibrator(Composed):
     def _mix(self, batch: SimplexBatch, start: Callable[[str], None]) -> dict[str, Any]:
         search = _Search(batch, self.cv)
         paths = self._paths()
-        held_out = []
-        for path in paths:
-            start(path)
-            held_out.append(search.own(path))
+        search.hold_out(paths, start)
         start("mixture")
-        own = np.column_stack(held_out)
+        own = np.column_stack([search.own(path) for path in paths])
         prior = np.array([self.prior_rows if path == FAVOURITE else 0.0 for path in paths])
         weights, report = solve_mixture(own, batch.weight, prior=prior)
         gain = solve_cautious_share(
-            search.outputs(BASELINE).scores,
+            search.held_out[BASELINE].scores,
             search.mixture(paths, weights),
             batch.class_index,
             batch.weight,
@@ -248,7 +246,7 @@ class AutoCalibrator(Composed):
         weights /= weights.sum()
         kept = np.flatnonzero(weights)
         return {
-            "paths_": [search.fit(paths[i]) for i in kept],
+            "paths_": search.fit([paths[i] for i in kept]),
             "weights_": weights[kept],
             "report_": _report(paths, own, weights, search),
             "solver_report_": report,
@@ -271,48 +269,74 @@ class _Search:
     def __init__(self, batch: SimplexBatch, n_folds: int) -> None:
         self.batch = batch
         self.folds = batch.folds(n_folds)
+        self.fold_names: list[int] = np.unique(self.folds).tolist()
         self.seconds: dict[str, float] = {}
-        self._held_out: dict[str, SimplexBatch] = {}
-        self._fitted: dict[str, Calibrator] = {}
+        self.held_out: dict[str, SimplexBatch] = {}
+
+    def hold_out(self, paths: list[str], start: Callable[[str], None]) -> None:
+        """Find all probabilities of each row on each path, from a fit without the row's fold.
+
+        First of all paths of one stage, with which others begin. If such a path is no candidate,
+        its time is that of the first candidate that begins with it.
+        """
+        self.seconds = dict.fromkeys(paths, 0.0)
+        prefixes = [prefix for path in paths for prefix in _prefixes(path)]
+        for n_stages in (1, 2):
+            wave = list(dict.fromkeys(p for p in prefixes if len(p.split(" > ")) == n_stages))
+            tasks = [(path, fold) for path in wave for fold in self.fold_names]
+            results = threads.each(self._judge, tasks)
+            for path in wave:
+                if path in paths:
+                    start(path)
+                owner = next(p for p in [path, *paths] if p in paths and path in _prefixes(p))
+                out = np.empty_like(self.batch.scores)
+                for fold in self.fold_names:
+                    out[self.folds == fold], seconds = next(results)
+                    self.seconds[owner] += seconds
+                self.held_out[path] = self.batch.with_probabilities(out)
+
+    def _judge(self, task: tuple[str, int]) -> tuple[NDArray[np.float64], float]:
+        """Return outputs of the last stage of a path for a fold, and the time they took."""
+        started = perf_counter()
+        path, fold = task
+        first, _, last = path.rpartition(" > ")
+        outputs = outputs_of_fold(STAGES[last](), self._source(first), self.folds, fold)
+        return outputs, perf_counter() - started
+
+    def _source(self, first: str) -> SimplexBatch:
+        """Return what the stage after ``first`` is fitted to."""
+        return self.held_out[first] if first else self.batch
 
     def own(self, path: str) -> NDArray[np.float64]:
         """Probability of each row's label, from a fit without its fold."""
-        started = perf_counter()
-        outputs = self.outputs(path)
-        self.seconds[path] = perf_counter() - started
-        own: NDArray[np.float64] = outputs.scores[
-            np.arange(self.batch.n_rows), self.batch.class_index
-        ]
+        rows = np.arange(self.batch.n_rows)
+        own: NDArray[np.float64] = self.held_out[path].scores[rows, self.batch.class_index]
         return own
-
-    def outputs(self, path: str) -> SimplexBatch:
-        """All probabilities of each row, from a fit without its fold."""
-        if path not in self._held_out:
-            first, _, last = path.rpartition(" > ")
-            source = self.outputs(first) if first else self.batch
-            found = out_of_fold(STAGES[last](), source, self.folds)
-            self._held_out[path] = source.with_probabilities(found)
-        return self._held_out[path]
 
     def mixture(self, paths: list[str], weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Average of the paths' outputs."""
         out = np.zeros_like(self.batch.scores, dtype=np.float64)
         for path, weight in zip(paths, weights, strict=True):
             if weight > 0.0:
-                out += weight * self.outputs(path).scores
+                out += weight * self.held_out[path].scores
         return out
 
-    def fit(self, path: str) -> list[Calibrator]:
-        """Fit the stages of a path to all rows, the second to held-out outputs of the first."""
-        stages = []
-        names = path.split(" > ")
-        for i, name in enumerate(names):
-            prefix = " > ".join(names[: i + 1])
-            if prefix not in self._fitted:
-                source = self.outputs(" > ".join(names[:i])) if i else self.batch
-                self._fitted[prefix] = fit_part(STAGES[name](), source)
-            stages.append(self._fitted[prefix])
-        return stages
+    def fit(self, paths: list[str]) -> list[list[Calibrator]]:
+        """Fit the stages of paths to all rows, the second to held-out outputs of the first."""
+        needed = list(dict.fromkeys(prefix for path in paths for prefix in _prefixes(path)))
+
+        def work(path: str) -> Calibrator:
+            first, _, last = path.rpartition(" > ")
+            return fit_part(STAGES[last](), self._source(first))
+
+        fitted = dict(zip(needed, threads.each(work, needed), strict=True))
+        return [[fitted[prefix] for prefix in _prefixes(path)] for path in paths]
+
+
+def _prefixes(path: str) -> list[str]:
+    """Return what a path begins with, and itself."""
+    first = path.rpartition(" > ")[0]
+    return [first, path] if first else [path]
 
 
 def _report(

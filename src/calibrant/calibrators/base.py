@@ -9,9 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from calibrant import errors, notices, simplex
-from calibrant.calibrators.blas import few_threads
-from calibrant.calibrators.parameters import Parameters, fitted
+from calibrant import errors, notices, simplex, threads
+from calibrant.calibrators.parameters import Parameters, fitted, jobs
 from calibrant.calibrators.state import replace_state, take_state
 from calibrant.columns import check_names, column_order, feature_names, order_of
 from calibrant.containers import TWO_COLUMNS, column_names, output_dtype, to_matrix
@@ -21,7 +20,7 @@ from calibrant.maps.compositions import lift
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -92,6 +91,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, A
     classes: Any = None
     normalize: str | None = None
     min_probability: float = 1e-12
+    n_jobs: int | None = jobs(default=None)
 
     map_: CalibrationMap = fitted()
     solver_report_: SolverReport = fitted()
@@ -127,6 +127,10 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, A
     def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
         """Estimate the memory that a fit takes besides the calibration set."""
         return 8 * self._copies * n_rows * n_classes
+
+    def _fits_matrix(self, n_classes: int) -> bool:  # noqa: ARG002
+        """Whether rows are multiplied by a matrix at ``fit``: large ones have threads of BLAS."""
+        return False
 
     def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
         """Yield what is to be said of a fit to ``batch`` that found ``fitted``."""
@@ -179,12 +183,13 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, A
         """Return all fitted attributes for a checked calibration set, without a warning."""
         simplex.check_floor(self.min_probability, batch.n_classes)
         n_rows, n_classes = batch.n_rows, batch.n_classes
-        simplex.check_memory(
+        room = simplex.check_memory(
             self._peak_bytes(n_rows, n_classes),
             f"fitting {type(self).__name__} to {n_rows} rows of {n_classes} classes",
         )
         about = {"n_features_in_": n_classes, "classes_": batch.classes}
-        with few_threads(n_rows, n_classes):
+        n_products = n_rows * n_classes**2 if self._fits_matrix(n_classes) else 0
+        with threads.jobs(self.n_jobs, most=room), threads.few_blas_threads(n_products):
             return about | self._solve(batch)
 
     def _warn_of_few_rows(self, batch: SimplexBatch) -> None:
@@ -217,20 +222,27 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, A
         dtype = output_dtype(scores)
         simplex.check_memory(dtype.itemsize * matrix.size, "the result of predict_proba")
         out = np.empty(matrix.shape, dtype=dtype)
-        for rows, _, calibrated in self._chunks(scores, matrix):
+
+        def keep(rows: slice, _: NDArray[np.float64], calibrated: NDArray[np.float64]) -> None:
             out[rows] = calibrated
+
+        self._calibrate(scores, matrix, keep)
         return out
 
-    def _chunks(
-        self, scores: Any, matrix: NDArray[Any]
-    ) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.float64]]]:
-        """Yield slices of rows, with their scores and probabilities in the order of ``classes_``.
+    def _calibrate(
+        self,
+        scores: Any,
+        matrix: NDArray[Any],
+        keep: Callable[[slice, NDArray[np.float64], NDArray[np.float64]], None],
+    ) -> None:
+        """Give ``keep`` rows, their scores and their probabilities in the order of ``classes_``.
 
-        ``matrix`` is ``scores`` without their names.
+        ``matrix`` is ``scores`` without their names. Chunks are worked on in threads.
         """
         kind = self.map_.kind
         order = self._check_columns(scores, matrix.shape)
-        for rows in simplex.chunks(*matrix.shape):
+
+        def work(rows: slice) -> None:
             checked = simplex.check_scores(matrix[rows], kind, self.normalize, rows.start)
             if rows.start == 0:
                 simplex.warn_of_kind(checked, kind)
@@ -238,7 +250,11 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, A
                 checked = np.take(checked, order, axis=1)
             calibrated = self.map_(checked)
             calibrated = lift(calibrated, self.min_probability, sums_to_one=self.map_.sums_to_one)
-            yield rows, checked, calibrated
+            keep(rows, checked, calibrated)
+
+        with threads.jobs(self.n_jobs):
+            for _ in threads.each(work, list(simplex.small_chunks(*matrix.shape))):
+                pass
 
     def predict_log_proba(self, scores: Any) -> NDArray[Any]:
         """Logarithms of the calibrated probabilities; minus infinity only without a floor."""
@@ -256,8 +272,13 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, A
         self = self._take()  # noqa: PLW0642
         matrix = to_matrix(scores, self.map_.kind)
         best = np.empty(len(matrix), dtype=np.int64)
-        for rows, checked, calibrated in self._chunks(scores, matrix):
+
+        def keep(
+            rows: slice, checked: NDArray[np.float64], calibrated: NDArray[np.float64]
+        ) -> None:
             top_columns(calibrated, checked, best[rows])
+
+        self._calibrate(scores, matrix, keep)
         labels: NDArray[Any] = self.classes_[best]
         return labels
 

@@ -22,7 +22,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
-from calibrant import notices, simplex
+from calibrant import notices, simplex, threads
 from calibrant.calibrators.base import Calibrator, log_of
 from calibrant.calibrators.methods import make_calibrator, methods
 from calibrant.calibrators.scaling import TemperatureScaling
@@ -99,7 +99,9 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         calibrator to the predictions of all folds and one classifier to all data. "auto" is
         False for a frozen estimator and else True.
     n_jobs : int, optional
-        Folds worked on at once.
+        Folds worked on at once, by processes of joblib, in which a calibrator has one thread. What
+        is not done fold by fold, as predictions, has as many threads, unless the calibrator has an
+        ``n_jobs`` of its own. The number changes no bit.
     verbose : bool, default=False
         Whether to say on standard error how far a fit is.
 
@@ -182,11 +184,12 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if isinstance(estimator, FrozenEstimator):  # it may know classes that are not here
             classes = np.union1d(classes, estimator.classes_)
         job = _Job(estimator, calibrator, X, labels, weight, classes, routed.estimator.fit)
-        if isinstance(estimator, FrozenEstimator):
-            everything = np.arange(len(labels))
-            pairs = [job.run(everything, everything)]
-        else:
-            pairs = self._cross_validate(job, routed.splitter.split)
+        with threads.jobs(self.n_jobs):
+            if isinstance(estimator, FrozenEstimator):
+                everything = np.arange(len(labels))
+                pairs = [job.run(everything, everything)]
+            else:
+                pairs = self._cross_validate(job, routed.splitter.split)
         found = {"classes_": classes, "calibrated_classifiers_": pairs}
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(pairs[0].estimator, name):
@@ -198,6 +201,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Refuse parameters outside their documented values; return the calibrator."""
         simplex.check_option("ensemble", self.ensemble, ("auto", True, False))
         simplex.check_option("verbose", self.verbose, (True, False))
+        threads.check_jobs("n_jobs", self.n_jobs)
         if isinstance(self.cv, str):
             remedy = (
                 "for a classifier that is fitted already, pass FrozenEstimator(estimator) from "
@@ -307,7 +311,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _averages(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Calibrated probabilities, and scores, averaged over the folds of an ensemble."""
         check_is_fitted(self)
-        both = [pair.predict_both(X) for pair in self.calibrated_classifiers_]
+        with threads.jobs(self.n_jobs):
+            both = [pair.predict_both(X) for pair in self.calibrated_classifiers_]
         probabilities, scores = (
             sum(parts[1:], parts[0]) / len(parts) for parts in zip(*both, strict=True)
         )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from calibrant import simplex
+from calibrant import simplex, threads
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.parameters import fitted, leading, number
 from calibrant.calibrators.state import replace_state
@@ -150,8 +150,12 @@ def stage_of(part: Calibrator) -> Stage:
 def outputs_of(fitted: Calibrator, scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return what a part makes of rows that were checked."""
     stage, out = stage_of(fitted), np.empty_like(scores)
-    for rows in simplex.chunks(*scores.shape):
+
+    def work(rows: slice) -> None:
         out[rows] = stage(scores[rows])
+
+    for _ in threads.each(work, list(simplex.small_chunks(*scores.shape))):
+        pass
     return out
 
 
@@ -160,12 +164,21 @@ def out_of_fold(
 ) -> NDArray[np.float64]:
     """Predictions for every row by a copy of ``part`` that was fitted without its fold."""
     out = np.empty_like(batch.scores)
-    for fold in np.unique(folds):
-        rest = batch.take(folds != fold)
-        # Too few distinct rows for a split: there is nothing to hold out.
-        fitted = fit_part(part, rest if rest.n_rows else batch)
-        out[folds == fold] = outputs_of(fitted, batch.scores[folds == fold])
+    names = np.unique(folds).tolist()
+    found = threads.each(lambda fold: outputs_of_fold(part, batch, folds, fold), names)
+    for fold, outputs in zip(names, found, strict=True):
+        out[folds == fold] = outputs
     return out
+
+
+def outputs_of_fold(
+    part: Calibrator, batch: SimplexBatch, folds: NDArray[np.int64], fold: int
+) -> NDArray[np.float64]:
+    """Predictions for the rows of a fold by a copy of ``part`` that was fitted to the others."""
+    rest = batch.take(folds != fold)
+    # Too few distinct rows for a split: there is nothing to hold out.
+    fitted = fit_part(part, rest if rest.n_rows else batch)
+    return outputs_of(fitted, batch.scores[folds == fold])
 
 
 class Chain(Composition):
@@ -179,7 +192,7 @@ class Chain(Composition):
     cv : int, optional
         Fit every stage but the first on out-of-fold outputs of the one before, from this many
         folds; by default on its outputs for the rows it was fitted to, which are too good.
-    scores, classes, normalize, min_probability
+    scores, classes, normalize, min_probability, n_jobs
         As for every calibrator; they replace those of the stages.
 
     Attributes
@@ -231,7 +244,7 @@ class Mixture(Composition):
         used as they are, divided by their sum.
     cv : int, optional
         With ``weights="fit"``: fit the weights on out-of-fold outputs from this many folds.
-    scores, classes, normalize, min_probability
+    scores, classes, normalize, min_probability, n_jobs
         As for every calibrator; they replace those of the parts.
 
     Attributes
@@ -279,7 +292,7 @@ class Mixture(Composition):
     def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
         started = perf_counter()
         parts = list(self._named().values())
-        fitted = [fit_part(part, batch) for part in parts]
+        fitted = list(threads.each(lambda part: fit_part(part, batch), parts))
         if isinstance(self.weights, str) and self.weights == "fit":
             own = np.column_stack(
                 [self._own(*pair, batch) for pair in zip(parts, fitted, strict=True)]

@@ -35,7 +35,7 @@ class DirichletCalibration(MatrixScaling):
         Most iterations: of L-BFGS, and in the last tenth of Newton's method.
     zero_probability : float, optional
         What an exact zero is read as; by default temperature scaling's fit of it.
-    scores, classes, normalize, min_probability
+    scores, classes, normalize, min_probability, n_jobs
         As for every calibrator.
 
     Attributes

@@ -23,7 +23,7 @@ class FlattenedIsotonic(Calibrator):
 
     Parameters
     ----------
-    scores, classes, normalize, min_probability
+    scores, classes, normalize, min_probability, n_jobs
         As for every calibrator.
 
     Attributes

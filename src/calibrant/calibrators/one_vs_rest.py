@@ -64,7 +64,7 @@ class OneVsRestIsotonic(OneVsRestCalibrator):
     prior_strength : float, default=20
         Number of pseudo-observations, spread over the rows and labelled by their scores: a part of
         the scores in which no row had the label gets little, but not nothing. 0 is the textbook's.
-    scores, classes, normalize, min_probability
+    scores, classes, normalize, min_probability, n_jobs
         As for every calibrator.
 
     Attributes
@@ -124,7 +124,7 @@ class OneVsRestPlatt(OneVsRestCalibrator):
         rows too flat where many are rare.
     zero_probability : float, optional
         What an exact 0 is read as, and how far from it a 1; by default temperature scaling's fit.
-    scores, classes, normalize, min_probability
+    scores, classes, normalize, min_probability, n_jobs
         As for every calibrator.
 
     Attributes
@@ -181,7 +181,7 @@ class OneVsRestBeta(OneVsRestCalibrator):
     ----------
     zero_probability : float, optional
         What an exact 0 is read as, and how far from it a 1; by default temperature scaling's fit.
-    scores, classes, normalize, min_probability
+    scores, classes, normalize, min_probability, n_jobs
         As for every calibrator.
 
     Attributes

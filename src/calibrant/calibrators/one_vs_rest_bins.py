@@ -27,7 +27,7 @@ class OneVsRestHistogram(OneVsRestCalibrator):
     prior_strength : float, default=20
         Number of pseudo-observations, spread over the rows and labelled by their scores: a part of
         the scores in which no row had the label gets little, but not nothing. 0 is the textbook's.
-    scores, classes, normalize, min_probability
+    scores, classes, normalize, min_probability, n_jobs
         As for every calibrator.
 
     Attributes
@@ -90,7 +90,7 @@ class OneVsRestBBQ(OneVsRestCalibrator):
     prior_weight : float, optional
         Number of pseudo-observations, shared by the bins, that the prior counts for. None is two
         for each bin, as in the authors' code.
-    scores, classes, normalize, min_probability
+    scores, classes, normalize, min_probability, n_jobs
         As for every calibrator.
 
     Attributes

@@ -11,12 +11,14 @@ import math
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, dataclass_transform, get_type_hints
 
-from calibrant import simplex
+from calibrant import simplex, threads
 
 SMALLEST = math.ulp(0.0)
 """The smallest positive number."""
 
-_SHARED = "    scores, classes, normalize, min_probability\n        As for every calibrator.\n"
+_SHARED = (
+    "    scores, classes, normalize, min_probability, n_jobs\n        As for every calibrator.\n"
+)
 _SHARED_IN_FULL = """\
     scores : {"probabilities", "logits"}, default="probabilities"
         What the matrix holds; never guessed. Methods of logits log probabilities.
@@ -27,6 +29,10 @@ _SHARED_IN_FULL = """\
     min_probability : float, default=1e-12
         Floor of the output; the order is kept and rows sum to 1. Without ``normalize_output``
         smaller values are replaced by it, and nothing else changes.
+    n_jobs : int, optional
+        Threads for folds, candidates and chunks of rows; their number changes no bit of a result.
+        -1 is all cores, -2 all but one. None is what ``joblib.parallel_config`` says, else 1.
+        Model files do not have it.
 """
 _FOUND = "    classes_, map_, solver_report_\n        As of every calibrator.\n"
 _FOUND_IN_FULL = """\
@@ -71,6 +77,11 @@ def choice(allowed: tuple[Any, ...] = (True, False), *, default: Any) -> Any:
     return field(default=default, metadata={"check": check})
 
 
+def jobs(*, default: int | None) -> Any:
+    """Declare ``n_jobs``, which is no part of a fit."""
+    return field(default=default, metadata={"check": threads.check_jobs, "stored": False})
+
+
 def fitted(*, init: Literal[False] = False) -> Any:
     """Declare what ``fit`` sets."""
     return field(init=init)
@@ -84,7 +95,7 @@ def leading(*, default: Any = MISSING, kw_only: Literal[False] = False) -> Any:
 @dataclass_transform(
     kw_only_default=True,
     eq_default=False,
-    field_specifiers=(number, choice, fitted, leading, field),
+    field_specifiers=(number, choice, jobs, fitted, leading, field),
 )
 class Parameters:
     """Base of what is made of keywords; subclasses are dataclasses by themselves."""
@@ -100,6 +111,11 @@ class Parameters:
         for found in fields(self):  # type: ignore[arg-type]
             if "check" in found.metadata:
                 found.metadata["check"](found.name, getattr(self, found.name))
+
+
+def stored_names(cls: type) -> list[str]:
+    """Return the names of the parameters that belong to a fit, sorted."""
+    return sorted(f.name for f in fields(cls) if f.init and f.metadata.get("stored", True))
 
 
 def fitted_types(cls: type) -> dict[str, Any]:

@@ -22,7 +22,7 @@ class TemperatureScaling(Calibrator):
 
     Parameters
     ----------
-    scores, classes, normalize, min_probability
+    scores, classes, normalize, min_probability, n_jobs
         As for every calibrator.
     tol : float, default=1e-10
         Largest slope of the mean NLL in the inverse temperature, in units of the typical gap
@@ -143,7 +143,7 @@ class VectorScaling(_AffineScaling):
         Most iterations: of L-BFGS, and in the last tenth of Newton's method.
     zero_probability : float, optional
         What an exact zero is read as; by default temperature scaling's fit of it.
-    scores, classes, normalize, min_probability
+    scores, classes, normalize, min_probability, n_jobs
         As for every calibrator.
 
     Attributes
@@ -203,7 +203,7 @@ class MatrixScaling(_AffineScaling):
         Most iterations: of L-BFGS, and in the last tenth of Newton's method.
     zero_probability : float, optional
         What an exact zero is read as; by default temperature scaling's fit of it.
-    scores, classes, normalize, min_probability
+    scores, classes, normalize, min_probability, n_jobs
         As for every calibrator.
 
     Attributes
@@ -243,6 +243,9 @@ class MatrixScaling(_AffineScaling):
 
     def _n_parameters(self, n_classes: int) -> int:
         return n_classes * (n_classes + 1)
+
+    def _fits_matrix(self, n_classes: int) -> bool:  # noqa: ARG002
+        return True
 
     def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
         # L-BFGS keeps twenty vectors of all parameters and works on as many more.

@@ -37,7 +37,7 @@ class SharedClasswise(Calibrator):
     normalize_output : bool, default=True
         Whether rows are divided by their sums. False gives the method as it was published: each
         cell is calibrated on its own, and rows need not sum to 1.
-    scores, classes, normalize, min_probability
+    scores, classes, normalize, min_probability, n_jobs
         As for every calibrator.
 
     Attributes

@@ -34,7 +34,7 @@ class SortedCumulativeIsotonic(Calibrator):
         quicker where there are many classes; 1 leaves isotonic regression on q.
     zero_probability : float, optional
         What an exact zero is read as in the temperature-scaled row; by default that is fitted.
-    scores, classes, normalize, min_probability
+    scores, classes, normalize, min_probability, n_jobs
         As for every calibrator.
 
     Attributes

@@ -48,7 +48,7 @@ class StructuredScaling(Calibrator):
         Most iterations of Newton's method.
     zero_probability : float, optional
         What an exact zero is read as; by default temperature scaling's fit of it.
-    scores, classes, normalize, min_probability
+    scores, classes, normalize, min_probability, n_jobs
         As for every calibrator.
 
     Attributes
@@ -123,16 +123,16 @@ class StructuredScaling(Calibrator):
         return 2 * n_classes  # the penalties hold the matrix
 
     def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
-        parameters = 20 * n_classes**2 if self._is_full(n_classes) else 0
+        parameters = 20 * n_classes**2 if self._fits_matrix(n_classes) else 0
         return super()._peak_bytes(n_rows, n_classes) + 8 * parameters
 
-    def _is_full(self, n_classes: int) -> bool:
+    def _fits_matrix(self, n_classes: int) -> bool:
         return self.form == "matrix" or (self.form == "auto" and n_classes <= MOST_CLASSES)
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         found, report = solve_structured(
             batch,
-            full=self._is_full(batch.n_classes),
+            full=self._fits_matrix(batch.n_classes),
             strength=None if isinstance(self.strength, str) else float(self.strength),
             bound=float(self.bound),
             prior_strength=float(self.prior_strength),

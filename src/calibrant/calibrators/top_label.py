@@ -80,7 +80,7 @@ class TopLabelHistogram(TopLabelCalibrator):
     normalize_output : bool, default=True
         Whether the other classes share what is left. False leaves them as they are, so that rows
         need not sum to 1; only the confidence has a meaning then.
-    scores, classes, normalize, min_probability
+    scores, classes, normalize, min_probability, n_jobs
         As for every calibrator.
 
     Attributes
@@ -144,7 +144,7 @@ class TopLabelIsotonic(TopLabelCalibrator):
     normalize_output : bool, default=True
         Whether the other classes share what is left. False leaves them as they are, so that rows
         need not sum to 1; only the confidence has a meaning then.
-    scores, classes, normalize, min_probability
+    scores, classes, normalize, min_probability, n_jobs
         As for every calibrator.
 
     Attributes

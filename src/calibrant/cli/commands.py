@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from calibrant.cli.progress import progress_bar
 from calibrant.cli.reading import Reading, file_argument, reading_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 EXIT_NOT_CONVERGED = 5
 
@@ -38,6 +38,34 @@ class MethodChoice(click.Choice):  # type: ignore[type-arg]  # it takes none bef
         from calibrant.calibrators.methods import methods
 
         return tuple(methods())
+
+
+def _check_jobs(_: click.Context, __: click.Parameter, jobs: int) -> int:
+    if jobs == 0:
+        raise click.BadParameter("0 is no number of threads; use 1 or more, or -1 for all cores")
+    return jobs
+
+
+def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command ``--jobs``, and all that it does so many threads."""
+
+    @click.option(
+        "-j",
+        "--jobs",
+        type=int,
+        default=1,
+        show_default=True,
+        callback=_check_jobs,
+        help="Number of threads; -1 is all cores. It changes no number.",
+    )
+    @wraps(command)
+    def run(*, jobs: int, **options: Any) -> Any:
+        from calibrant import threads
+
+        with threads.jobs(jobs):
+            return command(**options)
+
+    return run
 
 
 @contextmanager
@@ -66,6 +94,7 @@ def _show(result: Any, as_json: bool, table: Any, *, to_stderr: bool = False) ->
 @reading_options()
 @click.option("--bins", default=15, show_default=True, help="Number of bins of the ECEs.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the bootstrap.")
+@jobs_option
 @json_option
 def evaluate(
     file: Path, part: str | None, reading: Reading, bins: int, seed: int, as_json: bool
@@ -98,6 +127,7 @@ def evaluate(
 @part_option
 @reading_options()
 @click.option("--strict", is_flag=True, help="Write nothing and exit with 5 if not converged.")
+@jobs_option
 @json_option
 def fit(
     val: Path,
@@ -175,6 +205,7 @@ def _check_output(output: Path, *inputs: Path | None) -> None:
     help="What to do with a row that is no distribution.",
 )
 @click.option("--sha256", help="Refuse a model file with another digest.")
+@jobs_option
 @json_option
 def apply_command(
     model: Path,
@@ -233,6 +264,7 @@ def apply_command(
 @reading_options()
 @click.option("--test-labels", type=file_argument, help="A npy file with the labels of TEST.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the resampling and the split.")
+@jobs_option
 @json_option
 def compare(
     val: Path,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from calibrant import errors, simplex
+from calibrant import errors, simplex, threads
 from calibrant.kernels import resampling
 from calibrant.kernels.metrics import add_confusion
 from calibrant.metrics.calibration_error import bin_edges, threshold_of, uniform_bins
@@ -22,8 +22,10 @@ from calibrant.metrics.scores import chunk_losses, chunk_squares
 from calibrant.metrics.table import METRICS
 
 if TYPE_CHECKING:
-    from calibrant.maps.base import Floats
-    from calibrant.metrics.predictions import Predictions
+    from numpy.typing import NDArray
+
+    from calibrant.maps.base import Floats, Wholes
+    from calibrant.metrics.predictions import Chunk, ClassCells, Predictions
 
 MISMATCH = 0.2
 MOST_CLASSES = 100
@@ -98,6 +100,7 @@ def evaluate(
     n_resamples: int = 200,
     confidence_level: float = 0.95,
     random_state: Any = 0,
+    n_jobs: int | None = None,
 ) -> Evaluation:
     """Compute every metric, each with a bootstrap interval.
 
@@ -115,6 +118,9 @@ def evaluate(
         Of the intervals.
     random_state : None, int, SeedSequence or Generator, default=0
         Seeds the resamples.
+    n_jobs : int, optional
+        Threads for the resamples; their number changes no bit. -1 is all cores, -2 all but one.
+        None is what ``joblib.parallel_config`` says, else 1.
 
     Returns
     -------
@@ -154,6 +160,7 @@ def evaluate(
     simplex.check_number("n_bins", n_bins, low=1, whole=True)
     simplex.check_number("n_resamples", n_resamples, low=0, whole=True)
     simplex.check_number("confidence_level", confidence_level, low=0.0, high=1.0)
+    threads.check_jobs("n_jobs", n_jobs)
     predictions = read_predictions(y_true, y_proba, sample_weight, classes)
     measures = [metric.start(predictions, int(n_bins)) for metric in METRICS.values()]
     values = predictions.measure(*measures)
@@ -161,7 +168,8 @@ def evaluate(
     replicates: dict[str, Floats] = {}
     if n_resamples > 0:
         resamples = Resamples(predictions.sizes(), int(n_resamples), random_state)
-        replicates = bootstrap(predictions, resamples, int(n_bins))
+        with threads.jobs(n_jobs):
+            replicates = bootstrap(predictions, resamples, int(n_bins))
     estimates = {
         name: basic_interval(value, replicates.get(name), float(confidence_level), metric.largest)
         for (name, metric), value in zip(METRICS.items(), values, strict=True)
@@ -241,16 +249,7 @@ def _bootstrap_block(
     grid = np.zeros((len(block), N_STEPS + 1, 2))
     edges = bin_edges(n_bins)
     for c, chunk in enumerate(predictions.chunks()):
-        confidence, hits = chunk.top_labels()
-        losses, squares = chunk_losses(chunk), chunk_squares(chunk)
-        bins, cells = uniform_bins(confidence, edges), uniform_bins(chunk.rows, edges)
-        for at, r in enumerate(block):
-            mass = resamples.counts(r, c) * chunk.weight
-            resampling.add_row_draws(
-                mass, confidence, hits, losses, squares, bins, row_sums[at], gaps[at], grid[at]
-            )
-            resampling.add_class_gaps(chunk.rows, cells, mass, class_gaps[at])
-            resampling.subtract_labels(chunk.class_index, cells, mass, class_gaps[at])
+        _add_draws(resamples, block, c, chunk, edges, row_sums, gaps, grid, class_gaps)
     weight = row_sums[:, 0]
     densities = [
         density_error(nodes, bandwidth_rule(sums[0] * predictions.unit, sums[1], sums[4], sums[5]))
@@ -267,6 +266,33 @@ def _bootstrap_block(
     }
 
 
+def _add_draws(
+    resamples: Resamples,
+    block: range,
+    c: int,
+    chunk: Chunk,
+    edges: Floats,
+    row_sums: Floats,
+    gaps: Floats,
+    grid: Floats,
+    class_gaps: Floats,
+) -> None:
+    """Add the rows of the ``c``-th chunk, as they are drawn, to the sums of each resample."""
+    confidence, hits = chunk.top_labels()
+    losses, squares = chunk_losses(chunk), chunk_squares(chunk)
+    bins, cells = uniform_bins(confidence, edges), uniform_bins(chunk.rows, edges)
+
+    def add(r: int) -> None:
+        at, mass = r - block.start, resamples.counts(r, c) * chunk.weight
+        resampling.add_row_draws(
+            mass, confidence, hits, losses, squares, bins, row_sums[at], gaps[at], grid[at]
+        )
+        resampling.add_class_gaps(chunk.rows, cells, mass, class_gaps[at])
+        resampling.subtract_labels(chunk.class_index, cells, mass, class_gaps[at])
+
+    resamples.each(add, block)
+
+
 def _bootstrap_thresholded(predictions: Predictions, resamples: Resamples, n_bins: int) -> Floats:
     """TECE of each resample: cells are sorted once, bins of equal mass move with the draws."""
     mass = None
@@ -277,18 +303,34 @@ def _bootstrap_thresholded(predictions: Predictions, resamples: Resamples, n_bin
     total = np.zeros(resamples.n_resamples)
     n_present = np.zeros(resamples.n_resamples)
     for cells in predictions.cells_by_class(threshold_of(predictions.n_classes)):
-        by_class = np.empty(len(cells.classes))
         hits = predictions.class_index[cells.row_of] == np.repeat(
             cells.classes, np.diff(cells.starts)
         )
-        for r in range(resamples.n_resamples):
-            drawn = resamples.all_counts(r)
-            if mass is not None:
-                drawn *= mass
-            resampling.resampled_mass_errors(
-                cells.values, cells.row_of, hits, cells.starts, drawn, n_bins, by_class
-            )
-            present = by_class >= 0.0
-            total[r] += by_class[present].sum()
-            n_present[r] += np.count_nonzero(present)
+        _add_mass_errors(resamples, cells, hits, mass, n_bins, total, n_present)
     return total / n_present
+
+
+def _add_mass_errors(
+    resamples: Resamples,
+    cells: ClassCells,
+    hits: NDArray[np.bool_],
+    mass: Wholes | None,
+    n_bins: int,
+    total: Floats,
+    n_present: Floats,
+) -> None:
+    """Add the errors of some classes in each resample, and how many have one."""
+
+    def add(r: int) -> None:
+        drawn = resamples.all_counts(r)
+        if mass is not None:
+            drawn *= mass
+        by_class = np.empty(len(cells.classes))
+        resampling.resampled_mass_errors(
+            cells.values, cells.row_of, hits, cells.starts, drawn, n_bins, by_class
+        )
+        present = by_class >= 0.0
+        total[r] += by_class[present].sum()
+        n_present[r] += np.count_nonzero(present)
+
+    resamples.each(add, range(resamples.n_resamples))

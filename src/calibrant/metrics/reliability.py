@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import errors, simplex
+from calibrant import errors, simplex, threads
 from calibrant.kernels.fixed_point import totals
 from calibrant.kernels.metrics import HIT, VALUE, WEIGHT
 from calibrant.metrics.calibration_error import (
@@ -86,6 +86,7 @@ def reliability_curve(
     consistency_level: float = 0.95,
     resample_rows: bool = True,
     random_state: Any = 0,
+    n_jobs: int | None = None,
 ) -> ReliabilityCurve:
     """Predicted probability against observed frequency, bin by bin, with consistency bars.
 
@@ -109,6 +110,9 @@ def reliability_curve(
         Draw rows as well as labels.
     random_state : None, int, SeedSequence or Generator, default=0
         Seeds the draws.
+    n_jobs : int, optional
+        Threads for the draws; their number changes no bit. -1 is all cores, -2 all but one.
+        None is what ``joblib.parallel_config`` says, else 1.
 
     Returns
     -------
@@ -134,6 +138,7 @@ def reliability_curve(
     simplex.check_option("strategy", strategy, STRATEGIES)
     simplex.check_number("n_resamples", n_resamples, low=0, whole=True)
     simplex.check_number("consistency_level", consistency_level, low=0.0, high=1.0)
+    threads.check_jobs("n_jobs", n_jobs)
     predictions = read_predictions(y_true, y_proba, sample_weight, classes)
     problem = _problem(predictions, kind)
     edges, bins = _bins(problem, int(n_bins), strategy)
@@ -144,7 +149,8 @@ def reliability_curve(
     high, chance = low.copy(), float("nan")
     if n_resamples > 0:
         draws = {"n_resamples": int(n_resamples), "random_state": random_state}
-        null = null_bins(problem, bins, len(in_bin), **draws, replace=bool(resample_rows))
+        with threads.jobs(n_jobs):
+            null = null_bins(problem, bins, len(in_bin), **draws, replace=bool(resample_rows))
         low, high = _bars(null, float(consistency_level))
         chance = p_value(ece, null_errors(null))
     weight = in_bin[:, WEIGHT]

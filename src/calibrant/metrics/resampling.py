@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import errors, simplex
+from calibrant import errors, simplex, threads
 from calibrant.kernels.resampling import add_null_bins
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 1 << 27
 """Sums of several resamples that are held at once."""
+
+TASKS = 64
+"""Tasks that the resamples are dealt to."""
 
 KEPT_BYTES = 1 << 25
 """Draws that are kept for the next problem with the same seed, as the next class of a diagram."""
@@ -94,6 +97,19 @@ class Resamples:
             self._kept[resample, chunk] = drawn
         return drawn
 
+    @staticmethod
+    def each(work: Callable[[int], None], block: range) -> None:
+        """Call ``work`` for each resample of a block, in threads."""
+
+        def do(part: range) -> None:
+            for r in part:
+                work(r)
+
+        step = max(1, len(block) // TASKS)
+        parts = [block[start : start + step] for start in range(0, len(block), step)]
+        for _ in threads.each(do, parts):
+            pass
+
     def blocks(self, bytes_each: int) -> Iterator[range]:
         """Ranges of resamples whose sums fit into memory together."""
         step = max(1, BLOCK_BYTES // bytes_each)
@@ -122,10 +138,18 @@ def null_bins(
     resamples = make(sizes, n_resamples, random_state, replace=replace)
     sums = np.zeros((n_resamples, n_bins, 3))
     for c, part in enumerate(parts):
-        values, weight, own = problem.values[part], problem.weight[part], bins[part]
-        for r in range(n_resamples):
-            add_null_bins(values, weight, own, *resamples.rows_and_uniforms(r, c), sums[r])
+        own = problem.values[part], problem.weight[part], bins[part]
+        _add_null_bins(resamples, c, own, sums)
     return sums
+
+
+def _add_null_bins(resamples: Resamples, c: int, chunk: tuple[Any, ...], sums: Floats) -> None:
+    """Add the values, weights and bins of the ``c``-th chunk, as they are drawn."""
+
+    def add(r: int) -> None:
+        add_null_bins(*chunk, *resamples.rows_and_uniforms(r, c), sums[r])
+
+    resamples.each(add, range(len(sums)))
 
 
 def null_errors(sums: Floats) -> Floats:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import simplex
+from calibrant import simplex, threads
 from calibrant.kernels import resampling
 from calibrant.metrics.calibration_error import (
     ClassBins,
@@ -28,7 +28,7 @@ from calibrant.metrics.result import Result
 
 if TYPE_CHECKING:
     from calibrant.maps.base import Floats
-    from calibrant.metrics.predictions import Predictions
+    from calibrant.metrics.predictions import Chunk, Predictions
 
 METRICS = ("confidence", "classwise")
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -76,6 +76,7 @@ def calibration_test(
     classes: Any = None,
     resample_rows: bool = True,
     random_state: Any = 0,
+    n_jobs: int | None = None,
 ) -> CalibrationTest:
     """Test the hypothesis that predictions are calibrated, by consistency resampling.
 
@@ -99,6 +100,9 @@ def calibration_test(
         As published. False keeps the rows as they are and draws labels only.
     random_state : None, int, SeedSequence or Generator, default=0
         Seeds the draws.
+    n_jobs : int, optional
+        Threads for the resamples; their number changes no bit. -1 is all cores, -2 all but one.
+        None is what ``joblib.parallel_config`` says, else 1.
 
     Returns
     -------
@@ -134,11 +138,13 @@ def calibration_test(
     simplex.check_option("metric", metric, METRICS)
     simplex.check_number("n_bins", n_bins, low=1, whole=True)
     simplex.check_number("n_resamples", n_resamples, low=1, whole=True)
+    threads.check_jobs("n_jobs", n_jobs)
     predictions = read_predictions(y_true, y_proba, sample_weight, classes)
     run = _test_confidence if metric == "confidence" else _test_classes
     draws = {"n_resamples": int(n_resamples), "random_state": random_state}
     draws["replace"] = bool(resample_rows)
-    statistic, null = run(predictions, int(n_bins), draws)
+    with threads.jobs(n_jobs):
+        statistic, null = run(predictions, int(n_bins), draws)
     return CalibrationTest(
         metric=metric,
         statistic=statistic,
@@ -179,20 +185,34 @@ def _null_class_errors(
     edges = bin_edges(n_bins)
     for c, chunk in enumerate(predictions.chunks()):
         bins = uniform_bins(chunk.rows, edges)
-        cumulative = np.cumsum(chunk.rows, axis=1)
         if not resamples.replace:  # the same rows every time
             own = np.zeros(gaps.shape[1:])
             resampling.add_class_gaps(chunk.rows, bins, chunk.weight, own)
             gaps += own
-        for at, r in enumerate(block):
-            rows = resamples.rows(r, c)
-            if resamples.replace:
-                mass = np.bincount(rows, minlength=len(bins)) * chunk.weight
-                resampling.add_class_gaps(chunk.rows, bins, mass, gaps[at])
-            weights[at] += chunk.weight[rows].sum()
-            uniforms = resamples.uniforms(r, c, len(rows))
-            resampling.subtract_null_labels(
-                cumulative, bins, chunk.weight, rows, uniforms, gaps[at]
-            )
+        _add_null_gaps(resamples, block, c, chunk, bins, gaps, weights)
     errors: Floats = np.abs(gaps).sum(axis=(1, 2)) / weights
     return errors / predictions.n_classes
+
+
+def _add_null_gaps(
+    resamples: Resamples,
+    block: range,
+    c: int,
+    chunk: Chunk,
+    bins: Any,
+    gaps: Floats,
+    weights: Floats,
+) -> None:
+    """Add the rows of the ``c``-th chunk, as they are drawn, with labels drawn from them."""
+    cumulative = np.cumsum(chunk.rows, axis=1)
+
+    def add(r: int) -> None:
+        at, rows = r - block.start, resamples.rows(r, c)
+        if resamples.replace:
+            mass = np.bincount(rows, minlength=len(bins)) * chunk.weight
+            resampling.add_class_gaps(chunk.rows, bins, mass, gaps[at])
+        weights[at] += chunk.weight[rows].sum()
+        uniforms = resamples.uniforms(r, c, len(rows))
+        resampling.subtract_null_labels(cumulative, bins, chunk.weight, rows, uniforms, gaps[at])
+
+    resamples.each(add, block)

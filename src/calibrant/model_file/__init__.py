@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant import errors
 from calibrant.atomic_file import replace_file
 from calibrant.calibrators.methods import saved_methods
+from calibrant.calibrators.parameters import stored_names
 from calibrant.model_file import limits
 from calibrant.model_file.fields import parts_in, write
 from calibrant.model_file.format import Content, pack, unpack
@@ -269,7 +270,10 @@ def _description(calibrator: Any, lists: dict[int, list[Any]]) -> dict[str, Any]
     return {
         "method": calibrator.method,
         "class": type(calibrator).__name__,
-        "parameters": {n: _plain(v, lists) for n, v in calibrator.get_params(deep=False).items()},
+        "parameters": {
+            name: _plain(getattr(calibrator, name), lists)
+            for name in stored_names(type(calibrator))
+        },
         "n_classes": len(calibrator.classes_),
         "classes": _plain(calibrator.classes_, lists),
         "fitted": {n: v for n, v in values.items() if isinstance(v, int | float | str)},

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant import errors
 from calibrant.calibrators.methods import saved_methods
+from calibrant.calibrators.parameters import stored_names
 from calibrant.model_file import limits, vectors
 from calibrant.model_file.fields import read
 from calibrant.model_file.parts import Labels, Tree, check_fitted, check_parameters
@@ -131,7 +132,7 @@ class Reader:
         return calibrator, is_fitted
 
     def _build(self, cls: type[Calibrator], parameters: dict[str, Any], where: str) -> Calibrator:
-        known = cls._get_param_names()
+        known = stored_names(cls)
         values = {name: self._value(value, where) for name, value in parameters.items()}
         try:
             values = upgrade(cls.method or "", values)

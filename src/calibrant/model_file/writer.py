@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant import errors
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.methods import saved_methods
-from calibrant.calibrators.parameters import fitted_types
+from calibrant.calibrators.parameters import fitted_types, stored_names
 from calibrant.calibrators.state import take_state
 from calibrant.model_file import limits, vectors
 from calibrant.model_file.fields import parts_in, write
@@ -94,7 +94,7 @@ class Writer:
 
     def _entry(self, calibrator: Calibrator, *, fitted: bool, depth: int) -> dict[str, Any]:
         calibrator = take_state(calibrator)  # whole, though another thread may fit it again
-        parameters = calibrator.get_params(deep=False)
+        parameters = {n: getattr(calibrator, n) for n in stored_names(type(calibrator))}
         # Parts come first, and are then found by their identity.
         children = [self.part(c, fitted=False, depth=depth + 1) for c in parts_in(parameters)]
         if fitted:

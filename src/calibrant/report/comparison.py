@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
-from calibrant import errors, simplex
+from calibrant import errors, simplex, threads
 from calibrant.calibrators.methods import make_calibrator
 from calibrant.calibrators.methods import methods as all_methods
 from calibrant.columns import check_names, feature_names, order_of
@@ -46,6 +46,7 @@ def compare(
     confidence_level: float = 0.95,
     n_diagrams: int = 12,
     random_state: Any = 0,
+    n_jobs: int | None = None,
     sources: Mapping[str, str] | None = None,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Comparison:
@@ -80,6 +81,10 @@ def compare(
         Number of classes that get a diagram: the worst before and after, and the most frequent.
     random_state : None, int, SeedSequence or Generator, default=0
         Seeds the resamples.
+    n_jobs : int, optional
+        Threads for the folds and candidates of a method, chunks of rows and resamples; their number
+        changes no bit. -1 is all cores, -2 all but one. None is what ``joblib.parallel_config``
+        says, else 1. Calibrators with an ``n_jobs`` of their own keep it.
     sources : mapping of str to str, optional
         Names of what was read, such as ``{"calibration": "val.npz", "test": "test.npz"}``.
     progress : callable, optional
@@ -110,6 +115,7 @@ def compare(
     started = perf_counter()
     wanted = _calibrators(methods, scores)
     simplex.check_number("n_diagrams", n_diagrams, low=0, whole=True)
+    threads.check_jobs("n_jobs", n_jobs)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         val = _read(y_val, scores_val, sample_weight_val, scores, classes, normalize, y_test)
@@ -131,11 +137,12 @@ def compare(
     )
     tell = progress or (lambda *_: None)
     tried = []
-    for done, (name, calibrator) in enumerate(wanted.items()):
-        tell(done, len(wanted), name)
-        tried.append(_try(name, calibrator, val, judge))
-    results = [one for one in tried if isinstance(one, MethodResult)]
-    results, shown = judge.finish(results, int(n_diagrams))
+    with threads.jobs(n_jobs):
+        for done, (name, calibrator) in enumerate(wanted.items()):
+            tell(done, len(wanted), name)
+            tried.append(_try(name, calibrator, val, judge))
+        results = [one for one in tried if isinstance(one, MethodResult)]
+        results, shown = judge.finish(results, int(n_diagrams))
     tell(len(wanted), len(wanted), "")
     return Comparison(
         results=tuple(results),

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant import threads
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -15,6 +17,9 @@ LEAST = 2000
 
 DRAWS = 200_000_000
 """Rows drawn in all."""
+
+DRAWN_AT_ONCE = 4_000_000
+"""Rows drawn before they are counted in threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +83,19 @@ def _draw(
     n_rows = len(share)
     terms = np.vstack([gaps * share, share])
     out = np.empty((len(gaps), n_resamples))
-    for r in range(n_resamples):
-        counts = np.bincount(rng.integers(0, n_rows, n_rows), minlength=n_rows)
+
+    def means(rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        counts = np.bincount(rows, minlength=n_rows)
         sums = np.einsum("ij,j->i", terms, counts.astype(np.float64))
-        out[:, r] = sums[:-1] / sums[-1]
+        found: NDArray[np.float64] = sums[:-1] / sums[-1]
+        return found
+
+    step = max(1, DRAWN_AT_ONCE // n_rows)
+    for start in range(0, n_resamples, step):
+        block = range(start, min(start + step, n_resamples))
+        drawn = [rng.integers(0, n_rows, n_rows) for _ in block]  # one after the other
+        for r, found in zip(block, threads.each(means, drawn), strict=True):
+            out[:, r] = found
     return out
 
 

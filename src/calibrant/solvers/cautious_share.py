@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant import threads
 from calibrant.kernels.softmax import add_gains
-from calibrant.simplex import chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,16 +43,15 @@ def solve_cautious_share(
     thousand rows is in few samples, but it is what a mixture that is too sharp pays for.
     """
     gains, variances = np.zeros(len(SHARES)), np.zeros(len(SHARES))
-    for rows in chunks(*baseline.shape):
+    baseline, mixture = map(np.ascontiguousarray, (baseline, mixture))
+
+    def add(some: slice) -> None:
         add_gains(
-            np.ascontiguousarray(baseline[rows]),
-            np.ascontiguousarray(mixture[rows]),
-            class_index[rows],
-            weight[rows],
-            SHARES,
-            gains,
-            variances,
+            baseline, mixture, class_index, weight, SHARES[some], gains[some], variances[some]
         )
+
+    for _ in threads.each(add, [slice(s, s + 1) for s in range(len(SHARES))]):
+        pass
     total = weight.sum()
     mean, error = gains / total, np.sqrt(np.maximum(variances, 0.0)) / total
     best = int(np.argmax(np.where(mean >= caution * error, mean, -np.inf)))  # 0 always is

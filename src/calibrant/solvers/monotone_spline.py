@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant import threads
 from calibrant.kernels.monotone_spline import (
     add_information,
     find_bounds,
@@ -217,16 +218,20 @@ def choose_strength(problem: _Problem, folds: NDArray[np.int64], n_rows: float) 
     classifiers it was worse than one strength for all.
     """
     losses = np.zeros((len(STRENGTHS), len(problem.share)))
-    for fold in range(N_FOLDS):
+
+    def judge(fold: int) -> None:
         held = folds == fold
         if not held.any() or held.all():
-            continue
+            return
         train, rest = problem.part(~held), problem.part(held)
         rows = n_rows * problem.share[~held].sum()
         slopes = np.ones(len(problem.knots) + 1)
         for i, strength in enumerate(STRENGTHS):
             slopes = _minimise(train, strength / rows, slopes, ROUGH, 30)[0]
             losses[i, held] = rest.losses(slopes)
+
+    for _ in threads.each(judge, range(N_FOLDS)):
+        pass
     gain = losses[STRENGTHS.index(STRENGTH)] - losses
     mean = gain @ problem.share
     error = np.sqrt((gain - mean[:, None]) ** 2 @ problem.share / n_rows)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant import threads
 from calibrant.kernels.normalization_aware import add_prior
 from calibrant.kernels.rows import GAP_OFFSET
 from calibrant.row_order import group_rows
@@ -180,7 +181,9 @@ def cross_validate(rows: SegmentedRows, prior: TemperaturePrior, share: Array) -
     """
     losses, distances = np.zeros((2, len(STRENGTHS)))
     total = float(np.sum(rows.weight))
-    for fold in range(N_FOLDS):
+
+    def judge(fold: int) -> tuple[Array, Array]:
+        gains, gaps = np.empty((2, len(STRENGTHS)))
         held_out = share[:, fold]
         weight = np.maximum(rows.weight - held_out, 0.0)
         exposures = None
@@ -191,8 +194,13 @@ def cross_validate(rows: SegmentedRows, prior: TemperaturePrior, share: Array) -
             minimum = minimise(rows.index, w, target, exposures, tol=FOLD_TOLERANCE, max_rounds=10)
             exposures = minimum.exposures
             own = minimum.values[rows.own] / minimum.totals
-            losses[i] -= held_out @ np.log(np.maximum(own, SMALLEST))
+            gains[i] = held_out @ np.log(np.maximum(own, SMALLEST))
             logs = np.log(np.maximum(minimum.values, SMALLEST))
-            distances[i] += held_out @ np.log(minimum.totals) - prior.mass[fold] @ logs
+            gaps[i] = held_out @ np.log(minimum.totals) - prior.mass[fold] @ logs
+        return gains, gaps
+
+    for gains, gaps in threads.each(judge, range(N_FOLDS)):
+        losses -= gains
+        distances += gaps
     losses += price(distances / total)
     return PriorChoice(np.array(STRENGTHS), losses / total)

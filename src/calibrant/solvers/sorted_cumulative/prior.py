@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant import threads
 from calibrant.maps.cells import RankedSteps
 from calibrant.solvers.pseudo_rows import price
 from calibrant.solvers.report import SolverReport
@@ -93,7 +94,8 @@ def held_out(
     own, prior = np.empty(batch.n_rows), np.empty(batch.n_rows)
     expected = np.zeros(len(SHARES))
     looked_at = batch.folds(1 + batch.scores.size // MOST_CELLS) == 0
-    for fold in names:
+
+    def judge(fold: int) -> NDArray[np.float64]:
         out, rest = folds == fold, folds != fold
         function, _ = fit_rows(rows.take(rest), max_rank)
         own[out] = label_probabilities(function, rows.take(out))
@@ -101,7 +103,10 @@ def held_out(
         scaled = temperature(batch.scores[out])
         prior[out] = scaled[np.arange(len(scaled)), batch.class_index[out]]
         part = looked_at & out
-        expected += _expected(function, batch.take(part), scaled[part[out]])
+        return _expected(function, batch.take(part), scaled[part[out]])
+
+    for found in threads.each(judge, names.tolist()):
+        expected += found
     return own, prior, expected / math.fsum(batch.weight[looked_at])
 
 
