@@ -115,9 +115,10 @@ def measure(data):
     for metric in SCALARS.values():
         yield repr(metric(y, rows, sample_weight=weights)).encode()
     for result in (
-        metrics.evaluate(y, rows, sample_weight=weights, n_resamples=20, random_state=0),
+        metrics.evaluate(y, rows, sample_weight=weights, n_resamples=20),
         metrics.reliability_curve(y, rows, sample_weight=weights),
-        metrics.calibration_test(y, rows, n_resamples=20, random_state=0),
+        metrics.calibration_test(y, rows, n_resamples=20),
+        metrics.calibration_test(y, rows, n_resamples=20, metric="classwise"),
     ):
         yield json.dumps(result.to_dict()).encode()
 
