@@ -20,13 +20,13 @@ warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)
 small = rng.dirichlet(np.ones(5), 300)
 parameters = {} if sys.argv[3] == "cv" else {"prior_strength": float(sys.argv[3])}
-NormalizationAwareIsotonic(**parameters).fit(small, rng.integers(0, 5, 300))  # compile
+NormalizationAwareIsotonic(**parameters).fit(small, rng.integers(0, 5, 300))  # imports
 p, y = np.load(sys.argv[1]), np.load(sys.argv[2])
 float(p.sum())
 def peak():  # of this program; getrusage starts from the peak of its parent
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
-Path("/proc/self/clear_refs").write_text("5")  # forget the peak of the compiler
+Path("/proc/self/clear_refs").write_text("5")  # forget the peak of the imports
 before = peak()
 NormalizationAwareIsotonic(classes=np.arange(p.shape[1]), **parameters).fit(p, y)
 print((peak() - before) / p.nbytes)

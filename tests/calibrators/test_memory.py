@@ -46,7 +46,7 @@ def test_a_fit_beyond_the_limit_is_refused_before_it_starts(
 def test_the_estimate_is_neither_too_low_nor_far_too_high(cls, shape):
     p, y = simulate(*shape)
     calibrator = make(cls, classes=np.arange(shape[1]))
-    calibrator.fit(*simulate(120, shape[1]))  # whatever is compiled or imported
+    calibrator.fit(*simulate(120, shape[1]))  # whatever is imported
     tracemalloc.start()
     calibrator.fit(p, y)
     peak = tracemalloc.get_traced_memory()[1]

@@ -33,7 +33,7 @@ rng = np.random.default_rng(0)
 proba = small = rng.dirichlet(np.ones(40), 2000).astype(np.float32)
 y = np.arange(2000) % 40
 for call in {CALLS}:
-    eval(call)  # compile
+    eval(call)  # imports
 proba = np.empty((2_000_000, 40), dtype=np.float32)
 for start in range(0, len(proba), 2000):
     proba[start : start + 2000] = small

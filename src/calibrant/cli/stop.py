@@ -36,8 +36,8 @@ def last_words(text: str) -> Iterator[None]:
 def _die(number: int, _: Any) -> None:
     """Handle a signal without raising.
 
-    An exception would come out of any line of any library, and a compiler that calls back from C
-    loses it or crashes. Dying by the signal tells a shell what happened (128 + its number).
+    An exception would come out of any line of any library, which may catch it. Dying by the signal
+    tells a shell what happened (128 + its number).
     """
     remove_half_written()
     words = "".join(f"calibrant: {text}\n" for text in _LAST_WORDS)

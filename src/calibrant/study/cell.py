@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
-from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
@@ -91,7 +89,6 @@ def _prepare(cell: Cell) -> Prepared:
     (y, classes), (new_y, _) = _labels(val), _labels(test)
     new_scores = test.scores.astype(np.float64)
     if cell.method != UNCALIBRATED:
-        _warm_up(cell.method, val.kind)
         calibrator = _make(cell.method, cell.seed, scores=val.kind, classes=classes)
         return calibrator, (val.scores.astype(np.float64), y), (new_y, new_scores, classes)
     if test.kind == "logits":
@@ -111,17 +108,6 @@ def _make(method: str, seed: int, **parameters: Any) -> Calibrator:
     if "random_state" in calibrator.get_params(deep=False):
         calibrator.set_params(random_state=seed)
     return calibrator
-
-
-@cache
-def _warm_up(method: str, kind: str) -> None:
-    """Compile first, so that the time of a fit is that of the fit."""
-    rows = np.random.default_rng(0).dirichlet(np.ones(3), size=60)
-    scores = rows if kind == "probabilities" else np.log(rows)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with suppress(Exception):  # the fit itself will say it
-            _make(method, 0, scores=kind).fit(scores, np.arange(60) % 3)
 
 
 def _judge(calibrator: Calibrator | None, y: Any, scores: Any, classes: Any) -> dict[str, float]:
