@@ -159,8 +159,9 @@ def modules_after(code, *arguments):
 
 
 def packages(modules):
-    """Names of packages that Python does not bring along."""
-    return {module.partition(".")[0] for module in modules} - sys.stdlib_module_names
+    """Names of packages that Python does not bring along; what all Cython modules share is none."""
+    names = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names
+    return {name for name in names if not name.startswith("_cython_")}
 
 
 RUN = "import sys; from calibrant.cli.main import run; assert run(sys.argv[2:]) == 0"
