@@ -5,6 +5,7 @@ import multiprocessing
 import threading
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 import calibrant
 from calibrant import errors, metrics, model_file, notices, report, simplex, threads
+from calibrant.cli.main import run as command
 from calibrators.catalogue import CALIBRATORS, make
 from conftest import simulate
 
@@ -204,6 +206,28 @@ def test_a_model_file_does_not_know_how_many_threads(tmp_path):
     assert b"n_jobs" not in data
     model_file.save(chain, tmp_path / "m.calibrant")
     assert "n_jobs" not in repr(model_file.describe(tmp_path / "m.calibrant"))
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_the_commands_print_and_write_the_same(tmp_path, monkeypatch, pools, capsys):
+    monkeypatch.chdir(tmp_path)
+    np.savez("val.npz", probs=P, labels=Y)
+    np.savez("new.npz", probs=NEW)
+    printed = []
+    for jobs in ("1", "2"):
+        for words in (
+            ["evaluate", "val.npz", "--json"],
+            ["fit", "val.npz", "-m", "na-fir", "-o", f"{jobs}.calibrant"],
+            ["apply", "1.calibrant", "new.npz", "-o", f"{jobs}.npy"],
+        ):
+            pools.clear()
+            assert command([*words, "--jobs", jobs]) == 0
+            assert set(pools) == ({2} if jobs == "2" else set())
+        printed.append(capsys.readouterr().out.replace(f"{jobs}.", ""))
+    assert printed[0] == printed[1]
+    assert Path("1.npy").read_bytes() == Path("2.npy").read_bytes()
+    assert command(["compare", "val.npz", "--jobs", "0"]) == 2
+    assert "0 is no number of threads; use 1 or more" in capsys.readouterr().err
 
 
 # The same warnings, errors and settings
