@@ -65,7 +65,8 @@ test-bounds test-sanitizers: test-%: $(VENV)/.dev
 	  --no-build-isolation -Cbuild-dir=build/$*/meson -Csetup-args=-Dbuildtype=debug \
 	  $(patsubst %,-Csetup-args=%,$(SETUP)) .
 	OMP_NUM_THREADS=1 CALIBRANT_CHECKS=$* $(CHECKING) build/$*/bin/python -m pytest \
-	  --capture sys -n $(WORKERS) --dist loadfile -m 'not slow' tests/kernels tests/model_file
+	  --capture sys -n $(WORKERS) --dist loadfile -m 'not slow' \
+	  tests/kernels tests/maps tests/model_file
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
