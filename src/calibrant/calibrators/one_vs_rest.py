@@ -13,7 +13,7 @@ from calibrant.maps.cells import ClasswiseCurves
 from calibrant.solvers.beta import solve_beta
 from calibrant.solvers.one_vs_rest import solve_isotonic, solve_one_vs_rest
 from calibrant.solvers.platt import solve_platt
-from calibrant.solvers.temperature import solve_temperature
+from calibrant.solvers.temperature import read_zero
 
 if TYPE_CHECKING:
     from calibrant.simplex import SimplexBatch
@@ -227,5 +227,4 @@ class OneVsRestBeta(OneVsRestCalibrator):
 
 def _read_zero(batch: SimplexBatch, zero_probability: float | None) -> float:
     """Return what an exact zero is read as."""
-    temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
-    return math.exp(temperature.zero_logit)
+    return math.exp(read_zero(batch, zero_probability))

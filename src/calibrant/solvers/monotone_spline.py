@@ -65,7 +65,8 @@ DEEPEST, BIN = -60.0, 0.01
 
 def drop_light_rows(batch: SimplexBatch) -> SimplexBatch:
     """Return the batch without rows that weigh nothing beside the heaviest."""
-    return batch.take(batch.weight >= SMALLEST_SHARE * batch.weight.max())
+    heavy = batch.weight >= SMALLEST_SHARE * batch.weight.max()
+    return batch if heavy.all() else batch.take(heavy)
 
 
 def _sort_cells(batch: SimplexBatch) -> SimplexBatch:

@@ -54,7 +54,9 @@ class Logistic:
     def likelihood(self, theta: Array) -> float:
         """Mean NLL."""
         z = self._scores(theta)
-        wrong = self.positives * np.logaddexp(0.0, -z) + self.negatives * np.logaddexp(0.0, z)
+        least = np.log1p(np.exp(-np.abs(z)))  # log(1 + exp(z)) = max(z, 0) + least
+        wrong = self.positives * (np.maximum(-z, 0.0) + least)
+        wrong += self.negatives * (np.maximum(z, 0.0) + least)
         return float(np.sum(wrong))
 
     def loss(self, theta: Array) -> float:
@@ -113,8 +115,8 @@ def minimise_logistic(
     theta, loss = origin.copy(), problem.loss(origin)
     null = np.zeros_like(origin)  # where every feature has curvature; the identity may have none
     null[-1] = logit(np.clip(problem.positives.sum(), 1e-9, 1.0 - 1e-9))
-    if problem.loss(null) < loss:
-        theta, loss = null, problem.loss(null)
+    if (of_null := problem.loss(null)) < loss:
+        theta, loss = null, of_null
     rounds, certified = 0, False
     while True:
         gradient, hessian = problem.derivatives(theta)

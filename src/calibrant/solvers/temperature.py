@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -92,6 +93,7 @@ class _Rows:
     unit: float  # spread of the logits: the scale of the input changes nothing but this
     zero_logit: float  # reading of a zero at delta = 0
     reach: float  # bound on delta / beta
+    flat: Array  # sums of each row at beta = 0
 
     @property
     def has_zeros(self) -> bool:
@@ -104,17 +106,26 @@ class _Rows:
         return TemperatureMap(point.beta / self.unit, self.zero_logit - depth, kind)
 
 
+def read_zero(batch: SimplexBatch, zero_probability: float | None) -> float:
+    """Log-probability that an exact zero is read as: that of the fit, if there is one to fit."""
+    n_zeros, zero_logit = _zeros(batch, zero_probability)
+    return solve_temperature(batch)[0].zero_logit if n_zeros.any() else zero_logit
+
+
+def _zeros(batch: SimplexBatch, zero_probability: float | None) -> tuple[NDArray[np.int64], float]:
+    """Exact zeros of each row that the fit has to read, and their reading at delta = 0."""
+    if zero_probability is not None:
+        return np.zeros(batch.n_rows, dtype=np.int64), math.log(zero_probability)
+    scores, is_logit = batch.scores, batch.kind == "logits"
+    n_zeros = np.count_nonzero(scores == (-np.inf if is_logit else 0.0), axis=1)
+    deepest = deepest_logit(scores) if is_logit else math.log(smallest_positive(scores))
+    return n_zeros, float(deepest if n_zeros.any() else min(LOG_OF_ZERO, deepest))
+
+
 def _read(batch: SimplexBatch, zero_probability: float | None) -> _Rows:
     scores, is_logit = batch.scores, batch.kind == "logits"
-    zero = -np.inf if is_logit else 0.0
-    n_zeros = np.count_nonzero(scores == zero, axis=1)
+    n_zeros, zero_logit = _zeros(batch, zero_probability)
     place = np.arange(batch.n_rows), batch.class_index
-    deepest = deepest_logit(scores) if is_logit else math.log(smallest_positive(scores))
-    if zero_probability is not None:
-        n_zeros[:] = 0
-        zero_logit = math.log(zero_probability)
-    else:
-        zero_logit = float(deepest if n_zeros.any() else min(LOG_OF_ZERO, deepest))
     gaps = to_logits(scores, batch.kind, zero_logit)
     gaps -= gaps.max(axis=1, keepdims=True)
     own = gaps[place]
@@ -126,10 +137,15 @@ def _read(batch: SimplexBatch, zero_probability: float | None) -> _Rows:
     spread = sum_in_any_order(spreads * batch.weight) / sum_in_any_order(batch.weight)
     unit = math.sqrt(spread) if spread > SMALLEST_SPREAD**2 else 1.0
     gaps /= unit
-    zero_label = (scores[place] == zero) & (n_zeros > 0)
+    if n_zeros.any():
+        row_sums(gaps, n_zeros, 0.0, *sums)
+    else:
+        sums[1] /= unit
+        sums[2] /= unit**2
+    zero_label = (scores[place] == (-np.inf if is_logit else 0.0)) & (n_zeros > 0)
     lowest = LOWEST_ZERO * (unit if is_logit else 1.0)
     reach = max(zero_logit - lowest, 0.0) / unit
-    return _Rows(gaps, own / unit, n_zeros, zero_label, unit, zero_logit, reach)
+    return _Rows(gaps, own / unit, n_zeros, zero_label, unit, zero_logit, reach, sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,41 +165,65 @@ class _Point:
         return max(abs(self.slope), self.rest)
 
 
+class _Scores(NamedTuple):
+    """The scores as they are, T = 1: what pseudo-observations are labelled by."""
+
+    expected: Array  # mean gap of each row
+    mean_expected: float
+    entropy: float
+
+
 class _Likelihood:
     """Mean NLL with pseudo-observations, as a function of beta; the best delta is found."""
 
     def __init__(self, rows: _Rows, weight: Array) -> None:
         self.rows, self.weight = rows, weight
         self._total = sum_in_any_order(weight)
-        self._sums = np.empty((3, len(rows.gaps)))
-        row_sums(rows.gaps, rows.n_zeros, rows.unit, *self._sums)  # the scores: beta = 1
-        self._expected = self._sums[1] / self._sums[0]
-        self._mean_expected = self._mean(self._expected)
-        self._entropy = self._mean(np.log(self._sums[0])) - rows.unit * self._mean_expected
+        self._sums = np.empty_like(rows.flat)
+        self._beta = 0.0  # where these sums were taken, if it is positive
         self._zeros = np.flatnonzero(rows.n_zeros)
         self._zero_labels = sum_in_any_order(weight[rows.zero_label]) + ZERO_LABELS
+
+    def _sums_at(self, beta: float) -> Array:
+        """Return the sums of each row: a pass over the matrix, unless it was done last."""
+        if beta == 0.0:
+            return self.rows.flat
+        if beta != self._beta:
+            row_sums(self.rows.gaps, self.rows.n_zeros, beta, *self._sums)
+            self._beta = beta
+        return self._sums
+
+    @cached_property
+    def _scores(self) -> _Scores:
+        s0, s1, _ = self._sums_at(self.rows.unit)
+        expected = s1 / s0
+        mean_expected = self._mean(expected)
+        entropy = self._mean(np.log(s0)) - self.rows.unit * mean_expected
+        return _Scores(expected, mean_expected, entropy)
 
     def weigh(self, prior_strength: float) -> None:
         """Set the number of pseudo-observations."""
         prior = share(prior_strength, self._total)
-        self._target = (1.0 - prior) * self.rows.own + prior * self._expected
+        self._target = self.rows.own
+        if prior > 0.0:
+            self._target = (1.0 - prior) * self._target + prior * self._scores.expected
         self._mean_target = self._mean(self._target)
         self._zero_rate = (1.0 - prior) * self._zero_labels / self._total
 
     def divergence(self, point: _Point) -> float:
         """D: mean of sum_j p_j log(p_j / q_j) for the scores p and the scaled rows q."""
         log_total = point.loss + point.beta * self._mean_target - point.delta * self._zero_rate
-        return max(log_total - point.beta * self._mean_expected - self._entropy, 0.0)
+        scores = self._scores
+        return max(log_total - point.beta * scores.mean_expected - scores.entropy, 0.0)
 
     def _mean(self, values: Array) -> float:
         return sum_in_any_order(values * self.weight) / self._total
 
     def __call__(self, beta: float) -> _Point:
         """Value, slope and curvature."""
-        row_sums(self.rows.gaps, self.rows.n_zeros, beta, *self._sums)
-        s0, s1, s2 = self._sums
+        s0, s1, s2 = sums = self._sums_at(beta)
         if len(self._zeros):
-            return self._with_zeros(beta)
+            return self._with_zeros(beta, sums)
         mean = s1 / s0
         return _Point(
             beta,
@@ -193,8 +233,8 @@ class _Likelihood:
             self._mean(np.maximum(s2 / s0 - mean * mean, 0.0)),
         )
 
-    def _with_zeros(self, beta: float) -> _Point:
-        s0, s1, s2 = self._sums
+    def _with_zeros(self, beta: float, sums: Array) -> _Point:
+        s0, s1, s2 = sums
         gap = self.rows.gaps[:, 0]
         mass = np.where(self.rows.n_zeros > 0, self.rows.n_zeros * np.exp(beta * gap), 0.0)
         reach = self.rows.reach

@@ -45,6 +45,12 @@ class TopLabels:
         unit = unit if unit <= LARGEST_UNIT else 1
         return cls(confidence, tied, batch.weight * (unit / n_tied), unit)
 
+    @property
+    def has_exact_sums(self) -> bool:
+        """Whether no sum of shares depends on the order of the rows: whole numbers, below 2**53."""
+        whole = np.all(self.share == np.floor(self.share))
+        return bool(whole and self.share.sum() * self.tied.shape[1] < 2.0**53)
+
     def pooled(self, class_index: NDArray[np.int64]) -> BinaryProblem:
         """Return the problem "is the predicted class, whichever it is, the label?"."""
         right = self.tied[np.arange(len(self.share)), class_index]
@@ -94,8 +100,10 @@ def solve_top_label(
     A class that is never predicted, or by less than ``enough`` weight, keeps its scores.
     """
     started = perf_counter()
-    batch = batch.in_canonical_order()
     top = TopLabels.of(batch)
+    if not top.has_exact_sums:
+        batch = batch.in_canonical_order()
+        top = TopLabels.of(batch)
     if not per_class:
         curve, report = solve(top.pooled(batch.class_index))
         found = TopLabelMap((curve,), False, normalize_output, batch.kind)
