@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
+from calibrant.kernels.rows import bounded_logs
 from calibrant.kernels.softmax import (
     add_class_sums,
-    bounded_logs,
     common_curvature,
     curve_rows,
     map_logits,

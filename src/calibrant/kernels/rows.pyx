@@ -238,6 +238,32 @@ def bound_logits(const double[:, ::1] logits, double zero_logit, double[:, ::1] 
                 out[i, j] = max(logits[i, j], lowest)
 
 
+def bounded_logs(const double[:, ::1] logits, double bound, double[:, ::1] out):
+    """Write log(softmax + bound) of each row, less its mean, to ``out``."""
+    cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1], i, j
+    cdef double top, total, mean
+    cdef const double* row
+    cdef double* logs
+    with nogil:
+        for i in range(n_rows):
+            row = &logits[i, 0]
+            logs = &out[i, 0]
+            top = row_top(row, n_classes)
+            if bound > 0.0:
+                total = exponentiate_row(row, n_classes, top, logs)
+                for j in range(n_classes):
+                    logs[j] = log(logs[j] / total + bound)
+            else:
+                for j in range(n_classes):
+                    logs[j] = row[j] - top
+            total = 0.0
+            for j in range(n_classes):
+                total += logs[j]
+            mean = total / n_classes
+            for j in range(n_classes):
+                logs[j] -= mean
+
+
 def smallest_positive(const double[:, ::1] probabilities):
     """Return the smallest cell above zero, or 1 if there is none."""
     cdef Py_ssize_t n_rows = probabilities.shape[0], n_classes = probabilities.shape[1], i, j

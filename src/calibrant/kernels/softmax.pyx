@@ -227,32 +227,6 @@ cdef inline void add_products(
 # the temperature-scaled logits and x the bounded, centred log-probabilities.
 
 
-def bounded_logs(const double[:, ::1] logits, double bound, double[:, ::1] out):
-    """Write log(softmax + bound) of each row, less its mean, to ``out``."""
-    cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1], i, j
-    cdef double top, total, mean
-    cdef const double* row
-    cdef double* logs
-    with nogil:
-        for i in range(n_rows):
-            row = &logits[i, 0]
-            logs = &out[i, 0]
-            top = row_top(row, n_classes)
-            if bound > 0.0:
-                total = exponentiate_row(row, n_classes, top, logs)
-                for j in range(n_classes):
-                    logs[j] = log(logs[j] / total + bound)
-            else:
-                for j in range(n_classes):
-                    logs[j] = row[j] - top
-            total = 0.0
-            for j in range(n_classes):
-                total += logs[j]
-            mean = total / n_classes
-            for j in range(n_classes):
-                logs[j] -= mean
-
-
 def map_logits(
     const double[:, ::1] logits,
     const double[:, ::1] features,

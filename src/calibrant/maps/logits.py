@@ -6,7 +6,8 @@ import numpy as np
 from scipy.special import log_softmax
 
 from calibrant.kernels.monotone_spline import log_softmax_rows, spline_softmax
-from calibrant.kernels.softmax import affine_rows, bounded_logs, map_logits, scaled_softmax
+from calibrant.kernels.rows import bounded_logs
+from calibrant.kernels.softmax import affine_rows, map_logits, scaled_softmax
 from calibrant.maps.base import (
     DEEPEST_LOGIT,
     LARGEST_PRODUCT,

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant.kernels.rows import bounded_logs
 from calibrant.kernels.softmax import (
     add_class_sums,
-    bounded_logs,
     common_curvature,
     curve_rows,
     map_logits,
