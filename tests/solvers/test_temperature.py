@@ -12,6 +12,7 @@ from calibrant.solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS
 from calibrant.solvers.temperature import (
     LOWEST_ZERO,
     ZERO_LABELS,
+    read_zero,
     solve_temperature,
     sum_in_any_order,
 )
@@ -302,3 +303,18 @@ def test_invariant_sum_is_exactly_rounded_where_terms_do_not_vanish_beside_each_
     largest = max(map(abs, values), default=0.0)
     assert sum_in_any_order(array) == pytest.approx(want, abs=largest * 2.0**-100, rel=2.0**-52)
     assert sum_in_any_order(array[::-1]) == sum_in_any_order(array)
+
+
+@pytest.mark.parametrize("kind", ["probabilities", "logits"])
+@pytest.mark.parametrize("zero_probability", [None, 1e-5])
+@pytest.mark.parametrize("with_zeros", [False, True])
+def test_zeros_are_read_as_by_the_fit(kind, zero_probability, with_zeros):
+    p, y = simulate(200, 4)
+    if with_zeros:
+        p = np.where(p == p.min(axis=1, keepdims=True), 0.0, p)
+        p /= p.sum(axis=1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        scores = p if kind == "probabilities" else np.log(p)
+    batch = check_batch(scores, y, kind=kind, classes=np.arange(4))
+    found, _ = solve_temperature(batch, zero_probability=zero_probability)
+    assert read_zero(batch, zero_probability) == found.zero_logit
