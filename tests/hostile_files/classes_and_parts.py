@@ -333,3 +333,8 @@ def stage_of_another_kind_of_scores(f):
 @case(e.StoredParameterError, "auto")
 def candidates_that_are_numbers(f):
     f.part()["parameters"]["candidates"] = [1, 2]
+
+
+@case(e.HeaderFieldError, "chain", "calibrators_")
+def a_chain_without_its_parts(f):
+    del f.part()["fitted"]["calibrators_"]

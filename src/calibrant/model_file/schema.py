@@ -63,6 +63,8 @@ def stored_types(cls: type[Calibrator]) -> dict[str, Any]:
 @cache
 def optional_fields(cls: type[Calibrator]) -> frozenset[str]:
     """Return the names of fields of the map that may be None, and then have no place."""
+    if issubclass(cls, Composed):
+        return frozenset()  # its map is made of its parts
     types = field_types(fitted_types(cls)["map_"])
     return frozenset(f"{name}_" for name, of in types.items() if NoneType in get_args(of))
 
