@@ -134,7 +134,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, A
 
     def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
         """Yield what is to be said of a fit to ``batch`` that found ``fitted``."""
-        present = np.isin(np.arange(batch.n_classes), batch.class_index)
+        present = np.bincount(batch.class_index, minlength=batch.n_classes) > 0
         if self._unlabelled is not None and not present.all():
             missing = batch.classes[~present]
             yield errors.MissingClassWarning(
