@@ -3,20 +3,20 @@
 Each has a release of the package, not in editable mode, and the same libraries. A worker in each
 is asked in turn, on one thread, so that both see the same machine; what is compared are medians of
 the ratios of pairs. Single-threaded work is measured in seconds of the processor, which other
-processes do not lengthen. Beside the JSON file a page of tables in Markdown is written.
+processes hardly lengthen. Beside the JSON file one of tables in Markdown is written; ``--page``
+puts them into a page, too, between its marks.
 """
 
 import argparse
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import median
 from time import monotonic
 
-from beside_page import write_page
+from beside_page import put_into, tables
 
 WORKER = Path(__file__).with_name("beside_worker.py")
 REAL = WORKER.parents[2] / "shared" / "data" / "cifar100_densenet-bc-100.npz"
@@ -65,9 +65,10 @@ def in_turn(contenders, budget, least=3, most=15):
     """Measurements of each contender, one after the other, until the seconds are used up."""
     began = monotonic()
     found = {name: [run()] for name, run in contenders.items()}
-    if monotonic() - began > 4 * budget > 0:
+    if (seconds := monotonic() - began) > 4 * budget > 0:
         least = 2  # so slow that it does not matter what came before
     else:
+        least = max(least, 7) if seconds < budget else least
         found = {name: [] for name in contenders}  # that compiled, imported, fitted
     until = monotonic() + budget
     while (done := len(next(iter(found.values())))) < least or (
@@ -86,7 +87,7 @@ def compare(old, new, budget, *question):
     pairs = [new / old for old, new in zip(found["old"], found["new"], strict=True)]
     medians = {name: median(values) for name, values in found.items()}
     print(f"{median(pairs):6.2f}x  {' '.join(map(str, question))}", flush=True)
-    return medians | {"ratio": median(pairs), "pairs": len(pairs)}
+    return medians | {"ratio": median(pairs), "measured": found}
 
 
 def warm(old, new, methods, sources, budget):
@@ -168,7 +169,7 @@ def commands(old, new, n_rows=1_000):
         for name, worker in (("old", old), ("new", new)):
             home = Path(folder) / name
             home.mkdir()
-            worker.ask("write", folder=str(home), methods=[*APPLIED.values()], n_rows=n_rows)
+            worker.ask("write", folder=str(home), methods=[*APPLIED.values()], count=n_rows)
             for suffix, method in APPLIED.items():
                 command = ["apply", home / f"{method}.calibrant", home / f"p.{suffix}", "-o"]
                 command = [worker.python, "-m", "calibrant", *command, home / f"o.{suffix}"]
@@ -197,15 +198,17 @@ def main():
     parser.add_argument("--old", required=True, help="Python with the older release")
     parser.add_argument("--new", required=True, help="Python with the newer one")
     parser.add_argument("-o", "--output", type=Path, required=True, help="JSON file to write")
+    parser.add_argument("--page", type=Path, help="page to put the tables into")
     parser.add_argument("--wheel", type=Path, help="wheel of the newer release")
     parser.add_argument("--methods", type=lambda text: text.split(","), default=METHODS)
+    parser.add_argument("--sources", type=lambda text: text.split(";"), help="some of the shapes")
     parser.add_argument("--only", choices=["warm", "first", "threads", "commands", "sizes"])
     parser.add_argument("--budget", type=float, default=3.0, help="seconds for each warm fit")
     options = parser.parse_args()
     pools = ("OMP", "OPENBLAS", "MKL", "NUMBA")
     os.environ |= {f"{pool}_NUM_THREADS": "1" for pool in pools}  # the workers inherit it
     old, new = Worker(options.old), Worker(options.new)
-    sources = [*PREDICTED, *([str(REAL)] if REAL.exists() else [])]
+    sources = options.sources or [*PREDICTED, *([str(REAL)] if REAL.exists() else [])]
     parts = {
         "warm": lambda: warm(old, new, options.methods, sources, options.budget),
         "first": lambda: first(old, new),
@@ -218,13 +221,11 @@ def main():
         if options.only in (None, name):
             result[name] = run()
     options.output.write_text(json.dumps(result, indent=1) + "\n")
-    write_page(result, options.output.with_suffix(".md"))
-    if "warm" in result:
-        cells = [
-            c["ratio"] for do in result["warm"].values() for s in do.values() for c in s.values()
-        ]
-        print(f"geometric mean {geometric_mean(cells):.2f}x of {len(cells)}")
+    text = tables(result)
+    options.output.with_suffix(".md").write_text(text)
+    if options.page is not None:
+        put_into(options.page, text)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -3,7 +3,6 @@
 from statistics import geometric_mean
 
 TOO_SLOW = 1.1
-MOST = {"first": 3.0, "first of AutoCalibrator": 1.2, "apply": 1.5}
 
 
 def table(head, rows):
@@ -75,15 +74,27 @@ def sizes(found):
     return table(["", "old", "new"], rows)
 
 
-def write_page(result, path):
-    """Write a page of all tables that there are numbers for."""
+def tables(result):
+    """All tables that there are numbers for."""
     parts = []
     if "warm" in result:
         parts += [warm(result["warm"], do) for do in ("fit", "predict")]
-    for name, write in (
-        *(("first", first), ("threads", threads)),
-        *(("commands", commands), ("sizes", sizes)),
-    ):
-        if result.get(name):
-            parts.append(write(result[name]))
-    path.write_text("\n\n".join(parts) + "\n")
+        cells = [
+            c for do in result["warm"].values() for source in do.values() for c in source.values()
+        ]
+        ratios = [cell["ratio"] for cell in cells]
+        slow = sum(ratio > TOO_SLOW for ratio in ratios)
+        parts.append(
+            f"The geometric mean of all {len(ratios)} ratios is {geometric_mean(ratios):.2f}; "
+            f"{slow} of them are above {TOO_SLOW}."
+        )
+    writers = {"first": first, "threads": threads, "commands": commands, "sizes": sizes}
+    parts += [write(result[name]) for name, write in writers.items() if result.get(name)]
+    return "\n\n".join(parts) + "\n"
+
+
+def put_into(page, text):
+    """Replace what is between the marks of a page."""
+    before, _, rest = page.read_text(encoding="utf-8").partition("<!-- tables -->\n")
+    after = rest.partition("<!-- end -->\n")[2]
+    page.write_text(f"{before}<!-- tables -->\n\n{text}\n<!-- end -->\n{after}", encoding="utf-8")

@@ -125,14 +125,14 @@ def size():
     }
 
 
-def write(folder, methods, n_rows):
+def write(folder, methods, count):
     """Files for the command line: predictions in three formats, and models."""
     import pyarrow as pa
     from pyarrow import csv, parquet
 
     from calibrant import model_file
 
-    p, y = simulate(n_rows, 10)
+    p, y = simulate(count, 10)
     names = np.array([f"class {i}" for i in range(10)])
     np.savez(f"{folder}/p.npz", probs=p, labels=names[y], classes=names)
     table = pa.table({"label": names[y], **{name: p[:, i] for i, name in enumerate(names)}})
