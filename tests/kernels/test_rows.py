@@ -163,3 +163,11 @@ def test_rows_are_those_of_a_plain_loop_bitwise(name):
     for row, found in zip(rows.tolist(), out.tolist(), strict=True):
         masses = [math.exp(z - max(row)) for z in row] if name == "softmax_rows" else row
         assert found == plainly_divided(masses)
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 5, 100])
+def test_the_first_of_equal_largest_columns(n_classes):
+    scores = np.random.default_rng(n_classes).integers(-2, 3, (200, n_classes)) / 4.0
+    out = np.empty(len(scores), dtype=np.int64)
+    kernels.first_top_columns(scores, out)
+    np.testing.assert_array_equal(out, np.argmax(scores, axis=1))

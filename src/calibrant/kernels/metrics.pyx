@@ -5,6 +5,8 @@ import numpy as np
 from libc.math cimport INFINITY, log, log1p
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from calibrant.kernels.rows cimport top_column
+
 
 ctypedef fused whole:
     int32_t
@@ -28,15 +30,6 @@ def add_products(const double[::1] weight, const double[::1] values, int64_t[:, 
             own = weight[i]
             add_term(&sums[0, 0, 0], own)
             add_term(&sums[0, 1, 0], own * values[i])
-
-
-cdef inline Py_ssize_t top_column(const double* row, Py_ssize_t n) noexcept nogil:
-    """The first of the largest cells of a row, as ``argmax`` has it."""
-    cdef Py_ssize_t top = 0, j
-    for j in range(1, n):
-        if row[j] > row[top]:
-            top = j
-    return top
 
 
 def top_labels(

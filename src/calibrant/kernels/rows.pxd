@@ -19,6 +19,15 @@ cdef inline double row_top(const double* row, Py_ssize_t n) noexcept nogil:
     return max(max(top, a), max(b, c))
 
 
+cdef inline Py_ssize_t top_column(const double* row, Py_ssize_t n) noexcept nogil:
+    """Column of the largest cell of a row, the first of equal ones."""
+    cdef Py_ssize_t j = 0
+    cdef double top = row_top(row, n)
+    while j < n - 1 and row[j] != top:
+        j += 1
+    return j
+
+
 cdef inline double exponentiate_row(
     const double* row, Py_ssize_t n, double top, double* out
 ) noexcept nogil:

@@ -197,6 +197,14 @@ def floor_rows(double[:, ::1] out, double lowest):
                     out[i, j] = lowest + slope * out[i, j]
 
 
+def first_top_columns(const double[:, ::1] scores, int64_t[::1] out):
+    """Write the column of each row's largest score to ``out``, the first of equal ones."""
+    cdef Py_ssize_t n_rows = scores.shape[0], i
+    with nogil:
+        for i in range(n_rows):
+            out[i] = top_column(&scores[i, 0], scores.shape[1])
+
+
 def top_columns(
     const double[:, ::1] probabilities, const double[:, ::1] scores, int64_t[::1] out
 ):
