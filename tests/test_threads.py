@@ -38,6 +38,12 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(simplex, "SMALL_CHUNK_ROWS", 64)
 
 
+@pytest.fixture(autouse=True)
+def no_fit_is_small(monkeypatch):
+    """So that a few rows show what many do."""
+    monkeypatch.setattr(threads, "FEW_CELLS", 0)
+
+
 @pytest.fixture
 def pools(monkeypatch):
     """Numbers of threads of all pools that are made."""
@@ -403,3 +409,12 @@ def test_a_fit_that_fails_gives_all_threads_back(monkeypatch):
     with pytest.raises(ZeroDivisionError):
         calibrant.TemperatureScaling().fit(P, Y)
     assert blas_threads() == {2}
+
+
+def test_a_small_fit_starts_no_threads(monkeypatch, pools):
+    monkeypatch.setattr(threads, "FEW_CELLS", P.size + 1)
+    calibrant.SortedCumulativeIsotonic(n_jobs=2).fit(P, Y)
+    assert pools == []
+    monkeypatch.setattr(threads, "FEW_CELLS", P.size)
+    calibrant.SortedCumulativeIsotonic(n_jobs=2).fit(P, Y)
+    assert pools == [2]

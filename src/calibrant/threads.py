@@ -29,6 +29,9 @@ Found = TypeVar("Found")
 LARGE = 1_000_000_000
 """Multiplications in one product of matrices from which it is worth threads of its own."""
 
+FEW_CELLS = 20_000
+"""Cells of a calibration set below which threads wait for each other longer than they work."""
+
 _n_threads: ContextVar[int | None] = ContextVar("_n_threads", default=None)
 """Threads that work may use here; None where nobody has said."""
 

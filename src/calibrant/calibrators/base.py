@@ -189,7 +189,8 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, A
         )
         about = {"n_features_in_": n_classes, "classes_": batch.classes}
         n_products = n_rows * n_classes**2 if self._fits_matrix(n_classes) else 0
-        with threads.jobs(self.n_jobs, most=room), threads.few_blas_threads(n_products):
+        most = 1 if batch.scores.size < threads.FEW_CELLS else room
+        with threads.jobs(self.n_jobs, most=most), threads.few_blas_threads(n_products):
             return about | self._solve(batch)
 
     def _warn_of_few_rows(self, batch: SimplexBatch) -> None:
