@@ -40,7 +40,7 @@ def first(found):
             *(
                 text
                 for name in ("old", "new")
-                for text in (duration(of[name]["first"]), f"{of[name]['ratio']:.2g} x")
+                for text in (duration(of[name]["first"]), f"{of[name]['ratio']:.3g} x")
             ),
         ]
         for method, of in found.items()
