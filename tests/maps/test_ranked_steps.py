@@ -117,6 +117,15 @@ def test_zeros_of_either_sign_come_last_and_more_than_one_first(n_classes):
     assert out[1].tolist() == out[0].tolist()
 
 
+def test_rows_that_nobody_checked_are_read_inside_the_tables():
+    """Below zero is as at zero; the sanitizers see what is read of the others."""
+    function = RankedSteps(make(), 0.0, 1.0, 0.0)
+    below, zero = np.array([[-1.0, -2.0, -3.0]]), np.array([[3e-300, 2e-300, 1e-300]])
+    assert function(below).tolist() == function(zero).tolist()
+    for value in (3.0, 1e300, np.inf, np.nan):
+        assert RankedSteps(make(), 0.3, 1.0, 0.0)(np.full((1, 3), value)).shape == (1, 3)
+
+
 def test_many_steps_in_one_bucket_are_found_by_halving():
     thresholds = np.append(0.0, 0.5 + np.arange(1000) * 1e-15)
     step = RankedStepFunction(thresholds, np.linspace(0, 1, 1001), [0, 1001])

@@ -18,6 +18,8 @@ cpdef enum:
     MIXED = 65535  # mark of a bucket with a step inside
     NODE_BITS = 9  # leading bits of the mantissa that choose the node of a power
 
+cdef int64_t LARGEST_BITS = ((<int64_t> 1024) << 52) - 1  # just below two: powers end there
+
 ctypedef fused key_t:
     int32_t
     int64_t
@@ -31,6 +33,7 @@ cdef struct Table:
     const uint32_t* begins
     const int64_t* ends
     int64_t n_ranks
+    int64_t last_bucket
     int64_t base
     int shift
 
@@ -194,7 +197,7 @@ cdef inline double gather_row(
         column = columns[r]
         total += row[column]
         q[r] = total
-        z = max(bits[column], powers.smallest_bits)
+        z = min(max(bits[column], powers.smallest_bits), LARGEST_BITS)
         node = powers.nodes + 4 * ((z >> low) & ((1 << NODE_BITS) - 1))
         d = <double> ((z & below) - middle)
         power = node[1] + d * (node[2] + d * node[3])
@@ -255,6 +258,7 @@ cdef inline double value_at(const Table* table, double q, int64_t rank) noexcept
     """Value of the step function at ``q`` and a rank from 0 on, beyond the last as at the last."""
     cdef int64_t here = min(rank, table.n_ranks - 1)
     cdef int64_t bucket = max((bits_of(1.0 - q) >> table.shift) - table.base, 0)
+    bucket = min(bucket, table.last_bucket)  # rows that nobody checked stay inside the table
     cdef Py_ssize_t cell = bucket * table.n_ranks + here
     cdef uint16_t level = table.level[cell]
     if level != MIXED:
@@ -269,7 +273,7 @@ cdef Table point_to_table(lookup):
     cdef const uint32_t[::1] begins = lookup.begins
     cdef const int64_t[::1] ends = lookup.ends
     return Table(&edges[0], &values[0], &levels[0], &level[0], &begins[0], &ends[0],
-                 lookup.n_ranks, lookup.base, lookup.shift)
+                 lookup.n_ranks, level.shape[0] // lookup.n_ranks - 1, lookup.base, lookup.shift)
 
 
 cdef Powers point_to_powers(powers):
