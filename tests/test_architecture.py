@@ -26,6 +26,7 @@ HOUSE = [  # from the ground up
     {"simplex"},
     {"maps"},
     {"solvers"},
+    {"scale"},
     {"calibrators", "metrics", "plots", "datasets", "trial", "pages"},
     {"files", "model_file"},
     {"report", "study"},

@@ -142,6 +142,10 @@ class ScoresKindWarning(CalibrantWarning):
     """The scores look like probabilities but were declared to be logits."""
 
 
+class StatisticsError(ValueError):
+    """Bytes that hold no statistics, or statistics that cannot be solved."""
+
+
 class ModelFileError(ValueError):
     """A model file that cannot be read or written; each subclass is one broken rule."""
 

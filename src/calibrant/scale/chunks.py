@@ -1,0 +1,127 @@
+"""``Chunks``: a calibration set in pieces, wherever they are, that are counted one by one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import errors, threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from calibrant.scale.statistics import Statistics
+
+
+class ChunkArguments(errors.Arguments):
+    """How messages name the rows of a chunk."""
+
+    def __init__(
+        self, number: int, first_row: int | None = None, named: errors.Arguments = errors.ARGUMENTS
+    ) -> None:
+        self._number, self._first_row, self._named = number, first_row, named
+        self.scores, self.y = named.scores, named.y
+        self.if_logits, self.use_logits = named.if_logits, named.use_logits
+        self.if_percent, self.if_unnormalized = named.if_percent, named.if_unnormalized
+        self.prefix = f"chunk {number}: {named.prefix}"
+
+    def _row(self, row: int) -> str:
+        of_all = "" if self._first_row is None else f", row {self._first_row + row} of all"
+        return f"chunk {self._number}, row {row}{of_all}"
+
+    def cell(self, *place: int) -> str:
+        """Name a row of the scores, or a cell of it."""
+        return f"{self._row(place[0])}: {self._named.cell(*place)}"
+
+    def label(self, row: int) -> str:
+        """Name the label of a row."""
+        return f"{self._row(row)}: {self._named.label(row)}"
+
+
+class Chunks(ABC):
+    """A calibration set in chunks of rows, each with all classes.
+
+    Attributes
+    ----------
+    names : list or None
+        Names of the columns, if they have any.
+    n_classes : int
+        Number of columns.
+    """
+
+    names: list[Any] | None = None
+    n_classes: int
+
+    @abstractmethod
+    def labels(self) -> NDArray[Any]:
+        """Return the distinct labels of all chunks, sorted."""
+
+    @abstractmethod
+    def count(self, empty: Statistics) -> Statistics:
+        """Let a copy of ``empty`` count every chunk, and merge them."""
+
+
+class ArrayChunks(Chunks):
+    """Chunks of arrays in memory, a number of rows each; on threads where ``threads`` allows.
+
+    Parameters
+    ----------
+    scores, y, sample_weight : array-like
+    n_rows : int
+        Rows of a chunk.
+    """
+
+    def __init__(self, scores: Any, y: Any, sample_weight: Any = None, *, n_rows: int) -> None:
+        self._arrays = np.asarray(scores), np.asarray(y), sample_weight
+        self.n_classes = self._arrays[0].shape[1]
+        self._starts = range(0, len(self._arrays[0]), n_rows)
+
+    def labels(self) -> NDArray[Any]:
+        """Return the distinct labels of all chunks, sorted."""
+        return np.unique(self._arrays[1])
+
+    def count(self, empty: Statistics) -> Statistics:
+        """Let a copy of ``empty`` count every chunk, and merge them."""
+        scores, y, weight = self._arrays
+
+        def work(start: int) -> Statistics:
+            own = slice(start, start + self._starts.step)
+            part = None if weight is None else weight[own]
+            number = start // self._starts.step
+            return count_chunk(empty, scores[own], y[own], part, number, first_row=start)
+
+        return merge_all(empty, threads.each(work, self._starts))
+
+
+def count_chunk(
+    empty: Statistics,
+    scores: Any,
+    y: Any,
+    sample_weight: Any,
+    number: int,
+    first_row: int | None = None,
+) -> Statistics:
+    """Count one chunk; what is wrong with it is told with its number."""
+    return empty.empty().update(scores, y, sample_weight, named=ChunkArguments(number, first_row))
+
+
+def merge_all(empty: Statistics, counted: Iterable[Statistics]) -> Statistics:
+    """Merge statistics as they come."""
+    found = empty.empty()
+    for other in counted:
+        found.merge(other)
+    return found
+
+
+def merge_tree(
+    counted: Sequence[Any], merge: Callable[[Sequence[Any]], Any], fan_in: int = 4
+) -> Any:
+    """Merge what was counted, a few at a time, so that nobody holds it all."""
+    level = list(counted)
+    while len(level) > 1:
+        level = [merge(level[i : i + fan_in]) for i in range(0, len(level), fan_in)]
+    return level[0]

@@ -1,0 +1,164 @@
+"""Rows that are kept as they are: all of them while they fit, then a sample by their content.
+
+Each row with its label has a hash. Of the distinct rows those with the smallest hashes are kept,
+and how often they came. Whichever of them a part of the data keeps, it has counted all along; so
+the sample does not depend on the order of rows, on chunks or on who merged what first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from calibrant.kernels.rows import row_hashes
+from calibrant.row_order import order_rows
+from calibrant.scale.exact import Sums, split
+from calibrant.scale.parts import Part
+from calibrant.simplex import SimplexBatch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CELLS = 1 << 21
+"""Cells of the rows that are kept: 16 MiB."""
+
+FEWEST, MOST_CELLS = 1 << 13, 1 << 23
+"""Rows that are kept even if they have more cells, but not more than this."""
+
+
+def usual_limit(n_classes: int) -> int:
+    """Return how many rows are kept, unless somebody says otherwise."""
+    return max(CELLS // n_classes, min(FEWEST, MOST_CELLS // n_classes), 1)
+
+
+class _Rows(NamedTuple):
+    hashes: NDArray[np.uint64]
+    scores: NDArray[np.float64]
+    class_index: NDArray[np.int64]
+    weight: Sums
+
+
+class KeptRows(Part):
+    """Distinct rows with their labels and weights, at most ``limit`` of them.
+
+    Parameters
+    ----------
+    n_classes : int
+    kind : {"probabilities", "logits"}
+    limit : int
+        Most rows that are kept.
+    """
+
+    name = "kept"
+
+    def __init__(self, n_classes: int, kind: str, limit: int) -> None:
+        self.n_classes, self.kind, self.limit = n_classes, kind, limit
+        self.is_complete = True
+        self._hashes = np.empty(0, dtype=np.uint64)
+        self._scores = np.empty((0, n_classes))
+        self._class_index = np.empty(0, dtype=np.int64)
+        self._weight = Sums((0,))
+        self._waiting: list[_Rows] = []  # a merge costs as much as the rows that are kept
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that are kept."""
+        self._settle()
+        return len(self._scores)
+
+    def settings(self) -> dict[str, Any]:
+        """Return what makes an empty one."""
+        return {"n_classes": self.n_classes, "kind": self.kind, "limit": self.limit}
+
+    def add(self, batch: SimplexBatch) -> None:
+        """Take the rows of a batch."""
+        hashes = row_hashes(batch.scores.view(np.int64), batch.class_index)
+        if len(self._hashes) == self.limit:
+            near = np.flatnonzero(hashes <= self._hashes[-1])
+            self.is_complete &= len(near) == len(hashes)
+            batch, hashes = batch.take(near), hashes[near]
+        weight = Sums.of(*split(batch.weight))
+        scores = batch.scores + 0.0  # a copy of what may be the caller's, and no -0.0
+        self._take(_Rows(hashes, scores, batch.class_index.copy(), weight))
+
+    def merge(self, other: KeptRows) -> None:
+        """Take the rows that another one kept."""
+        self.is_complete &= other.is_complete
+        self._take(other._rows())
+
+    def _rows(self) -> _Rows:
+        self._settle()
+        return _Rows(self._hashes, self._scores, self._class_index, self._weight)
+
+    def _take(self, rows: _Rows) -> None:
+        self._waiting.append(rows)
+        if sum(len(found.hashes) for found in self._waiting) >= max(self.limit // 2, FEWEST):
+            self._settle()
+
+    def _settle(self) -> None:
+        """Merge what was taken since the last time."""
+        if not self._waiting:
+            return
+        taken = [_Rows(self._hashes, self._scores, self._class_index, self._weight), *self._waiting]
+        self._waiting = []
+        hashes, scores, class_index = (
+            np.concatenate([getattr(rows, name) for rows in taken])
+            for name in ("hashes", "scores", "class_index")
+        )
+        nothing = np.zeros(len(hashes))
+        order, fresh = order_rows(
+            nothing,
+            hashes,
+            nothing,
+            lambda some: np.column_stack([scores[some], class_index[some]]),
+        )
+        starts = np.flatnonzero(fresh)
+        self.is_complete &= len(starts) <= self.limit
+        first = order[starts[: self.limit]]
+        self._hashes, self._scores = hashes[first], scores[first]
+        self._class_index, self._weight = class_index[first], Sums(first.shape)
+        if len(first):
+            parts = (
+                np.concatenate([getattr(rows.weight, part) for rows in taken])[order]
+                for part in ("high", "low")
+            )
+            sums = (np.add.reduceat(part, starts)[: self.limit] for part in parts)
+            self._weight.merge(Sums.of(*sums))
+
+    def scale(self, factor: float) -> None:
+        """Multiply all weights; rows that are left without any are dropped."""
+        self._settle()
+        self._weight.scale(factor)
+        left = (self._weight.high > 0) | (self._weight.low > 0)
+        if not left.all():
+            self._hashes, self._class_index = self._hashes[left], self._class_index[left]
+            self._scores = self._scores[left]
+            self._weight = Sums.of(self._weight.high[left], self._weight.low[left])
+
+    def batch(self, classes: NDArray[Any]) -> SimplexBatch:
+        """Return the rows as solvers take them."""
+        self._settle()
+        weight = self._weight.values()
+        return SimplexBatch(self._scores, self.kind, self._class_index, weight, classes)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what was counted."""
+        self._settle()
+        return {
+            "scores": self._scores,
+            "class_index": self._class_index,
+            "weight_high": self._weight.high,
+            "weight_low": self._weight.low,
+            "is_complete": np.array(self.is_complete),
+        }
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take what ``arrays`` returned."""
+        scores = np.ascontiguousarray(arrays["scores"], dtype=np.float64)
+        index = np.ascontiguousarray(arrays["class_index"], dtype=np.int64)
+        hashes = row_hashes(scores.view(np.int64), index)
+        self.is_complete = bool(arrays["is_complete"])
+        weight = Sums.of(arrays["weight_high"], arrays["weight_low"])
+        self._waiting = [_Rows(hashes, scores, index, weight)]
+        self._settle()

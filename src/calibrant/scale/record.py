@@ -1,0 +1,108 @@
+"""Statistics as bytes: an uncompressed zip of arrays of numpy, and what they are in JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import errors
+from calibrant.scale.exact import Sums
+from calibrant.scale.parts import Part
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.scale.statistics import Statistics
+
+FORMAT = "calibrant statistics 1"
+EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def plain(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings with arrays as lists, to be compared and written."""
+    return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in settings.items()}
+
+
+def dump(statistics: Statistics) -> bytes:
+    """Write all that statistics have counted; equal ones have equal bytes."""
+    about = {"format": FORMAT, **statistics.about(), "n_rows": statistics.n_rows}
+    arrays: dict[str, NDArray[Any]] = {
+        "classes": statistics.classes,
+        "weight": statistics.total.parts(),
+    }
+    for name, part in statistics.parts.items():
+        arrays |= {f"{name}/{key}": array for key, array in part.arrays().items()}
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        text = json.dumps(about, sort_keys=True, allow_nan=True)
+        archive.writestr(zipfile.ZipInfo("about.json", EPOCH), text)
+        for name, array in arrays.items():
+            member = io.BytesIO()
+            np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", EPOCH), member.getvalue())
+    return out.getvalue()
+
+
+def load(data: bytes, known: dict[str, type[Statistics]]) -> Statistics:
+    """Read statistics that ``dump`` wrote; everything about them is checked again."""
+    try:
+        about, arrays = _members(data)
+        return _build(about, arrays, known)
+    except errors.StatisticsError:
+        raise
+    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, EOFError, IndexError) as error:
+        raise errors.StatisticsError(
+            f"these {len(data)} bytes hold no statistics, or damaged ones: {error}"
+        ) from error
+
+
+def _members(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    arrays = {}
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for member in archive.infolist():
+            if member.compress_type != zipfile.ZIP_STORED or member.file_size > len(data):
+                raise ValueError(f"{member.filename} is compressed")
+            content = archive.read(member)
+            if member.filename == "about.json":
+                about = json.loads(content)
+            else:
+                name = member.filename.removesuffix(".npy")
+                stream = io.BytesIO(content)
+                arrays[name] = np.lib.format.read_array(stream, allow_pickle=False)
+    return about, arrays
+
+
+def _build(
+    about: dict[str, Any], arrays: dict[str, NDArray[Any]], known: dict[str, type[Statistics]]
+) -> Statistics:
+    if about["format"] != FORMAT:
+        raise errors.StatisticsError(
+            f"statistics of format {about['format']!r} cannot be read; {FORMAT!r} can"
+        )
+    method = about["method"]
+    if method not in known:
+        raise errors.StatisticsError(
+            f"statistics of {method!r} are not known here; update calibrant, or import the module "
+            "that defines them"
+        )
+    cls = known[method]
+    found = cls(
+        arrays["classes"],
+        scores=about["scores"],
+        normalize=about["normalize"],
+        max_rows=about["max_rows"],
+        **about["options"],
+    )
+    found.parts = {
+        name: Part.registered[name](**settings) for name, settings in about["parts"].items()
+    }
+    found.total = Sums.of(*arrays["weight"])
+    found.n_rows = int(about["n_rows"])
+    for name, part in found.parts.items():
+        own = {k.partition("/")[2]: a for k, a in arrays.items() if k.partition("/")[0] == name}
+        part.restore(own)
+    return found

@@ -1,0 +1,243 @@
+"""``Statistics``: all that a fit needs to know of a calibration set, in a bounded number of bytes.
+
+Chunks of rows are counted anywhere, in any order, and merged in any tree. What was counted can be
+written, sent, read, weighted down and solved. A pass over the data may ask for another one:
+``Solution.again`` is what that has to count, with the last solution as its point of reference.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from calibrant import errors, notices, simplex
+from calibrant.containers import to_matrix
+from calibrant.labels import check_weights
+from calibrant.scale import record
+from calibrant.scale.exact import Sums, check_sizes
+from calibrant.scale.kept_rows import KeptRows, usual_limit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.maps.base import CalibrationMap
+    from calibrant.scale.parts import Part
+    from calibrant.simplex import SimplexBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What statistics tell: the fitted attributes of a calibrator, ``map_`` among them.
+
+    ``again`` are statistics for another pass over the same rows, if that would better it.
+    """
+
+    fitted: dict[str, Any]
+    again: Statistics | None = None
+
+
+class Statistics(ABC):
+    """What a method needs to know of a calibration set; rows may be added and merged at any time.
+
+    Parameters
+    ----------
+    classes : array-like of shape (n_classes,)
+        Label of each column.
+    scores : {"probabilities", "logits"}, default="probabilities"
+        What the matrices hold.
+    normalize : {None, "rows"}, default=None
+        "rows" divides rows by their sums.
+    max_rows : int, optional
+        Most rows that are kept as they are. While all of them fit, the fit is that of the method
+        in memory; by default 2**21 / n_classes, and 8,192 where memory allows it.
+    **options
+        Parameters of the method, by the names of its calibrator.
+    """
+
+    method: ClassVar[str]
+    _registered: ClassVar[dict[str, type[Statistics]]] = {}
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "method" in vars(cls):
+            cls._registered[cls.method] = cls
+
+    def __init__(
+        self,
+        classes: Any,
+        *,
+        scores: str = "probabilities",
+        normalize: str | None = None,
+        max_rows: int | None = None,
+        **options: Any,
+    ) -> None:
+        simplex.check_option("scores", scores, simplex.KINDS)
+        simplex.check_option("normalize", normalize, (None, "rows"))
+        if max_rows is not None:
+            simplex.check_number("max_rows", max_rows, low=1, whole=True)
+        self.classes: NDArray[Any] = np.asarray(classes)
+        self.scores, self.normalize, self.max_rows = scores, normalize, max_rows
+        self.options = options
+        self.n_rows = 0
+        self.before: Statistics | None = None
+        """Those of the pass before, where this is not the first; they are not sent anywhere."""
+        self.total = Sums(())
+        self.parts: dict[str, Part] = {part.name: part for part in self._start()}
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the rows."""
+        return float(self.total.values())
+
+    @property
+    def kept(self) -> KeptRows:
+        """The rows that were kept."""
+        found: Any = self.parts["kept"]
+        rows: KeptRows = found
+        return rows
+
+    def _keep(self) -> KeptRows:
+        """Return an empty ``KeptRows``, for ``_start``."""
+        limit = self.max_rows or usual_limit(self.n_classes)
+        return KeptRows(self.n_classes, self.scores, limit)
+
+    def kept_batch(self) -> SimplexBatch:
+        """Return the rows that were kept as a calibration set, with their own weights."""
+        return self.kept.batch(self.classes)
+
+    @abstractmethod
+    def _start(self) -> list[Part]:
+        """Return what is counted in the first pass, empty."""
+
+    @abstractmethod
+    def solution(self) -> Solution:
+        """Fit to all rows counted so far."""
+
+    def solve(self) -> CalibrationMap:
+        """Fit to all rows counted so far, and return the map."""
+        found: CalibrationMap = self.solution().fitted["map_"]
+        return found
+
+    def update(
+        self,
+        scores: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        named: errors.Arguments = errors.ARGUMENTS,
+    ) -> Self:
+        """Count rows; what is wrong with one of them leaves everything as it was.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_rows, n_classes)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+        """
+        matrix = to_matrix(scores, self.scores, named)
+        if matrix.shape[1] != self.n_classes:
+            raise errors.ShapeError(
+                f"{named.prefix}{named.scores} has {matrix.shape[1]} columns, but there are "
+                f"{self.n_classes} classes; every chunk has one column for each"
+            )
+        if len(matrix) == 0:
+            return self
+        if sample_weight is not None and not np.any(sample_weight):
+            check_all_zero(sample_weight, len(matrix))
+            return self
+        with notices.kept():  # a chunk says little about the whole
+            batch = simplex.check_batch(
+                scores,
+                y,
+                sample_weight,
+                kind=self.scores,
+                classes=self.classes,
+                normalize=self.normalize,
+                named=named,
+            )
+        self.add(batch)
+        return self
+
+    def add(self, batch: SimplexBatch) -> None:
+        """Count the rows of a checked chunk."""
+        check_sizes(batch.weight)
+        for part in self.parts.values():
+            part.add(batch)
+        self.n_rows += batch.n_rows
+        self.total.add_rows(batch.weight)
+
+    def merge(self, other: Statistics) -> Self:
+        """Add what another one has counted, of the same method, classes and options."""
+        if other.about() != self.about() or not np.array_equal(other.classes, self.classes):
+            raise errors.ParameterError(
+                f"statistics of {other.describe()} cannot be added to those of {self.describe()}; "
+                "make both with the same classes and options, for the same pass"
+            )
+        for name, part in other.parts.items():
+            self.parts[name].merge(part)
+        self.n_rows += other.n_rows
+        self.total.merge(other.total)
+        return self
+
+    def scale(self, factor: float) -> Self:
+        """Multiply the weight of every row counted so far: old rows may count less than new."""
+        simplex.check_number("factor", factor, low=0.0, high=1.0)
+        for part in self.parts.values():
+            part.scale(factor)
+        self.total.scale(factor)
+        return self
+
+    def empty(self) -> Self:
+        """Return statistics that ask for the same and have counted nothing."""
+        found = object.__new__(type(self))
+        found.__dict__ = vars(self) | {
+            "n_rows": 0,
+            "before": None,
+            "total": Sums(()),
+            "parts": {name: part.empty() for name, part in self.parts.items()},
+        }
+        return found
+
+    def next_pass(self, *parts: Part) -> Self:
+        """Return empty statistics that count other parts of the same rows, for ``again``."""
+        found = self.empty()
+        found.before, found.parts = self, {part.name: part for part in parts}
+        return found
+
+    def describe(self) -> str:
+        """Name the method and the size of the problem."""
+        return f"{self.method} with {self.n_classes} classes"
+
+    def about(self) -> dict[str, Any]:
+        """Return what these statistics are of, in plain values."""
+        return {
+            "method": self.method,
+            "scores": self.scores,
+            "normalize": self.normalize,
+            "max_rows": self.max_rows,
+            "options": self.options,
+            "parts": {n: record.plain(part.settings()) for n, part in self.parts.items()},
+        }
+
+    def to_bytes(self) -> bytes:
+        """Return all of it in bytes, the same for the same rows; nothing in them is code."""
+        return record.dump(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Statistics:
+        """Read what ``to_bytes`` returned."""
+        return record.load(data, Statistics._registered)
+
+
+def check_all_zero(sample_weight: Any, n_rows: int) -> None:
+    """Check weights that are all zero as any others; such a chunk has no rows."""
+    weight = np.asarray(sample_weight)
+    check_weights(np.append(weight, 1.0) if weight.ndim == 1 else weight, n_rows + 1)
