@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from calibrant.errors import ConvergenceWarning
+
+
+@dataclass(frozen=True, slots=True)
+class Binning:
+    """How far a fit to binned scores may be from one to the scores themselves.
+
+    Attributes
+    ----------
+    n_bins : int
+        Bins that hold something.
+    violation : float
+        Bound on the violation of the optimality conditions of the scores themselves, in units of
+        ``SolverReport.violation``.
+    excess : float
+        Bound on how much the objective lies above the least one of the scores themselves; NaN
+        where none was computed.
+    """
+
+    n_bins: int
+    violation: float
+    excess: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +52,8 @@ class SolverReport:
         Number of distinct values of a fitted step function.
     notes : tuple of str
         What a reader should know, such as a bound or a regulariser that was active.
+    binning : Binning or None
+        What binning may have cost; None if nothing was binned.
 
     Examples
     --------
@@ -46,6 +70,7 @@ class SolverReport:
     seconds: float
     n_blocks: int | None = None
     notes: tuple[str, ...] = ()
+    binning: Binning | None = None
 
     @property
     def converged(self) -> bool:
