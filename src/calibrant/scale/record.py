@@ -32,7 +32,7 @@ def dump(statistics: Statistics) -> bytes:
     about = {"format": FORMAT, **statistics.about(), "n_rows": statistics.n_rows}
     arrays: dict[str, NDArray[Any]] = {
         "classes": statistics.classes,
-        "weight": statistics.total.parts(),
+        "labels": statistics.labels.parts(),
     }
     for name, part in statistics.parts.items():
         arrays |= {f"{name}/{key}": array for key, array in part.arrays().items()}
@@ -100,7 +100,9 @@ def _build(
     found.parts = {
         name: Part.registered[name](**settings) for name, settings in about["parts"].items()
     }
-    found.total = Sums.of(*arrays["weight"])
+    found.labels = Sums.of(*arrays["labels"])
+    if found.labels.high.shape != (found.n_classes,):
+        raise ValueError(f"labels of {found.labels.high.shape} classes")
     found.n_rows = int(about["n_rows"])
     for name, part in found.parts.items():
         own = {k.partition("/")[2]: a for k, a in arrays.items() if k.partition("/")[0] == name}

@@ -84,7 +84,8 @@ class Statistics(ABC):
         self.n_rows = 0
         self.before: Statistics | None = None
         """Those of the pass before, where this is not the first; they are not sent anywhere."""
-        self.total = Sums(())
+        self.labels = Sums((len(self.classes),))
+        """Weight of the labels of each class."""
         self.parts: dict[str, Part] = {part.name: part for part in self._start()}
 
     @property
@@ -95,7 +96,7 @@ class Statistics(ABC):
     @property
     def weight(self) -> float:
         """Total weight of the rows."""
-        return float(self.total.values())
+        return float(np.sum(self.labels.values()))
 
     @property
     def kept(self) -> KeptRows:
@@ -172,7 +173,7 @@ class Statistics(ABC):
         for part in self.parts.values():
             part.add(batch)
         self.n_rows += batch.n_rows
-        self.total.add_rows(batch.weight)
+        self.labels.add_at(batch.class_index, batch.weight)
 
     def merge(self, other: Statistics) -> Self:
         """Add what another one has counted, of the same method, classes and options."""
@@ -184,7 +185,7 @@ class Statistics(ABC):
         for name, part in other.parts.items():
             self.parts[name].merge(part)
         self.n_rows += other.n_rows
-        self.total.merge(other.total)
+        self.labels.merge(other.labels)
         return self
 
     def scale(self, factor: float) -> Self:
@@ -192,7 +193,7 @@ class Statistics(ABC):
         simplex.check_number("factor", factor, low=0.0, high=1.0)
         for part in self.parts.values():
             part.scale(factor)
-        self.total.scale(factor)
+        self.labels.scale(factor)
         return self
 
     def empty(self) -> Self:
@@ -201,7 +202,7 @@ class Statistics(ABC):
         found.__dict__ = vars(self) | {
             "n_rows": 0,
             "before": None,
-            "total": Sums(()),
+            "labels": Sums((self.n_classes,)),
             "parts": {name: part.empty() for name, part in self.parts.items()},
         }
         return found
