@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def _library(container: Any) -> str:
+def library(container: Any) -> str:
+    """Return the name of the package that a container is of."""
     return type(container).__module__.partition(".")[0]
 
 
 def _is_lazy(scores: Any) -> bool:
-    return _library(scores) == "polars" and not hasattr(scores, "to_numpy")
+    return library(scores) == "polars" and not hasattr(scores, "to_numpy")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,10 +45,10 @@ def column_names(scores: Any) -> list[Any] | None:
         return scores.columns
     if _is_lazy(scores):
         return None
-    if _library(scores) in {"pandas", "polars"}:
+    if library(scores) in {"pandas", "polars", "dask"}:
         columns = getattr(scores, "columns", None)
         return None if columns is None else list(columns)
-    if _library(scores) == "pyarrow" and hasattr(scores, "column_names"):
+    if library(scores) == "pyarrow" and hasattr(scores, "column_names"):
         return list(scores.column_names)
     return None
 
@@ -90,9 +91,9 @@ def to_matrix(
 def output_dtype(scores: Any) -> np.dtype[Any]:
     """Float32 for results on float32 and float16 input, else float64."""
     dtypes: Any = [getattr(scores, "dtype", np.dtype(np.float64))]
-    if _library(scores) == "pyarrow" and hasattr(scores, "schema"):
+    if library(scores) == "pyarrow" and hasattr(scores, "schema"):
         dtypes = scores.schema.types
-    elif _library(scores) in {"pandas", "polars"} and not hasattr(scores, "dtype"):
+    elif library(scores) in {"pandas", "polars", "dask"} and not hasattr(scores, "dtype"):
         dtypes = getattr(scores, "dtypes", dtypes)
     narrow = all(
         str(dtype).rpartition(".")[2].lower() in {"float32", "float16", "float", "halffloat"}
@@ -103,23 +104,23 @@ def output_dtype(scores: Any) -> np.dtype[Any]:
 
 
 def _to_array(scores: Any, named: errors.Arguments) -> NDArray[Any]:
-    library, name = _library(scores), named.scores
-    if library == "scipy" and hasattr(scores, "toarray"):
+    home, name = library(scores), named.scores
+    if home == "scipy" and hasattr(scores, "toarray"):
         raise errors.ContainerError(f"Sparse data was passed as {name}; use {name}.toarray()")
     if isinstance(scores, np.ma.MaskedArray):
         if np.ma.is_masked(scores):
             place = np.argwhere(np.ma.getmaskarray(scores))[0]
             raise errors.DataError(f"{named.cell(*place)} is masked; fill it or drop its row")
         return scores.data
-    if library == "dask":
+    if home == "dask":
         raise errors.ContainerError(f"{name} is a dask collection; pass {name}.compute()")
-    if library == "pandas":
+    if home == "pandas":
         return _from_pandas(scores, named)
-    if library == "polars":
+    if home == "polars":
         if _is_lazy(scores):
             raise errors.ContainerError(f"{name} is a lazy polars frame; pass {name}.collect()")
         return np.asarray(scores.to_numpy())
-    if library == "pyarrow":
+    if home == "pyarrow":
         columns = getattr(scores, "columns", None)
         if columns is None:
             return np.asarray(scores)
@@ -129,7 +130,7 @@ def _to_array(scores: Any, named: errors.Arguments) -> NDArray[Any]:
             raise errors.ContainerError(
                 f"{named.scores} has columns that are not numbers: {error}"
             ) from error
-    if library == "torch":
+    if home == "torch":
         scores = scores.detach()
     elif not (hasattr(scores, "__array__") or isinstance(scores, list | tuple)):
         raise errors.ContainerError(

@@ -122,6 +122,10 @@ class SmallSampleWarning(CalibrantWarning):
     """Few rows for the number of classes: the fitted map is coarse and noisy."""
 
 
+class SampledRowsWarning(CalibrantWarning):
+    """More rows than a method could take: it was fitted to some of them."""
+
+
 class MissingClassWarning(CalibrantWarning):
     """A class without a label in the calibration set, in a method that fits each class."""
 

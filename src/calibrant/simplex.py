@@ -289,12 +289,17 @@ def check_batch(
     batch = SimplexBatch(matrix, kind, index, weight, labels)
     if not np.all(weight > 0):
         batch = batch.take(weight > 0)
+    warn_of_batch(batch)
+    return batch
+
+
+def warn_of_batch(batch: SimplexBatch) -> None:
+    """Warn of what is no error in any row, but hardly meant."""
     if np.all(batch.class_index == batch.class_index[0]):
         only = errors.in_words(batch.classes[batch.class_index[0]])
         notices.warn(errors.SingleClassWarning(f"every label is {only}"))
     warn_of_kind(batch.scores, batch.kind)
     _warn_of_columns(batch)
-    return batch
 
 
 def _warn_of_columns(batch: SimplexBatch) -> None:

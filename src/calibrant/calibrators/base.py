@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -10,13 +10,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors, notices, simplex, threads
-from calibrant.calibrators.parameters import Parameters, fitted, jobs
+from calibrant.calibrators.chunked import FromChunks
+from calibrant.calibrators.parameters import fitted, jobs
 from calibrant.calibrators.state import replace_state, take_state
 from calibrant.columns import check_names, column_order, feature_names, order_of
 from calibrant.containers import TWO_COLUMNS, column_names, output_dtype, to_matrix
 from calibrant.kernels.rows import top_columns
 from calibrant.maps.base import CalibrationMap
 from calibrant.maps.compositions import lift
+from calibrant.scale.chunks import is_dask
+from calibrant.scale.sources import as_chunks
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
@@ -42,7 +45,7 @@ def _home(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, ABC):
+class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
     """Base of all calibrators: checks what comes in, stores what a solver found.
 
     A subclass declares its parameters (see ``parameters``), its names, and implements ``_solve``,
@@ -135,15 +138,18 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, A
     def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
         """Yield what is to be said of a fit to ``batch`` that found ``fitted``."""
         present = np.bincount(batch.class_index, minlength=batch.n_classes) > 0
-        if self._unlabelled is not None and not present.all():
-            missing = batch.classes[~present]
-            yield errors.MissingClassWarning(
-                f"{len(missing)} of {batch.n_classes} classes have no label in the calibration "
-                f"set, {errors.in_words(missing[0])} for one; {self._unlabelled}"
-            )
+        yield from self._missing(present, batch.classes)
         report = fitted.get("solver_report_")
         if report is not None and report.complaint is not None:
             yield report.complaint
+
+    def _missing(self, present: NDArray[np.bool_], classes: NDArray[Any]) -> Iterator[Warning]:
+        if self._unlabelled is not None and not present.all():
+            missing = classes[~present]
+            yield errors.MissingClassWarning(
+                f"{len(missing)} of {len(classes)} classes have no label in the calibration "
+                f"set, {errors.in_words(missing[0])} for one; {self._unlabelled}"
+            )
 
     def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the calibration map.
@@ -152,7 +158,8 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, A
         ----------
         scores : array-like of shape (n_rows, n_classes)
             Predictions of the classifier, of the kind named by ``scores`` in the constructor,
-            with columns in the order of the sorted labels (or of ``classes``).
+            with columns in the order of the sorted labels (or of ``classes``). Dask arrays and
+            data frames are counted where their chunks are; see the guide to many rows.
         y : array-like of shape (n_rows,)
             The true labels, of any kind scikit-learn takes, or one-hot rows.
         sample_weight : array-like of shape (n_rows,), optional
@@ -164,6 +171,9 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, A
             The fitted calibrator.
         """
         self._check_parameters()
+        chunks = as_chunks(scores, y, sample_weight)
+        if chunks is not None:
+            return self._fit_chunks(chunks)
         batch = simplex.check_batch(
             scores,
             y,
@@ -173,7 +183,7 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, A
             normalize=self.normalize,
         )
         fitted = self._fit_batch(batch)
-        self._warn_of_few_rows(batch)
+        self._warn_of_few_rows(batch.n_rows, batch.n_classes)
         for complaint in {str(found): found for found in self._complaints(batch, fitted)}.values():
             notices.warn(complaint)
         replace_state(self, fitted | feature_names(column_names(scores)))
@@ -193,13 +203,13 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, A
         with threads.jobs(self.n_jobs, most=most), threads.few_blas_threads(n_products):
             return about | self._solve(batch)
 
-    def _warn_of_few_rows(self, batch: SimplexBatch) -> None:
-        needed = max(FEWEST_ROWS, ROWS_PER_PARAMETER * self._n_parameters(batch.n_classes))
-        if batch.n_rows < needed:
-            rows = "1 row" if batch.n_rows == 1 else f"{batch.n_rows} rows"
+    def _warn_of_few_rows(self, n_rows: int, n_classes: int) -> None:
+        needed = max(FEWEST_ROWS, ROWS_PER_PARAMETER * self._n_parameters(n_classes))
+        if n_rows < needed:
+            rows = "1 row" if n_rows == 1 else f"{n_rows} rows"
             notices.warn(
                 errors.SmallSampleWarning(
-                    f"only {rows} to fit {type(self).__name__} to {batch.n_classes} classes; "
+                    f"only {rows} to fit {type(self).__name__} to {n_classes} classes; "
                     f"{needed} or more give a map worth trusting"
                 )
             )
@@ -216,9 +226,11 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, A
         -------
         probabilities : ndarray of shape (n_rows, n_classes)
             Rows that sum to 1, columns in the order of ``classes_``; float32 for float32 and
-            float16 input.
+            float16 input. A lazy Dask array for Dask collections.
         """
         self = self._take()  # noqa: PLW0642
+        if is_dask(scores):
+            return self._lazily("predict_proba", scores, output_dtype(scores), self.n_features_in_)
         matrix = to_matrix(scores, self.map_.kind)
         dtype = output_dtype(scores)
         simplex.check_memory(dtype.itemsize * matrix.size, "the result of predict_proba")
@@ -229,6 +241,15 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, A
 
         self._calibrate(scores, matrix, keep)
         return out
+
+    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> NDArray[Any]:
+        """Return the lazy result of a method on a Dask collection; names are checked at once."""
+        from calibrant.scale.dask import map_rows, to_array
+
+        self._check_columns(scores, to_array(scores).shape)
+        self.__dict__.pop("statistics_", None)  # predictions need none, and it would travel
+        lazy: NDArray[Any] = map_rows(self, method, scores, dtype, n_columns)
+        return lazy
 
     def _calibrate(
         self,
@@ -271,6 +292,8 @@ class Calibrator(Parameters, ClassifierMixin, TransformerMixin, BaseEstimator, A
         Classes that tie are told apart by their scores, then by the order of ``classes_``.
         """
         self = self._take()  # noqa: PLW0642
+        if is_dask(scores):
+            return self._lazily("predict", scores, self.classes_.dtype, None)
         matrix = to_matrix(scores, self.map_.kind)
         best = np.empty(len(matrix), dtype=np.int64)
 

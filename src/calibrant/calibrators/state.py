@@ -16,7 +16,8 @@ Estimator = TypeVar("Estimator")
 def replace_state(estimator: Any, fitted: dict[str, Any]) -> None:
     """Give an estimator its new fitted attributes, all at once; parameters stay."""
     kept = vars(estimator).copy()
-    kept.pop("feature_names_in_", None)  # the one attribute that not every fit sets
+    for name in ("feature_names_in_", "statistics_"):  # not every fit sets these
+        kept.pop(name, None)
     estimator.__dict__ = kept | fitted
 
 

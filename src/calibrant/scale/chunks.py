@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors, threads
+from calibrant.containers import library
+from calibrant.labels import refuse_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -27,6 +29,7 @@ class ChunkArguments(errors.Arguments):
         self.scores, self.y = named.scores, named.y
         self.if_logits, self.use_logits = named.if_logits, named.use_logits
         self.if_percent, self.if_unnormalized = named.if_percent, named.if_unnormalized
+        self.if_untold, self.if_named_twice = named.if_untold, named.if_named_twice
         self.prefix = f"chunk {number}: {named.prefix}"
 
     def _row(self, row: int) -> str:
@@ -97,6 +100,11 @@ class ArrayChunks(Chunks):
         return merge_all(empty, threads.each(work, self._starts))
 
 
+def is_dask(given: Any) -> bool:
+    """Whether something is a collection of Dask's."""
+    return library(given) == "dask"
+
+
 def count_chunk(
     empty: Statistics,
     scores: Any,
@@ -104,9 +112,38 @@ def count_chunk(
     sample_weight: Any,
     number: int,
     first_row: int | None = None,
+    named: errors.Arguments = errors.ARGUMENTS,
 ) -> Statistics:
     """Count one chunk; what is wrong with it is told with its number."""
-    return empty.empty().update(scores, y, sample_weight, named=ChunkArguments(number, first_row))
+    told = ChunkArguments(number, first_row, named)
+    try:
+        return empty.empty().update(scores, y, sample_weight, named=told)
+    except errors.DataError as error:
+        if f"chunk {number}" in str(error):
+            raise
+        raise type(error)(f"{told.prefix}{error}") from error
+
+
+def distinct(y: Any) -> NDArray[Any]:
+    """Return the distinct labels of a chunk, sorted; one-hot rows are as they are."""
+    labels = np.asarray(y)
+    refuse_missing(labels)
+    if labels.ndim != 1:
+        raise errors.LabelError(
+            f"y has {labels.ndim} dimensions; pass classes= for one-hot rows in chunks"
+        )
+    return np.unique(np.array(labels.tolist()) if labels.dtype.kind == "O" else labels)
+
+
+def union(found: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return the distinct labels of several chunks."""
+    return np.unique(np.concatenate(list(found)))
+
+
+def merge_few(counted: Iterable[Statistics]) -> Statistics:
+    """Merge statistics into a new one."""
+    counted = list(counted)
+    return merge_all(counted[0], counted)
 
 
 def merge_all(empty: Statistics, counted: Iterable[Statistics]) -> Statistics:

@@ -1,0 +1,227 @@
+"""Fits to chunks of rows: on a cluster, out of memory, or night after night."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+
+from calibrant import errors, notices, simplex, threads
+from calibrant.calibrators.parameters import Parameters, stored_names
+from calibrant.calibrators.state import replace_state
+from calibrant.columns import column_order, feature_names
+from calibrant.containers import column_names, to_matrix
+from calibrant.labels import check_labels
+from calibrant.scale.rows_only import RowStatistics
+from calibrant.scale.sources import as_chunks
+from calibrant.scale.statistics import Solution, Statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from calibrant.scale.chunks import Chunks
+    from calibrant.simplex import SimplexBatch
+
+SHARED = {"scores", "classes", "normalize", "min_probability"}
+"""Parameters of every calibrator; statistics have them in their own way, or not at all."""
+
+
+def _adds_days(calibrator: FromChunks) -> bool:
+    if calibrator._statistics is None:  # noqa: SLF001  (ours)
+        raise AttributeError(
+            f"{type(calibrator).__name__} has no partial_fit: it needs all rows at once"
+        )
+    return True
+
+
+class FromChunks(Parameters, ABC):
+    """What calibrators do with chunks of rows; ``_statistics`` is the class of theirs, if any."""
+
+    _statistics: ClassVar[type[Statistics] | None] = None
+
+    scores: str
+    classes: Any
+    normalize: str | None
+    min_probability: float
+    n_jobs: int | None
+
+    @abstractmethod
+    def _fit_batch(self, batch: SimplexBatch) -> dict[str, Any]:
+        """Return all fitted attributes for a checked calibration set."""
+
+    @abstractmethod
+    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
+        """Yield what is to be said of a fit."""
+
+    @abstractmethod
+    def _missing(self, present: NDArray[np.bool_], classes: NDArray[Any]) -> Iterator[Warning]:
+        """Yield what is to be said of classes without a label."""
+
+    @abstractmethod
+    def _warn_of_few_rows(self, n_rows: int, n_classes: int) -> None:
+        """Warn of a small calibration set."""
+
+    def statistics(self, classes: Any, *, max_rows: int | None = None) -> Statistics:
+        """Return empty statistics for this calibrator, to be updated and merged anywhere.
+
+        Parameters
+        ----------
+        classes : array-like of shape (n_classes,)
+            Label of each column.
+        max_rows : int, optional
+            Most rows that are kept as they are; while all of them fit, so does the fit in memory.
+
+        Returns
+        -------
+        statistics : Statistics
+            With ``update``, ``merge``, ``scale``, ``to_bytes`` and ``from_bytes``;
+            ``fit_statistics`` fits a calibrator to them.
+        """
+        self._check_parameters()
+        shared: dict[str, Any] = {"scores": self.scores, "normalize": self.normalize}
+        shared["max_rows"] = max_rows
+        if self._statistics is None:
+            return RowStatistics(classes, **shared)
+        own = {name: getattr(self, name) for name in stored_names(type(self))}
+        return self._statistics(classes, **shared, **{k: own[k] for k in own.keys() - SHARED})
+
+    def fit_statistics(self, statistics: Statistics) -> Self:
+        """Fit to rows that statistics have counted, wherever that was.
+
+        Parameters
+        ----------
+        statistics : Statistics
+            Of this method, as its ``statistics`` made them.
+
+        Returns
+        -------
+        self : object
+            The fitted calibrator.
+        """
+        wanted = self.statistics(statistics.classes)
+        if statistics.method != wanted.method:
+            raise errors.ParameterError(
+                f"statistics of {statistics.describe()} are not those of {type(self).__name__}; "
+                f"make them by its statistics()"
+            )
+        self._adopt(statistics, self._solution(statistics).fitted, None)
+        return self
+
+    @available_if(_adds_days)  # type: ignore[untyped-decorator]
+    def partial_fit(
+        self,
+        scores: Any,
+        y: Any,
+        classes: Any = None,
+        sample_weight: Any = None,
+        *,
+        decay: float = 1.0,
+    ) -> Self:
+        """Add rows to those of earlier calls, and fit to all of them.
+
+        Parameters
+        ----------
+        scores, y, sample_weight
+            As in ``fit``: of one day, say.
+        classes : array-like of shape (n_classes,), optional
+            Label of each column; needed in the first call if its rows do not have all of them.
+        decay : float, default=1.0
+            Factor on the weight of all earlier rows: 0.5 ** (1 / 30) halves it in thirty calls.
+
+        Returns
+        -------
+        self : object
+            The fitted calibrator. ``statistics_`` is what it remembers of all rows: ``to_bytes``
+            keeps it for another process.
+        """
+        simplex.check_number("decay", decay, low=0.0, high=1.0)
+        before: Statistics | None = vars(self).get("statistics_")
+        if before is None and "map_" in vars(self):
+            raise errors.ParameterError(
+                f"{type(self).__name__} was fitted by fit, which remembers no rows; call "
+                "partial_fit from the first rows on, or begin with a clone of it"
+            )
+        chunks = as_chunks(scores, y, sample_weight)
+        names = column_names(scores) if chunks is None else chunks.names
+        if before is None:
+            known = self._known(scores, y, chunks, self.classes if classes is None else classes)
+            before = self.statistics(known)
+        elif classes is not None and not np.array_equal(np.asarray(classes), before.classes):
+            raise errors.ParameterError(
+                f"classes are not those of the first call, {errors.some_in_words(before.classes)}"
+            )
+        empty = before.empty()
+        new = empty.update(scores, y, sample_weight) if chunks is None else chunks.count(empty)
+        found = copy.deepcopy(before).scale(decay).merge(new)
+        self._adopt(found, self._solution(found).fitted, names)
+        vars(self)["statistics_"] = found
+        return self
+
+    def _known(self, scores: Any, y: Any, chunks: Chunks | None, classes: Any) -> NDArray[Any]:
+        """Return the class of each column."""
+        if chunks is None:
+            n_columns, names = to_matrix(scores, self.scores).shape[1], column_names(scores)
+        else:
+            n_columns, names = chunks.n_classes, chunks.names
+        if classes is not None:
+            y = classes
+        elif chunks is not None:
+            y = chunks.labels()
+        _, known = check_labels(y, len(y), n_columns, classes=classes, names=names)
+        column_order(names, known, told=classes is not None)
+        return known
+
+    def _fit_chunks(self, chunks: Chunks) -> Self:
+        """Fit to all chunks, in as many passes over them as it takes."""
+        known = self._known(None, None, chunks, self.classes)
+        first = statistics = self.statistics(known)
+        simplex.check_floor(self.min_probability, first.n_classes)
+        while True:
+            statistics.merge(chunks.count(statistics.empty()))
+            if statistics.n_rows == 0:
+                raise errors.ShapeError("no chunk has a row with a weight; nothing is left to fit")
+            solution = self._solution(statistics)
+            if solution.again is None:
+                break
+            statistics = solution.again
+        self._adopt(first, solution.fitted, chunks.names)
+        return self
+
+    def _solution(self, statistics: Statistics) -> Solution:
+        simplex.check_floor(self.min_probability, statistics.n_classes)
+        if self._statistics is None:
+            return Solution(self._fit_batch(statistics.kept_batch()))
+        with threads.jobs(self.n_jobs), threads.few_blas_threads(0):
+            return statistics.solution()
+
+    def _adopt(
+        self, statistics: Statistics, fitted: dict[str, Any], names: list[Any] | None
+    ) -> None:
+        """Take the fit over, and say what there is to say of it."""
+        batch = statistics.kept_batch()
+        simplex.warn_of_batch(batch)
+        self._warn_of_few_rows(statistics.n_rows, statistics.n_classes)
+        if self._statistics is None:
+            found = list(self._complaints(batch, fitted))
+            if not statistics.kept.is_complete:
+                found.append(
+                    errors.SampledRowsWarning(
+                        f"{type(self).__name__} needs rows as they are, and was fitted to "
+                        f"{batch.n_rows:,} of {statistics.n_rows:,}, chosen by their content; "
+                        "methods with partial_fit use all of them"
+                    )
+                )
+        else:
+            present = statistics.labels.values() > 0.0
+            found = list(self._missing(present, statistics.classes))
+            complaint = fitted["solver_report_"].complaint
+            found += [] if complaint is None else [complaint]
+        for complaint in {str(one): one for one in found}.values():
+            notices.warn(complaint)
+        about = {"n_features_in_": statistics.n_classes, "classes_": statistics.classes}
+        replace_state(self, about | fitted | feature_names(names))

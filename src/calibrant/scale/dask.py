@@ -1,0 +1,182 @@
+"""Dask arrays and data frames: counted chunk by chunk, calibrated lazily.
+
+Chunks are read, counted and merged by Dask, wherever its workers are. A task that is repeated
+because its worker was lost counts the same rows again, and merges are exact: the answer stays.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import dask
+import dask.array as da
+import numpy as np
+
+from calibrant import errors, notices
+from calibrant.containers import NamedMatrix, column_names
+from calibrant.scale.chunks import Chunks, count_chunk, distinct, merge_few, merge_tree, union
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from calibrant.scale.statistics import Statistics
+
+
+class DaskChunks(Chunks):
+    """Scores, labels and weights, of which one at least is a Dask collection.
+
+    Rows are chunked alike in all of them; a chunk has all classes.
+    """
+
+    def __init__(
+        self,
+        scores: Any,
+        y: Any,
+        sample_weight: Any = None,
+        named: errors.Arguments = errors.ARGUMENTS,
+    ) -> None:
+        self._named = named
+        matrix = to_array(scores, named.scores)
+        if y is None:
+            raise errors.LabelError(f"{named.y} is None; pass the labels of the rows")
+        self.names = column_names(scores)
+        self.n_classes = int(matrix.shape[1])
+        self._scores = matrix.to_delayed().ravel()
+        self._first_rows = _starts(matrix.chunks[0])
+        self._y = self._parts(y, named.y, matrix)
+        self._weight = [None] * len(self._scores)
+        if sample_weight is not None:
+            self._weight = self._parts(sample_weight, "sample_weight", matrix)
+
+    def _parts(self, values: Any, name: str, matrix: Any) -> Any:
+        """Return the chunks of labels or weights, as those of the scores are."""
+        sizes = matrix.chunks[0]
+        is_known = not any(map(math.isnan, sizes))
+        if hasattr(values, "npartitions") and not isinstance(values, da.Array):
+            parts = values.to_delayed()
+            self._refuse_other_chunks(name, len(parts), matrix)
+            return parts
+        if not isinstance(values, da.Array):
+            if not is_known:
+                raise errors.ShapeError(
+                    f"{self._named.scores} has chunks of unknown sizes, so {name} cannot be cut "
+                    f"like it; call {self._named.scores}.compute_chunk_sizes(), or pass {name} "
+                    "from the same collection"
+                )
+            values = da.from_array(np.asarray(values), chunks=-1)
+        known_too = is_known and not any(map(math.isnan, values.chunks[0]))
+        if known_too and values.shape[0] != matrix.shape[0]:
+            raise errors.ShapeError(
+                f"{name} has {values.shape[0]} rows but {self._named.scores} has "
+                f"{matrix.shape[0]}: one entry per row is needed (inconsistent numbers of samples)"
+            )
+        if known_too:
+            values = values.rechunk({0: sizes, **dict.fromkeys(range(1, values.ndim), -1)})
+        else:
+            self._refuse_other_chunks(name, values.numblocks[0], matrix)
+        return values.to_delayed().ravel()
+
+    def _refuse_other_chunks(self, name: str, n_chunks: int, matrix: Any) -> None:
+        if n_chunks != matrix.numblocks[0]:
+            raise errors.ShapeError(
+                f"{name} has {n_chunks} chunks and {self._named.scores} has "
+                f"{matrix.numblocks[0]}, some of unknown sizes; take both from one collection, or "
+                "call compute_chunk_sizes() on both as arrays"
+            )
+
+    def labels(self) -> NDArray[Any]:
+        """Return the distinct labels of all chunks, sorted."""
+        found = [dask.delayed(distinct)(part) for part in self._y]
+        merged: NDArray[Any] = dask.compute(merge_tree(found, dask.delayed(union), 16))[0]
+        return merged
+
+    def count(self, empty: Statistics) -> Statistics:
+        """Let a copy of ``empty`` count every chunk, and merge them."""
+        sent = dask.delayed(empty, traverse=False)
+        parts = zip(self._scores, self._y, self._weight, self._first_rows, strict=True)
+        counted = [
+            dask.delayed(_count)(sent, scores, y, weight, number, first, self.names, self._named)
+            for number, (scores, y, weight, first) in enumerate(parts)
+        ]
+        found: Statistics = dask.compute(merge_tree(counted, dask.delayed(merge_few)))[0]
+        return found
+
+
+def to_array(scores: Any, name: str = "scores") -> Any:
+    """Return a Dask array with all classes in a chunk."""
+    matrix = scores.to_dask_array() if hasattr(scores, "to_dask_array") else scores
+    if not isinstance(matrix, da.Array):
+        raise errors.ContainerError(
+            f"{name} is a {type(scores).__name__}, not a Dask array or data frame; the labels are "
+            f"one: call compute() on them, or make {name} one by dask.array.from_array"
+        )
+    if matrix.ndim != 2:
+        raise errors.ShapeError(
+            f"{name} has {matrix.ndim} dimensions; one row per sample and one column per class are "
+            "needed"
+        )
+    if matrix.numblocks[1] != 1:
+        raise errors.ShapeError(
+            f"{name} has its columns in {matrix.numblocks[1]} chunks; a chunk needs all classes: "
+            f"{name}.rechunk({{1: -1}})"
+        )
+    if math.isnan(matrix.shape[1]):
+        raise errors.ShapeError(
+            f"{name} has an unknown number of columns; call {name}.compute_chunk_sizes()"
+        )
+    return matrix
+
+
+def _starts(sizes: Sequence[float]) -> list[int | None]:
+    """First row of each chunk, as far as it is known."""
+    starts: list[int | None] = []
+    done = 0.0
+    for size in sizes:
+        starts.append(None if math.isnan(done) else int(done))
+        done += size
+    return starts
+
+
+def _count(
+    empty: Statistics,
+    scores: Any,
+    y: Any,
+    weight: Any,
+    number: int,
+    first_row: int | None,
+    names: list[Any] | None,
+    named: errors.Arguments,
+) -> Statistics:
+    given = scores if names is None else NamedMatrix(np.asarray(scores), names)
+    return count_chunk(empty, given, y, weight, number, first_row, named)
+
+
+def map_rows(calibrator: Any, method: str, scores: Any, dtype: Any, n_columns: int | None) -> Any:
+    """Return the lazy result of a method that takes rows, one chunk for each of the scores."""
+    matrix, names = to_array(scores), column_names(scores)
+    options: dict[str, Any] = {"dtype": dtype, "meta": np.empty((0,), dtype=dtype)}
+    if n_columns is None:
+        options["drop_axis"] = 1
+    else:
+        options["chunks"] = (matrix.chunks[0], (n_columns,))
+        options["meta"] = np.empty((0, n_columns), dtype=dtype)
+    return matrix.map_blocks(_apply, calibrator, method, names, **options)
+
+
+def _apply(
+    block: NDArray[Any],
+    calibrator: Any,
+    method: str,
+    names: list[Any] | None,
+    block_id: tuple[int, ...] = (0,),
+) -> NDArray[Any]:
+    given = block if names is None else NamedMatrix(block, names)
+    try:
+        with notices.kept():  # names were looked at when it was asked for
+            found: NDArray[Any] = getattr(calibrator, method)(given)
+    except errors.DataError as error:
+        raise type(error)(f"chunk {block_id[0]}: {error}") from error
+    return found
