@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant.scale.statistics import Statistics
+    from calibrant.scale.mergeable import Mergeable
+
+Counted = TypeVar("Counted", bound="Mergeable")
+"""Statistics of a method, or of metrics."""
 
 
 class ChunkArguments(errors.Arguments):
@@ -64,7 +67,7 @@ class Chunks(ABC):
         """Return the distinct labels of all chunks, sorted."""
 
     @abstractmethod
-    def count(self, empty: Statistics) -> Statistics:
+    def count(self, empty: Counted) -> Counted:
         """Let a copy of ``empty`` count every chunk, and merge them."""
 
 
@@ -87,11 +90,11 @@ class ArrayChunks(Chunks):
         """Return the distinct labels of all chunks, sorted."""
         return np.unique(self._arrays[1])
 
-    def count(self, empty: Statistics) -> Statistics:
+    def count(self, empty: Counted) -> Counted:
         """Let a copy of ``empty`` count every chunk, and merge them."""
         scores, y, weight = self._arrays
 
-        def work(start: int) -> Statistics:
+        def work(start: int) -> Counted:
             own = slice(start, start + self._starts.step)
             part = None if weight is None else weight[own]
             number = start // self._starts.step
@@ -106,14 +109,14 @@ def is_dask(given: Any) -> bool:
 
 
 def count_chunk(
-    empty: Statistics,
+    empty: Counted,
     scores: Any,
     y: Any,
     sample_weight: Any,
     number: int,
     first_row: int | None = None,
     named: errors.Arguments = errors.ARGUMENTS,
-) -> Statistics:
+) -> Counted:
     """Count one chunk; what is wrong with it is told with its number."""
     told = ChunkArguments(number, first_row, named)
     try:
@@ -140,13 +143,13 @@ def union(found: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.unique(np.concatenate(list(found)))
 
 
-def merge_few(counted: Iterable[Statistics]) -> Statistics:
+def merge_few(counted: Iterable[Counted]) -> Counted:
     """Merge statistics into a new one."""
     counted = list(counted)
     return merge_all(counted[0], counted)
 
 
-def merge_all(empty: Statistics, counted: Iterable[Statistics]) -> Statistics:
+def merge_all(empty: Counted, counted: Iterable[Counted]) -> Counted:
     """Merge statistics as they come."""
     found = empty.empty()
     for other in counted:

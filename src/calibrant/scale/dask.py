@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant.scale.statistics import Statistics
+    from calibrant.scale.chunks import Counted
 
 
 class DaskChunks(Chunks):
@@ -93,7 +93,7 @@ class DaskChunks(Chunks):
         merged: NDArray[Any] = dask.compute(merge_tree(found, dask.delayed(union), 16))[0]
         return merged
 
-    def count(self, empty: Statistics) -> Statistics:
+    def count(self, empty: Counted) -> Counted:
         """Let a copy of ``empty`` count every chunk, and merge them."""
         sent = dask.delayed(empty, traverse=False)
         parts = zip(self._scores, self._y, self._weight, self._first_rows, strict=True)
@@ -101,7 +101,7 @@ class DaskChunks(Chunks):
             dask.delayed(_count)(sent, scores, y, weight, number, first, self.names, self._named)
             for number, (scores, y, weight, first) in enumerate(parts)
         ]
-        found: Statistics = dask.compute(merge_tree(counted, dask.delayed(merge_few)))[0]
+        found: Counted = dask.compute(merge_tree(counted, dask.delayed(merge_few)))[0]
         return found
 
 
@@ -141,7 +141,7 @@ def _starts(sizes: Sequence[float]) -> list[int | None]:
 
 
 def _count(
-    empty: Statistics,
+    empty: Counted,
     scores: Any,
     y: Any,
     weight: Any,
@@ -149,7 +149,7 @@ def _count(
     first_row: int | None,
     names: list[Any] | None,
     named: errors.Arguments,
-) -> Statistics:
+) -> Counted:
     given = scores if names is None else NamedMatrix(np.asarray(scores), names)
     return count_chunk(empty, given, y, weight, number, first_row, named)
 

@@ -16,7 +16,7 @@ from calibrant.scale.parts import Part
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant.scale.statistics import Statistics
+    from calibrant.scale.mergeable import Mergeable
 
 FORMAT = "calibrant statistics 1"
 EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -27,7 +27,7 @@ def plain(settings: dict[str, Any]) -> dict[str, Any]:
     return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in settings.items()}
 
 
-def dump(statistics: Statistics) -> bytes:
+def dump(statistics: Mergeable) -> bytes:
     """Write all that statistics have counted; equal ones have equal bytes."""
     about = {"format": FORMAT, **statistics.about(), "n_rows": statistics.n_rows}
     arrays: dict[str, NDArray[Any]] = {
@@ -47,7 +47,7 @@ def dump(statistics: Statistics) -> bytes:
     return out.getvalue()
 
 
-def load(data: bytes, known: dict[str, type[Statistics]]) -> Statistics:
+def load(data: bytes, known: dict[str, type[Mergeable]]) -> Mergeable:
     """Read statistics that ``dump`` wrote; everything about them is checked again."""
     try:
         about, arrays = _members(data)
@@ -77,8 +77,8 @@ def _members(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def _build(
-    about: dict[str, Any], arrays: dict[str, NDArray[Any]], known: dict[str, type[Statistics]]
-) -> Statistics:
+    about: dict[str, Any], arrays: dict[str, NDArray[Any]], known: dict[str, type[Mergeable]]
+) -> Mergeable:
     if about["format"] != FORMAT:
         raise errors.StatisticsError(
             f"statistics of format {about['format']!r} cannot be read; {FORMAT!r} can"
@@ -90,13 +90,8 @@ def _build(
             "that defines them"
         )
     cls = known[method]
-    found = cls(
-        arrays["classes"],
-        scores=about["scores"],
-        normalize=about["normalize"],
-        max_rows=about["max_rows"],
-        **about["options"],
-    )
+    shared = {k: about[k] for k in ("scores", "normalize", "max_rows") if k in about}
+    found = cls(arrays["classes"], **shared, **about["options"])
     found.parts = {
         name: Part.registered[name](**settings) for name, settings in about["parts"].items()
     }

@@ -1,0 +1,191 @@
+"""``Mergeable``: exact counts of rows, added chunk by chunk and merged in any order."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from calibrant import errors, notices, simplex
+from calibrant.containers import to_matrix
+from calibrant.labels import check_weights
+from calibrant.scale import record
+from calibrant.scale.exact import Sums, check_sizes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.scale.parts import Part
+    from calibrant.simplex import SimplexBatch
+
+
+class Mergeable(ABC):
+    """What is counted of labelled rows; they may be added, merged, sent and weighted down.
+
+    Parameters
+    ----------
+    classes : array-like of shape (n_classes,)
+        Label of each column.
+    scores : {"probabilities", "logits"}, default="probabilities"
+        What the matrices hold.
+    normalize : {None, "rows"}, default=None
+        "rows" divides rows by their sums.
+    **options
+        What is counted, in plain values.
+    """
+
+    method: ClassVar[str]
+    """In bytes; never reused."""
+
+    _registered: ClassVar[dict[str, type[Mergeable]]] = {}
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "method" in vars(cls):
+            cls._registered[cls.method] = cls
+
+    def __init__(
+        self,
+        classes: Any,
+        *,
+        scores: str = "probabilities",
+        normalize: str | None = None,
+        **options: Any,
+    ) -> None:
+        simplex.check_option("scores", scores, simplex.KINDS)
+        simplex.check_option("normalize", normalize, (None, "rows"))
+        self.classes: NDArray[Any] = np.asarray(classes)
+        self.scores, self.normalize = scores, normalize
+        self.options = options
+        self.n_rows = 0
+        self.labels = Sums((len(self.classes),))
+        """Weight of the labels of each class."""
+        self.parts: dict[str, Part] = {part.name: part for part in self._start()}
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the rows."""
+        return float(np.sum(self.labels.values()))
+
+    @abstractmethod
+    def _start(self) -> list[Part]:
+        """Return what is counted in the first pass, empty."""
+
+    def update(
+        self,
+        scores: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        named: errors.Arguments = errors.ARGUMENTS,
+    ) -> Self:
+        """Count rows; what is wrong with one of them leaves everything as it was.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_rows, n_classes)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+        """
+        matrix = to_matrix(scores, self.scores, named)
+        if matrix.shape[1] != self.n_classes:
+            raise errors.ShapeError(
+                f"{named.prefix}{named.scores} has {matrix.shape[1]} columns, but there are "
+                f"{self.n_classes} classes; every chunk has one column for each"
+            )
+        if len(matrix) == 0:
+            return self
+        if sample_weight is not None and not np.any(sample_weight):
+            check_all_zero(sample_weight, len(matrix))
+            return self
+        with notices.kept():  # a chunk says little about the whole
+            batch = simplex.check_batch(
+                scores,
+                y,
+                sample_weight,
+                kind=self.scores,
+                classes=self.classes,
+                normalize=self.normalize,
+                named=named,
+            )
+        self.add(batch)
+        return self
+
+    def add(self, batch: SimplexBatch) -> None:
+        """Count the rows of a checked chunk."""
+        check_sizes(batch.weight)
+        for part in self.parts.values():
+            part.add(batch)
+        self.n_rows += batch.n_rows
+        self.labels.add_at(batch.class_index, batch.weight)
+
+    def merge(self, other: Mergeable) -> Self:
+        """Add what another one has counted, of the same method, classes and options."""
+        if other.about() != self.about() or not np.array_equal(other.classes, self.classes):
+            raise errors.ParameterError(
+                f"statistics of {other.describe()} cannot be added to those of {self.describe()}; "
+                "make both with the same classes and options, for the same pass"
+            )
+        for name, part in other.parts.items():
+            self.parts[name].merge(part)
+        self.n_rows += other.n_rows
+        self.labels.merge(other.labels)
+        return self
+
+    def scale(self, factor: float) -> Self:
+        """Multiply the weight of every row counted so far: old rows may count less than new."""
+        simplex.check_number("factor", factor, low=0.0, high=1.0)
+        for part in self.parts.values():
+            part.scale(factor)
+        self.labels.scale(factor)
+        return self
+
+    def empty(self) -> Self:
+        """Return statistics that ask for the same and have counted nothing."""
+        found = object.__new__(type(self))
+        found.__dict__ = vars(self) | {
+            "n_rows": 0,
+            "labels": Sums((self.n_classes,)),
+            "parts": {name: part.empty() for name, part in self.parts.items()},
+        }
+        return found
+
+    def describe(self) -> str:
+        """Name the method and the size of the problem."""
+        return f"{self.method} with {self.n_classes} classes"
+
+    def about(self) -> dict[str, Any]:
+        """Return what these statistics are of, in plain values."""
+        return {
+            "method": self.method,
+            "scores": self.scores,
+            "normalize": self.normalize,
+            "options": self.options,
+            "parts": {n: record.plain(part.settings()) for n, part in self.parts.items()},
+        }
+
+    def to_bytes(self) -> bytes:
+        """Return all of it in bytes, the same for the same rows; nothing in them is code."""
+        return record.dump(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read what ``to_bytes`` returned."""
+        found = record.load(data, Mergeable._registered)
+        if not isinstance(found, cls):
+            raise errors.StatisticsError(
+                f"these are statistics of {found.describe()}, not {cls.__name__}"
+            )
+        return found
+
+
+def check_all_zero(sample_weight: Any, n_rows: int) -> None:
+    """Check weights that are all zero as any others; such a chunk has no rows."""
+    weight = np.asarray(sample_weight)
+    check_weights(np.append(weight, 1.0) if weight.ndim == 1 else weight, n_rows + 1)
