@@ -15,6 +15,7 @@ from calibrant.calibrators.state import replace_state
 from calibrant.columns import column_order, feature_names
 from calibrant.containers import column_names, to_matrix
 from calibrant.labels import check_labels
+from calibrant.scale.chunks import Chunks
 from calibrant.scale.rows_only import RowStatistics
 from calibrant.scale.sources import as_chunks
 from calibrant.scale.statistics import Solution, Statistics
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant.scale.chunks import Chunks
     from calibrant.simplex import SimplexBatch
 
 SHARED = {"scores", "classes", "normalize", "min_probability"}
@@ -71,10 +71,10 @@ class FromChunks(Parameters, ABC):
 
         Parameters
         ----------
-        classes : array-like of shape (n_classes,)
-            Label of each column.
+        classes : array-like of shape (n_classes,), or Chunks
+            Label of each column; of chunks they are looked up.
         max_rows : int, optional
-            Most rows that are kept as they are; while all of them fit, so does the fit in memory.
+            Most rows that are kept as they are: while all of them are, the fit is that in memory.
 
         Returns
         -------
@@ -83,6 +83,8 @@ class FromChunks(Parameters, ABC):
             ``fit_statistics`` fits a calibrator to them.
         """
         self._check_parameters()
+        if isinstance(classes, Chunks):
+            classes = self._known(None, None, classes, self.classes)
         shared: dict[str, Any] = {"scores": self.scores, "normalize": self.normalize}
         shared["max_rows"] = max_rows
         if self._statistics is None:
@@ -90,13 +92,15 @@ class FromChunks(Parameters, ABC):
         own = {name: getattr(self, name) for name in stored_names(type(self))}
         return self._statistics(classes, **shared, **{k: own[k] for k in own.keys() - SHARED})
 
-    def fit_statistics(self, statistics: Statistics) -> Self:
+    def fit_statistics(self, statistics: Statistics, chunks: Chunks | None = None) -> Self:
         """Fit to rows that statistics have counted, wherever that was.
 
         Parameters
         ----------
         statistics : Statistics
             Of this method, as its ``statistics`` made them.
+        chunks : Chunks, optional
+            The same rows, if they can be read again: some methods take further passes.
 
         Returns
         -------
@@ -109,7 +113,13 @@ class FromChunks(Parameters, ABC):
                 f"statistics of {statistics.describe()} are not those of {type(self).__name__}; "
                 f"make them by its statistics()"
             )
-        self._adopt(statistics, self._solution(statistics).fitted, None)
+        if statistics.n_rows == 0:
+            raise errors.ShapeError("no chunk has a row with a weight; nothing is left to fit")
+        solution = self._solution(statistics)
+        while chunks is not None and solution.again is not None:
+            solution.again.merge(chunks.count(solution.again.empty()))
+            solution = self._solution(solution.again)
+        self._adopt(statistics, solution.fitted, None if chunks is None else chunks.names)
         return self
 
     @available_if(_adds_days)  # type: ignore[untyped-decorator]
@@ -178,19 +188,9 @@ class FromChunks(Parameters, ABC):
 
     def _fit_chunks(self, chunks: Chunks) -> Self:
         """Fit to all chunks, in as many passes over them as it takes."""
-        known = self._known(None, None, chunks, self.classes)
-        first = statistics = self.statistics(known)
-        simplex.check_floor(self.min_probability, first.n_classes)
-        while True:
-            statistics.merge(chunks.count(statistics.empty()))
-            if statistics.n_rows == 0:
-                raise errors.ShapeError("no chunk has a row with a weight; nothing is left to fit")
-            solution = self._solution(statistics)
-            if solution.again is None:
-                break
-            statistics = solution.again
-        self._adopt(first, solution.fitted, chunks.names)
-        return self
+        empty = self.statistics(chunks)
+        simplex.check_floor(self.min_probability, empty.n_classes)
+        return self.fit_statistics(chunks.count(empty), chunks)
 
     def _solution(self, statistics: Statistics) -> Solution:
         simplex.check_floor(self.min_probability, statistics.n_classes)

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calibrant.cli.chunked import chunks_option, fit_chunks
 from calibrant.cli.demo import demo
 from calibrant.cli.progress import progress_bar
 from calibrant.cli.reading import Reading, file_argument, reading_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from calibrant.calibrators.base import Calibrator
+    from calibrant.files.align import Aligned
 
 EXIT_NOT_CONVERGED = 5
 
@@ -126,6 +130,20 @@ def evaluate(
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Model file.")
 @part_option
 @reading_options()
+@chunks_option
+@click.option(
+    "--statistics",
+    "kept",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Keep in this file what was counted: the next run counts new files only.",
+)
+@click.option(
+    "--decay",
+    type=click.FloatRange(0, 1),
+    default=1.0,
+    show_default=True,
+    help="With --statistics: factor on the weight of older rows.",
+)
 @click.option("--strict", is_flag=True, help="Write nothing and exit with 5 if not converged.")
 @jobs_option
 @json_option
@@ -135,32 +153,33 @@ def fit(
     output: Path,
     part: str | None,
     reading: Reading,
+    chunks: bool,
+    kept: Path | None,
+    decay: float,
     strict: bool,
     as_json: bool,
 ) -> int:
-    """Fit a calibrator to the predictions and labels in VAL.
+    """Fit a calibrator to the predictions and labels in VAL, a file or a directory of tables.
 
     \b
     Example:
       calibrant fit val.npz -o model.calibrant
+      calibrant fit days/ -o model.calibrant -m na-fir --statistics days.statistics
     """  # noqa: D301
     from calibrant import model_file
-    from calibrant.calibrators.methods import make_calibrator
     from calibrant.errors import ConvergenceWarning
 
-    _check_output(output, val, reading.labels)
-    with progress_bar(f"reading {val}"):
-        found = reading.read(val, part=part, usual_part="val")
-    calibrator = make_calibrator(
-        method, scores=found.kind, classes=found.classes, normalize=found.normalize
-    )
-    with (
-        progress_bar(f"fitting {method} to {found.place.source}"),
-        warnings.catch_warnings(record=True) as caught,
-        found.explained(),
-    ):
+    _check_output(output, val, reading.labels, kept)
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        calibrator.fit(found.scores, found.y)
+        if chunks or val.is_dir():
+            calibrator, n_rows = fit_chunks(method, val, part, reading, kept, decay)
+            source = str(val)
+        else:
+            if kept is not None:
+                raise click.UsageError("--statistics needs a directory, or --chunks")
+            calibrator, found = _fit_file(method, val, part, reading)
+            n_rows, source = len(found.y), found.place.source
     stuck = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
     for warning in caught:
         click.echo(f"calibrant: warning: {warning.message}", err=True)
@@ -169,15 +188,33 @@ def fit(
     digest = model_file.save(calibrator, output)
     result = {
         "method": method,
-        "rows": len(found.y),
+        "rows": n_rows,
         "classes": len(calibrator.classes_),
         "model": str(output),
         "sha256": digest,
         "converged": not stuck,
     }
-    done = f"{output}: {method} fitted to {len(found.y):,} rows of {found.place.source}"
-    _show(result, as_json, done)
+    _show(result, as_json, f"{output}: {method} fitted to {n_rows:,} rows of {source}")
     return 0
+
+
+def _fit_file(
+    method: str, val: Path, part: str | None, reading: Reading
+) -> tuple[Calibrator, Aligned]:
+    """Fit to a file that is read whole."""
+    from calibrant.calibrators.methods import make_calibrator
+
+    with progress_bar(f"reading {val}"):
+        found = reading.read(val, part=part, usual_part="val")
+    calibrator = make_calibrator(
+        method, scores=found.kind, classes=found.classes, normalize=found.normalize
+    )
+    with (
+        progress_bar(f"fitting {method} to {found.place.source}"),
+        found.explained(),
+    ):
+        calibrator.fit(found.scores, found.y)
+    return calibrator, found
 
 
 def _check_output(output: Path, *inputs: Path | None) -> None:

@@ -166,12 +166,14 @@ def lines_of(path: Path, rows: list[int]) -> list[int] | None:
 class Place(Arguments):
     """A file of predictions, for messages about it in the words of the command.
 
-    ``source`` is the file and which part of it, ``names`` are those of the columns of scores.
+    ``source`` is the file and which part of it, ``names`` are those of the columns of scores. Rows
+    are counted from ``first_row``, where only some of them were read.
     """
 
     path: Path
     source: str
     names: list[str] | None = None
+    first_row: int = 0
 
     if_logits = "logits? Then --scores logits"
     use_logits = "use --scores logits"
@@ -198,6 +200,7 @@ class Place(Arguments):
     def rows(self, rows: list[int]) -> str:
         """Where some rows are: lines of a text table, else rows counted from 0."""
         many = "s" if len(rows) > 1 else ""
+        rows = [self.first_row + row for row in rows]
         lines = lines_of(self.path, rows)
         if lines is None:
             return f"{self.source}, row{many} {', '.join(map(str, rows))} (from 0)"

@@ -1,0 +1,76 @@
+"""``fit`` and ``evaluate`` on directories, and on tables larger than memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calibrant.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from calibrant.calibrators.base import Calibrator
+    from calibrant.cli.reading import Reading
+    from calibrant.files.directory import TableChunks
+
+chunks_option = click.option(
+    "--chunks", is_flag=True, help="Read a table in chunks, as a directory is: it may be large."
+)
+
+
+def open_chunks(path: Path, part: str | None, reading: Reading, advance: Any) -> TableChunks:
+    """Open tables to be read in chunks; refuse options that are for single files."""
+    from calibrant.files.directory import TableChunks
+
+    if part is not None:
+        raise click.UsageError(f"--part is for npz files; {path} is read in chunks")
+    if reading.labels is not None:
+        raise click.UsageError(f"--labels is for npy files; the tables of {path} have a column")
+    kind = reading.kind or "probabilities"
+    if reading.normalize and kind == "logits":
+        raise click.UsageError(f"--normalize is for probabilities; {path} holds logits")
+    return TableChunks(
+        path, wish=reading.wish, kind=kind, classes=reading.classes, progress=advance
+    )
+
+
+def fit_chunks(
+    method: str,
+    path: Path,
+    part: str | None,
+    reading: Reading,
+    kept: Path | None,
+    decay: float,
+) -> tuple[Calibrator, int]:
+    """Fit to all rows; return the calibrator and how many they are.
+
+    ``kept`` is where statistics are found and left: files that they have counted are not counted
+    again, and older ones weigh ``decay`` times less.
+    """
+    from calibrant.calibrators.methods import make_calibrator
+    from calibrant.files.ledger import Ledger
+
+    with progress_bar(f"reading {path}") as advance:
+        chunks = open_chunks(path, part, reading, advance)
+        calibrator = make_calibrator(
+            method,
+            scores=reading.kind or "probabilities",
+            classes=chunks.classes,
+            normalize=reading.rows,
+        )
+        if kept is not None and not hasattr(calibrator, "partial_fit"):
+            raise click.UsageError(
+                f"--statistics is for methods that can add rows to others; {method} cannot"
+            )
+        ledger = Ledger(calibrator.statistics(chunks), path, kept)
+        new = ledger.new_files(chunks.files)
+        if new and ledger.sizes:
+            ledger.decay(decay)
+        empty = ledger.statistics.empty()
+        for file, counted in zip(new, chunks.count_each(empty, new), strict=True):
+            ledger.add(file, counted)
+        again = chunks if ledger.can_repeat(chunks.files) else None
+        calibrator.fit_statistics(ledger.statistics, again)
+    return calibrator, ledger.statistics.n_rows

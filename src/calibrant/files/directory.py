@@ -1,0 +1,208 @@
+"""A directory of tables, or one larger than memory: chunks of rows that are read and counted."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import threads
+from calibrant.containers import NamedMatrix
+from calibrant.errors import DataError, PredictionFileError
+from calibrant.files import tables
+from calibrant.files.align import align, read_labels
+from calibrant.files.layout import Wish
+from calibrant.files.predictions import RawPredictions, open_source
+from calibrant.scale.chunks import Chunks, merge_all, union
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from calibrant.files.align import Aligned
+    from calibrant.files.predictions import Source
+    from calibrant.scale.statistics import Statistics
+
+
+def find_tables(path: Path) -> list[Path]:
+    """Return the tables in a directory and below it, sorted; or the path, if it is one itself.
+
+    What begins with a dot or an underscore is not data: Spark and Dask write such files.
+    """
+    if not path.is_dir():
+        if not tables.is_table(path) or str(path) == "-":
+            raise PredictionFileError(
+                f"{path} is no table that can be read in chunks, and again; use Parquet, Arrow, "
+                "CSV, or a directory of them"
+            )
+        return [path]
+    found = [
+        file
+        for file in sorted(path.rglob("*"))
+        if file.suffix
+        and tables.is_table(file)
+        and file.is_file()
+        and not any(part[0] in "._" for part in file.relative_to(path).parts)
+    ]
+    if not found:
+        raise PredictionFileError(
+            f"{path} is a directory without tables; .parquet, .arrow, .csv and .tsv files are read"
+        )
+    return found
+
+
+class TableChunks(Chunks):
+    """Chunks of all rows in one or more tables with the same columns.
+
+    Parameters
+    ----------
+    path : Path
+        A directory, or one table.
+    wish : Wish
+        What the columns are, as far as the caller says so.
+    kind : {"probabilities", "logits"}
+    classes : sequence of str, optional
+        Class of each column, where names do not tell it.
+    progress : callable, optional
+        Called with the number of rows read, and of all if it is known.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        wish: Wish,
+        kind: str = "probabilities",
+        classes: Sequence[str] | None = None,
+        progress: Callable[..., None] | None = None,
+    ) -> None:
+        self.path, self.files, self._kind = path, find_tables(path), kind
+        self._given, self._progress = classes, progress
+        self._lock, self._n_done, self._passes = Lock(), 0, 0
+        with open_source(self.files[0], part=None, usual_part=None, kind=kind, wish=wish) as source:
+            self._place = source.place
+            layout = source.layout
+            if layout is None or layout.label is None:
+                raise PredictionFileError(
+                    f"{self.files[0]} has no labels; tables need a column 'label' (--label-column)"
+                )
+            self._label, self._is_sure = layout.label, layout.is_chosen
+            first = next(source.chunks, None)
+            self._sample = np.empty((0, source.n_columns)) if first is None else first.scores
+        self.names = list(layout.score_names)
+        self.n_classes = len(self.names)
+        self._wish = Wish(self._label, tuple(self.names), wish.ignore)
+
+    @cached_property
+    def n_rows(self) -> int | None:
+        """Number of rows of all files, if they tell it."""
+        import pyarrow.parquet as pq
+
+        if any(file.suffix.lower() not in tables.PARQUET for file in self.files):
+            return None
+        return sum(int(pq.read_metadata(file).num_rows) for file in self.files)
+
+    @cached_property
+    def _aligned(self) -> Aligned:
+        """Labels of all files, typed, and the classes of the columns."""
+        distinct = union([np.asarray(own, dtype=object) for own in map(self._labels, self.files)])
+        raw = np.array(distinct.tolist())
+        found = RawPredictions(self._sample, self._kind, raw, self._place, self._is_sure)
+        return align(found, classes=self._given)
+
+    @property
+    def classes(self) -> list[Any] | None:
+        """Class of each column, where the tables tell it."""
+        return self._aligned.classes
+
+    def labels(self) -> NDArray[Any]:
+        """Return the distinct labels of all files, sorted."""
+        return np.unique(self._aligned.y)
+
+    def _labels(self, file: Path) -> NDArray[Any]:
+        """Distinct labels of a file, as they stand in it; of Parquet no other column is read."""
+        found = [np.empty(0, dtype=object)]
+        with ExitStack() as stack:
+            for batch, done in self._label_batches(file, stack):
+                column = batch.column(batch.schema.names.index(self._label))
+                if column.null_count == 0:
+                    batch = batch.from_arrays([column.unique()], [self._label])  # noqa: PLW2901
+                own = tables.labels_of(batch, self._label, file, done)
+                found.append(np.unique(own).astype(object))
+        return union(found)
+
+    def _label_batches(self, file: Path, stack: ExitStack) -> Iterator[tuple[Any, int]]:
+        if file.suffix.lower() in tables.PARQUET:
+            import pyarrow.parquet as pq
+
+            opened = stack.enter_context(pq.ParquetFile(file))
+            self._require_label(opened.schema_arrow.names, file)
+            batches = opened.iter_batches(1 << 20, columns=[self._label])
+        else:
+            table = tables.open_table(file, self._wish, stack)
+            batches = table.batches
+        done = 0
+        for batch in batches:
+            yield batch, done
+            done += batch.num_rows
+
+    def _require_label(self, names: list[str], file: Path) -> None:
+        if self._label not in names:
+            raise PredictionFileError(
+                f"{file} has no column {self._label!r}, which has the labels of {self.files[0]}"
+            )
+
+    def count(self, empty: Statistics) -> Statistics:
+        """Let a copy of ``empty`` count every file, and merge them."""
+        self._n_done, self._passes = 0, self._passes + 1
+        return merge_all(empty, self.count_each(empty, self.files))
+
+    def count_each(self, empty: Statistics, files: Sequence[Path]) -> Iterator[Statistics]:
+        """Yield the statistics of one file after the other."""
+        yield from threads.each(lambda file: self._count_file(empty, file), files)
+
+    def _count_file(self, empty: Statistics, file: Path) -> Statistics:
+        found = empty.empty()
+        is_text = self._aligned.y.dtype.kind == "U"
+        with open_source(
+            file, part=None, usual_part=None, kind=self._kind, wish=self._wish
+        ) as source:
+            order = self._order(source)
+            done = 0
+            for chunk in source.chunks:
+                named = replace(source.place, first_row=done)
+                raw = chunk.labels()
+                if raw is None:
+                    raise PredictionFileError(f"{file} has no labels in {self._label!r}")
+                y = read_labels(raw, named, as_text=is_text)
+                scores = chunk.scores if order is None else chunk.scores[:, order]
+                try:
+                    found.update(NamedMatrix(scores, self.names or []), y, named=named)
+                except DataError as error:
+                    if str(file) in str(error):
+                        raise
+                    raise type(error)(f"{source.place.prefix}{error}") from error
+                done += len(scores)
+                self._advance(len(scores))
+        return found
+
+    def _order(self, source: Source) -> NDArray[np.int64] | None:
+        """Places of the columns of the first file in another one."""
+        names = source.place.names or []
+        if names == self.names:
+            return None
+        return np.array([names.index(name) for name in self.names or []])
+
+    def _advance(self, n_rows: int) -> None:
+        if self._progress is None:
+            return
+        with self._lock:
+            self._n_done += n_rows
+            what = f"reading {self.path}" + (f", pass {self._passes}" if self._passes > 1 else "")
+            self._progress(self._n_done, self.n_rows, what)
