@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from calibrant.files.align import Aligned
     from calibrant.files.predictions import Source
-    from calibrant.scale.statistics import Statistics
+    from calibrant.scale.chunks import Counted
 
 
 def find_tables(path: Path) -> list[Path]:
@@ -158,16 +158,16 @@ class TableChunks(Chunks):
                 f"{file} has no column {self._label!r}, which has the labels of {self.files[0]}"
             )
 
-    def count(self, empty: Statistics) -> Statistics:
+    def count(self, empty: Counted) -> Counted:
         """Let a copy of ``empty`` count every file, and merge them."""
         self._n_done, self._passes = 0, self._passes + 1
         return merge_all(empty, self.count_each(empty, self.files))
 
-    def count_each(self, empty: Statistics, files: Sequence[Path]) -> Iterator[Statistics]:
+    def count_each(self, empty: Counted, files: Sequence[Path]) -> Iterator[Counted]:
         """Yield the statistics of one file after the other."""
         yield from threads.each(lambda file: self._count_file(empty, file), files)
 
-    def _count_file(self, empty: Statistics, file: Path) -> Statistics:
+    def _count_file(self, empty: Counted, file: Path) -> Counted:
         found = empty.empty()
         is_text = self._aligned.y.dtype.kind == "U"
         with open_source(
