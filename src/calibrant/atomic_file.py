@@ -1,10 +1,11 @@
-"""Write a file whole or not at all."""
+"""Write a file, or a directory of files, whole or not at all."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
+import shutil
 import stat
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -65,9 +66,30 @@ def replace_file(path: str | os.PathLike[str], mode: int | None = None) -> Itera
     _sync_directory(directory)
 
 
+@contextmanager
+def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Make a directory that is there, with all its files, when, and only when, all went well."""
+    target = Path(path)
+    if target.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    temporary = target.absolute().parent / f"{PREFIX}{os.urandom(8).hex()}"
+    _HALF_WRITTEN.add(temporary)
+    try:
+        temporary.mkdir()
+        yield temporary
+        temporary.rename(target)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    finally:
+        _HALF_WRITTEN.discard(temporary)
+
+
 def remove_half_written() -> None:
-    """Remove the temporary files of this process: it is about to die."""
+    """Remove the temporary files and directories of this process: it is about to die."""
     for temporary in tuple(_HALF_WRITTEN):
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
         with suppress(OSError):
             os.unlink(temporary)  # noqa: PTH108
 

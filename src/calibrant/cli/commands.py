@@ -254,14 +254,14 @@ def apply_command(
     sha256: str | None,
     as_json: bool,
 ) -> None:
-    """Calibrate the predictions in FILE with MODEL, a chunk of rows at a time.
+    """Calibrate the predictions in FILE, or in all tables of a directory, with MODEL.
 
     \b
     Example:
       calibrant apply model.calibrant test.npz -o calibrated.npz
     """  # noqa: D301
     from calibrant import model_file
-    from calibrant.files.apply import apply_file
+    from calibrant.files.apply import apply_directory, apply_file
     from calibrant.files.sinks import refuse_inputs
 
     refuse_inputs(output, model)
@@ -271,16 +271,14 @@ def apply_command(
         raise click.UsageError(f"--normalize is for probabilities; {model} takes logits")
     if reading.normalize:
         calibrator.set_params(normalize="rows")
+    options: dict[str, Any] = {"wish": reading.wish, "on_bad_row": on_bad_row}
     with progress_bar(f"calibrating {file}") as advance:
-        done = apply_file(
-            calibrator,
-            file,
-            output,
-            part=part,
-            wish=reading.wish,
-            on_bad_row=on_bad_row,
-            progress=advance,
-        )
+        if file.is_dir():
+            if part is not None:
+                raise click.UsageError(f"--part is for npz files; {file} is a directory")
+            done = apply_directory(calibrator, file, output, progress=advance, **options)
+        else:
+            done = apply_file(calibrator, file, output, part=part, progress=advance, **options)
     if done.n_bad_rows:
         marked = "left out" if on_bad_row == "skip" else "marked with NaN"
         click.echo(f"calibrant: {done.n_bad_rows} bad rows {marked}: {done.where}", err=True)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import notices, simplex
+from calibrant.atomic_file import new_directory
 from calibrant.columns import column_order, order_of
 from calibrant.containers import NamedMatrix, output_dtype
 from calibrant.errors import CalibrantWarning, ColumnNameError, DataError, PredictionFileError
 from calibrant.errors import some_in_words as some
 from calibrant.files.align import refuse_other_columns
+from calibrant.files.directory import find_tables
 from calibrant.files.layout import Wish
 from calibrant.files.predictions import open_source
 from calibrant.files.sinks import make_sink, open_output, refuse_inputs
@@ -84,6 +86,31 @@ def apply_file(
         where = source.place.rows(first_bad) if first_bad else ""
     where += ", ..." if n_bad > NAMED_ROWS else ""
     return Applied(n_read - n_bad if on_bad_row == "skip" else n_read, n_bad, where)
+
+
+def apply_directory(
+    calibrator: Calibrator,
+    path: Path,
+    out: Path,
+    *,
+    wish: Wish | None = None,
+    on_bad_row: str = "error",
+    progress: Callable[[int, int | None], None] | None = None,
+) -> Applied:
+    """Calibrate every table in a directory into one of the same name in a new directory."""
+    files = find_tables(path)
+    done, where = [], []
+    with new_directory(out) as directory:
+        for n, file in enumerate(files):
+            target = directory / file.relative_to(path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            found = apply_file(calibrator, file, target, wish=wish, on_bad_row=on_bad_row)
+            done.append(found)
+            where += [found.where] if found.where else []
+            if progress is not None:
+                progress(n + 1, len(files))
+    n_rows, n_bad = (sum(getattr(d, name) for d in done) for name in ("n_rows", "n_bad_rows"))
+    return Applied(n_rows, n_bad, "; ".join(where[:NAMED_ROWS]))
 
 
 def _column_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | None:

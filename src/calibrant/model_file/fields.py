@@ -40,11 +40,12 @@ _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 @cache
 def field_types(cls: Any) -> dict[str, Any]:
-    """Return the type of each field of a dataclass that its constructor takes, or of a dict."""
+    """Return the type of each field of a dataclass that a file holds, or of a dict."""
     hints = get_type_hints(cls)
     if is_typeddict(cls):
         return hints
-    return {field.name: hints[field.name] for field in fields(cls) if field.init}
+    held = [field for field in fields(cls) if field.init and field.metadata.get("stored", True)]
+    return {field.name: hints[field.name] for field in held}
 
 
 def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:

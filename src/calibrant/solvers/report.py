@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from calibrant.errors import ConvergenceWarning
 
@@ -53,7 +53,7 @@ class SolverReport:
     notes : tuple of str
         What a reader should know, such as a bound or a regulariser that was active.
     binning : Binning or None
-        What binning may have cost; None if nothing was binned.
+        What binning may have cost; None if nothing was binned. Model files have a note of it.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class SolverReport:
     seconds: float
     n_blocks: int | None = None
     notes: tuple[str, ...] = ()
-    binning: Binning | None = None
+    binning: Binning | None = field(default=None, metadata={"stored": False})
 
     @property
     def converged(self) -> bool:
