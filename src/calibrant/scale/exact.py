@@ -53,6 +53,18 @@ class Sums:
         found.high, found.low = np.asarray(high, np.int64), np.asarray(low, np.int64)
         return found
 
+    @classmethod
+    def restored(cls, high: Any, low: Any, shape: tuple[int, ...], *, signed: bool = False) -> Sums:
+        """Return sums that come from a file; refuse what no sum can be."""
+        found = cls.__new__(cls)
+        for part in (high, low):
+            if part.dtype != np.int64 or part.shape != shape:
+                raise ValueError(f"sums are {part.dtype} of shape {part.shape}, not int64, {shape}")
+        if np.any((low < 0) | (low >> BITS > 0)) or not (signed or np.all(high >= 0)):
+            raise ValueError("sums are out of range")
+        found.high, found.low = high, low
+        return found
+
     def parts(self) -> Wholes:
         """Return high and low parts, one above the other."""
         return np.stack([self.high, self.low])

@@ -15,7 +15,7 @@ from calibrant.kernels.rows import row_hashes
 from calibrant.row_order import order_rows
 from calibrant.scale.exact import Sums, split
 from calibrant.scale.parts import Part
-from calibrant.simplex import SimplexBatch
+from calibrant.simplex import SimplexBatch, check_scores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,6 +53,8 @@ class KeptRows(Part):
     name = "kept"
 
     def __init__(self, n_classes: int, kind: str, limit: int) -> None:
+        if limit < 1 or n_classes < 2:
+            raise ValueError(f"{limit} rows of {n_classes} classes cannot be kept")
         self.n_classes, self.kind, self.limit = n_classes, kind, limit
         self.is_complete = True
         self._hashes = np.empty(0, dtype=np.uint64)
@@ -98,6 +100,7 @@ class KeptRows(Part):
 
     def _settle(self) -> None:
         """Merge what was taken since the last time."""
+        self._waiting = [rows for rows in self._waiting if len(rows.hashes)]
         if not self._waiting:
             return
         taken = [_Rows(self._hashes, self._scores, self._class_index, self._weight), *self._waiting]
@@ -118,13 +121,12 @@ class KeptRows(Part):
         first = order[starts[: self.limit]]
         self._hashes, self._scores = hashes[first], scores[first]
         self._class_index, self._weight = class_index[first], Sums(first.shape)
-        if len(first):
-            parts = (
-                np.concatenate([getattr(rows.weight, part) for rows in taken])[order]
-                for part in ("high", "low")
-            )
-            sums = (np.add.reduceat(part, starts)[: self.limit] for part in parts)
-            self._weight.merge(Sums.of(*sums))
+        parts = (
+            np.concatenate([getattr(rows.weight, part) for rows in taken])[order]
+            for part in ("high", "low")
+        )
+        sums = (np.add.reduceat(part, starts)[: self.limit] for part in parts)
+        self._weight.merge(Sums.of(*sums))
 
     def scale(self, factor: float) -> None:
         """Multiply all weights; rows that are left without any are dropped."""
@@ -155,10 +157,17 @@ class KeptRows(Part):
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take what ``arrays`` returned."""
-        scores = np.ascontiguousarray(arrays["scores"], dtype=np.float64)
-        index = np.ascontiguousarray(arrays["class_index"], dtype=np.int64)
-        hashes = row_hashes(scores.view(np.int64), index)
+        scores, index = arrays["scores"], arrays["class_index"]
+        n_rows = len(index)
+        if scores.shape != (n_rows, self.n_classes) or scores.dtype != np.float64:
+            raise ValueError(f"rows are {scores.dtype} of shape {scores.shape}")
+        if index.shape != (n_rows,) or index.dtype != np.int64 or n_rows > self.limit:
+            raise ValueError(f"labels are {index.dtype} of shape {index.shape}")
+        if np.any((index < 0) | (index >= self.n_classes)):
+            raise ValueError("a label is not among the classes")
+        weight = Sums.restored(arrays["weight_high"], arrays["weight_low"], (n_rows,))
+        checked = check_scores(scores, self.kind) if n_rows else scores
         self.is_complete = bool(arrays["is_complete"])
-        weight = Sums.of(arrays["weight_high"], arrays["weight_low"])
-        self._waiting = [_Rows(hashes, scores, index, weight)]
+        hashes = row_hashes(checked.view(np.int64), index)
+        self._waiting = [_Rows(hashes, checked, index, weight)]
         self._settle()

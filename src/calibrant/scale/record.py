@@ -54,7 +54,7 @@ def load(data: bytes, known: dict[str, type[Mergeable]]) -> Mergeable:
         return _build(about, arrays, known)
     except errors.StatisticsError:
         raise
-    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, EOFError, IndexError) as error:
+    except Exception as error:
         raise errors.StatisticsError(
             f"these {len(data)} bytes hold no statistics, or damaged ones: {error}"
         ) from error
@@ -89,15 +89,19 @@ def _build(
             f"statistics of {method!r} are not known here; update calibrant, or import the module "
             "that defines them"
         )
-    cls = known[method]
+    cls, classes = known[method], arrays["classes"]
+    if classes.ndim != 1 or len(classes) < 2 or len(np.unique(classes)) != len(classes):
+        raise ValueError("classes are not one label for each column")
     shared = {k: about[k] for k in ("scores", "normalize", "max_rows") if k in about}
-    found = cls(arrays["classes"], **shared, **about["options"])
-    found.parts = {
-        name: Part.registered[name](**settings) for name, settings in about["parts"].items()
-    }
-    found.labels = Sums.of(*arrays["labels"])
-    if found.labels.high.shape != (found.n_classes,):
-        raise ValueError(f"labels of {found.labels.high.shape} classes")
+    found = cls(classes, **shared, **about["options"])
+    if about["parts"].keys() != found.parts.keys():  # of a later pass
+        found.parts = {
+            name: Part.registered[name](**settings) for name, settings in about["parts"].items()
+        }
+    if any(about[key] != value for key, value in found.about().items()):
+        raise ValueError("its parts are not those of the method")
+    high, low = arrays["labels"]
+    found.labels = Sums.restored(high, low, (found.n_classes,))
     found.n_rows = int(about["n_rows"])
     for name, part in found.parts.items():
         own = {k.partition("/")[2]: a for k, a in arrays.items() if k.partition("/")[0] == name}

@@ -1,0 +1,160 @@
+"""Dask collections: the same fits as in memory, lazy predictions, errors that name the chunk."""
+
+from __future__ import annotations
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+
+import calibrant
+from calibrant import errors
+from calibrant.datasets import simulated_scores
+
+SCORES, Y = simulated_scores(3000)
+CHUNKED, LABELS = da.from_array(SCORES, chunks=(700, 3)), da.from_array(Y, chunks=500)
+NAMES = np.array(["ant", "bee", "cow"])
+FRAME = pd.DataFrame(SCORES, columns=NAMES).assign(label=NAMES[Y])
+
+
+@pytest.fixture(autouse=True)
+def _in_this_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+@pytest.mark.parametrize("name", ["NormalizationAwareIsotonic", "FlattenedIsotonic", "Beta"])
+def test_a_fit_to_chunks_is_the_fit_in_memory(name):
+    name = {"Beta": "OneVsRestBeta"}.get(name, name)
+    far, near = (getattr(calibrant, name)() for _ in range(2))
+    far.fit(CHUNKED, LABELS)
+    near.fit(SCORES, Y)
+    assert_array_equal(far.predict_proba(SCORES), near.predict_proba(SCORES))
+    assert_array_equal(far.classes_, near.classes_)
+
+
+def test_predictions_are_lazy_and_chunked_as_the_scores_are():
+    calibrator = calibrant.TemperatureScaling().fit(SCORES, Y)
+    for method in ("predict_proba", "transform", "predict_log_proba", "predict"):
+        lazy = getattr(calibrator, method)(CHUNKED)
+        assert isinstance(lazy, da.Array)
+        assert lazy.chunks[0] == CHUNKED.chunks[0]
+        now = getattr(calibrator, method)(SCORES)
+        assert lazy.dtype == now.dtype
+        assert_array_equal(lazy.compute(), now)
+    assert calibrator.predict_proba(CHUNKED.astype(np.float32)).dtype == np.float32
+
+
+def test_data_frames_have_names_and_chunks_of_unknown_size():
+    frame = dd.from_pandas(FRAME, npartitions=4)
+    columns = ["cow", "ant", "bee"]  # another order
+    calibrator = calibrant.FlattenedIsotonic()
+    with pytest.warns(errors.ColumnOrderWarning):
+        calibrator.fit(frame[columns], frame["label"])
+    here = calibrant.FlattenedIsotonic().fit(FRAME[list(NAMES)], FRAME["label"])
+    assert calibrator.classes_.tolist() == NAMES.tolist()
+    with pytest.warns(errors.ColumnOrderWarning):
+        lazy = calibrator.predict_proba(frame[columns])
+    assert_array_equal(lazy.compute(), here.predict_proba(FRAME[list(NAMES)]))
+    with pytest.warns(errors.ColumnOrderWarning):
+        labels = calibrator.predict(frame[columns]).compute()
+    assert_array_equal(labels, here.predict(FRAME[list(NAMES)]))
+
+
+def test_labels_and_weights_may_be_in_memory_or_chunked_in_another_way():
+    weight = np.random.default_rng(0).integers(0, 3, len(Y)).astype(float)
+    here = calibrant.FlattenedIsotonic().fit(SCORES, Y, weight)
+    for y, w in [(Y, weight), (LABELS, da.from_array(weight, chunks=77)), (Y.tolist(), weight)]:
+        far = calibrant.FlattenedIsotonic().fit(CHUNKED, y, w)
+        assert_array_equal(far.predict_proba(SCORES), here.predict_proba(SCORES))
+
+
+def test_a_chunk_without_weight_or_without_rows_is_none():
+    weight = np.ones(len(Y))
+    weight[:700] = 0.0
+    sieved = CHUNKED[da.from_array(weight, chunks=700) > 0]  # of unknown sizes, the first empty
+    labels = LABELS.rechunk(700)[da.from_array(weight, chunks=700) > 0]
+    here = calibrant.FlattenedIsotonic().fit(SCORES[700:], Y[700:])
+    for far in (
+        calibrant.FlattenedIsotonic().fit(CHUNKED, LABELS, weight),
+        calibrant.FlattenedIsotonic().fit(sieved, labels),
+    ):
+        assert_array_equal(far.predict_proba(SCORES), here.predict_proba(SCORES))
+    with pytest.raises(errors.ShapeError, match="nothing is left to fit"):
+        calibrant.FlattenedIsotonic(classes=[0, 1, 2]).fit(CHUNKED, LABELS, 0 * weight)
+
+
+def wrong(**changes):
+    """Scores, labels and weights with something wrong."""
+    scores, y, weight = SCORES.copy(), Y.copy(), np.ones(len(Y))
+    for array, place, value in changes.values():
+        {"scores": scores, "y": y, "weight": weight}[array][place] = value
+    return da.from_array(scores, chunks=(700, 3)), y, weight
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (("scores", (1417, 1), np.nan), r"chunk 2, row 17, row 1417 of all: scores\[17, 1\] is"),
+        (("scores", (2999, 0), 7.0), r"chunk 4, row 199, row 2999 of all: scores\[199, 0\] is 7.0"),
+        (("scores", 700, 0.0), r"chunk 1, row 0, row 700 of all: scores\[0\] is 0.0 in every"),
+        (("y", 750, 9), r"chunk 1, row 50, row 750 of all: y\[50\] is 9, which is not among"),
+        (("weight", 1400, -1.0), r"chunk 2: sample_weight\[0\] is -1.0"),
+    ],
+)
+def test_a_fault_is_named_by_chunk_and_row_and_changes_nothing(fault, words):
+    scores, y, weight = wrong(fault=fault)
+    calibrator = calibrant.FlattenedIsotonic(classes=[0, 1, 2])
+    with pytest.raises(errors.DataError, match=words):
+        calibrator.fit(scores, y, weight)
+    assert not hasattr(calibrator, "map_")
+
+
+def test_a_fault_in_a_lazy_prediction_is_named_by_chunk():
+    scores, *_ = wrong(fault=("scores", (1417, 1), np.nan))
+    lazy = calibrant.FlattenedIsotonic().fit(SCORES, Y).predict_proba(scores)
+    with pytest.raises(errors.NonFiniteError, match=r"chunk 2: scores\[17, 1\] is nan"):
+        lazy.compute()
+
+
+@pytest.mark.parametrize(
+    ("scores", "y", "error", "words"),
+    [
+        (CHUNKED.rechunk((700, 1)), LABELS, errors.ShapeError, r"rechunk\(\{1: -1\}\)"),
+        (CHUNKED[CHUNKED[:, 0] > 0.2], Y, errors.ShapeError, r"compute_chunk_sizes\(\)"),
+        (CHUNKED[CHUNKED[:, 0] > 0.2], LABELS, errors.ShapeError, "has 6 chunks and scores has 5"),
+        (CHUNKED, LABELS[:-1], errors.ShapeError, "y has 2999 rows but scores has 3000"),
+        (SCORES, LABELS, errors.ContainerError, "not a Dask array"),
+        (CHUNKED[:, 0], LABELS, errors.ShapeError, "has 1 dimensions"),
+        (CHUNKED, None, errors.LabelError, "pass the labels"),
+        (CHUNKED, da.zeros((3000, 2)), errors.LabelError, "one-hot"),
+    ],
+)
+def test_what_cannot_be_chunked_alike_is_refused_with_a_remedy(scores, y, error, words):
+    with pytest.raises(error, match=words):
+        calibrant.FlattenedIsotonic().fit(scores, y)
+
+
+def test_another_number_of_classes_in_a_chunk_is_refused():
+    odd = da.from_delayed(dask.delayed(np.full)((10, 4), 0.25), (10, 3), float)
+    with pytest.raises(errors.ShapeError, match="chunk 5: scores has 4 columns"):
+        calibrant.FlattenedIsotonic().fit(
+            da.concatenate([CHUNKED, odd]), np.concatenate([Y, Y[:10]])
+        )
+
+
+def test_predictions_check_columns_at_once():
+    calibrator = calibrant.FlattenedIsotonic().fit(SCORES, Y)
+    with pytest.raises(errors.ShapeError, match="expecting 3 features"):
+        calibrator.predict_proba(da.ones((10, 4), chunks=(5, 4)))
+    with pytest.raises(errors.ShapeError, match="rechunk"):
+        calibrator.predict_proba(CHUNKED.rechunk((700, 1)))
+
+
+def test_a_method_that_needs_rows_says_how_many_it_had(monkeypatch):
+    monkeypatch.setattr("calibrant.scale.statistics.usual_limit", lambda _: 500)
+    with pytest.warns(errors.SampledRowsWarning, match="fitted to 500 of 3,000"):
+        calibrant.OneVsRestBeta().fit(CHUNKED, LABELS)

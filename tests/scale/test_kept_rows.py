@@ -1,0 +1,117 @@
+"""Rows that are kept: all while they fit, then a sample that only their content decides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrant.scale.kept_rows import KeptRows, usual_limit
+from calibrant.simplex import SimplexBatch
+
+CLASSES = np.arange(3)
+
+
+def batch_of(numbers, labels, weight=None):
+    """Rows that are told apart by a number."""
+    top = 0.5 + np.asarray(numbers, dtype=np.float64) / 1000
+    rows = np.column_stack([top, (1 - top) / 4, 3 * (1 - top) / 4])
+    weight = np.ones(len(rows)) if weight is None else np.asarray(weight, dtype=np.float64)
+    return SimplexBatch(rows, "probabilities", np.asarray(labels, np.int64), weight, CLASSES)
+
+
+def keep(batches, limit):
+    """Rows kept of several batches."""
+    kept = KeptRows(3, "probabilities", limit)
+    for batch in batches:
+        kept.add(batch)
+    return kept
+
+
+def content(kept):
+    """Everything that was kept."""
+    return {name: array.tolist() for name, array in kept.arrays().items()}
+
+
+rows = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(0, 2), st.integers(1, 3)), min_size=1, max_size=60
+)
+
+
+@given(rows, st.integers(1, 30), st.randoms(use_true_random=False), st.integers(1, 20))
+def test_neither_order_nor_chunks_nor_merges_matter(found, limit, random, size):
+    one = keep([batch_of(*zip(*found, strict=True))], limit)
+    shuffled = found.copy()
+    random.shuffle(shuffled)
+    parts = [
+        keep([batch_of(*zip(*shuffled[i : i + size], strict=True))], limit)
+        for i in range(0, len(shuffled), size)
+    ]
+    random.shuffle(parts)
+    first, *others = parts
+    for other in others:
+        first.merge(other)
+    assert content(first) == content(one)
+
+
+@given(rows, st.integers(1, 30))
+def test_of_distinct_rows_as_many_as_fit_with_all_their_weight(found, limit):
+    kept = keep([batch_of(*zip(*found, strict=True))], limit)
+    weights: dict[tuple[int, int], int] = {}
+    for number, label, weight in found:
+        weights[number, label] = weights.get((number, label), 0) + weight
+    assert kept.n_rows == min(limit, len(weights))
+    assert kept.is_complete == (len(weights) <= limit)
+    batch = kept.batch(CLASSES)
+    numbers = np.rint((batch.scores[:, 0] - 0.5) * 1000).astype(int)
+    for number, label, weight in zip(numbers, batch.class_index, batch.weight, strict=True):
+        assert weights[number, label] == weight
+
+
+def test_rows_of_any_kind_are_as_likely_to_be_kept():
+    rng = np.random.default_rng(0)
+    rows = rng.dirichlet(np.ones(3), size=20_000)
+    labels = rng.integers(3, size=len(rows))
+    batch = SimplexBatch(rows, "probabilities", labels, np.ones(len(rows)), CLASSES)
+    kept = keep([batch], 2_000).batch(CLASSES)
+    assert kept.n_rows == 2_000
+    error = 4 * rows.std(axis=0) / np.sqrt(2_000)
+    assert (abs(kept.scores.mean(axis=0) - rows.mean(axis=0)) < error).all()
+    share = np.bincount(kept.class_index, minlength=3) / 2_000
+    assert (abs(share - 1 / 3) < 0.04).all()
+
+
+def test_what_the_caller_changes_later_is_not_what_was_kept():
+    batch = batch_of([1, 2], [0, 1])
+    kept = keep([batch], 10)
+    before = batch.scores.copy()
+    batch.scores[:] = 0.0
+    batch.class_index[:] = 2
+    assert sorted(kept.batch(CLASSES).scores[:, 0]) == sorted(before[:, 0])
+    assert sorted(kept.batch(CLASSES).class_index) == [0, 1]
+
+
+def test_less_weight_until_nothing_is_left():
+    kept = keep([batch_of([1, 2], [0, 1], [1.0, 0.001])], 10)
+    kept.scale(0.5)
+    assert sorted(kept.batch(CLASSES).weight) == pytest.approx([0.0005, 0.5], abs=1e-9)
+    kept.scale(2.0**-25)
+    assert kept.n_rows == 1
+    kept.scale(0.0)
+    assert kept.n_rows == 0
+
+
+def test_negative_zeros_of_logits_are_zeros():
+    rows = np.array([[0.0, 1.0, 2.0], [-0.0, 1.0, 2.0]])
+    kept = KeptRows(3, "logits", 10)
+    kept.add(SimplexBatch(rows, "logits", np.zeros(2, np.int64), np.ones(2), CLASSES))
+    assert kept.n_rows == 1
+    assert not np.signbit(kept.batch(CLASSES).scores).any()
+
+
+def test_how_many_are_kept():
+    assert usual_limit(2) == 1 << 20
+    assert usual_limit(10) == (1 << 21) // 10
+    assert usual_limit(1000) == 1 << 13
+    assert usual_limit(10**8) == 1

@@ -1,0 +1,159 @@
+"""Statistics: bytes, merges and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from calibrant import errors
+from calibrant.datasets import simulated_scores
+from calibrant.scale.rows_only import RowStatistics
+from calibrant.scale.statistics import Statistics
+
+SCORES, Y = simulated_scores(500)
+
+
+def counted(**options):
+    """Statistics of a few rows."""
+    return RowStatistics([0, 1, 2], **options).update(SCORES, Y)
+
+
+def rewritten(data, changes):
+    """Statistics with other members: of JSON by key, of arrays by name."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "about.json":
+                about = json.loads(content)
+                about |= {k: v for k, v in changes.items() if not k.endswith(".npy")}
+                content = json.dumps({k: v for k, v in about.items() if v is not None}).encode()
+            elif name in changes:
+                member = io.BytesIO()
+                np.save(member, changes[name], allow_pickle=True)
+                content = member.getvalue()
+            new.writestr(name, content)
+    return out.getvalue()
+
+
+def test_bytes_are_the_same_for_the_same_rows_and_come_back():
+    whole = counted()
+    parts = [RowStatistics([0, 1, 2]).update(SCORES[i::3], Y[i::3]) for i in (2, 0, 1)]
+    merged = parts[0].merge(parts[1]).merge(parts[2])
+    data = whole.to_bytes()
+    assert merged.to_bytes() == data
+    again = Statistics.from_bytes(data)
+    assert again.to_bytes() == data
+    assert again.n_rows == 500
+    assert again.weight == 500.0
+
+
+def test_classes_may_be_text():
+    names = np.array(["ant", "bee", "cow"])
+    found = RowStatistics(names).update(SCORES, names[Y])
+    assert Statistics.from_bytes(found.to_bytes()).classes.tolist() == names.tolist()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        RowStatistics([0, 1, 3]),
+        RowStatistics([0, 1]),
+        RowStatistics([0, 1, 2], scores="logits"),
+        RowStatistics([0, 1, 2], max_rows=7),
+        RowStatistics([0, 1, 2], tol=1.0),
+    ],
+)
+def test_other_statistics_do_not_merge(other):
+    whole = counted()
+    before = whole.to_bytes()
+    with pytest.raises(errors.ParameterError, match="cannot be added"):
+        whole.merge(other)
+    assert whole.to_bytes() == before
+
+
+def test_a_bad_row_leaves_everything_as_it_was():
+    whole = counted()
+    before = whole.to_bytes()
+    bad = SCORES.copy()
+    bad[499, 2] = np.nan
+    with pytest.raises(errors.NonFiniteError, match=r"scores\[499, 2\]"):
+        whole.update(bad, Y)
+    with pytest.raises(errors.WeightError, match="multiply"):
+        whole.update(SCORES, Y, np.full(500, 1e-12))
+    with pytest.raises(errors.ShapeError, match="has 2 columns, but there are 3 classes"):
+        whole.update(SCORES[:, :2], Y)
+    with pytest.raises(errors.WeightError, match="expected"):
+        whole.update(SCORES, Y, np.zeros(3))
+    assert whole.to_bytes() == before
+
+
+def test_rows_of_no_weight_are_no_rows():
+    whole = counted()
+    before = whole.to_bytes()
+    whole.update(SCORES, Y, np.zeros(500))
+    whole.update(SCORES[:0], Y[:0])
+    assert whole.to_bytes() == before
+
+
+def test_every_damaged_byte_is_noticed_or_harmless():
+    data = counted(max_rows=20).to_bytes()
+    rng = np.random.default_rng(0)
+    for place in rng.integers(len(data), size=400):
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << rng.integers(8)
+        try:
+            found = Statistics.from_bytes(bytes(damaged))
+        except errors.StatisticsError:
+            continue
+        assert found.to_bytes() == data  # in what a zip file says twice, or not at all
+
+
+@pytest.mark.parametrize("size", [0, 1, 30, 1000, -1])
+def test_bytes_that_end_too_early_are_refused(size):
+    with pytest.raises(errors.StatisticsError, match="damaged"):
+        Statistics.from_bytes(counted().to_bytes()[:size])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"format": "calibrant statistics 2"},
+        {"method": "magic"},
+        {"method": None},
+        {"scores": "odds"},
+        {"parts": {"magic": {}}},
+        {"parts": {"kept": {"n_classes": 3, "kind": "probabilities", "limit": -1}}},
+        {"parts": {"kept": {"n_classes": 10**15, "kind": "probabilities", "limit": 5}}},
+        {"n_rows": "many"},
+        {"classes.npy": np.array([object()])},
+        {"labels.npy": np.ones((2, 5), dtype=np.int64)},
+        {"labels.npy": np.array(["a"])},
+        {"kept/scores.npy": np.ones((3, 4))},
+        {"kept/scores.npy": np.full((500, 3), np.nan)},
+        {"kept/class_index.npy": np.full(500, 7)},
+        {"kept/class_index.npy": np.zeros(499, dtype=np.int64)},
+        {"kept/weight_high.npy": np.full(500, -1)},
+        {"kept/weight_low.npy": np.full(500, 2.5)},
+    ],
+)
+def test_what_a_stranger_wrote_is_checked(changes):
+    with pytest.raises(errors.StatisticsError):
+        Statistics.from_bytes(rewritten(counted().to_bytes(), changes))
+
+
+def test_a_compressed_archive_is_refused():
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("about.json", "0" * 10**6)
+    with pytest.raises(errors.StatisticsError, match="compressed"):
+        Statistics.from_bytes(out.getvalue())
+
+
+def test_rows_alone_are_no_fit():
+    with pytest.raises(errors.StatisticsError, match="fit_statistics"):
+        counted().solve()
