@@ -161,14 +161,21 @@ class TableChunks(Chunks):
     def count(self, empty: Counted) -> Counted:
         """Let a copy of ``empty`` count every file, and merge them."""
         self._n_done, self._passes = 0, self._passes + 1
-        return merge_all(empty, self.count_each(empty, self.files))
+        n_parts = min(threads.count_threads(), len(self.files))
+
+        def work(part: int) -> Counted:
+            found = empty.empty()
+            for file in self.files[part::n_parts]:
+                self._count_file(found, file)
+            return found
+
+        return merge_all(empty, threads.each(work, range(n_parts)))
 
     def count_each(self, empty: Counted, files: Sequence[Path]) -> Iterator[Counted]:
         """Yield the statistics of one file after the other."""
-        yield from threads.each(lambda file: self._count_file(empty, file), files)
+        yield from threads.each(lambda file: self._count_file(empty.empty(), file), files)
 
-    def _count_file(self, empty: Counted, file: Path) -> Counted:
-        found = empty.empty()
+    def _count_file(self, found: Counted, file: Path) -> Counted:
         is_text = self._aligned.y.dtype.kind == "U"
         with open_source(
             file, part=None, usual_part=None, kind=self._kind, wish=self._wish

@@ -18,6 +18,8 @@ from calibrant.scale.parts import Part
 from calibrant.simplex import SimplexBatch, check_scores
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 CELLS = 1 << 21
@@ -95,7 +97,7 @@ class KeptRows(Part):
 
     def _take(self, rows: _Rows) -> None:
         self._waiting.append(rows)
-        if sum(len(found.hashes) for found in self._waiting) >= max(self.limit // 2, FEWEST):
+        if sum(len(found.hashes) for found in self._waiting) >= max(self.limit, FEWEST):
             self._settle()
 
     def _settle(self) -> None:
@@ -105,28 +107,24 @@ class KeptRows(Part):
             return
         taken = [_Rows(self._hashes, self._scores, self._class_index, self._weight), *self._waiting]
         self._waiting = []
-        hashes, scores, class_index = (
-            np.concatenate([getattr(rows, name) for rows in taken])
-            for name in ("hashes", "scores", "class_index")
-        )
-        nothing = np.zeros(len(hashes))
-        order, fresh = order_rows(
-            nothing,
-            hashes,
-            nothing,
-            lambda some: np.column_stack([scores[some], class_index[some]]),
-        )
-        starts = np.flatnonzero(fresh)
+        hashes = np.concatenate([rows.hashes for rows in taken])
+        order, starts = _order(hashes, lambda some: _content(taken, some))
         self.is_complete &= len(starts) <= self.limit
         first = order[starts[: self.limit]]
-        self._hashes, self._scores = hashes[first], scores[first]
-        self._class_index, self._weight = class_index[first], Sums(first.shape)
-        parts = (
-            np.concatenate([getattr(rows.weight, part) for rows in taken])[order]
+        self._hashes = hashes[first]
+        cells = _content(taken, first)
+        self._scores = np.ascontiguousarray(cells[:, :-1])
+        self._class_index = cells[:, -1].astype(np.int64)
+        self._weight = Sums(first.shape)
+        high, low = (
+            np.concatenate([getattr(rows.weight, part) for rows in taken])
             for part in ("high", "low")
         )
-        sums = (np.add.reduceat(part, starts)[: self.limit] for part in parts)
-        self._weight.merge(Sums.of(*sums))
+        if len(starts) == len(order):
+            self._weight.merge(Sums.of(high[first], low[first]))
+        else:
+            sums = (np.add.reduceat(part[order], starts)[: self.limit] for part in (high, low))
+            self._weight.merge(Sums.of(*sums))
 
     def scale(self, factor: float) -> None:
         """Multiply all weights; rows that are left without any are dropped."""
@@ -171,3 +169,29 @@ class KeptRows(Part):
         hashes = row_hashes(checked.view(np.int64), index)
         self._waiting = [_Rows(hashes, checked, index, weight)]
         self._settle()
+
+
+def _order(
+    hashes: NDArray[np.uint64], content: Callable[[NDArray[np.int64]], NDArray[Any]]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Order by hash, equal rows together; and where each distinct row begins in it."""
+    order = np.argsort(hashes)
+    in_order = hashes[order]
+    if np.all(in_order[1:] != in_order[:-1]):  # nearly always, and much quicker
+        return order, np.arange(len(order))
+    nothing = np.zeros(len(hashes))
+    order, fresh = order_rows(nothing, hashes, nothing, content)
+    return order, np.flatnonzero(fresh)
+
+
+def _content(taken: list[_Rows], some: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Scores and labels of some of the rows, which are numbered through."""
+    cells = np.empty((len(some), taken[0].scores.shape[1] + 1))
+    start = 0
+    for rows in taken:
+        own = np.flatnonzero((some >= start) & (some < start + len(rows.hashes)))
+        places = some[own] - start
+        cells[own, :-1] = rows.scores[places]
+        cells[own, -1] = rows.class_index[places]
+        start += len(rows.hashes)
+    return cells
