@@ -51,6 +51,7 @@ for place, title, function in KERNELS:  # before anybody takes them
 
 from calibrant import Annealing, metrics, model_file  # noqa: E402
 from calibrant.cli.main import run  # noqa: E402
+from calibrant.scale.temperature import TemperatureStatistics  # noqa: E402
 from calibrators.catalogue import CALIBRATORS, make  # noqa: E402
 from conftest import simulate  # noqa: E402
 from metrics.cases import SCALARS  # noqa: E402
@@ -76,6 +77,8 @@ OPTIONS = {
     "DirichletCalibration": [SHORT],
 }
 """Ways through the solvers, where there are others than the one by default."""
+
+STATISTICS = [TemperatureStatistics]
 
 
 def small(n_rows, n_classes, seed=0):
@@ -123,6 +126,19 @@ def measure(data):
         yield json.dumps(result.to_dict()).encode()
 
 
+def statistics(cls, kind, data):
+    """Yield what two chunks count, in the first pass and in a second one."""
+    rows, y, weights, new = data
+    counted = cls(np.arange(rows.shape[1]), scores=kind, max_rows=30)
+    for _ in range(2):
+        for part in (slice(0, None, 2), slice(1, None, 2)):
+            counted.update(rows[part], y[part], np.maximum(weights[part], 1e-3))
+        solution = counted.solution()
+        yield counted.to_bytes()
+        yield solution.fitted["map_"](new).tobytes()
+        counted = solution.again or counted.empty()
+
+
 def command():
     """Yield the files that the command writes."""
     with tempfile.TemporaryDirectory() as home:
@@ -143,6 +159,8 @@ def cases():
             for options in OPTIONS.get(cls.__name__, [{}]):
                 way = options | {"scores": shape[2]}
                 yield f"{cls.__name__} {way} {shape}", partial(fit, cls, way, data)
+        for cls in STATISTICS:
+            yield f"{cls.__name__} {shape}", partial(statistics, cls, shape[2], data)
         if shape[2] == "probabilities":
             yield f"metrics {shape}", partial(measure, data)
 

@@ -115,3 +115,9 @@ def test_how_many_are_kept():
     assert usual_limit(10) == (1 << 21) // 10
     assert usual_limit(1000) == 1 << 13
     assert usual_limit(10**8) == 1
+
+
+def test_rows_dropped_before_a_merge_are_not_forgotten():
+    empty = keep([], 5)
+    empty.merge(keep([batch_of(range(9), [0] * 9)], 5))
+    assert not empty.is_complete

@@ -58,12 +58,18 @@ class KeptRows(Part):
         if limit < 1 or n_classes < 2:
             raise ValueError(f"{limit} rows of {n_classes} classes cannot be kept")
         self.n_classes, self.kind, self.limit = n_classes, kind, limit
-        self.is_complete = True
+        self._is_complete = True
         self._hashes = np.empty(0, dtype=np.uint64)
         self._scores = np.empty((0, n_classes))
         self._class_index = np.empty(0, dtype=np.int64)
         self._weight = Sums((0,))
         self._waiting: list[_Rows] = []  # a merge costs as much as the rows that are kept
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no row had to be dropped."""
+        self._settle()
+        return self._is_complete
 
     @property
     def n_rows(self) -> int:
@@ -80,7 +86,7 @@ class KeptRows(Part):
         hashes = row_hashes(batch.scores.view(np.int64), batch.class_index)
         if len(self._hashes) == self.limit:
             near = np.flatnonzero(hashes <= self._hashes[-1])
-            self.is_complete &= len(near) == len(hashes)
+            self._is_complete &= len(near) == len(hashes)
             batch, hashes = batch.take(near), hashes[near]
         weight = Sums.of(*split(batch.weight))
         scores = batch.scores + 0.0  # a copy of what may be the caller's, and no -0.0
@@ -88,7 +94,7 @@ class KeptRows(Part):
 
     def merge(self, other: KeptRows) -> None:
         """Take the rows that another one kept."""
-        self.is_complete &= other.is_complete
+        self._is_complete &= other.is_complete
         self._take(other._rows())
 
     def _rows(self) -> _Rows:
@@ -109,7 +115,7 @@ class KeptRows(Part):
         self._waiting = []
         hashes = np.concatenate([rows.hashes for rows in taken])
         order, starts = _order(hashes, lambda some: _content(taken, some))
-        self.is_complete &= len(starts) <= self.limit
+        self._is_complete &= len(starts) <= self.limit
         first = order[starts[: self.limit]]
         self._hashes = hashes[first]
         cells = _content(taken, first)
@@ -150,7 +156,7 @@ class KeptRows(Part):
             "class_index": self._class_index,
             "weight_high": self._weight.high,
             "weight_low": self._weight.low,
-            "is_complete": np.array(self.is_complete),
+            "is_complete": np.array(self._is_complete),
         }
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -165,7 +171,7 @@ class KeptRows(Part):
             raise ValueError("a label is not among the classes")
         weight = Sums.restored(arrays["weight_high"], arrays["weight_low"], (n_rows,))
         checked = check_scores(scores, self.kind) if n_rows else scores
-        self.is_complete = bool(arrays["is_complete"])
+        self._is_complete = bool(arrays["is_complete"])
         hashes = row_hashes(checked.view(np.int64), index)
         self._waiting = [_Rows(hashes, checked, index, weight)]
         self._settle()

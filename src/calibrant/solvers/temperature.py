@@ -24,16 +24,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from calibrant.kernels.rows import deepest_logit, smallest_positive
 from calibrant.kernels.softmax import row_sums
-from calibrant.maps.logits import TemperatureMap
-from calibrant.simplex import LOG_OF_ZERO, to_logits
 from calibrant.solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS, remaining, share
 from calibrant.solvers.report import SolverReport
+from calibrant.solvers.temperature_rows import (
+    Rows,
+    Whole,
+    find_zeros,
+    read_rows,
+    sum_in_any_order,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant.maps.logits import TemperatureMap
     from calibrant.simplex import SimplexBatch
 
     Array = NDArray[np.float64]
@@ -43,13 +48,6 @@ ROUGH = 1e-4
 
 ZERO_LABELS = 0.5
 """What is added to the number of labels whose score was an exact zero."""
-
-LOWEST_ZERO = -700.0
-"""A zero is read as exp of this or more, unless a positive score is even smaller; where scores are
-logits, whose scale is free, this is in units of their spread."""
-
-SMALLEST_SPREAD = 1e-90
-"""Logits that differ by less are equal: an inverse temperature for them would have no bound."""
 
 LARGEST = 1e6
 """Bound on the inverse temperature in units of the logits' spread, for sets without an error."""
@@ -68,84 +66,56 @@ def solve_temperature(
     ``zero_probability`` sets the reading by hand; scores below it are read as it, too. The
     violation is the slope in beta, in units of the spread of the logits, or that in delta.
     """
+    found, report, _ = fit_temperature(
+        batch,
+        prior_strength=prior_strength,
+        zero_probability=zero_probability,
+        tol=tol,
+        max_rounds=max_rounds,
+    )
+    return found, report
+
+
+class TemperatureFit(NamedTuple):
+    """A map, the proof of it, and the pseudo-observations that it was drawn to T = 1 by."""
+
+    map: TemperatureMap
+    report: SolverReport
+    strength: float
+
+
+def fit_temperature(
+    batch: SimplexBatch,
+    *,
+    prior_strength: float = AT_SCORES,
+    zero_probability: float | None = None,
+    tol: float = 1e-10,
+    max_rounds: int = 200,
+    whole: Whole | None = None,
+) -> TemperatureFit:
+    """Do as ``solve_temperature`` does; the batch may be a sample of a ``whole``.
+
+    The linear terms of the objective are those of all rows then, divided by what the other terms
+    of all rows exceed those of the sample by: at the point of reference the slope is exact.
+    """
     started = perf_counter()
-    rows = _read(batch, zero_probability)
-    likelihood = _Likelihood(rows, batch.weight)
-    point, rounds, notes = _minimise(likelihood, prior_strength, tol, max_rounds)
-    found = rows.temperature(point, batch.kind)
+    rows = read_rows(batch, zero_probability, whole)
+    likelihood = _Likelihood(rows, batch.weight, whole)
+    point, rounds, notes, strength = _minimise(likelihood, prior_strength, tol, max_rounds)
+    found = rows.temperature(point.beta, point.delta, batch.kind)
     if rows.has_zeros:
         notes = (*notes, f"an exact zero is read as {math.exp(found.zero_logit):.3g}")
     violation = 0.0 if point.beta == 0.0 or point.beta >= LARGEST else point.violation
     report = SolverReport(
         "newton", point.loss, violation, tol, rounds, perf_counter() - started, notes=notes
     )
-    return found, report
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Sorted gaps between the logits of a row and its largest; no order of columns is left."""
-
-    gaps: Array  # in units of ``unit``, increasing; those of exact zeros come first
-    own: Array  # that of the label
-    n_zeros: NDArray[np.int64]  # exact zeros of each row, to be read by the fit
-    zero_label: NDArray[np.bool_]  # whether the label is one of them
-    unit: float  # spread of the logits: the scale of the input changes nothing but this
-    zero_logit: float  # reading of a zero at delta = 0
-    reach: float  # bound on delta / beta
-    flat: Array  # sums of each row at beta = 0
-
-    @property
-    def has_zeros(self) -> bool:
-        """Whether there are zeros to be read."""
-        return bool(self.n_zeros.any())
-
-    def temperature(self, point: _Point, kind: str) -> TemperatureMap:
-        """Undo the units."""
-        depth = self.unit * point.delta / point.beta if point.delta > 0.0 else 0.0
-        return TemperatureMap(point.beta / self.unit, self.zero_logit - depth, kind)
+    return TemperatureFit(found, report, strength)
 
 
 def read_zero(batch: SimplexBatch, zero_probability: float | None) -> float:
     """Log-probability that an exact zero is read as: that of the fit, if there is one to fit."""
-    n_zeros, zero_logit = _zeros(batch, zero_probability)
+    n_zeros, zero_logit = find_zeros(batch, zero_probability)
     return solve_temperature(batch)[0].zero_logit if n_zeros.any() else zero_logit
-
-
-def _zeros(batch: SimplexBatch, zero_probability: float | None) -> tuple[NDArray[np.int64], float]:
-    """Exact zeros of each row that the fit has to read, and their reading at delta = 0."""
-    if zero_probability is not None:
-        return np.zeros(batch.n_rows, dtype=np.int64), math.log(zero_probability)
-    scores, is_logit = batch.scores, batch.kind == "logits"
-    n_zeros = np.count_nonzero(scores == (-np.inf if is_logit else 0.0), axis=1)
-    deepest = deepest_logit(scores) if is_logit else math.log(smallest_positive(scores))
-    return n_zeros, float(deepest if n_zeros.any() else min(LOG_OF_ZERO, deepest))
-
-
-def _read(batch: SimplexBatch, zero_probability: float | None) -> _Rows:
-    scores, is_logit = batch.scores, batch.kind == "logits"
-    n_zeros, zero_logit = _zeros(batch, zero_probability)
-    place = np.arange(batch.n_rows), batch.class_index
-    gaps = to_logits(scores, batch.kind, zero_logit)
-    gaps -= gaps.max(axis=1, keepdims=True)
-    own = gaps[place]
-    gaps.sort(axis=1)
-    sums = np.empty((3, batch.n_rows))
-    row_sums(gaps, np.zeros_like(n_zeros), 0.0, *sums)
-    mean = sums[1] / sums[0]
-    spreads = np.maximum(sums[2] / sums[0] - mean * mean, 0.0)
-    spread = sum_in_any_order(spreads * batch.weight) / sum_in_any_order(batch.weight)
-    unit = math.sqrt(spread) if spread > SMALLEST_SPREAD**2 else 1.0
-    gaps /= unit
-    if n_zeros.any():
-        row_sums(gaps, n_zeros, 0.0, *sums)
-    else:
-        sums[1] /= unit
-        sums[2] /= unit**2
-    zero_label = (scores[place] == (-np.inf if is_logit else 0.0)) & (n_zeros > 0)
-    lowest = LOWEST_ZERO * (unit if is_logit else 1.0)
-    reach = max(zero_logit - lowest, 0.0) / unit
-    return _Rows(gaps, own / unit, n_zeros, zero_label, unit, zero_logit, reach, sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +146,15 @@ class _Scores(NamedTuple):
 class _Likelihood:
     """Mean NLL with pseudo-observations, as a function of beta; the best delta is found."""
 
-    def __init__(self, rows: _Rows, weight: Array) -> None:
-        self.rows, self.weight = rows, weight
+    def __init__(self, rows: Rows, weight: Array, whole: Whole | None) -> None:
+        self.rows, self.weight, self._whole = rows, weight, whole
         self._total = sum_in_any_order(weight)
         self._sums = np.empty_like(rows.flat)
         self._beta = 0.0  # where these sums were taken, if it is positive
         self._zeros = np.flatnonzero(rows.n_zeros)
-        self._zero_labels = sum_in_any_order(weight[rows.zero_label]) + ZERO_LABELS
+        own = sum_in_any_order(weight[rows.zero_label]) if whole is None else whole.zero_labels
+        self._zero_labels = own + ZERO_LABELS
+        self._tilt = 0.0  # of the mean target of a sample over what it should be
 
     def _sums_at(self, beta: float) -> Array:
         """Return the sums of each row: a pass over the matrix, unless it was done last."""
@@ -209,6 +181,12 @@ class _Likelihood:
             self._target = (1.0 - prior) * self._target + prior * self._scores.expected
         self._mean_target = self._mean(self._target)
         self._zero_rate = (1.0 - prior) * self._zero_labels / self._total
+        if self._whole is not None:
+            whole, of_sample = self._whole, self._mean_target
+            gap = (1.0 - prior) * whole.own + prior * whole.expected
+            self._mean_target = gap / (self.rows.unit * whole.gap_ratio)
+            self._tilt = of_sample - self._mean_target
+            self._zero_rate /= whole.zero_ratio
 
     def divergence(self, point: _Point) -> float:
         """D: mean of sum_j p_j log(p_j / q_j) for the scores p and the scaled rows q."""
@@ -228,8 +206,8 @@ class _Likelihood:
         return _Point(
             beta,
             0.0,
-            self._mean(np.log(s0) - beta * self._target),
-            self._mean(mean - self._target),
+            self._mean(np.log(s0) - beta * self._target) + beta * self._tilt,
+            self._mean(mean - self._target) + self._tilt,
             self._mean(np.maximum(s2 / s0 - mean * mean, 0.0)),
         )
 
@@ -244,7 +222,7 @@ class _Likelihood:
         zero = mass / total
         mean = (s1 + mass * gap) / total
         square = (s2 + mass * gap * gap) / total
-        slope = self._mean(mean - self._target)
+        slope = self._mean(mean - self._target) + self._tilt
         curvature = self._mean(np.maximum(square - mean * mean, 0.0))
         by_delta = self._zero_rate - self._mean(zero)
         bend = self._mean(zero * (1.0 - zero))
@@ -257,6 +235,7 @@ class _Likelihood:
             rest = abs(by_delta)
             curvature = max(curvature - cross * cross / bend, 0.0) if bend > 0.0 else curvature
         loss = self._mean(np.log(total) - beta * self._target) + delta * self._zero_rate
+        loss += beta * self._tilt
         return _Point(beta, delta, loss, slope, curvature, rest)
 
     def _best_delta(self, s0: Array, mass: Array, high: float) -> float:
@@ -290,7 +269,7 @@ class _Likelihood:
 
 def _minimise(
     likelihood: _Likelihood, prior_strength: float, tol: float, max_rounds: int
-) -> tuple[_Point, int, tuple[str, ...]]:
+) -> tuple[_Point, int, tuple[str, ...], float]:
     """Minimise with as many pseudo-observations as the distance from the scores leaves."""
     strength, start, rounds = prior_strength, 1.0, 0
     for _ in range(REWEIGHTINGS if prior_strength > 0.0 else 0):
@@ -302,7 +281,7 @@ def _minimise(
     point, n, notes = _descend(likelihood, start, tol, max_rounds)
     if strength > 0.0:
         notes = (*notes, f"drawn to T = 1 by {strength:.3g} pseudo-observations")
-    return point, rounds + n, notes
+    return point, rounds + n, notes, strength
 
 
 def _descend(
@@ -323,7 +302,7 @@ def _descend(
         if low >= LARGEST:
             note = f"no row tells where it ends: inverse temperature at its bound {LARGEST:g}"
             return point, rounds, (note,)
-        beta = _next(point, low, high)
+        beta = next_beta(point.beta, point.slope, point.curvature, low, high)
         if beta in (low, high):  # two neighbouring floats: nothing is left to gain
             break
         point = likelihood(beta)
@@ -331,25 +310,11 @@ def _descend(
     return point, rounds, ()
 
 
-def _next(point: _Point, low: float, high: float) -> float:
+def next_beta(beta: float, slope: float, curvature: float, low: float, high: float) -> float:
     """Newton's step where it stays inside the bracket, else its middle (or its double)."""
-    beta = point.beta - point.slope / point.curvature if point.curvature > 0.0 else math.inf
+    beta = beta - slope / curvature if curvature > 0.0 else math.inf
     if high == math.inf:
         return min(beta if low < beta <= 4.0 * low else 4.0 * low, LARGEST)
     if low < beta < high:
         return beta
     return 0.5 * (low + high)
-
-
-def sum_in_any_order(values: Array) -> float:
-    """Sum that does not depend on the order: of whole numbers, in two words a term."""
-    largest = float(np.max(np.abs(values), initial=0.0))
-    if largest == 0.0 or not math.isfinite(largest):
-        return largest
-    bits = 62 - len(values).bit_length()
-    shift = bits - math.frexp(largest)[1]
-    scaled = np.ldexp(values, shift)
-    whole = np.rint(scaled)
-    parts = np.rint(np.ldexp(scaled - whole, bits))
-    total = (int(whole.astype(np.int64).sum()) << bits) + int(parts.astype(np.int64).sum())
-    return math.ldexp(total, -shift - bits)

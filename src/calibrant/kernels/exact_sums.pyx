@@ -1,0 +1,135 @@
+"""Sums over rows that do not depend on their order, of terms of any size; and such terms."""
+
+import numpy as np
+
+from libc.math cimport INFINITY, exp, floor, log, rint
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memcpy
+
+from calibrant.kernels.exponential cimport block_height, exponentials
+from calibrant.kernels.rows cimport row_top
+
+cdef enum:
+    EXPONENTS = 24  # that share a sum
+
+
+cdef inline void add_term(double term, int64_t* high, int64_t* low) noexcept nogil:
+    """Add a finite term to the sum of its exponent, in units of 2**-32 of the smallest there."""
+    cdef uint64_t bits
+    cdef double scale, scaled, whole
+    memcpy(&bits, &term, 8)
+    cdef int64_t group = <int64_t> ((bits >> 52) & 0x7FF) // EXPONENTS
+    bits = <uint64_t> (2046 - EXPONENTS * group) << 52  # 2**(1023 - 24 group)
+    memcpy(&scale, &bits, 8)
+    scaled = term * scale
+    whole = floor(scaled)
+    high[group] += <int64_t> whole
+    low[group] += <int64_t> rint((scaled - whole) * 4294967296.0)
+
+
+def add_columns(
+    const double[:, ::1] terms,
+    const double[::1] weight,
+    int64_t[:, ::1] high,
+    int64_t[:, ::1] low,
+):
+    """Add the weighted terms of each column to its sums; rows are fewer than 2**30."""
+    cdef Py_ssize_t n_rows = terms.shape[0], n_columns = terms.shape[1], i, c
+    with nogil:
+        for i in range(n_rows):
+            for c in range(n_columns):
+                add_term(weight[i] * terms[i, c], &high[c, 0], &low[c, 0])
+
+
+def add_at_places(
+    const double[:, ::1] terms,
+    const double[::1] weight,
+    const int64_t[::1] places,
+    int64_t[:, :, ::1] high,
+    int64_t[:, :, ::1] low,
+):
+    """Add the weighted terms of each row to the sums of its place."""
+    cdef Py_ssize_t n_rows = terms.shape[0], n_columns = terms.shape[1], i, c
+    cdef int64_t place
+    with nogil:
+        for i in range(n_rows):
+            place = places[i]
+            for c in range(n_columns):
+                add_term(weight[i] * terms[i, c], &high[place, c, 0], &low[place, c, 0])
+
+
+def temperature_terms(
+    const double[:, ::1] logits,
+    const int64_t[::1] class_index,
+    bint is_relative,
+    double beta,
+    double zero,
+    double[:, ::1] terms,
+    int64_t[::1] n_zeros,
+):
+    """Write what each row adds to the sums of temperature scaling at 1/T = beta.
+
+    A cell of -inf is an exact zero, which is mapped to ``zero`` (to nothing, if that is -inf):
+    relative to the largest logit of its row where ``is_relative``. With gaps d of the others to
+    the largest logit t, and the derivative -t (or 0) of a zero's gap, the terms are: log of the
+    sum, mean and variance of the derivatives of the gaps; share s of the zeros, s (1 - s) and its
+    derivative; d of the label, or else 1 and the derivative; and the variance of all gaps of the
+    row as a polynomial in the logit that zeros are read as.
+    """
+    cdef Py_ssize_t n_rows = logits.shape[0], k = logits.shape[1]
+    cdef Py_ssize_t height = block_height(k), block, start, stop, i, j, offset
+    cdef double[::1] gaps = np.empty(height * k)
+    cdef double[::1] e = np.empty(height * k)
+    cdef double top, base, gap, term, s0, s1, s2, a1, a2, mass, total, share, mean, n, c1, c2
+    with nogil:
+        for block in range((n_rows + height - 1) // height):
+            start = block * height
+            stop = min(start + height, n_rows)
+            for i in range(start, stop):
+                top = row_top(&logits[i, 0], k)
+                offset = (i - start) * k
+                for j in range(k):
+                    gap = logits[i, j] - top
+                    gaps[offset + j] = beta * gap if gap > -INFINITY else 0.0
+            exponentials(&gaps[0], &e[0], (stop - start) * k)
+            for i in range(start, stop):
+                offset = (i - start) * k
+                top = row_top(&logits[i, 0], k)
+                base = 0.0 if is_relative else -top
+                s0 = s1 = s2 = a1 = a2 = 0.0
+                n_zeros[i] = 0
+                for j in range(k):
+                    gap = logits[i, j] - top
+                    if gap == -INFINITY:
+                        n_zeros[i] += 1
+                        continue
+                    term = e[offset + j]
+                    s0 += term
+                    term *= gap
+                    s1 += term
+                    s2 += term * gap
+                    a1 += gap
+                    a2 += gap * gap
+                n = n_zeros[i]
+                mass = n * exp(zero + beta * base) if n > 0 else 0.0
+                total = s0 + mass
+                share = mass / total
+                mean = (s1 + mass * base) / total
+                terms[i, 0] = log(total)
+                terms[i, 1] = mean
+                terms[i, 2] = max((s2 + mass * base * base) / total - mean * mean, 0.0)
+                terms[i, 3] = share
+                terms[i, 4] = share * (1.0 - share)
+                terms[i, 5] = share * (mean - base)
+                gap = logits[i, class_index[i]] - top
+                terms[i, 6] = gap if gap > -INFINITY else 0.0
+                terms[i, 7] = 0.0 if gap > -INFINITY else 1.0
+                terms[i, 8] = 0.0 if gap > -INFINITY else base
+                a1 /= k
+                a2 /= k
+                n /= k
+                c1 = -2.0 * a1 * n
+                c2 = n * (1.0 - n)
+                terms[i, 9] = max(a2 - a1 * a1, 0.0) + base * (c1 + c2 * base)
+                terms[i, 10] = c1 + 2.0 * c2 * base
+                terms[i, 11] = c2
