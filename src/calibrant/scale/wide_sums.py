@@ -75,4 +75,6 @@ class WideSums:
 
     def restore(self, parts: NDArray[Any]) -> None:
         """Take what ``parts`` of one of the same shape returned."""
-        self._sums = Sums.restored(*parts, self._sums.high.shape, signed=True)
+        if len(parts) != 2:
+            raise ValueError(f"{len(parts)} parts of sums")
+        self._sums = Sums.restored(parts[0], parts[1], self._sums.high.shape, signed=True)
