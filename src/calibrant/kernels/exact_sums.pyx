@@ -41,23 +41,6 @@ def add_columns(
                 add_term(weight[i] * terms[i, c], &high[c, 0], &low[c, 0])
 
 
-def add_at_places(
-    const double[:, ::1] terms,
-    const double[::1] weight,
-    const int64_t[::1] places,
-    int64_t[:, :, ::1] high,
-    int64_t[:, :, ::1] low,
-):
-    """Add the weighted terms of each row to the sums of its place."""
-    cdef Py_ssize_t n_rows = terms.shape[0], n_columns = terms.shape[1], i, c
-    cdef int64_t place
-    with nogil:
-        for i in range(n_rows):
-            place = places[i]
-            for c in range(n_columns):
-                add_term(weight[i] * terms[i, c], &high[place, c, 0], &low[place, c, 0])
-
-
 def temperature_terms(
     const double[:, ::1] logits,
     const int64_t[::1] class_index,
@@ -65,7 +48,6 @@ def temperature_terms(
     double beta,
     double zero,
     double[:, ::1] terms,
-    int64_t[::1] n_zeros,
 ):
     """Write what each row adds to the sums of temperature scaling at 1/T = beta.
 
@@ -73,8 +55,9 @@ def temperature_terms(
     relative to the largest logit of its row where ``is_relative``. With gaps d of the others to
     the largest logit t, and the derivative -t (or 0) of a zero's gap, the terms are: log of the
     sum, mean and variance of the derivatives of the gaps; share s of the zeros, s (1 - s) and its
-    derivative; d of the label, or else 1 and the derivative; and the variance of all gaps of the
-    row as a polynomial in the logit that zeros are read as.
+    derivative; d of the label, or else 1 and the derivative; the variance of all gaps of the row
+    as a polynomial in the logit that zeros are read as; the sum of d; the number of zeros, and if
+    there are any 1, the derivative and the mean.
     """
     cdef Py_ssize_t n_rows = logits.shape[0], k = logits.shape[1]
     cdef Py_ssize_t height = block_height(k), block, start, stop, i, j, offset
@@ -97,11 +80,11 @@ def temperature_terms(
                 top = row_top(&logits[i, 0], k)
                 base = 0.0 if is_relative else -top
                 s0 = s1 = s2 = a1 = a2 = 0.0
-                n_zeros[i] = 0
+                n = 0.0
                 for j in range(k):
                     gap = logits[i, j] - top
                     if gap == -INFINITY:
-                        n_zeros[i] += 1
+                        n += 1.0
                         continue
                     term = e[offset + j]
                     s0 += term
@@ -110,7 +93,6 @@ def temperature_terms(
                     s2 += term * gap
                     a1 += gap
                     a2 += gap * gap
-                n = n_zeros[i]
                 mass = n * exp(zero + beta * base) if n > 0 else 0.0
                 total = s0 + mass
                 share = mass / total
@@ -133,3 +115,8 @@ def temperature_terms(
                 terms[i, 9] = max(a2 - a1 * a1, 0.0) + base * (c1 + c2 * base)
                 terms[i, 10] = c1 + 2.0 * c2 * base
                 terms[i, 11] = c2
+                terms[i, 12] = a1
+                terms[i, 13] = n
+                terms[i, 14] = 1.0 if n > 0.0 else 0.0
+                terms[i, 15] = base if n > 0.0 else 0.0
+                terms[i, 16] = mean if n > 0.0 else 0.0

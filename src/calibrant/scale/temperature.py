@@ -23,7 +23,7 @@ from calibrant.solvers.temperature import (
     TemperatureFit,
     fit_temperature,
 )
-from calibrant.solvers.temperature_rows import Whole, reach_of, unit_of
+from calibrant.solvers.temperature_rows import Whole, unit_of
 from calibrant.solvers.temperature_steps import Moments, Step, WholeProblem
 
 if TYPE_CHECKING:
@@ -33,13 +33,22 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-N_TERMS = 12
-OWN, ZERO_LABEL, ZERO_BASE, SPREAD = 6, 7, 8, 9
-"""Places of terms; the first six are ``Moments``, the last three a polynomial."""
+N_TERMS = 17
+MEAN, ZERO = 1, 3
+OWN, ZERO_LABEL, ZERO_BASE, SPREAD, N_ZEROS = 6, 7, 8, slice(9, 12), 13
+"""Places of terms; the first six are ``Moments``."""
+
+KNOWN = [0, 1, 2, *range(9, N_TERMS)]
+"""Terms that tell, at T = 1, how rows that were kept differ from all."""
 
 LARGEST_RATIO = 4.0
 """How far all rows may differ from those that were kept; more would be an accident."""
 
+FARTHEST = 6.0
+"""Standard errors that a mean over all rows may be from that of a sample."""
+
+EXACT = 1e-13
+CORRECTIONS, RIDGE = 2, 0.01
 MOST_CLASSES = 1 << 20
 MOST_PASSES = 8
 ROUNDING = 1e-7
@@ -87,8 +96,7 @@ class TemperatureSums(Part):
         self.n_classes, self.kind = n_classes, kind
         self.zero_probability, self.inverse_temperature = zero_probability, inverse_temperature
         self.zero_logit, self.strength = zero_logit, strength
-        self._sums = WideSums((N_TERMS,))
-        self._by_zeros = WideSums((n_classes + 1, 3))
+        self._sums = WideSums(N_TERMS)
         self._deepest = 0.0
 
     def settings(self) -> dict[str, Any]:
@@ -96,66 +104,58 @@ class TemperatureSums(Part):
         names = ("n_classes", "kind", "zero_probability", "inverse_temperature", "zero_logit")
         return {name: getattr(self, name) for name in (*names, "strength")}
 
-    def add(self, batch: SimplexBatch) -> None:
-        """Count the rows of a checked chunk."""
+    def terms(self, batch: SimplexBatch, own: slice) -> tuple[Array, float]:
+        """Return what some of the rows add to each sum, and the deepest of their logits."""
         is_logit, beta = self.kind == "logits", self.inverse_temperature
         lowest = -math.inf if self.zero_probability is None else math.log(self.zero_probability)
         mapped = -math.inf if self.zero_logit is None else beta * self.zero_logit
+        scores = batch.scores[own]
+        logits = to_logits(scores, self.kind, lowest)
+        deepest = deepest_logit(logits) if is_logit else math.log(smallest_positive(scores))
+        terms = np.empty((len(scores), N_TERMS))
+        temperature_terms(logits, batch.class_index[own], is_logit, beta, mapped, terms)
+        return terms, deepest
+
+    def add(self, batch: SimplexBatch) -> None:
+        """Count the rows of a checked chunk."""
         for own in chunks(batch.n_rows, max(batch.n_classes, N_TERMS)):
-            scores, weight = batch.scores[own], batch.weight[own]
-            logits = to_logits(scores, self.kind, lowest)
-            deepest = deepest_logit(logits) if is_logit else math.log(smallest_positive(scores))
+            terms, deepest = self.terms(batch, own)
+            self._sums.add_rows(terms, batch.weight[own])
             self._deepest = min(self._deepest, deepest)
-            terms = np.empty((len(scores), N_TERMS))
-            n_zeros = np.empty(len(scores), dtype=np.int64)
-            temperature_terms(
-                logits, batch.class_index[own], is_logit, beta, mapped, terms, n_zeros
-            )
-            self._sums.add_rows(terms, weight)
-            if self.zero_probability is None:
-                base = np.zeros(len(scores)) if is_logit else -logits.max(axis=1)
-                kinds = np.column_stack([np.ones(len(scores)), terms[:, 1], base])
-                self._by_zeros.add_at(n_zeros, kinds, weight)
 
     def merge(self, other: TemperatureSums) -> None:
         """Add what another one has counted."""
         self._sums.merge(other._sums)
-        self._by_zeros.merge(other._by_zeros)
         self._deepest = min(self._deepest, other._deepest)
 
     def scale(self, factor: float) -> None:
         """Multiply the weight of every row counted so far."""
         self._sums.scale(factor)
-        self._by_zeros.scale(factor)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what was counted."""
-        parts = {"sums": self._sums.parts(), "by_zeros": self._by_zeros.parts()}
-        return {**parts, "deepest": np.array([self._deepest])}
+        return {"sums": self._sums.parts(), "deepest": np.array([self._deepest])}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take what ``arrays`` returned."""
         self._sums.restore(arrays["sums"])
-        self._by_zeros.restore(arrays["by_zeros"])
         (deepest,) = arrays["deepest"].tolist()
         self._deepest = float(deepest)
         if not -math.inf < self._deepest <= 0.0:
             raise ValueError(f"a deepest logit of {self._deepest}")
 
-    def of(self, batch: SimplexBatch) -> TemperatureSums:
-        """Count the same of another batch alone."""
-        found = self.empty()
-        found.add(batch)
-        return found
+    def values(self) -> Array:
+        """Return the sums."""
+        return self._sums.values()
 
     def moments(self, weight: float) -> Moments:
         """Means over rows of this weight."""
-        return Moments(*(self._sums.values()[: len(Moments._fields)] / weight).tolist())
+        return Moments(*(self.values()[: len(Moments._fields)] / weight).tolist())
 
     @property
     def has_zeros(self) -> bool:
         """Whether there are exact zeros to be read."""
-        return bool(np.any(self._by_zeros.values()[1:, 0] > 0.0))
+        return bool(self.values()[N_ZEROS] > 0.0)
 
     @property
     def zero_start(self) -> float:
@@ -166,34 +166,24 @@ class TemperatureSums(Part):
 
     def whole(self, weight: float) -> Whole:
         """Return what is known of all rows, after a pass at T = 1."""
-        zero, sums = self.zero_start, self._sums.values()
+        zero, sums = self.zero_start, self.values()
         own = sums[OWN] + sums[ZERO_BASE] + zero * sums[ZERO_LABEL]
-        spread = np.polynomial.polynomial.polyval(zero, sums[SPREAD:]) / weight
-        mean = float(sums[Moments._fields.index("mean")] / weight)
+        spread = np.polynomial.polynomial.polyval(zero, sums[SPREAD]) / weight
+        mean = self.moments(weight).mean
         labels = float(sums[ZERO_LABEL])
         return Whole(float(own / weight), mean, labels, zero, unit_of(float(spread)))
 
-    def zeros_at_scores(self, whole: Whole) -> float:
-        """Best mapped logit of a zero at T = 1, by all rows."""
-        if self.kind == "logits" or not self.has_zeros:
-            return -math.inf
-        goal = whole.zero_labels + ZERO_LABELS
-        high, low = whole.zero_logit, whole.zero_logit - reach_of(whole.zero_logit, 1.0, self.kind)
-        for _ in range(60):  # of a bisection
-            middle = 0.5 * (low + high)
-            if self.means_at_scores(middle, 0.0)[1] > goal:
-                high = middle
-            else:
-                low = middle
-        return high
 
-    def means_at_scores(self, zero: float, zero_logit: float) -> tuple[float, float]:
-        """Return sums of gaps and of zeros' probabilities at T = 1, zeros mapped to ``zero``."""
-        weight, gap, base = self._by_zeros.values().T
-        mass = np.arange(self.n_classes + 1) * math.exp(zero)
-        share = mass / (1.0 + mass)
-        mean = (1.0 - share) * gap + share * (base + zero_logit * weight)
-        return float(mean.sum()), float(np.sum(share * weight))
+def at(found: TemperatureMap, first: TemperatureSums, strength: float | None) -> TemperatureSums:
+    """Return empty sums at another temperature."""
+    return TemperatureSums(
+        first.n_classes,
+        first.kind,
+        first.zero_probability,
+        found.inverse_temperature,
+        found.zero_logit,
+        strength,
+    )
 
 
 def fit_sample(statistics: Statistics, **options: Any) -> TemperatureFit:
@@ -202,37 +192,69 @@ def fit_sample(statistics: Statistics, **options: Any) -> TemperatureFit:
     if statistics.kept.is_complete:
         return fit_temperature(batch, **options)
     sums: Any = statistics.parts["temperature"]
-    of_kept, kept_weight = sums.of(batch), float(np.sum(batch.weight))
-    factor = statistics.weight / kept_weight
-    whole = sums.whole(statistics.weight)
-    zero = sums.zeros_at_scores(whole)
-    if sums.zero_probability is None:
-        ratios = [
-            _ratio(one, factor * other)
-            for one, other in zip(
-                sums.means_at_scores(zero, whole.zero_logit),
-                of_kept.means_at_scores(zero, whole.zero_logit),
-                strict=True,
-            )
-        ]
-    else:
-        kept_whole = of_kept.whole(kept_weight)
-        ratios = [_ratio(whole.expected, kept_whole.expected), 1.0]
-    whole = replace(whole, gap_ratio=ratios[0], zero_ratio=ratios[1])
-    scaled = replace(batch, weight=batch.weight * factor)
+    weight = statistics.weight
+    whole = sums.whole(weight)
+    scaled = replace(batch, weight=batch.weight * (weight / float(np.sum(batch.weight))))
     found = fit_temperature(scaled, whole=whole, **options)
-    if zero > -math.inf and not of_kept.has_zeros and found.map.inverse_temperature > 0.0:
-        # None was kept, so nobody has read them yet.
-        problem = WholeProblem(whole, statistics.weight, found.strength, sums.kind)
-        beta = found.map.inverse_temperature * whole.unit
-        delta = found.map.inverse_temperature * whole.zero_logit - zero
-        found = found._replace(map=problem.temperature(beta, delta))
+    for _ in range(CORRECTIONS):
+        ratios = _ratios(sums, scaled, found.map, whole.zero_logit, weight)
+        whole = replace(whole, gap_ratio=ratios[0], zero_ratio=ratios[1])
+        found = fit_temperature(scaled, whole=whole, **options)
+    is_new = sums.has_zeros and not np.any(
+        scaled.scores == (-np.inf if sums.kind == "logits" else 0.0)
+    )
+    if is_new and found.map.inverse_temperature > 0.0:  # none was kept, so nobody has read them
+        problem = WholeProblem(whole, weight, found.strength, sums.kind)
+        zero = math.log((whole.zero_labels + ZERO_LABELS) / sums.values()[N_ZEROS])
+        beta = found.map.inverse_temperature
+        found = found._replace(
+            map=problem.temperature(beta * whole.unit, beta * whole.zero_logit - zero)
+        )
     return found
 
 
-def _ratio(of_all: float, of_kept: float) -> float:
-    ratio = of_all / of_kept if of_kept else 1.0
+def _ratios(
+    sums: TemperatureSums,
+    batch: SimplexBatch,
+    found: TemperatureMap,
+    zero_logit: float,
+    weight: float,
+) -> list[float]:
+    """Means of gaps and of zeros' probabilities over all rows, by those over a batch of them."""
+    everything = slice(None)
+    here = at(found, sums, None).terms(batch, everything)[0]
+    zero = here[:, ZERO]
+    wanted = np.column_stack([here[:, MEAN] + zero_logit * zero, zero])
+    known = sums.terms(batch, everything)[0][:, KNOWN]
+    return mean_ratios(known, wanted, batch.weight, sums.values()[KNOWN] / weight)
+
+
+def _ratio(of_all: float, of_sample: float) -> float:
+    ratio = of_all / of_sample if of_sample else 1.0
     return min(max(ratio, 1.0 / LARGEST_RATIO), LARGEST_RATIO)
+
+
+def mean_ratios(known: Array, wanted: Array, weight: Array, means: Array) -> list[float]:
+    """Means of what is ``wanted`` over all rows, by those over a sample.
+
+    By a regression on what is ``known`` of each row of the sample and in the ``means`` over all.
+    """
+    share = weight / weight.sum()
+    n_rows = 1.0 / float(share @ share)
+    size = np.maximum(np.abs(known).max(axis=0), 1e-300)
+    centre = share @ (known / size)
+    known = known / size - centre
+    spread = np.sqrt(share @ known**2)
+    used = spread > ROUNDING
+    known, spread = known[:, used] / spread[used], spread[used]
+    gap = (means / size - centre)[used] / spread
+    far = FARTHEST / math.sqrt(n_rows)  # rows of another scale may be missing in the sample
+    gap = np.clip(gap, -far, far)
+    of_sample = share @ wanted
+    gram = known.T @ (share[:, None] * known) + RIDGE * len(gap) / n_rows * np.eye(len(gap))
+    slopes = np.linalg.solve(gram, known.T @ (share[:, None] * (wanted - of_sample)))
+    of_all = of_sample + gap @ slopes
+    return [_ratio(one, other) for one, other in zip(of_all, of_sample, strict=True)]
 
 
 def temperature_of(statistics: Statistics, **options: Any) -> TemperatureMap:
@@ -284,18 +306,8 @@ class TemperatureStatistics(Statistics):
             return Solution({"map_": fit.map, "solver_report_": fit.report})
         report = replace(fit.report, notes=(*fit.report.notes, standing_for(self)))
         fitted = {"map_": fit.map, "solver_report_": report}
-        return Solution(fitted, self._again(fit.map, fit.strength))
-
-    def _again(self, found: TemperatureMap, strength: float) -> TemperatureStatistics:
-        part = TemperatureSums(
-            self.n_classes,
-            self.scores,
-            self.options.get("zero_probability"),
-            found.inverse_temperature,
-            found.zero_logit,
-            strength,
-        )
-        return self.next_pass(part)
+        sums: Any = self.parts["temperature"]
+        return Solution(fitted, self.next_pass(at(fit.map, sums, fit.strength)))
 
     def _next_solution(self) -> Solution:
         """Newton's step from sums over all rows, unless they prove that none is needed."""
@@ -317,7 +329,11 @@ class TemperatureStatistics(Statistics):
         found = problem.temperature(step.beta, step.delta)
         again = None
         if violation > tol and not no_better and len(passes) < MOST_PASSES:
-            again = self._again(problem.temperature(*step.next(steps[:-1])), strength)
+            beta, delta = step.next(steps[:-1])
+            more = passes[0].beyond_newton(problem, found, sums.moments(self.weight), strength)
+            if abs(more[0]) <= 0.5 * abs(beta - step.beta):
+                beta, delta = beta + more[0], delta + more[1]
+            again = self.next_pass(at(problem.temperature(beta, delta), first, strength))
         notes: tuple[str, ...] = (f"all {self.n_rows} rows were read {len(passes)} times",)
         if strength > 0.0:
             notes = (*notes, f"drawn to T = 1 by {strength:.3g} pseudo-observations")
@@ -331,6 +347,38 @@ class TemperatureStatistics(Statistics):
             "newton", step.loss, violation, tol, len(passes), seconds, notes=notes
         )
         return Solution({"map_": found, "solver_report_": report}, again)
+
+    def beyond_newton(
+        self, problem: WholeProblem, found: TemperatureMap, means: Moments, strength: float
+    ) -> tuple[float, float]:
+        """Return how far the minimum is from Newton's step, in a problem of the rows kept.
+
+        It has the slope of all rows at the point ``found``; the bend of the slope, which Newton's
+        method does not know, is nearly theirs.
+        """
+        first: Any = self.parts["temperature"]
+        batch, low = self.kept_batch(), problem.whole.zero_logit
+        batch = replace(batch, weight=batch.weight * (self.weight / float(np.sum(batch.weight))))
+        here = at(found, first, strength)
+        here.add(batch)
+        kept = here.moments(self.weight)
+        whole = replace(
+            problem.whole,
+            gap_ratio=_ratio(means.mean + low * means.zero, kept.mean + low * kept.zero),
+            zero_ratio=_ratio(means.zero, kept.zero),
+        )
+        near = WholeProblem(whole, self.weight, strength, self.scores)
+        newton = near.step(found, kept).next(())
+        best = fit_temperature(
+            batch,
+            prior_strength=strength,
+            zero_probability=first.zero_probability,
+            tol=EXACT,
+            reweightings=0,
+            whole=whole,
+        )
+        beta, delta = near.point(best.map)
+        return beta - newton[0], delta - newton[1]
 
     def _divergence(self, first: TemperatureSums) -> float:
         """Mean divergence of the scores from the rows at the point of reference."""

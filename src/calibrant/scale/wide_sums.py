@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.kernels.exact_sums import add_at_places, add_columns
+from calibrant.kernels.exact_sums import add_columns
 from calibrant.scale.exact import MOST, Sums
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ SCALES = np.ldexp(1.0, EXPONENTS * np.arange(N_GROUPS) - 1023)
 
 
 class WideSums:
-    """An array of exact sums, of one or two dimensions.
+    """A vector of exact sums.
 
     Examples
     --------
     >>> import numpy as np
     >>> from calibrant.scale.wide_sums import WideSums
-    >>> sums = WideSums((2,))
+    >>> sums = WideSums(2)
     >>> sums.add_rows(np.array([[1e100, 0.25], [1.0, 0.25], [-1e100, 1.0]]), np.ones(3))
     >>> sums.values()
     array([1. , 1.5])
@@ -38,22 +38,15 @@ class WideSums:
 
     __slots__ = ("_sums",)
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self._sums = Sums((*shape, N_GROUPS))
+    def __init__(self, n_sums: int) -> None:
+        self._sums = Sums((n_sums, N_GROUPS))
 
     def add_rows(self, terms: Array, weight: Array) -> None:
         """Add a weighted row of terms after the other."""
-        self._add(add_columns, terms, weight)
-
-    def add_at(self, places: NDArray[np.int64], terms: Array, weight: Array) -> None:
-        """Add each weighted row of terms to the row of sums at its place."""
-        self._add(add_at_places, terms, weight, places)
-
-    def _add(self, kernel: Any, *arrays: NDArray[Any]) -> None:
-        for start in range(0, len(arrays[0]), MOST):
+        for start in range(0, len(terms), MOST):
             own = slice(start, start + MOST)
             new = Sums(self._sums.high.shape)
-            kernel(*(array[own] for array in arrays), new.high, new.low)
+            add_columns(terms[own], weight[own], new.high, new.low)
             self._sums.merge(new)
 
     def merge(self, other: WideSums) -> None:

@@ -91,6 +91,7 @@ def fit_temperature(
     zero_probability: float | None = None,
     tol: float = 1e-10,
     max_rounds: int = 200,
+    reweightings: int = REWEIGHTINGS,
     whole: Whole | None = None,
 ) -> TemperatureFit:
     """Do as ``solve_temperature`` does; the batch may be a sample of a ``whole``.
@@ -101,7 +102,9 @@ def fit_temperature(
     started = perf_counter()
     rows = read_rows(batch, zero_probability, whole)
     likelihood = _Likelihood(rows, batch.weight, whole)
-    point, rounds, notes, strength = _minimise(likelihood, prior_strength, tol, max_rounds)
+    point, rounds, notes, strength = _minimise(
+        likelihood, prior_strength, reweightings, tol, max_rounds
+    )
     found = rows.temperature(point.beta, point.delta, batch.kind)
     if rows.has_zeros:
         notes = (*notes, f"an exact zero is read as {math.exp(found.zero_logit):.3g}")
@@ -268,11 +271,11 @@ class _Likelihood:
 
 
 def _minimise(
-    likelihood: _Likelihood, prior_strength: float, tol: float, max_rounds: int
+    likelihood: _Likelihood, prior_strength: float, reweightings: int, tol: float, max_rounds: int
 ) -> tuple[_Point, int, tuple[str, ...], float]:
     """Minimise with as many pseudo-observations as the distance from the scores leaves."""
     strength, start, rounds = prior_strength, 1.0, 0
-    for _ in range(REWEIGHTINGS if prior_strength > 0.0 else 0):
+    for _ in range(reweightings if prior_strength > 0.0 else 0):
         likelihood.weigh(strength)
         point, n, _ = _descend(likelihood, start, max(tol, ROUGH), max_rounds)
         strength = remaining(prior_strength, likelihood.divergence(point))

@@ -66,9 +66,16 @@ class WholeProblem:
     def __init__(self, whole: Whole, weight: float, strength: float, kind: str) -> None:
         self.whole, self.kind = whole, kind
         prior = share(strength, weight)
-        self._target = (1.0 - prior) * whole.own + prior * whole.expected
-        self._zero_rate = (1.0 - prior) * (whole.zero_labels + ZERO_LABELS) / weight
+        target = (1.0 - prior) * whole.own + prior * whole.expected
+        self._target = target / whole.gap_ratio
+        rate = (1.0 - prior) * (whole.zero_labels + ZERO_LABELS) / weight
+        self._zero_rate = rate / whole.zero_ratio
         self._reach = reach_of(whole.zero_logit, whole.unit, kind)
+
+    def point(self, found: TemperatureMap) -> tuple[float, float]:
+        """Return beta and delta of a map."""
+        beta = found.inverse_temperature
+        return beta * self.whole.unit, beta * (self.whole.zero_logit - found.zero_logit)
 
     def temperature(self, beta: float, delta: float) -> TemperatureMap:
         """Return the map of a point, within its bounds."""
@@ -80,9 +87,10 @@ class WholeProblem:
         """Judge a map by means over all rows."""
         low, rate, unit = self.whole.zero_logit, self._zero_rate, self.whole.unit
         inverse, depth = found.inverse_temperature, low - found.zero_logit
+        beta, delta = self.point(found)
         slope = means.mean + low * means.zero - self._target
         curvature = max(means.spread - 2.0 * low * means.cross + low * low * means.bend, 0.0)
-        loss, delta = means.loss - inverse * self._target, inverse * depth
+        loss = means.loss - inverse * self._target
         step = follow = rest = 0.0
         if means.zero > 0.0:
             cross, by_delta = means.cross - low * means.bend, rate - means.zero
@@ -97,7 +105,7 @@ class WholeProblem:
                 follow, rest = -cross / means.bend, abs(by_delta)
                 slope += cross * step
                 curvature = max(curvature - cross * cross / means.bend, 0.0)
-        beta, slope, curvature = inverse * unit, slope / unit, curvature / unit**2
+        slope, curvature = slope / unit, curvature / unit**2
         is_bound = (beta == 0.0 and slope >= 0.0) or (beta >= LARGEST and slope <= 0.0)
         violation = 0.0 if is_bound else max(abs(slope), rest)
         return Step(beta, delta, loss, slope, curvature, violation, step, follow / unit)
