@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,12 +23,18 @@ chunks_option = click.option(
 
 def open_chunks(path: Path, part: str | None, reading: Reading, advance: Any) -> TableChunks:
     """Open tables to be read in chunks; refuse options that are for single files."""
+    # The usual allocator of Arrow reserves a gibibyte at once, and each thread its part.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    import pyarrow as pa
+
     from calibrant.files.directory import TableChunks
 
     if part is not None:
         raise click.UsageError(f"--part is for npz files; {path} is read in chunks")
     if reading.labels is not None:
         raise click.UsageError(f"--labels is for npy files; the tables of {path} have a column")
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
     kind = reading.kind or "probabilities"
     if reading.normalize and kind == "logits":
         raise click.UsageError(f"--normalize is for probabilities; {path} holds logits")

@@ -29,9 +29,9 @@ FEWEST, MOST_CELLS = 1 << 13, 1 << 23
 """Rows that are kept even if they have more cells, but not more than this."""
 
 
-def usual_limit(n_classes: int) -> int:
+def usual_limit(n_classes: int, cells: int = CELLS) -> int:
     """Return how many rows are kept, unless somebody says otherwise."""
-    return max(CELLS // n_classes, min(FEWEST, MOST_CELLS // n_classes), 1)
+    return max(cells // n_classes, min(FEWEST, MOST_CELLS // n_classes), 1)
 
 
 class _Rows(NamedTuple):

@@ -1,0 +1,156 @@
+"""Fits to chunks of rows: partial_fit day after day, statistics that were merged elsewhere."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+
+import calibrant
+from calibrant import errors, model_file
+from calibrant.calibrators.methods import methods
+from calibrant.datasets import simulated_scores
+from calibrant.scale.chunks import ArrayChunks
+from calibrant.scale.statistics import Statistics
+
+SCORES, Y = simulated_scores(1200)
+DAYS = [(SCORES[i::3], Y[i::3]) for i in range(3)]
+ADDS_DAYS = [cls for cls in methods().values() if hasattr(cls(), "partial_fit")]
+OTHERS = [cls for cls in methods().values() if cls not in ADDS_DAYS]
+
+
+def test_the_methods_of_the_paper_add_days():
+    assert {cls.method for cls in ADDS_DAYS} >= {
+        "na-fir", "scir", "fir", "ts", "vs", "spline", "structured",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("cls", ADDS_DAYS)
+def test_days_add_up_to_the_fit_of_all_rows(cls):
+    whole, daily = cls().fit(SCORES, Y), cls()
+    for scores, y in DAYS:
+        assert daily.partial_fit(scores, y, classes=[0, 1, 2]) is daily
+    assert_array_equal(daily.predict_proba(SCORES), whole.predict_proba(SCORES))
+    assert daily.statistics_.n_rows == len(Y)
+
+
+@pytest.mark.parametrize("cls", ADDS_DAYS)
+def test_days_of_more_rows_than_are_kept_come_in_any_order(cls):
+    days = [cls().statistics([0, 1, 2], max_rows=100).update(*day) for day in DAYS]
+    one = days[0].empty().merge(days[0]).merge(days[1]).merge(days[2])
+    other = days[0].empty().merge(days[2]).merge(days[0]).merge(days[1])
+    assert not one.kept.is_complete
+    assert one.to_bytes() == other.to_bytes()
+    assert_array_equal(one.solve()(SCORES), other.solve()(SCORES))
+    near = cls().fit(SCORES, Y).predict_proba(SCORES)
+    far = cls().fit_statistics(one).predict_proba(SCORES)
+    assert abs(far - near).mean() < 0.05
+
+
+@pytest.mark.parametrize("cls", ADDS_DAYS)
+def test_rows_can_be_read_again(cls):
+    chunks = ArrayChunks(SCORES, Y, n_rows=250)
+    empty = cls().statistics(chunks, max_rows=300)
+    counted = chunks.count(empty)
+    calibrator = cls().fit_statistics(counted, chunks)
+    rows = calibrator.predict_proba(SCORES)
+    assert np.isfinite(rows).all()
+    assert abs(rows - cls().fit(SCORES, Y).predict_proba(SCORES)).mean() < 0.03
+
+
+def test_old_days_may_weigh_less():
+    first, second = DAYS[0], (SCORES[1::3], (Y[1::3] + 1) % 3)  # the world has changed
+    calibrator = calibrant.TemperatureScaling()
+    with pytest.warns(errors.ColumnMismatchWarning):
+        calibrator.partial_fit(*second, classes=[0, 1, 2])
+    calibrator.partial_fit(*first, decay=0.0)
+    new = calibrant.TemperatureScaling().fit(*first)
+    assert_array_equal(calibrator.predict_proba(SCORES), new.predict_proba(SCORES))
+    half = calibrant.TemperatureScaling().partial_fit(*first).partial_fit(*DAYS[1], decay=0.5)
+    weight = np.repeat([0.5, 1.0], [len(first[1]), len(DAYS[1][1])])
+    both = [np.concatenate(pair) for pair in zip(first, DAYS[1], strict=True)]
+    same = calibrant.TemperatureScaling().fit(*both, weight)
+    assert half.temperature_ == pytest.approx(same.temperature_, rel=1e-9)
+
+
+def test_statistics_go_to_another_process_and_back():
+    night = calibrant.FlattenedIsotonic().partial_fit(*DAYS[0])
+    data = night.statistics_.to_bytes()
+    other = Statistics.from_bytes(data).update(*DAYS[1])
+    calibrator = calibrant.FlattenedIsotonic().fit_statistics(other)
+    both = [np.concatenate(pair) for pair in zip(DAYS[0], DAYS[1], strict=True)]
+    whole = calibrant.FlattenedIsotonic().fit(*both)
+    assert_array_equal(calibrator.predict_proba(SCORES), whole.predict_proba(SCORES))
+
+
+def test_what_is_remembered_is_pickled_but_not_saved():
+    calibrator = calibrant.FlattenedIsotonic().partial_fit(*DAYS[0])
+    again = pickle.loads(pickle.dumps(calibrator))
+    again.partial_fit(*DAYS[1])
+    assert again.statistics_.n_rows == 800
+    assert calibrator.statistics_.n_rows == 400
+    loaded = model_file.loads(model_file.dumps(calibrator))
+    assert_array_equal(loaded.predict_proba(SCORES), calibrator.predict_proba(SCORES))
+    assert not hasattr(loaded, "statistics_")
+    assert not hasattr(clone(calibrator), "statistics_")
+    calibrator.fit(SCORES, Y)
+    assert not hasattr(calibrator, "statistics_")
+
+
+def test_a_day_that_is_refused_changes_nothing():
+    calibrator = calibrant.FlattenedIsotonic().partial_fit(*DAYS[0])
+    before = calibrator.statistics_.to_bytes(), calibrator.map_
+    bad = DAYS[1][0].copy()
+    bad[3, 1] = np.nan
+    with pytest.raises(errors.NonFiniteError, match=r"scores\[3, 1\]"):
+        calibrator.partial_fit(bad, DAYS[1][1])
+    with pytest.raises(errors.LabelError, match="not among the classes"):
+        calibrator.partial_fit(DAYS[1][0], DAYS[1][1] + 1)
+    with pytest.raises(errors.ParameterError, match="classes are not those"):
+        calibrator.partial_fit(*DAYS[1], classes=[3, 4, 5])
+    with pytest.raises(errors.ParameterError, match="decay"):
+        calibrator.partial_fit(*DAYS[1], decay=1.5)
+    assert (calibrator.statistics_.to_bytes(), calibrator.map_) == before
+
+
+def test_after_fit_nothing_is_added_without_a_word():
+    calibrator = calibrant.FlattenedIsotonic().fit(SCORES, Y)
+    with pytest.raises(errors.ParameterError, match="partial_fit from the first rows on"):
+        calibrator.partial_fit(*DAYS[0])
+
+
+def test_the_first_day_must_tell_the_classes():
+    few = Y < 2
+    names = np.array(["ant", "bee", "cow"])
+    with pytest.raises(errors.LabelError, match="pass classes="):
+        calibrant.FlattenedIsotonic().partial_fit(SCORES[few], names[Y[few]])
+    daily = calibrant.FlattenedIsotonic().partial_fit(SCORES[few], names[Y[few]], classes=names)
+    daily.partial_fit(SCORES[~few], names[Y[~few]])
+    whole = calibrant.FlattenedIsotonic().fit(SCORES, names[Y])
+    assert_array_equal(daily.predict_proba(SCORES), whole.predict_proba(SCORES))
+
+
+@pytest.mark.parametrize("cls", OTHERS)
+def test_other_methods_take_chunks_while_all_rows_fit(cls):
+    assert not hasattr(cls(), "partial_fit")
+    if cls.method == "auto":  # takes a second
+        return
+    far = cls().fit(ArrayChunks(SCORES, Y, n_rows=500), None)
+    assert_array_equal(far.predict_proba(SCORES), cls().fit(SCORES, Y).predict_proba(SCORES))
+
+
+def test_statistics_of_another_method_are_refused():
+    statistics = calibrant.FlattenedIsotonic().statistics([0, 1, 2]).update(SCORES, Y)
+    with pytest.raises(errors.ParameterError, match="not those of TemperatureScaling"):
+        calibrant.TemperatureScaling().fit_statistics(statistics)
+    with pytest.raises(errors.ShapeError, match="nothing is left to fit"):
+        calibrant.FlattenedIsotonic().fit_statistics(statistics.empty())
+
+
+def test_chunks_hold_their_own_labels():
+    chunks = ArrayChunks(SCORES, Y, n_rows=500)
+    with pytest.raises(errors.ParameterError, match="hold labels"):
+        calibrant.FlattenedIsotonic().fit(chunks, Y)

@@ -1,0 +1,124 @@
+"""Directories of tables: the rows of one table, whatever the files are like."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+
+import calibrant
+from calibrant import errors, threads
+from calibrant.datasets import simulated_scores
+from calibrant.files.directory import TableChunks, find_tables
+from calibrant.files.layout import Wish
+
+NAMES = np.array(["ant", "bee", "cow"])
+SCORES, Y = simulated_scores(900)
+FRAME = pd.DataFrame(SCORES, columns=NAMES).assign(label=NAMES[Y])
+
+
+@pytest.fixture
+def days(tmp_path):
+    """Three files, in three formats and orders of columns."""
+    (tmp_path / "day=1").mkdir()
+    FRAME[:200].to_parquet(tmp_path / "day=1" / "a.parquet")
+    FRAME[200:500][["label", "cow", "ant", "bee"]].to_csv(tmp_path / "e.csv", index=False)
+    FRAME[500:].to_feather(tmp_path / "f.arrow")
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / ".hidden.parquet").write_bytes(b"no table")
+    (tmp_path / "_delta_log").mkdir()
+    (tmp_path / "_delta_log" / "0.csv").write_text("no,table\n")
+    (tmp_path / "notes.txt").write_text("none either")
+    return tmp_path
+
+
+def chunks_of(path, **options):
+    """Chunks of a directory, with nothing said about it."""
+    return TableChunks(path, **{"wish": Wish(), **options})
+
+
+def test_a_fit_to_a_directory_is_the_fit_in_memory(days):
+    found = chunks_of(days)
+    assert [file.name for file in found.files] == ["a.parquet", "e.csv", "f.arrow"]
+    assert found.labels().tolist() == NAMES.tolist()
+    far = calibrant.FlattenedIsotonic(classes=found.classes).fit(found, None)
+    near = calibrant.FlattenedIsotonic().fit(FRAME[NAMES], FRAME["label"])
+    assert_array_equal(far.classes_, near.classes_)
+    assert_array_equal(far.predict_proba(FRAME[NAMES]), near.predict_proba(FRAME[NAMES]))
+
+
+def test_threads_change_nothing(days):
+    empty = calibrant.FlattenedIsotonic().statistics(NAMES)
+    one = chunks_of(days).count(empty).to_bytes()
+    with threads.jobs(2):
+        assert chunks_of(days).count(empty).to_bytes() == one
+    parts = list(chunks_of(days).count_each(empty, find_tables(days)))
+    assert parts[0].merge(parts[1]).merge(parts[2]).to_bytes() == one
+
+
+def test_progress_counts_rows(days):
+    (days / "e.csv").unlink()
+    (days / "f.arrow").unlink()
+    seen = []
+    found = chunks_of(days, progress=lambda *told: seen.append(told))
+    empty = calibrant.FlattenedIsotonic().statistics(found)
+    found.count(empty)
+    found.count(empty)
+    assert [told[:2] for told in seen] == [(200, 200)] * 2
+    assert seen[-1][2].endswith("pass 2")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda f: f.drop(columns="bee"), r"g\.parquet has no column 'bee'"),
+        (lambda f: f.drop(columns="label"), r"g\.parquet has no column 'label'"),
+        (lambda f: f.assign(bee=f.bee.mask(f.index == 507)), r"g\.parquet, row 7 \(from 0\), col"),
+        (lambda f: f.assign(label=f.label.mask(f.index == 511)), r"row 11 .*label is missing"),
+        (lambda f: f.assign(ant=f.ant + 1.0), r"g\.parquet, row 0 \(from 0\), column 'ant'"),
+        (lambda f: f.assign(bee="x"), "bee"),
+    ],
+)
+def test_a_fault_names_file_and_row(days, change, words):
+    change(FRAME[500:]).to_parquet(days / "g.parquet")
+    calibrator = calibrant.FlattenedIsotonic(classes=list(NAMES))
+    with pytest.raises(ValueError, match=words):
+        calibrator.fit(chunks_of(days), None)
+    assert not hasattr(calibrator, "map_")
+
+
+def test_a_row_far_inside_a_file_is_named_by_its_place_in_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("calibrant.files.row_groups.CHUNK_BYTES", 8 * 4 * 100)
+    FRAME.assign(bee=FRAME.bee.mask(FRAME.index == 777)).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(
+        errors.NonFiniteError, match=r"a\.parquet, row 777 \(from 0\), column 'bee'"
+    ):
+        calibrant.FlattenedIsotonic(classes=list(NAMES)).fit(chunks_of(tmp_path), None)
+
+
+def test_an_unknown_label_of_a_later_file_is_told_before_any_row_is_counted(days):
+    FRAME[:3].assign(label="dog").to_parquet(days / "h.parquet")
+    with pytest.raises(errors.PredictionFileError, match="'dog'"):
+        chunks_of(days).labels()
+
+
+def test_labels_that_look_like_numbers_in_one_file_are_text_in_all(tmp_path):
+    frame = FRAME.set_axis(["1", "2", "x", "label"], axis=1)
+    frame["label"] = np.array(["1", "2", "x"])[Y]
+    frame[frame.label != "x"].to_csv(tmp_path / "a.csv", index=False)
+    frame[frame.label == "x"].to_csv(tmp_path / "e.csv", index=False)
+    found = chunks_of(tmp_path)
+    assert found.labels().tolist() == ["1", "2", "x"]
+    assert calibrant.FlattenedIsotonic().fit(found, None).classes_.tolist() == ["1", "2", "x"]
+
+
+def test_what_is_no_directory_of_tables_is_refused(tmp_path):
+    with pytest.raises(errors.PredictionFileError, match="directory without tables"):
+        find_tables(tmp_path)
+    np.save(tmp_path / "a.npy", SCORES)
+    with pytest.raises(errors.PredictionFileError, match="no table that can be read in chunks"):
+        find_tables(tmp_path / "a.npy")
+    FRAME.drop(columns="label").to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(errors.PredictionFileError, match="no labels"):
+        chunks_of(tmp_path)
