@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.parameters import SMALLEST, FromMap, fitted, number
 from calibrant.maps.logits import AffineMap, TemperatureMap
+from calibrant.scale.temperature import TemperatureStatistics
 from calibrant.solvers.affine import RidgePenalty, solve_affine
 from calibrant.solvers.pseudo_rows import AT_SCORES
 from calibrant.solvers.temperature import solve_temperature
@@ -75,6 +76,7 @@ class TemperatureScaling(Calibrator):
     same_for_all_classes = True
     place, in_paper, keeps_order = 4, True, True
     _copies = 2
+    _statistics = TemperatureStatistics
 
     tol: float = number(default=1e-10)
     prior_strength: float = number(default=AT_SCORES, high=1e12)
