@@ -51,7 +51,10 @@ for place, title, function in KERNELS:  # before anybody takes them
 
 from calibrant import Annealing, metrics, model_file  # noqa: E402
 from calibrant.cli.main import run  # noqa: E402
+from calibrant.scale.cells import CellCounts  # noqa: E402
+from calibrant.scale.flattened import FlattenedStatistics  # noqa: E402
 from calibrant.scale.temperature import TemperatureStatistics  # noqa: E402
+from calibrant.simplex import check_batch  # noqa: E402
 from calibrators.catalogue import CALIBRATORS, make  # noqa: E402
 from conftest import simulate  # noqa: E402
 from metrics.cases import SCALARS  # noqa: E402
@@ -78,7 +81,7 @@ OPTIONS = {
 }
 """Ways through the solvers, where there are others than the one by default."""
 
-STATISTICS = [TemperatureStatistics]
+STATISTICS = [FlattenedStatistics, TemperatureStatistics]
 
 
 def small(n_rows, n_classes, seed=0):
@@ -139,6 +142,16 @@ def statistics(cls, kind, data):
         counted = solution.again or counted.empty()
 
 
+def count(kind, data):
+    """Yield what statistics count, in fewer bins than there are scores."""
+    rows, y, weights, _ = data
+    batch = check_batch(rows, y, weights, kind=kind, classes=np.arange(rows.shape[1]))
+    cells = CellCounts(50)
+    cells.add(batch)
+    for array in cells.arrays().values():
+        yield array.tobytes()
+
+
 def command():
     """Yield the files that the command writes."""
     with tempfile.TemporaryDirectory() as home:
@@ -161,6 +174,7 @@ def cases():
                 yield f"{cls.__name__} {way} {shape}", partial(fit, cls, way, data)
         for cls in STATISTICS:
             yield f"{cls.__name__} {shape}", partial(statistics, cls, shape[2], data)
+        yield f"counts {shape}", partial(count, shape[2], data)
         if shape[2] == "probabilities":
             yield f"metrics {shape}", partial(measure, data)
 
