@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.parameters import FromMap, fitted
 from calibrant.maps.cells import SharedSteps
+from calibrant.scale.flattened import FlattenedStatistics
 from calibrant.solvers.flattened import solve_flattened
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class FlattenedIsotonic(Calibrator):
     same_for_all_classes = True
     place, in_paper, keeps_order = 2, True, True
     _copies = 2
+    _statistics = FlattenedStatistics
 
     map_: SharedSteps = fitted()
 

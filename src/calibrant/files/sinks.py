@@ -174,7 +174,7 @@ class _TableSink:
         if suffix in tables.PARQUET:
             import pyarrow.parquet as pq
 
-            return pq.ParquetWriter(file, self._schema)
+            return _Parquet(pq.ParquetWriter(file, self._schema), file)
         if suffix in tables.ARROW:
             from pyarrow import ipc
 
@@ -212,3 +212,22 @@ class _TableSink:
 
     def finish(self) -> None:
         self._writer.close()
+
+
+class _Parquet:
+    """A Parquet writer that is not heard of again if its file was given up."""
+
+    def __init__(self, writer: Any, file: IO[bytes]) -> None:
+        self._writer, self._file = writer, file
+
+    def write(self, batch: Any) -> None:
+        """Write rows."""
+        self._writer.write(batch)
+
+    def close(self) -> None:
+        """Write what comes at the end."""
+        self._writer.close()
+
+    def __del__(self) -> None:
+        if self._file.closed:  # its own end would write once more
+            self._writer.is_open = False

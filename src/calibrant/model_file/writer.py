@@ -155,11 +155,14 @@ class Writer:
 
 
 def _refuse_unknown_attributes(calibrator: Calibrator) -> None:
-    """Refuse to drop fitted attributes that the table does not know."""
+    """Refuse to drop fitted attributes that the table does not know.
+
+    What ``partial_fit`` remembers is not what it found: it has bytes of its own.
+    """
     check_is_fitted(calibrator, "classes_")
     found = {n for n in vars(calibrator) if n.endswith("_") and not n.startswith("_")}
     needed = {*fitted_types(type(calibrator)), "classes_", "n_features_in_"}
-    wrong = (needed - found) | (found - needed - {"feature_names_in_"})
+    wrong = (needed - found) | (found - needed - {"feature_names_in_", "statistics_"})
     if wrong:
         raise errors.UnsavableError(
             f"{type(calibrator).__name__}: the attribute {min(wrong)} is missing, or a model file "
