@@ -8,7 +8,8 @@ from scipy.special import softmax
 
 from calibrant.errors import StatisticsError
 from calibrant.scale.statistics import Statistics
-from calibrant.scale.temperature import TemperatureStatistics, TemperatureSums, temperature_of
+from calibrant.scale.temperature import TemperatureStatistics, temperature_of
+from calibrant.scale.temperature_sums import TemperatureSums
 from calibrant.simplex import check_batch
 from calibrant.solvers.temperature import ZERO_LABELS, solve_temperature
 from conftest import load_real, simulate

@@ -99,6 +99,10 @@ class Statistics(Mergeable):
         found.before = None
         return found
 
+    def passes(self) -> list[Self]:
+        """Return the statistics of all passes, the first of them first."""
+        return [self] if self.before is None else [*self.before.passes(), self]
+
     def next_pass(self, *parts: Part) -> Self:
         """Return empty statistics that count other parts of the same rows, for ``again``."""
         found = self.empty()
