@@ -58,6 +58,10 @@ class Arguments:
         """Name the label of a row."""
         return f"{self.y}[{row}]"
 
+    def weight(self, row: int) -> str:
+        """Name the weight of a row."""
+        return f"sample_weight[{row}]"
+
 
 ARGUMENTS = Arguments()
 

@@ -12,6 +12,13 @@ def missing(error: ImportError) -> str | None:
     return name if name in MODULES else None
 
 
-def advice() -> str:
-    """Say how to install them, from the package index and from a clone."""
-    return "install it with: pip install 'calibrant[cli]', or in a clone: pip install '.[cli]'"
+def advice(extra: str = "cli") -> str:
+    """Say how to install an extra, from the package index and from a clone."""
+    return (
+        f"install it with: pip install 'calibrant[{extra}]', or in a clone: pip install '.[{extra}]'"
+    )
+
+
+def needed(error: ImportError, who: str, extra: str) -> ImportError:
+    """Return an error for an import that failed, which names the extra that brings the module."""
+    return ImportError(f"{who} needs {error.name}; {advice(extra)}", name=error.name)

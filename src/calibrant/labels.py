@@ -219,13 +219,15 @@ def _positions(
     return order[place].astype(np.int64)
 
 
-def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
+def check_weights(
+    sample_weight: Any, n_rows: int, named: errors.Arguments = errors.ARGUMENTS
+) -> NDArray[np.float64]:
     """Return one finite, non-negative float64 weight per row, not all zero."""
     if sample_weight is None:
         return np.ones(n_rows)
     if np.ma.is_masked(sample_weight):
         i = int(np.argwhere(np.ma.getmaskarray(sample_weight))[0][0])
-        raise errors.WeightError(f"sample_weight[{i}] is masked; fill it or drop its row")
+        raise errors.WeightError(f"{named.weight(i)} is masked; fill it or drop its row")
     try:
         weight = np.asarray(sample_weight)
         if weight.dtype.kind == "c":
@@ -246,7 +248,7 @@ def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
     if bad.any():
         i = int(np.argmax(bad))
         raise errors.WeightError(
-            f"sample_weight[{i}] is {weight[i]}; weights are finite and not negative"
+            f"{named.weight(i)} is {weight[i]}; weights are finite and not negative"
         )
     if not weight.any():
         raise errors.WeightError("sample_weight is zero in every row; nothing is left to fit")

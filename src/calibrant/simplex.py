@@ -280,7 +280,7 @@ def check_batch(
             f"{named.prefix}Found array with 0 sample(s) (shape={matrix.shape}) while a minimum of "
             "1 is required."
         )
-    weight = check_weights(sample_weight, n_rows)
+    weight = check_weights(sample_weight, n_rows, named)
     index, labels = check_labels(
         y, n_rows, n_classes, classes=classes, names=names, used=weight > 0, named=named
     )

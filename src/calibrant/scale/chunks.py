@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from calibrant.containers import library
 from calibrant.labels import refuse_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -28,16 +29,17 @@ class ChunkArguments(errors.Arguments):
     def __init__(
         self, number: int, first_row: int | None = None, named: errors.Arguments = errors.ARGUMENTS
     ) -> None:
-        self._number, self._first_row, self._named = number, first_row, named
+        self._first_row, self._named = first_row, named
         self.scores, self.y = named.scores, named.y
         self.if_logits, self.use_logits = named.if_logits, named.use_logits
         self.if_percent, self.if_unnormalized = named.if_percent, named.if_unnormalized
         self.if_untold, self.if_named_twice = named.if_untold, named.if_named_twice
-        self.prefix = f"chunk {number}: {named.prefix}"
+        self.place = f"chunk {number}"
+        self.prefix = f"{self.place}: {named.prefix}"
 
     def _row(self, row: int) -> str:
         of_all = "" if self._first_row is None else f", row {self._first_row + row} of all"
-        return f"chunk {self._number}, row {row}{of_all}"
+        return f"{self.place}, row {row}{of_all}"
 
     def cell(self, *place: int) -> str:
         """Name a row of the scores, or a cell of it."""
@@ -46,6 +48,20 @@ class ChunkArguments(errors.Arguments):
     def label(self, row: int) -> str:
         """Name the label of a row."""
         return f"{self._row(row)}: {self._named.label(row)}"
+
+    def weight(self, row: int) -> str:
+        """Name the weight of a row."""
+        return f"{self._row(row)}: {self._named.weight(row)}"
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Say where it was, if something is wrong with the data inside."""
+        try:
+            yield
+        except errors.DataError as error:
+            if self.place in str(error):
+                raise
+            raise type(error)(f"{self.prefix}{error}") from error
 
 
 class Chunks(ABC):
@@ -118,13 +134,9 @@ def count_chunk(
     named: errors.Arguments = errors.ARGUMENTS,
 ) -> Counted:
     """Count one chunk; what is wrong with it is told with its number."""
-    told = ChunkArguments(number, first_row, named)
-    try:
-        return empty.empty().update(scores, y, sample_weight, named=told)
-    except errors.DataError as error:
-        if f"chunk {number}" in str(error):
-            raise
-        raise type(error)(f"{told.prefix}{error}") from error
+    chunk = ChunkArguments(number, first_row, named)
+    with chunk.told():
+        return empty.empty().update(scores, y, sample_weight, named=chunk)
 
 
 def distinct(y: Any) -> NDArray[Any]:

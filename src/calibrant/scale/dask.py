@@ -9,13 +9,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-import dask
-import dask.array as da
 import numpy as np
 
-from calibrant import errors, notices
+from calibrant import errors, extras, notices
 from calibrant.containers import NamedMatrix, column_names
 from calibrant.scale.chunks import Chunks, count_chunk, distinct, merge_few, merge_tree, union
+
+try:
+    import dask
+    import dask.array as da
+except ImportError as error:
+    raise extras.needed(error, "calibrant.scale.dask", "dask") from error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -102,7 +102,7 @@ class Mergeable(ABC):
         if len(matrix) == 0:
             return self
         if sample_weight is not None and not np.any(sample_weight):
-            check_all_zero(sample_weight, len(matrix))
+            check_all_zero(sample_weight, len(matrix), named)
             return self
         with notices.kept():  # a chunk says little about the whole
             batch = simplex.check_batch(
@@ -185,7 +185,9 @@ class Mergeable(ABC):
         return found
 
 
-def check_all_zero(sample_weight: Any, n_rows: int) -> None:
+def check_all_zero(
+    sample_weight: Any, n_rows: int, named: errors.Arguments = errors.ARGUMENTS
+) -> None:
     """Check weights that are all zero as any others; such a chunk has no rows."""
     weight = np.asarray(sample_weight)
-    check_weights(np.append(weight, 1.0) if weight.ndim == 1 else weight, n_rows + 1)
+    check_weights(np.append(weight, 1.0) if weight.ndim == 1 else weight, n_rows + 1, named)
