@@ -26,6 +26,10 @@ $(VENV)/.dev: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --group dev
 	touch $@
 
+$(VENV)/.slow: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --group spark
+	touch $@
+
 $(VENV)/.bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --group bench
 	touch $@
@@ -43,7 +47,7 @@ demo: kernels  ## the main job on data that comes with scikit-learn
 test: $(VENV)/.dev kernels lint  ## lint and the whole suite, in a few minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations 25 -m 'not slow'
 
-test-slow: $(VENV)/.dev kernels  ## checks that take longer
+test-slow: $(VENV)/.slow kernels  ## checks that take longer; those of Spark where there is Java
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m slow
 
 # Kernels with bounds checks, and kernels with gcc's sanitizers: each build in an environment of its

@@ -15,7 +15,8 @@ def missing(error: ImportError) -> str | None:
 def advice(extra: str = "cli") -> str:
     """Say how to install an extra, from the package index and from a clone."""
     return (
-        f"install it with: pip install 'calibrant[{extra}]', or in a clone: pip install '.[{extra}]'"
+        f"install it with: pip install 'calibrant[{extra}]', "
+        f"or in a clone: pip install '.[{extra}]'"
     )
 
 

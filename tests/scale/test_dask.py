@@ -102,7 +102,7 @@ def wrong(**changes):
         (("scores", (2999, 0), 7.0), r"chunk 4, row 199, row 2999 of all: scores\[199, 0\] is 7.0"),
         (("scores", 700, 0.0), r"chunk 1, row 0, row 700 of all: scores\[0\] is 0.0 in every"),
         (("y", 750, 9), r"chunk 1, row 50, row 750 of all: y\[50\] is 9, which is not among"),
-        (("weight", 1400, -1.0), r"chunk 2: sample_weight\[0\] is -1.0"),
+        (("weight", 1400, -1.0), r"chunk 2, row 0, row 1400 of all: sample_weight\[0\] is -1.0"),
     ],
 )
 def test_a_fault_is_named_by_chunk_and_row_and_changes_nothing(fault, words):

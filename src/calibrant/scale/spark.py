@@ -1,0 +1,296 @@
+"""Spark data frames: counted where their partitions are, calibrated lazily.
+
+Partitions are read, counted and merged by Spark. A task that is repeated because its executor was
+lost counts the same rows again, and merges are exact: the answer stays. All of it goes through
+data frames, ``mapInArrow`` and ``applyInPandas``, none through RDDs: Spark Connect runs it, too.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from calibrant import errors, extras, notices, simplex
+from calibrant.scale.chunks import Chunks, merge_all
+
+try:
+    import pyarrow as pa
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+    from pyspark.sql import types as T  # noqa: N812
+
+    from calibrant.scale.spark_columns import (
+        Partition,
+        Scores,
+        by_name,
+        label_column,
+        output_fields,
+        to_numpy,
+        weight_column,
+    )
+except ImportError as error:
+    raise extras.needed(error, "calibrant.scale.spark", "spark") from error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from calibrant.scale.chunks import Counted
+
+__all__ = ["SparkChunks", "fit", "predict_proba", "rows"]
+
+FAN_IN = 4
+"""Statistics that a task merges at once, so that nobody holds them all."""
+
+Estimator = TypeVar("Estimator")
+
+
+def rows(
+    df: Any, *, scores: str | Sequence[str], label: str = "label", weight: str | None = None
+) -> SparkChunks:
+    """Return the rows of a data frame as a calibration set, wherever its partitions are.
+
+    Parameters
+    ----------
+    df : pyspark.sql.DataFrame
+        It is read again in every pass of a fit: Parquet is best, or ``df.persist()``.
+    scores : list of str, or str
+        Columns of the scores, one for each class, or the one column that has them as arrays or
+        as vectors of Spark's.
+    label : str, default="label"
+        Column of the labels: text, whole numbers or booleans.
+    weight : str, optional
+        Column of the weights.
+
+    Returns
+    -------
+    chunks : SparkChunks
+        For ``calibrator.fit(chunks, None)``.
+
+    Examples
+    --------
+    >>> from calibrant import FlattenedIsotonic
+    >>> from calibrant.scale import spark
+    >>> df = session.createDataFrame(  # doctest: +SKIP
+    ...     [(0.9, 0.1, "a"), (0.2, 0.8, "b"), (0.8, 0.2, "b"), (0.3, 0.7, "a")] * 50,
+    ...     ["a", "b", "label"],
+    ... )
+    >>> chunks = spark.rows(df, scores=["a", "b"])  # doctest: +SKIP
+    >>> calibrator = FlattenedIsotonic().fit(chunks, None)  # doctest: +SKIP
+    >>> calibrator.classes_.tolist()  # doctest: +SKIP
+    ['a', 'b']
+    """
+    return SparkChunks(df, scores, label, weight)
+
+
+def fit(
+    calibrator: Estimator,
+    df: Any,
+    *,
+    scores: str | Sequence[str],
+    label: str = "label",
+    weight: str | None = None,
+) -> Estimator:
+    """Fit a calibrator to all rows of a data frame.
+
+    Parameters
+    ----------
+    calibrator : Calibrator
+        Of any method; those with ``partial_fit`` use all rows, however many there are.
+    df, scores, label, weight
+        As in ``rows``.
+
+    Returns
+    -------
+    calibrator : Calibrator
+        The same object, fitted.
+    """
+    chunks: Any = rows(df, scores=scores, label=label, weight=weight)
+    fitted: Estimator = calibrator.fit(chunks, None)  # type: ignore[attr-defined]
+    return fitted
+
+
+def predict_proba(
+    calibrator: Any,
+    df: Any,
+    *,
+    scores: str | Sequence[str],
+    output: str | Sequence[str] = "calibrated",
+) -> Any:
+    """Add calibrated probabilities to a data frame, lazily.
+
+    Parameters
+    ----------
+    calibrator : Calibrator
+        A fitted one, as it is now.
+    df : pyspark.sql.DataFrame
+    scores : list of str, or str
+        As in ``rows``, of the same kind as at ``fit``.
+    output : str or list of str, default="calibrated"
+        Name of a new column of arrays, in the order of ``classes_`` as Spark's own classifiers
+        have it; or a name for each class, of as many new columns of numbers.
+
+    Returns
+    -------
+    df : pyspark.sql.DataFrame
+        The columns of ``df`` and the new ones; they are float where all scores are, else double.
+    """
+    found = Scores.of(df, scores, getattr(calibrator, "n_features_in_", 0))
+    # No row is calibrated, but names and sizes are checked as ever, and the dtype is told.
+    nothing = calibrator.predict_proba(found.named(np.empty((0, found.n_classes), found.dtype)))
+    kind = T.FloatType() if nothing.dtype == np.float32 else T.DoubleType()
+    new = output_fields(df, output, nothing.shape[1], kind)
+    fields = df.schema.fields
+    # Spark looks columns up by their names before it sends them, and takes a dot for a field.
+    plain = df.toDF(*(f"c{i}" for i in range(len(fields))))
+    names = [field.name for field in fields]
+    places = [names.index(name) for name in found.columns]
+    extra = found.expressions([F.col(f"c{place}") for place in places])
+    if all(fields[place].dataType.simpleString() == found.type for place in places):
+        extra = []  # as they are
+    else:
+        places = list(range(len(fields), len(fields) + len(extra)))
+    given = plain.select("*", *extra, F.spark_partition_id().alias("place"))
+    sent = copy.copy(calibrator)
+    vars(sent).pop("statistics_", None)  # predictions need none, and it would travel
+    schema = T.StructType([*fields, *new])
+    return given.mapInArrow(_calibrating(sent, found, places, schema, len(new)), schema)
+
+
+class SparkChunks(Chunks):
+    """The rows of a data frame, counted partition by partition; ``rows`` makes it."""
+
+    def __init__(
+        self, df: Any, scores: str | Sequence[str], label: str, weight: str | None
+    ) -> None:
+        self._scores = Scores.of(df, scores)
+        self.names, self.n_classes = self._scores.names, self._scores.n_classes
+        self._label, self._weight = label, weight
+        columns = self._scores.expressions([by_name(name) for name in self._scores.columns])
+        columns += [label_column(df, label).alias("y")]
+        columns += [] if weight is None else [weight_column(df, weight).alias("w")]
+        self._df = df.select(*columns, F.spark_partition_id().alias("place"))
+
+    def labels(self) -> NDArray[Any]:
+        """Return the distinct labels of all rows that have a weight, sorted."""
+        used = F.col("y").isNotNull()  # a missing one is refused with its row, when it is counted
+        used = used if self._weight is None else used & (F.col("w") != 0)
+        found = self._df.where(used).select("y").distinct().limit(self.n_classes + 2)
+        labels = [value for (value,) in _run(found) if value == value]  # noqa: PLR0124  (NaN)
+        if len(labels) > self.n_classes:
+            raise errors.LabelError(
+                f"column {self._label!r} has more distinct labels than the {self.n_classes} "
+                f"columns of scores, {errors.some_in_words(labels)}; pass one column per class"
+            )
+        return np.unique(np.array(labels))
+
+    @cached_property
+    def _n_partitions(self) -> int:
+        (last,) = _run(self._df.agg(F.max("place")))[0]
+        return 0 if last is None else last + 1
+
+    def count(self, empty: Counted) -> Counted:
+        """Let a copy of ``empty`` count every partition, and merge them in a tree."""
+        kind = type(empty)
+        schema = "place long, statistics binary"
+        count = _counting(empty.empty(), self._scores, self._label, self._weight)
+        counted = self._df.mapInArrow(count, schema)
+        n_left = self._n_partitions
+        while n_left > FAN_IN:  # a few neighbours each, whichever task they come to
+            counted = counted.groupBy(F.expr(f"place div {FAN_IN}")).applyInPandas(
+                _merging(empty.empty()), schema
+            )
+            n_left = -(-n_left // FAN_IN)
+        found = _run(counted.select("statistics"))
+        return merge_all(empty, (kind.from_bytes(bytes(data)) for (data,) in found))
+
+
+def _counting(empty: Counted, scores: Scores, label: str, weight: str | None) -> Callable[..., Any]:
+    """Return what counts the rows of a partition."""
+
+    def count(batches: Iterable[Any]) -> Iterator[Any]:
+        found, number, n_rows = empty.empty(), 0, 0
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            number = batch.column("place")[0].as_py()
+            partition = Partition(number, n_rows, scores, label, weight or "")
+            with partition.told():
+                matrix = scores.matrix(batch.columns[: len(scores.columns)], partition)
+                y = to_numpy(batch.column("y"))
+                w = None if weight is None else to_numpy(batch.column("w"))
+                found.update(scores.named(matrix), y, w, named=partition)
+            n_rows += batch.num_rows
+        if found.n_rows > 0:
+            yield pa.RecordBatch.from_pydict({"place": [number], "statistics": [found.to_bytes()]})
+
+    return count
+
+
+def _merging(empty: Counted) -> Callable[..., Any]:
+    """Return what merges the statistics of a few partitions."""
+
+    def merge(place: tuple[int], frame: Any) -> Any:
+        found = merge_all(empty, map(type(empty).from_bytes, frame["statistics"]))
+        return type(frame)({"place": [place[0]], "statistics": [found.to_bytes()]})
+
+    return merge
+
+
+def _calibrating(
+    calibrator: Any, scores: Scores, places: list[int], schema: Any, n_new: int
+) -> Callable[..., Any]:
+    """Return what adds probabilities to the rows of a partition."""
+
+    def calibrate(batches: Iterable[Any]) -> Iterator[Any]:
+        n_rows = 0
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            partition = Partition(batch.columns[-1][0].as_py(), n_rows, scores)
+            with partition.told():
+                matrix = scores.matrix([batch.columns[place] for place in places], partition)
+                found = _calibrated(calibrator, scores.named(matrix), partition)
+            n_rows += batch.num_rows
+            if n_new > 1:
+                new = [pa.array(column) for column in found.T]
+            else:
+                ends = np.arange(0, found.size + 1, found.shape[1], dtype=np.int32)
+                new = [pa.ListArray.from_arrays(ends, found.ravel())]
+            kept = batch.columns[: len(schema.names) - n_new]
+            yield pa.RecordBatch.from_arrays([*kept, *new], names=schema.names)
+
+    return calibrate
+
+
+def _calibrated(calibrator: Any, given: Any, partition: Partition) -> NDArray[Any]:
+    try:
+        with notices.kept():  # names were looked at when it was asked for
+            found: NDArray[Any] = calibrator.predict_proba(given)
+    except errors.DataError:  # once more, to name the row
+        kind, normalize = calibrator.map_.kind, calibrator.normalize
+        simplex.check_scores(given, kind, normalize, named=partition)
+        raise
+    return found
+
+
+_REFUSED = re.compile(
+    r"^calibrant\.errors\.(\w+): (.+?)\s*(?:SQLSTATE|^\s*at |\Z)", re.MULTILINE | re.DOTALL
+)
+"""The last line of a traceback of Python's, which Spark may add to."""
+
+
+def _run(df: Any) -> list[Any]:
+    """Return the few rows of a data frame; what was refused in a task is refused here."""
+    try:
+        found: list[Any] = df.collect()
+    except PySparkException as error:
+        for name, message in reversed(_REFUSED.findall(str(error))):
+            raise getattr(errors, name)(message) from error
+        raise
+    return found

@@ -1,0 +1,347 @@
+"""Spark data frames: the fits in memory, lazy predictions, errors that name partition and row."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import doctest
+import os
+import shutil
+import sys
+from functools import reduce
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+
+import calibrant
+from calibrant import errors
+from calibrant.datasets import simulated_scores
+from calibrant.scale.chunks import ArrayChunks
+
+pytest.importorskip("pyspark")
+if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
+    pytest.skip("Spark needs Java", allow_module_level=True)
+
+from pyspark.errors import PythonException
+from pyspark.ml.functions import array_to_vector
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from calibrant.scale import spark
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # sockets to the JVM
+]
+
+SCORES, Y = simulated_scores(3000)
+NAMES = ["ant", "bee", "cow"]
+WEIGHT = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 3.25], len(Y))
+FRAME = pd.DataFrame(SCORES, columns=NAMES)
+FRAME = FRAME.assign(label=np.array(NAMES)[Y], y=Y, weight=WEIGHT)
+each_method = pytest.mark.parametrize(
+    "name",
+    [
+        "FlattenedIsotonic",
+        "NormalizationAwareIsotonic",
+        "TemperatureScaling",
+        "SortedCumulativeIsotonic",
+    ],
+)
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "250",
+}
+
+
+@pytest.fixture(scope="module")
+def session():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        builder = SparkSession.builder.master("local[2, 2]")  # a task may fail once
+        started = reduce(lambda made, pair: made.config(*pair), SETTINGS.items(), builder)
+        found = started.getOrCreate()
+        found.sparkContext.setLogLevel("OFF")
+        yield found
+        found.stop()
+
+
+@pytest.fixture(scope="module")
+def table(session, tmp_path_factory):
+    """All rows, read from Parquet."""
+    path = tmp_path_factory.mktemp("spark") / "rows.parquet"
+    FRAME.to_parquet(path)
+    return session.read.parquet(str(path))
+
+
+def in_order(session, frame):
+    """The rows in their order, a thousand to a partition."""
+    rows = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
+    schema = session.createDataFrame(FRAME).schema
+    return session.createDataFrame(session.sparkContext.parallelize(rows, 3), schema)
+
+
+@each_method
+@pytest.mark.parametrize("n_partitions", [1, 3, 16])
+def test_a_fit_to_partitions_is_the_fit_in_memory(table, name, n_partitions):
+    far, near = (getattr(calibrant, name)() for _ in range(2))
+    assert spark.fit(far, table.repartition(n_partitions), scores=NAMES) is far
+    near.fit(FRAME[NAMES], FRAME["label"])
+    assert_array_equal(far.predict_proba(FRAME[NAMES]), near.predict_proba(FRAME[NAMES]))
+    assert far.classes_.tolist() == NAMES
+    assert far.feature_names_in_.tolist() == NAMES
+
+
+@each_method
+@pytest.mark.parametrize("n_partitions", [1, 3, 16])
+def test_statistics_of_more_rows_than_are_kept_are_those_of_any_chunks(table, name, n_partitions):
+    chunks = spark.rows(table.repartition(n_partitions), scores=NAMES, weight="weight")
+    here = ArrayChunks(SCORES, FRAME["label"].to_numpy(), WEIGHT, n_rows=700)
+    empty = getattr(calibrant, name)().statistics(chunks, max_rows=64)
+    far, near = chunks.count(empty), here.count(empty)
+    assert not near.kept.is_complete
+    assert far.to_bytes() == near.to_bytes()
+    assert empty.n_rows == 0
+
+
+@pytest.mark.parametrize("name", ["TemperatureScaling"])
+def test_all_passes_have_the_reference_of_the_driver(table, name):
+    chunks = spark.rows(table.repartition(3), scores=NAMES)
+    here = ArrayChunks(SCORES, FRAME["label"].to_numpy(), n_rows=700)
+    found = []
+    for rows in (chunks, here):
+        calibrator = getattr(calibrant, name)()
+        calibrator.fit_statistics(rows.count(calibrator.statistics(NAMES, max_rows=64)), rows)
+        found.append(calibrator.map_(SCORES))
+    assert_array_equal(*found)
+
+
+def test_weights_labels_and_names_are_those_of_the_fit_in_memory(table):
+    far, near = calibrant.FlattenedIsotonic(), calibrant.FlattenedIsotonic()
+    shuffled = ["cow", "ant", "bee"]
+    with pytest.warns(errors.ColumnOrderWarning):
+        spark.fit(far, table, scores=shuffled, weight="weight")
+    near.fit(FRAME[NAMES], FRAME["label"], FRAME["weight"])
+    assert_array_equal(far.predict_proba(FRAME[NAMES]), near.predict_proba(FRAME[NAMES]))
+
+
+@pytest.mark.parametrize("kind", ["int", "tinyint", "double", "decimal(5,0)", "boolean"])
+def test_labels_of_every_type_are_found(table, kind):
+    two = table.select(
+        F.col("ant").alias("p.0"),
+        (1 - F.col("ant")).alias("p.1"),
+        (F.col("y") > 0).cast("int").cast(kind).alias("la`bel"),
+    )
+    chunks = spark.rows(two, scores=["p.0", "p.1"], label="la`bel")
+    assert chunks.labels().tolist() == [0, 1]
+    found = chunks.count(calibrant.FlattenedIsotonic().statistics(chunks))
+    assert_array_equal(found.labels.values(), np.bincount(Y > 0))
+
+
+def test_labels_without_a_weight_are_none(table):
+    other = F.when(F.col("weight") == 0, "dog").otherwise(F.col("label"))
+    chunks = spark.rows(table.withColumn("label", other), scores=NAMES, weight="weight")
+    assert chunks.labels().tolist() == NAMES
+
+
+@pytest.mark.parametrize("is_vector", [False, True])
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_scores_in_one_column(table, is_vector, kind):
+    array = F.array(*NAMES).cast(f"array<{kind}>")
+    given = table.select("label", (array_to_vector(array) if is_vector else array).alias("scores"))
+    far, near = calibrant.TemperatureScaling(), calibrant.TemperatureScaling()
+    spark.fit(far, given, scores="scores")
+    dtype = np.float32 if kind == "float" else np.float64
+    near.fit(SCORES.astype(dtype), FRAME["label"])
+    assert_array_equal(far.predict_proba(SCORES), near.predict_proba(SCORES))
+    added = spark.predict_proba(far, given, scores="scores").select("calibrated")
+    is_narrow = kind == "float" and not is_vector
+    (field,) = added.schema.fields
+    assert field.dataType.simpleString() == f"array<{'float' if is_narrow else 'double'}>"
+    found = np.array([row[0] for row in added.collect()])
+    wanted = far.predict_proba(SCORES.astype(dtype).astype(dtype if is_narrow else float))
+    assert_array_equal(found, wanted)
+
+
+def test_probabilities_are_added_to_all_other_columns(table):
+    calibrator = calibrant.NormalizationAwareIsotonic().fit(FRAME[NAMES], FRAME["label"])
+    others = {
+        "a.b": F.col("y"),
+        "text": F.when(F.col("y") > 0, F.col("label")),
+        "day": F.make_date(F.lit(2024), F.lit(2), F.col("y") + 1),
+        "time": F.timestamp_seconds(F.col("y") * 1e9 + 0.25),
+        "price": F.col("weight").cast("decimal(20,3)"),
+        "pairs": F.create_map(F.col("label"), F.col("weight")),
+        "inside": F.struct("y", F.array("label").alias("l.m")),
+        "vector": array_to_vector(F.array("ant", "bee")),
+        "bytes": F.col("label").cast("binary"),
+        "nothing": F.lit(None).cast("double"),
+    }
+    given = table.select("*", *(column.alias(name) for name, column in others.items()))
+    added = spark.predict_proba(calibrator, given, scores=NAMES)
+    assert added.columns == [*given.columns, "calibrated"]
+    assert [*added.schema.fields][:-1] == given.schema.fields
+    rows = added.collect()
+    assert [row[:-1] for row in rows] == [tuple(row) for row in given.collect()]
+    wanted = calibrator.predict_proba(FRAME[NAMES])
+    assert_array_equal(np.array([row[-1] for row in rows]), wanted)
+    assert rows[0]["day"] == dt.date(2024, 2, 1 + int(Y[0]))
+    assert rows[0]["price"] == decimal.Decimal(str(WEIGHT[0]))
+
+
+def test_probabilities_come_to_a_column_for_each_class(table):
+    calibrator = calibrant.TemperatureScaling().fit(FRAME[NAMES], FRAME["label"])
+    narrow = table.select(*(F.col(name).cast("float") for name in NAMES))
+    for given, dtype in ((table, "double"), (narrow, "float")):
+        added = spark.predict_proba(calibrator, given, scores=NAMES, output=["p1", "p2", "p3"])
+        assert added.dtypes[-3:] == [("p1", dtype), ("p2", dtype), ("p3", dtype)]
+        frame = FRAME[NAMES].astype({"double": "f8", "float": "f4"}[dtype])
+        found = np.array(added.select("p1", "p2", "p3").collect())
+        assert_array_equal(found, calibrator.predict_proba(frame))
+
+
+def test_a_calibrator_is_taken_as_it_is_and_nothing_runs_before_it_is_needed(table):
+    calibrator = calibrant.TemperatureScaling().fit(SCORES, Y)
+    before = calibrator.predict_proba(SCORES)
+    broken = table.withColumn("ant", F.raise_error(F.lit("read")).cast("double"))
+    with pytest.warns(errors.CalibrantWarning, match="fitted without feature names"):
+        spark.predict_proba(calibrator, broken, scores=NAMES)
+    array = broken.select(F.array(*NAMES).alias("s"))
+    spark.predict_proba(calibrator, array, scores="s")
+    array = table.select(F.array(*NAMES).alias("s"))
+    lazy = spark.predict_proba(calibrator, array, scores="s")
+    calibrator.fit(SCORES[::-1], Y)
+    assert_array_equal(np.array([row["calibrated"] for row in lazy.collect()]), before)
+
+
+def test_a_killed_worker_changes_nothing(table, tmp_path):
+    chunks = spark.rows(table.repartition(3), scores=NAMES)
+    empty = calibrant.FlattenedIsotonic().statistics(NAMES, max_rows=64)
+    wanted = chunks.count(empty).to_bytes()
+    killed = tmp_path / "killed"
+
+    def kill(batches):
+        for batch in batches:
+            if not killed.exists():
+                killed.touch()
+                os._exit(1)
+            yield batch
+
+    given = table.repartition(3)
+    chunks = spark.rows(given.mapInArrow(kill, given.schema), scores=NAMES)
+    assert chunks.count(empty).to_bytes() == wanted
+    assert killed.exists()
+
+
+BAD = {
+    "nan": (1260, "bee", np.nan, "NonFiniteError", "partition 1, row 260: column 'bee' is nan"),
+    "label": (251, "label", "dog", "LabelError", "partition 0, row 251: column 'label' is 'dog'"),
+    "none": (251, "label", None, "LabelError", "partition 0, row 251: column 'label' is None"),
+    "weight": (2500, "weight", -1.0, "WeightError", "partition 2, row 500: column 'weight' is -1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_wrong_is_told_with_partition_and_row(session, case):
+    row, column, value, error, message = BAD[case]
+    frame = FRAME.astype({"label": object})
+    frame.loc[row, column] = value
+    calibrator = calibrant.TemperatureScaling(classes=NAMES)
+    with pytest.raises(getattr(errors, error)) as caught:
+        spark.fit(calibrator, in_order(session, frame), scores=NAMES, weight="weight")
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+    assert not hasattr(calibrator, "map_")
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        ("array(0.5D, 0.5D)", "column 's' has 2 scores, but 3 are needed"),
+        ("cast(null as array<double>)", "column 's' is null, but 3 are needed"),
+        ("array(0.25D, null, 0.5D)", r"column 's'\[1\] is nan"),
+        ("array(0.5D, 1D, 0D)", r"column 's' sums to 1.5, not 1"),
+        ("array(2D, -1D, 0D)", r"column 's'\[0\] is 2.0: .*logits\? Then the calibrator takes"),
+    ],
+)
+def test_arrays_that_are_no_distributions_are_told_with_partition_and_row(session, array, message):
+    frame = FRAME.assign(y=np.arange(len(FRAME)))
+    one = F.when(F.col("y") == 1700, F.expr(array)).otherwise(F.array(*NAMES))
+    given = in_order(session, frame).select(one.alias("s"), "label")
+    with pytest.raises(errors.DataError, match=f"partition 1, row 700: {message}"):
+        spark.fit(calibrant.TemperatureScaling(classes=NAMES), given, scores="s")
+
+
+def test_rows_that_cannot_be_calibrated_are_told_with_partition_and_row(session):
+    calibrator = calibrant.TemperatureScaling().fit(FRAME[NAMES], FRAME["label"])
+    frame = FRAME.copy()
+    frame.loc[2400, "cow"] = np.nan
+    lazy = spark.predict_proba(calibrator, in_order(session, frame), scores=NAMES)
+    with pytest.raises(PythonException, match="NonFiniteError: partition 2, row 400: column 'cow'"):
+        lazy.collect()
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"scores": ["ant", "bee", "dog"]}, "ColumnNameError", "no columns 'dog'; its columns are"),
+        ({"scores": ["ant", "bee", "label"]}, "ContainerError", "column 'label' has string; numb"),
+        ({"scores": "ant"}, "ContainerError", "'ant' is of type double; pass a list of columns"),
+        ({"scores": "none"}, "ShapeError", "column 'none' has no array in any row"),
+        ({"scores": "texts"}, "ContainerError", "column 'texts' has string; numbers are needed"),
+        ({"label": "day"}, "LabelError", "column 'day' has date; labels are text"),
+        ({"label": "weight"}, "LabelError", "'weight' has more distinct labels than the 2"),
+        ({"weight": "label"}, "WeightError", "column 'label' has string; weights are numbers"),
+    ],
+)
+def test_columns_that_cannot_be_meant_are_refused(table, changes, error, message):
+    given = table.withColumns(
+        {
+            "none": F.lit(None).cast("array<double>"),
+            "texts": F.array("label"),
+            "day": F.current_date(),
+        }
+    )
+    asked = {"scores": NAMES, "label": "label"} | changes
+    if changes == {"label": "weight"}:
+        asked["scores"] = NAMES[:2]
+    with pytest.raises(getattr(errors, error), match=message):
+        spark.fit(calibrant.FlattenedIsotonic(), given, **asked)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"scores": NAMES[:2]}, "ShapeError", "X has 2 features, but TemperatureScaling is exp"),
+        ({"scores": ["ant", "bee", "y"]}, "ColumnNameError", "'y' is not"),
+        ({"output": ["a", "b"]}, "ParameterError", "output has 2 names for 3 classes"),
+        ({"output": "Label"}, "ParameterError", "output='Label' is the name of another column"),
+        ({"output": ["a", "b", "a"]}, "ParameterError", "output='a' is the name of another"),
+    ],
+)
+def test_predictions_that_cannot_be_made_are_refused_at_once(table, changes, error, message):
+    calibrator = calibrant.TemperatureScaling().fit(FRAME[NAMES], FRAME["label"])
+    with pytest.raises(getattr(errors, error), match=message):
+        spark.predict_proba(calibrator, table, **({"scores": NAMES} | changes))
+    with pytest.raises(errors.NotFittedError):
+        spark.predict_proba(calibrant.TemperatureScaling(), table, scores=NAMES)
+
+
+def test_no_rows_are_refused(table):
+    chunks = spark.rows(table.where("false"), scores=NAMES)
+    with pytest.raises(errors.ShapeError, match="nothing is left to fit"):
+        calibrant.FlattenedIsotonic(classes=NAMES).fit(chunks, None)
+
+
+def test_the_example_runs(session):
+    (example,) = (e for e in doctest.DocTestFinder().find(spark) if e.examples)
+    for line in example.examples:
+        line.options.pop(doctest.SKIP, None)
+    example.globs["session"] = session
+    assert doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example).failed == 0
