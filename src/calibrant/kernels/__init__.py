@@ -19,6 +19,7 @@ MODULES = (
     "metrics",
     "monotone_spline",
     "normalization_aware",
+    "rank_grid",
     "ranked_lookup",
     "resampling",
     "rows",

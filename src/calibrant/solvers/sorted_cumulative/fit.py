@@ -19,7 +19,7 @@ import calibrant.kernels.sorted_cumulative as kernels
 from calibrant.kernels.isotonic import empty_set
 from calibrant.kernels.tables import ONE
 from calibrant.maps.steps import RankedStepFunction
-from calibrant.solvers.bivariate_isotonic import split_points
+from calibrant.solvers.bivariate_isotonic import Split, split_points
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
@@ -61,12 +61,12 @@ class Slots:
     """Merged points, sorted by q and then rank."""
 
     rank: NDArray[np.int32]
-    labels: NDArray[np.int64]  # weighted number of labels inside
-    weight: NDArray[np.int64]
+    labels: NDArray[Any]  # weighted number of labels inside
+    weight: NDArray[Any]
     where: NDArray[np.float64]  # leftmost q
     sure: NDArray[np.float64]  # per rank, from where nothing of label 0 lies above: 1
     has_zeros: bool  # whether points were left out since nothing of label 1 lies below: 0
-    total: int  # weight of all points
+    total: float  # weight of all points
     is_whole: bool  # whether all sums are exact
 
 
@@ -159,7 +159,13 @@ def fit_rows(
     started = perf_counter()
     n_ranks = rows.cumulative.shape[1] - 1
     n_ranks = n_ranks if max_rank is None else min(max_rank, n_ranks)
-    slots = merge(rows, n_ranks)
+    return fit_slots(merge(rows, n_ranks), n_ranks, started)[:2]
+
+
+def fit_slots(
+    slots: Slots, n_ranks: int, started: float
+) -> tuple[RankedStepFunction, SolverReport, Split]:
+    """Isotonic regression of merged points, and how they were split."""
     dtype = np.int32 if slots.is_whole else np.float64
     labels, mass = slots.labels.astype(dtype), slots.weight.astype(dtype)
     split = split_points(slots.rank.copy(), labels, mass, n_ranks)
@@ -167,20 +173,24 @@ def fit_rows(
     function = RankedStepFunction(
         *kernels.rank_fronts(slots.rank, slots.where, split.fitted, slots.sure, lowest, n_ranks)
     )
-    # From both sums: a value that rounds to 1 may still have labels outside.
-    inside, outside = (
-        np.add.reduceat(array, split.starts[:-1]) if len(array) else array
-        for array in (split.labels, split.weight - split.labels)
-    )
-    weight = inside + outside
-    losses = xlogy(inside, inside / weight) + xlogy(outside, outside / weight)
     report = SolverReport(
         "maximal upper sets",
-        -math.fsum(losses) / slots.total,
+        log_loss(split) / slots.total,
         split.excess / slots.total,
         TOLERANCE,
         split.visits,
         perf_counter() - started,
         n_blocks=len(split.values) + slots.has_zeros + bool(np.any(slots.sure < kernels.NEVER)),
     )
-    return function, report
+    return function, report, split
+
+
+def log_loss(split: Split) -> float:
+    """Log loss of all points that were split, at the values of their blocks."""
+    # From both sums: a value that rounds to 1 may still have labels outside.
+    inside, outside = (
+        np.add.reduceat(array, split.starts[:-1]) if len(array) else array
+        for array in (split.labels, split.weight - split.labels)
+    )
+    weight = inside + outside
+    return -math.fsum(xlogy(inside, inside / weight) + xlogy(outside, outside / weight))
