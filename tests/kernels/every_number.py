@@ -51,8 +51,10 @@ for place, title, function in KERNELS:  # before anybody takes them
 
 from calibrant import Annealing, metrics, model_file  # noqa: E402
 from calibrant.cli.main import run  # noqa: E402
+from calibrant.scale import ranks  # noqa: E402
 from calibrant.scale.cells import CellCounts  # noqa: E402
 from calibrant.scale.flattened import FlattenedStatistics  # noqa: E402
+from calibrant.scale.sorted_cumulative import SortedCumulativeStatistics  # noqa: E402
 from calibrant.scale.temperature import TemperatureStatistics  # noqa: E402
 from calibrant.simplex import check_batch  # noqa: E402
 from calibrators.catalogue import CALIBRATORS, make  # noqa: E402
@@ -81,7 +83,8 @@ OPTIONS = {
 }
 """Ways through the solvers, where there are others than the one by default."""
 
-STATISTICS = [FlattenedStatistics, TemperatureStatistics]
+STATISTICS = [FlattenedStatistics, SortedCumulativeStatistics, TemperatureStatistics]
+ranks.FEWEST, ranks.PER_RANK = 128, 4  # so few cells that they have to be made larger
 
 
 def small(n_rows, n_classes, seed=0):
