@@ -52,6 +52,7 @@ for place, title, function in KERNELS:  # before anybody takes them
 from calibrant import Annealing, metrics, model_file  # noqa: E402
 from calibrant.cli.main import run  # noqa: E402
 from calibrant.scale import ranks  # noqa: E402
+from calibrant.scale.affine import VectorStatistics  # noqa: E402
 from calibrant.scale.cells import CellCounts  # noqa: E402
 from calibrant.scale.flattened import FlattenedStatistics  # noqa: E402
 from calibrant.scale.sorted_cumulative import SortedCumulativeStatistics  # noqa: E402
@@ -83,7 +84,12 @@ OPTIONS = {
 }
 """Ways through the solvers, where there are others than the one by default."""
 
-STATISTICS = [FlattenedStatistics, SortedCumulativeStatistics, TemperatureStatistics]
+STATISTICS = [
+    FlattenedStatistics,
+    SortedCumulativeStatistics,
+    TemperatureStatistics,
+    VectorStatistics,
+]
 ranks.FEWEST, ranks.PER_RANK = 128, 4  # so few cells that they have to be made larger
 
 

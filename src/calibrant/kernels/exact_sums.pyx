@@ -7,7 +7,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
 from calibrant.kernels.exponential cimport block_height, exponentials
-from calibrant.kernels.rows cimport row_top
+from calibrant.kernels.rows cimport exponentiate_row, row_top
 
 cdef enum:
     EXPONENTS = 24  # that share a sum
@@ -17,6 +17,8 @@ cdef inline void add_term(double term, int64_t* high, int64_t* low) noexcept nog
     """Add a finite term to the sum of its exponent, in units of 2**-32 of the smallest there."""
     cdef uint64_t bits
     cdef double scale, scaled, whole
+    if term == 0.0:
+        return
     memcpy(&bits, &term, 8)
     cdef int64_t group = <int64_t> ((bits >> 52) & 0x7FF) // EXPONENTS
     bits = <uint64_t> (2046 - EXPONENTS * group) << 52  # 2**(1023 - 24 group)
@@ -120,3 +122,76 @@ def temperature_terms(
                 terms[i, 14] = 1.0 if n > 0.0 else 0.0
                 terms[i, 15] = base if n > 0.0 else 0.0
                 terms[i, 16] = mean if n > 0.0 else 0.0
+
+
+def class_terms(
+    const double[:, ::1] logits, const int64_t[::1] class_index, double[:, :, ::1] terms
+):
+    """Write what each row tells of each class, with q its softmax, to ``terms``, class by class.
+
+    That is q, q z, q (1 - q), q (1 - q) z^2 and z of its logit z, whether it is -inf, an exact
+    zero, instead; and of the label alone z, or whether it is a zero.
+    """
+    cdef Py_ssize_t n_rows = logits.shape[0], k = logits.shape[1], i, j
+    cdef double[::1] e = np.empty(k)
+    cdef double z, q, total
+    cdef bint is_zero
+    with nogil:
+        for i in range(n_rows):
+            total = exponentiate_row(&logits[i, 0], k, row_top(&logits[i, 0], k), &e[0])
+            for j in range(k):
+                z = logits[i, j]
+                q = e[j] / total
+                is_zero = z == -INFINITY
+                z = 0.0 if is_zero else z
+                terms[i, j, 0] = q
+                terms[i, j, 1] = q * z
+                terms[i, j, 2] = q * (1.0 - q)
+                terms[i, j, 3] = q * (1.0 - q) * z * z
+                terms[i, j, 4] = z
+                terms[i, j, 5] = 1.0 if is_zero else 0.0
+                terms[i, j, 6] = 0.0
+                terms[i, j, 7] = 0.0
+            j = class_index[i]
+            terms[i, j, 6] = terms[i, j, 4]
+            terms[i, j, 7] = terms[i, j, 5]
+
+
+def affine_terms(
+    const double[:, ::1] logits,
+    const int64_t[::1] class_index,
+    const double[::1] slope,
+    const double[::1] intercept,
+    double[:, ::1] terms,
+    double[:, ::1] q,
+):
+    """Write the NLL of softmax(slope * z + intercept), its gradient and the softmax of each row."""
+    cdef Py_ssize_t n_rows = logits.shape[0], k = logits.shape[1]
+    cdef Py_ssize_t height = block_height(k), block, start, stop, i, j, offset, label
+    cdef double[::1] gaps = np.empty(height * k)
+    cdef double[::1] e = np.empty(height * k)
+    cdef double top, total, residual
+    with nogil:
+        for block in range((n_rows + height - 1) // height):
+            start = block * height
+            stop = min(start + height, n_rows)
+            for i in range(start, stop):
+                offset = (i - start) * k
+                for j in range(k):
+                    gaps[offset + j] = slope[j] * logits[i, j] + intercept[j]
+                top = row_top(&gaps[offset], k)
+                for j in range(k):
+                    gaps[offset + j] -= top
+            exponentials(&gaps[0], &e[0], (stop - start) * k)
+            for i in range(start, stop):
+                offset = (i - start) * k
+                label = class_index[i]
+                total = 0.0
+                for j in range(k):
+                    total += e[offset + j]
+                terms[i, 0] = log(total) - gaps[offset + label]
+                for j in range(k):
+                    q[i, j] = e[offset + j] / total
+                    residual = q[i, j] - (1.0 if j == label else 0.0)
+                    terms[i, 1 + j] = residual * logits[i, j]
+                    terms[i, 1 + k + j] = residual

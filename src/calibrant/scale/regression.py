@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 FARTHEST = 6.0
 """Standard errors that a mean over all rows may be from that of a sample."""
 
-RIDGE = 0.01
 FLAT = 1e-7
 """Spread of numbers that are the same but for rounding, by their size."""
 
 
-def means_of_all(known: Array, wanted: Array, weight: Array, means: Array) -> Array:
+def means_of_all(known: Array, wanted: Array, weight: Array, means: Array, ridge: float) -> Array:
     """Estimate the means over all rows of what is ``wanted`` of each row of a sample.
 
-    By a regression on what is ``known`` of each row, whose ``means`` over all are counted.
+    By a regression on what is ``known`` of each row, whose ``means`` over all are counted;
+    ``ridge`` makes it careful.
     """
     share = weight / weight.sum()
     n_rows = 1.0 / float(share @ share)
@@ -37,6 +37,6 @@ def means_of_all(known: Array, wanted: Array, weight: Array, means: Array) -> Ar
     gap = np.clip((means / size - centre)[used] / spread, -far, far)
     of_sample: Array = share @ wanted
     weighted = share[:, None] * known
-    gram = known.T @ weighted + RIDGE * len(gap) / n_rows * np.eye(len(gap))
+    gram = known.T @ weighted + ridge * len(gap) / n_rows * np.eye(len(gap))
     found: Array = of_sample + gap @ np.linalg.solve(gram, weighted.T @ (wanted - of_sample))
     return found

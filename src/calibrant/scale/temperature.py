@@ -32,7 +32,7 @@ ROUNDING = 1e-7
 """Violation that may be that of rounding, if another pass does not better it."""
 
 EXACT = 1e-13
-CORRECTIONS = 2
+CORRECTIONS, RIDGE = 2, 0.01
 
 
 def as_sample(statistics: Statistics) -> SimplexBatch:
@@ -80,7 +80,8 @@ def _ratios(
     zero = here[:, ZERO]
     wanted = np.column_stack([here[:, MEAN] + zero_logit * zero, zero])
     known = sums.terms(batch, everything)[0][:, KNOWN]
-    of_all = means_of_all(known, wanted, batch.weight, sums.values()[KNOWN] / weight).tolist()
+    means = sums.values()[KNOWN] / weight
+    of_all = means_of_all(known, wanted, batch.weight, means, RIDGE).tolist()
     of_batch = (batch.weight @ wanted / weight).tolist()
     return [_ratio(one, other) for one, other in zip(of_all, of_batch, strict=True)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -27,6 +27,7 @@ from calibrant.solvers.temperature import solve_temperature
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant.maps.logits import TemperatureMap
     from calibrant.simplex import SimplexBatch
 
     Array = NDArray[np.float64]
@@ -110,6 +111,16 @@ class _Likelihood:
         self.weighted = self._map(slope, intercept)
         weighted_softmax(self.weighted, self.class_index, self.share)
 
+    def noise(self) -> tuple[Array, Array]:
+        """Relative error of the diagonal of the Hessian, where rows are a sample of others."""
+        spread = np.empty_like(self.logits)
+        spread_rows(self.weighted, self.share, spread)
+        found = []
+        for terms in (spread * self.logits**2, spread):
+            total = np.maximum(terms.sum(axis=0), 1e-300)
+            found.append(np.sqrt(np.sum((terms / total) ** 2, axis=0)))
+        return found[0], found[1]
+
     def curvatures(self, *, full: bool) -> tuple[Array, Array]:
         """Diagonal of the Hessian."""
         spread = np.empty_like(self.logits)
@@ -148,27 +159,77 @@ def solve_affine(
     units. Classes without a label keep temperature scaling's parameters: the likelihood would
     send their intercepts to minus infinity.
     """
-    started = perf_counter()
     temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
+    present = np.isin(np.arange(batch.n_classes), drop_light_rows(batch).class_index)
+    options: Any = {"full": full, "penalty": penalty, "tol": tol, "max_rounds": max_rounds}
+    return fit_affine(batch, temperature, present, **options)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reference:
+    """A map with the mean NLL of all rows and its gradient in slopes and intercepts.
+
+    Its Hessian, if that is known, is one for logits that were divided by ``unit``.
+    """
+
+    map: AffineMap
+    loss: float
+    slope_gradient: Array
+    intercept_gradient: Array
+    hessian: Array | None = None
+    unit: float = 1.0
+    curvature: Array | None = None  # estimates of the diagonal, for slopes and for intercepts
+
+
+def prepare(
+    batch: SimplexBatch,
+    temperature: TemperatureMap,
+    present: NDArray[np.bool_],
+    penalty: RidgePenalty | None,
+    *,
+    full: bool,
+) -> tuple[Problem, float]:
+    """Return the problem of a batch, and the unit of its logits."""
     batch = drop_light_rows(batch).merged()
     logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
     unit = divide_by_unit(logits, batch.weight)
     share = batch.weight / batch.weight.sum()
     beta = unit * temperature.inverse_temperature
-    k = batch.n_classes
     likelihood = _Likelihood(logits, batch.class_index, share)
-    present = np.isin(np.arange(k), batch.class_index)
     slopes = np.where(present, min(beta, STEEPEST_START), beta)
-    start = _Coefficients(np.diag(slopes) if full else slopes, np.zeros(k))
-    penalty = replace(penalty or RidgePenalty(), unit=unit)
-    problem = _Problem(likelihood, penalty, start, present)
-    best, report = _minimise(problem, tol, max_rounds)
+    start = _Coefficients(np.diag(slopes) if full else slopes, np.zeros(batch.n_classes))
+    return Problem(likelihood, replace(penalty or RidgePenalty(), unit=unit), start, present), unit
+
+
+def fit_affine(
+    batch: SimplexBatch,
+    temperature: TemperatureMap,
+    present: NDArray[np.bool_],
+    *,
+    full: bool,
+    penalty: RidgePenalty | None = None,
+    tol: float = 1e-6,
+    max_rounds: int = 500,
+    reference: Reference | None = None,
+    proximal: float = 0.0,
+) -> tuple[AffineMap, SolverReport]:
+    """Do as ``solve_affine`` does, from a temperature and the classes that have labels.
+
+    Where the batch is a sample, a linear term gives its likelihood the gradient of all rows at a
+    point of ``reference``, and ``proximal`` times the error of its curvature draws to that.
+    """
+    started = perf_counter()
+    problem, unit = prepare(batch, temperature, present, penalty, full=full)
+    first = np.zeros_like(problem.unit)
+    if reference is not None:
+        first = problem.match(reference, unit, proximal)
+    best, report = _minimise(problem, first, tol, max_rounds)
     zero_logit = temperature.zero_logit
     found = AffineMap(best.slope / unit, best.intercept, zero_logit, batch.kind)
     return found, replace(report, seconds=perf_counter() - started)
 
 
-class _Problem:
+class Problem:
     """Penalised likelihood of the parameters in one vector: steps from ``start``, slopes first.
 
     A ``unit`` of a parameter changes the gradient by about one.
@@ -184,14 +245,43 @@ class _Problem:
         self._likelihood, self._penalty, self._shape = likelihood, penalty, start.slope.shape
         self._origin = np.concatenate([start.slope.ravel(), start.intercept])
         rows = np.broadcast_to(present[:, None], (len(present), start.slope.size // len(present)))
-        self._free = np.concatenate([rows.ravel(), present])
+        self.free = np.concatenate([rows.ravel(), present])
         slope_rate, intercept_rate = penalty.rates(start.slope)
         rates = [slope_rate.ravel(), np.full_like(start.intercept, intercept_rate)]
-        self._bends = 2.0 * np.concatenate(rates)
+        self.bends = 2.0 * np.concatenate(rates)
+        self._near = self._pull = np.zeros_like(self._origin)
+        self._tilt: Array | None = None
         self.bend(np.zeros_like(self._origin))
         curvature = self.diagonal()
         # A direction without curvature would get an endless step: give it the scale of the others.
         self.unit = 1.0 / np.sqrt(np.maximum(curvature, 1e-6 * curvature.max() + 1e-300))
+
+    def match(self, reference: Reference, unit: float, proximal: float = 0.0) -> Array:
+        """Give the likelihood the gradient of a point of reference, which is returned."""
+        point = np.concatenate([(reference.map.coef * unit).ravel(), reference.map.intercept])
+        x: Array = point - self._origin
+        own = self._likelihood(*self.map(x))
+        tilt = reference.intercept_gradient - own[2]
+        tilt -= tilt.mean()  # one number more in all intercepts changes nothing
+        self._tilt = np.append(reference.slope_gradient / unit - own[1], tilt)
+        self._near = x
+        if proximal > 0.0:
+            self.bend(x)
+            noise = np.concatenate(self._likelihood.noise())
+            self._pull = proximal * noise / self.unit**2
+            if reference.curvature is not None:
+                of_rows = np.concatenate(self._likelihood.curvatures(full=False))
+                wanted = np.append(reference.curvature[0] / unit**2, reference.curvature[1])
+                self._pull = self._pull + np.maximum(wanted - of_rows, 0.0)
+        return x
+
+    def violation(self, x: Array) -> float:
+        """Return the largest gradient, each times its unit."""
+        return float(np.max(np.abs(self.value(x)[1] * self.unit)))
+
+    def penalty(self, x: Array) -> float:
+        """Value of the penalty."""
+        return self._penalty(*self.map(x))[0]
 
     @property
     def cost(self) -> int:
@@ -212,8 +302,13 @@ class _Problem:
         point = self.map(x)
         loss, slope_grad, intercept_grad = self._likelihood(point.slope, point.intercept)
         extra, slope_extra, intercept_extra = self._penalty(point.slope, point.intercept)
-        gradient = [(slope_grad + slope_extra).ravel(), intercept_grad + intercept_extra]
-        return loss + extra, np.where(self._free, np.concatenate(gradient), 0.0)
+        parts = [(slope_grad + slope_extra).ravel(), intercept_grad + intercept_extra]
+        value, gradient = loss + extra, np.concatenate(parts)
+        if self._tilt is not None:
+            gap = x - self._near
+            value += float(self._tilt @ gap) + 0.5 * float(gap @ (self._pull * gap))
+            gradient += self._tilt + self._pull * gap
+        return value, np.where(self.free, gradient, 0.0)
 
     def bend(self, x: Array) -> None:
         """Take the Hessian at ``x`` from now on."""
@@ -223,17 +318,21 @@ class _Problem:
     def diagonal(self) -> Array:
         """Diagonal of the Hessian."""
         slopes, intercepts = self._likelihood.curvatures(full=len(self._shape) == 2)
-        return np.concatenate([slopes.ravel(), intercepts]) + self._bends
+        found: Array = np.concatenate([slopes.ravel(), intercepts]) + self.bends + self._pull
+        return found
 
     def product(self, direction: Array) -> Array:
         """Hessian times ``direction``."""
         part = self.split(direction)
         slopes, intercepts = self._likelihood.product(part.slope, part.intercept)
-        bent = np.concatenate([slopes.ravel(), intercepts]) + self._bends * direction
-        return np.where(self._free, bent, 0.0)
+        bent = np.concatenate([slopes.ravel(), intercepts])
+        bent += (self.bends + self._pull) * direction
+        return np.where(self.free, bent, 0.0)
 
 
-def _minimise(problem: _Problem, tol: float, max_rounds: int) -> tuple[_Coefficients, SolverReport]:
+def _minimise(
+    problem: Problem, first: Array, tol: float, max_rounds: int
+) -> tuple[_Coefficients, SolverReport]:
     """L-BFGS; the last tenth of the rounds are Newton's, for what it leaves."""
     unit, n_last = problem.unit, max_rounds // 10
 
@@ -244,7 +343,7 @@ def _minimise(problem: _Problem, tol: float, max_rounds: int) -> tuple[_Coeffici
     n_first = max_rounds - n_last
     result = minimize(
         scaled,
-        np.zeros_like(unit),
+        first / unit,
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": n_first, "maxfun": 2 * n_first, "gtol": tol, "ftol": 0.0},
