@@ -291,8 +291,8 @@ def test_a_grid_has_a_cell_for_every_rank(settings):
 
 
 def test_cells_grow_with_the_ranks_and_within_bounds():
-    assert usual_cells(1) == usual_cells(9) == 2**20
-    assert 2**20 < usual_cells(99) < usual_cells(999) == 3 * 2**20
+    assert usual_cells(1) == usual_cells(9) == 2**19
+    assert 2**19 < usual_cells(99) < usual_cells(999) == 3 * 2**20
     assert usual_cells(10**7) == 10**7
     assert sum(np.dtype(t).itemsize for t in ranks.DTYPES) == 33
     assert len(Cells._fields) == len(ranks.DTYPES)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from calibrant.simplex import SimplexBatch
 
-FEWEST, MOST = 1 << 20, 3 << 20
+FEWEST, MOST = 1 << 19, 3 << 20
 """Cells of a grid, at least and at most; a cell takes 33 bytes."""
 
 PER_RANK = 1 << 14
