@@ -115,8 +115,8 @@ class SimplexBatch:
         scores = np.ascontiguousarray(probabilities)
         return SimplexBatch(scores, "probabilities", self.class_index, self.weight, self.classes)
 
-    def take(self, rows: NDArray[Any]) -> SimplexBatch:
-        """Return the batch of some of the rows, by index or mask."""
+    def take(self, rows: NDArray[Any] | slice) -> SimplexBatch:
+        """Return the batch of some of the rows, by index, mask or slice."""
         return SimplexBatch(
             self.scores[rows], self.kind, self.class_index[rows], self.weight[rows], self.classes
         )

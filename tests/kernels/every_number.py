@@ -51,9 +51,12 @@ for place, title, function in KERNELS:  # before anybody takes them
 
 from calibrant import Annealing, metrics, model_file  # noqa: E402
 from calibrant.cli.main import run  # noqa: E402
+from calibrant.metrics.cell_table import CellTable, collect  # noqa: E402
+from calibrant.metrics.statistics import MetricStatistics  # noqa: E402
 from calibrant.scale import ranks  # noqa: E402
 from calibrant.scale.affine import VectorStatistics  # noqa: E402
 from calibrant.scale.cells import CellCounts  # noqa: E402
+from calibrant.scale.chunks import ArrayChunks  # noqa: E402
 from calibrant.scale.flattened import FlattenedStatistics  # noqa: E402
 from calibrant.scale.sorted_cumulative import SortedCumulativeStatistics  # noqa: E402
 from calibrant.scale.temperature import TemperatureStatistics  # noqa: E402
@@ -138,6 +141,28 @@ def measure(data):
         yield json.dumps(result.to_dict()).encode()
 
 
+def measure_chunks(data):
+    """Yield what metrics count of chunks and make of it, with fewer cells than there are values."""
+    rows, y, weights, _ = data
+    classes = np.arange(rows.shape[1])
+    chunks = ArrayChunks(rows, y, np.maximum(weights, 1e-3), n_rows=50)
+    counted = chunks.count(MetricStatistics(classes, n_groups=5))
+    yield counted.to_bytes()
+    table = CellTable(len(classes), 40)
+    none = np.zeros(len(y), dtype=np.int64)
+    table.take(collect(rows, y, weights, none, 1, 0.0, table))
+    for part in (*table.arrays().values(), *table.cells.edges()):
+        yield part.tobytes()
+    for result in (
+        counted.solve(n_resamples=20),
+        counted.calibration_test(n_resamples=20),
+        metrics.calibration_test(
+            None, chunks, n_bins=5, n_resamples=20, metric="classwise", classes=classes
+        ),
+    ):
+        yield json.dumps(result.to_dict()).encode()
+
+
 def statistics(cls, kind, data):
     """Yield what two chunks count, in the first pass and in a second one."""
     rows, y, weights, new = data
@@ -186,6 +211,7 @@ def cases():
         yield f"counts {shape}", partial(count, shape[2], data)
         if shape[2] == "probabilities":
             yield f"metrics {shape}", partial(measure, data)
+            yield f"metrics of chunks {shape}", partial(measure_chunks, data)
 
 
 def digest(case):

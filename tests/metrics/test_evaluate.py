@@ -8,7 +8,8 @@ import pytest
 
 from calibrant import errors, metrics, simplex
 from calibrant.metrics import evaluate, resampling
-from calibrant.metrics.evaluate import basic_interval, bootstrap
+from calibrant.metrics.evaluate import bootstrap
+from calibrant.metrics.evaluation import basic_interval
 from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.resampling import Resamples
 from calibrant.metrics.table import METRICS

@@ -6,7 +6,7 @@ from scipy.stats import kstest
 
 from calibrant import metrics, simplex
 from calibrant.metrics import calibration_test, resampling
-from calibrant.metrics.predictions import BinaryProblem
+from calibrant.metrics.chunk import BinaryProblem
 from calibrant.metrics.resampling import Resamples, null_bins
 from conftest import simulate
 from metrics.cases import weighted

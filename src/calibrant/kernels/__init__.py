@@ -23,6 +23,7 @@ MODULES = (
     "ranked_lookup",
     "resampling",
     "rows",
+    "score_keys",
     "softmax",
     "sorted_cumulative",
 )

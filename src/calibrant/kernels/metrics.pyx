@@ -161,6 +161,26 @@ def add_binned_classes(
             add_term(&sums[j * n_bins + bins[i, j], HIT, 0], own)
 
 
+def add_cell_products(
+    const double[:, ::1] rows,
+    const int32_t[:, ::1] bins,
+    const double[::1] weight,
+    Py_ssize_t n_bins,
+    int64_t[:, :, ::1] sums,
+):
+    """Add weight * p_j * p_l to (cell of j, cell of l) of every row, for j <= l."""
+    cdef Py_ssize_t i, j, l, cell
+    cdef double own
+    with nogil:
+        for i in range(rows.shape[0]):
+            for j in range(rows.shape[1]):
+                cell = j * n_bins + bins[i, j]
+                own = weight[i] * rows[i, j]
+                if own > 0.0:
+                    for l in range(j, rows.shape[1]):
+                        add_term(&sums[cell, l * n_bins + bins[i, l], 0], own * rows[i, l])
+
+
 def add_to_grid(
     const double[::1] values,
     const uint8_t[::1] hits,

@@ -2,7 +2,8 @@
 
 from calibrant.metrics.calibration_error import classwise_ece, confidence_ece, thresholded_ece
 from calibrant.metrics.decomposition import ScoreDecomposition, score_decomposition
-from calibrant.metrics.evaluate import Estimate, Evaluation, evaluate
+from calibrant.metrics.evaluate import evaluate
+from calibrant.metrics.evaluation import Estimate, Evaluation
 from calibrant.metrics.kernel_density import kernel_density_ece
 from calibrant.metrics.reliability import ReliabilityCurve, reliability_curve
 from calibrant.metrics.scores import accuracy, brier_score, negative_log_likelihood

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from calibrant import simplex
-from calibrant.kernels import metrics as kernels
-from calibrant.kernels.fixed_point import totals
-from calibrant.metrics.predictions import BinaryProblem, read_predictions, rescale, whole_masses
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from calibrant.maps.base import Floats, Wholes
-    from calibrant.metrics.predictions import Chunk, Predictions
-
-NORMS = ("l1", "l2", "max")
-STRATEGIES = ("uniform", "quantile")
+from calibrant.metrics.bins import (
+    STRATEGIES,
+    ClassBins,
+    ProblemBins,
+    ThresholdedBins,
+    check_bins,
+    mass_error,
+)
+from calibrant.metrics.counted import measure
+from calibrant.metrics.mass_cells import ConfidenceCells, ThresholdedCells
 
 
 def confidence_ece(
@@ -72,12 +67,18 @@ def confidence_ece(
     0.225
     """
     simplex.check_option("strategy", strategy, STRATEGIES)
-    predictions = _read(n_bins, norm, y_true, y_proba, sample_weight, classes)
     if strategy == "uniform":
-        return predictions.measure(ConfidenceBins(int(n_bins), norm))[0]
-    problem = predictions.confidence()
-    sums = problem_sums(problem, mass_bins(problem, int(n_bins)), int(n_bins))
-    return float(errors_of(sums[None], norm)[0])
+        bins = ProblemBins(n_bins, norm)
+        return measure(lambda _: bins, y_true, y_proba, sample_weight, classes)
+    cells = ConfidenceCells(n_bins, norm)
+    return measure(
+        lambda _: cells,
+        y_true,
+        y_proba,
+        sample_weight,
+        classes,
+        in_memory=lambda predictions: mass_error(predictions, int(n_bins), norm),
+    )
 
 
 def classwise_ece(
@@ -115,8 +116,14 @@ def classwise_ece(
     >>> round(classwise_ece([0, 1, 1, 1], y_proba), 4)
     0.225
     """
-    predictions = _read(n_bins, norm, y_true, y_proba, sample_weight, classes)
-    return predictions.measure(ClassBins(predictions.n_classes, int(n_bins), norm))[0]
+    check_bins(n_bins, norm)
+    return measure(
+        lambda n_classes: ClassBins(n_classes, n_bins, norm),
+        y_true,
+        y_proba,
+        sample_weight,
+        classes,
+    )
 
 
 def thresholded_ece(
@@ -161,133 +168,12 @@ def thresholded_ece(
     >>> round(thresholded_ece([0, 1, 1, 1], y_proba), 4)
     0.225
     """
-    predictions = _read(n_bins, norm, y_true, y_proba, sample_weight, classes)
-    return ThresholdedBins(predictions, int(n_bins), norm).value()
-
-
-def _read(n_bins: Any, norm: Any, *data: Any) -> Predictions:
-    """Check the options of all binned errors, and the data."""
-    simplex.check_number("n_bins", n_bins, low=1, whole=True)
-    simplex.check_option("norm", norm, NORMS)
-    return read_predictions(*data)
-
-
-def bin_edges(n_bins: int) -> Floats:
-    """Edges of bins of equal width, as scikit-learn computes them."""
-    return np.linspace(0.0, 1.0, n_bins + 1)
-
-
-def threshold_of(n_classes: int) -> float:
-    """From where TECE counts a prediction; every row has one."""
-    return (1.0 - 1e-12) / n_classes
-
-
-class _Bins:
-    """Calibration error of one or more binary problems over bins of equal width."""
-
-    def __init__(self, n_problems: int, n_bins: int, norm: str = "l1") -> None:
-        self._norm = norm
-        self._edges = bin_edges(n_bins)
-        self.sums = np.zeros((n_problems, n_bins, 3, 2), dtype=np.int64)
-
-    def value(self) -> float:
-        """Return the mean error over the problems, of all rows added."""
-        errors = errors_of(self.sums, self._norm)
-        return math.fsum(errors) / len(errors)
-
-
-class ConfidenceBins(_Bins):
-    """Confidence ECE, added up chunk by chunk."""
-
-    def __init__(self, n_bins: int, norm: str = "l1") -> None:
-        super().__init__(1, n_bins, norm)
-
-    def add(self, chunk: Chunk) -> None:
-        """Add the rows of a chunk."""
-        values, hits = chunk.top_labels()
-        bins = uniform_bins(values, self._edges)
-        kernels.add_binned(values, hits, chunk.weight, bins, self.sums[0])
-
-
-class ClassBins(_Bins):
-    """Class-wise ECE, added up chunk by chunk; a problem for each class."""
-
-    def add(self, chunk: Chunk) -> None:
-        """Add the rows of a chunk."""
-        bins = uniform_bins(chunk.rows, self._edges)
-        n_bins, sums = len(self._edges) - 1, self.sums.reshape(-1, 3, 2)
-        kernels.add_binned_classes(chunk.rows, chunk.class_index, chunk.weight, bins, n_bins, sums)
-
-
-class ThresholdedBins:
-    """TECE, which sorts the cells of each class: computed from all rows at once."""
-
-    def __init__(self, predictions: Predictions, n_bins: int, norm: str = "l1") -> None:
-        self._predictions = predictions
-        self._n_bins = n_bins
-        self._norm = norm
-
-    def add(self, chunk: Chunk) -> None:
-        """Leave the rows of a chunk for later."""
-
-    def value(self) -> float:
-        """Return the mean error over the classes that have cells, of all rows."""
-        weight = self._predictions.weight
-        threshold = threshold_of(self._predictions.n_classes)
-        sums = []
-        for column, values, rows in self._predictions.sorted_classes(threshold):
-            if len(values) == 0:
-                continue
-            # In a unit of their own: a class counts as much as any, whatever its weights.
-            own = None if weight is None else rescale(weight[rows])[1]
-            own = np.ones(len(values)) if own is None else own
-            hits = (self._predictions.class_index == column)[rows]
-            bins = _sorted_mass_bins(values, own, self._n_bins)
-            sums.append(problem_sums(BinaryProblem(values, hits, own), bins, self._n_bins))
-        errors = errors_of(np.array(sums), self._norm)
-        return math.fsum(errors) / len(errors)
-
-
-def uniform_bins(values: Floats, edges: Floats) -> NDArray[np.int32]:
-    """Bin of equal width of every value, in the shape of ``values``."""
-    bins = np.empty(values.shape, dtype=np.int32)
-    kernels.find_bins(values.reshape(-1), edges, bins.reshape(-1))
-    return bins
-
-
-def mass_bins(problem: BinaryProblem, n_bins: int) -> NDArray[np.int32]:
-    """Bin of equal mass of every row of a binary problem."""
-    order = np.argsort(problem.values)
-    bins = np.empty(len(order), dtype=np.int32)
-    bins[order] = _sorted_mass_bins(problem.values[order], problem.weight[order], n_bins)
-    return bins
-
-
-def _sorted_mass_bins(values: Floats, weight: Floats, n_bins: int) -> NDArray[np.int32]:
-    bins = np.empty(len(values), dtype=np.int32)
-    kernels.find_mass_bins(values, whole_masses(weight, 2.0 * n_bins), n_bins, bins)
-    return bins
-
-
-def problem_sums(problem: BinaryProblem, bins: NDArray[np.int32], n_bins: int) -> Wholes:
-    """Fixed-point sums of weight, hits and values over the bins of a binary problem."""
-    sums = np.zeros((n_bins, 3, 2), dtype=np.int64)
-    kernels.add_binned(*problem, bins, sums)
-    return sums
-
-
-def errors_of(sums: Wholes, norm: str) -> Floats:
-    """Calibration error of each problem from fixed-point sums (problem, bin, column, 2)."""
-    in_bin = totals(sums)
-    gap = np.abs(in_bin[..., kernels.VALUE] - in_bin[..., kernels.HIT])
-    weight = in_bin[..., kernels.WEIGHT]
-    total = totals(sums[:, :, kernels.WEIGHT].sum(axis=1))
-    relative = np.divide(gap, weight, out=np.zeros_like(gap), where=weight > 0)
-    errors: Floats
-    if norm == "l1":
-        errors = gap.sum(axis=1) / total
-    elif norm == "l2":
-        errors = np.sqrt((gap * relative).sum(axis=1) / total)
-    else:
-        errors = relative.max(axis=1)
-    return errors
+    check_bins(n_bins, norm)
+    return measure(
+        lambda n_classes: ThresholdedCells(n_classes, n_bins, norm),
+        y_true,
+        y_proba,
+        sample_weight,
+        classes,
+        in_memory=lambda predictions: ThresholdedBins(predictions, int(n_bins), norm).value(),
+    )

@@ -2,92 +2,30 @@
 
 from __future__ import annotations
 
-import math
-import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
-from calibrant import errors, simplex, threads
+from calibrant import notices, simplex, threads
 from calibrant.kernels import resampling
 from calibrant.kernels.metrics import add_confusion
-from calibrant.metrics.calibration_error import bin_edges, threshold_of, uniform_bins
+from calibrant.metrics.bins import bin_edges, threshold_of, uniform_bins
+from calibrant.metrics.confusion import complaint, frequent_classes
+from calibrant.metrics.counted import counted, known_classes, read_chunks
+from calibrant.metrics.evaluation import Evaluation, basic_interval
 from calibrant.metrics.kernel_density import N_STEPS, bandwidth_rule, density_error
 from calibrant.metrics.predictions import read_predictions, whole_masses
 from calibrant.metrics.resampling import Resamples
-from calibrant.metrics.result import Result
 from calibrant.metrics.scores import chunk_losses, chunk_squares
+from calibrant.metrics.statistics import MetricStatistics, usual_groups
 from calibrant.metrics.table import METRICS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.maps.base import Floats, Wholes
-    from calibrant.metrics.predictions import Chunk, ClassCells, Predictions
-
-MISMATCH = 0.2
-MOST_CLASSES = 100
-ROWS_OF_A_CLASS = 20
-
-
-class Estimate(NamedTuple):
-    """A metric and its interval, which is NaN without resamples."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation(Result):
-    """Result of :func:`evaluate`: every metric as (value, low, high).
-
-    ``print`` shows it as a table.
-
-    Attributes
-    ----------
-    accuracy, negative_log_likelihood, brier_score : Estimate
-    confidence_ece, classwise_ece, thresholded_ece, kernel_density_ece : Estimate
-    n_rows, n_classes, n_bins, n_resamples : int
-    confidence_level : float
-        Of the intervals.
-    """
-
-    accuracy: Estimate
-    negative_log_likelihood: Estimate
-    brier_score: Estimate
-    confidence_ece: Estimate
-    classwise_ece: Estimate
-    thresholded_ece: Estimate
-    kernel_density_ece: Estimate
-    n_rows: int
-    n_classes: int
-    n_bins: int
-    n_resamples: int
-    confidence_level: float
-
-    def estimates(self) -> dict[str, Estimate]:
-        """Return the metrics by name, in the order of the table."""
-        return {name: getattr(self, name) for name in METRICS}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers: {"accuracy": {"value": ..., "low": ...}, ...}."""
-        estimates = {name: estimate._asdict() for name, estimate in self.estimates().items()}
-        return Result.to_dict(self) | estimates
-
-    def __str__(self) -> str:
-        has_intervals = self.n_resamples > 0
-        interval = f"{100 * self.confidence_level:g} % interval"
-        lines = [f"{'metric':<10}{'value':>10}" + (f"   {interval:>20}" if has_intervals else "")]
-        for name, estimate in self.estimates().items():
-            line = f"{METRICS[name].title:<10}{estimate.value:>10.5f}"
-            if has_intervals:
-                line += f"   {estimate.low:>9.5f}  {estimate.high:>9.5f}"
-            lines.append(line)
-        lines.append(f"{self.n_rows} rows, {self.n_classes} classes")
-        return "\n".join(lines)
+    from calibrant.metrics.chunk import Chunk
+    from calibrant.metrics.predictions import ClassCells, Predictions
 
 
 def evaluate(
@@ -132,7 +70,8 @@ def evaluate(
     ColumnMismatchWarning
         If another assignment of columns to the most frequent classes (at most 100, with 20 rows
         or more) would raise the accuracy in their n rows by more than 20 points, and 200 / sqrt(n)
-        on top against chance: the columns may be in another order than the labels.
+        on top against chance: the columns may be in another order than the labels. Of chunks with
+        more than 1,024 classes this is not counted.
 
     Notes
     -----
@@ -145,6 +84,12 @@ def evaluate(
     cases, TECE's in 72 % or more (percentile intervals of cw-ECE and TECE: 0 to 55 %). Near
     perfect calibration no bootstrap of an absolute value works, and these do not hold it either:
     ask :func:`calibration_test` whether the error is more than chance.
+
+    Dask collections and ``Chunks`` are read once. Their values are those of arrays, to 1e-12, but
+    for ``thresholded_ece`` of more than some 500,000 distinct predictions, which is binned:
+    ``binning_error`` bounds what that may have changed. Their intervals draw 64 groups of rows
+    (fewer with more than 1,000 classes) instead of rows, and are as wide on average; how rows were
+    cut into chunks changes them as another ``random_state`` would.
 
     Examples
     --------
@@ -161,8 +106,20 @@ def evaluate(
     simplex.check_number("n_resamples", n_resamples, low=0, whole=True)
     simplex.check_number("confidence_level", confidence_level, low=0.0, high=1.0)
     threads.check_jobs("n_jobs", n_jobs)
+    chunks = read_chunks(y_true, y_proba, sample_weight)
+    if chunks is not None:
+        known = known_classes(chunks, classes)
+        n_groups = usual_groups(len(known), int(n_bins)) if n_resamples > 0 else 1
+        empty = MetricStatistics(known, n_bins=int(n_bins), n_groups=n_groups)
+        with threads.jobs(n_jobs):
+            statistics = counted(chunks, empty)
+        return statistics.solve(
+            n_resamples=int(n_resamples),
+            confidence_level=float(confidence_level),
+            random_state=random_state,
+        )
     predictions = read_predictions(y_true, y_proba, sample_weight, classes)
-    measures = [metric.start(predictions, int(n_bins)) for metric in METRICS.values()]
+    measures = [metric.accumulator(predictions, int(n_bins)) for metric in METRICS.values()]
     values = predictions.measure(*measures)
     _warn_about_columns(predictions)
     replicates: dict[str, Floats] = {}
@@ -170,7 +127,7 @@ def evaluate(
         resamples = Resamples(predictions.sizes(), int(n_resamples), random_state)
         with threads.jobs(n_jobs):
             replicates = bootstrap(predictions, resamples, int(n_bins))
-    estimates = {
+    estimates: dict[str, Any] = {
         name: basic_interval(value, replicates.get(name), float(confidence_level), metric.largest)
         for (name, metric), value in zip(METRICS.items(), values, strict=True)
     }
@@ -184,25 +141,10 @@ def evaluate(
     )
 
 
-def basic_interval(
-    value: float, replicates: Floats | None, level: float, largest: float
-) -> Estimate:
-    """Reflect quantiles of the replicates at the value; clip to [0, largest]; hold the value."""
-    if replicates is None:
-        return Estimate(value, math.nan, math.nan)
-    q_low, q_high = np.quantile(replicates, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-    low = min(max(2.0 * value - float(q_high), 0.0), value)
-    high = max(min(2.0 * value - float(q_low), largest), value)
-    return Estimate(value, low, high)
-
-
 def _warn_about_columns(predictions: Predictions) -> None:
     """Warn if the most frequent classes fit other columns far better than their own."""
     counts = np.bincount(predictions.class_index, minlength=predictions.n_classes)
-    frequent = np.argsort(-counts, kind="stable")[:MOST_CLASSES]
-    frequent = frequent[counts[frequent] >= ROWS_OF_A_CLASS]
-    if len(frequent) < 2:
-        return
+    frequent = frequent_classes(counts)
     slot = np.full(predictions.n_classes, -1, dtype=np.int64)
     slot[frequent] = np.arange(len(frequent))
     confusion = np.zeros((len(frequent), len(frequent)))
@@ -210,19 +152,9 @@ def _warn_about_columns(predictions: Predictions) -> None:
     for chunk in predictions.chunks():
         add_confusion(chunk.rows, chunk.class_index, chunk.weight, slot, confusion)
         weight += float(chunk.weight[slot[chunk.class_index] >= 0].sum())
-    label, column = linear_sum_assignment(confusion, maximize=True)
-    now = float(np.trace(confusion)) / weight
-    best = float(confusion[label, column].sum()) / weight
-    if best - now > MISMATCH + 2.0 / math.sqrt(counts[frequent].sum()):
-        a = int(np.flatnonzero(label != column)[0])
-        is_now, should_be = (predictions.classes[frequent[j]] for j in (column[a], label[a]))
-        warnings.warn(
-            f"the labels fit another order of the columns far better: accuracy {now:.2f} as they "
-            f"are, {best:.2f} if, for instance, the column of {errors.in_words(is_now)} were that "
-            f"of {errors.in_words(should_be)}; check the order of the columns",
-            errors.ColumnMismatchWarning,
-            stacklevel=3,
-        )
+    found = complaint(confusion, weight, counts, frequent, predictions.classes)
+    if found is not None:
+        notices.warn(found)
 
 
 def bootstrap(predictions: Predictions, resamples: Resamples, n_bins: int) -> dict[str, Floats]:

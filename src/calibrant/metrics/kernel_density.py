@@ -10,13 +10,15 @@ import numpy as np
 from scipy.fft import dct, idct
 
 from calibrant import simplex
-from calibrant.kernels.fixed_point import totals
 from calibrant.kernels.metrics import BITS, add_hit_moments, add_to_grid
-from calibrant.metrics.predictions import read_predictions
+from calibrant.metrics.counted import measure
+from calibrant.metrics.measures import SummedMeasure
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from calibrant.maps.base import Floats, Wholes
-    from calibrant.metrics.predictions import Chunk
+    from calibrant.metrics.chunk import Chunk
 
 N_STEPS = 1 << 13
 """Steps of the grid over [0, 1] on which densities are computed."""
@@ -74,38 +76,49 @@ def kernel_density_ece(
     >>> round(kernel_density_ece(y, confidence), 2)
     0.11
     """
-    if bandwidth is not None:
-        simplex.check_number("bandwidth", bandwidth, low=0.0, high=1.0)
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
-    return predictions.measure(DensityGrid(predictions.unit, bandwidth))[0]
+    grid = DensityGrid(bandwidth)
+    return measure(lambda _: grid, y_true, y_proba, sample_weight, classes)
 
 
-class DensityGrid:
-    """KDE-ECE, added up chunk by chunk; ``unit`` is that of the weights."""
+class DensityGrid(SummedMeasure):
+    """KDE-ECE, added up chunk by chunk: masses at the nodes of a grid, and four moments."""
 
-    def __init__(self, unit: float, bandwidth: float | None = None) -> None:
-        self._unit = unit
+    name = "density grid"
+
+    def __init__(self, bandwidth: float | None = None) -> None:
+        if bandwidth is not None:
+            simplex.check_number("bandwidth", bandwidth, low=0.0, high=1.0)
         self._bandwidth = bandwidth
-        self._grid = np.zeros((N_STEPS + 1, 2, 2), dtype=np.int64)
-        self._moments = np.zeros((1, 4, 2), dtype=np.int64)
+        super().__init__(2 * (N_STEPS + 1) + 4)
 
-    def add(self, chunk: Chunk) -> None:
-        """Add the rows of a chunk."""
+    def settings(self) -> dict[str, Any]:
+        """Return what makes an empty one."""
+        return {"bandwidth": self._bandwidth}
+
+    def _count(self, chunk: Chunk, pairs: Wholes) -> None:
         values, hits = chunk.top_labels()
-        add_to_grid(values, hits, chunk.weight, self._grid)
-        add_hit_moments(values, hits, chunk.weight, self._moments)
+        add_to_grid(values, hits, chunk.weight, pairs[:-4].reshape(-1, 2, 2))
+        add_hit_moments(values, hits, chunk.weight, pairs[-4:].reshape(1, 4, 2))
 
     def value(self) -> float:
         """Return the error of all rows added."""
+        # As exact fractions: the difference of the two squares would lose half the digits.
+        moments = [Fraction(0)] * 4
+        for unit, pairs in self.pairs().items():
+            for m, (high, low) in enumerate(pairs[-4:]):
+                whole = Fraction((int(high) << BITS) + int(low), 1 << 2 * BITS)
+                moments[m] += whole * Fraction(unit / self.unit)
+        return self._error(self.totals(), moments)
+
+    def value_of(self, sums: Floats) -> float:
+        """Return the error, with the moments as doubles."""
+        return self._error(sums, sums[-4:].tolist())
+
+    def _error(self, sums: Floats, moments: Sequence[Any]) -> float:
         bandwidth = self._bandwidth
         if bandwidth is None:
-            # As exact fractions: the difference of the two squares would lose half the digits.
-            weight, *hits = (
-                Fraction((int(high) << BITS) + int(low), 1 << 2 * BITS)
-                for high, low in self._moments[0]
-            )
-            bandwidth = bandwidth_rule(float(weight) * self._unit, *hits)
-        return density_error(totals(self._grid), bandwidth)
+            bandwidth = bandwidth_rule(float(moments[0]) * self.unit, *moments[1:])
+        return density_error(sums[:-4].reshape(-1, 2), bandwidth)
 
 
 def bandwidth_rule(

@@ -12,8 +12,9 @@ from calibrant import errors, simplex
 from calibrant.columns import column_order
 from calibrant.containers import column_names, to_matrix
 from calibrant.kernels.fixed_point import totals
-from calibrant.kernels.metrics import add_weights, count_above, take_cells, top_labels
+from calibrant.kernels.metrics import add_weights, count_above, take_cells
 from calibrant.labels import check_labels, check_weights
+from calibrant.metrics.chunk import BinaryProblem, Chunk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,22 +39,6 @@ class MetricArguments(errors.Arguments):
 NAMED = MetricArguments()
 
 
-class Chunk(NamedTuple):
-    """Some of the rows: float64 on the simplex, columns of the labels, weights in (0, 1]."""
-
-    start: int
-    rows: Floats
-    class_index: Wholes
-    weight: Floats
-
-    def top_labels(self) -> tuple[Floats, NDArray[np.bool_]]:
-        """Largest probability of each row, and whether it is the label's."""
-        values = np.empty(len(self.rows))
-        hits = np.empty(len(self.rows), dtype=np.bool_)
-        top_labels(self.rows, self.class_index, values, hits)
-        return values, hits
-
-
 class Accumulator(Protocol):
     """Sums over rows that a metric is made of."""
 
@@ -62,14 +47,6 @@ class Accumulator(Protocol):
 
     def value(self) -> float:
         """Return the metric of all rows added."""
-
-
-class BinaryProblem(NamedTuple):
-    """One probability of each row, whether its event happened, and the row's weight."""
-
-    values: Floats
-    hits: NDArray[np.bool_]
-    weight: Floats
 
 
 class ClassCells(NamedTuple):
@@ -135,7 +112,7 @@ class Predictions:
             rows = rows[self.used[part]]
         own = slice(start, start + len(rows))
         weight = np.ones(len(rows)) if self.weight is None else self.weight[own]
-        return Chunk(start, rows, self.class_index[own], weight)
+        return Chunk(start, rows, self.class_index[own], weight, self.unit)
 
     def chunks(self) -> Iterator[Chunk]:
         """Rows in chunks of a fixed number of bytes."""

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from calibrant import errors, simplex, threads
 from calibrant.kernels.fixed_point import totals
 from calibrant.kernels.metrics import HIT, VALUE, WEIGHT
-from calibrant.metrics.calibration_error import (
+from calibrant.metrics.bins import (
     STRATEGIES,
+    ProblemBins,
     bin_edges,
     errors_of,
     mass_bins,
     problem_sums,
     uniform_bins,
 )
+from calibrant.metrics.counted import count, read_chunks
+from calibrant.metrics.normal_null import BinMoments, null_problem
 from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.resampling import null_bins, null_errors, p_value
 from calibrant.metrics.result import Result
@@ -26,7 +29,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.maps.base import Floats
-    from calibrant.metrics.predictions import BinaryProblem, Predictions
+    from calibrant.metrics.chunk import BinaryProblem
+    from calibrant.metrics.predictions import Predictions
+    from calibrant.scale.chunks import Chunks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,6 +124,12 @@ def reliability_curve(
     ReliabilityCurve
         Frozen numbers, to print or to draw.
 
+    Notes
+    -----
+    Of Dask collections and ``Chunks`` bins are of equal width, and bars and p-value come from the
+    normal distribution that has the mean and the variance of each bin, as in
+    :func:`calibration_test`.
+
     References
     ----------
     .. [1] J. Bröcker and L. A. Smith, "Increasing the Reliability of Reliability Diagrams",
@@ -139,45 +150,93 @@ def reliability_curve(
     simplex.check_number("n_resamples", n_resamples, low=0, whole=True)
     simplex.check_number("consistency_level", consistency_level, low=0.0, high=1.0)
     threads.check_jobs("n_jobs", n_jobs)
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
-    problem = _problem(predictions, kind)
-    edges, bins = _bins(problem, int(n_bins), strategy)
-    sums = problem_sums(problem, bins, len(edges) - 1)
-    in_bin = totals(sums)
-    ece = float(errors_of(sums[None], "l1")[0])
-    low = np.full(len(in_bin), np.nan)
-    high, chance = low.copy(), float("nan")
-    if n_resamples > 0:
-        draws = {"n_resamples": int(n_resamples), "random_state": random_state}
-        with threads.jobs(n_jobs):
-            null = null_bins(problem, bins, len(in_bin), **draws, replace=bool(resample_rows))
-        low, high = _bars(null, float(consistency_level))
-        chance = p_value(ece, null_errors(null))
-    weight = in_bin[:, WEIGHT]
+    draws = {"n_resamples": int(n_resamples), "random_state": random_state}
+    draws["replace"] = bool(resample_rows)
+    chunks = read_chunks(y_true, y_proba, sample_weight)
+    with threads.jobs(n_jobs):
+        if chunks is None:
+            predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+            binned = _of_arrays(predictions, kind, int(n_bins), strategy, draws)
+        else:
+            binned = _of_chunks(chunks, classes, kind, int(n_bins), strategy, draws)
+    low, high, chance = _judge(binned, float(consistency_level))
+    weight = binned.in_bin[:, WEIGHT]
     return ReliabilityCurve(
         kind=kind,
-        edges=edges,
-        mean_probability=_ratio(in_bin[:, VALUE], weight),
-        frequency=_ratio(in_bin[:, HIT], weight),
-        weight=weight * predictions.unit,
+        edges=binned.edges,
+        mean_probability=_ratio(binned.in_bin[:, VALUE], weight),
+        frequency=_ratio(binned.in_bin[:, HIT], weight),
+        weight=weight * binned.unit,
         consistency_low=low,
         consistency_high=high,
         consistency_level=float(consistency_level),
-        ece=ece,
+        ece=binned.ece,
         p_value=chance,
     )
 
 
-def _problem(predictions: Predictions, kind: Any) -> BinaryProblem:
+class Binned(NamedTuple):
+    """Sums of weight, hits and values over bins, in a unit, and those of resamples, if any."""
+
+    edges: Floats
+    in_bin: Floats
+    unit: float
+    ece: float
+    null: Floats | None
+
+
+def _of_arrays(
+    predictions: Predictions, kind: Any, n_bins: int, strategy: str, draws: dict[str, Any]
+) -> Binned:
+    column = _column(predictions.classes, kind)
+    problem = predictions.confidence() if column is None else predictions.one_class(column)
+    edges, bins = _bins(problem, n_bins, strategy)
+    sums = problem_sums(problem, bins, len(edges) - 1)
+    null = null_bins(problem, bins, len(sums), **draws) if draws["n_resamples"] > 0 else None
+    return Binned(
+        edges, totals(sums), predictions.unit, float(errors_of(sums[None], "l1")[0]), null
+    )
+
+
+def _of_chunks(
+    chunks: Chunks, classes: Any, kind: Any, n_bins: int, strategy: str, draws: dict[str, Any]
+) -> Binned:
+    if strategy != "uniform":
+        raise errors.ParameterError(
+            f"strategy={strategy!r} needs all rows at once; of chunks, take strategy='uniform', or "
+            "make the curve of some of the rows in memory"
+        )
+
+    def start(known: Any) -> dict[str, Any]:
+        column = _column(known, kind)
+        return {"bins": ProblemBins(n_bins, column=column), "moments": BinMoments(n_bins, column)}
+
+    found = count(chunks, classes, start)
+    null = null_problem(**found, **draws) if draws["n_resamples"] > 0 else None
+    bins: ProblemBins = found["bins"]
+    return Binned(bin_edges(n_bins), bins.totals()[0], bins.unit, bins.value(), null)
+
+
+def _judge(binned: Binned, level: float) -> tuple[Floats, Floats, float]:
+    """Return the ends of the consistency bars, and the p-value; NaN without resamples."""
+    if binned.null is None:
+        nothing = np.full(len(binned.in_bin), np.nan)
+        return nothing, nothing.copy(), float("nan")
+    low, high = np.clip(_bars(binned.null, level), 0.0, 1.0)
+    return low, high, p_value(binned.ece, null_errors(binned.null))
+
+
+def _column(classes: NDArray[Any], kind: Any) -> int | None:
+    """Column of a class, None for the confidence."""
     if isinstance(kind, str) and kind == "confidence":
-        return predictions.confidence()
-    matches = np.flatnonzero(predictions.classes == kind)
+        return None
+    matches = np.flatnonzero(classes == kind)
     if len(matches) != 1:
         raise errors.ParameterError(
             f"kind={errors.in_words(kind)} is neither 'confidence' nor one of the classes "
-            f"{errors.some_in_words(predictions.classes)}"
+            f"{errors.some_in_words(classes)}"
         )
-    return predictions.one_class(int(matches[0]))
+    return int(matches[0])
 
 
 def _bins(problem: BinaryProblem, n_bins: int, strategy: str) -> tuple[Floats, NDArray[np.int32]]:

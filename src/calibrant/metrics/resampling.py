@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.maps.base import Floats, Wholes
-    from calibrant.metrics.predictions import BinaryProblem
+    from calibrant.metrics.chunk import BinaryProblem
 
 BLOCK_BYTES = 1 << 27
 """Sums of several resamples that are held at once."""
@@ -26,6 +26,17 @@ TASKS = 64
 
 KEPT_BYTES = 1 << 25
 """Draws that are kept for the next problem with the same seed, as the next class of a diagram."""
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Return the random numbers that a caller asked for."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise errors.ParameterError(
+            f"random_state={errors.in_words(random_state)} cannot seed "
+            f"numpy.random.default_rng: {error}"
+        ) from error
 
 
 class Resamples:
@@ -40,13 +51,7 @@ class Resamples:
     def __init__(
         self, sizes: Sequence[int], n_resamples: int, random_state: Any, *, replace: bool = True
     ) -> None:
-        try:
-            root = np.random.default_rng(random_state)
-        except (TypeError, ValueError) as error:
-            raise errors.ParameterError(
-                f"random_state={errors.in_words(random_state)} cannot seed "
-                f"numpy.random.default_rng: {error}"
-            ) from error
+        root = generator(random_state)
         self.n_resamples = n_resamples
         self.replace = replace
         self._entropy = [int(word) for word in root.integers(0, 1 << 32, size=4)]

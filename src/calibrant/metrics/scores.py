@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant import simplex
-from calibrant.kernels.fixed_point import totals
-from calibrant.kernels.metrics import add_products, row_losses, row_squares
-from calibrant.metrics.predictions import read_predictions
+from calibrant.kernels.metrics import add_products, add_weights, row_losses, row_squares
+from calibrant.metrics.counted import measure
+from calibrant.metrics.measures import SummedMeasure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from calibrant.maps.base import Floats
-    from calibrant.metrics.predictions import Chunk
+    from calibrant.maps.base import Floats, Wholes
+    from calibrant.metrics.chunk import Chunk
 
 MIN_PROBABILITY = 1e-12
 """A label's probability counts as at least this in the likelihood, unless told otherwise."""
@@ -42,14 +41,19 @@ def accuracy(y_true: Any, y_proba: Any, *, sample_weight: Any = None, classes: A
     float
         In [0, 1]. The first of equal largest probabilities is the prediction.
 
+    Notes
+    -----
+    All three may be Dask collections: chunks are counted where they are, and the result is a plain
+    number. So it is for ``accuracy(None, chunks)`` with a ``calibrant.scale.chunks.Chunks``, which
+    holds labels and weights.
+
     Examples
     --------
     >>> from calibrant.metrics import accuracy
     >>> accuracy([0, 1, 1], [[0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
     0.6666666666666666
     """
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
-    return predictions.measure(RowMean(chunk_hits))[0]
+    return measure(lambda _: Accuracy(), y_true, y_proba, sample_weight, classes)
 
 
 def negative_log_likelihood(
@@ -84,9 +88,8 @@ def negative_log_likelihood(
     >>> negative_log_likelihood([0, 1], [[1.0, 0.0], [1.0, 0.0]], min_probability=0)
     inf
     """
-    simplex.check_number("min_probability", min_probability, low=0.0, high=1.0)
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
-    return predictions.measure(LossMean(float(min_probability)))[0]
+    loss = LossMean(min_probability)
+    return measure(lambda _: loss, y_true, y_proba, sample_weight, classes)
 
 
 def brier_score(
@@ -116,53 +119,74 @@ def brier_score(
     >>> round(brier_score([0, 1], [[0.8, 0.2], [0.5, 0.5]]), 4)
     0.145
     """
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
-    return predictions.measure(RowMean(chunk_squares))[0]
+    return measure(lambda _: Brier(), y_true, y_proba, sample_weight, classes)
 
 
-class RowMean:
+class RowMean(SummedMeasure):
     """Weighted mean of a term in [0, 1] of every row, whatever their order."""
 
-    def __init__(self, terms: Callable[[Chunk], Floats]) -> None:
-        self._terms = terms
-        self._sums = np.zeros((1, 2, 2), dtype=np.int64)
+    def __init__(self) -> None:
+        super().__init__(1, 2)
 
-    def add(self, chunk: Chunk) -> None:
-        """Add the rows of a chunk."""
-        add_products(chunk.weight, self._terms(chunk), self._sums)
+    @abstractmethod
+    def _terms(self, chunk: Chunk) -> Floats:
+        """Return the term of each row."""
 
-    def value(self) -> float:
-        """Return the mean over all rows added."""
-        weight, total = totals(self._sums)[0]
+    def _count(self, chunk: Chunk, pairs: Wholes) -> None:
+        add_products(chunk.weight, self._terms(chunk), pairs)
+
+    def value_of(self, sums: Floats) -> float:
+        """Return the mean."""
+        weight, total = sums[0]
         return float(total / weight)
 
 
-class LossMean(RowMean):
+class Accuracy(RowMean):
+    """Share of rows that are right."""
+
+    name = "accuracy"
+
+    def _terms(self, chunk: Chunk) -> Floats:
+        return chunk.top_labels()[1].astype(np.float64)
+
+
+class Brier(RowMean):
+    """Mean Brier score of rows."""
+
+    name = "brier"
+
+    def _terms(self, chunk: Chunk) -> Floats:
+        return chunk_squares(chunk)
+
+
+class LossMean(SummedMeasure):
     """Mean of -log of the label's probability; infinite if one of them is."""
 
+    name = "loss"
+
     def __init__(self, min_probability: float = MIN_PROBABILITY) -> None:
-        self._min_probability = min_probability
+        simplex.check_number("min_probability", min_probability, low=0.0, high=1.0)
+        super().__init__(3, 1)
+        self._min_probability = float(min_probability)
         # Above every loss, so that terms are in [0, 1]: -log of the smallest double is 745.
         self._unit = 32.0 if min_probability >= 1e-13 else 1024.0
-        self._is_infinite = False
-        super().__init__(self._losses)
 
-    def _losses(self, chunk: Chunk) -> Floats:
+    def settings(self) -> dict[str, Any]:
+        """Return what makes an empty one."""
+        return {"min_probability": self._min_probability}
+
+    def _count(self, chunk: Chunk, pairs: Wholes) -> None:
         losses = chunk_losses(chunk, self._min_probability)
         infinite = np.isinf(losses)
         if infinite.any():
-            self._is_infinite = True
             losses[infinite] = 0.0
-        return losses / self._unit
+            add_weights(chunk.weight[infinite], pairs[2:])
+        add_products(chunk.weight, losses / self._unit, pairs[:2].reshape(1, 2, 2))
 
-    def value(self) -> float:
-        """Return the mean over all rows added."""
-        return math.inf if self._is_infinite else super().value() * self._unit
-
-
-def chunk_hits(chunk: Chunk) -> Floats:
-    """1 for each row that is right, 0 for the others."""
-    return chunk.top_labels()[1].astype(np.float64)
+    def value_of(self, sums: Floats) -> float:
+        """Return the mean."""
+        weight, total, infinite = sums[:, 0]
+        return math.inf if infinite > 0.0 else float(total / weight) * self._unit
 
 
 def chunk_losses(chunk: Chunk, min_probability: float = MIN_PROBABILITY) -> Floats:

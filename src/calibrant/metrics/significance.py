@@ -10,13 +10,16 @@ import numpy as np
 
 from calibrant import simplex, threads
 from calibrant.kernels import resampling
-from calibrant.metrics.calibration_error import (
+from calibrant.metrics.bins import (
     ClassBins,
+    ProblemBins,
     bin_edges,
     errors_of,
     problem_sums,
     uniform_bins,
 )
+from calibrant.metrics.counted import count, read_chunks
+from calibrant.metrics.normal_null import BinMoments, CellProducts, null_classes, null_problem
 from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.resampling import (
     Resamples,
@@ -28,7 +31,9 @@ from calibrant.metrics.result import Result
 
 if TYPE_CHECKING:
     from calibrant.maps.base import Floats
-    from calibrant.metrics.predictions import Chunk, Predictions
+    from calibrant.metrics.chunk import Chunk
+    from calibrant.metrics.predictions import Predictions
+    from calibrant.scale.chunks import Chunks
 
 METRICS = ("confidence", "classwise")
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -118,6 +123,12 @@ def calibration_test(
     simulations with 300 rows, ten classes and ``metric="classwise"``, 7 % of p-values were below
     0.05; with the confidence, 4 to 5 %.
 
+    Of Dask collections and ``Chunks`` rows stay as they are, and no labels are drawn: given the
+    rows, the labels in a bin are a sum of independent events, whose means, variances and, between
+    classes, covariances are counted in one pass; resamples are drawn from the normal distribution
+    that has them. In simulations with 100 rows of three classes and more, 2 to 6 % of p-values
+    were below 0.05. ``metric="classwise"`` takes at most 1,024 bins, of all classes together.
+
     References
     ----------
     .. [1] J. Vaicenavicius et al., "Evaluating Model Calibration in Classification", AISTATS 2019.
@@ -139,20 +150,62 @@ def calibration_test(
     simplex.check_number("n_bins", n_bins, low=1, whole=True)
     simplex.check_number("n_resamples", n_resamples, low=1, whole=True)
     threads.check_jobs("n_jobs", n_jobs)
+    chunks = read_chunks(y_true, y_proba, sample_weight)
+    if chunks is not None:
+        with threads.jobs(n_jobs):
+            return _test_chunks(chunks, metric, n_bins, classes, int(n_resamples), random_state)
     predictions = read_predictions(y_true, y_proba, sample_weight, classes)
     run = _test_confidence if metric == "confidence" else _test_classes
     draws = {"n_resamples": int(n_resamples), "random_state": random_state}
     draws["replace"] = bool(resample_rows)
     with threads.jobs(n_jobs):
         statistic, null = run(predictions, int(n_bins), draws)
+    return _result(metric, statistic, null)
+
+
+def _result(metric: str, statistic: float, null: Floats) -> CalibrationTest:
     return CalibrationTest(
         metric=metric,
         statistic=statistic,
         p_value=p_value(statistic, null),
         null_mean=math.fsum(null) / len(null),
         null_quantiles=tuple(zip(LEVELS, np.quantile(null, LEVELS).tolist(), strict=True)),
-        n_resamples=int(n_resamples),
+        n_resamples=len(null),
     )
+
+
+def _test_chunks(
+    chunks: Chunks,
+    metric: str,
+    n_bins: int,
+    classes: Any,
+    n_resamples: int,
+    random_state: Any,
+) -> CalibrationTest:
+    """Test rows in chunks, from what one pass over them counts."""
+    if metric == "confidence":
+        found = count(
+            chunks, classes, lambda _: {"bins": ProblemBins(n_bins), "moments": BinMoments(n_bins)}
+        )
+        return judge_problem(**found, n_resamples=n_resamples, random_state=random_state)
+    found = count(
+        chunks,
+        classes,
+        lambda known: {
+            "bins": ClassBins(len(known), n_bins),
+            "products": CellProducts(len(known), n_bins),
+        },
+    )
+    null = null_classes(**found, n_resamples=n_resamples, random_state=random_state)
+    return _result(metric, found["bins"].value(), null)
+
+
+def judge_problem(
+    bins: ProblemBins, moments: BinMoments, *, n_resamples: int, random_state: Any
+) -> CalibrationTest:
+    """Test the confidence from sums over the bins."""
+    null = null_problem(bins, moments, n_resamples, random_state, replace=False)
+    return _result("confidence", bins.value(), null_errors(null))
 
 
 def _test_confidence(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from calibrant.metrics.calibration_error import ClassBins, ConfidenceBins, ThresholdedBins
+from calibrant.metrics.bins import ClassBins, ProblemBins, ThresholdedBins
 from calibrant.metrics.kernel_density import DensityGrid
-from calibrant.metrics.scores import LossMean, RowMean, chunk_hits, chunk_squares
+from calibrant.metrics.mass_cells import ThresholdedCells
+from calibrant.metrics.scores import Accuracy, Brier, LossMean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from calibrant.metrics.measures import Measure
     from calibrant.metrics.predictions import Accumulator, Predictions
 
 
@@ -27,7 +29,9 @@ class Metric:
     title : str
         For people, without a unit.
     start : callable
-        Takes predictions and a number of bins; returns what adds the metric up.
+        Takes the numbers of classes and of bins; returns what counts rows for the metric.
+    in_memory : callable or None
+        Takes predictions and a number of bins; for what needs all rows of arrays at once.
     factor : float
         1, or 100 for a percentage.
     format : str
@@ -41,12 +45,21 @@ class Metric:
 
     id: str
     title: str
-    start: Callable[[Predictions, int], Accumulator]
+    start: Callable[[int, int], Measure]
     factor: float = 100.0
     format: str = ".2f"
     larger_is_better: bool = False
     largest: float = 1.0
     is_binned: bool = False
+    in_memory: Callable[[Predictions, int], Accumulator] | None = None
+
+    def accumulator(self, predictions: Predictions, n_bins: int) -> Accumulator:
+        """Return what adds the metric of arrays up."""
+        if self.in_memory is not None:
+            return self.in_memory(predictions, n_bins)
+        summed: Any = self.start(predictions.n_classes, n_bins)
+        found: Accumulator = summed
+        return found
 
     @property
     def short(self) -> str:
@@ -68,19 +81,13 @@ class Metric:
 
 
 _METRICS = (
-    Metric("accuracy", "accuracy", lambda *_: RowMean(chunk_hits), larger_is_better=True),
+    Metric("accuracy", "accuracy", lambda *_: Accuracy(), larger_is_better=True),
     Metric("negative_log_likelihood", "NLL", lambda *_: LossMean(), 1.0, ".4f", largest=math.inf),
-    Metric("brier_score", "Brier", lambda *_: RowMean(chunk_squares), 1.0, "#.3g"),
-    Metric("confidence_ece", "conf-ECE", lambda _, n_bins: ConfidenceBins(n_bins), is_binned=True),
-    Metric(
-        "classwise_ece",
-        "cw-ECE",
-        lambda p, n_bins: ClassBins(p.n_classes, n_bins),
-        format=".3f",
-        is_binned=True,
-    ),
-    Metric("thresholded_ece", "TECE", ThresholdedBins, is_binned=True),
-    Metric("kernel_density_ece", "KDE-ECE", lambda p, _: DensityGrid(p.unit)),
+    Metric("brier_score", "Brier", lambda *_: Brier(), 1.0, "#.3g"),
+    Metric("confidence_ece", "conf-ECE", lambda _, n_bins: ProblemBins(n_bins), is_binned=True),
+    Metric("classwise_ece", "cw-ECE", ClassBins, format=".3f", is_binned=True),
+    Metric("thresholded_ece", "TECE", ThresholdedCells, is_binned=True, in_memory=ThresholdedBins),
+    Metric("kernel_density_ece", "KDE-ECE", lambda *_: DensityGrid()),
 )
 
 METRICS = {metric.id: metric for metric in _METRICS}

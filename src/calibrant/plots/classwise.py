@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import simplex
-from calibrant.kernels.fixed_point import totals
 from calibrant.kernels.metrics import HIT, VALUE, WEIGHT
-from calibrant.metrics.calibration_error import ClassBins, errors_of
+from calibrant.metrics.bins import ClassBins
 from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.reliability import reliability_curve
 from calibrant.metrics.result import Result
@@ -105,8 +104,8 @@ def compute_classwise(
     predictions = read_predictions(y_true, y_proba, sample_weight, classes)
     bins = ClassBins(predictions.n_classes, int(n_bins))
     predictions.measure(bins)
-    ece = errors_of(bins.sums, "l1")
-    by_class = totals(bins.sums).sum(axis=1)
+    ece = bins.errors()
+    by_class = bins.totals().sum(axis=1)
     order = np.argsort(-ece, kind="stable")
     shown = order[: int(n_worst)] if columns is None else np.asarray(columns, dtype=np.int64)
     options = {"sample_weight": sample_weight, "classes": classes, "n_bins": diagram_bins}

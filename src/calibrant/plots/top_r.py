@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from calibrant.maps.base import Floats, Wholes
-    from calibrant.metrics.predictions import Chunk
+    from calibrant.metrics.chunk import Chunk
 
 FEW = 30
 """Ranks that have a marker each, on a linear axis."""

@@ -114,7 +114,9 @@ def _judge(calibrator: Calibrator | None, y: Any, scores: Any, classes: Any) -> 
     """Every metric by name."""
     rows = scores if calibrator is None else calibrator.predict_proba(scores)
     read = read_predictions(y, rows, None, classes)
-    found = read.measure(*(metric.start(read, n_bins) for metric, n_bins in MEASURED.values()))
+    found = read.measure(
+        *(metric.accumulator(read, n_bins) for metric, n_bins in MEASURED.values())
+    )
     return {name: float(value) for name, value in zip(MEASURED, found, strict=True)}
 
 

@@ -1,0 +1,89 @@
+"""``Evaluation``: every metric with its interval, as a table."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from calibrant.metrics.result import Result
+from calibrant.metrics.table import METRICS
+
+if TYPE_CHECKING:
+    from calibrant.maps.base import Floats
+
+
+class Estimate(NamedTuple):
+    """A metric and its interval, which is NaN without resamples."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation(Result):
+    """Result of :func:`evaluate`: every metric as (value, low, high).
+
+    ``print`` shows it as a table.
+
+    Attributes
+    ----------
+    accuracy, negative_log_likelihood, brier_score : Estimate
+    confidence_ece, classwise_ece, thresholded_ece, kernel_density_ece : Estimate
+    n_rows, n_classes, n_bins, n_resamples : int
+    confidence_level : float
+        Of the intervals.
+    binning_error : float
+        Most that ``thresholded_ece`` may be off because predictions in chunks were binned; 0 if
+        none were.
+    """
+
+    accuracy: Estimate
+    negative_log_likelihood: Estimate
+    brier_score: Estimate
+    confidence_ece: Estimate
+    classwise_ece: Estimate
+    thresholded_ece: Estimate
+    kernel_density_ece: Estimate
+    n_rows: int
+    n_classes: int
+    n_bins: int
+    n_resamples: int
+    confidence_level: float
+    binning_error: float = 0.0
+
+    def estimates(self) -> dict[str, Estimate]:
+        """Return the metrics by name, in the order of the table."""
+        return {name: getattr(self, name) for name in METRICS}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain numbers: {"accuracy": {"value": ..., "low": ...}, ...}."""
+        estimates = {name: estimate._asdict() for name, estimate in self.estimates().items()}
+        return Result.to_dict(self) | estimates
+
+    def __str__(self) -> str:
+        has_intervals = self.n_resamples > 0
+        interval = f"{100 * self.confidence_level:g} % interval"
+        lines = [f"{'metric':<10}{'value':>10}" + (f"   {interval:>20}" if has_intervals else "")]
+        for name, estimate in self.estimates().items():
+            line = f"{METRICS[name].title:<10}{estimate.value:>10.5f}"
+            if has_intervals:
+                line += f"   {estimate.low:>9.5f}  {estimate.high:>9.5f}"
+            lines.append(line)
+        lines.append(f"{self.n_rows} rows, {self.n_classes} classes")
+        return "\n".join(lines)
+
+
+def basic_interval(
+    value: float, replicates: Floats | None, level: float, largest: float
+) -> Estimate:
+    """Reflect quantiles of the replicates at the value; clip to [0, largest]; hold the value."""
+    if replicates is None:
+        return Estimate(value, math.nan, math.nan)
+    q_low, q_high = np.quantile(replicates, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+    low = min(max(2.0 * value - float(q_high), 0.0), value)
+    high = max(min(2.0 * value - float(q_low), largest), value)
+    return Estimate(value, low, high)

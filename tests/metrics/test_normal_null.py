@@ -1,0 +1,164 @@
+"""Tests and diagrams of rows in chunks: chance from the means and variances of bins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from calibrant import errors, simplex
+from calibrant.metrics import (
+    calibration_test,
+    classwise_ece,
+    confidence_ece,
+    normal_null,
+    reliability_curve,
+)
+from calibrant.metrics.bins import ClassBins, bin_edges, uniform_bins
+from calibrant.metrics.chunk import deal
+from calibrant.metrics.normal_null import BinMoments, CellProducts
+from calibrant.metrics.statistics import MetricStatistics
+from calibrant.scale.chunks import ArrayChunks
+from conftest import simulate
+from metrics.cases import weighted
+
+each_metric = pytest.mark.parametrize("metric", ["confidence", "classwise"])
+
+
+def honest(rng, n_rows, n_classes):
+    proba = rng.dirichlet(np.ones(n_classes), n_rows)
+    return proba, (proba.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
+
+
+def add(counts, proba, y, weight):
+    for rows in deal(simplex.check_batch(proba, y, weight), 1):
+        counts.add_rows(rows)
+    return counts
+
+
+@pytest.mark.parametrize("column", [None, 2])
+def test_moments_are_sums_over_the_bins(column):
+    proba, y, w = weighted(200)
+    w = np.maximum(w, 0.01)
+    w[::9] *= 3000.0  # several units
+    p = proba.max(axis=1) if column is None else proba[:, column].copy()
+    found = add(BinMoments(7, column), proba, y, w).moments()
+    bins = uniform_bins(p, bin_edges(7))
+    for m in range(3):
+        expected = np.bincount(bins, w**2 * p**m, minlength=7)
+        np.testing.assert_allclose(found[m], expected, rtol=1e-9)
+
+
+def test_covariances_are_those_of_drawn_labels():
+    proba, y, w = weighted(150, 3)
+    w = np.maximum(w, 0.01)
+    w[::9] *= 3000.0
+    found = add(CellProducts(3, 4), proba, y, w).covariance()
+    cells = uniform_bins(proba, bin_edges(4)) + 4 * np.arange(3)
+    expected = np.zeros((12, 12))
+    for row, cell, weight in zip(proba, cells, w, strict=True):
+        expected[np.ix_(cell, cell)] += weight**2 * (np.diag(row) - np.outer(row, row))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * expected.max())
+
+
+@each_metric
+def test_p_values_of_calibrated_predictions_are_uniform(metric):
+    found = []
+    for seed in range(150):
+        proba, y = honest(np.random.default_rng(seed), 300, 3)
+        chunks = ArrayChunks(proba, y, n_rows=300)
+        options = {"n_resamples": 99, "random_state": seed, "classes": range(3)}
+        found.append(calibration_test(None, chunks, metric=metric, **options).p_value)
+    assert kstest(found, "uniform").pvalue > 0.01
+    assert 0.01 < np.mean(np.array(found) <= 0.05) < 0.1
+
+
+@each_metric
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_the_null_is_that_of_drawn_labels(metric, is_weighted):
+    proba, y, w = weighted(2000)
+    w = np.maximum(w, 0.01) if is_weighted else None
+    chunks = ArrayChunks(proba, y, w, n_rows=700)
+    found = calibration_test(None, chunks, metric=metric)
+    drawn = calibration_test(y, proba, sample_weight=w, metric=metric, resample_rows=False)
+    assert found.null_mean == pytest.approx(drawn.null_mean, rel=0.03)
+    for (_, error), (level, expected) in zip(
+        found.null_quantiles, drawn.null_quantiles, strict=True
+    ):
+        assert error == pytest.approx(expected, rel=0.08), level
+    assert found.p_value == drawn.p_value == 1 / 1001
+    ece = confidence_ece if metric == "confidence" else classwise_ece
+    assert found.statistic == pytest.approx(ece(y, proba, sample_weight=w), rel=1e-12)
+
+
+@each_metric
+def test_certain_predictions(metric):
+    """That are right are no evidence; one that is wrong is impossible."""
+    y = np.arange(60) % 3
+    proba = np.eye(3)[y]
+    result = calibration_test(None, ArrayChunks(proba, y, n_rows=25), metric=metric)
+    assert (result.statistic, result.p_value, result.null_mean) == (0.0, 1.0, 0.0)
+    y[0] = 1
+    result = calibration_test(None, ArrayChunks(proba, y, n_rows=25), metric=metric)
+    assert result.p_value == 1 / 1001
+
+
+def test_statistics_test_themselves():
+    proba, y = simulate(500, 3)
+    chunks = ArrayChunks(proba, y, n_rows=99)
+    found = chunks.count(MetricStatistics(range(3)))
+    assert found.calibration_test(random_state=3) == calibration_test(None, chunks, random_state=3)
+    assert found.calibration_test(random_state=3) != found.calibration_test(random_state=4)
+
+
+def test_too_many_covariances_are_refused():
+    proba, y = honest(np.random.default_rng(0), 200, 100)
+    chunks = ArrayChunks(proba, y, n_rows=200)
+    with pytest.raises(errors.ParameterError, match=r"metric='confidence', take n_bins=10"):
+        calibration_test(None, chunks, metric="classwise", classes=range(100))
+    result = calibration_test(None, chunks, metric="classwise", n_bins=10, classes=range(100))
+    assert result.p_value > 0.01
+    assert normal_null.MOST_CELLS >= 100 * 10
+
+
+@pytest.mark.parametrize("kind", ["confidence", 1])
+@pytest.mark.parametrize("resample_rows", [False, True])
+def test_the_diagram_is_that_of_arrays(kind, resample_rows):
+    rng = np.random.default_rng(0)
+    proba, y = honest(rng, 4000, 3)
+    w = rng.gamma(2.0, 0.5, 4000) + 0.01
+    options = {"kind": kind, "n_bins": 6, "resample_rows": resample_rows}
+    found = reliability_curve(None, ArrayChunks(proba, y, w, n_rows=999), **options)
+    expected = reliability_curve(y, proba, sample_weight=w, **options)
+    for name in ("edges", "mean_probability", "frequency", "weight"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12)
+    assert found.ece == pytest.approx(expected.ece, rel=1e-12)
+    assert found.p_value == pytest.approx(expected.p_value, abs=0.1)
+    width = expected.consistency_high - expected.consistency_low
+    for name in ("consistency_low", "consistency_high"):
+        off = np.abs(getattr(found, name) - getattr(expected, name)) / width
+        assert np.nanmax(off) < 0.12
+
+
+def test_a_diagram_without_draws_has_no_bars():
+    proba, y = simulate(100, 3)
+    found = reliability_curve(None, ArrayChunks(proba, y, n_rows=50), n_resamples=0)
+    assert np.isnan(found.consistency_low).all()
+    assert np.isnan(found.p_value)
+    with pytest.raises(errors.ParameterError, match="neither 'confidence' nor one of the classes"):
+        reliability_curve(None, ArrayChunks(proba, y, n_rows=50), kind="top")
+
+
+def test_bars_are_frequencies():
+    proba, y = np.full((3, 2), 0.5), np.array([0, 1, 1])
+    curve = reliability_curve(None, ArrayChunks(proba, y, n_rows=2), n_bins=1)
+    assert (curve.consistency_low[0], curve.consistency_high[0]) == (0.0, 1.0)
+
+
+def test_settings_come_back():
+    proba, y = simulate(50, 3)
+    for counts in (BinMoments(5, 1), CellProducts(3, 4), ClassBins(3, 4, "l2")):
+        add(counts, proba, y, None)
+        again = type(counts)(**counts.settings())
+        again.restore(counts.arrays(), 1)
+        np.testing.assert_array_equal(again.totals(), counts.totals())

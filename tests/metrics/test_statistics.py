@@ -1,0 +1,492 @@
+"""Metrics of rows in chunks: those of arrays, whatever the chunks, their order and merges."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import warnings
+import zipfile
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrant import errors, metrics, simplex
+from calibrant.metrics import confusion, counted, evaluate, mass_cells, statistics
+from calibrant.metrics.chunk import deal_groups
+from calibrant.metrics.statistics import MetricStatistics
+from calibrant.metrics.table import METRICS
+from calibrant.scale.chunks import ArrayChunks
+from calibrant.scale.mergeable import Mergeable
+from calibrant.scale.statistics import Statistics
+from conftest import each_real_file, load_real, simulate
+from metrics.cases import SCALARS, predictions, weighted
+from reference import metrics as reference
+
+CHUNKED = {name: metric for name, metric in SCALARS.items() if "decomposition" not in name}
+each = pytest.mark.parametrize("name", CHUNKED)
+
+
+def near(value):
+    return pytest.approx(value, rel=1e-12, abs=1e-12)
+
+
+def count(proba, y, weight=None, parts=1, **options):
+    """Statistics of every ``parts``-th row, merged."""
+    found = MetricStatistics(range(proba.shape[1]), **options)
+    for p in range(parts):
+        own = None if weight is None else weight[p::parts]
+        found.merge(found.empty().update(proba[p::parts], y[p::parts], own))
+    return found
+
+
+# Values
+
+
+@each
+@given(data=predictions(), n_rows=st.integers(1, 12))
+def test_values_of_chunks_are_those_of_arrays(name, data, n_rows):
+    proba, y, w = data
+    classes = np.arange(proba.shape[1])
+    expected = CHUNKED[name](y, proba, sample_weight=w, classes=classes)
+    found = CHUNKED[name](None, ArrayChunks(proba, y, w, n_rows=n_rows), classes=classes)
+    assert type(found) is float
+    assert found == near(expected)
+
+
+@each
+@pytest.mark.parametrize("unit", [1.0, 0.01, 1e5])
+def test_weights_of_any_size(name, unit):
+    """Those of one row and the next may be 1e5 apart, and are on both sides of several units."""
+    proba, y, w = weighted(300)
+    w = unit * np.maximum(w, 0.03)
+    w[::50] *= 1000.0
+    expected = CHUNKED[name](y, proba, sample_weight=w)
+    assert CHUNKED[name](None, ArrayChunks(proba, y, w, n_rows=77)) == near(expected)
+
+
+@each_real_file
+def test_values_of_real_predictions(name):
+    proba, y = load_real(name)["test"]
+    options = {"classes": np.arange(proba.shape[1]), "n_resamples": 0}
+    found = metrics.evaluate(None, ArrayChunks(proba, y, n_rows=1234), **options)
+    expected = metrics.evaluate(y, proba, **options)
+    for metric, estimate in found.estimates().items():
+        assert estimate.value == near(expected.estimates()[metric].value), metric
+    assert found.binning_error == 0.0
+    assert (found.n_rows, found.n_classes) == (expected.n_rows, expected.n_classes)
+
+
+@given(data=predictions())
+def test_bins_of_equal_mass_against_exact_fractions(data):
+    proba, y, w = data
+    rows, labels, weights = proba.tolist(), y.tolist(), w.tolist()
+    chunks = ArrayChunks(proba, y, w, n_rows=5)
+    options = {"n_bins": 3, "classes": np.arange(proba.shape[1])}
+    expected = reference.thresholded_error(rows, labels, weights, n_bins=3)
+    assert metrics.thresholded_ece(None, chunks, **options) == near(float(expected))
+    expected = reference.confidence_error(rows, labels, weights, 3, "quantile")
+    found = metrics.confidence_ece(None, chunks, strategy="quantile", **options)
+    assert found == near(float(expected))
+
+
+def test_values_without_weights_are_the_same_to_the_bit_but_where_cells_are_sorted():
+    proba, y = simulate(2000, 5)
+    found = count(proba, y, parts=7).solve(n_resamples=3).estimates()
+    expected = metrics.evaluate(y, proba, n_resamples=0).estimates()
+    for name in METRICS:
+        if name == "thresholded_ece":
+            assert found[name].value == near(expected[name].value)
+        else:
+            assert found[name].value == expected[name].value
+
+
+def test_a_label_of_probability_zero():
+    proba, y = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]), np.array([0, 0, 1])
+    chunks = ArrayChunks(proba, y, n_rows=1)
+    floor = metrics.negative_log_likelihood(None, chunks)
+    assert floor == near(metrics.negative_log_likelihood(y, proba))
+    assert metrics.negative_log_likelihood(None, chunks, min_probability=0) == np.inf
+    assert metrics.negative_log_likelihood(None, chunks, min_probability=1e-300) == near(
+        (-np.log(1e-300) + np.log(2)) / 3
+    )
+
+
+def test_logits_and_masses():
+    proba, y = simulate(500, 4)
+    expected = count(proba, y).solve(n_resamples=0).estimates()
+    with np.errstate(divide="ignore"):
+        logits = np.log(proba) + 7.0
+    for other, options in ((logits, {"scores": "logits"}), (3 * proba, {"normalize": "rows"})):
+        found = count(other, y, **options).solve(n_resamples=0).estimates()
+        for name, estimate in found.items():
+            assert estimate.value == pytest.approx(expected[name].value, rel=1e-9)
+
+
+def test_binned_values_are_within_the_bound_and_told(monkeypatch):
+    proba, y = simulate(5000, 4)
+    monkeypatch.setattr(mass_cells, "FEWEST", 3000)
+    monkeypatch.setattr(mass_cells, "MOST", 3000)
+    found = metrics.evaluate(None, ArrayChunks(proba, y, n_rows=700), n_resamples=0)
+    off = abs(found.thresholded_ece.value - metrics.thresholded_ece(y, proba))
+    assert 0.0 < off <= found.binning_error < 0.1
+    assert found.to_dict()["binning_error"] == found.binning_error
+
+
+# The same bits
+
+
+@given(data=predictions(30), seed=st.integers(0, 99), limit=st.sampled_from([4, 10**6]))
+def test_order_chunks_and_merges_change_no_bit(data, seed, limit):
+    proba, y, w = data
+    rng = np.random.default_rng(seed)
+    w = w * rng.choice([0.3, 1.0, 5000.0], len(w))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mass_cells, "FEWEST", limit)
+        patch.setattr(mass_cells, "A_CLASS", 1)
+        whole = count(proba, y, w, n_groups=1).to_bytes()
+        pieces = []
+        order = rng.permutation(len(y))
+        for own in np.array_split(order, rng.integers(1, len(y) + 1)):
+            part = MetricStatistics(range(proba.shape[1]), n_groups=1)
+            pieces.append(part.update(proba[own], y[own], w[own]))
+        while len(pieces) > 1:
+            a, b = rng.choice(len(pieces), 2, replace=False)
+            if rng.random() < 0.3:
+                pieces[b] = Mergeable.from_bytes(pieces[b].to_bytes())
+            pieces[a].merge(pieces[b])
+            del pieces[b]
+        assert pieces[0].to_bytes() == whole
+
+
+def test_chunks_inside_and_threads_change_no_bit(monkeypatch):
+    proba, y, w = weighted(500, 5)
+    w = np.maximum(w, 0.01)
+    expected = count(proba, y, w, n_groups=8).to_bytes()
+    monkeypatch.setattr(simplex, "CHUNK_BYTES", 8 * 5 * 33)
+    assert count(proba, y, w, n_groups=8).to_bytes() == expected
+    chunks = ArrayChunks(proba, y, w, n_rows=100)
+    one, two = (metrics.evaluate(None, chunks, n_resamples=9, n_jobs=n) for n in (1, 2))
+    assert one == two
+
+
+def test_neither_order_in_a_chunk_nor_merges_change_groups():
+    proba, y, w = weighted(400, 3)
+    proba, y, w = (np.concatenate([a, a[:50], a[:20]]) for a in (proba, y, np.maximum(w, 0.01)))
+    parts = [slice(0, 170), slice(170, 300), slice(300, 470)]
+    found = []
+    for order in ((0, 1, 2), (2, 0, 1)):
+        statistics = MetricStatistics(range(3))
+        for i in order:
+            own = np.arange(470)[parts[i]]
+            own = own if order[0] == 0 else own[::-1]
+            statistics.merge(statistics.empty().update(proba[own], y[own], w[own]))
+        found.append(statistics.to_bytes())
+    assert found[0] == found[1]
+
+
+def test_groups_change_no_value():
+    proba, y = simulate(800, 4)
+    without, few, many = (count(proba, y, n_groups=g).solve().estimates() for g in (1, 5, 64))
+    for name in METRICS:
+        assert without[name].value == few[name].value == many[name].value
+
+
+def test_they_can_be_sent():
+    proba, y, w = weighted(300)
+    found = count(proba, y, np.maximum(w, 0.01))
+    for copy in (pickle.loads(pickle.dumps(found)), MetricStatistics.from_bytes(found.to_bytes())):
+        assert copy.to_bytes() == found.to_bytes()
+        assert copy.solve(n_resamples=20) == found.solve(n_resamples=20)
+        assert copy.calibration_test() == found.calibration_test()
+    with pytest.raises(errors.StatisticsError, match="metrics with 4 classes, not Statistics"):
+        Statistics.from_bytes(found.to_bytes())
+
+
+def test_old_rows_can_be_weighted_down():
+    proba, y, w = weighted(300)
+    w = np.maximum(w, 0.01)
+    old, new = (slice(None, 100), slice(100, None))
+    found = MetricStatistics(range(4)).update(proba[old], y[old], w[old]).scale(0.25)
+    found.merge(MetricStatistics(range(4)).update(proba[new], y[new], w[new]))
+    w[old] *= 0.25
+    expected = metrics.evaluate(y, proba, sample_weight=w, n_resamples=0).estimates()
+    for name, estimate in found.solve(n_resamples=5).estimates().items():
+        assert estimate.value == pytest.approx(expected[name].value, rel=1e-9), name
+    assert found.scale(0.0).merge(count(proba, y, n_groups=64)).solve(
+        n_resamples=0
+    ).estimates() == (count(proba, y, n_groups=64).solve(n_resamples=0).estimates())
+
+
+# Bytes of strangers
+
+
+def members(data):
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def written(files):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
+def array(content):
+    return np.load(io.BytesIO(content))
+
+
+def stored(values):
+    out = io.BytesIO()
+    np.save(out, values)
+    return out.getvalue()
+
+
+def test_damaged_arrays_are_refused():
+    good = members(count(*simulate(50, 3), n_groups=4).to_bytes())
+    assert written(good)
+    assert MetricStatistics.from_bytes(written(good)).n_rows == 50
+    n_tried = 0
+    for name, content in good.items():
+        if not name.startswith("rows/"):
+            continue
+        values = array(content)
+        damaged = [values.astype(np.complex128), np.full(values.shape, "x")]
+        damaged += [values[:-1], np.concatenate([values, values])]
+        damaged += [] if name.endswith("shift.npy") else [values[..., None]]
+        damaged += [np.full_like(values, 3)] if name.endswith("unit.npy") else []
+        damaged += [np.full_like(values, 99)] if name.endswith("group.npy") else []
+        if values.dtype == np.int64:
+            damaged += [values - (1 << 40)]
+        for bad in damaged:
+            with pytest.raises(errors.StatisticsError):
+                MetricStatistics.from_bytes(written(good | {name: stored(bad)}))
+            n_tried += 1
+        with pytest.raises(errors.StatisticsError):
+            MetricStatistics.from_bytes(written({k: v for k, v in good.items() if k != name}))
+    assert n_tried > 100
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_bins": 0},
+        {"n_bins": 10**15},
+        {"n_bins": "15"},
+        {"n_groups": 0},
+        {"n_groups": 2000},
+        {"n_groups": None},
+        {"more": 1},
+        {},
+    ],
+)
+def test_damaged_options_are_refused(options):
+    good = members(count(*simulate(50, 3), n_groups=4).to_bytes())
+    about = json.loads(good["about.json"])
+    about["options"] = (about["options"] | options) if options else {}
+    files = good | {"about.json": json.dumps(about).encode()}
+    with pytest.raises(errors.StatisticsError):
+        MetricStatistics.from_bytes(written(files))
+
+
+# Intervals
+
+
+def test_replicates_are_metrics_of_the_groups_drawn():
+    proba, y, w = weighted(300)
+    w = np.maximum(w, 0.01)
+    statistics = count(proba, y, w, n_groups=6)
+    batch = simplex.check_batch(proba, y, w)
+    group = deal_groups(batch, 6)
+    assert set(group.tolist()) == set(range(6))
+    draws = np.array([[1, 1, 1, 1, 1, 1], [0, 2, 1, 0, 3, 0], [0, 0, 0, 6, 0, 0]])
+    found = {name: statistics.rows.counts[name].replicates(draws) for name in METRICS}
+    for r, times in enumerate(draws):
+        weight = w * times[group]
+        for name, replicates in found.items():
+            expected = getattr(metrics, name)(y, proba, sample_weight=weight)
+            assert replicates[r] == pytest.approx(expected, rel=1e-9), name
+
+
+def test_intervals_are_those_of_the_bootstrap_over_rows():
+    """Also where most rows are equal: those do not share a group."""
+    for decimals in (16, 1):
+        proba, y = simulate(3000, 4)
+        proba = np.round(proba, decimals)
+        proba[proba.sum(axis=1) == 0] = 1.0
+        proba /= proba.sum(axis=1, keepdims=True)
+        found = count(proba, y, parts=3).solve(n_resamples=300).estimates()
+        expected = metrics.evaluate(y, proba, n_resamples=300).estimates()
+        for name, (_, low, high) in expected.items():
+            ratio = (found[name].high - found[name].low) / (high - low)
+            assert 0.7 < ratio < 1.45, name
+
+
+def test_few_groups_have_wider_intervals():
+    """Student's quantile of five degrees of freedom is 2.5706."""
+    assert statistics._stretch(6, 0.95) == pytest.approx(np.sqrt(6 / 5) * 2.5706 / 1.9600, rel=1e-4)
+    assert statistics._stretch(1, 0.95) == 1.0
+    assert statistics._stretch(2, 1.0) == pytest.approx(np.sqrt(2))
+
+
+def test_one_row_has_an_interval():
+    result = count(np.array([[0.3, 0.7]]), np.array([1])).solve()
+    assert result.accuracy == (1.0, 1.0, 1.0)
+
+
+def test_seed_decides():
+    proba, y = simulate(300, 3)
+    found = count(proba, y)
+    one, same, other = (found.solve(n_resamples=20, random_state=s) for s in (0, 0, 1))
+    assert one == same
+    assert one.accuracy.value == other.accuracy.value
+    assert one.accuracy != other.accuracy
+
+
+def test_intervals_need_groups():
+    found = count(*simulate(50, 3), n_groups=1)
+    assert found.solve().n_resamples == 0
+    with pytest.raises(errors.ParameterError, match="n_groups=64"):
+        found.solve(n_resamples=10)
+    assert statistics.usual_groups(10, 15) == 64
+    assert statistics.usual_groups(10_000, 15) == 8
+
+
+# Warnings and refusals
+
+
+@pytest.mark.parametrize("n_rows", [600, 50])
+def test_shuffled_columns_are_noticed_as_in_memory(n_rows):
+    proba, y = simulate(600, 6)
+    labels = np.array(list("abcdef"))[y]
+    shuffled = proba[:, [1, 2, 3, 4, 5, 0]]
+    told = []
+    for data in ((labels, shuffled), (None, ArrayChunks(shuffled, labels, n_rows=n_rows))):
+        with pytest.warns(errors.ColumnMismatchWarning) as found:
+            metrics.evaluate(*data, n_resamples=0)
+        assert found[0].filename == __file__
+        told.append(str(found[0].message))
+    assert told[0] == told[1]
+    metrics.evaluate(None, ArrayChunks(proba, labels, n_rows=n_rows), n_resamples=0)
+
+
+def test_many_classes_are_not_counted_by_prediction(monkeypatch):
+    monkeypatch.setattr(statistics, "TABLE_CLASSES", 5)
+    proba, y = simulate(300, 6)
+    assert "confusion" not in count(proba, y).rows.counts
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        count(proba[:, ::-1].copy(), y).solve()
+    with pytest.raises(ValueError, match="classes"):
+        confusion.Confusion(5000)
+
+
+def test_classes_are_told_by_labels_as_in_memory():
+    proba, y = simulate(200, 3)
+    names = np.array(["ant", "bee", "cow"])
+    expected = metrics.accuracy(y, proba)
+    assert metrics.accuracy(None, ArrayChunks(proba, names[y], n_rows=9)) == expected
+    order = [2, 0, 1]
+    chunks = ArrayChunks(proba[:, order], names[y], n_rows=9)
+    assert metrics.accuracy(None, chunks, classes=names[order]) == expected
+    assert metrics.accuracy(None, ArrayChunks(proba, np.minimum(y, 1), n_rows=9)) <= 1.0
+    with pytest.raises(errors.LabelError, match=r"y_true has 2 distinct labels .*classes="):
+        metrics.accuracy(None, ArrayChunks(proba, names[np.minimum(y, 1)], n_rows=9))
+    with pytest.raises(errors.ParameterError, match="one label for each of 3 columns"):
+        metrics.accuracy(None, ArrayChunks(proba, y, n_rows=9), classes=[0, 1])
+
+
+def test_one_column_is_the_positive_class():
+    rng = np.random.default_rng(0)
+    p = rng.random((300, 1))
+    y = np.where(rng.random(300) < p[:, 0], "yes", "no")
+    expected = metrics.evaluate(y, p, n_resamples=0).estimates()
+    found = metrics.evaluate(None, ArrayChunks(p, y, n_rows=77), n_resamples=0).estimates()
+    for name, estimate in found.items():
+        assert estimate.value == near(expected[name].value)
+
+
+def test_bad_input_names_the_chunk(monkeypatch):
+    proba, y = simulate(100, 3)
+    proba[77, 1] = np.nan
+    with pytest.raises(errors.NonFiniteError, match=r"chunk 7, row 7, row 77 of all: "):
+        metrics.evaluate(None, ArrayChunks(proba, y, n_rows=10))
+    proba, y = simulate(100, 3)
+    for weights, message in ((np.full(100, 1e-9), "1e-09"), (-np.ones(100), "negative")):
+        with pytest.raises(errors.WeightError, match=message):
+            metrics.accuracy(None, ArrayChunks(proba, y, weights, n_rows=10))
+    with pytest.raises(errors.ShapeError, match="no chunk has a row"):
+        metrics.accuracy(None, ArrayChunks(proba, y, np.zeros(100), n_rows=10))
+    with pytest.raises(errors.ShapeError, match="no rows were counted"):
+        MetricStatistics(range(3)).solve()
+    with pytest.raises(errors.ParameterError, match="labels and weights"):
+        metrics.accuracy(y, ArrayChunks(proba, y, n_rows=10))
+    monkeypatch.setattr(counted, "MOST_TERMS", 99)
+    with pytest.raises(errors.ShapeError, match="hold 99 rows, and there are 100"):
+        metrics.accuracy(None, ArrayChunks(proba, y, n_rows=10))
+    with pytest.raises(errors.ShapeError, match="hold 99 rows"):
+        MetricStatistics(range(3)).update(proba, y)
+
+
+def test_what_is_wrong_with_a_chunk_leaves_everything_as_it_was():
+    proba, y = simulate(100, 3)
+    found = count(proba, y)
+    before = found.to_bytes()
+    bad = proba.copy()
+    bad[99] = 2.0
+    with pytest.raises(errors.RangeError, match="y_proba"):
+        found.update(bad, y)
+    assert found.to_bytes() == before
+
+
+# Dask
+
+
+def test_dask_collections():
+    proba, y, w = weighted(500, 3)
+    w = np.maximum(w, 0.01)
+    expected = metrics.evaluate(y, proba, sample_weight=w, n_resamples=0)
+    rows, labels, weight = (da.from_array(a, chunks=120) for a in (proba, y, w))
+    frame = dd.from_pandas(
+        pd.DataFrame(proba, columns=["a", "b", "c"]).assign(y=np.array(list("abc"))[y], w=w),
+        npartitions=3,
+    )
+    with dask.config.set(scheduler="synchronous"):
+        found = [
+            metrics.evaluate(labels, rows.rechunk({1: -1}), sample_weight=weight, n_resamples=0),
+            metrics.evaluate(y, rows.rechunk({1: -1}), sample_weight=w, n_resamples=0),
+            metrics.evaluate(
+                frame["y"], frame[["a", "b", "c"]], sample_weight=frame["w"], n_resamples=0
+            ),
+        ]
+        assert type(metrics.accuracy(labels, rows.rechunk({1: -1}))) is float
+        positive = da.from_array(proba[:, 1] / proba[:, :2].sum(axis=1), chunks=99)
+        binary = da.from_array(y > 0, chunks=99)
+        one = metrics.brier_score(binary, positive)
+        assert one == near(metrics.brier_score(y > 0, positive.compute()))
+    for result in found:
+        for name, estimate in result.estimates().items():
+            assert estimate.value == near(expected.estimates()[name].value)
+
+
+def test_what_needs_all_rows_says_so():
+    proba, y = simulate(100, 3)
+    with pytest.raises(errors.ContainerError, match=r"pass y_proba\.compute\(\)"):
+        metrics.score_decomposition(y, da.from_array(proba))
+    with pytest.raises(errors.ContainerError, match="pass an array"):
+        metrics.score_decomposition(None, ArrayChunks(proba, y, n_rows=10))
+    with pytest.raises(errors.ParameterError, match="strategy='uniform'"):
+        metrics.reliability_curve(None, ArrayChunks(proba, y, n_rows=10), strategy="quantile")
+
+
+def test_evaluate_of_memory_has_no_binning_error():
+    proba, y = simulate(100, 3)
+    assert evaluate(y, proba, n_resamples=0).binning_error == 0.0
