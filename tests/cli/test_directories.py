@@ -145,3 +145,17 @@ def test_killed_between_two_files_it_goes_on_where_it_was(tmp_path, run):
     weight = np.full(len(FRAME), 40.0)
     near = calibrant.FlattenedIsotonic().fit(FRAME[NAMES], FRAME["label"], weight)
     assert (predictions(out) == near.predict_proba(FRAME[NAMES])).all()
+
+
+def test_evaluate_a_directory(days, tmp_path, run):
+    FRAME.to_parquet(tmp_path / "all.parquet")
+    far = json.loads(run("evaluate", days, "--json"))
+    near = json.loads(run("evaluate", tmp_path / "all.parquet", "--json"))
+    assert far.keys() == near.keys()
+    for name in ("accuracy", "negative_log_likelihood", "brier_score", "thresholded_ece"):
+        assert far[name]["value"] == pytest.approx(near[name]["value"], rel=1e-12)
+        assert far[name]["low"] < far[name]["value"] < far[name]["high"]
+    assert far["n_rows"] == 1500
+    in_chunks = json.loads(run("evaluate", tmp_path / "all.parquet", "--chunks", "--json"))
+    assert in_chunks | {"source": far["source"]} == far
+    assert "p = 0.0" in run("evaluate", days)

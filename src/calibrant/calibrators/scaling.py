@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.parameters import SMALLEST, FromMap, fitted, number
 from calibrant.maps.logits import AffineMap, TemperatureMap
+from calibrant.scale.affine import VectorStatistics
 from calibrant.scale.temperature import TemperatureStatistics
 from calibrant.solvers.affine import RidgePenalty, solve_affine
 from calibrant.solvers.pseudo_rows import AT_SCORES
@@ -178,6 +179,7 @@ class VectorScaling(_AffineScaling):
     summary = "a slope and an intercept for each logit"
     good_for = "few classes, many rows"
     place, in_paper = 5, True
+    _statistics = VectorStatistics
 
     def _n_parameters(self, n_classes: int) -> int:
         return 2 * n_classes

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.parameters import SMALLEST, FromMap, fitted, number
 from calibrant.maps.cells import RankedSteps
+from calibrant.scale.sorted_cumulative import SortedCumulativeStatistics
 from calibrant.solvers.report import SolverReport
 from calibrant.solvers.sorted_cumulative import solve_sorted_cumulative
 
@@ -88,6 +89,7 @@ class SortedCumulativeIsotonic(Calibrator):
     same_for_all_classes = True
     place, in_paper = 1, True
     _copies = 9
+    _statistics = SortedCumulativeStatistics
 
     prior_share: str | float = number(default="cv", high=1.0, words=("cv",))
     max_rank: int | None = number(default=None, low=1, whole=True)

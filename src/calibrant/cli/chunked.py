@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from calibrant.calibrators.base import Calibrator
     from calibrant.cli.reading import Reading
     from calibrant.files.directory import TableChunks
+    from calibrant.metrics.evaluation import Evaluation
+    from calibrant.metrics.significance import CalibrationTest
 
 chunks_option = click.option(
     "--chunks", is_flag=True, help="Read a table in chunks, as a directory is: it may be large."
@@ -41,6 +43,27 @@ def open_chunks(path: Path, part: str | None, reading: Reading, advance: Any) ->
     return TableChunks(
         path, wish=reading.wish, kind=kind, classes=reading.classes, progress=advance
     )
+
+
+def evaluate_chunks(
+    path: Path, part: str | None, reading: Reading, bins: int, seed: int
+) -> tuple[Evaluation, CalibrationTest]:
+    """Measure all rows, in one pass."""
+    from calibrant.metrics.counted import known_classes
+    from calibrant.metrics.statistics import MetricStatistics, usual_groups
+
+    with progress_bar(f"reading {path}") as advance:
+        chunks = open_chunks(path, part, reading, advance)
+        classes = known_classes(chunks, chunks.classes)
+        empty = MetricStatistics(
+            classes,
+            scores=reading.kind or "probabilities",
+            normalize=reading.rows,
+            n_bins=bins,
+            n_groups=usual_groups(len(classes), bins),
+        )
+        counted = chunks.count(empty)
+        return counted.solve(random_state=seed), counted.calibration_test(random_state=seed)
 
 
 def fit_chunks(

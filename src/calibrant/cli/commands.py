@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant.cli.chunked import chunks_option, fit_chunks
+from calibrant.cli.chunked import chunks_option, evaluate_chunks, fit_chunks
 from calibrant.cli.demo import demo
 from calibrant.cli.progress import progress_bar
 from calibrant.cli.reading import Reading, file_argument, reading_options
@@ -98,12 +98,19 @@ def _show(result: Any, as_json: bool, table: Any, *, to_stderr: bool = False) ->
 @reading_options()
 @click.option("--bins", default=15, show_default=True, help="Number of bins of the ECEs.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the bootstrap.")
+@chunks_option
 @jobs_option
 @json_option
 def evaluate(
-    file: Path, part: str | None, reading: Reading, bins: int, seed: int, as_json: bool
+    file: Path,
+    part: str | None,
+    reading: Reading,
+    bins: int,
+    seed: int,
+    chunks: bool,
+    as_json: bool,
 ) -> None:
-    """Measure how honest the probabilities in FILE are.
+    """Measure how honest the probabilities in FILE, or in a directory of tables, are.
 
     \b
     Example:
@@ -112,14 +119,19 @@ def evaluate(
     from calibrant import metrics
     from calibrant.cli.tables import evaluation_table
 
-    with progress_bar(f"reading {file}"):
-        found = reading.read(file, part=part, usual_part="test")
-    source = found.place.source
-    with progress_bar(f"measuring {source}"), found.explained():
-        matrix = found.probabilities()
-        options: dict[str, Any] = {"n_bins": bins, "random_state": seed, "classes": found.classes}
-        result = metrics.evaluate(found.y, matrix, **options)
-        test = metrics.calibration_test(found.y, matrix, **options)
+    if chunks or file.is_dir():
+        source = str(file)
+        result, test = evaluate_chunks(file, part, reading, bins, seed)
+    else:
+        with progress_bar(f"reading {file}"):
+            found = reading.read(file, part=part, usual_part="test")
+        source = found.place.source
+        with progress_bar(f"measuring {source}"), found.explained():
+            matrix = found.probabilities()
+            options: dict[str, Any] = {"n_bins": bins, "classes": found.classes}
+            options["random_state"] = seed
+            result = metrics.evaluate(found.y, matrix, **options)
+            test = metrics.calibration_test(found.y, matrix, **options)
     summary = {"source": source, **result.to_dict(), "p_value": test.p_value}
     _show(summary, as_json, evaluation_table(source, result, test))
 
