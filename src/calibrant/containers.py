@@ -36,6 +36,8 @@ class NamedMatrix:
         return self.values.dtype
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is None:  # numpy 1 knows yes and no alone
+            return np.asarray(self.values, dtype=dtype)
         return np.array(self.values, dtype=dtype, copy=copy)
 
 
