@@ -131,8 +131,7 @@ def test_logits_and_masses():
 
 def test_binned_values_are_within_the_bound_and_told(monkeypatch):
     proba, y = simulate(5000, 4)
-    monkeypatch.setattr(mass_cells, "FEWEST", 3000)
-    monkeypatch.setattr(mass_cells, "MOST", 3000)
+    monkeypatch.setattr(mass_cells, "MOST_CELLS", 3000)
     found = metrics.evaluate(None, ArrayChunks(proba, y, n_rows=700), n_resamples=0)
     off = abs(found.thresholded_ece.value - metrics.thresholded_ece(y, proba))
     assert 0.0 < off <= found.binning_error < 0.1
@@ -148,8 +147,7 @@ def test_order_chunks_and_merges_change_no_bit(data, seed, limit):
     rng = np.random.default_rng(seed)
     w = w * rng.choice([0.3, 1.0, 5000.0], len(w))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mass_cells, "FEWEST", limit)
-        patch.setattr(mass_cells, "A_CLASS", 1)
+        patch.setattr(mass_cells, "MOST_CELLS", limit)
         whole = count(proba, y, w, n_groups=1).to_bytes()
         pieces = []
         order = rng.permutation(len(y))
@@ -356,6 +354,11 @@ def test_intervals_need_groups():
     assert found.solve().n_resamples == 0
     with pytest.raises(errors.ParameterError, match="n_groups=64"):
         found.solve(n_resamples=10)
+    for bad in ({"n_resamples": -1}, {"confidence_level": 2.0}, {"random_state": "seed"}):
+        with pytest.raises(errors.ParameterError, match=next(iter(bad))):
+            count(*simulate(50, 3)).solve(**bad)
+    with pytest.raises(errors.ParameterError, match="n_resamples"):
+        found.calibration_test(n_resamples=0)
     assert statistics.usual_groups(10, 15) == 64
     assert statistics.usual_groups(10_000, 15) == 8
 

@@ -74,6 +74,29 @@ def take_keys(
                     row_of[at] = <int32_t> i
 
 
+def sort_few(
+    uint64_t[::1] keys, int32_t[::1] row_of, const int64_t[::1] starts, Py_ssize_t most
+):
+    """Sort keys and rows of the problems that have ``most`` cells or fewer."""
+    cdef Py_ssize_t c, t, place
+    cdef uint64_t own
+    cdef int32_t row
+    with nogil:
+        for c in range(starts.shape[0] - 1):
+            if starts[c + 1] - starts[c] > most:
+                continue
+            for t in range(starts[c] + 1, starts[c + 1]):
+                own = keys[t]
+                row = row_of[t]
+                place = t
+                while place > starts[c] and keys[place - 1] > own:
+                    keys[place] = keys[place - 1]
+                    row_of[place] = row_of[place - 1]
+                    place -= 1
+                keys[place] = own
+                row_of[place] = row
+
+
 cdef inline void add_exact(int64_t* high, int64_t* low, double term) noexcept nogil:
     """Add a term, to the nearest 2**-52, to ``high + low / 2**52``."""
     cdef double whole = floor(term)

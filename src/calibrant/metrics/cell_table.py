@@ -7,7 +7,6 @@ depends on the data alone, so neither order nor chunks nor merges change the tab
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from calibrant.kernels.score_keys import (
     count_lengths,
     key_scores,
     merge_cells,
+    sort_few,
     sum_keys,
     take_keys,
 )
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 KEY_BITS = 63
 LIMB = FRACTION // 2
-FEW = 64
-"""Cells of a problem from which it is worth to be sorted by itself."""
+FEW = 32
+"""Cells of a problem that are sorted by insertion."""
 
 
 class Cells(NamedTuple):
@@ -103,10 +103,10 @@ def collect(
     row_of = np.empty(starts[-1], dtype=np.int32)
     place = starts[:-1].reshape(counts.shape).copy()
     take_keys(rows, class_index, group, threshold, place, keys, row_of)
-    problem = np.repeat(np.arange(counts.size), counts.ravel())
-    keys, row_of = _sort(keys, row_of, problem, starts, bool(np.all(weight == weight[0])))
+    _sort(keys, row_of, starts, bool(np.all(weight == weight[0])))
     n, shift = len(keys), table.shift
     if n > table.limit:
+        problem = np.repeat(np.arange(counts.size), counts.ravel())
         n, shift = _fit(keys, problem, table.limit, shift, gone=-1)
     cells = Cells.zeros(n, shift)
     return cells.first(sum_keys(keys, starts, row_of, weight, shift, *cells[1:]))
@@ -129,22 +129,18 @@ def _fit(
 def _sort(
     keys: NDArray[np.uint64],
     row_of: NDArray[np.int32],
-    problem: Wholes,
     starts: Wholes,
     has_equal_weights: bool,
-) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-    """Sort the cells of each problem by their keys."""
-    if len(keys) < FEW * len(starts):
-        order = np.lexsort((keys, problem))
-        return keys[order], row_of[order]
-    for start, end in pairwise(starts.tolist()):
-        own = slice(start, end)
+) -> None:
+    """Sort the cells of each problem by their keys, in place."""
+    sort_few(keys, row_of, starts, FEW)
+    for c in np.flatnonzero(np.diff(starts) > FEW):
+        own = slice(starts[c], starts[c + 1])
         if has_equal_weights:  # any row will do
             keys[own].sort()
         else:
             order = np.argsort(keys[own])
             keys[own], row_of[own] = keys[own][order], row_of[own][order]
-    return keys, row_of
 
 
 class CellTable:

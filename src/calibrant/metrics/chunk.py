@@ -74,12 +74,6 @@ class Chunk:
             self._top = values, hits
         return self._top
 
-    def top_columns(self) -> Wholes:
-        """Column of the largest probability of each row, the first of equals."""
-        columns = np.empty(len(self.rows), dtype=np.int64)
-        first_top_columns(self.rows, columns)
-        return columns
-
     def problem(self, column: int | None) -> BinaryProblem:
         """Each row's confidence and whether it was right, or one class's probability and label."""
         if column is None:
@@ -107,6 +101,12 @@ class DealtRows:
     weight: Floats
     group: Wholes
     n_groups: int
+
+    def top_columns(self) -> Wholes:
+        """Column of the largest probability of each row, the first of equals."""
+        columns = np.empty(len(self.rows), dtype=np.int64)
+        first_top_columns(self.rows, columns)
+        return columns
 
     @cached_property
     def chunks(self) -> list[Chunk]:

@@ -50,9 +50,8 @@ class Confusion(Counts):
 
     def add_rows(self, rows: DealtRows) -> None:
         """Count rows."""
-        for chunk in rows.chunks:
-            place = chunk.class_index * self._n_classes + chunk.top_columns()
-            self._weight.add_at(place, chunk.weight * chunk.unit)
+        place = rows.class_index * self._n_classes + rows.top_columns()
+        self._weight.add_at(place, rows.weight)
         self._rows += np.bincount(rows.class_index, minlength=self._n_classes)
 
     def merge(self, other: Self) -> None:

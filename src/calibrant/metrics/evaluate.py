@@ -88,7 +88,7 @@ def evaluate(
     Dask collections and ``Chunks`` are read once. Their values are those of arrays, to 1e-12, but
     for ``thresholded_ece`` of more than some 500,000 distinct predictions, which is binned:
     ``binning_error`` bounds what that may have changed. Their intervals draw 64 groups of rows
-    (fewer with more than 1,000 classes) instead of rows, and are as wide on average; how rows were
+    (fewer from 600 classes on) instead of rows, and are as wide on average; how rows were
     cut into chunks changes them as another ``random_state`` would.
 
     Examples

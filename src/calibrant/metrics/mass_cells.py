@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from calibrant.metrics.cell_table import Cells
     from calibrant.metrics.chunk import DealtRows
 
-FEWEST, MOST = 1 << 19, 1 << 20
-"""Cells that are kept, and where there are many classes: 28 and 56 MiB."""
+MOST_CELLS = 1 << 19
+"""Cells that are kept: 32 MiB."""
 
-A_CLASS, A_GROUP = 1 << 10, 8
-"""Cells of a class that there should be place for, and of a class in a group."""
+GROUP_CELLS, A_GROUP = 1 << 16, 8
+"""Cells of all groups that are kept, and of a class in a group, where that is more."""
 
 
 class MassBins(Measure):
@@ -36,7 +36,7 @@ class MassBins(Measure):
     def __init__(self, n_problems: int, n_bins: int, norm: str = "l1") -> None:
         check_bins(n_bins, norm)
         self.n_bins, self._norm, self._n_problems = int(n_bins), norm, n_problems
-        self._table = CellTable(n_problems, min(max(FEWEST, A_CLASS * n_problems), MOST))
+        self._table = CellTable(n_problems, MOST_CELLS)
 
     def merge(self, other: Self) -> None:
         """Add the cells of another."""
@@ -137,7 +137,7 @@ class ThresholdedCells(MassBins):
     def _groups(self, n_groups: int) -> CellTable:
         if self._by_group is None:
             n_problems = n_groups * self._n_problems
-            self._by_group = CellTable(n_problems, max(FEWEST // 8, A_GROUP * n_problems))
+            self._by_group = CellTable(n_problems, max(GROUP_CELLS, A_GROUP * n_problems))
         return self._by_group
 
     def add_rows(self, rows: DealtRows) -> None:

@@ -13,6 +13,7 @@ from calibrant.metrics.confusion import TABLE_CLASSES, Confusion
 from calibrant.metrics.counted import MeasuredRows, RowStatistics, describe
 from calibrant.metrics.evaluation import Evaluation, basic_interval
 from calibrant.metrics.kernel_density import N_STEPS
+from calibrant.metrics.mass_cells import A_GROUP
 from calibrant.metrics.normal_null import BinMoments
 from calibrant.metrics.resampling import generator
 from calibrant.metrics.significance import CalibrationTest, judge_problem
@@ -30,7 +31,7 @@ GROUP_BYTES = 60 << 20
 
 def usual_groups(n_classes: int, n_bins: int) -> int:
     """Return how many groups rows are dealt to for intervals: fewer if there are many classes."""
-    n_bytes = 16 * (3 * n_classes * n_bins + 2 * (N_STEPS + 1))
+    n_bytes = 16 * (3 * n_classes * n_bins + 2 * (N_STEPS + 1)) + 64 * A_GROUP * n_classes
     return min(max(GROUP_BYTES // n_bytes, FEWEST_GROUPS), MOST_GROUPS)
 
 
@@ -133,6 +134,8 @@ class MetricStatistics(RowStatistics):
         n_groups: int = self.options["n_groups"]
         if n_resamples is None:
             n_resamples = 200 if n_groups > 1 else 0
+        simplex.check_number("n_resamples", n_resamples, low=0, whole=True)
+        simplex.check_number("confidence_level", confidence_level, low=0.0, high=1.0)
         if n_resamples > 0 and n_groups == 1:
             raise errors.ParameterError(
                 "these statistics have no groups of rows to draw, so n_resamples must be 0; make "
@@ -191,6 +194,7 @@ class MetricStatistics(RowStatistics):
         CalibrationTest
             As :func:`calibrant.metrics.calibration_test` returns it of chunks.
         """
+        simplex.check_number("n_resamples", n_resamples, low=1, whole=True)
         counts: Any = self.rows.counts
         bins, moments = counts["confidence_ece"], counts["moments"]
         return judge_problem(bins, moments, n_resamples=n_resamples, random_state=random_state)
