@@ -126,6 +126,10 @@ class SmallSampleWarning(CalibrantWarning):
     """Few rows for the number of classes: the fitted map is coarse and noisy."""
 
 
+class ForgottenRowsWarning(CalibrantWarning):
+    """Rows are added to a fit that remembers none of its own."""
+
+
 class SampledRowsWarning(CalibrantWarning):
     """More rows than a method could take: it was fitted to some of them."""
 

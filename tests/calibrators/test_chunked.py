@@ -114,10 +114,11 @@ def test_a_day_that_is_refused_changes_nothing():
     assert (calibrator.statistics_.to_bytes(), calibrator.map_) == before
 
 
-def test_after_fit_nothing_is_added_without_a_word():
+def test_after_fit_days_begin_anew_with_a_word():
     calibrator = calibrant.FlattenedIsotonic().fit(SCORES, Y)
-    with pytest.raises(errors.ParameterError, match="partial_fit from the first rows on"):
+    with pytest.warns(errors.ForgottenRowsWarning, match="begins anew"):
         calibrator.partial_fit(*DAYS[0])
+    assert calibrator.statistics_.n_rows == 400
 
 
 def test_the_first_day_must_tell_the_classes():
@@ -152,3 +153,10 @@ def test_chunks_hold_their_own_labels():
     chunks = ArrayChunks(SCORES, Y, n_rows=500)
     with pytest.raises(errors.ParameterError, match="hold labels"):
         calibrant.FlattenedIsotonic().fit(chunks, Y)
+
+
+def test_every_day_has_the_same_columns():
+    calibrator = calibrant.FlattenedIsotonic().partial_fit(*DAYS[0])
+    assert calibrator.n_features_in_ == 3
+    with pytest.raises(errors.ShapeError, match="has 2 columns, but there are 3 classes"):
+        calibrator.partial_fit(DAYS[1][0][:, :2], DAYS[1][1])

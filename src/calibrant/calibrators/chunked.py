@@ -152,9 +152,11 @@ class FromChunks(Parameters, ABC):
         simplex.check_number("decay", decay, low=0.0, high=1.0)
         before: Statistics | None = vars(self).get("statistics_")
         if before is None and "map_" in vars(self):
-            raise errors.ParameterError(
-                f"{type(self).__name__} was fitted by fit, which remembers no rows; call "
-                "partial_fit from the first rows on, or begin with a clone of it"
+            notices.warn(
+                errors.ForgottenRowsWarning(
+                    f"{type(self).__name__} was fitted by fit, which remembers no rows: "
+                    "partial_fit begins anew; call it from the first rows on"
+                )
             )
         chunks = as_chunks(scores, y, sample_weight)
         names = column_names(scores) if chunks is None else chunks.names
