@@ -58,6 +58,7 @@ from calibrant.scale.affine import VectorStatistics  # noqa: E402
 from calibrant.scale.cells import CellCounts  # noqa: E402
 from calibrant.scale.chunks import ArrayChunks  # noqa: E402
 from calibrant.scale.flattened import FlattenedStatistics  # noqa: E402
+from calibrant.scale.monotone_spline import SplineStatistics  # noqa: E402
 from calibrant.scale.sorted_cumulative import SortedCumulativeStatistics  # noqa: E402
 from calibrant.scale.temperature import TemperatureStatistics  # noqa: E402
 from calibrant.simplex import check_batch  # noqa: E402
@@ -90,6 +91,7 @@ OPTIONS = {
 STATISTICS = [
     FlattenedStatistics,
     SortedCumulativeStatistics,
+    SplineStatistics,
     TemperatureStatistics,
     VectorStatistics,
 ]
@@ -164,16 +166,18 @@ def measure_chunks(data):
 
 
 def statistics(cls, kind, data):
-    """Yield what two chunks count, in the first pass and in a second one."""
+    """Yield what two chunks count, in the first pass and in two more."""
     rows, y, weights, new = data
     counted = cls(np.arange(rows.shape[1]), scores=kind, max_rows=30)
-    for _ in range(2):
+    for _ in range(3):
         for part in (slice(0, None, 2), slice(1, None, 2)):
             counted.update(rows[part], y[part], np.maximum(weights[part], 1e-3))
         solution = counted.solution()
         yield counted.to_bytes()
         yield solution.fitted["map_"](new).tobytes()
-        counted = solution.again or counted.empty()
+        if solution.again is None:
+            break
+        counted = solution.again
 
 
 def count(kind, data):

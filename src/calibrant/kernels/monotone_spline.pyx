@@ -17,6 +17,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from calibrant.kernels.exponential cimport block_height, exponentials
 from calibrant.kernels.rows cimport exponentiate_row, invariant_sum, row_top
+from calibrant.kernels.spline_table cimport fill_table
 
 
 def log_softmax_rows(const double[:, ::1] logits, double[:, ::1] out):
@@ -66,20 +67,6 @@ def add_information(
                 q = e[j] / total
                 b = <Py_ssize_t> min(max((values[i, j] - low) / width, 0.0), last)
                 out[b] += share[i] * q * (1.0 - q)
-
-
-cdef void fill_table(
-    const double[::1] knots, const double[::1] slopes, double[::1] origin, double[::1] base
-) noexcept nogil:
-    """Find origin and base: theta(v) = base[b] + slopes[b] * (v - origin[b]) in segment b."""
-    cdef Py_ssize_t b
-    origin[0] = knots[0]
-    base[0] = 0.0
-    for b in range(1, slopes.shape[0]):
-        origin[b] = knots[b - 1]
-        base[b] = 0.0
-        if b > 1:
-            base[b] = base[b - 1] + slopes[b - 1] * (knots[b - 1] - knots[b - 2])
 
 
 cdef void row_gaps(

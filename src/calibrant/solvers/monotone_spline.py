@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,8 +28,11 @@ from calibrant.solvers.report import SolverReport
 from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
+    from calibrant.maps.logits import TemperatureMap
     from calibrant.simplex import SimplexBatch
 
     Array = NDArray[np.float64]
@@ -69,7 +72,7 @@ def drop_light_rows(batch: SimplexBatch) -> SimplexBatch:
     return batch if heavy.all() else batch.take(heavy)
 
 
-def _sort_cells(batch: SimplexBatch) -> SimplexBatch:
+def sort_cells(batch: SimplexBatch) -> SimplexBatch:
     """Sort the scores of each row: no order of columns is left.
 
     A map that is shared by all classes needs no more than the scores and that of the label.
@@ -90,6 +93,11 @@ def place_knots(values: Array, share: Array, n_knots: int) -> Array:
     n_bins = max(1, int(np.ceil(-low / BIN)))
     mass = np.zeros(n_bins)
     add_information(values, share, low, BIN, mass)
+    return knots_of(mass, low, n_knots)
+
+
+def knots_of(mass: Array, low: float, n_knots: int) -> Array:
+    """Quantiles of information in bins that start at ``low``."""
     cumulative = np.cumsum(mass)
     if not cumulative[-1] > 0.0:
         return np.array([-1.0])
@@ -97,7 +105,7 @@ def place_knots(values: Array, share: Array, n_knots: int) -> Array:
     return low + BIN * (1 + np.unique(np.searchsorted(cumulative, goals * (1.0 - 1e-9))))
 
 
-class _Problem:
+class Problem:
     """Mean NLL of sorted rows in the slopes, plus strength / 2 * squared differences of them."""
 
     def __init__(self, values: Array, place: NDArray[np.int64], share: Array, knots: Array) -> None:
@@ -110,20 +118,28 @@ class _Problem:
         self._label = share @ np.column_stack([np.minimum(own - knots[0], 0.0), above])
         self._differences = np.diff(np.eye(len(knots) + 1), axis=0)
         self._start = self._pull = np.zeros(len(knots) + 1)
+        self._near: Array | None = None
 
-    def hold_to(self, start: Array, gradient: Array, prior: float) -> None:
-        """Set the share of pseudo-observations labelled as likely as ``start`` says.
+    def hold_to(self, start: Array, pull: Array) -> None:
+        """Draw to ``start`` by pseudo-observations labelled as likely as it says.
 
         They draw the mean features of the labels to those expected at ``start``, which differ from
-        them by the gradient there: a term that is linear in the slopes.
+        them by the gradient there: a term that is linear in the slopes, their share times that.
         """
-        self._start, self._pull = start, prior * gradient
+        self._start, self._pull = start, pull
 
-    def part(self, rows: NDArray[np.bool_]) -> _Problem:
+    def match(self, slopes: Array, gradient: Array, hessian: Array | None) -> None:
+        """Give the likelihood the gradient, and the Hessian, that all rows have at some slopes."""
+        self._near = None
+        _, own, bent = self.value(slopes, 0.0)
+        self._near, self._tilt = slopes, gradient - own - self._pull
+        self._bend = np.zeros_like(bent) if hessian is None else hessian - bent
+
+    def part(self, rows: NDArray[np.bool_]) -> Problem:
         """Return the problem of some of the rows."""
         values, _, place = self._cells
         share = self.share[rows] / self.share[rows].sum()
-        return _Problem(values[rows], place[rows], share, self.knots)
+        return Problem(values[rows], place[rows], share, self.knots)
 
     def losses(self, slopes: Array) -> Array:
         """NLL of each row."""
@@ -140,6 +156,12 @@ class _Problem:
         value = float(loss) + 0.5 * strength * float(bends @ bends)
         value -= float(self._pull @ (slopes - self._start))
         gradient += strength * self._differences.T @ bends - self._label - self._pull
+        if self._near is not None:
+            gap = slopes - self._near
+            bent = self._bend @ gap
+            value += float(self._tilt @ gap) + 0.5 * float(gap @ bent)
+            gradient += self._tilt + bent
+            hessian += self._bend
         return value, gradient, hessian + strength * self._differences.T @ self._differences
 
 
@@ -158,49 +180,114 @@ def solve_monotone_spline(
     The violation is the largest projected gradient, each in units of the square root of its
     curvature.
     """
-    started = perf_counter()
     temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
-    batch = _sort_cells(drop_light_rows(batch)).merged()
+    fit = fit_spline(
+        batch,
+        temperature,
+        n_knots=n_knots,
+        strength=strength,
+        prior_strength=prior_strength,
+        tol=tol,
+        max_rounds=max_rounds,
+    )
+    return fit.map, fit.report
+
+
+class Frame(NamedTuple):
+    """What is fixed before slopes are fitted: where they are measured, and what draws them where.
+
+    The features are those of ``scale`` times the log-probabilities; ``rate`` is the strength of
+    the penalty, by the weight of all rows.
+    """
+
+    scale: float
+    knots: Array
+    start: Array
+    pull: Array
+    rate: float
+
+
+class SplineFit(NamedTuple):
+    """A map, the proof of it, what was fixed before, and its slopes there."""
+
+    map: SplineMap
+    report: SolverReport
+    frame: Frame
+    slopes: Array
+
+
+def fit_spline(
+    batch: SimplexBatch,
+    temperature: TemperatureMap,
+    *,
+    n_knots: int,
+    strength: float | None,
+    prior_strength: float,
+    tol: float,
+    max_rounds: int,
+    weight: float | None = None,
+    gradient_of_all: Callable[[Frame, Array], Array] | None = None,
+    scale: float | None = None,
+    knots: Array | None = None,
+) -> SplineFit:
+    """Do as ``solve_monotone_spline`` does, from a temperature.
+
+    Where the batch is a sample of rows of a total ``weight``, a linear term gives its likelihood
+    the gradient of all rows at the start; ``scale`` and ``knots`` of a frame may be theirs, too.
+    """
+    started = perf_counter()
+    batch = sort_cells(drop_light_rows(batch)).merged()
     n_rows = float(batch.weight.sum())
     logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
     logs = log_probabilities(logits, batch.kind)
     unit = divide_by_unit(logs, batch.weight)
     beta = unit * temperature.inverse_temperature
     share = batch.weight / batch.weight.sum()
-    scale = feature_scale(logs, share, beta)
+    scale = feature_scale(logs, share, beta) if scale is None else unit * scale
     logs *= scale
-    problem = _Problem(logs, batch.class_index, share, place_knots(logs, share, n_knots))
+    knots = place_knots(logs, share, n_knots) if knots is None else knots
+    problem = Problem(logs, batch.class_index, share, knots)
     notes: tuple[str, ...] = ()
     if strength is None:
         strength = choose_strength(problem, batch.folds(N_FOLDS), n_rows)
         notes = (f"strength {strength:g} by cross-validation",)
+    n_rows = n_rows if weight is None else weight
     rate = min(strength, LARGEST_STRENGTH) / n_rows
     start = np.full(len(problem.knots) + 1, np.clip(beta / scale, FLATTEST, STEEPEST))
-    start = _hold(problem, start, rate, prior_strength, n_rows)
-    slopes, value, violation, rounds, left = _minimise(problem, rate, start, tol, max_rounds)
+    frame = Frame(scale / unit, problem.knots, start, np.zeros_like(start), rate)
+    if gradient_of_all is not None:
+        problem.match(start, gradient_of_all(frame, start), None)
+    slopes, pull = hold(problem, start, rate, prior_strength, n_rows)
+    slopes, value, violation, rounds, left = minimise(problem, rate, slopes, tol, max_rounds)
     if violation > tol and left <= ROUNDING:
         notes += (f"at the limit of rounding: {left:.0e} of the objective is left to gain",)
     report = SolverReport(
         "projected-newton", value, violation, tol, rounds, perf_counter() - started, notes=notes
     )
-    scale /= unit
-    knots, zero_logit = problem.knots / scale, temperature.zero_logit
-    return SplineMap(knots, slopes * scale, zero_logit, batch.kind), report
+    frame = frame._replace(pull=pull)
+    found = map_of(frame, slopes, temperature.zero_logit, batch.kind)
+    return SplineFit(found, report, frame, slopes)
 
 
-def _hold(
-    problem: _Problem, start: Array, rate: float, prior_strength: float, n_rows: float
-) -> Array:
-    """Hold the problem to its start; returns slopes close to the best."""
+def map_of(frame: Frame, slopes: Array, zero_logit: float, kind: str) -> SplineMap:
+    """Return the map of some slopes."""
+    return SplineMap(frame.knots / frame.scale, slopes * frame.scale, zero_logit, kind)
+
+
+def hold(
+    problem: Problem, start: Array, rate: float, prior_strength: float, n_rows: float
+) -> tuple[Array, Array]:
+    """Hold the problem to its start; returns slopes close to the best, and the pull."""
     loss, gradient, _ = problem.value(start, 0.0)
     slopes, left = start, prior_strength
     for _ in range(REWEIGHTINGS if prior_strength > 0.0 else 0):
-        problem.hold_to(start, gradient, share_of(left, n_rows))
-        slopes = _minimise(problem, rate, slopes, ROUGH, 30)[0]
-        problem.hold_to(start, gradient, 1.0)  # the expected loss of the start's own labels
+        problem.hold_to(start, share_of(left, n_rows) * gradient)
+        slopes = minimise(problem, rate, slopes, ROUGH, 30)[0]
+        problem.hold_to(start, gradient)  # the expected loss of the start's own labels
         left = remaining(prior_strength, problem.value(slopes, 0.0)[0] - loss)
-    problem.hold_to(start, gradient, share_of(left, n_rows))
-    return slopes
+    pull = share_of(left, n_rows) * gradient
+    problem.hold_to(start, pull)
+    return slopes, pull
 
 
 def feature_scale(logits: Array, share: Array, beta: float) -> float:
@@ -212,7 +299,7 @@ def feature_scale(logits: Array, share: Array, beta: float) -> float:
     return max(beta, 0.5 / max(spread, 0.1))
 
 
-def choose_strength(problem: _Problem, folds: NDArray[np.int64], n_rows: float) -> float:
+def choose_strength(problem: Problem, folds: NDArray[np.int64], n_rows: float) -> float:
     """Strength of the least NLL in held-out folds, if it beats the usual one by two errors.
 
     The least NLL alone is a noisy choice: in cross-validation within the validation parts of real
@@ -228,7 +315,7 @@ def choose_strength(problem: _Problem, folds: NDArray[np.int64], n_rows: float) 
         rows = n_rows * problem.share[~held].sum()
         slopes = np.ones(len(problem.knots) + 1)
         for i, strength in enumerate(STRENGTHS):
-            slopes = _minimise(train, strength / rows, slopes, ROUGH, 30)[0]
+            slopes = minimise(train, strength / rows, slopes, ROUGH, 30)[0]
             losses[i, held] = rest.losses(slopes)
 
     for _ in threads.each(judge, range(N_FOLDS)):
@@ -240,8 +327,16 @@ def choose_strength(problem: _Problem, folds: NDArray[np.int64], n_rows: float) 
     return STRENGTHS[int(np.argmax(np.where(sure, mean, 0.0)))] if sure.any() else STRENGTH
 
 
-def _minimise(
-    problem: _Problem, strength: float, start: Array, tol: float, max_rounds: int
+def violation_of(slopes: Array, gradient: Array, hessian: Array) -> tuple[float, Array]:
+    """Largest projected gradient, each in units of the root of its curvature; and these."""
+    curvature = np.diag(hessian)
+    unit = np.sqrt(np.maximum(curvature, 1e-12 * curvature.max() + 1e-300))
+    held = ((slopes <= FLATTEST) & (gradient > 0)) | ((slopes >= STEEPEST) & (gradient < 0))
+    return float(np.max(np.where(held, 0.0, np.abs(gradient) / unit))), unit
+
+
+def minimise(
+    problem: Problem, strength: float, start: Array, tol: float, max_rounds: int
 ) -> tuple[Array, float, float, int, float]:
     """Projected Newton method (Bertsekas 1982) on the slopes between their bounds.
 
@@ -252,10 +347,7 @@ def _minimise(
     value, gradient, hessian = problem.value(slopes, strength)
     rounds, damping, left = 1, LEAST_DAMPING, np.inf
     while True:
-        curvature = np.diag(hessian)
-        unit = np.sqrt(np.maximum(curvature, 1e-12 * curvature.max() + 1e-300))
-        held = ((slopes <= FLATTEST) & (gradient > 0)) | ((slopes >= STEEPEST) & (gradient < 0))
-        violation = float(np.max(np.where(held, 0.0, np.abs(gradient) / unit)))
+        violation, unit = violation_of(slopes, gradient, hessian)
         if violation <= tol or rounds >= max_rounds:
             break
         # Those next to a bound that they are drawn to go there, and not along with the others.
