@@ -16,7 +16,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import calibrant
-from calibrant import errors
+from calibrant import errors, metrics
 from calibrant.datasets import simulated_scores
 from calibrant.scale.chunks import ArrayChunks
 
@@ -120,6 +120,19 @@ def test_all_passes_have_the_reference_of_the_driver(table, name):
         calibrator.fit_statistics(rows.count(calibrator.statistics(NAMES, max_rows=64)), rows)
         found.append(calibrator.map_(SCORES))
     assert_array_equal(*found)
+
+
+def test_metrics_are_those_of_the_rows_in_memory(table):
+    for n_partitions in (1, 16):
+        chunks = spark.rows(table.repartition(n_partitions), scores=NAMES, weight="weight")
+        far = metrics.evaluate(None, chunks, n_resamples=0)
+        near = metrics.evaluate(FRAME["label"], FRAME[NAMES], n_resamples=0, sample_weight=WEIGHT)
+        for name in ("negative_log_likelihood", "classwise_ece", "thresholded_ece", "accuracy"):
+            value = getattr(near, name).value
+            assert getattr(far, name).value == pytest.approx(value, rel=1e-12)
+    positive = table.select("ant", (F.col("label") == "ant").alias("label"))
+    found = metrics.negative_log_likelihood(None, spark.rows(positive, scores=["ant"]))
+    assert found == pytest.approx(metrics.negative_log_likelihood(Y == 0, SCORES[:, 0]), rel=1e-12)
 
 
 def test_weights_labels_and_names_are_those_of_the_fit_in_memory(table):
@@ -296,7 +309,7 @@ def test_rows_that_cannot_be_calibrated_are_told_with_partition_and_row(session)
         ({"scores": "none"}, "ShapeError", "column 'none' has no array in any row"),
         ({"scores": "texts"}, "ContainerError", "column 'texts' has string; numbers are needed"),
         ({"label": "day"}, "LabelError", "column 'day' has date; labels are text"),
-        ({"label": "weight"}, "LabelError", "'weight' has more distinct labels than the 2"),
+        ({"label": "weight"}, "LabelError", "'weight' has more than 2 distinct labels, "),
         ({"weight": "label"}, "WeightError", "column 'label' has string; weights are numbers"),
     ],
 )

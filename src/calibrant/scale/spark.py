@@ -47,6 +47,9 @@ __all__ = ["SparkChunks", "fit", "predict_proba", "rows"]
 FAN_IN = 4
 """Statistics that a task merges at once, so that nobody holds them all."""
 
+CELLS = 1 << 20
+"""Scores that are counted at once, or more: each time costs as much as some of them."""
+
 Estimator = TypeVar("Estimator")
 
 
@@ -70,7 +73,7 @@ def rows(
     Returns
     -------
     chunks : SparkChunks
-        For ``calibrator.fit(chunks, None)``.
+        For ``calibrator.fit(chunks, None)`` and ``metrics.evaluate(None, chunks)``.
 
     Examples
     --------
@@ -180,12 +183,13 @@ class SparkChunks(Chunks):
         """Return the distinct labels of all rows that have a weight, sorted."""
         used = F.col("y").isNotNull()  # a missing one is refused with its row, when it is counted
         used = used if self._weight is None else used & (F.col("w") != 0)
-        found = self._df.where(used).select("y").distinct().limit(self.n_classes + 2)
+        most = max(self.n_classes, 2)  # metrics take the positive class alone
+        found = self._df.where(used).select("y").distinct().limit(most + 2)
         labels = [value for (value,) in _run(found) if value == value]  # noqa: PLR0124  (NaN)
-        if len(labels) > self.n_classes:
+        if len(labels) > most:
             raise errors.LabelError(
-                f"column {self._label!r} has more distinct labels than the {self.n_classes} "
-                f"columns of scores, {errors.some_in_words(labels)}; pass one column per class"
+                f"column {self._label!r} has more than {most} distinct labels, "
+                f"{errors.some_in_words(labels)}; there is one column of scores for each class"
             )
         return np.unique(np.array(labels))
 
@@ -215,9 +219,7 @@ def _counting(empty: Counted, scores: Scores, label: str, weight: str | None) ->
 
     def count(batches: Iterable[Any]) -> Iterator[Any]:
         found, number, n_rows = empty.empty(), 0, 0
-        for batch in batches:
-            if batch.num_rows == 0:
-                continue
+        for batch in _gather(batches, CELLS // scores.n_classes):
             number = batch.column("place")[0].as_py()
             partition = Partition(number, n_rows, scores, label, weight or "")
             with partition.told():
@@ -230,6 +232,22 @@ def _counting(empty: Counted, scores: Scores, label: str, weight: str | None) ->
             yield pa.RecordBatch.from_pydict({"place": [number], "statistics": [found.to_bytes()]})
 
     return count
+
+
+def _gather(batches: Iterable[Any], n_rows: int) -> Iterator[Any]:
+    """Yield batches of so many rows, or what is left of them: Spark's are small."""
+    waiting: list[Any] = []
+    for batch in batches:
+        waiting += [batch] if batch.num_rows > 0 else []
+        if sum(found.num_rows for found in waiting) >= n_rows:
+            yield _join(waiting)
+            waiting = []
+    if waiting:
+        yield _join(waiting)
+
+
+def _join(batches: list[Any]) -> Any:
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
 def _merging(empty: Counted) -> Callable[..., Any]:
