@@ -64,6 +64,23 @@ def test_data_frames_have_names_and_chunks_of_unknown_size():
     assert_array_equal(labels, here.predict(FRAME[list(NAMES)]))
 
 
+def test_frames_of_parquet_are_read_once_and_cut_alike(tmp_path):
+    # Of the labels alone Dask would make fewer chunks.
+    for i in range(20):
+        day = FRAME[150 * i : 150 * (i + 1)].assign(weight=2.0)
+        day.to_parquet(tmp_path / f"{i:02}.parquet", index=False)
+    frame = dd.read_parquet(tmp_path)
+    assert len(frame["label"].to_delayed()) < frame.npartitions
+    here = calibrant.FlattenedIsotonic().fit(FRAME[list(NAMES)], FRAME["label"])
+    for weight in (None, frame["weight"]):
+        far = calibrant.FlattenedIsotonic().fit(frame[list(NAMES)], frame["label"], weight)
+        assert far.classes_.tolist() == NAMES.tolist()
+        rows = far.predict_proba(FRAME[list(NAMES)])
+        assert_array_equal(rows, here.predict_proba(FRAME[list(NAMES)]))
+    lazy = far.predict_proba(frame[list(NAMES)]).compute()
+    assert_array_equal(lazy, rows)
+
+
 def test_labels_and_weights_may_be_in_memory_or_chunked_in_another_way():
     weight = np.random.default_rng(0).integers(0, 3, len(Y)).astype(float)
     here = calibrant.FlattenedIsotonic().fit(SCORES, Y, weight)

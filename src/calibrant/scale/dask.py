@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from calibrant.scale.chunks import Counted
 
+LABEL, WEIGHT = "calibrant: label", "calibrant: weight"
+"""Columns that are put beside those of the scores."""
+
 
 class DaskChunks(Chunks):
     """Scores, labels and weights, of which one at least is a Dask collection.
@@ -48,6 +51,19 @@ class DaskChunks(Chunks):
             raise errors.LabelError(f"{named.y} is None; pass the labels of the rows")
         self.names = column_names(scores)
         self.n_classes = int(matrix.shape[1])
+        if all(
+            map(_is_frame, (scores, y) if sample_weight is None else (scores, y, sample_weight))
+        ):
+            # One frame, which is read once: of two, Dask may cut one into other chunks.
+            joined = scores.assign(**{LABEL: y}, **_weights(sample_weight))
+            parts = joined.to_delayed()
+            self._first_rows: list[int | None] = [None] * len(parts)
+            self._scores = [dask.delayed(_take)(part, scores.columns) for part in parts]
+            self._y = [dask.delayed(_take)(part, LABEL) for part in parts]
+            self._weight = [None] * len(parts)
+            if sample_weight is not None:
+                self._weight = [dask.delayed(_take)(part, WEIGHT) for part in parts]
+            return
         self._scores = matrix.to_delayed().ravel()
         self._first_rows = _starts(matrix.chunks[0])
         self._y = self._parts(y, named.y, matrix)
@@ -59,7 +75,7 @@ class DaskChunks(Chunks):
         """Return the chunks of labels or weights, as those of the scores are."""
         sizes = matrix.chunks[0]
         is_known = not any(map(math.isnan, sizes))
-        if hasattr(values, "npartitions") and not isinstance(values, da.Array):
+        if _is_frame(values):
             parts = values.to_delayed()
             self._refuse_other_chunks(name, len(parts), matrix)
             return parts
@@ -107,6 +123,20 @@ class DaskChunks(Chunks):
         ]
         found: Counted = dask.compute(merge_tree(counted, dask.delayed(merge_few)))[0]
         return found
+
+
+def _is_frame(given: Any) -> bool:
+    """Whether something is a data frame or a series of Dask's."""
+    return hasattr(given, "npartitions") and not isinstance(given, da.Array)
+
+
+def _weights(sample_weight: Any) -> dict[str, Any]:
+    return {} if sample_weight is None else {WEIGHT: sample_weight}
+
+
+def _take(part: Any, columns: Any) -> Any:
+    """Columns of a partition, without their index."""
+    return part[columns].to_numpy()
 
 
 def to_array(scores: Any, name: str = "scores") -> Any:
