@@ -64,6 +64,7 @@ def test_data_frames_have_names_and_chunks_of_unknown_size():
     assert_array_equal(labels, here.predict(FRAME[list(NAMES)]))
 
 
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # in Dask
 def test_frames_of_parquet_are_read_once_and_cut_alike(tmp_path):
     # Of the labels alone Dask would make fewer chunks.
     for i in range(20):
