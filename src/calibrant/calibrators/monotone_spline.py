@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.parameters import SMALLEST, FromMap, fitted, number
 from calibrant.maps.logits import SplineMap
+from calibrant.scale.monotone_spline import SplineStatistics
 from calibrant.solvers.monotone_spline import solve_monotone_spline
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
 
@@ -81,6 +82,7 @@ class MonotoneSpline(Calibrator):
     same_for_all_classes = True
     place, keeps_order = 16, True
     _copies = 12
+    _statistics = SplineStatistics
 
     n_knots: int = number(default=12, low=1, high=1000, whole=True)
     strength: str | float = number(default="cv", infinite=True, words=("cv",))
