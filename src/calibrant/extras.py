@@ -22,4 +22,5 @@ def advice(extra: str = "cli") -> str:
 
 def needed(error: ImportError, who: str, extra: str) -> ImportError:
     """Return an error for an import that failed, which names the extra that brings the module."""
-    return ImportError(f"{who} needs {error.name}; {advice(extra)}", name=error.name)
+    module = (error.name or "").partition(".")[0]
+    return ImportError(f"{who} needs {module}; {advice(extra)}", name=error.name)
