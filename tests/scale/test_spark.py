@@ -110,7 +110,9 @@ def test_statistics_of_more_rows_than_are_kept_are_those_of_any_chunks(table, na
     assert empty.n_rows == 0
 
 
-@pytest.mark.parametrize("name", ["TemperatureScaling"])
+@pytest.mark.parametrize(
+    "name", ["TemperatureScaling", "VectorScaling", "MonotoneSpline", "SortedCumulativeIsotonic"]
+)
 def test_all_passes_have_the_reference_of_the_driver(table, name):
     chunks = spark.rows(table.repartition(3), scores=NAMES)
     here = ArrayChunks(SCORES, FRAME["label"].to_numpy(), n_rows=700)
