@@ -59,6 +59,7 @@ from calibrant.scale.cells import CellCounts  # noqa: E402
 from calibrant.scale.chunks import ArrayChunks  # noqa: E402
 from calibrant.scale.flattened import FlattenedStatistics  # noqa: E402
 from calibrant.scale.monotone_spline import SplineStatistics  # noqa: E402
+from calibrant.scale.normalization_aware import NormalizationAwareStatistics  # noqa: E402
 from calibrant.scale.sorted_cumulative import SortedCumulativeStatistics  # noqa: E402
 from calibrant.scale.temperature import TemperatureStatistics  # noqa: E402
 from calibrant.simplex import check_batch  # noqa: E402
@@ -90,6 +91,7 @@ OPTIONS = {
 
 STATISTICS = [
     FlattenedStatistics,
+    NormalizationAwareStatistics,
     SortedCumulativeStatistics,
     SplineStatistics,
     TemperatureStatistics,

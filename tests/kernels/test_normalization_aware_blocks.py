@@ -24,7 +24,7 @@ def collapse(index, block_of, n_blocks):
     pointers = np.empty(len(index) + 1, dtype=np.int64)
     blocks = np.empty(index.size, dtype=np.int32)
     counts = np.empty(index.size, dtype=np.float32)
-    n = kernels.collapse_rows(index, block_of, n_blocks, pointers, blocks, counts)
+    n = kernels.collapse_rows(index, block_of, np.empty(0), n_blocks, pointers, blocks, counts)
     return pointers, blocks[:n], counts[:n]
 
 

@@ -46,16 +46,19 @@ def test_few_scores_have_bins_of_their_own_and_exact_sums(batch):
     expected = {}
     for i, row in enumerate(batch.scores):
         for j, score in enumerate(row):
-            sums = expected.setdefault(score, [Fraction(0)] * 3)
+            sums = expected.setdefault(score, [Fraction(0)] * 4)
             weight = Fraction(round(Fraction(batch.weight[i]) * 2**32), 2**32)
             mass = Fraction(np.rint((batch.weight[i] * score % 1) * 2.0**32)) / 2**32
             sums[0] += weight
             sums[1] += weight * (batch.class_index[i] == j)
             sums[2] += mass + int(batch.weight[i] * score)
+            sums[3] += weight * (score == row.max() and score not in row[:j])
     scores = sorted(expected)
     assert bins.smallest.tolist() == bins.starts.tolist() == scores
     sums = np.array([[float(number) for number in expected[score]] for score in scores])
-    assert np.column_stack([bins.cells, bins.labels, bins.mass]).tolist() == sums.tolist()
+    assert (
+        np.column_stack([bins.cells, bins.labels, bins.mass, bins.tops]).tolist() == sums.tolist()
+    )
 
 
 @given(sets(), st.integers(1, 12), st.randoms(use_true_random=False))
@@ -165,6 +168,7 @@ def test_labels_and_mass_of_real_rows_are_all_there(name):
     bins = count(check_batch(p, y, classes=np.arange(p.shape[1]))).bins()
     assert bins.labels.sum() == len(p)
     assert bins.cells.sum() == p.size
+    assert bins.tops.sum() == len(p)
     assert abs(bins.mass.sum() - len(p)) <= p.size * 2.0**-33 + 1e-9 * len(p)
 
 
@@ -211,13 +215,13 @@ DAMAGES = {
     "another bin": put(0, 0, 7),
     "negative weight": put(0, 1, -1),
     "too large a rest": put(0, 2, 1 << 32),
-    "no weight": change("records", lambda r: r * (np.arange(10) != 1)),
-    "a score above one": put(-1, 7, TWO),
-    "a score that is none": put(-1, 7, NAN),
-    "a negative score": put(0, 7, -5),
-    "smallest above largest": put(1, 8, 0),
-    "a label nobody counted": put(0, 9, 0),
-    "a label outside": put(1, 9, 0),
+    "no weight": change("records", lambda r: r * (np.arange(12) != 1)),
+    "a score above one": put(-1, 9, TWO),
+    "a score that is none": put(-1, 9, NAN),
+    "a negative score": put(0, 9, -5),
+    "smallest above largest": put(1, 10, 0),
+    "a label nobody counted": put(0, 11, 0),
+    "a label outside": put(1, 11, 0),
 }
 
 

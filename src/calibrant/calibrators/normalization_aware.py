@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.parameters import FromMap, fitted, leading, number
 from calibrant.maps.cells import SharedSteps
+from calibrant.scale.normalization_aware import NormalizationAwareStatistics
 from calibrant.solvers.normalization_aware import solve_normalization_aware
 from calibrant.solvers.normalization_aware.ways import check_solver
 
@@ -112,6 +113,7 @@ class NormalizationAwareIsotonic(Calibrator):
     same_for_all_classes = True
     place, in_paper, keeps_order = 0, True, True
     _copies = 6
+    _statistics = NormalizationAwareStatistics
 
     solver: Any = leading(default="exact")
     prior_strength: Any = number(default="cv", high=1e12, words=("cv",))

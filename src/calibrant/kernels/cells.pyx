@@ -6,8 +6,14 @@ holds the keys of an octave that agree but for their last bits. All that is coun
 numbers and extremes, so neither order nor chunks matter, and bins can be made wider later.
 """
 
-from libc.math cimport floor, rint
+import numpy as np
+
+from libc.math cimport floor, log, rint
 from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from calibrant.kernels.exponential cimport exponentials
+from calibrant.kernels.lookup cimport find_block
+from calibrant.kernels.rows cimport invariant_sum, row_top
 
 cdef enum:
     EXPONENT = 52  # where it starts, among the bits of a double
@@ -24,13 +30,15 @@ cdef enum:
     CELLS = 1
     LABELS = 3
     MASS = 5
-    SMALLEST = 7
-    LARGEST = 8  # negated, so that all three are minima
-    SMALLEST_LABEL = 9
-    N_COLUMNS = 10
+    TOPS = 7
+    SMALLEST = 9
+    LARGEST = 10  # negated, so that all three are minima
+    SMALLEST_LABEL = 11
+    N_COLUMNS = 12
 
 cdef int64_t NONE_CAME = 0x7FFFFFFFFFFFFFFF
 cdef double UNIT = 2.0**32
+cdef double FLOOR = 2.0**-40  # of the prior, relative to the largest of a row
 
 
 cdef union Double:
@@ -144,24 +152,27 @@ def add_scores(
 ):
     """Count each cell, and each label, in its bin, until a row may not find room.
 
-    A record has the weight of the cells, that of the labels, and the mass, which is weight times
-    score: each a whole part and units of 2**-32, which are not carried (fewer than 2**30 cells at
-    once). And the smallest score, the largest one, negated, and the smallest one of a label.
+    A record has the weight of the cells, that of the labels, the mass, which is weight times
+    score, and the weight of the rows whose largest cell it holds: each a whole part and units of
+    2**-32, which are not carried (fewer than 2**30 cells at once). And the smallest score, the
+    largest one, negated, and the smallest one of a label.
     Bins lack the last ``shifts[octave]`` bits. Returns the row to go on with, and the number of
     records.
     """
     cdef Py_ssize_t n_rows = rows.shape[0], n_classes = rows.shape[1], n = n_records
     cdef Py_ssize_t last = records.shape[0] - n_classes, i = first_row, j, r
     cdef int64_t high, low
-    cdef double w
+    cdef double w, top
     cdef Double cell
     with nogil:
         while i < n_rows and n <= last:
             w = weight[i]
             high = low = 0
             add_term(w, &high, &low)
+            top = 0.0
             for j in range(n_classes):
                 cell.value = in_range(rows[i, j])
+                top = max(top, cell.value)
                 r = find_record(find_key(cell.value), shifts, table, records, &n)
                 records[r, CELLS] += high
                 records[r, CELLS + 1] += low
@@ -173,6 +184,9 @@ def add_scores(
             records[r, LABELS] += high
             records[r, LABELS + 1] += low
             records[r, SMALLEST_LABEL] = min(records[r, SMALLEST_LABEL], cell.bits)
+            r = find_record(find_key(top), shifts, table, records, &n)
+            records[r, TOPS] += high
+            records[r, TOPS + 1] += low
             i += 1
     return i, n
 
@@ -194,3 +208,67 @@ def add_records(
             for j in range(SMALLEST, N_COLUMNS):
                 records[r, j] = min(records[r, j], more[i, j])
     return n
+
+
+def add_shares(
+    const double[:, ::1] rows,
+    const int64_t[:, ::1] bits,
+    const double[::1] weight,
+    const int64_t[::1] edges, const int32_t[::1] table, int shift, int64_t base,
+    const double[::1] values,
+    double scale,
+    int64_t[:, ::1] sums,
+    int64_t[::1] logs,
+):
+    """Add w g / T, the share of a cell in its row, to its segment, and w log T of each row.
+
+    ``sums`` are in whole numbers and units of 2**-32 of ``scale`` times that.
+    """
+    cdef Py_ssize_t n_rows = rows.shape[0], n_classes = rows.shape[1], i, j
+    cdef Py_ssize_t n_buckets = table.shape[0] - 1
+    cdef Py_ssize_t[::1] segment = np.empty(n_classes, dtype=np.intp)
+    cdef double[::1] mapped = np.empty(n_classes)
+    cdef double total, factor
+    with nogil:
+        for i in range(n_rows):
+            total = 0.0
+            for j in range(n_classes):
+                segment[j] = find_block(bits[i, j], &edges[0], &table[0], n_buckets, shift, base)
+                mapped[j] = values[segment[j]]
+                total += mapped[j]
+            total = invariant_sum(&mapped[0], n_classes, total)
+            add_term(weight[i] * log(total), &logs[0], &logs[1])
+            factor = scale * weight[i] / total
+            for j in range(n_classes):
+                add_term(factor * mapped[j], &sums[segment[j], 0], &sums[segment[j], 1])
+
+
+def add_prior_shares(
+    const double[:, ::1] logits,
+    const int64_t[:, ::1] bits,
+    const double[::1] weight,
+    const int64_t[::1] edges, const int32_t[::1] table, int shift, int64_t base,
+    double beta,
+    double scale,
+    int64_t[:, ::1] sums,
+):
+    """Add w times the prior probability of a cell, that of ``add_prior``, to its segment."""
+    cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1], i, j, segment
+    cdef Py_ssize_t n_buckets = table.shape[0] - 1
+    cdef double[::1] gaps = np.empty(n_classes), powers = np.empty(n_classes)
+    cdef double top, total, factor
+    with nogil:
+        for i in range(n_rows):
+            top = row_top(&logits[i, 0], n_classes)
+            for j in range(n_classes):
+                gaps[j] = beta * (logits[i, j] - top)
+            exponentials(&gaps[0], &powers[0], n_classes)
+            total = 0.0
+            for j in range(n_classes):
+                powers[j] += FLOOR
+                total += powers[j]
+            total = invariant_sum(&powers[0], n_classes, total)
+            factor = scale * weight[i] / total
+            for j in range(n_classes):
+                segment = find_block(bits[i, j], &edges[0], &table[0], n_buckets, shift, base)
+                add_term(factor * powers[j], &sums[segment, 0], &sums[segment, 1])

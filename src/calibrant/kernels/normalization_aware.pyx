@@ -177,15 +177,18 @@ def scale_levels(
 def collapse_rows(
     const Segment[:, ::1] index,
     const int32_t[::1] block_of,
+    const double[::1] sizes,
     Py_ssize_t n_blocks,
     int64_t[::1] pointers, int32_t[::1] blocks, float[::1] counts,
 ):
     """Count the cells of every row by block; returns the number of entries.
 
-    Cells of segments with a negative block are left out.
+    Cells of segments with a negative block are left out. ``sizes``, if there are any, are how much
+    a cell of each segment counts.
     """
     cdef Py_ssize_t n_rows = index.shape[0], n_classes = index.shape[1], entry = 0, r, j
-    cdef int32_t[::1] tally = np.zeros(n_blocks, dtype=np.int32)
+    cdef double[::1] tally = np.zeros(n_blocks)
+    cdef bint is_sized = sizes.shape[0] > 0
     cdef int32_t block, low, high
     pointers[0] = 0
     with nogil:
@@ -195,14 +198,14 @@ def collapse_rows(
             for j in range(n_classes):
                 block = block_of[index[r, j]]
                 if block >= 0:
-                    tally[block] += 1
+                    tally[block] += sizes[index[r, j]] if is_sized else 1.0
                     low = min(low, block)
                     high = max(high, block)
             for block in range(low, high + 1):
-                if tally[block] > 0:
+                if tally[block] > 0.0:
                     blocks[entry] = block
-                    counts[entry] = tally[block]
-                    tally[block] = 0
+                    counts[entry] = <float> tally[block]
+                    tally[block] = 0.0
                     entry += 1
             pointers[r + 1] = entry
     return entry

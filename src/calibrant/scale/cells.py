@@ -37,8 +37,8 @@ NONE_CAME = np.iinfo(np.int64).max
 """Smallest score, as bits, where none came."""
 
 # Columns of records.
-KEY, HIGHS, LOWS, SUMS = 0, slice(1, 7, 2), slice(2, 7, 2), slice(1, 7)
-SMALLEST, LARGEST, LABEL, N_COLUMNS = 7, 8, 9, 10
+KEY, HIGHS, LOWS, SUMS = 0, slice(1, 9, 2), slice(2, 9, 2), slice(1, 9)
+SMALLEST, LARGEST, LABEL, N_COLUMNS = 9, 10, 11, 12
 
 
 def _levels() -> Wholes:
@@ -75,6 +75,8 @@ class Bins:
         Weight of the cells, and of those that hold the label.
     mass : ndarray of shape (n_bins,)
         Sum of weight times score.
+    tops : ndarray of shape (n_bins,)
+        Weight of the rows whose largest cell lies here.
     smallest, largest : ndarray of shape (n_bins,)
         Scores.
     starts : ndarray of shape (n_bins,)
@@ -85,6 +87,7 @@ class Bins:
     cells: Array
     labels: Array
     mass: Array
+    tops: Array
     smallest: Array
     largest: Array
     starts: Array
@@ -214,13 +217,14 @@ class CellCounts(Part):
     def bins(self) -> Bins:
         """Return what is in the bins."""
         records = self._sorted()
-        cells, labels, mass = Sums.of(records[:, HIGHS], records[:, LOWS]).values().T.copy()
+        cells, labels, mass, tops = Sums.of(records[:, HIGHS], records[:, LOWS]).values().T.copy()
         smallest, largest, label = (records[:, c].copy() for c in (SMALLEST, LARGEST, LABEL))
         starts = np.where(labels > 0, label, smallest)
         return Bins(
             cells,
             np.minimum(labels, cells),  # scaled, they were rounded apart
             mass,
+            tops,
             smallest.view(np.float64),
             (-largest).view(np.float64),
             starts.view(np.float64),

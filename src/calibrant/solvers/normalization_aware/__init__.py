@@ -2,7 +2,8 @@
 
 ``rows`` holds the calibration set by segments and the objective on it, ``prior`` draws it towards
 temperature scaling, ``fit`` minimises it exactly, ``infinity`` does so where the optimum is not
-finite, and ``ways`` has the paper's own methods, which work on the ``blocks`` of PAVA.
+finite, ``by_sample`` where a ``sample`` stands for more rows than there is room for, and ``ways``
+has the paper's own methods, which work on the ``blocks`` of PAVA.
 """
 
 from __future__ import annotations

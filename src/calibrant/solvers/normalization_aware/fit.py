@@ -73,11 +73,13 @@ def minimise(
     *,
     tol: float,
     max_rounds: int,
+    sizes: Array | None = None,
 ) -> Minimum:
     """Minimise F over non-decreasing g, from the exposures of any starting point.
 
     Leading segments without target get the value 0 if they have exposure, which is their limit,
-    and else that of their neighbour.
+    and else that of their neighbour. ``sizes`` are how much a cell of each segment counts, if that
+    is not one.
     """
     total = float(np.sum(weight))
     n_segments = len(target)
@@ -88,7 +90,7 @@ def minimise(
         rounds += 1
         first, tops, bottoms = pool_adjacent_violators(target[dead:], exposures[dead:])
         block_of = block_of_segment(first + dead, n_segments)
-        counts = count_cells(index, block_of, len(first))
+        counts = count_cells(index, block_of, len(first), sizes)
         theta = np.log(tops / bottoms)
         if theta[-1] - theta[0] > DEPTH:  # isotonic regression within bounds, the highest value 1
             theta = np.clip(theta, -DEPTH, 0.0)
@@ -98,7 +100,7 @@ def minimise(
         values = np.empty(n_segments)
         values[dead:] = pooled.values[group[block_of[dead:]]]
         values[:dead] = np.where(exposures[:dead] > 0.0, 0.0, values[dead])
-        exposures = sum_cells(index, weight / pooled.totals, n_segments)
+        exposures = sum_cells(index, weight / pooled.totals, n_segments, sizes)
         violation = certificate(values, exposures, target, total)
         if violation <= tol or rounds >= max_rounds:
             return Minimum(values, pooled.totals, exposures, violation, rounds)

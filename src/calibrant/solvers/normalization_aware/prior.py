@@ -101,9 +101,7 @@ def build_likelihood(
     choice = None
     share = np.ascontiguousarray(rows.weight[:, None])
     if prior_strength is None:
-        dealt = deal_order(batch, rows)
-        share = np.empty((batch.n_rows, N_FOLDS))
-        share[dealt] = fold_shares(rows.weight[dealt])
+        share = deal_rows(batch, rows)
     prior = temperature_prior(batch, rows, share)
     if prior_strength is None:
         choice = cross_validate(rows, prior, share)
@@ -117,6 +115,22 @@ def build_likelihood(
         rows, weight, target, exposures, prior_strength, prior.beta, (note,)
     )
     return likelihood, choice
+
+
+def choose_strength(batch: SimplexBatch) -> tuple[float, PriorChoice]:
+    """Choose how many pseudo-observations there are, by cross-validation."""
+    rows = segment_rows(batch, fill_gaps=True)
+    share = deal_rows(batch, rows)
+    choice = cross_validate(rows, temperature_prior(batch, rows, share), share)
+    return choice.best, choice
+
+
+def deal_rows(batch: SimplexBatch, rows: SegmentedRows) -> Array:
+    """Weight of each row in each fold."""
+    dealt = deal_order(batch, rows)
+    share = np.empty((batch.n_rows, N_FOLDS))
+    share[dealt] = fold_shares(rows.weight[dealt])
+    return share
 
 
 def deal_order(batch: SimplexBatch, rows: SegmentedRows) -> NDArray[np.int64]:

@@ -68,31 +68,45 @@ class SegmentedRows:
         return sum_cells(self.index, factor, self.n_segments)
 
 
-def sum_cells(index: NDArray[Any], factor: Array, n_segments: int) -> Array:
+def sum_cells(
+    index: NDArray[Any], factor: Array, n_segments: int, sizes: Array | None = None
+) -> Array:
     """Sum of ``factor`` over the cells of each segment."""
     out = np.zeros(n_segments)
     kernels.add_exposures(index, factor, out)
-    return out
+    return out if sizes is None else out * sizes
 
 
 def segment_rows(batch: SimplexBatch, *, fill_gaps: bool) -> SegmentedRows:
-    """Find the segment of every cell.
-
-    Segments start at the distinct probabilities of labels: without a prior an exact reduction,
-    since cells without a label between two of them belong to the lower one. A prior puts mass on
-    every cell; ``fill_gaps`` then starts a segment at each power of two as well, so that a map
-    close to the prior can follow it where there are no labels.
-    """
+    """Find the segment of every cell, where segments start at the probabilities of labels."""
     probabilities = batch.probabilities()
-    every = np.arange(batch.n_rows)
-    order, _ = order_by_cells(probabilities, batch.class_index, batch.weight)
-    starts = np.unique(probabilities[every, batch.class_index])
-    if fill_gaps:
-        n_octaves = BELOW - int(np.floor(np.log2(smallest_positive(probabilities))))
+    labels = np.unique(probabilities[np.arange(batch.n_rows), batch.class_index])
+    smallest = smallest_positive(probabilities) if fill_gaps else None
+    return place_cells(batch, probabilities, segment_starts(labels, smallest))
+
+
+def segment_starts(labels: Array, smallest: float | None) -> Array:
+    """Start of each segment, the first at 0, for distinct probabilities of labels, increasing.
+
+    Segments start at those: without a prior an exact reduction, since cells without a label
+    between two of them belong to the lower one. A prior puts mass on every cell; told the
+    ``smallest`` of them that is not 0, a segment starts at each power of two as well, so that a
+    map close to the prior can follow it where there are no labels.
+    """
+    starts = labels
+    if smallest is not None:
+        n_octaves = BELOW - int(np.floor(np.log2(smallest)))
         starts = np.union1d(starts, np.exp2(-np.arange(1.0, min(n_octaves, 1022) + 1.0)))
     if starts[0] > 0.0:
         starts = np.concatenate([[0.0], starts])
     starts[0] = 0.0  # not -0.0
+    return starts
+
+
+def place_cells(batch: SimplexBatch, probabilities: Array, starts: Array) -> SegmentedRows:
+    """Find the segment of every cell."""
+    every = np.arange(batch.n_rows)
+    order, _ = order_by_cells(probabilities, batch.class_index, batch.weight)
     index = np.empty(probabilities.shape, np.uint16 if len(starts) <= 1 << 16 else np.int32)
     largest = np.empty(batch.n_rows)
     seen = np.zeros(len(starts), dtype=np.bool_)
@@ -149,14 +163,20 @@ class RowCounts:
         return csr_array((self.counts, self.blocks, self.pointers), shape)
 
 
-def count_cells(index: NDArray[Any], block_of: NDArray[np.int32], n_blocks: int) -> RowCounts:
+def count_cells(
+    index: NDArray[Any],
+    block_of: NDArray[np.int32],
+    n_blocks: int,
+    sizes: Array | None = None,
+) -> RowCounts:
     """Count the cells of each row by block; segments with a negative block are left out."""
     n_rows, n_classes = index.shape
     most = n_rows * min(n_classes, n_blocks)
     pointers = np.empty(n_rows + 1, dtype=np.int64)
     blocks = np.empty(most, dtype=np.int32)
     counts = np.empty(most, dtype=np.float32)
-    n = kernels.collapse_rows(index, block_of, n_blocks, pointers, blocks, counts)
+    each = np.empty(0) if sizes is None else sizes
+    n = kernels.collapse_rows(index, block_of, each, n_blocks, pointers, blocks, counts)
     return RowCounts(pointers, blocks[:n], counts[:n])
 
 
@@ -198,41 +218,51 @@ class NormalizedLikelihood:
 
     def objective(self, totals: Array, values: Array) -> float:
         """Mean NLL: sum_i w_i log T_i - sum_j b_j log g_j per unit of weight, where 0 log 0 = 0."""
-        used = self.target > 0.0
+        used = self.target != 0.0
         loss = self.weight @ np.log(totals) - self.target[used] @ np.log(values[used])
         return float(loss) / self.total
 
     def step_function(self, values: Array) -> StepFunction:
-        """Step function with the largest value 1; neighbours of equal value are one block.
+        """Step function with the largest value 1."""
+        rows = self.rows
+        sizes = rows.exposures(rows.weight)
+        beta = self.prior_beta if self.prior_strength > 0.0 else None
+        return step_function(rows.starts, values, sizes, rows.empty, beta)
 
-        With a prior, octaves without a cell get what it makes of their neighbours.
-        """
-        values = values / values[-1]
-        starts, sizes = self.rows.starts, self.rows.exposures(self.rows.weight)
-        if self.prior_strength > 0.0:
-            empty = self._follow_prior(values)
-            starts = np.concatenate([starts, self.rows.empty])
-            order = np.argsort(starts, kind="stable")
-            starts, values = starts[order], np.concatenate([values, empty])[order]
-            sizes = np.concatenate([sizes, np.zeros_like(empty)])[order]
-        first = block_starts(values)
-        thresholds = starts[first]
-        thresholds[0] = 0.0
-        return StepFunction(thresholds, values[first], np.add.reduceat(sizes, first))
 
-    def _follow_prior(self, values: Array) -> Array:
-        """Values where octaves without a cell start: from the segment below, p ** beta on."""
-        starts, empty = self.rows.starts, self.rows.empty
-        below = np.searchsorted(starts, empty, side="right") - 1
-        above = np.minimum(below + 1, len(starts) - 1)
-        hangs = (below < 0) | (starts[below] == 0.0)  # nothing to go on from but what is above
-        anchor = np.where(hangs, above, below)
-        # An empty octave starts above its anchor, or below it; never at 0, which only hangs.
-        log_ratio = np.log(empty) - np.log(np.where(starts[anchor] > 0, starts[anchor], 1))
-        followed = values[anchor] * np.exp(np.clip(self.prior_beta * log_ratio, -700.0, 700.0))
-        floor = np.where(below < 0, 0.0, values[np.maximum(below, 0)])
-        clipped: Array = np.clip(followed, floor, values[above])
-        return clipped
+def step_function(
+    starts: Array, values: Array, sizes: Array, empty: Array, prior_beta: float | None
+) -> StepFunction:
+    """Step function with the largest value 1; neighbours of equal value are one block.
+
+    With a prior, octaves without a cell, which start at ``empty``, get what it makes of their
+    neighbours.
+    """
+    values = values / values[-1]
+    if prior_beta is not None:
+        followed = _follow_prior(starts, values, empty, prior_beta)
+        starts = np.concatenate([starts, empty])
+        order = np.argsort(starts, kind="stable")
+        starts, values = starts[order], np.concatenate([values, followed])[order]
+        sizes = np.concatenate([sizes, np.zeros_like(followed)])[order]
+    first = block_starts(values)
+    thresholds = starts[first]
+    thresholds[0] = 0.0
+    return StepFunction(thresholds, values[first], np.add.reduceat(sizes, first))
+
+
+def _follow_prior(starts: Array, values: Array, empty: Array, beta: float) -> Array:
+    """Values where octaves without a cell start: from the segment below, p ** beta on."""
+    below = np.searchsorted(starts, empty, side="right") - 1
+    above = np.minimum(below + 1, len(starts) - 1)
+    hangs = (below < 0) | (starts[below] == 0.0)  # nothing to go on from but what is above
+    anchor = np.where(hangs, above, below)
+    # An empty octave starts above its anchor, or below it; never at 0, which only hangs.
+    log_ratio = np.log(empty) - np.log(np.where(starts[anchor] > 0, starts[anchor], 1))
+    followed = values[anchor] * np.exp(np.clip(beta * log_ratio, -700.0, 700.0))
+    floor = np.where(below < 0, 0.0, values[np.maximum(below, 0)])
+    clipped: Array = np.clip(followed, floor, values[above])
+    return clipped
 
 
 def certificate(values: Array, exposures: Array, target: Array, total: float) -> float:
@@ -243,13 +273,17 @@ def certificate(values: Array, exposures: Array, target: Array, total: float) ->
     lowered where g jumps (there the sum is 0). Where g reaches from 1 down to ``LOWEST``, raising
     a tail is bounded, and all these sums may have one amount, not above 0, in common.
     """
-    residual = values * exposures - target
+    return largest_violation(values, values * exposures - target) / total
+
+
+def largest_violation(values: Array, residual: Array) -> float:
+    """Of the conditions of ``certificate``, in units of weight."""
     tail = np.cumsum(residual[::-1])[::-1][1:]
     jumps = values[1:] > values[:-1]
     if is_bounded(values) and jumps.any():
         tail = tail - min(0.5 * (tail[jumps].max() + tail[jumps].min()), 0.0)
     violation = np.where(jumps, np.abs(tail), -tail)
-    return float(max(violation.max(initial=0.0), 0.0)) / total
+    return float(max(violation.max(initial=0.0), 0.0))
 
 
 def is_bounded(values: Array) -> bool:
