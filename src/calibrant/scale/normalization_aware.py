@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-PROVEN = 1e-6
-"""Violation over all rows at which no other pass is asked for, unless more is allowed."""
+PROVEN, NOISE = 1e-6, 5e-4
+"""Violation over all rows at which no other pass is asked for, unless more is allowed: this, or so
+much of what chance alone moves, the square root of the number of rows over it."""
 
 MOST_PASSES = 8
 
@@ -265,7 +267,7 @@ class NormalizationAwareStatistics(Statistics):
 
     @property
     def _tolerance(self) -> float:
-        return max(self._tol, PROVEN)
+        return max(self._tol, PROVEN, NOISE / math.sqrt(self.passes()[0].n_rows))
 
     def _describe(self, plan: _Plan, found: _Point | Improved, started: float) -> dict[str, Any]:
         whole, beta = plan.whole, plan.temperature.inverse_temperature
