@@ -53,7 +53,7 @@ def test_days_of_more_rows_than_are_kept_come_in_any_order(cls):
 @pytest.mark.parametrize("cls", ADDS_DAYS)
 def test_rows_can_be_read_again(cls):
     chunks = ArrayChunks(SCORES, Y, n_rows=250)
-    empty = cls().statistics(chunks, max_rows=300)
+    empty = cls().statistics(chunks, max_rows=900)
     counted = chunks.count(empty)
     calibrator = cls().fit_statistics(counted, chunks)
     rows = calibrator.predict_proba(SCORES)
