@@ -111,8 +111,16 @@ def test_statistics_of_more_rows_than_are_kept_are_those_of_any_chunks(table, na
 
 
 @pytest.mark.parametrize(
-    "name", ["TemperatureScaling", "VectorScaling", "MonotoneSpline", "SortedCumulativeIsotonic"]
+    "name",
+    [
+        "NormalizationAwareIsotonic",
+        "TemperatureScaling",
+        "VectorScaling",
+        "MonotoneSpline",
+        "SortedCumulativeIsotonic",
+    ],
 )
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # so few are kept
 def test_all_passes_have_the_reference_of_the_driver(table, name):
     chunks = spark.rows(table.repartition(3), scores=NAMES)
     here = ArrayChunks(SCORES, FRAME["label"].to_numpy(), n_rows=700)
