@@ -195,3 +195,41 @@ def affine_terms(
                     residual = q[i, j] - (1.0 if j == label else 0.0)
                     terms[i, 1 + j] = residual * logits[i, j]
                     terms[i, 1 + k + j] = residual
+
+
+def structured_terms(
+    const double[:, ::1] mapped,
+    const double[:, ::1] logits,
+    const double[:, ::1] features,
+    const int64_t[::1] class_index,
+    double[:, ::1] terms,
+    double[:, ::1] q,
+):
+    """Write the softmax q of each row of ``mapped``, and what it says of the common parameters.
+
+    That is the NLL; the gradient in the factor of the logits z; and under q the variance of z, the
+    covariance of z and the features x, and the variance of x.
+    """
+    cdef Py_ssize_t n_rows = mapped.shape[0], k = mapped.shape[1], i, j
+    cdef double top, total, own, p, z, x, mz, mx, zz, zx, xx
+    with nogil:
+        for i in range(n_rows):
+            top = row_top(&mapped[i, 0], k)
+            own = mapped[i, class_index[i]] - top
+            total = exponentiate_row(&mapped[i, 0], k, top, &q[i, 0])
+            mz = mx = zz = zx = xx = 0.0
+            for j in range(k):
+                p = q[i, j] / total
+                q[i, j] = p
+                z = logits[i, j]
+                x = features[i, j]
+                mz += p * z
+                mx += p * x
+                zz += p * z * z
+                zx += p * z * x
+                xx += p * x * x
+            terms[i, 0] = log(total) - own
+            terms[i, 1] = mz - logits[i, class_index[i]]
+            terms[i, 2] = max(zz - mz * mz, 0.0)
+            terms[i, 3] = zx - mz * mx
+            terms[i, 4] = max(xx - mx * mx, 0.0)

@@ -8,22 +8,15 @@ their own, besides the temperature. The penalties are numbers of rows, adapted t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from calibrant.kernels.rows import bounded_logs
-from calibrant.kernels.softmax import (
-    add_class_sums,
-    common_curvature,
-    curve_rows,
-    map_logits,
-    spread_rows,
-    weighted_softmax,
-)
-from calibrant.maps.logits import StructuredMap
+from calibrant.maps.logits import StructuredMap, TemperatureMap
 from calibrant.simplex import to_logits
 from calibrant.solvers.logit_unit import divide_by_unit
 from calibrant.solvers.monotone_spline import drop_light_rows, feature_scale
@@ -31,6 +24,12 @@ from calibrant.solvers.newton_steps import conjugate_gradients
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining
 from calibrant.solvers.pseudo_rows import share as share_of
 from calibrant.solvers.report import SolverReport
+from calibrant.solvers.structured_likelihood import (
+    DIAGONAL,
+    Likelihood,
+    Point,
+    Preconditioner,
+)
 from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-TEMPERATURE, COMMON, DIAGONAL, OFF_DIAGONAL, INTERCEPT = range(5)
 PENALTIES = np.array([1.0, 1.0, 32.0, 16.0, 4.0])
 """Strength of the penalty on each kind of parameter, times half its square, in rows.
 
@@ -61,141 +59,6 @@ MOST_PRODUCTS = 200
 """Limit of conjugate gradients in one step."""
 
 
-def _features(logits: Array, scale: float, bound: float) -> Array:
-    out = np.empty_like(logits)
-    bounded_logs(scale * logits, bound, out)
-    return out
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Point:
-    """Mean NLL at some parameters, with its gradient."""
-
-    theta: Array
-    loss: float
-    gradient: Array
-
-    def gap(self) -> Array:
-        """Distance from temperature scaling."""
-        gap = self.theta.copy()
-        gap[0] -= 1.0
-        return gap
-
-    def penalised(self, penalty: Array, pull: Array) -> tuple[float, Array]:
-        """Value and gradient with half the penalty times squared distances from the start.
-
-        ``pull`` is that of pseudo-observations, which is linear.
-        """
-        gap = self.gap()
-        value = self.loss + 0.5 * float(gap @ (penalty * gap)) - float(gap @ pull)
-        return value, self.gradient + penalty * gap - pull
-
-    def divergence(self, start: _Point) -> float:
-        """Mean divergence of the rows from those of ``start``."""
-        return self.loss - start.loss - float(start.gradient @ self.gap())
-
-
-class _Preconditioner:
-    """Hessian of alpha and gamma, which do nearly the same, and a diagonal for all others.
-
-    A direction without curvature would get an endless step: it has at least a billionth of the
-    largest.
-    """
-
-    def __init__(self, common: Array, rest: Array) -> None:
-        least = 1e-9 * max(float(rest.max()), float(common.max())) + 1e-300
-        common = common + 1e-9 * np.trace(common) * np.eye(2)
-        common[np.diag_indices(2)] = np.maximum(np.diag(common), least)
-        self._inverse = np.linalg.inv(common)
-        self._rest = np.maximum(rest, least)
-        self.unit = 1.0 / np.sqrt(np.concatenate([np.diag(common), self._rest]))
-
-    def solve(self, gradient: Array) -> Array:
-        """Curvature^-1 gradient."""
-        return np.concatenate([self._inverse @ gradient[:2], gradient[2:] / self._rest])
-
-
-class _Likelihood:
-    """Mean NLL of softmax(alpha u + (gamma + W) x + c) in (alpha, gamma, W, c).
-
-    W is a vector (a diagonal matrix) or a matrix. ``value`` remembers the probabilities, which
-    ``product``, the Hessian times a vector, takes. ``rough`` products are in single precision,
-    twice as fast.
-    """
-
-    def __init__(
-        self, logits: Array, x: Array, class_index: NDArray[np.int64], share: Array, *, full: bool
-    ) -> None:
-        self._logits, self._x, self._class_index, self._share = logits, x, class_index, share
-        k = x.shape[1]
-        self.shape = (k, k) if full else (k,)
-        self._weighted = np.zeros_like(x)
-        self._weighted[np.arange(len(x)), class_index] = share
-        self._label_sums = self._sums(self._weighted, x)
-        self._single = x.astype(np.float32)
-        self._scratch: NDArray[Any] = np.empty_like(self._single)
-        self.rough = True
-
-    def kinds(self) -> NDArray[np.int64]:
-        """Kind of each parameter, as an index of ``PENALTIES``."""
-        k = self.shape[0]
-        slopes = np.full(self.shape, DIAGONAL)
-        if slopes.ndim == 2:
-            slopes[~np.eye(k, dtype=bool)] = OFF_DIAGONAL
-        return np.concatenate([[TEMPERATURE, COMMON], slopes.ravel(), np.full(k, INTERCEPT)])
-
-    def drop_logits(self) -> None:
-        """Make alpha do nothing."""
-        self._logits = np.zeros_like(self._logits)
-        self._label_sums[0] = 0.0
-
-    def _apply(self, theta: Array, x: NDArray[Any], out: NDArray[Any]) -> None:
-        k = self.shape[0]
-        slope = theta[2:-k].reshape(self.shape)
-        own = np.full(k, theta[1])
-        if slope.ndim == 2:
-            np.matmul(x, slope.T.astype(x.dtype), out=out)
-        else:
-            out.fill(0.0)
-            own += slope
-        map_logits(self._logits, self._x, theta[0], own, theta[-k:], out)
-
-    def _sums(self, rows: NDArray[Any], x: NDArray[Any]) -> Array:
-        """Transpose of ``_apply``."""
-        k = self.shape[0]
-        by_slope, by_intercept = np.zeros(k), np.zeros(k)
-        by_alpha = add_class_sums(rows, self._logits, self._x, by_slope, by_intercept)
-        slopes = by_slope if len(self.shape) == 1 else (rows.T @ x).ravel()
-        return np.concatenate([[by_alpha, by_slope.sum()], slopes, by_intercept])
-
-    def value(self, theta: Array) -> _Point:
-        """Mean NLL and its gradient."""
-        self._apply(theta, self._x, self._weighted)
-        loss = weighted_softmax(self._weighted, self._class_index, self._share)
-        return _Point(theta, float(loss), self._sums(self._weighted, self._x) - self._label_sums)
-
-    def product(self, direction: Array) -> Array:
-        """Hessian at the last ``value`` times ``direction``."""
-        x = self._single if self.rough else self._x
-        if self._scratch.dtype != x.dtype:
-            self._scratch = np.empty_like(x)
-        self._apply(direction, x, self._scratch)
-        curve_rows(self._weighted, self._share, self._scratch)
-        return self._sums(self._scratch, x)
-
-    def curvature(self) -> tuple[Array, Array]:
-        """Curvature at the last ``value``, without what couples one parameter to another."""
-        spread, squares = np.empty_like(self._single), self._single**2
-        spread_rows(self._weighted, self._share, spread)
-        if len(self.shape) == 2:
-            slopes = (spread.T @ squares).ravel()
-        else:
-            slopes = np.einsum("ij,ij->j", spread, squares, dtype=np.float64)
-        common = np.zeros((2, 2))
-        common_curvature(self._weighted, self._share, self._logits, self._x, common)
-        return common, np.concatenate([slopes, spread.sum(axis=0)]).astype(np.float64)
-
-
 def solve_structured(
     batch: SimplexBatch,
     *,
@@ -212,66 +75,162 @@ def solve_structured(
     Without ``strength`` the penalties are adapted to the evidence. The violation is the largest
     gradient, each in units of the square root of its curvature.
     """
-    started = perf_counter()
     temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
-    batch = drop_light_rows(batch).merged()
-    n_rows = float(batch.weight.sum())
+    fit = fit_structured(
+        batch,
+        temperature,
+        full=full,
+        strength=strength,
+        prior_strength=prior_strength,
+        bound=bound,
+        tol=tol,
+        max_rounds=max_rounds,
+    )
+    return fit.map, fit.report
+
+
+class Frame(NamedTuple):
+    """What is fixed before the parameters are fitted.
+
+    Logits of a row less the largest are taken times ``inverse_temperature``, and features at
+    ``scale`` times them. ``penalties`` are those of each kind, and ``pull`` draws alpha and gamma
+    to the start; ``is_flat`` if alpha is 0.
+    """
+
+    inverse_temperature: float
+    zero_logit: float
+    scale: float
+    bound: float
+    penalties: Array
+    pull: Array
+    is_flat: bool
+
+    def temperature(self, kind: str) -> TemperatureMap:
+        """Return temperature scaling, which this starts from."""
+        return TemperatureMap(self.inverse_temperature, self.zero_logit, kind)
+
+    def map(self, theta: Array, n_classes: int, kind: str) -> StructuredMap:
+        """Return the map of some parameters."""
+        k = n_classes
+        slope: Array = theta[2:-k]
+        slope = slope + theta[1] if len(slope) == k else slope.reshape(k, k) + theta[1] * np.eye(k)
+        inverse = float(theta[0]) * self.inverse_temperature
+        intercept = theta[-k:].copy()
+        features = self.scale, self.bound, self.zero_logit
+        return StructuredMap(inverse, slope, intercept, *features, kind)
+
+
+class StructuredFit(NamedTuple):
+    """A map, the proof of it, its parameters and what was fixed before."""
+
+    map: StructuredMap
+    report: SolverReport
+    theta: Array
+    frame: Frame
+
+
+def prepare(
+    batch: SimplexBatch,
+    temperature: TemperatureMap,
+    bound: float,
+    scale: float | None,
+    *,
+    full: bool,
+) -> tuple[Likelihood, float, float]:
+    """Return the likelihood of a batch, the unit of its logits and the scale of its features."""
     logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
     logits -= logits.max(axis=1, keepdims=True)
     unit = divide_by_unit(logits, batch.weight)
     beta = unit * temperature.inverse_temperature
     share = batch.weight / batch.weight.sum()
-    scale = feature_scale(logits, share, beta)
-    x = _features(logits, scale, bound)
+    scale = feature_scale(logits, share, beta) if scale is None else unit * scale
+    x = np.empty_like(logits)
+    bounded_logs(scale * logits, bound, x)
     logits *= beta
-    likelihood = _Likelihood(logits, x, batch.class_index, share, full=full)
-    options = n_rows, strength, prior_strength, tol, max_rounds
-    theta, report = _fit(likelihood, *options)
-    if theta[0] < 0.0:  # by convexity the best of alpha >= 0 is at 0
+    return Likelihood(logits, x, batch.class_index, share, full=full), unit, scale
+
+
+Matching = Callable[["SimplexBatch", Likelihood], tuple["Array", "Array", "Array"]]
+"""From a sample and its likelihood to what all rows say of a point: parameters, gradient, and
+curvature of all parameters but the first two."""
+
+
+def fit_structured(
+    batch: SimplexBatch,
+    temperature: TemperatureMap,
+    *,
+    full: bool,
+    strength: float | None,
+    prior_strength: float,
+    bound: float,
+    tol: float,
+    max_rounds: int,
+    scale: float | None = None,
+    weight: float | None = None,
+    penalties: Array | None = None,
+    matching: Matching | None = None,
+) -> StructuredFit:
+    """Do as ``solve_structured`` does, from a temperature.
+
+    Where the batch is a sample of rows of a total ``weight``, ``matching`` tells what all of them
+    say of a point; the ``scale`` of features and the ``penalties`` may be known, too.
+    """
+    started = perf_counter()
+    batch = drop_light_rows(batch).merged()
+    n_rows = float(batch.weight.sum()) if weight is None else weight
+    likelihood, unit, scale = prepare(batch, temperature, bound, scale, full=full)
+    if matching is not None:
+        likelihood.match(*matching(batch, likelihood))
+    options = n_rows, strength, prior_strength, tol, max_rounds, penalties
+    theta, report, penalties, pull = _fit(likelihood, *options)
+    is_flat = bool(theta[0] < 0.0)
+    if is_flat:  # by convexity the best of alpha >= 0 is at 0
         likelihood.drop_logits()
-        theta, report = _fit(likelihood, *options)
+        theta, report, penalties, pull = _fit(likelihood, *options)
         theta[0] = 0.0
-    k = batch.n_classes
-    slope = theta[2:-k].reshape(likelihood.shape) + theta[1] * (np.eye(k) if full else 1.0)
-    inverse = float(theta[0] * beta) / unit
-    zero_logit = temperature.zero_logit
-    found = StructuredMap(
-        inverse, slope, theta[-k:].copy(), scale / unit, bound, zero_logit, batch.kind
+    beta = unit * temperature.inverse_temperature
+    features = scale / unit, bound
+    frame = Frame(
+        beta / unit, temperature.zero_logit, *features, penalties, pull[:DIAGONAL], is_flat
     )
-    return found, replace(report, seconds=perf_counter() - started)
+    found = frame.map(theta, batch.n_classes, batch.kind)
+    return StructuredFit(found, replace(report, seconds=perf_counter() - started), theta, frame)
 
 
 def _fit(
-    likelihood: _Likelihood,
+    likelihood: Likelihood,
     n_rows: float,
     strength: float | None,
     prior_strength: float,
     tol: float,
     max_rounds: int,
-) -> tuple[Array, SolverReport]:
+    known: Array | None,
+) -> tuple[Array, SolverReport, Array, Array]:
     """Fit roughly, adapt penalties to the evidence and pseudo-observations to it; then exactly."""
     kinds = likelihood.kinds()
     start = np.zeros(len(kinds))
     start[0] = 1.0
     point = first = likelihood.value(start)
-    penalties = PENALTIES * (1.0 if strength is None else strength)
+    penalties = PENALTIES * (1.0 if strength is None else strength) if known is None else known
+    by_evidence = strength is None and known is None
     # Only the common terms are held: those of classes have penalties of their own.
     common = np.where(kinds < DIAGONAL, first.gradient, 0.0)
     pull = share_of(prior_strength, n_rows) * common
     likelihood.rough = True
-    for _ in range(REWEIGHTINGS if strength is None or prior_strength > 0.0 else 0):
+    for _ in range(REWEIGHTINGS if by_evidence or prior_strength > 0.0 else 0):
         rough = max(tol, ROUGH_TOLERANCE)
         point, _ = _minimise(likelihood, penalties[kinds] / n_rows, pull, point, rough, max_rounds)
         left = remaining(prior_strength, point.divergence(first))
         pull = share_of(left, n_rows) * common
-        if strength is None:
+        if by_evidence:
             data = n_rows * likelihood.curvature()[1]
             penalties = _evidence(data, kinds, point.theta, penalties)
     likelihood.rough = False
     point, report = _minimise(likelihood, penalties[kinds] / n_rows, pull, point, tol, max_rounds)
     names = zip(("diagonal", "off-diagonal", "intercept"), penalties[DIAGONAL:], strict=True)
     notes = ", ".join(f"{name} {value:.3g}" for name, value in names)
-    return point.theta, replace(report, notes=(f"penalties in rows: {notes}",))
+    report = replace(report, notes=(f"penalties in rows: {notes}",))
+    return point.theta, report, penalties, pull
 
 
 def _evidence(data: Array, kinds: NDArray[np.int64], theta: Array, penalties: Array) -> Array:
@@ -289,13 +248,13 @@ def _evidence(data: Array, kinds: NDArray[np.int64], theta: Array, penalties: Ar
 
 
 def _minimise(
-    likelihood: _Likelihood,
+    likelihood: Likelihood,
     penalty: Array,
     pull: Array,
-    point: _Point,
+    point: Point,
     tol: float,
     max_rounds: int,
-) -> tuple[_Point, SolverReport]:
+) -> tuple[Point, SolverReport]:
     """Newton's method with steps by conjugate gradients, from the last value of the likelihood."""
 
     def goal(first: float) -> float:
@@ -303,7 +262,7 @@ def _minimise(
         return max(first * max(min(0.01, first), 1e-10), 0.1 * tol**2)
 
     common, rest = likelihood.curvature()
-    preconditioner = _Preconditioner(common + np.diag(penalty[:2]), rest + penalty[2:])
+    preconditioner = Preconditioner(common + np.diag(penalty[:2]), rest + penalty[2:])
     value, gradient = point.penalised(penalty, pull)
     rounds, damping = 0, 0.0
     while np.max(np.abs(gradient) * preconditioner.unit) > tol and rounds < max_rounds:
