@@ -24,7 +24,7 @@ OTHERS = [cls for cls in methods().values() if cls not in ADDS_DAYS]
 
 def test_the_methods_of_the_paper_add_days():
     assert {cls.method for cls in ADDS_DAYS} >= {
-        "na-fir", "scir", "fir", "ts", "vs", "spline",
+        "na-fir", "scir", "fir", "ts", "vs", "spline", "structured",
     }  # fmt: skip
 
 

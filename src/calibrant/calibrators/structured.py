@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.parameters import SMALLEST, FromMap, choice, fitted, number
 from calibrant.maps.logits import StructuredMap
+from calibrant.scale.structured import StructuredStatistics
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
 from calibrant.solvers.structured import solve_structured
 
@@ -103,6 +104,7 @@ class StructuredScaling(Calibrator):
     place = 15
     _unlabelled = "they are shrunk to temperature scaling"
     _copies = 8
+    _statistics = StructuredStatistics
 
     form: str = choice(FORMS, default="auto")
     strength: str | float = number(default="evidence", high=1e12, words=("evidence",))
