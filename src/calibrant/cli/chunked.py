@@ -94,11 +94,15 @@ def fit_chunks(
             raise click.UsageError(
                 f"--statistics is for methods that can add rows to others; {method} cannot"
             )
-        ledger = Ledger(calibrator.statistics(chunks), path, kept)
+        empty = calibrator.statistics(chunks)
+        if kept is None:
+            counted = chunks.count(empty)
+            calibrator.fit_statistics(counted, chunks)
+            return calibrator, counted.n_rows
+        ledger = Ledger(empty, path, kept)
         new = ledger.new_files(chunks.files)
         if new and ledger.sizes:
             ledger.decay(decay)
-        empty = ledger.statistics.empty()
         for file, counted in zip(new, chunks.count_each(empty, new), strict=True):
             ledger.add(file, counted)
         again = chunks if ledger.can_repeat(chunks.files) else None
