@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from calibrant.files.directory import TableChunks
     from calibrant.metrics.evaluation import Evaluation
     from calibrant.metrics.significance import CalibrationTest
+
+ARENA_MAX = -8  # of malloc.h
 
 chunks_option = click.option(
     "--chunks", is_flag=True, help="Read a table in chunks, as a directory is: it may be large."
@@ -35,6 +39,10 @@ def open_chunks(path: Path, part: str | None, reading: Reading, advance: Any) ->
         raise click.UsageError(f"--part is for npz files; {path} is read in chunks")
     if reading.labels is not None:
         raise click.UsageError(f"--labels is for npy files; the tables of {path} have a column")
+    with suppress(
+        AttributeError, OSError, TypeError
+    ):  # glibc's: an arena for each thread would be reserved
+        ctypes.CDLL(None).mallopt(ARENA_MAX, 1)
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     kind = reading.kind or "probabilities"
