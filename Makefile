@@ -12,7 +12,8 @@ export CC := $(abspath $(BIN))/python-zig cc -mcpu=baseline
 export AR := $(abspath $(BIN))/python-zig ar
 endif
 
-.PHONY: demo test test-slow test-checked test-bounds test-sanitizers lint bench kernels wheel clean
+.PHONY: demo test test-slow test-export test-checked test-bounds test-sanitizers lint bench kernels \
+	wheel clean
 
 # Editable: what is changed in src/ is what runs. Compiled modules are built again on import.
 $(VENV)/.run: pyproject.toml
@@ -50,6 +51,21 @@ test: $(VENV)/.dev kernels lint  ## lint and the whole suite, in a few minutes
 test-slow: $(VENV)/.slow kernels  ## checks that take longer; those of Spark where there is Java
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m slow
 
+PURELIB := python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
+
+# What export needs, in an environment of its own, before everything else from that of the other
+# tests: the site directory is added by a call, which follows its editable install as well.
+build/export/.ready: $(VENV)/.dev
+	$(BIN)/python -m venv --without-pip build/export
+	echo "import site; site.addsitedir('$$($(BIN)/$(PURELIB))')" \
+	  > "$$(build/export/bin/$(PURELIB))/others.pth"
+	build/export/bin/python -m pip install --quiet --group export
+	touch $@
+
+test-export: build/export/.ready kernels  ## export to other runtimes, which need large packages
+	$(TOOLS) OMP_NUM_THREADS=1 build/export/bin/python -m pytest -n $(WORKERS) --dist loadfile \
+	  --durations 10 -m 'not slow' tests/export src/calibrant/export docs/into-production.md
+
 # Kernels with bounds checks, and kernels with gcc's sanitizers: each build in an environment of its
 # own in build/, which takes everything else from that of the other tests.
 test-checked: test-bounds test-sanitizers  ## kernels and model files, with every access checked
@@ -60,7 +76,6 @@ test-sanitizers: SETUP = -Db_sanitize=address,undefined \
 test-sanitizers: CHECKING = LD_PRELOAD="$(foreach name,asan ubsan stdc++,$(shell \
 	$(CC) -print-file-name=lib$(name).so))" PYTHONMALLOC=malloc \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
-PURELIB := python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 
 test-bounds test-sanitizers: test-%: $(VENV)/.dev
 	$(BIN)/python -m venv --without-pip build/$*

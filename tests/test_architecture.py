@@ -29,6 +29,7 @@ HOUSE = [  # from the ground up
     {"scale"},
     {"calibrators", "metrics", "plots", "datasets", "trial", "pages"},
     {"files", "model_file"},
+    {"export"},
     {"report", "study"},
     {"cli"},
     {"__main__"},
