@@ -39,9 +39,12 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-PROVEN, NOISE = 1e-6, 5e-4
-"""Violation over all rows at which no other pass is asked for, unless more is allowed: this, or so
-much of what chance alone moves, the square root of the number of rows over it."""
+PROVEN = 1e-6
+"""Violation over all rows at which no other pass is asked for, unless more is allowed."""
+
+NOISE = 5e-4
+"""What may be left of it after the last pass: so much of what chance alone moves, which is one over
+the square root of the number of rows."""
 
 MOST_PASSES = 8
 
@@ -255,7 +258,7 @@ class NormalizationAwareStatistics(Statistics):
         point = plan.judge(sums)
         plan = replace(plan, points=(*plan.points, point))
         n_passes = len(self.passes())
-        is_proven = plan.settled and point.violation <= self._tolerance
+        is_proven = plan.settled and point.violation <= max(self._tol, PROVEN)
         if is_proven or n_passes >= MOST_PASSES or _is_stuck(plan.points):
             best = min(plan.points, key=lambda one: one.violation)
             again = None

@@ -81,3 +81,15 @@ def test_counts_by_block_agree_with_a_dense_matrix():
 def test_sums_over_cells():
     index = np.array([[0, 2], [2, 2]], dtype=np.uint16)
     np.testing.assert_array_equal(sum_cells(index, np.array([1.0, 10.0]), 3), [1.0, 0.0, 21.0])
+
+
+def test_cells_of_a_segment_may_count_more_than_others():
+    rng = np.random.default_rng(2)
+    index = rng.integers(0, 12, (50, 7)).astype(np.uint16)
+    block_of = np.sort(rng.integers(-1, 4, 12)).astype(np.int32)
+    sizes = rng.integers(1, 9, 12) / 4.0
+    counts = count_cells(index, block_of, 4, sizes)
+    dense = [[np.sum(sizes[row][block_of[row] == j]) for j in range(4)] for row in index]
+    np.testing.assert_array_equal(counts.matrix(4).toarray(), dense)
+    wanted = sizes * sum_cells(index, np.ones(50), 12)
+    np.testing.assert_array_equal(sum_cells(index, np.ones(50), 12, sizes), wanted)
