@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from libc.math cimport INFINITY, exp, floor, log, rint
+from libc.math cimport INFINITY, exp, fabs, floor, log, rint
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
@@ -41,6 +41,18 @@ def add_columns(
         for i in range(n_rows):
             for c in range(n_columns):
                 add_term(weight[i] * terms[i, c], &high[c, 0], &low[c, 0])
+
+
+def largest_cells(const double[:, ::1] rows, double[::1] out):
+    """Write the size of the largest cell of each row."""
+    cdef Py_ssize_t n_rows = rows.shape[0], n_columns = rows.shape[1], i, j
+    cdef double largest
+    with nogil:
+        for i in range(n_rows):
+            largest = 0.0
+            for j in range(n_columns):
+                largest = max(largest, fabs(rows[i, j]))
+            out[i] = largest
 
 
 def temperature_terms(

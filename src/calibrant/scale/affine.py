@@ -17,7 +17,7 @@ from calibrant.scale.statistics import Solution, Statistics
 from calibrant.scale.temperature import MOST_PASSES, fit_sample, judge, standing_for
 from calibrant.scale.temperature_sums import TemperatureSums, at, check_settings
 from calibrant.scale.wide_sums import WideSums
-from calibrant.simplex import chunks, to_logits
+from calibrant.simplex import small_chunks, to_logits
 from calibrant.solvers.affine import Reference, RidgePenalty, fit_affine, prepare, solve_affine
 from calibrant.solvers.affine_steps import step_affine
 from calibrant.solvers.pseudo_rows import AT_SCORES
@@ -82,7 +82,7 @@ class ClassSums(Part):
 
     def add(self, batch: SimplexBatch) -> None:
         """Count the rows of a checked chunk."""
-        for own in chunks(batch.n_rows, batch.n_classes * N_KINDS):
+        for own in small_chunks(batch.n_rows, batch.n_classes * N_KINDS):
             terms = self.terms(batch, own)
             self._sums.add_rows(terms.reshape(len(terms), -1), batch.weight[own])
 
@@ -167,7 +167,7 @@ class AffineSums(Part):
     def add(self, batch: SimplexBatch) -> None:
         """Count the rows of a checked chunk."""
         k = self.n_classes
-        for own in chunks(batch.n_rows, 8 * k):
+        for own in small_chunks(batch.n_rows, 8 * k):
             logits = to_logits(batch.scores[own], self.kind, self.map.zero_logit)
             terms, q = np.empty((len(logits), 2 * k + 1)), np.empty_like(logits)
             index, weight = batch.class_index[own], batch.weight[own]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant.kernels.exact_sums import largest_cells
 from calibrant.scale.exact import Sums
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ class OuterSums:
 
 def _powers(rows: Array) -> NDArray[np.int64]:
     """Powers of two, multiples of ``COARSE``, that no cell of a row exceeds in size."""
-    largest = np.maximum(rows.max(axis=1), -rows.min(axis=1))
+    largest = np.empty(len(rows))
+    largest_cells(rows, largest)
     powers = np.frexp(largest)[1].astype(np.int64)
     powers[largest == 0.0] = 0
     found: NDArray[np.int64] = -(-powers // COARSE) * COARSE

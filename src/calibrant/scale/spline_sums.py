@@ -14,7 +14,7 @@ from calibrant.scale.outer_sums import OuterSums
 from calibrant.scale.parts import Part
 from calibrant.scale.temperature_sums import check_settings
 from calibrant.scale.wide_sums import WideSums
-from calibrant.simplex import chunks, to_logits
+from calibrant.simplex import small_chunks, to_logits
 from calibrant.solvers.monotone_spline import Frame, knots_of, map_of
 from calibrant.solvers.spline_steps import Reference
 
@@ -68,7 +68,7 @@ class LogCells(Part):
 
     def add(self, batch: SimplexBatch) -> None:
         """Count the rows of a checked chunk."""
-        for own in chunks(batch.n_rows, batch.n_classes):
+        for own in small_chunks(batch.n_rows, batch.n_classes):
             new = Sums(self._sums.high.shape)
             index, weight = batch.class_index[own], batch.weight[own]
             add_log_cells(self.logs(batch.scores[own]), index, weight, WIDTH, new.high, new.low)
@@ -127,7 +127,7 @@ class InformationCells(Part):
 
     def add(self, batch: SimplexBatch) -> None:
         """Count the rows of a checked chunk."""
-        for own in chunks(batch.n_rows, batch.n_classes):
+        for own in small_chunks(batch.n_rows, batch.n_classes):
             values = self.log_scale * read_logs(batch.scores[own], self.kind, self.zero_logit)
             new = Sums(self._sums.high.shape)
             add_information_cells(values, batch.weight[own], WIDTH, new.high, new.low)
@@ -223,7 +223,7 @@ class SplineSums(Part):
     def add(self, batch: SimplexBatch) -> None:
         """Count the rows of a checked chunk."""
         size = len(self.slopes)
-        for own in chunks(batch.n_rows, batch.n_classes + 3 * size):
+        for own in small_chunks(batch.n_rows, batch.n_classes + 3 * size):
             logs = read_logs(batch.scores[own], self.kind, self.zero_logit)
             terms = self.terms(logs, batch.class_index[own])
             self._sums.add_rows(terms, batch.weight[own])

@@ -13,7 +13,7 @@ from calibrant.scale.outer_sums import OuterSums
 from calibrant.scale.parts import Part
 from calibrant.scale.temperature_sums import check_settings
 from calibrant.scale.wide_sums import WideSums
-from calibrant.simplex import chunks, to_logits
+from calibrant.simplex import small_chunks, to_logits
 from calibrant.solvers.structured import PENALTIES, Frame
 from calibrant.solvers.structured_steps import Reference
 
@@ -109,7 +109,7 @@ class StructuredSums(Part):
 
     def add(self, batch: SimplexBatch) -> None:
         """Count the rows of a checked chunk."""
-        for own in chunks(batch.n_rows, 8 * batch.n_classes):
+        for own in small_chunks(batch.n_rows, 8 * batch.n_classes):
             weight = batch.weight[own]
             common, residual, spread, x = self.terms(batch, own)
             columns = [common, residual, spread]

@@ -12,7 +12,14 @@ from calibrant.kernels.rows import deepest_logit, smallest_positive
 from calibrant.maps.logits import TemperatureMap
 from calibrant.scale.parts import Part
 from calibrant.scale.wide_sums import WideSums
-from calibrant.simplex import KINDS, LOG_OF_ZERO, check_number, check_option, chunks, to_logits
+from calibrant.simplex import (
+    KINDS,
+    LOG_OF_ZERO,
+    check_number,
+    check_option,
+    small_chunks,
+    to_logits,
+)
 from calibrant.solvers.temperature_rows import Whole, unit_of
 from calibrant.solvers.temperature_steps import Moments
 
@@ -102,7 +109,7 @@ class TemperatureSums(Part):
 
     def add(self, batch: SimplexBatch) -> None:
         """Count the rows of a checked chunk."""
-        for own in chunks(batch.n_rows, max(batch.n_classes, N_TERMS)):
+        for own in small_chunks(batch.n_rows, max(batch.n_classes, N_TERMS)):
             terms, deepest = self.terms(batch, own)
             self._sums.add_rows(terms, batch.weight[own])
             self._deepest = min(self._deepest, deepest)
