@@ -238,5 +238,9 @@ class UnsavableError(ModelFileError):
     """A calibrator that the file format has no place for."""
 
 
+class ExportError(ValueError):
+    """Something has no place in the format that is asked for."""
+
+
 class NewerFormatWarning(CalibrantWarning):
     """The file has optional fields that this version of the library does not know."""

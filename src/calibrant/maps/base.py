@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import errors, simplex
+from calibrant.maps.operations import Operations, Value
+from calibrant.maps.softmax_formulas import write_softmax
 
 Floats = NDArray[np.float64]
 Wholes = NDArray[np.int64]
@@ -117,6 +119,27 @@ class CalibrationMap(ABC):
     def __call__(self, rows: Floats) -> Floats:
         """Return the probabilities of checked rows, before any floor."""
 
+    def formula(
+        self, ops: Operations, rows: Value, *, computed: bool = False, inner: bool = False
+    ) -> Value:
+        """Write down what a call does, for a graph that does it elsewhere.
+
+        Parameters
+        ----------
+        ops : Operations
+            What the formula is written with.
+        rows : Value
+            Checked rows.
+        computed : bool
+            Whether the graph has computed them, so that they are subject to rounding.
+        inner : bool
+            Whether another map follows, for which the last bits count.
+        """
+        raise errors.ExportError(
+            f"{type(self).__name__} cannot be exported: it has no formula; "
+            "export a calibrator of this package, or give the map a method formula"
+        )
+
     def _check_kind(self) -> None:
         require(self.kind in simplex.KINDS, f"kind is {self.kind!r}")
 
@@ -127,6 +150,14 @@ class CalibrationMap(ABC):
     def _logits(self, rows: Floats, zero_logit: float) -> Floats:
         rows = self._check_rows(rows)
         return simplex.to_logits(rows, self.kind, zero_logit)
+
+    def _write_probabilities(
+        self, ops: Operations, rows: Value, *, computed: bool
+    ) -> tuple[Value, bool]:
+        """Write down ``_probabilities``; also whether they are subject to rounding."""
+        return (
+            (rows, computed) if self.kind == "probabilities" else (write_softmax(ops, rows), True)
+        )
 
     def _check_rows(self, rows: Floats) -> Floats:
         """Refuse what a kernel would misread; copy only what it cannot read where it lies."""

@@ -22,7 +22,12 @@ from calibrant.maps.base import (
     hold,
     require,
 )
+from calibrant.maps.blocks import find_blocks, lowered
+from calibrant.maps.curve_formulas import lowest_of, write_curves, write_division
 from calibrant.maps.curves import Curve, check_curves
+from calibrant.maps.logits import write_logs
+from calibrant.maps.operations import Operations, Value
+from calibrant.maps.softmax_formulas import write_scaled_softmax
 from calibrant.maps.steps import RankedStepFunction, StepFunction
 
 CELLS = 1 << 15
@@ -54,6 +59,15 @@ class SharedSteps(CalibrationMap):
         lookup = build_lookup(self.step_function.thresholds)
         apply_step(rows, rows.view(np.int64), *lookup, self.step_function.values, out)
         return out
+
+    def formula(
+        self, ops: Operations, rows: Value, *, computed: bool = False, inner: bool = False
+    ) -> Value:
+        """Write down the map."""
+        rows, computed = self._write_probabilities(ops, rows, computed=computed)
+        curves = (self.step_function,)
+        mapped = write_curves(ops, rows, curves, computed=computed)
+        return write_division(ops, mapped, rows, lowest_of(curves))
 
 
 @frozen
@@ -107,6 +121,33 @@ class RankedSteps(CalibrationMap):
             mask = (1 << width) - 1
             apply_ranked(rows[part], bits, keys, mask, lookup, self.prior_share, powers, out[part])
         return out
+
+    def formula(
+        self, ops: Operations, rows: Value, *, computed: bool = False, inner: bool = False
+    ) -> Value:
+        """Write down the map."""
+        rows, computed = self._write_probabilities(ops, rows, computed=computed)
+        rows, columns = ops.sort(rows)
+        values = self._write_values(ops, ops.cumulative(rows), computed=computed)
+        out = (values - ops.shift(values)) * ops.fitted("step_share", 1.0 - self.prior_share)
+        if self.prior_share > 0:
+            factor = ops.fitted("inverse_temperature", self.inverse_temperature)
+            prior = write_scaled_softmax(ops, write_logs(ops, rows, self.zero_logit), factor)
+            out = out + prior * ops.fitted("prior_share", self.prior_share)
+        # Ties share what they get together.
+        groups = ops.cumulative(ops.whole(rows < ops.shift(rows)))
+        sizes = ops.group_sums(ops.real(rows >= 0.0), groups)
+        return ops.spread(ops.group_sums(out, groups) / sizes, columns)
+
+    def _write_values(self, ops: Operations, q: Value, *, computed: bool) -> Value:
+        """Write down the value at each (q, rank): 1 at the last rank."""
+        n_ranks = self.step_function.n_ranks
+        parts = [self.step_function.curve(r + 1) for r in range(n_ranks)]
+        thresholds = [lowered(t) if computed else t for t, _ in parts]
+        curve_of = np.minimum(np.arange(ops.n_classes), n_ranks - 1)
+        curve_of[-1] = n_ranks
+        block = find_blocks(ops, q, [*thresholds, np.zeros(1)], curve_of)
+        return ops.take(ops.fitted("values", np.r_[self.step_function.values, 1.0]), block)
 
 
 @frozen
@@ -165,6 +206,18 @@ class ClasswiseCurves(CalibrationMap):
             out[:, columns] = curve(rows[:, columns])
         if self.normalize_output:
             divide_by_sums(out, rows)
+        return out
+
+    def formula(
+        self, ops: Operations, rows: Value, *, computed: bool = False, inner: bool = False
+    ) -> Value:
+        """Write down the map."""
+        rows, computed = self._write_probabilities(ops, rows, computed=computed)
+        own = np.arange(len(self.curves)) if self.groups is None else self.groups
+        curve_of = own if len(self.curves) > 1 else None
+        out = write_curves(ops, rows, self.curves, curve_of, computed=computed)
+        if self.normalize_output:
+            out = write_division(ops, out, rows, lowest_of(self.curves))
         return out
 
     def _columns(self) -> Iterable[Any]:
@@ -235,3 +288,24 @@ class TopLabelMap(CalibrationMap):
         share = np.where(others > 0, part / np.where(others > 0, others, 1.0), 1.0 / n_others)
         out: Floats = value / n_tied + left * share
         return out
+
+    def formula(
+        self, ops: Operations, rows: Value, *, computed: bool = False, inner: bool = False
+    ) -> Value:
+        """Write down the map."""
+        rows, computed = self._write_probabilities(ops, rows, computed=computed)
+        top = ops.row_max(rows)
+        tied = rows == top
+        n_tied = ops.row_sum(ops.real(tied))
+        curve_of = np.arange(len(self.curves)) if self.per_class else None
+        value = write_curves(ops, top, self.curves, curve_of, computed=computed)
+        value = ops.where(tied, value, 0.0)
+        if not self.normalize_output:
+            return ops.where(tied, (value + (n_tied - 1.0) * rows) / n_tied, rows)
+        others = ops.row_sum(ops.where(tied, 0.0, rows)) + (n_tied - 1.0) * top
+        left = ops.where(tied, 1.0 - value, 0.0)
+        left = (ops.row_sum(left) - left) / n_tied
+        some = others > 0.0
+        part = ops.minimum(rows, others) / ops.where(some, others, 1.0)
+        share = ops.where(some, part, 1.0 / (ops.n_classes - 1))
+        return value / n_tied + left * share

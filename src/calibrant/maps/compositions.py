@@ -9,6 +9,7 @@ import numpy as np
 from calibrant import simplex
 from calibrant.kernels.rows import floor_rows
 from calibrant.maps.base import CalibrationMap, Floats, check_number, frozen, hold, require
+from calibrant.maps.operations import Operations, Value
 
 
 def lift(rows: Floats, floor: float, *, sums_to_one: bool) -> Floats:
@@ -23,6 +24,17 @@ def lift(rows: Floats, floor: float, *, sums_to_one: bool) -> Floats:
     elif floor > 0:
         floor_rows(rows, floor)
     return rows
+
+
+def write_lift(ops: Operations, rows: Value, floor: float, *, sums_to_one: bool) -> Value:
+    """Write down ``lift``."""
+    if not sums_to_one:
+        return ops.maximum(rows, floor)
+    if floor == 0:
+        return rows
+    low = ops.row_min(rows) < floor
+    slope = ops.where(low, 1.0 - ops.n_classes * floor, 1.0)
+    return rows * slope + ops.where(low, floor, 0.0)
 
 
 @frozen
@@ -69,6 +81,13 @@ class Stage(CalibrationMap):
         """Map the rows."""
         out = self.map(simplex.check_scores(rows, self.kind))
         return lift(out, self.floor, sums_to_one=self.sums_to_one)
+
+    def formula(
+        self, ops: Operations, rows: Value, *, computed: bool = False, inner: bool = False
+    ) -> Value:
+        """Write down the map."""
+        out = self.map.formula(ops, rows, computed=computed, inner=inner)
+        return write_lift(ops, out, self.floor, sums_to_one=self.sums_to_one)
 
 
 class _Composition(CalibrationMap):
@@ -133,6 +152,16 @@ class ChainMap(_Composition):
             rows = stage(rows)
         return rows
 
+    def formula(
+        self, ops: Operations, rows: Value, *, computed: bool = False, inner: bool = False
+    ) -> Value:
+        """Write down the map."""
+        for i, stage in enumerate(self.stages):
+            with ops.inside(f"stage_{i}"):
+                last = i == len(self.stages) - 1
+                rows = stage.formula(ops, rows, computed=computed or i > 0, inner=inner or not last)
+        return rows
+
 
 @frozen
 class MixtureMap(_Composition):
@@ -162,7 +191,7 @@ class MixtureMap(_Composition):
         """Map the rows."""
         rows = self._check_rows(rows)
         out = np.zeros_like(rows)
-        paths = [s.stages if isinstance(s, ChainMap) else (s,) for s in self.stages]
+        paths = self._paths()
         uses = Counter(id(first) for first, *_ in paths)
         done: dict[int, Floats] = {}
         for weight, (first, *later) in zip(self.weights, paths, strict=True):
@@ -174,3 +203,30 @@ class MixtureMap(_Composition):
                     part = stage(part)
                 out += weight * part
         return out
+
+    def formula(
+        self, ops: Operations, rows: Value, *, computed: bool = False, inner: bool = False
+    ) -> Value:
+        """Write down the map."""
+        out: Value = None
+        done: dict[int, Value] = {}
+        paths = self._paths()
+        followed = {id(first) for first, *later in paths if later}
+        for i, (weight, (first, *later)) in enumerate(zip(self.weights, paths, strict=True)):
+            if weight == 0:
+                continue
+            with ops.inside(f"map_{i}"):
+                if id(first) not in done:
+                    counts = inner or id(first) in followed
+                    done[id(first)] = first.formula(ops, rows, computed=computed, inner=counts)
+                part = done[id(first)]
+                if later:
+                    with ops.inside("later"):
+                        part = ChainMap(tuple(later)).formula(ops, part, computed=True, inner=inner)
+                part = part * ops.fitted("weight", weight)
+            out = part if out is None else out + part
+        return out
+
+    def _paths(self) -> list[tuple[CalibrationMap, ...]]:
+        """List what comes one after the other, for each map that is averaged."""
+        return [s.stages if isinstance(s, ChainMap) else (s,) for s in self.stages]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import log_softmax
 
@@ -19,6 +21,9 @@ from calibrant.maps.base import (
     hold,
     require,
 )
+from calibrant.maps.blocks import find_blocks
+from calibrant.maps.operations import Operations, Value
+from calibrant.maps.softmax_formulas import write_log_softmax, write_scaled_softmax, write_softmax
 
 MAX_KNOTS = 1000
 """Knots of a spline, as its parameter ``n_knots`` has it."""
@@ -34,6 +39,22 @@ class LogitMap(CalibrationMap):
     def _check_zero(self) -> None:
         self._check_kind()
         check_number(self, "zero_logit", low=DEEPEST_LOGIT, high=0.0)
+
+    def _write_logits(self, ops: Operations, rows: Value) -> Value:
+        """Write down ``_logits``."""
+        if self.kind == "probabilities":
+            return write_logs(ops, rows, self.zero_logit)
+        return ops.maximum(rows, ops.row_max(rows) + self.zero_logit)
+
+
+def write_logs(ops: Operations, rows: Value, zero_logit: float) -> Value:
+    """Write down the logarithms of probabilities, that of zero bounded."""
+    smallest = math.exp(zero_logit)
+    if smallest >= np.finfo(np.float64).tiny:
+        return ops.log(ops.maximum(rows, smallest))
+    # Its logarithm is no longer zero_logit. No infinity in between: derivatives stay numbers.
+    positive = rows > smallest
+    return ops.where(positive, ops.log(ops.where(positive, rows, 1.0)), zero_logit)
 
 
 @frozen
@@ -55,6 +76,13 @@ class TemperatureMap(LogitMap):
         logits = self._logits(rows, self.zero_logit)
         scaled_softmax(logits, self.inverse_temperature, logits)
         return logits
+
+    def formula(
+        self, ops: Operations, rows: Value, *, computed: bool = False, inner: bool = False
+    ) -> Value:
+        """Write down the map."""
+        factor = ops.fitted("inverse_temperature", self.inverse_temperature)
+        return write_scaled_softmax(ops, self._write_logits(ops, rows), factor, inner=inner)
 
 
 @frozen
@@ -91,6 +119,14 @@ class AffineMap(LogitMap):
         scaled_softmax(mapped, 1.0, mapped)
         return mapped
 
+    def formula(
+        self, ops: Operations, rows: Value, *, computed: bool = False, inner: bool = False
+    ) -> Value:
+        """Write down the map."""
+        logits = self._write_logits(ops, rows)
+        mapped = write_product(ops, logits, self.coef) + ops.fitted("intercept", self.intercept)
+        return write_scaled_softmax(ops, mapped, 1.0, inner=inner)
+
 
 @frozen
 class DirichletMap(AffineMap):
@@ -99,6 +135,10 @@ class DirichletMap(AffineMap):
     def _logits(self, rows: Floats, zero_logit: float) -> Floats:
         shifted = log_softmax(rows, axis=1) if self.kind == "logits" else rows
         return AffineMap._logits(self, shifted, zero_logit)  # noqa: SLF001  (slots: no super())
+
+    def _write_logits(self, ops: Operations, rows: Value) -> Value:
+        shifted = write_log_softmax(ops, rows) if self.kind == "logits" else rows
+        return AffineMap._write_logits(self, ops, shifted)  # noqa: SLF001
 
 
 @frozen
@@ -155,6 +195,21 @@ class StructuredMap(LogitMap):
         scaled_softmax(mapped, 1.0, mapped)
         return mapped
 
+    def formula(
+        self, ops: Operations, rows: Value, *, computed: bool = False, inner: bool = False
+    ) -> Value:
+        """Write down the map."""
+        logits = self._write_logits(ops, rows)
+        logits = logits - ops.row_max(logits)
+        x = logits * ops.fitted("scale", self.scale)
+        if self.bound > 0:
+            x = ops.log(ops.softmax(x) + ops.fitted("bound", self.bound))
+        x = x - ops.row_sum(x) / float(ops.n_classes)
+        factor = ops.fitted("inverse_temperature", self.inverse_temperature)
+        mapped = logits * factor + write_product(ops, x, self.coef)
+        mapped = mapped + ops.fitted("intercept", self.intercept)
+        return write_scaled_softmax(ops, mapped, 1.0, inner=inner)
+
 
 @frozen
 class SplineMap(LogitMap):
@@ -192,6 +247,34 @@ class SplineMap(LogitMap):
         logs = log_probabilities(self._logits(rows, self.zero_logit), self.kind)
         spline_softmax(logs, self.knots, self.slopes, logs)
         return logs
+
+    def formula(
+        self, ops: Operations, rows: Value, *, computed: bool = False, inner: bool = False
+    ) -> Value:
+        """Write down the map."""
+        logs = self._write_logits(ops, rows)
+        if self.kind == "logits":
+            logs = write_log_softmax(ops, logs)
+        knots, slopes = self.knots, self.slopes
+        low, width = float(knots[0]), float(knots[-1] - knots[0])
+        segment = find_blocks(
+            ops, logs, [np.r_[knots[0], knots]], low=low, width=width or 1.0
+        )  # the first of all lies below the first knot
+        origin = np.r_[knots[0], knots]
+        base = np.r_[0.0, 0.0, np.cumsum(slopes[1:-1] * np.diff(knots))]
+        slope, start, height = (
+            ops.take(ops.fitted(name, table), segment)
+            for name, table in (("slopes", slopes), ("origins", origin), ("heights", base))
+        )
+        mapped = height + slope * (logs - start)
+        return write_softmax(ops, mapped) if inner else ops.softmax(mapped)
+
+
+def write_product(ops: Operations, x: Value, coef: Floats) -> Value:
+    """Write down the product with a diagonal (1-D) or a full (2-D) matrix."""
+    if coef.ndim == 1:
+        return x * ops.fitted("coef", coef)
+    return ops.matmul(x, ops.fitted("coef", np.ascontiguousarray(coef.T)))
 
 
 def log_probabilities(logits: Floats, kind: str) -> Floats:

@@ -1,0 +1,117 @@
+"""What ``predict_proba`` does, as a formula: checks, map, floor."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from calibrant import errors, simplex
+from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.classifier import CalibratedClassifier
+from calibrant.maps.compositions import write_lift
+from calibrant.maps.logits import AffineMap, DirichletMap
+from calibrant.maps.softmax_formulas import write_softmax
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from calibrant.maps.operations import Operations, Value
+
+FURTHEST_SUM = 0.01 + 1e-6
+"""How far the sum of a row may be from 1; ``predict_proba`` is stricter with unrounded rows."""
+
+
+def take_calibrator(calibrator: Any) -> Calibrator:
+    """Refuse what is no fitted calibrator; return it as it is now."""
+    if isinstance(calibrator, CalibratedClassifier):
+        raise errors.ExportError(
+            "a CalibratedClassifier holds a classifier as well: after register_skl2onnx(), "
+            "skl2onnx.to_onnx converts both; or export calibrated_classifiers_[i].calibrator"
+        )
+    if not isinstance(calibrator, Calibrator):
+        raise errors.ExportError(f"{errors.in_words(calibrator)} is no calibrator")
+    check_is_fitted(calibrator, "classes_")
+    return calibrator._take()  # noqa: SLF001
+
+
+def check_input(calibrator: Calibrator, given: str | None) -> str:
+    """Refuse scores that the map cannot be given; return their kind."""
+    own = calibrator.map_.kind
+    if given is None:
+        return own
+    simplex.check_option("input", given, simplex.KINDS)
+    shifts = isinstance(calibrator.map_, AffineMap) and not isinstance(
+        calibrator.map_, DirichletMap
+    )
+    if own == "logits" and given == "probabilities" and shifts:
+        raise errors.ExportError(
+            f"{type(calibrator).__name__} was fitted to logits, which probabilities tell only up "
+            "to a number for each row, and its result depends on that number; use input='logits', "
+            "or fit it with scores='probabilities'"
+        )
+    return given
+
+
+def write_pipeline(ops: Operations, calibrator: Calibrator, scores: Value, given: str) -> Value:
+    """Write down ``predict_proba`` for ``scores`` of a kind; of refused rows NaN is the result."""
+    own, normalize = calibrator.map_.kind, calibrator.normalize
+    if given == "logits":
+        rows, doubt = _check_logits(ops, scores)
+    elif normalize == "rows":
+        rows, doubt = _normalize(ops, scores)
+    else:
+        rows, doubt = _put_on_simplex(ops, scores)
+    computed = given != own or (own == "probabilities" and normalize == "rows")
+    if given != own:
+        rows = write_softmax(ops, rows) if own == "probabilities" else ops.log(rows)
+    out = calibrator.map_.formula(ops, rows, computed=computed)
+    floor = calibrator.min_probability
+    return write_lift(ops, out, floor, sums_to_one=calibrator.map_.sums_to_one) + doubt
+
+
+def _doubt(ops: Operations, good: Value) -> Value:
+    """Zero for good rows, and NaN, which spreads to all of a row, for others."""
+    return ops.where(good, 0.0, math.nan)
+
+
+def _check_logits(ops: Operations, scores: Value) -> tuple[Value, Value]:
+    """Write down ``check_scores`` of logits; a sum finds what is no number, a maximum may not."""
+    top, largest = ops.row_max(scores), simplex.LARGEST_LOGIT
+    good = (top >= -largest) & (top <= largest) & (ops.row_sum(scores) <= math.inf)
+    return scores, _doubt(ops, good)
+
+
+def _rounding(ops: Operations) -> float:
+    """How far the sum of a row on the simplex may be from 1 (``normalise_rows``)."""
+    return float(8 * np.finfo(np.float64).eps * math.sqrt(ops.n_classes))
+
+
+def _put_on_simplex(ops: Operations, scores: Value) -> tuple[Value, Value]:
+    """Write down ``check_scores`` of probabilities, to the bit."""
+    clip = simplex.CLIP_TOLERANCE
+    rows = ops.maximum(scores, 0.0)
+    total = ops.fixed_sum(rows, 2.0**60)
+    gap = total - 1.0
+    gap = ops.maximum(gap, 0.0 - gap)
+    good = (
+        (ops.row_min(scores) >= -clip)
+        & (ops.row_max(scores) <= 1.0 + clip)
+        & (ops.row_sum(scores) <= math.inf)
+        & (gap <= FURTHEST_SUM)
+    )
+    return rows / ops.where(gap > _rounding(ops), total, 1.0), _doubt(ops, good)
+
+
+def _normalize(ops: Operations, scores: Value) -> tuple[Value, Value]:
+    """Write down ``check_scores`` of what is to be normalised."""
+    rows = ops.maximum(scores, 0.0)
+    total = ops.row_sum(rows)
+    good = (
+        (ops.row_min(scores) >= -simplex.CLIP_TOLERANCE)
+        & (ops.row_sum(scores) < math.inf)
+        & (total > 0.0)
+    )
+    return rows / total, _doubt(ops, good)

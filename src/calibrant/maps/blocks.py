@@ -1,0 +1,178 @@
+"""Find the block of each score in a formula: by a key into a table, then a few comparisons.
+
+Formulas have no binary search. A tree would do, and takes a step for each halving; comparing every
+score with every threshold takes a step for each threshold. Here a key that never falls (or never
+rises) with the score, made of exactly rounded operations, leads to the first block that the score
+can be in. The thresholds that share its key are halved, which is one comparison in most fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from calibrant.maps.base import Floats, Wholes
+from calibrant.maps.operations import Operations, Value
+
+MOST_ROOTS = 6
+"""Square roots that a key may take of a score, to tell small scores apart."""
+
+FEWEST_KEYS = 64
+KEYS_PER_BLOCK = 2
+"""Keys of a curve; a key is half as long as a threshold."""
+
+COSTS = {"root": 1.7, "turn": 1.4, "round": 4.5}
+"""What parts of a search cost, in nanoseconds for a cell in ONNX Runtime."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSearch:
+    """How blocks are found.
+
+    Attributes
+    ----------
+    low, width : float
+        Scores are in [low, low + width]; those outside are as at the ends.
+    turned : bool
+        Whether the key is made of the distance to the upper end, which tells scores there apart.
+    n_roots : int
+        Number of square roots of that, which tell scores near the end apart.
+    n_keys : ndarray of shape (n_curves,)
+        The key is multiplied by this number and rounded down.
+    first : ndarray of shape (n_curves,)
+        Where each curve starts in ``starts``.
+    starts : ndarray
+        First block, counted over all curves, that a score with this key can be in.
+    n_rounds : int
+        Number of halvings after that.
+    """
+
+    low: float
+    width: float
+    turned: bool
+    n_roots: int
+    n_keys: Wholes
+    first: Wholes
+    starts: Wholes
+    n_rounds: int
+
+    @property
+    def cost(self) -> float:
+        """Estimated time for a cell, without what all searches have in common."""
+        return (
+            COSTS["root"] * self.n_roots
+            + COSTS["turn"] * self.turned
+            + COSTS["round"] * self.n_rounds
+        )
+
+    def key(self, ops: Any, x: Value) -> Value:
+        """Key of scores in [0, 1], or beyond; numpy may be the operations."""
+        if (self.low, self.width) != (0.0, 1.0):
+            x = ops.maximum((x - self.low) / self.width, 0.0)
+        if self.turned:
+            x = ops.maximum(1.0 - x, 0.0)
+        for _ in range(self.n_roots):
+            x = ops.sqrt(x)
+        return x
+
+
+def plan_search(thresholds: Sequence[Floats], low: float = 0.0, width: float = 1.0) -> BlockSearch:
+    """Find the quickest search of thresholds, one increasing sequence for each curve."""
+    sizes = np.array([len(curve) for curve in thresholds])
+    fewest = FEWEST_KEYS if len(sizes) == 1 else 1
+    nothing = np.zeros(0, np.int64)
+    n_keys = np.maximum(KEYS_PER_BLOCK * sizes, fewest)
+    ways = product((False, True), range(MOST_ROOTS + 1))
+    empty = [BlockSearch(low, width, *way, n_keys, nothing, nothing, 0) for way in ways]
+    return min((_fill(search, thresholds) for search in empty), key=lambda search: search.cost)
+
+
+def _fill(search: BlockSearch, thresholds: Sequence[Floats]) -> BlockSearch:
+    """Return a search with its table."""
+    starts: list[Wholes] = []
+    first: list[int] = []
+    offset = most = 0
+    for curve, n in zip(thresholds, search.n_keys.tolist(), strict=True):
+        entries = (search.key(np, curve[1:]) * float(n)).astype(np.int64)
+        counts = np.bincount(np.minimum(entries, n), minlength=n + 1)
+        first.append(first[-1] + len(starts[-1]) if first else 0)
+        up_to = np.cumsum(counts[::-1])[::-1] if search.turned else np.cumsum(counts)
+        starts.append(offset + up_to - counts)
+        most = max(most, int(counts.max()))
+        offset += len(curve)
+    return replace(
+        search, first=np.array(first), starts=np.concatenate(starts), n_rounds=most.bit_length()
+    )
+
+
+def lowered(thresholds: Floats) -> Floats:
+    """Lower thresholds by what rounding does to a score that was computed.
+
+    A threshold is the score of a row of the calibration set. Where a formula computes it anew, as
+    a softmax, it may come out a few bits lower, and must not change its side; scores just below a
+    threshold that differ from it by less than rounding are taken to be at it. Errors of logits
+    move a probability p by p (1 - p) of them. Within a few bits of 1 there is nothing to lower:
+    scores there come out the same (see ``softmax_formulas``), and saturated classifiers have
+    thresholds that are a bit apart.
+    """
+    t = thresholds
+    return t - t * ((1.0 - t) * 2.0**-40 + np.minimum((1.0 - t) * 2.0**-6, 2.0**-50))
+
+
+def find_blocks(
+    ops: Operations,
+    x: Value,
+    thresholds: Sequence[Floats],
+    curve_of: Wholes | None = None,
+    *,
+    low: float = 0.0,
+    width: float = 1.0,
+) -> Value:
+    """Block of each cell, counted over all curves: the last whose threshold is not above it.
+
+    Parameters
+    ----------
+    ops : Operations
+    x : Value
+        Scores; cells that are no number are in some block.
+    thresholds : sequence of ndarray
+        Where the blocks of each curve start; what lies below the second is in the first.
+    curve_of : ndarray of shape (n_classes,), optional
+        Curve of each column; all columns have the only one without it.
+    low, width : float
+        Where the scores are.
+    """
+    search = plan_search(thresholds, low, width)
+    ends = np.cumsum([len(curve) for curve in thresholds])
+    edges = np.concatenate([np.r_[curve[1:], np.inf] for curve in thresholds])
+
+    def of_curve(name: str, values: Any) -> Value:
+        """Give what belongs to the curve of a column."""
+        return values[0].item() if curve_of is None else ops.fitted(name, values[curve_of])
+
+    scale = of_curve("key_scale", search.n_keys.astype(np.float64))
+    entry = ops.maximum(ops.whole(search.key(ops, x) * scale), 0)
+    entry = ops.minimum(entry, of_curve("n_keys", search.n_keys))
+    if curve_of is not None:
+        entry = entry + of_curve("first_key", search.first)
+    block = ops.take(ops.fitted("starts", search.starts), entry)
+    if search.n_rounds == 0:
+        return block
+    # The last edge of a curve is infinite, so that a single step cannot leave it.
+    alone = len(thresholds) == 1 or search.n_rounds == 1
+    if alone:
+        edges = np.r_[edges, np.full((1 << search.n_rounds) - 1, np.inf)]
+    last = None if alone else of_curve("last_block", ends - 1)
+    table = ops.fitted("edges", edges)
+    for r in reversed(range(search.n_rounds)):
+        step = 1 << r
+        probe = block + (step - 1) if step > 1 else block
+        if last is not None:
+            probe = ops.minimum(probe, last)
+        passed = ops.whole(x >= ops.take(table, probe))
+        block = block + (passed * step if step > 1 else passed)
+    return block
