@@ -9,7 +9,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_HOMES: dict[str, str] = {}
+_HOMES: dict[str, str] = {
+    "trusted_types": "skops",
+}
 """The module here of every public name."""
 
 _MODULES: tuple[str, ...] = ()

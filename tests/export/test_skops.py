@@ -1,0 +1,169 @@
+"""skops loads whatever was fitted, with the types that are listed and no others."""
+
+import importlib
+import json
+import zipfile
+from functools import cache
+from io import BytesIO
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import calibrant
+from calibrant import errors, model_file
+from calibrant.calibrators.methods import methods
+from calibrant.datasets import simulated_scores
+from calibrant.export import trusted_types
+
+sio = pytest.importorskip("skops.io")
+
+SCORES, Y = simulated_scores(600)
+WAYS = ("Annealing", "Penalty", "ProjectedGradient", "SLSQP", "TrustConstr")
+CLASSIFIERS = {
+    "default": calibrant.CalibratedClassifier(),
+    "isotonic": calibrant.CalibratedClassifier(GaussianNB(), "fir", cv=2),
+    "one": calibrant.CalibratedClassifier(LogisticRegression(), "spline", cv=2, ensemble=False),
+    "frozen": calibrant.CalibratedClassifier(FrozenEstimator(GaussianNB().fit(SCORES, Y)), "vs"),
+    "pipeline": calibrant.CalibratedClassifier(
+        make_pipeline(StandardScaler(), LogisticRegression()), cv=2
+    ),
+}
+
+
+def binned():
+    """A fit to bins, whose report says what they may have cost."""
+    calibrator = calibrant.FlattenedIsotonic()
+    counted = calibrator.statistics([0, 1, 2], max_rows=10).update(SCORES, Y)
+    return calibrator.fit_statistics(counted)
+
+
+@cache
+def fitted(name):
+    if name in methods():
+        return methods()[name]().fit(SCORES, Y)
+    if name in WAYS:
+        way = getattr(calibrant, name)()
+        return calibrant.NormalizationAwareIsotonic(solver=way).fit(SCORES[:120], Y[:120])
+    if name in CLASSIFIERS:
+        return clone(CLASSIFIERS[name]).fit(SCORES, Y)
+    parts = [calibrant.TemperatureScaling(), calibrant.FlattenedIsotonic()]
+    made = {
+        "chain": lambda: calibrant.Chain(parts).fit(SCORES, Y),
+        "mixture": lambda: calibrant.Mixture(parts).fit(SCORES, Y),
+        "binned": binned,
+        "text": lambda: calibrant.TemperatureScaling().fit(SCORES, np.array([*"abc"])[Y]),
+        "objects": lambda: calibrant.TemperatureScaling().fit(SCORES, np.array([*"abc"], "O")[Y]),
+    }
+    return made[name]()
+
+
+EVERYTHING = [*methods(), *WAYS, "chain", "mixture", "binned", "text", "objects", *CLASSIFIERS]
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_what_is_loaded_predicts_the_same_to_the_bit(name):
+    model = fitted(name)
+    loaded = sio.loads(sio.dumps(model), trusted=trusted_types())
+    assert type(loaded) is type(model)
+    np.testing.assert_array_equal(loaded.predict_proba(SCORES), model.predict_proba(SCORES))
+    np.testing.assert_array_equal(loaded.predict(SCORES), model.predict(SCORES))
+
+
+def test_the_list_is_what_is_asked_for_and_no_more():
+    asked = {
+        name
+        for what in EVERYTHING
+        for name in sio.get_untrusted_types(data=sio.dumps(fitted(what)))
+    }
+    assert asked == {*trusted_types()}
+
+
+def test_the_list_has_classes_of_this_package_alone():
+    """A function in it could be called with whatever a file says."""
+    for name in trusted_types():
+        module, _, attribute = name.rpartition(".")
+        assert module.startswith("calibrant.")
+        assert isinstance(getattr(importlib.import_module(module), attribute), type)
+
+
+def test_a_method_of_somebody_else_is_not_trusted(monkeypatch):
+    class Foreign(calibrant.TemperatureScaling):
+        """Not of this package."""
+
+    monkeypatch.setitem(calibrant.TemperatureScaling._registered, "foreign", Foreign)
+    assert not any(name.endswith("Foreign") for name in trusted_types())
+
+
+def test_without_the_list_nothing_is_loaded():
+    with pytest.raises(TypeError, match=r"Untrusted types.*TemperatureMap"):
+        sio.loads(sio.dumps(fitted("ts")))
+
+
+def test_trees_are_for_the_user_to_trust():
+    """They are no types of ours; a forged one can make scikit-learn read outside of it."""
+    forest = calibrant.CalibratedClassifier(RandomForestClassifier(3, random_state=0), cv=2)
+    data = sio.dumps(forest.fit(SCORES, Y))
+    with pytest.raises(TypeError, match=r"sklearn\.tree\._tree\.Tree"):
+        sio.loads(data, trusted=trusted_types())
+    loaded = sio.loads(data, trusted=[*trusted_types(), "sklearn.tree._tree.Tree"])
+    np.testing.assert_array_equal(loaded.predict_proba(SCORES), forest.predict_proba(SCORES))
+
+
+def forge(data, change):
+    """Bytes of skops with another schema."""
+    out = BytesIO()
+    with zipfile.ZipFile(BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "schema.json":
+                schema = json.loads(content)
+                change(schema)
+                content = json.dumps(schema)
+            new.writestr(name, content)
+    return out.getvalue()
+
+
+def node_of(state, name):
+    """The node of a class, wherever it is in a schema."""
+    if isinstance(state, dict) and state.get("__class__") == name:
+        return state
+    children = state.values() if isinstance(state, dict) else state
+    found = (node_of(child, name) for child in children if isinstance(child, dict | list))
+    return next((node for node in found if node is not None), None)
+
+
+def test_a_forged_map_is_refused_by_its_constructor():
+    """It has fewer values than thresholds, which compiled code would read beyond their end."""
+
+    def shorten(schema):
+        values = node_of(schema, "StepFunction")["content"]["content"][1]
+        values["file"] = schema["content"]["content"]["classes_"]["file"]
+
+    with pytest.raises(errors.ParameterError):
+        sio.loads(forge(sio.dumps(fitted("fir")), shorten), trusted=trusted_types())
+
+
+def test_a_forged_map_that_is_not_made_by_its_constructor_is_checked_all_the_same():
+    def by_state(schema):
+        node = node_of(schema, "TemperatureMap")
+        node["__loader__"] = "ObjectNode"
+        node["content"]["content"][0]["content"] = "-1.0"
+
+    with pytest.raises(errors.ParameterError):
+        sio.loads(forge(sio.dumps(fitted("ts")), by_state), trusted=trusted_types())
+
+
+def test_what_partial_fit_remembers_has_bytes_of_its_own():
+    calibrator = calibrant.FlattenedIsotonic().partial_fit(SCORES, Y)
+    with pytest.raises(TypeError):
+        sio.dumps(calibrator)
+    fit_alone = model_file.loads(model_file.dumps(calibrator))
+    loaded = sio.loads(sio.dumps(fit_alone), trusted=trusted_types())
+    np.testing.assert_array_equal(loaded.predict_proba(SCORES), calibrator.predict_proba(SCORES))
