@@ -13,6 +13,8 @@ from numpy.testing import assert_array_equal
 import calibrant
 from calibrant import errors
 from calibrant.datasets import simulated_scores
+from calibrant.scale.chunks import ArrayChunks
+from calibrant.scale.dask import DaskChunks
 
 SCORES, Y = simulated_scores(3000)
 CHUNKED, LABELS = da.from_array(SCORES, chunks=(700, 3)), da.from_array(Y, chunks=500)
@@ -103,6 +105,39 @@ def test_a_chunk_without_weight_or_without_rows_is_none():
         assert_array_equal(far.predict_proba(SCORES), here.predict_proba(SCORES))
     with pytest.raises(errors.ShapeError, match="nothing is left to fit"):
         calibrant.FlattenedIsotonic(classes=[0, 1, 2]).fit(CHUNKED, LABELS, 0 * weight)
+
+
+@pytest.mark.parametrize("names", [np.arange(4), np.arange(4).astype(object), np.array([*"abcd"])])
+def test_labels_of_rows_without_weight_tell_nothing_of_the_classes(names):
+    y, weight = names[Y], np.ones(len(Y))
+    y[:701], weight[:701] = names[3], 0.0  # a whole chunk, and a row of the next
+    for chunks in (
+        DaskChunks(CHUNKED, da.from_array(y, chunks=500), da.from_array(weight, chunks=500)),
+        ArrayChunks(SCORES, y, weight, n_rows=700),
+    ):
+        found = chunks.labels()
+        assert found.tolist() == names[:3].tolist()
+        assert found.dtype.kind in "iU"
+    for scores in (SCORES, CHUNKED):
+        with pytest.raises(errors.LabelError, match=r"is '?[3d]'?, which is not among"):
+            calibrant.FlattenedIsotonic().fit(scores, y, weight)
+
+
+def test_labels_of_rows_of_a_frame_without_weight_tell_nothing_of_the_classes():
+    day = FRAME.assign(weight=1.0)
+    day.loc[:700, ["label", "weight"]] = ["dog", 0.0]
+    frame = dd.from_pandas(day, npartitions=4)
+    chunks = DaskChunks(frame[list(NAMES)], frame["label"], frame["weight"])
+    assert chunks.labels().tolist() == NAMES.tolist()
+
+
+def test_columns_are_not_told_by_rows_without_weight():
+    weight = np.where(Y == 0, 0.0, 1.0)
+    for scores in (SCORES, CHUNKED):
+        with pytest.raises(errors.LabelError, match=r"2 distinct labels \(2, 3\) for 3 columns"):
+            calibrant.FlattenedIsotonic().fit(scores, Y + 1, weight)
+    with pytest.raises(errors.ShapeError, match="no chunk has a row with a weight and a label"):
+        calibrant.FlattenedIsotonic().fit(CHUNKED, Y, 0 * weight)
 
 
 def wrong(**changes):

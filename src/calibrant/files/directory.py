@@ -121,8 +121,7 @@ class TableChunks(Chunks):
         """Class of each column, where the tables tell it."""
         return self._aligned.classes
 
-    def labels(self) -> NDArray[Any]:
-        """Return the distinct labels of all files, sorted."""
+    def _distinct(self) -> NDArray[Any]:
         return np.unique(self._aligned.y)
 
     def _labels(self, file: Path) -> NDArray[Any]:

@@ -78,9 +78,18 @@ class Chunks(ABC):
     names: list[Any] | None = None
     n_classes: int
 
-    @abstractmethod
     def labels(self) -> NDArray[Any]:
-        """Return the distinct labels of all chunks, sorted."""
+        """Return the distinct labels of all rows that have a weight, sorted."""
+        found = self._distinct()
+        if len(found) == 0:
+            raise errors.ShapeError(
+                "no chunk has a row with a weight and a label; at least one is needed"
+            )
+        return found
+
+    @abstractmethod
+    def _distinct(self) -> NDArray[Any]:
+        """Look up what ``labels`` returns."""
 
     @abstractmethod
     def count(self, empty: Counted) -> Counted:
@@ -102,9 +111,8 @@ class ArrayChunks(Chunks):
         self.n_classes = self._arrays[0].shape[1]
         self._starts = range(0, len(self._arrays[0]), n_rows)
 
-    def labels(self) -> NDArray[Any]:
-        """Return the distinct labels of all chunks, sorted."""
-        return np.unique(self._arrays[1])
+    def _distinct(self) -> NDArray[Any]:
+        return distinct(*self._arrays[1:])
 
     def count(self, empty: Counted) -> Counted:
         """Let a copy of ``empty`` count every chunk, and merge them."""
@@ -139,20 +147,23 @@ def count_chunk(
         return empty.empty().update(scores, y, sample_weight, named=chunk)
 
 
-def distinct(y: Any) -> NDArray[Any]:
-    """Return the distinct labels of a chunk, sorted; one-hot rows are as they are."""
+def distinct(y: Any, sample_weight: Any = None) -> NDArray[Any]:
+    """Return the distinct labels of the rows of a chunk that have a weight, sorted."""
     labels = np.asarray(y)
     refuse_missing(labels)
     if labels.ndim != 1:
         raise errors.LabelError(
             f"y has {labels.ndim} dimensions; pass classes= for one-hot rows in chunks"
         )
+    used = np.asarray(True if sample_weight is None else sample_weight) != 0
+    if used.shape == labels.shape:  # others are refused when they are counted
+        labels = labels[used]
     return np.unique(np.array(labels.tolist()) if labels.dtype.kind == "O" else labels)
 
 
 def union(found: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return the distinct labels of several chunks."""
-    return np.unique(np.concatenate(list(found)))
+    """Return the distinct labels of several chunks; of an empty one the type tells nothing."""
+    return np.unique(np.concatenate([own for own in found if len(own)] or found[:1]))
 
 
 def merge_few(counted: Iterable[Counted]) -> Counted:

@@ -107,9 +107,9 @@ class DaskChunks(Chunks):
                 "call compute_chunk_sizes() on both as arrays"
             )
 
-    def labels(self) -> NDArray[Any]:
-        """Return the distinct labels of all chunks, sorted."""
-        found = [dask.delayed(distinct)(part) for part in self._y]
+    def _distinct(self) -> NDArray[Any]:
+        parts = zip(self._y, self._weight, strict=True)
+        found = [dask.delayed(distinct)(y, weight) for y, weight in parts]
         merged: NDArray[Any] = dask.compute(merge_tree(found, dask.delayed(union), 16))[0]
         return merged
 

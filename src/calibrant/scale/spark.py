@@ -179,8 +179,7 @@ class SparkChunks(Chunks):
         columns += [] if weight is None else [weight_column(df, weight).alias("w")]
         self._df = df.select(*columns, F.spark_partition_id().alias("place"))
 
-    def labels(self) -> NDArray[Any]:
-        """Return the distinct labels of all rows that have a weight, sorted."""
+    def _distinct(self) -> NDArray[Any]:
         used = F.col("y").isNotNull()  # a missing one is refused with its row, when it is counted
         used = used if self._weight is None else used & (F.col("w") != 0)
         most = max(self.n_classes, 2)  # metrics take the positive class alone
