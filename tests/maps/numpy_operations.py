@@ -25,7 +25,8 @@ class NumpyOperations:
         yield
         self.prefix = self.prefix[:-1]
 
-    exp, sqrt, matmul, where = map(staticmethod, (np.exp, np.sqrt, np.matmul, np.where))
+    exp, sqrt, floor = map(staticmethod, (np.exp, np.sqrt, np.floor))
+    matmul, where = map(staticmethod, (np.matmul, np.where))
     maximum, minimum = map(staticmethod, (np.maximum, np.minimum))
 
     @staticmethod
@@ -67,12 +68,6 @@ class NumpyOperations:
     @staticmethod
     def row_min(x):
         return x.min(axis=1, keepdims=True)
-
-    @staticmethod
-    def fixed_sum(x, scale):
-        with np.errstate(invalid="ignore"):
-            whole = (x * scale).astype(np.int64)
-        return whole.sum(axis=1, keepdims=True) / scale
 
     @staticmethod
     def sort(x):

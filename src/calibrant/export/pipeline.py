@@ -13,7 +13,7 @@ from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.classifier import CalibratedClassifier
 from calibrant.maps.compositions import write_lift
 from calibrant.maps.logits import AffineMap, DirichletMap
-from calibrant.maps.softmax_formulas import write_softmax
+from calibrant.maps.softmax_formulas import write_fixed_sum, write_softmax
 
 if TYPE_CHECKING:
     from typing import Any
@@ -93,7 +93,7 @@ def _put_on_simplex(ops: Operations, scores: Value) -> tuple[Value, Value]:
     """Write down ``check_scores`` of probabilities, to the bit."""
     clip = simplex.CLIP_TOLERANCE
     rows = ops.maximum(scores, 0.0)
-    total = ops.fixed_sum(rows, 2.0**60)
+    total = write_fixed_sum(ops, rows, 2.0**60)
     gap = total - 1.0
     gap = ops.maximum(gap, 0.0 - gap)
     good = (

@@ -39,6 +39,9 @@ class Operations(Protocol):
     def sqrt(self, x: Value) -> Value:
         """Take the square root of each cell, correctly rounded and so never decreasing."""
 
+    def floor(self, x: Value) -> Value:
+        """Round each cell down; it stays a real number."""
+
     def sigmoid(self, x: Value) -> Value:
         """Take 1 / (1 + exp(-x)) of each cell."""
 
@@ -62,12 +65,6 @@ class Operations(Protocol):
 
     def row_sum(self, x: Value) -> Value:
         """Add up each row, whole or real, to a column."""
-
-    def fixed_sum(self, x: Value, scale: Value) -> Value:
-        """Add up each row as ``invariant_sum`` does, to the bit.
-
-        That is, in whole numbers of 64 bits, each cell times ``scale`` rounded down.
-        """
 
     def row_max(self, x: Value) -> Value:
         """Find the largest cell of each row, as a column."""

@@ -1,4 +1,4 @@
-"""Softmax as a formula, with the sums of the kernels, for scores whose last bits count.
+"""Sums and softmax as formulas, with the sums of the kernels, for scores whose last bits count.
 
 A probability near 1 is 1 / (1 + s): with the same sum it has the same bits, whatever computes the
 exponentials, since an error of theirs is one of s alone.
@@ -12,8 +12,20 @@ import numpy as np
 
 from calibrant.maps.operations import Operations, Value
 
-FINE = 2.0**26
-"""Cells are split at this fraction of 1 for sums without rounding."""
+HALF = 2.0**30
+"""Cells are split at this fraction of 1: sums of either part are free of rounding."""
+
+
+def write_fixed_sum(ops: Operations, x: Value, scale: Value) -> Value:
+    """Write down ``invariant_sum``, to the bit: whole numbers, cells times ``scale`` rounded down.
+
+    Their leading and their last 30 bits are added up apart, so that sums of doubles are exact in
+    any order. ONNX Runtime adds up whole numbers of 64 bits as doubles, too.
+    """
+    scaled = x * (scale / HALF)
+    high = ops.floor(scaled)
+    low = ops.floor((scaled - high) * HALF)
+    return (ops.row_sum(high) * HALF + ops.row_sum(low)) / scale
 
 
 def write_softmax(ops: Operations, logits: Value) -> Value:
@@ -24,7 +36,7 @@ def write_softmax(ops: Operations, logits: Value) -> Value:
     bounds = 2.0 ** np.arange(math.ceil(math.log2(ops.n_classes)) + 1)
     exponent = ops.row_sum(ops.whole(0.75 * total >= ops.fitted("powers_of_two", bounds)))
     scales = ops.fitted("scales", 2.0 ** (60 - np.arange(len(bounds) + 1)))
-    return powers / ops.fixed_sum(powers, ops.take(scales, exponent))
+    return powers / write_fixed_sum(ops, powers, ops.take(scales, exponent))
 
 
 def write_scaled_softmax(
@@ -38,11 +50,10 @@ def write_scaled_softmax(
     if not inner:
         return ops.softmax(distances)
     powers = ops.exp(distances)
-    fine = powers * FINE
-    coarse = ops.real(ops.whole(fine))
-    # Both are almost free of rounding: the first are whole numbers, the second are small.
-    total = (ops.row_sum(coarse) + ops.row_sum(fine - coarse)) / FINE
-    return powers / total
+    scaled = powers * HALF
+    high = ops.floor(scaled)
+    # The sum of the rest is small, and so is its rounding.
+    return powers / ((ops.row_sum(high) + ops.row_sum(scaled - high)) / HALF)
 
 
 def write_log_softmax(ops: Operations, logits: Value) -> Value:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Path = str | os.PathLike[str]
 
-__all__ = ["check", "describe", "dumps", "load", "loads", "save"]
+__all__ = ["check", "describe", "digest", "dumps", "load", "loads", "save"]
 
 
 def save(calibrator: Calibrator, path: Path) -> str:
@@ -137,6 +137,31 @@ def dumps(calibrator: Calibrator) -> bytes:
     (500, 3)
     """
     return b"".join(_encode(calibrator)[0])
+
+
+def digest(calibrator: Calibrator) -> str:
+    """Return the SHA-256 of the file that ``save`` writes.
+
+    Parameters
+    ----------
+    calibrator : Calibrator
+        Any fitted calibrator of this package.
+
+    Returns
+    -------
+    sha256 : str
+
+    Examples
+    --------
+    >>> from hashlib import sha256
+    >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.model_file import digest, dumps
+    >>> calibrator = TemperatureScaling().fit(*simulated_scores(500))
+    >>> digest(calibrator) == sha256(dumps(calibrator)).hexdigest()
+    True
+    """
+    return _encode(calibrator)[1]
 
 
 def loads(data: bytes, *, sha256: str | None = None) -> Calibrator:

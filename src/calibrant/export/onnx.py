@@ -1,0 +1,134 @@
+"""Calibrators as ONNX graphs."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from calibrant import __version__, errors, extras, model_file, simplex
+from calibrant.export.pipeline import check_input, take_calibrator, write_pipeline
+
+try:
+    import onnx
+    from onnx import TensorProto, checker, defs, helper
+except ImportError as error:
+    raise extras.needed(error, "calibrant.export.to_onnx", "onnx") from error
+
+from calibrant.export.onnx_graph import REAL, OnnxOperations, Tensor
+
+if TYPE_CHECKING:
+    from calibrant.calibrators.base import Calibrator
+
+FIRST_OPSET = 16
+"""The oldest that has sums over groups."""
+
+DTYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}
+OUTPUT = "calibrated"
+
+
+def to_onnx(
+    calibrator: Calibrator,
+    *,
+    input: str | None = None,  # noqa: A002  (its name in a graph)
+    opset: int = 18,
+    dtype: str = "float32",
+) -> onnx.ModelProto:
+    """Return a calibrator as an ONNX model, which gives what ``predict_proba`` gives.
+
+    Parameters
+    ----------
+    calibrator : Calibrator
+        A fitted calibrator.
+    input : {"probabilities", "logits"}, optional
+        What the graph is given; by default what the calibrator was fitted to. A calibrator of
+        probabilities can be given logits, of which the graph takes the softmax.
+    opset : int, default=18
+        Version of the standard operators, 16 or later. The graph has no others.
+    dtype : {"float32", "float64"}, default="float32"
+        Type of what goes in and comes out. The graph computes in float64 either way, as
+        ``predict_proba`` does: a score in float32 is on the same side of every threshold.
+
+    Returns
+    -------
+    model : onnx.ModelProto
+        One input, named as its kind, of shape (rows, n_classes), and one output, ``calibrated``,
+        of the same shape; the number of rows is free. ``metadata_props`` have the classes in the
+        order of the columns, the method, the version and the digest of the model file.
+
+    Raises
+    ------
+    ExportError
+        If the calibrator, or a part of it, has no formula.
+
+    Notes
+    -----
+    A graph cannot refuse a row. One that ``predict_proba`` refuses comes out as NaN, except that
+    sums up to 0.01 away from 1 are normalised, whether or not their cells were rounded. In float32
+    the result is that of ``predict_proba`` for scores in float32. Scores that were rounded to
+    float32 may be on another side of a threshold than before.
+
+    Examples
+    --------
+    >>> import onnxruntime
+    >>> from calibrant import FlattenedIsotonic
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.export import to_onnx
+    >>> scores, y = simulated_scores(1000)
+    >>> calibrator = FlattenedIsotonic().fit(scores, y)
+    >>> model = to_onnx(calibrator, dtype="float64")
+    >>> session = onnxruntime.InferenceSession(model.SerializeToString())
+    >>> (calibrated,) = session.run(None, {"probabilities": scores})
+    >>> bool(abs(calibrated - calibrator.predict_proba(scores)).max() < 1e-12)
+    True
+    """
+    calibrator = take_calibrator(calibrator)
+    kind = check_input(calibrator, input)
+    check_opset(opset)
+    simplex.check_option("dtype", dtype, tuple(DTYPES))
+    ops = OnnxOperations(calibrator.n_features_in_, opset)
+    scores = Tensor(ops, kind, REAL, ops.n_classes)
+    if dtype == "float32":
+        scores = ops.real(scores)
+    out = write_pipeline(ops, calibrator, scores, kind)
+    ops.nodes.append(helper.make_node("Cast", [out.name], [OUTPUT], to=DTYPES[dtype]))
+    shape = ["rows", ops.n_classes]
+    given, found = (
+        helper.make_tensor_value_info(name, DTYPES[dtype], shape) for name in (kind, OUTPUT)
+    )
+    graph = helper.make_graph(
+        ops.nodes, "calibrant", [given], [found], list(ops.constants.values())
+    )
+    return _finish(graph, opset, describe(calibrator) | {"calibrant.input": kind})
+
+
+def check_opset(opset: int) -> None:
+    """Refuse a version that lacks an operator, or that is not known."""
+    newest = defs.onnx_opset_version()
+    simplex.check_number("opset", opset, low=FIRST_OPSET, high=newest, whole=True)
+
+
+def describe(calibrator: Calibrator) -> dict[str, str]:
+    """Say what should be known of a calibrator wherever it goes."""
+    found = {
+        "calibrant.version": __version__,
+        "calibrant.method": calibrator.method or type(calibrator).__name__,
+        "calibrant.classes": json.dumps(calibrator.classes_.tolist(), default=str),
+    }
+    with suppress(errors.UnsavableError):  # a method of somebody else's has no file
+        found["calibrant.sha256"] = model_file.digest(calibrator)
+    return found
+
+
+def _finish(graph: Any, opset: int, about: dict[str, str]) -> onnx.ModelProto:
+    imports = [helper.make_opsetid("", opset)]
+    model = helper.make_model(
+        graph,
+        opset_imports=imports,
+        ir_version=helper.find_min_ir_version_for(imports),
+        producer_name="calibrant",
+        producer_version=__version__,
+    )
+    helper.set_model_props(model, about)
+    checker.check_model(model)
+    return model
