@@ -67,6 +67,7 @@ def test_old_days_may_weigh_less():
     calibrator.partial_fit(*first, decay=0.0)
     new = calibrant.TemperatureScaling().fit(*first)
     assert_array_equal(calibrator.predict_proba(SCORES), new.predict_proba(SCORES))
+    assert calibrator.statistics_.n_rows == len(first[1])
     half = calibrant.TemperatureScaling().partial_fit(*first).partial_fit(*DAYS[1], decay=0.5)
     weight = np.repeat([0.5, 1.0], [len(first[1]), len(DAYS[1][1])])
     both = [np.concatenate(pair) for pair in zip(first, DAYS[1], strict=True)]

@@ -45,3 +45,16 @@ def test_how_many_rows_are_counted_at_once_changes_no_bit(name, kind, monkeypatc
         monkeypatch.setattr(simplex, size, 200)
     few = [empty.empty().update(ROWS[kind], Y).to_bytes() for empty in asked_for(name, kind)]
     assert few == found
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+@pytest.mark.parametrize("factors", [[0.0], [0.01] * 12])
+def test_what_has_faded_away_was_never_counted(name, kind, factors):
+    half = slice(len(Y) // 2)
+    for empty in asked_for(name, kind):
+        faded = empty.empty().update(ROWS[kind], Y)
+        for factor in factors:
+            faded.scale(factor)
+        assert faded.to_bytes() == empty.to_bytes()
+        again = empty.empty().update(ROWS[kind][half], Y[half])
+        assert faded.merge(again).to_bytes() == again.to_bytes()

@@ -139,22 +139,30 @@ class Mergeable(ABC):
         return self
 
     def scale(self, factor: float) -> Self:
-        """Multiply the weight of every row counted so far: old rows may count less than new."""
+        """Multiply the weight of every row counted so far: old rows may count less than new.
+
+        Where no weight is left, as after a factor of 0, they are as if nothing had been counted.
+        """
         simplex.check_number("factor", factor, low=0.0, high=1.0)
+        self.labels.scale(factor)
+        if not self.labels.parts().any():
+            vars(self).update(self._nothing())
         for part in self.parts.values():
             part.scale(factor)
-        self.labels.scale(factor)
         return self
 
     def empty(self) -> Self:
         """Return statistics that ask for the same and have counted nothing."""
         found = object.__new__(type(self))
-        found.__dict__ = vars(self) | {
+        found.__dict__ = vars(self) | self._nothing()
+        return found
+
+    def _nothing(self) -> dict[str, Any]:
+        return {
             "n_rows": 0,
             "labels": Sums((self.n_classes,)),
             "parts": {name: part.empty() for name, part in self.parts.items()},
         }
-        return found
 
     def describe(self) -> str:
         """Name the method and the size of the problem."""
