@@ -265,9 +265,13 @@ def check_batch(
     kind: str = "probabilities",
     classes: Any = None,
     normalize: str | None = None,
+    is_chunk: bool = False,
     named: errors.Arguments = errors.ARGUMENTS,
 ) -> SimplexBatch:
-    """Validate a calibration set; rows of weight zero are as if they were not there."""
+    """Validate a calibration set; rows of weight zero are as if they were not there.
+
+    Of a chunk nothing is said that can only be said of the whole: who has that warns of it.
+    """
     check_option("scores", kind, KINDS)
     check_option("normalize", normalize, (None, "rows"))
     names = column_names(scores)
@@ -289,14 +293,19 @@ def check_batch(
     batch = SimplexBatch(matrix, kind, index, weight, labels)
     if not np.all(weight > 0):
         batch = batch.take(weight > 0)
-    warn_of_batch(batch)
+    if not is_chunk:
+        warn_of_batch(batch)
     return batch
 
 
-def warn_of_batch(batch: SimplexBatch) -> None:
-    """Warn of what is no error in any row, but hardly meant."""
-    if np.all(batch.class_index == batch.class_index[0]):
-        only = errors.in_words(batch.classes[batch.class_index[0]])
+def warn_of_batch(batch: SimplexBatch, present: NDArray[np.bool_] | None = None) -> None:
+    """Warn of what is no error in any row, but hardly meant.
+
+    ``present`` says which classes have a label, if these are some of the rows only.
+    """
+    index = batch.class_index if present is None else np.flatnonzero(present)
+    if np.all(index == index[0]):
+        only = errors.in_words(batch.classes[index[0]])
         notices.warn(errors.SingleClassWarning(f"every label is {only}"))
     warn_of_kind(batch.scores, batch.kind)
     _warn_of_columns(batch)

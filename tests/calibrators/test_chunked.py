@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 import calibrant
-from calibrant import errors, model_file
+from calibrant import errors, model_file, simplex
 from calibrant.calibrators.methods import methods
 from calibrant.datasets import simulated_scores
 from calibrant.scale.chunks import ArrayChunks
@@ -161,3 +162,52 @@ def test_every_day_has_the_same_columns():
     assert calibrator.n_features_in_ == 3
     with pytest.raises(errors.ShapeError, match="has 2 columns, but there are 3 classes"):
         calibrator.partial_fit(DAYS[1][0][:, :2], DAYS[1][1])
+
+
+@pytest.mark.parametrize(
+    ("calibrator", "scores", "y", "warning"),
+    [
+        (calibrant.FlattenedIsotonic(), SCORES, np.zeros_like(Y), errors.SingleClassWarning),
+        (
+            calibrant.FlattenedIsotonic(),
+            np.roll(SCORES, 1, axis=1),
+            Y,
+            errors.ColumnMismatchWarning,
+        ),
+        (calibrant.TemperatureScaling(scores="logits"), SCORES, Y, errors.ScoresKindWarning),
+    ],
+)
+def test_what_is_hardly_meant_is_said_of_the_whole_and_not_of_chunks(
+    calibrator, scores, y, warning, monkeypatch
+):
+    chunks = ArrayChunks(scores, y, n_rows=300)
+    statistics = calibrator.statistics([0, 1, 2])
+    said = []
+    with monkeypatch.context() as patch:
+        patch.setattr(simplex, "warn_of_batch", said.append)  # takes time
+        counted = chunks.count(statistics)
+    assert not said
+    calibrator.set_params(classes=[0, 1, 2])
+    for fit in (
+        lambda: calibrator.fit_statistics(counted),
+        lambda: calibrator.fit(chunks, None),
+        lambda: clone(calibrator).partial_fit(scores, y),
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit()
+        assert [one.category for one in caught].count(warning) == 1
+
+
+def test_a_rare_class_among_rows_that_were_not_kept_is_a_class():
+    y = np.zeros(len(Y), dtype=np.int64)
+    empty = calibrant.FlattenedIsotonic().statistics([0, 1, 2], max_rows=10)
+    kept = empty.empty().update(SCORES, y).kept_batch().scores
+    dropped = np.flatnonzero(~np.isin(SCORES[:, 0], kept[:, 0]))
+    y[dropped[:2]] = 1, 2
+    counted = empty.empty().update(SCORES, y)
+    assert set(counted.kept_batch().class_index) == {0}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        calibrant.FlattenedIsotonic().fit_statistics(counted)
+    assert errors.SingleClassWarning not in [one.category for one in caught]

@@ -205,8 +205,8 @@ class FromChunks(Parameters, ABC):
         self, statistics: Statistics, fitted: dict[str, Any], names: list[Any] | None
     ) -> None:
         """Take the fit over, and say what there is to say of it."""
-        batch = statistics.kept_batch()
-        simplex.warn_of_batch(batch)
+        batch, present = statistics.kept_batch(), statistics.labels.values() > 0.0
+        simplex.warn_of_batch(batch, present)
         self._warn_of_few_rows(statistics.n_rows, statistics.n_classes)
         if self._statistics is None:
             found = list(self._complaints(batch, fitted))
@@ -219,7 +219,6 @@ class FromChunks(Parameters, ABC):
                     )
                 )
         else:
-            present = statistics.labels.values() > 0.0
             found = list(self._missing(present, statistics.classes))
             complaint = fitted["solver_report_"].complaint
             found += [] if complaint is None else [complaint]

@@ -104,7 +104,7 @@ class Mergeable(ABC):
         if sample_weight is not None and not np.any(sample_weight):
             check_all_zero(sample_weight, len(matrix), named)
             return self
-        with notices.kept():  # a chunk says little about the whole
+        with notices.kept():  # names of columns were looked at when it was asked for
             batch = simplex.check_batch(
                 scores,
                 y,
@@ -112,6 +112,7 @@ class Mergeable(ABC):
                 kind=self.scores,
                 classes=self.classes,
                 normalize=self.normalize,
+                is_chunk=True,
                 named=named,
             )
         self.add(batch)
