@@ -91,7 +91,9 @@ def to_onnx(
     if dtype == "float32":
         scores = ops.real(scores)
     out = write_pipeline(ops, calibrator, scores, kind)
-    ops.nodes.append(helper.make_node("Cast", [out.name], [OUTPUT], to=DTYPES[dtype]))
+    if dtype == "float32":
+        out = ops.node("Cast", [out], to=DTYPES[dtype])
+    ops.nodes[-1].output[0] = OUTPUT
     shape = ["rows", ops.n_classes]
     given, found = (
         helper.make_tensor_value_info(name, DTYPES[dtype], shape) for name in (kind, OUTPUT)

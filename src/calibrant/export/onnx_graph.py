@@ -26,12 +26,17 @@ TYPES = {CONDITION: np.bool_, WHOLE: np.int32, REAL: np.float64}
 
 @dataclass(frozen=True, eq=False)
 class Tensor:  # noqa: PLW1641  (what an equality returns is a tensor)
-    """A value in a graph: its name, the type of its cells and the number of its columns."""
+    """A value in a graph: its name, the type of its cells and the number of its columns.
+
+    One column, or one number, has a dimension less: ONNX Runtime is twenty times slower where the
+    last of two dimensions is 1.
+    """
 
     ops: OnnxOperations
     name: str
     type: int
     width: int
+    is_column: bool = False
 
     def __add__(self, other: Any) -> Tensor:
         return self.ops.binary("Add", self, other)
@@ -92,6 +97,7 @@ class OnnxOperations:
         self.nodes: list[NodeProto] = []
         self.constants: dict[str, TensorProto] = {}
         self._prefix: tuple[str, ...] = ()
+        self._columns: dict[str, Tensor] = {}
         self._numbers: dict[tuple[Any, ...], str] = {}
 
     def node(
@@ -116,9 +122,14 @@ class OnnxOperations:
         names = [one if isinstance(one, str) else one.name for one in inputs]
         outputs = [f"v{len(self.nodes)}{'ab'[i] if i else ''}" for i in range(len(types))]
         self.nodes.append(helper.make_node(kind, names, outputs, **attributes))
+        given = [one for one in inputs if isinstance(one, Tensor)]
         if width is None:
-            width = max(one.width for one in inputs if isinstance(one, Tensor))
-        return [Tensor(self, name, kept, width) for name, kept in zip(outputs, types, strict=True)]
+            width = max(one.width for one in given)
+        column = width == 1 and any(one.is_column or one.width > 1 for one in given)
+        return [
+            Tensor(self, name, kept, width, column)
+            for name, kept in zip(outputs, types, strict=True)
+        ]
 
     def number(self, value: ArrayLike, dtype: Any) -> str:
         """Name of a constant that is no part of the fit; equal ones are the same."""
@@ -138,8 +149,21 @@ class OnnxOperations:
     def binary(self, kind: str, a: Any, b: Any, result: int | None = None) -> Tensor:
         """Add a node of two values, of which one may be a number."""
         operand = a.type if isinstance(a, Tensor) else b.type
-        values = [self._value(one, operand) for one in (a, b)]
+        values = self._aligned(a, b, type=operand)
         return self.node(kind, values, operand if result is None else result)
+
+    def _aligned(self, *values: Any, type: int) -> list[Tensor]:  # noqa: A002
+        """Give values that broadcast: columns beside rows have two dimensions."""
+        tensors = [self._value(one, type) for one in values]
+        if all(one.width == 1 for one in tensors):
+            return tensors
+        return [self._upright(one) if one.is_column else one for one in tensors]
+
+    def _upright(self, column: Tensor) -> Tensor:
+        if column.name not in self._columns:
+            shape = self.number([-1, 1], np.int64)
+            self._columns[column.name] = self.node("Reshape", [column, shape], column.type, 1)
+        return self._columns[column.name]
 
     def fitted(self, name: str, value: ArrayLike) -> Tensor:
         """Give a number or an array of the fit."""
@@ -193,8 +217,8 @@ class OnnxOperations:
 
     def where(self, condition: Tensor, a: Any, b: Any) -> Tensor:
         """Take a cell of one or the other."""
-        values = [self._value(one, REAL) for one in (a, b)]
-        return self.node("Where", [condition, *values], values[0].type)
+        values = self._aligned(condition, a, b, type=REAL)
+        return self.node("Where", values, values[1].type)
 
     def whole(self, x: Tensor) -> Tensor:
         """Round towards zero."""
@@ -206,8 +230,8 @@ class OnnxOperations:
 
     def _reduce(self, kind: str, x: Tensor) -> Tensor:
         if kind == "ReduceSum" or self.opset >= 18:
-            return self.node(kind, [x, self.number([1], np.int64)], x.type, 1, keepdims=1)
-        return self.node(kind, [x], x.type, 1, axes=[1], keepdims=1)
+            return self.node(kind, [x, self.number([1], np.int64)], x.type, 1, keepdims=0)
+        return self.node(kind, [x], x.type, 1, axes=[1], keepdims=0)
 
     def row_sum(self, x: Tensor) -> Tensor:
         """Add up each row."""
@@ -255,6 +279,8 @@ class OnnxOperations:
         In one dimension, where GatherElements does what Gather does, several times as fast in
         ONNX Runtime.
         """
+        if index.is_column:
+            return self.node("GatherElements", [table, index], table.type, 1, axis=0)
         flat = self.node("Reshape", [index, self.number([-1], np.int64)], WHOLE)
         taken = self.node("GatherElements", [table, flat], table.type, axis=0)
         shape = self.number([-1, index.width], np.int64)

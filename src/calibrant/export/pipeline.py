@@ -68,8 +68,8 @@ def write_pipeline(ops: Operations, calibrator: Calibrator, scores: Value, given
     if given != own:
         rows = write_softmax(ops, rows) if own == "probabilities" else ops.log(rows)
     out = calibrator.map_.formula(ops, rows, computed=computed)
-    floor = calibrator.min_probability
-    return write_lift(ops, out, floor, sums_to_one=calibrator.map_.sums_to_one) + doubt
+    floor, sums_to_one = calibrator.min_probability, calibrator.map_.sums_to_one
+    return write_lift(ops, out, floor, doubt, sums_to_one=sums_to_one)
 
 
 def _doubt(ops: Operations, good: Value) -> Value:
@@ -91,14 +91,12 @@ def _rounding(ops: Operations) -> float:
 
 def _put_on_simplex(ops: Operations, scores: Value) -> tuple[Value, Value]:
     """Write down ``check_scores`` of probabilities, to the bit."""
-    clip = simplex.CLIP_TOLERANCE
     rows = ops.maximum(scores, 0.0)
     total = write_fixed_sum(ops, rows, 2.0**60)
     gap = total - 1.0
     gap = ops.maximum(gap, 0.0 - gap)
     good = (
-        (ops.row_min(scores) >= -clip)
-        & (ops.row_max(scores) <= 1.0 + clip)
+        (ops.row_min(scores) >= -simplex.CLIP_TOLERANCE)
         & (ops.row_sum(scores) <= math.inf)
         & (gap <= FURTHEST_SUM)
     )

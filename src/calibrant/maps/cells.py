@@ -23,7 +23,7 @@ from calibrant.maps.base import (
     require,
 )
 from calibrant.maps.blocks import find_blocks, lowered
-from calibrant.maps.curve_formulas import lowest_of, write_curves, write_division
+from calibrant.maps.curve_formulas import write_curves, write_division
 from calibrant.maps.curves import Curve, check_curves
 from calibrant.maps.logits import write_logs
 from calibrant.maps.operations import Operations, Value
@@ -67,7 +67,7 @@ class SharedSteps(CalibrationMap):
         rows, computed = self._write_probabilities(ops, rows, computed=computed)
         curves = (self.step_function,)
         mapped = write_curves(ops, rows, curves, computed=computed)
-        return write_division(ops, mapped, rows, lowest_of(curves))
+        return write_division(ops, mapped, rows, curves)
 
 
 @frozen
@@ -146,8 +146,8 @@ class RankedSteps(CalibrationMap):
         thresholds = [lowered(t) if computed else t for t, _ in parts]
         curve_of = np.minimum(np.arange(ops.n_classes), n_ranks - 1)
         curve_of[-1] = n_ranks
-        block = find_blocks(ops, q, [*thresholds, np.zeros(1)], curve_of)
-        return ops.take(ops.fitted("values", np.r_[self.step_function.values, 1.0]), block)
+        block, _ = find_blocks(ops, q, [*thresholds, np.zeros(1)], curve_of)
+        return ops.take(ops.fitted("values", np.r_[0.0, self.step_function.values, 1.0]), block)
 
 
 @frozen
@@ -217,7 +217,7 @@ class ClasswiseCurves(CalibrationMap):
         curve_of = own if len(self.curves) > 1 else None
         out = write_curves(ops, rows, self.curves, curve_of, computed=computed)
         if self.normalize_output:
-            out = write_division(ops, out, rows, lowest_of(self.curves))
+            out = write_division(ops, out, rows, self.curves)
         return out
 
     def _columns(self) -> Iterable[Any]:

@@ -26,15 +26,18 @@ def lift(rows: Floats, floor: float, *, sums_to_one: bool) -> Floats:
     return rows
 
 
-def write_lift(ops: Operations, rows: Value, floor: float, *, sums_to_one: bool) -> Value:
-    """Write down ``lift``."""
-    if not sums_to_one:
-        return ops.maximum(rows, floor)
-    if floor == 0:
-        return rows
-    low = ops.row_min(rows) < floor
-    slope = ops.where(low, 1.0 - ops.n_classes * floor, 1.0)
-    return rows * slope + ops.where(low, floor, 0.0)
+def write_lift(
+    ops: Operations, rows: Value, floor: float, doubt: Value = None, *, sums_to_one: bool
+) -> Value:
+    """Write down ``lift``, and add a column of ``doubt``: 0, or NaN for rows that mean nothing."""
+    if sums_to_one and floor > 0:
+        low = ops.row_min(rows) < floor
+        base = ops.where(low, floor, 0.0)
+        rows = rows * ops.where(low, 1.0 - ops.n_classes * floor, 1.0)
+        return rows + (base if doubt is None else base + doubt)
+    if floor > 0:
+        rows = ops.maximum(rows, floor)
+    return rows if doubt is None else rows + doubt
 
 
 @frozen

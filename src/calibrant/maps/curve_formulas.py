@@ -10,7 +10,14 @@ import numpy as np
 from calibrant import errors
 from calibrant.maps.base import Floats, Wholes
 from calibrant.maps.blocks import find_blocks, lowered
-from calibrant.maps.curves import AveragedHistogram, BetaMap, Curve, PiecewiseLinear, Sigmoid
+from calibrant.maps.curves import (
+    IDENTITY,
+    AveragedHistogram,
+    BetaMap,
+    Curve,
+    PiecewiseLinear,
+    Sigmoid,
+)
 from calibrant.maps.operations import Operations, Value
 from calibrant.maps.steps import Histogram
 
@@ -35,6 +42,8 @@ class Terms(NamedTuple):
 
 NO_PIECES = Pieces(np.zeros(1), np.zeros(1), np.zeros(1))
 NO_TERMS = Terms(0.0, 0.0, 0.0, 1.0, 1.0)
+LEAST_TOP = 1.0 - 1e-9
+"""The largest of k probabilities is at least this part of 1/k."""
 
 
 def _describe(curve: Curve) -> Pieces | Terms:
@@ -68,19 +77,21 @@ def write_curves(
     ``computed`` scores are subject to rounding, and so lie on a threshold a little below it.
     """
     found = [_describe(curve) for curve in curves]
-    is_pieces = np.array([isinstance(one, Pieces) for one in found])
-    out: Value = None
-    if is_pieces.any():
+    is_smooth = np.array([isinstance(one, Terms) for one in found])
+    if not is_smooth.any():
+        return _write_pieces(ops, x, found, curve_of, computed=computed)
+    terms = [one if isinstance(one, Terms) else NO_TERMS for one in found]
+    out = _write_terms(ops, x, terms, curve_of)
+    if is_smooth.all():
+        return out
+    # Classes that nothing is known of stay as they are, among others.
+    rest = [curve for curve in curves if not isinstance(curve, Sigmoid | BetaMap)]
+    others = x
+    if any(curve is not IDENTITY for curve in rest):
         pieces = [one if isinstance(one, Pieces) else NO_PIECES for one in found]
-        out = _write_pieces(ops, x, pieces, curve_of, computed=computed)
-    if not is_pieces.all():
-        terms = [one if isinstance(one, Terms) else NO_TERMS for one in found]
-        smooth = _write_terms(ops, x, terms, curve_of)
-        if out is None:
-            return smooth
-        chosen = is_pieces if curve_of is None else is_pieces[curve_of]
-        out = ops.where(ops.fitted("is_step", chosen), out, smooth)
-    return out
+        others = _write_pieces(ops, x, pieces, curve_of, computed=computed)
+    chosen = is_smooth if curve_of is None else is_smooth[curve_of]
+    return ops.where(ops.fitted("is_smooth", chosen), out, others)
 
 
 def _write_pieces(
@@ -91,40 +102,49 @@ def _write_pieces(
     *,
     computed: bool,
 ) -> Value:
-    thresholds = [one.thresholds for one in pieces]
-    starts = np.concatenate(thresholds)
-    if computed:
-        thresholds = [lowered(t) for t in thresholds]
-    block = find_blocks(ops, x, thresholds, curve_of)
-    values, slopes = (np.concatenate(parts) for parts in list(zip(*pieces, strict=True))[1:])
+    thresholds = [  # where there are no jumps, rounding changes nothing
+        lowered(one.thresholds) if computed and not one.slopes.any() else one.thresholds
+        for one in pieces
+    ]
+    block, edges = find_blocks(ops, x, thresholds, curve_of)
+    values, slopes = (  # blocks count from 1
+        np.concatenate([[0.0], *parts]) for parts in list(zip(*pieces, strict=True))[1:]
+    )
     out = ops.take(ops.fitted("values", values), block)
     if slopes.any():
         slope = ops.take(ops.fitted("slopes", slopes), block)
-        out = out + slope * (x - ops.take(ops.fitted("thresholds", starts), block))
+        out = out + slope * (x - ops.take(edges, block - 1))
     return out
 
 
 def _write_terms(ops: Operations, x: Value, terms: list[Terms], curve_of: Wholes | None) -> Value:
     def of_curve(name: str) -> Value:
-        """Give a coefficient of each column."""
+        """Give a coefficient of each column, or of all."""
         numbers = np.array([getattr(one, name) for one in terms])
-        return ops.fitted(name, numbers[0] if curve_of is None else numbers[curve_of])
+        shared = curve_of is None or (numbers == numbers[0]).all()
+        return ops.fitted(name, numbers[0] if shared else numbers[curve_of])
 
     log_x = ops.log(ops.maximum(x, of_curve("low")))
     log_rest = ops.log(ops.maximum(1.0 - x, of_curve("rest")))
-    return ops.sigmoid(of_curve("a") * log_x - of_curve("b") * log_rest + of_curve("c"))
+    if all(one.a == one.b for one in terms):
+        return ops.sigmoid((log_x - log_rest) * of_curve("a") + of_curve("c"))
+    return ops.sigmoid(log_x * of_curve("a") - log_rest * of_curve("b") + of_curve("c"))
 
 
-def write_division(ops: Operations, mapped: Value, rows: Value, lowest: float) -> Value:
-    """Write down ``divide_by_sums``, of values that are at least ``lowest``."""
+def write_division(ops: Operations, mapped: Value, rows: Value, curves: Sequence[Curve]) -> Value:
+    """Write down ``divide_by_sums`` of the values of curves."""
     total = ops.row_sum(mapped)
-    if lowest > 0:
+    top = np.full(1, LEAST_TOP / ops.n_classes)
+    if all(_least(curve, top) > 0 for curve in curves):  # whichever class has the largest score
         return mapped / total
-    some = total > 0.0
-    return ops.where(some, mapped / ops.where(some, total, 1.0), rows)
+    empty = ops.where(total > 0.0, 0.0, 1.0)
+    return (mapped + rows * empty) / (total + empty)
 
 
-def lowest_of(curves: Sequence[Curve]) -> float:
-    """Give a number that no value of the curves is below; 0 if they may vanish."""
-    found = [_describe(curve) for curve in curves]
-    return min(float(one.values.min()) if isinstance(one, Pieces) else 0.0 for one in found)
+def _least(curve: Curve, top: Floats) -> float:
+    """Give a bound of the values of a curve at some score and above."""
+    found = _describe(curve)
+    if isinstance(found, Terms):
+        return 0.0
+    inside = np.searchsorted(found.thresholds, top[0], side="right") - 1
+    return float(found.values[max(int(inside), 0) :].min())

@@ -257,14 +257,13 @@ class SplineMap(LogitMap):
             logs = write_log_softmax(ops, logs)
         knots, slopes = self.knots, self.slopes
         low, width = float(knots[0]), float(knots[-1] - knots[0])
-        segment = find_blocks(
-            ops, logs, [np.r_[knots[0], knots]], low=low, width=width or 1.0
-        )  # the first of all lies below the first knot
-        origin = np.r_[knots[0], knots]
-        base = np.r_[0.0, 0.0, np.cumsum(slopes[1:-1] * np.diff(knots))]
+        # The first segment of all lies below the first knot.
+        origins = np.r_[knots[0], knots]
+        segment, _ = find_blocks(ops, logs, [origins], low=low, width=width or 1.0)
+        heights = np.r_[0.0, 0.0, np.cumsum(slopes[1:-1] * np.diff(knots))]
         slope, start, height = (
-            ops.take(ops.fitted(name, table), segment)
-            for name, table in (("slopes", slopes), ("origins", origin), ("heights", base))
+            ops.take(ops.fitted(name, np.r_[0.0, table]), segment)  # segments count from 1
+            for name, table in (("slopes", slopes), ("origins", origins), ("heights", heights))
         )
         mapped = height + slope * (logs - start)
         return write_softmax(ops, mapped) if inner else ops.softmax(mapped)
