@@ -151,7 +151,7 @@ def find_blocks(
     search = plan_search(thresholds, low, width)
     above = low + 2.0 * width  # no score is there: a step cannot leave its curve
     # The last steps of a search may look beyond the only curve.
-    beyond = np.full((1 << search.n_rounds) - 1, above) if len(thresholds) == 1 else []
+    beyond = np.full((1 << search.n_rounds) - 1 if len(thresholds) == 1 else 0, above)
     ends = np.concatenate([[above], *([*curve[1:], above] for curve in thresholds), beyond])
     edges = ops.fitted("edges", ends)
 

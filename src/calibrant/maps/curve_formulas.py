@@ -78,8 +78,9 @@ def write_curves(
     """
     found = [_describe(curve) for curve in curves]
     is_smooth = np.array([isinstance(one, Terms) for one in found])
+    pieces = [one if isinstance(one, Pieces) else NO_PIECES for one in found]
     if not is_smooth.any():
-        return _write_pieces(ops, x, found, curve_of, computed=computed)
+        return _write_pieces(ops, x, pieces, curve_of, computed=computed)
     terms = [one if isinstance(one, Terms) else NO_TERMS for one in found]
     out = _write_terms(ops, x, terms, curve_of)
     if is_smooth.all():
@@ -88,7 +89,6 @@ def write_curves(
     rest = [curve for curve in curves if not isinstance(curve, Sigmoid | BetaMap)]
     others = x
     if any(curve is not IDENTITY for curve in rest):
-        pieces = [one if isinstance(one, Pieces) else NO_PIECES for one in found]
         others = _write_pieces(ops, x, pieces, curve_of, computed=computed)
     chosen = is_smooth if curve_of is None else is_smooth[curve_of]
     return ops.where(ops.fitted("is_smooth", chosen), out, others)
