@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import warnings
-from contextlib import contextmanager
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +11,13 @@ import click
 
 from calibrant.cli.chunked import chunks_option, evaluate_chunks, fit_chunks
 from calibrant.cli.demo import demo
+from calibrant.cli.export import export
 from calibrant.cli.progress import progress_bar
 from calibrant.cli.reading import Reading, file_argument, reading_options
+from calibrant.cli.showing import json_option, naming, show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from calibrant.calibrators.base import Calibrator
     from calibrant.files.align import Aligned
@@ -27,7 +27,6 @@ EXIT_NOT_CONVERGED = 5
 part_option = click.option(
     "--part", type=click.Choice(["val", "test"]), help="Part of an npz file with val_* and test_*."
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 
 class MethodChoice(click.Choice):  # type: ignore[type-arg]  # it takes none before click 8.2
@@ -72,26 +71,6 @@ def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Put the path of a model file before what is wrong with it."""
-    from calibrant.errors import ModelFileError
-
-    try:
-        yield
-    except ModelFileError as error:
-        raise type(error)(f"{path}: {error}") from error
-
-
-def _show(result: Any, as_json: bool, table: Any, *, to_stderr: bool = False) -> None:
-    if as_json or isinstance(table, str):
-        click.echo(json.dumps(result, allow_nan=True) if as_json else table, err=to_stderr)
-    else:
-        from rich.console import Console
-
-        Console().print(table, markup=False)
-
-
 @click.command()
 @click.argument("file", type=file_argument)
 @part_option
@@ -133,7 +112,7 @@ def evaluate(
             result = metrics.evaluate(found.y, matrix, **options)
             test = metrics.calibration_test(found.y, matrix, **options)
     summary = {"source": source, **result.to_dict(), "p_value": test.p_value}
-    _show(summary, as_json, evaluation_table(source, result, test))
+    show(summary, as_json, evaluation_table(source, result, test))
 
 
 @click.command()
@@ -206,7 +185,7 @@ def fit(
         "sha256": digest,
         "converged": not stuck,
     }
-    _show(result, as_json, f"{output}: {method} fitted to {n_rows:,} rows of {source}")
+    show(result, as_json, f"{output}: {method} fitted to {n_rows:,} rows of {source}")
     return 0
 
 
@@ -277,7 +256,7 @@ def apply_command(
     from calibrant.files.sinks import refuse_inputs
 
     refuse_inputs(output, model)
-    with _naming(model):
+    with naming(model):
         calibrator = model_file.load(model, sha256=sha256)
     if reading.normalize and calibrator.scores == "logits":
         raise click.UsageError(f"--normalize is for probabilities; {model} takes logits")
@@ -295,7 +274,7 @@ def apply_command(
         marked = "left out" if on_bad_row == "skip" else "marked with NaN"
         click.echo(f"calibrant: {done.n_bad_rows} bad rows {marked}: {done.where}", err=True)
     result = {"output": str(output), "rows": done.n_rows, "bad_rows": done.n_bad_rows}
-    _show(result, as_json, f"{output}: {done.n_rows:,} rows", to_stderr=str(output) == "-")
+    show(result, as_json, f"{output}: {done.n_rows:,} rows", to_stderr=str(output) == "-")
 
 
 @click.command()
@@ -361,7 +340,7 @@ def compare(
     if report is not None:
         lines = how_to_apply(comparison, val, test, reading)
         reports.write_report(report, comparison, commands=lines)
-    _show(comparison_numbers(comparison), as_json, comparison_table(comparison))
+    show(comparison_numbers(comparison), as_json, comparison_table(comparison))
     if report is not None and not as_json:
         click.echo(f"Report: {report.resolve().as_uri()}")
 
@@ -379,9 +358,9 @@ def inspect(model: Path, as_json: bool) -> None:
     from calibrant import model_file
     from calibrant.cli.inspection import inspection_text
 
-    with _naming(model):
+    with naming(model):
         found = model_file.describe(model)
-    _show(found, as_json, inspection_text(found))
+    show(found, as_json, inspection_text(found))
 
 
-ALL = [evaluate, fit, apply_command, compare, inspect, demo]
+ALL = [evaluate, fit, apply_command, compare, inspect, export, demo]

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant.cli.progress import progress_bar
+from calibrant.cli.showing import json_option
 from calibrant.cli.stop import last_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 seed_option = click.option("--seed", default=0, show_default=True, help="Seed of what is random.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 
 class StudyGroup(click.Group):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_HOMES: dict[str, str] = {"to_onnx": "onnx", "trusted_types": "skops"}
+_HOMES: dict[str, str] = {"merge_onnx": "onnx_merge", "to_onnx": "onnx", "trusted_types": "skops"}
 """The module here of every public name."""
 
 _MODULES: tuple[str, ...] = ()

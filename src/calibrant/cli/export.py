@@ -1,0 +1,109 @@
+"""``calibrant export``: a model file as a graph for other runtimes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from calibrant.cli.showing import json_option, naming, show
+
+SUFFIXES = (".onnx", ".pt2")
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The file to write; .onnx or .pt2 (a program of torch.export) at its end tell the format.",
+)
+@click.option(
+    "--input",
+    "given",
+    type=click.Choice(["probabilities", "logits"]),
+    help="What the graph is given; by default what the model was fitted to.",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float64"]),
+    help="Type of what goes in and comes out of an ONNX graph; float32 by default.",
+)
+@click.option("--opset", type=int, help="Version of the operators of ONNX; 18 by default.")
+@click.option(
+    "--behind",
+    type=click.Path(path_type=Path),
+    help="An ONNX file of the classifier: both are written as one model.",
+)
+@click.option("--scores", help="Name of the scores among the outputs of --behind.")
+@json_option
+def export(
+    model: Path,
+    output: Path,
+    given: str | None,
+    dtype: str | None,
+    opset: int | None,
+    behind: Path | None,
+    scores: str | None,
+    as_json: bool,
+) -> None:
+    """Write MODEL as a graph that runs without calibrant.
+
+    \b
+    Examples:
+      calibrant export model.calibrant -o model.onnx
+      calibrant export model.calibrant --behind network.onnx -o whole.onnx
+    """  # noqa: D301
+    from calibrant import model_file
+
+    options = {"dtype": dtype, "opset": opset, "behind": behind, "scores": scores}
+    _check_options(output, options)
+    with naming(model):
+        calibrator = model_file.load(model)
+    if output.suffix == ".pt2":
+        from calibrant.export import save_pt2, to_torch
+
+        save_pt2(to_torch(calibrator, input=given), output)
+    else:
+        _write_onnx(calibrator, output, given, options)
+    kind = given or calibrator.map_.kind
+    result = {
+        "output": str(output),
+        "method": calibrator.method,
+        "classes": len(calibrator.classes_),
+        "input": kind if behind is None else str(behind),
+        "bytes": output.stat().st_size,
+    }
+    text = (
+        f"{output}: {calibrator.title} of {len(calibrator.classes_):,} classes, from "
+        f"{result['input']} to calibrated probabilities, {result['bytes']:,} bytes"
+    )
+    show(result, as_json, text)
+
+
+def _check_options(output: Path, options: dict[str, Any]) -> None:
+    if output.suffix not in SUFFIXES:
+        raise click.UsageError(f"{output} ends with neither {' nor '.join(SUFFIXES)}")
+    told = [name for name, value in options.items() if value is not None]
+    if output.suffix == ".pt2" and told:
+        raise click.UsageError(f"--{told[0]} is for ONNX; {output} is a program of PyTorch")
+    if options["behind"] is None and options["scores"] is not None:
+        raise click.UsageError("--scores names an output of --behind, which is not there")
+    if options["behind"] is not None and {"dtype", "opset"} & {*told}:
+        raise click.UsageError("--behind brings its dtype and opset along; leave them out")
+
+
+def _write_onnx(calibrator: Any, output: Path, given: str | None, options: dict[str, Any]) -> None:
+    from calibrant.atomic_file import replace_file
+    from calibrant.export import merge_onnx, to_onnx
+
+    if options["behind"] is not None:
+        graph = merge_onnx(options["behind"], calibrator, input=given, output=options["scores"])
+    else:
+        told = {name: options[name] for name in ("dtype", "opset") if options[name] is not None}
+        graph = to_onnx(calibrator, input=given, **told)
+    with replace_file(output) as file:
+        file.write(graph.SerializeToString())
