@@ -63,8 +63,9 @@ build/export/.ready: $(VENV)/.dev
 	touch $@
 
 test-export: build/export/.ready kernels  ## export to other runtimes, which need large packages
-	$(TOOLS) OMP_NUM_THREADS=1 build/export/bin/python -m pytest -n $(WORKERS) --dist loadfile \
-	  --durations 10 -m 'not slow' tests/export src/calibrant/export docs/into-production.md
+	$(TOOLS) OMP_NUM_THREADS=1 MLFLOW_DISABLE_TELEMETRY=true build/export/bin/python -m pytest \
+	  -n $(WORKERS) --dist loadfile --durations 10 -m 'not slow' \
+	  tests/export src/calibrant/export docs/into-production.md
 
 # Kernels with bounds checks, and kernels with gcc's sanitizers: each build in an environment of its
 # own in build/, which takes everything else from that of the other tests.

@@ -12,7 +12,7 @@ from typing import Any
 _HOMES: dict[str, str] = {"merge_onnx": "onnx_merge", "to_onnx": "onnx", "trusted_types": "skops"}
 """The module here of every public name."""
 
-_MODULES: tuple[str, ...] = ()
+_MODULES = ("mlflow",)
 """Public names that are modules themselves."""
 
 __all__ = sorted([*_HOMES, *_MODULES])  # noqa: PLE0605  (a list)

@@ -1,0 +1,341 @@
+"""Calibrators as models of MLflow, which hold a model file and no pickle."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from importlib import metadata as installed
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import __version__, errors, extras, model_file, simplex
+from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.classifier import CalibratedClassifier
+from calibrant.columns import order_of
+
+try:
+    import mlflow.artifacts
+    import mlflow.pyfunc
+    import pandas as pd
+    from mlflow.models import Model, ModelSignature
+    from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
+except ImportError as error:
+    raise extras.needed(error, "calibrant.export.mlflow", "mlflow") from error
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from mlflow.models.model import ModelInfo
+
+__all__ = ["load_model", "log_model", "save_model"]
+
+FLAVOR = "calibrant"
+FILE = "model.calibrant"
+DATA = f"data/{FILE}"
+"""Where MLflow puts the model file."""
+
+METHODS = ("predict_proba", "predict", "predict_log_proba")
+"""What the parameter ``method`` of a prediction may be."""
+
+MOST_COLUMNS = 100
+MOST_TEXT = 10_000
+"""Characters in the names of all columns. MLflow checks one named column after the other, which
+takes 5 ms a call for 100; beyond that a row is one vector."""
+
+
+def save_model(
+    calibrator: Calibrator,
+    path: str | os.PathLike[str],
+    *,
+    signature: ModelSignature | bool | None = None,
+    input_example: Any = None,
+    pip_requirements: Sequence[str] | str | None = None,
+    extra_pip_requirements: Sequence[str] | str | None = None,
+    conda_env: Any = None,
+    code_paths: list[str] | None = None,
+    metadata: dict[str, Any] | None = None,
+    mlflow_model: Model | None = None,
+) -> None:
+    """Write a fitted calibrator as an MLflow model: a directory with a model file in it.
+
+    Parameters
+    ----------
+    calibrator : Calibrator
+        A fitted calibrator. A ``CalibratedClassifier`` is for ``mlflow.sklearn``.
+    path : path-like
+        The directory to make.
+    signature : ModelSignature or False, optional
+        By default made of the calibrator: columns that are named as the data frame at ``fit`` was,
+        or after classes that are text; else, and beyond 100 classes, one vector for each row, named
+        "probabilities" or "logits". False is none.
+    input_example : any that MLflow takes, or False, optional
+        By default a row or two that fit the signature, if that is the default as well.
+    pip_requirements, extra_pip_requirements, conda_env, code_paths, metadata
+        As in ``mlflow.pyfunc.save_model``. Requirements are by default this version of calibrant
+        and the installed versions of what it needs.
+    mlflow_model : mlflow.models.Model, optional
+        What the flavour is added to.
+
+    Raises
+    ------
+    ExportError
+        If it is no calibrator.
+    UnsavableError
+        If a model file has no place for something in it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import mlflow
+    >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.export.mlflow import load_model, save_model
+    >>> scores, y = simulated_scores(500)
+    >>> calibrator = TemperatureScaling().fit(scores, y)
+    >>> path = tempfile.mkdtemp()
+    >>> save_model(calibrator, path)
+    >>> model = mlflow.pyfunc.load_model(path)
+    >>> model.predict(scores).shape, model.predict(scores[:2], params={"method": "predict"})
+    ((500, 3), array([...]))
+    >>> load_model(path)
+    TemperatureScaling()
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / FILE
+        taken, flavor = _write(calibrator, file)
+        model = Model() if mlflow_model is None else mlflow_model
+        model.add_flavor(FLAVOR, **flavor)
+        if input_example is None and signature in (None, False):
+            input_example = _example(taken)
+        if signature is None:
+            signature = _signature(taken)
+        if pip_requirements is None and conda_env is None:
+            pip_requirements = [*_requirements(), *_lines(extra_pip_requirements)]
+            extra_pip_requirements = None
+        mlflow.pyfunc.save_model(
+            path,
+            loader_module=__name__,
+            data_path=str(file),
+            signature=None if signature is False else signature,
+            input_example=None if input_example is False else input_example,
+            pip_requirements=pip_requirements,
+            extra_pip_requirements=extra_pip_requirements,
+            conda_env=conda_env,
+            code_paths=code_paths,
+            metadata=metadata,
+            mlflow_model=model,
+        )
+
+
+def log_model(
+    calibrator: Calibrator,
+    name: str | None = None,
+    *,
+    registered_model_name: str | None = None,
+    await_registration_for: int | None = 300,
+    params: dict[str, Any] | None = None,
+    tags: dict[str, Any] | None = None,
+    model_type: str | None = None,
+    step: int = 0,
+    model_id: str | None = None,
+    **options: Any,
+) -> ModelInfo:
+    """Log a fitted calibrator to MLflow, in the active run if there is one.
+
+    Parameters
+    ----------
+    calibrator : Calibrator
+        A fitted calibrator.
+    name : str, optional
+        Name of the model.
+    registered_model_name : str, optional
+        Where to register it as a new version.
+    await_registration_for : int, default=300
+        Seconds to wait until that version is ready; 0 or None does not wait.
+    params, tags, model_type, step, model_id
+        As in ``mlflow.sklearn.log_model``.
+    **options
+        Passed to ``save_model``.
+
+    Returns
+    -------
+    info : mlflow.models.model.ModelInfo
+        With the ``model_uri``.
+
+    Examples
+    --------
+    >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.export.mlflow import load_model, log_model
+    >>> scores, y = simulated_scores(500)
+    >>> calibrator = TemperatureScaling().fit(scores, y)
+    >>> info = log_model(calibrator, name="calibrator")  # doctest: +SKIP
+    >>> load_model(info.model_uri)  # doctest: +SKIP
+    TemperatureScaling()
+    """
+    return Model.log(
+        artifact_path=None,
+        flavor=sys.modules[__name__],
+        name=name,
+        registered_model_name=registered_model_name,
+        await_registration_for=await_registration_for,
+        params=params,
+        tags=tags,
+        model_type=model_type,
+        step=step,
+        model_id=model_id,
+        calibrator=calibrator,
+        **options,
+    )
+
+
+def load_model(model_uri: str, dst_path: str | None = None) -> Calibrator:
+    """Return the calibrator of a model that ``save_model`` or ``log_model`` made.
+
+    Parameters
+    ----------
+    model_uri : str
+        Where it is, such as ``models:/name/1`` or a directory.
+    dst_path : str, optional
+        Directory to download it to.
+
+    Returns
+    -------
+    calibrator : Calibrator
+
+    Raises
+    ------
+    ModelFileError
+        If it is no model of this flavour, or its model file is not the one that was saved.
+    """
+    found = mlflow.artifacts.download_artifacts(artifact_uri=str(model_uri), dst_path=dst_path)
+    return _read(Path(found))
+
+
+def _load_pyfunc(path: str) -> _Served:
+    """Return what ``mlflow.pyfunc`` serves; ``path`` is that of the model file."""
+    return _Served(_read(Path(path).parents[1]))
+
+
+class _Served:
+    """A calibrator as ``mlflow.pyfunc`` wants it."""
+
+    def __init__(self, calibrator: Calibrator) -> None:
+        self._calibrator = calibrator
+
+    def get_raw_model(self) -> Calibrator:
+        """Return the calibrator."""
+        return self._calibrator
+
+    def predict(self, data: Any, params: dict[str, Any] | None = None) -> Any:
+        """Return a data frame for one, with the classes as its columns, and else an array."""
+        method = (params or {}).get("method", METHODS[0])
+        simplex.check_option("method", method, METHODS)
+        if isinstance(data, dict):  # of a vector for each row, which has a name
+            (data,) = data.values()
+        found = getattr(self._calibrator, method)(data)
+        if not isinstance(data, pd.DataFrame):
+            return found
+        if method == "predict":
+            return pd.Series(found, index=data.index, name="label")
+        return pd.DataFrame(found, index=data.index, columns=_texts(self._calibrator))
+
+
+def _write(calibrator: Any, file: Path) -> tuple[Calibrator, dict[str, Any]]:
+    """Write the model file; return the calibrator as it was then, and what MLmodel says of it."""
+    if isinstance(calibrator, CalibratedClassifier):
+        raise errors.ExportError(
+            "a CalibratedClassifier holds a classifier as well, for which a model file has no "
+            "place; use mlflow.sklearn.log_model(model, serialization_format='skops', "
+            "skops_trusted_types=calibrant.export.trusted_types(), "
+            "pyfunc_predict_fn='predict_proba')"
+        )
+    if not isinstance(calibrator, Calibrator):
+        raise errors.ExportError(
+            f"{errors.in_words(calibrator)} is no calibrator of calibrant; pass a fitted one"
+        )
+    taken = calibrator._take()  # noqa: SLF001  (as it is now: another thread may fit it again)
+    model_file.save(taken, file)
+    found = model_file.describe(file)
+    flavor = {key: found[key] for key in ("method", "n_classes", "format", "sha256")}
+    return taken, flavor | {"scores": taken.map_.kind, "data": DATA, "version": __version__}
+
+
+def _read(directory: Path) -> Calibrator:
+    """Read the model file of an MLflow model, if it is the one that was saved."""
+    flavors = Model.load(str(directory)).flavors
+    if FLAVOR not in flavors:
+        raise errors.MagicError(
+            f"{directory} is an MLflow model of {', '.join(sorted(flavors))} and not of calibrant; "
+            "load it by mlflow.pyfunc.load_model"
+        )
+    digest = flavors[FLAVOR].get("sha256")
+    if not isinstance(digest, str):
+        raise errors.DigestError(f"{directory}/MLmodel has no sha256 of {DATA}; save it again")
+    return model_file.load(directory / DATA, sha256=digest)
+
+
+def _texts(calibrator: Calibrator) -> list[str]:
+    """Classes as text, in the order of the columns."""
+    return [str(c) for c in calibrator.classes_.tolist()]
+
+
+def _column_names(calibrator: Calibrator) -> list[str] | None:
+    """Names of input columns in the order of the classes; None if a row is to be one vector."""
+    classes = calibrator.classes_
+    if hasattr(calibrator, "feature_names_in_"):
+        names = calibrator.feature_names_in_.tolist()
+        order = order_of(names, classes)
+        names = names if order is None else [names[j] for j in order]
+    elif all(isinstance(c, str) for c in classes.tolist()):
+        names = _texts(calibrator)
+    else:
+        return None
+    short = len(names) <= MOST_COLUMNS and sum(map(len, names)) <= MOST_TEXT
+    return names if short and all(names) and len(set(names)) == len(names) else None
+
+
+def _signature(calibrator: Calibrator) -> ModelSignature:
+    names, n_classes = _column_names(calibrator), calibrator.n_features_in_
+    if names is None:
+        vectors = np.dtype(np.float64), (-1, n_classes)
+        # With a name, or MLflow would take columns of a data frame in whatever order they come.
+        inputs = Schema([TensorSpec(*vectors, calibrator.map_.kind)])
+        outputs = Schema([TensorSpec(*vectors)])
+    else:
+        inputs, outputs = (
+            Schema([ColSpec(DataType.double, name) for name in of])
+            for of in (names, _texts(calibrator))
+        )
+    params = ParamSchema([ParamSpec("method", DataType.string, METHODS[0])])
+    return ModelSignature(inputs, outputs, params)
+
+
+def _example(calibrator: Calibrator) -> Any:
+    """Return two rows of few digits, as the signature has them; one where they are long."""
+    n_classes, names = calibrator.n_features_in_, _column_names(calibrator)
+    row = np.zeros(n_classes)
+    row[:3] = [0.5, 0.25, 0.25] if n_classes > 2 else [0.75, 0.25]
+    rows = np.stack([row, row[::-1]][: 2 if n_classes <= MOST_COLUMNS else 1])
+    if calibrator.map_.kind == "logits":
+        rows = 4 * rows
+    return rows if names is None else pd.DataFrame(rows, columns=names)
+
+
+def _requirements() -> list[str]:
+    """Return this package and what it needs, in the versions that are installed."""
+    asked = [line for line in installed.requires("calibrant") or [] if "extra ==" not in line]
+    names = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in asked]
+    pinned = [f"{name}=={installed.version(name).partition('+')[0]}" for name in names]
+    return [f"calibrant=={__version__}", *pinned]
+
+
+def _lines(requirements: Sequence[str] | str | None) -> list[str]:
+    """Return requirements as a list; a text is the path of a file of them."""
+    if isinstance(requirements, str):
+        return [f"-r {requirements}"]
+    return list(requirements or [])
