@@ -117,7 +117,7 @@ def describe(calibrator: Calibrator) -> dict[str, str]:
         "calibrant.method": calibrator.method or type(calibrator).__name__,
         "calibrant.classes": json.dumps(calibrator.classes_.tolist(), default=str),
     }
-    with suppress(errors.UnsavableError):  # a method of somebody else's has no file
+    with suppress(errors.ModelFileError):  # not everything has a place in a file
         found["calibrant.sha256"] = model_file.digest(calibrator)
     return found
 

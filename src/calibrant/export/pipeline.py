@@ -77,6 +77,11 @@ def _doubt(ops: Operations, good: Value) -> Value:
     return ops.where(good, 0.0, math.nan)
 
 
+def _divide(ops: Operations, rows: Value, total: Value, good: Value) -> tuple[Value, Value]:
+    """Divide rows by their sums, others by infinity: no search leaves its table for these."""
+    return rows / ops.where(good, total, math.inf), _doubt(ops, good)
+
+
 def _check_logits(ops: Operations, scores: Value) -> tuple[Value, Value]:
     """Write down ``check_scores`` of logits; a sum finds what is no number, a maximum may not."""
     top, largest = ops.row_max(scores), simplex.LARGEST_LOGIT
@@ -100,7 +105,7 @@ def _put_on_simplex(ops: Operations, scores: Value) -> tuple[Value, Value]:
         & (ops.row_sum(scores) <= math.inf)
         & (gap <= FURTHEST_SUM)
     )
-    return rows / ops.where(gap > _rounding(ops), total, 1.0), _doubt(ops, good)
+    return _divide(ops, rows, ops.where(gap > _rounding(ops), total, 1.0), good)
 
 
 def _normalize(ops: Operations, scores: Value) -> tuple[Value, Value]:
@@ -112,4 +117,4 @@ def _normalize(ops: Operations, scores: Value) -> tuple[Value, Value]:
         & (ops.row_sum(scores) < math.inf)
         & (total > 0.0)
     )
-    return rows / total, _doubt(ops, good)
+    return _divide(ops, rows, total, good)

@@ -108,18 +108,19 @@ def _fill(search: BlockSearch, thresholds: Sequence[Floats]) -> BlockSearch:
     )
 
 
-def lowered(thresholds: Floats) -> Floats:
+def lowered(thresholds: Floats, *, of_sums: bool = False) -> Floats:
     """Lower thresholds by what rounding does to a score that was computed.
 
     A threshold is the score of a row of the calibration set. Where a formula computes it anew, as
     a softmax, it may come out a few bits lower, and must not change its side; scores just below a
     threshold that differ from it by less than rounding are taken to be at it. Errors of logits
-    move a probability p by p (1 - p) of them. Within a few bits of 1 there is nothing to lower:
-    scores there come out the same (see ``softmax_formulas``), and saturated classifiers have
-    thresholds that are a bit apart.
+    move a probability p by p (1 - p) of them, so near 1 there is nothing to lower: scores there
+    come out the same (see ``softmax_formulas``), and saturated classifiers have thresholds that
+    are a bit apart. Sums of probabilities have the errors of their terms, wherever they are.
     """
     t = thresholds
-    return t - t * ((1.0 - t) * 2.0**-40 + np.minimum((1.0 - t) * 2.0**-6, 2.0**-50))
+    rounding = np.minimum((1.0 - t) * 2.0**-6, 2.0**-51) if of_sums else 0.0
+    return t - t * ((1.0 - t) * 2.0**-40 + rounding)
 
 
 def find_blocks(
@@ -134,13 +135,13 @@ def find_blocks(
     """Block of each cell, the last whose threshold is not above it, and where blocks end.
 
     Blocks are counted over all curves, from 1 on: block b lies between entries b - 1 and b of the
-    second value, which is finite, except for the first and the last of a curve.
+    second value, except for the first and the last of a curve.
 
     Parameters
     ----------
     ops : Operations
     x : Value
-        Scores; cells that are no number are in some block.
+        Scores, or NaN, which is in some block.
     thresholds : sequence of ndarray
         Where the blocks of each curve start; what lies below the second is in the first.
     curve_of : ndarray of shape (n_classes,), optional
@@ -149,7 +150,8 @@ def find_blocks(
         Where the scores are.
     """
     search = plan_search(thresholds, low, width)
-    above = low + 2.0 * width  # no score is there: a step cannot leave its curve
+    # No score is there: a step cannot leave its curve. Lines need a number.
+    above = 2.0 if (low, width) == (0.0, 1.0) else np.inf
     # The last steps of a search may look beyond the only curve.
     beyond = np.full((1 << search.n_rounds) - 1 if len(thresholds) == 1 else 0, above)
     ends = np.concatenate([[above], *([*curve[1:], above] for curve in thresholds), beyond])

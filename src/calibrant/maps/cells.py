@@ -143,7 +143,9 @@ class RankedSteps(CalibrationMap):
         """Write down the value at each (q, rank): 1 at the last rank."""
         n_ranks = self.step_function.n_ranks
         parts = [self.step_function.curve(r + 1) for r in range(n_ranks)]
-        thresholds = [lowered(t) if computed else t for t, _ in parts]
+        thresholds = [
+            lowered(t, of_sums=r > 0) if computed else t for r, (t, _) in enumerate(parts)
+        ]
         curve_of = np.minimum(np.arange(ops.n_classes), n_ranks - 1)
         curve_of[-1] = n_ranks
         block, _ = find_blocks(ops, q, [*thresholds, np.zeros(1)], curve_of)

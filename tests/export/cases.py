@@ -1,0 +1,101 @@
+"""Fitted calibrators of every kind, and rows to try them on."""
+
+import warnings
+from functools import cache
+
+import numpy as np
+
+import calibrant
+from calibrant import simplex
+from calibrant.calibrators.methods import make_calibrator, methods
+from conftest import simulate
+from export.rows_at_thresholds import rows_at_thresholds
+
+KINDS = ("probabilities", "logits")
+TOLERANCES = {"float64": 1e-12, "float32": 1e-6}
+
+OTHERS = {  # what names of methods do not tell
+    "chain": lambda: calibrant.Chain(
+        [
+            calibrant.StructuredScaling(),
+            calibrant.FlattenedIsotonic(),
+            calibrant.SortedCumulativeIsotonic(),
+        ]
+    ),
+    "mixture": lambda: calibrant.Mixture(
+        [
+            calibrant.TemperatureScaling(),
+            calibrant.Chain([calibrant.VectorScaling(), calibrant.NormalizationAwareIsotonic()]),
+            calibrant.MonotoneSpline(),
+        ]
+    ),
+    "matrix": lambda: calibrant.StructuredScaling(form="matrix"),
+    "per-class": lambda: calibrant.TopLabelIsotonic(per_class=True),
+    "unnormalized": lambda: calibrant.TopLabelHistogram(normalize_output=False),
+    "no floor": lambda: calibrant.FlattenedIsotonic(min_probability=0.0),
+    "high floor": lambda: calibrant.SortedCumulativeIsotonic(min_probability=0.01),
+    "normalized": lambda: calibrant.FlattenedIsotonic(normalize="rows"),
+}
+CASES = [*methods(), *OTHERS]
+
+
+def ragged(scores):
+    """Probabilities with exact zeros and ties, as forests have them, in some of the rows."""
+    scores = scores.copy()
+    scores[::5] = np.round(scores[::5] * 8) / 8
+    scores[1::7, 1] = scores[1::7, 0]
+    scores[scores.sum(axis=1) == 0] = 1.0
+    return scores / scores.sum(axis=1, keepdims=True)
+
+
+@cache
+def data(kind, n_classes):
+    """Scores to fit to, labels, and all scores to try."""
+    scores, y = simulate(700, n_classes)
+    if kind == "probabilities":
+        scores = ragged(scores)
+    else:
+        scores = np.log(scores)
+        scores[1::7, 1] = scores[1::7, 0]
+        scores[::6, 2] = -np.inf
+    return scores[:500], y[:500], scores
+
+
+@cache
+def fitted(case, kind="probabilities", n_classes=4):
+    """Fit a calibrator to simulated scores."""
+    scores, y, _ = data(kind, n_classes)
+    made = OTHERS[case]() if case in OTHERS else make_calibrator(case)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few rows, classes without a label
+        return made.set_params(scores=kind, classes=np.arange(n_classes)).fit(scores, y)
+
+
+def rows_for(calibrator, dtype="float64", n_classes=4):
+    """Rows to try a calibrator on: those it was fitted to, new ones, those at thresholds."""
+    kind = calibrator.map_.kind
+    rows = data(kind, n_classes)[2]
+    if kind == "probabilities" and calibrator.normalize is None:
+        rows = np.concatenate([rows, rows_at_thresholds(calibrator)])
+        if dtype == "float32":  # thresholds in float32, too
+            near = rows.astype(np.float32)
+            sides = [np.nextafter(near, np.float32(0)), near, np.nextafter(near, np.float32(1))]
+            return np.concatenate(sides)
+    return rows.astype(dtype)
+
+
+def assert_same(found, calibrator, rows, dtype):
+    """Both the probabilities and, where there is no tie, the class on top."""
+    wanted = calibrator.predict_proba(rows)
+    assert found.dtype == wanted.dtype == dtype
+    assert found.shape == wanted.shape
+    gap = np.abs(found.astype(np.float64) - wanted).max(initial=0.0)
+    assert gap <= TOLERANCES[dtype], f"off by {gap}"
+    top = np.sort(wanted, axis=1)
+    clear = top[:, -1] - top[:, -2] > 2 * TOLERANCES[dtype]
+    np.testing.assert_array_equal(found.argmax(1)[clear], wanted.argmax(1)[clear])
+
+
+def softmax(logits):
+    """Probabilities of logits, as the package computes them."""
+    return simplex.softmax(np.asarray(logits, np.float64))
