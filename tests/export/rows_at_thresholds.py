@@ -41,7 +41,7 @@ def cumulative_rows(step_function, n_classes, most):
         q = q[q >= rank / n_classes][:: max(1, len(q) // most)]
         cells = np.zeros((len(q), n_classes))
         cells[:, :rank] = (q / rank)[:, None]
-        for r in range(1, rank):  # the sum is the threshold, in the order in which it is made
+        if rank > 1:  # the sum is the threshold, in the order in which it is made
             cells[:, rank - 1] = q - np.cumsum(cells[:, : rank - 1], axis=1)[:, -1]
         rest = (1.0 - q) / (n_classes - rank)
         cells[:, rank:] = rest[:, None]
