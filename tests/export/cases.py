@@ -61,14 +61,18 @@ def data(kind, n_classes):
     return scores[:500], y[:500], scores
 
 
+def make(case):
+    """Make a calibrator that is not fitted yet."""
+    return OTHERS[case]() if case in OTHERS else make_calibrator(case)
+
+
 @cache
 def fitted(case, kind="probabilities", n_classes=4):
     """Fit a calibrator to simulated scores."""
     scores, y, _ = data(kind, n_classes)
-    made = OTHERS[case]() if case in OTHERS else make_calibrator(case)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few rows, classes without a label
-        return made.set_params(scores=kind, classes=np.arange(n_classes)).fit(scores, y)
+        return make(case).set_params(scores=kind, classes=np.arange(n_classes)).fit(scores, y)
 
 
 def rows_for(calibrator, dtype="float64", n_classes=4):
