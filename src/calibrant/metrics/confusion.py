@@ -10,7 +10,7 @@ from scipy.optimize import linear_sum_assignment
 
 from calibrant import errors
 from calibrant.metrics.measures import Counts
-from calibrant.scale.exact import BITS, Sums
+from calibrant.scale.exact import Sums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,14 +69,11 @@ class Confusion(Counts):
 
     def restore(self, arrays: dict[str, NDArray[Any]], n_groups: int) -> None:  # noqa: ARG002
         """Take what ``arrays`` returned; nothing of it is by group."""
-        weight, rows = arrays["weight"], arrays["rows"]
-        if weight.shape != (2, self._n_classes**2) or rows.shape != (self._n_classes,):
-            raise ValueError(f"weights of shape {weight.shape}, rows of {rows.shape}")
-        if any(a.dtype != np.int64 or a.min() < 0 for a in (weight, rows)):
-            raise ValueError("weights or rows of another type, or negative ones")
-        if np.any(weight[1] >> BITS):
-            raise ValueError("sums that no rows have")
-        self._weight, self._rows = Sums.of(*weight.copy()), rows.copy()
+        rows = arrays["rows"]
+        if rows.dtype != np.int64 or rows.shape != self._rows.shape or rows.min() < 0:
+            raise ValueError(f"rows are {rows.dtype} of shape {rows.shape}, or negative")
+        self._weight.restore(arrays["weight"])
+        self._rows = rows.copy()
 
     def complaint(self, classes: NDArray[Any]) -> Warning | None:
         """Return a warning if the columns seem to belong to other labels."""

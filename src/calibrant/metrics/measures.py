@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from calibrant.kernels.fixed_point import totals
 from calibrant.metrics.chunk import UNITS
 from calibrant.metrics.fixed_sums import FixedSums
+from calibrant.scale.parts import Counting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,22 +21,10 @@ if TYPE_CHECKING:
     from calibrant.metrics.chunk import Chunk, DealtRows
 
 
-class Counts(ABC):
-    """What metrics are made of; counting a row is exact, so order and merges change no bit.
-
-    The constructor takes ``settings`` as keywords and counts nothing.
-    """
-
-    name: ClassVar[str]
-    """In bytes; never reused."""
+class Counts(Counting):
+    """What metrics are made of."""
 
     registered: ClassVar[dict[str, type[Counts]]] = {}
-    """Every class that has a ``name``, by it."""
-
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        super().__init_subclass__(**keywords)
-        if "name" in vars(cls):
-            cls.registered[cls.name] = cls
 
     def settings(self) -> dict[str, Any]:
         """Return the keywords that make an empty one, in plain values."""
@@ -44,18 +33,6 @@ class Counts(ABC):
     @abstractmethod
     def add_rows(self, rows: DealtRows) -> None:
         """Count rows that were dealt to groups."""
-
-    @abstractmethod
-    def merge(self, other: Self) -> None:
-        """Add what another one, of the same settings, has counted."""
-
-    @abstractmethod
-    def scale(self, factor: float) -> None:
-        """Multiply the weight of every row counted so far."""
-
-    @abstractmethod
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what was counted."""
 
     @abstractmethod
     def restore(self, arrays: dict[str, NDArray[Any]], n_groups: int) -> None:

@@ -11,11 +11,17 @@ import numpy as np
 from calibrant.kernels.exact_sums import affine_terms, class_terms
 from calibrant.maps.logits import AffineMap, TemperatureMap
 from calibrant.scale.outer_sums import OuterSums
-from calibrant.scale.parts import Part
+from calibrant.scale.parts import SummedPart
 from calibrant.scale.regression import means_of_all
 from calibrant.scale.statistics import Solution, Statistics
-from calibrant.scale.temperature import MOST_PASSES, fit_sample, judge, standing_for
-from calibrant.scale.temperature_sums import TemperatureSums, at, check_settings
+from calibrant.scale.temperature import (
+    MOST_PASSES,
+    counting_zeros,
+    fit_sample,
+    judge,
+    standing_for,
+)
+from calibrant.scale.temperature_sums import TemperatureSums, check_settings
 from calibrant.scale.wide_sums import WideSums
 from calibrant.simplex import small_chunks, to_logits
 from calibrant.solvers.affine import Reference, RidgePenalty, fit_affine, prepare, solve_affine
@@ -28,6 +34,7 @@ ROUNDING = 1e-9
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant.scale.parts import Part
     from calibrant.simplex import SimplexBatch
 
     Array = NDArray[np.float64]
@@ -49,7 +56,7 @@ DAMPING = 0.01
 """Part of the curvature that is added to it after a step that went too far; then tenfold."""
 
 
-class ClassSums(Part):
+class ClassSums(SummedPart):
     """Exact sums by class: of scores, of logits and of logits times scores, and of the label's.
 
     Parameters
@@ -66,6 +73,7 @@ class ClassSums(Part):
         check_settings(n_classes, kind, zero_probability)
         self.n_classes, self.kind, self.zero_probability = n_classes, kind, zero_probability
         self._sums = WideSums(n_classes * N_KINDS)
+        super().__init__({"sums": self._sums})
 
     def settings(self) -> dict[str, Any]:
         """Return what makes an empty one."""
@@ -86,28 +94,12 @@ class ClassSums(Part):
             terms = self.terms(batch, own)
             self._sums.add_rows(terms.reshape(len(terms), -1), batch.weight[own])
 
-    def merge(self, other: ClassSums) -> None:
-        """Add what another one has counted."""
-        self._sums.merge(other._sums)
-
-    def scale(self, factor: float) -> None:
-        """Multiply the weight of every row counted so far."""
-        self._sums.scale(factor)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what was counted."""
-        return {"sums": self._sums.parts()}
-
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take what ``arrays`` returned."""
-        self._sums.restore(arrays["sums"])
-
     def values(self) -> Array:
         """Return the sums of each class."""
         return self._sums.values().reshape(self.n_classes, N_KINDS)
 
 
-class AffineSums(Part):
+class AffineSums(SummedPart):
     """Exact sums of the loss of softmax(coef z + intercept), of its gradient and its Hessian.
 
     Parameters
@@ -146,6 +138,7 @@ class AffineSums(Part):
         self._sums = WideSums((5 if self.is_bent else 2) * n_classes + 1)
         size = 2 * n_classes if self.is_bent else 0
         self._outer = OuterSums(size, size, is_fine=False)
+        super().__init__({"sums": self._sums}, {"": self._outer})
 
     @property
     def temperature(self) -> TemperatureMap:
@@ -178,25 +171,6 @@ class AffineSums(Part):
                 self._outer.add(bent, bent, weight)
                 terms = np.hstack([terms, bent[:, :k] * logits, bent])
             self._sums.add_rows(terms, weight)
-
-    def merge(self, other: AffineSums) -> None:
-        """Add what another one has counted."""
-        self._sums.merge(other._sums)
-        self._outer.merge(other._outer)
-
-    def scale(self, factor: float) -> None:
-        """Multiply the weight of every row counted so far."""
-        self._sums.scale(factor)
-        self._outer.scale(factor)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what was counted."""
-        return {"sums": self._sums.parts(), **self._outer.arrays()}
-
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take what ``arrays`` returned."""
-        self._sums.restore(arrays["sums"])
-        self._outer.restore(arrays)
 
     def reference(self, weight: float) -> Reference:
         """Return the map with its gradient over all rows."""
@@ -251,10 +225,8 @@ class VectorStatistics(Statistics):
             found, report = fit_affine(batch, fit.map, present, full=False, **options)
         report = replace(report, notes=(*report.notes, standing_for(self)))
         unit = prepare(batch, fit.map, present, None, full=False)[1]
-        parts: list[Part] = [sums_at(found, fit.map.inverse_temperature, unit)]
-        sums: Any = self.parts["temperature"]
-        if sums.has_zeros:  # what they are read as is a part of the map
-            parts.append(at(fit.map, sums, fit.strength))
+        part = sums_at(found, fit.map.inverse_temperature, unit)
+        parts = [part, *counting_zeros(self, fit)]
         return Solution({"map_": found, "solver_report_": report}, self.next_pass(*parts))
 
     def _next_solution(self) -> Solution:

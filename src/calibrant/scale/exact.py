@@ -6,7 +6,7 @@ to the nearest 2**-32, a term of a real-valued sum, too; what is added up is exa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -29,6 +29,12 @@ MOST = 1 << 20
 class Sums:
     """An array of exact sums: ``high + low / 2**32``.
 
+    Parameters
+    ----------
+    shape : tuple of int
+    signed : bool, default=False
+        Whether a sum may be negative.
+
     Examples
     --------
     >>> import numpy as np
@@ -40,9 +46,10 @@ class Sums:
     array([1.625, 0.25 , 1.   ])
     """
 
-    __slots__ = ("high", "low")
+    __slots__ = ("high", "low", "signed")
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, shape: tuple[int, ...], *, signed: bool = False) -> None:
+        self.signed = signed
         self.high: Wholes = np.zeros(shape, dtype=np.int64)
         self.low: Wholes = np.zeros(shape, dtype=np.int64)
 
@@ -50,24 +57,27 @@ class Sums:
     def of(cls, high: Wholes, low: Wholes) -> Sums:
         """Return sums with these parts."""
         found = cls.__new__(cls)
+        found.signed = False
         found.high, found.low = np.asarray(high, np.int64), np.asarray(low, np.int64)
-        return found
-
-    @classmethod
-    def restored(cls, high: Any, low: Any, shape: tuple[int, ...], *, signed: bool = False) -> Sums:
-        """Return sums that come from a file; refuse what no sum can be."""
-        found = cls.__new__(cls)
-        for part in (high, low):
-            if part.dtype != np.int64 or part.shape != shape:
-                raise ValueError(f"sums are {part.dtype} of shape {part.shape}, not int64, {shape}")
-        if np.any((low < 0) | (low >> BITS > 0)) or not (signed or np.all(high >= 0)):
-            raise ValueError("sums are out of range")
-        found.high, found.low = high, low
         return found
 
     def parts(self) -> Wholes:
         """Return high and low parts, one above the other."""
         return np.stack([self.high, self.low])
+
+    def restore(self, parts: Any) -> Self:
+        """Take what ``parts`` of one of the same shape returned; refuse what no sum can be."""
+        if len(parts) != 2:
+            raise ValueError(f"{len(parts)} parts of sums")
+        high, low = parts
+        for part in (high, low):
+            if part.dtype != np.int64 or part.shape != self.high.shape:
+                shape = self.high.shape
+                raise ValueError(f"sums are {part.dtype} of shape {part.shape}, not int64, {shape}")
+        if np.any((low < 0) | (low >> BITS > 0)) or not (self.signed or np.all(high >= 0)):
+            raise ValueError("sums are out of range")
+        self.high, self.low = high, low
+        return self
 
     def values(self) -> NDArray[np.float64]:
         """Return the doubles next to the sums."""

@@ -169,7 +169,7 @@ class KeptRows(Part):
             raise ValueError(f"labels are {index.dtype} of shape {index.shape}")
         if np.any((index < 0) | (index >= self.n_classes)):
             raise ValueError("a label is not among the classes")
-        weight = Sums.restored(arrays["weight_high"], arrays["weight_low"], (n_rows,))
+        weight = Sums((n_rows,)).restore((arrays["weight_high"], arrays["weight_low"]))
         checked = check_scores(scores, self.kind) if n_rows else scores
         self._is_complete = bool(arrays["is_complete"])
         hashes = row_hashes(checked.view(np.int64), index)

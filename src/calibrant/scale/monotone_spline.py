@@ -16,7 +16,13 @@ from calibrant.scale.spline_sums import (
     read_logs,
 )
 from calibrant.scale.statistics import Solution, Statistics
-from calibrant.scale.temperature import MOST_PASSES, fit_sample, judge, standing_for
+from calibrant.scale.temperature import (
+    MOST_PASSES,
+    counting_zeros,
+    fit_sample,
+    judge,
+    standing_for,
+)
 from calibrant.scale.temperature_sums import KNOWN, ZERO_LABEL, TemperatureSums, at
 from calibrant.solvers.monotone_spline import (
     Frame,
@@ -80,13 +86,14 @@ class SplineStatistics(Statistics):
             return Solution({"map_": found, "solver_report_": report})
         start = fit_sample(self, zero_probability=zero)
         fit = self.fit(start.map)
-        sums: Any = self.parts["temperature"]
-        parts: list[Part] = [self._sums_at(start.map.zero_logit, fit.frame, fit.slopes)]
+        zero_logit = start.map.zero_logit
         if self.kept.n_rows < ENOUGH:
-            settings = self.n_classes, self.scores, start.map.zero_logit, fit.frame.scale
-            parts = [InformationCells(*settings), at(start.map, sums, start.strength)]
-        elif sums.has_zeros:  # what they are read as is a part of the map
-            parts.append(at(start.map, sums, start.strength))
+            sums: Any = self.parts["temperature"]
+            settings = self.n_classes, self.scores, zero_logit, fit.frame.scale
+            parts: list[Part] = [InformationCells(*settings), at(start.map, sums, start.strength)]
+        else:
+            own = self._sums_at(zero_logit, fit.frame, fit.slopes)
+            parts = [own, *counting_zeros(self, start)]
         return Solution(self._fitted(fit), self.next_pass(*parts))
 
     def _solution_with_knots(self) -> Solution:

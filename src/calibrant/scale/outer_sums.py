@@ -75,7 +75,7 @@ class OuterSums:
                 factors.append(np.rint(scaled * 2.0 ** (LEFT_REST - LEFT)))
             whole = np.rint(right[own] * np.ldexp(1.0, RIGHT - of_right[own])[:, None])
             for power in np.unique(powers[own]).tolist():
-                sums = self._sums.setdefault(power, Sums(self._shape))
+                sums = self._sums.setdefault(power, Sums(self._shape, signed=True))
                 some = powers[own] == power
                 rows: Any = slice(None) if some.all() else some
                 for factor, bits in zip(factors, self._parts, strict=True):
@@ -85,7 +85,7 @@ class OuterSums:
     def merge(self, other: OuterSums) -> None:
         """Add the sums of another."""
         for power, sums in other._sums.items():
-            self._sums.setdefault(power, Sums(self._shape)).merge(sums)
+            self._sums.setdefault(power, Sums(self._shape, signed=True)).merge(sums)
 
     def scale(self, factor: float) -> None:
         """Multiply all sums."""
@@ -118,7 +118,7 @@ class OuterSums:
         if parts.shape != (len(powers), 2, *self._shape):
             raise ValueError(f"{parts.shape} sums of {len(powers)} powers")
         self._sums = {
-            power: Sums.restored(part[0], part[1], self._shape, signed=True)
+            power: Sums(self._shape, signed=True).restore(part)
             for power, part in zip(powers.tolist(), parts, strict=True)
         }
 

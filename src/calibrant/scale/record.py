@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors
-from calibrant.scale.exact import Sums
 from calibrant.scale.parts import Part
 
 if TYPE_CHECKING:
@@ -100,8 +99,7 @@ def _build(
         }
     if any(about[key] != value for key, value in found.about().items()):
         raise ValueError("its parts are not those of the method")
-    high, low = arrays["labels"]
-    found.labels = Sums.restored(high, low, (found.n_classes,))
+    found.labels.restore(arrays["labels"])
     found.n_rows = int(about["n_rows"])
     for name, part in found.parts.items():
         own = {k.partition("/")[2]: a for k, a in arrays.items() if k.partition("/")[0] == name}

@@ -11,7 +11,7 @@ import numpy as np
 import calibrant.kernels.cells as kernels
 from calibrant.kernels.tables import build_lookup
 from calibrant.scale.exact import Sums
-from calibrant.scale.parts import Part
+from calibrant.scale.parts import SummedPart
 from calibrant.simplex import KINDS, check_number, check_option, chunks, softmax, to_logits
 from calibrant.solvers.normalization_aware.rows import segment_starts
 from calibrant.solvers.normalization_aware.sample import Reference, WholeSet
@@ -103,7 +103,7 @@ def _as_numbers(text: str) -> Array:
     return np.frombuffer(base64.b64decode(text, validate=True), "<f8").astype(np.float64)
 
 
-class SegmentSums(Part):
+class SegmentSums(SummedPart):
     """Shares of all rows by segment, and the sum of the logarithms of their totals, at one g.
 
     Parameters
@@ -140,7 +140,8 @@ class SegmentSums(Part):
         self._texts = _as_text(self.starts), _as_text(self.values)
         n = len(self.starts)
         self._sums = Sums((n, 1 if inverse_temperature is None else 2))
-        self._logs = Sums(())
+        self._logs = Sums((), signed=True)
+        super().__init__({"sums": self._sums, "logs": self._logs})
 
     def _check(self) -> None:
         t, v = self.starts, self.values
@@ -187,28 +188,6 @@ class SegmentSums(Part):
                 )
             self._sums.merge(Sums.of(sums[..., 0].T, sums[..., 1].T))
             self._logs.merge(Sums.of(*logs))
-
-    def merge(self, other: SegmentSums) -> None:
-        """Add what another one has counted."""
-        self._sums.merge(other._sums)
-        self._logs.merge(other._logs)
-
-    def scale(self, factor: float) -> None:
-        """Multiply the weight of every row counted so far."""
-        self._sums.scale(factor)
-        self._logs.scale(factor)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what was counted."""
-        return {"sums": self._sums.parts(), "logs": self._logs.parts()}
-
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take what ``arrays`` returned."""
-        sums, logs = arrays["sums"], arrays["logs"]
-        if len(sums) != 2 or len(logs) != 2:
-            raise ValueError("sums by segment lack a part")
-        self._sums = Sums.restored(sums[0], sums[1], self._sums.high.shape)
-        self._logs = Sums.restored(logs[0], logs[1], (), signed=True)
 
     @property
     def log_totals(self) -> float:

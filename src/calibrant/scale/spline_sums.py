@@ -11,7 +11,7 @@ from calibrant.kernels.spline_sums import add_information_cells, add_log_cells, 
 from calibrant.maps.logits import log_probabilities
 from calibrant.scale.exact import Sums
 from calibrant.scale.outer_sums import OuterSums
-from calibrant.scale.parts import Part
+from calibrant.scale.parts import SummedPart
 from calibrant.scale.temperature_sums import check_settings
 from calibrant.scale.wide_sums import WideSums
 from calibrant.simplex import small_chunks, to_logits
@@ -37,7 +37,7 @@ def read_logs(scores: Array, kind: str, zero_logit: float) -> Array:
     return log_probabilities(to_logits(scores, kind, zero_logit), kind)
 
 
-class LogCells(Part):
+class LogCells(SummedPart):
     """Exact sums by bins of the log-probability: of labels, of probabilities and of cells.
 
     Parameters
@@ -54,7 +54,8 @@ class LogCells(Part):
     def __init__(self, n_classes: int, kind: str, zero_probability: float | None = None) -> None:
         check_settings(n_classes, kind, zero_probability)
         self.n_classes, self.kind, self.zero_probability = n_classes, kind, zero_probability
-        self._sums = Sums((6, N_BINS))
+        self._sums = Sums((6, N_BINS), signed=True)
+        super().__init__({"sums": self._sums})
 
     def settings(self) -> dict[str, Any]:
         """Return what makes an empty one."""
@@ -74,22 +75,6 @@ class LogCells(Part):
             add_log_cells(self.logs(batch.scores[own]), index, weight, WIDTH, new.high, new.low)
             self._sums.merge(new)
 
-    def merge(self, other: LogCells) -> None:
-        """Add what another one has counted."""
-        self._sums.merge(other._sums)
-
-    def scale(self, factor: float) -> None:
-        """Multiply the weight of every row counted so far."""
-        self._sums.scale(factor)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what was counted."""
-        return {"sums": self._sums.parts()}
-
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take what ``arrays`` returned."""
-        self._sums = restored(arrays["sums"], self._sums)
-
     def feature_sums(self, frame: Frame) -> tuple[Array, Array, Array]:
         """Return sums of features of labels, of those expected by the scores, and of all cells."""
         sums = self._sums.values().reshape(3, 2, N_BINS)
@@ -101,7 +86,7 @@ class LogCells(Part):
         return found[0], found[1], found[2]
 
 
-class InformationCells(Part):
+class InformationCells(SummedPart):
     """Exact sums of what cells tell about slopes, by bins of their scaled log-probability.
 
     Parameters
@@ -118,7 +103,8 @@ class InformationCells(Part):
         check_settings(n_classes, kind, zero_logit, scale)
         self.n_classes, self.kind = n_classes, kind
         self.zero_logit, self.log_scale = zero_logit, scale
-        self._sums = Sums((N_BINS,))
+        self._sums = Sums((N_BINS,), signed=True)
+        super().__init__({"sums": self._sums})
 
     def settings(self) -> dict[str, Any]:
         """Return what makes an empty one."""
@@ -133,33 +119,10 @@ class InformationCells(Part):
             add_information_cells(values, batch.weight[own], WIDTH, new.high, new.low)
             self._sums.merge(new)
 
-    def merge(self, other: InformationCells) -> None:
-        """Add what another one has counted."""
-        self._sums.merge(other._sums)
-
-    def scale(self, factor: float) -> None:
-        """Multiply the weight of every row counted so far."""
-        self._sums.scale(factor)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what was counted."""
-        return {"sums": self._sums.parts()}
-
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take what ``arrays`` returned."""
-        self._sums = restored(arrays["sums"], self._sums)
-
     def knots(self, n_knots: int) -> Array:
         """Quantiles of the information."""
         mass = self._sums.values()[::-1]
         return knots_of(mass, -N_BINS * WIDTH, n_knots)
-
-
-def restored(parts: NDArray[Any], like: Sums) -> Sums:
-    """Return sums of a stranger."""
-    if len(parts) != 2:
-        raise ValueError(f"{len(parts)} parts of sums")
-    return Sums.restored(parts[0], parts[1], like.high.shape, signed=True)
 
 
 def features(values: Array, knots: Array) -> Array:
@@ -168,7 +131,7 @@ def features(values: Array, knots: Array) -> Array:
     return np.column_stack([np.minimum(values - knots[0], 0.0), above])
 
 
-class SplineSums(Part):
+class SplineSums(SummedPart):
     """Exact sums of the loss of a spline, of its gradient in the slopes and of its Hessian.
 
     Parameters
@@ -208,6 +171,7 @@ class SplineSums(Part):
         self._sums = WideSums(3 * size + 1)
         size = size if size <= MOST_BENT else 0
         self._outer = OuterSums(size, size)
+        super().__init__({"sums": self._sums}, {"": self._outer})
 
     def settings(self) -> dict[str, Any]:
         """Return what makes an empty one."""
@@ -230,25 +194,6 @@ class SplineSums(Part):
             if size <= MOST_BENT:
                 means = np.ascontiguousarray(terms[:, 1 : size + 1])
                 self._outer.add(means, means, batch.weight[own])
-
-    def merge(self, other: SplineSums) -> None:
-        """Add what another one has counted."""
-        self._sums.merge(other._sums)
-        self._outer.merge(other._outer)
-
-    def scale(self, factor: float) -> None:
-        """Multiply the weight of every row counted so far."""
-        self._sums.scale(factor)
-        self._outer.scale(factor)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what was counted."""
-        return {"sums": self._sums.parts(), **self._outer.arrays()}
-
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take what ``arrays`` returned."""
-        self._sums.restore(arrays["sums"])
-        self._outer.restore(arrays)
 
     def reference(self, weight: float) -> Reference:
         """Return the slopes with their derivatives over all rows."""

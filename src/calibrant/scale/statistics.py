@@ -37,12 +37,8 @@ class Statistics(Mergeable):
 
     Parameters
     ----------
-    classes : array-like of shape (n_classes,)
-        Label of each column.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrices hold.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums.
+    classes, scores, normalize
+        As of everything that is ``Mergeable``.
     max_rows : int, optional
         Most rows that are kept as they are. While all of them fit, the fit is that of the method
         in memory; by default 2**21 / n_classes, and 8,192 where memory allows it.

@@ -9,8 +9,14 @@ import numpy as np
 
 from calibrant.scale.statistics import Solution, Statistics
 from calibrant.scale.structured_sums import StructuredSums
-from calibrant.scale.temperature import MOST_PASSES, fit_sample, judge, standing_for
-from calibrant.scale.temperature_sums import TemperatureSums, at
+from calibrant.scale.temperature import (
+    MOST_PASSES,
+    counting_zeros,
+    fit_sample,
+    judge,
+    standing_for,
+)
+from calibrant.scale.temperature_sums import TemperatureSums
 from calibrant.simplex import LOG_OF_ZERO
 from calibrant.solvers.pseudo_rows import AT_SCORES, AT_TEMPERATURE
 from calibrant.solvers.structured import (
@@ -106,10 +112,7 @@ class StructuredStatistics(Statistics):
             **options,
         )
         theta = fit.theta if self.kept.n_rows >= ENOUGH else self._theta()
-        parts: list[Part] = [self._sums_at(theta, fit.frame)]
-        sums: Any = self.parts["temperature"]
-        if sums.has_zeros:  # what they are read as is a part of the map
-            parts.append(at(start.map, sums, start.strength))
+        parts = [self._sums_at(theta, fit.frame), *counting_zeros(self, start)]
         return Solution(self._fitted(fit), self.next_pass(*parts))
 
     def _second_solution(self) -> Solution:

@@ -10,7 +10,7 @@ from calibrant.kernels.exact_sums import structured_terms
 from calibrant.kernels.rows import bounded_logs
 from calibrant.kernels.softmax import affine_rows, map_logits
 from calibrant.scale.outer_sums import OuterSums
-from calibrant.scale.parts import Part
+from calibrant.scale.parts import SummedPart
 from calibrant.scale.temperature_sums import check_settings
 from calibrant.scale.wide_sums import WideSums
 from calibrant.simplex import small_chunks, to_logits
@@ -36,7 +36,7 @@ class Terms(NamedTuple):
     features: Array
 
 
-class StructuredSums(Part):
+class StructuredSums(SummedPart):
     """Exact sums of the loss, the gradient and the curvature at some parameters.
 
     Parameters
@@ -82,6 +82,8 @@ class StructuredSums(Part):
         size = n_classes if is_full else 0
         self._gradient = OuterSums(size, size)
         self._curvature = OuterSums(size, size, is_fine=False)
+        outer = {"gradient_": self._gradient, "curvature_": self._curvature}
+        super().__init__({"sums": self._sums}, outer)
 
     def settings(self) -> dict[str, Any]:
         """Return what makes an empty one."""
@@ -119,32 +121,6 @@ class StructuredSums(Part):
             else:
                 columns += [residual * x, spread * x**2]
             self._sums.add_rows(np.hstack(columns), weight)
-
-    def merge(self, other: StructuredSums) -> None:
-        """Add what another one has counted."""
-        for name in ("_sums", "_gradient", "_curvature"):
-            getattr(self, name).merge(getattr(other, name))
-
-    def scale(self, factor: float) -> None:
-        """Multiply the weight of every row counted so far."""
-        for name in ("_sums", "_gradient", "_curvature"):
-            getattr(self, name).scale(factor)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what was counted."""
-        found = {"sums": self._sums.parts()}
-        for name in ("gradient", "curvature"):
-            outer = getattr(self, f"_{name}").arrays()
-            found |= {f"{name}_{key}": array for key, array in outer.items()}
-        return found
-
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take what ``arrays`` returned."""
-        self._sums.restore(arrays["sums"])
-        for name in ("gradient", "curvature"):
-            start = f"{name}_"
-            own = {k.removeprefix(start): a for k, a in arrays.items() if k.startswith(start)}
-            getattr(self, f"_{name}").restore(own)
 
     def reference(self, weight: float) -> Reference:
         """Return the parameters with what all rows say of them."""

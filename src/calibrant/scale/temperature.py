@@ -101,6 +101,12 @@ def temperature_of(statistics: Statistics, **options: Any) -> TemperatureMap:
     return fit_sample(statistics, **options).map
 
 
+def counting_zeros(statistics: Statistics, fit: TemperatureFit) -> list[Part]:
+    """Return sums at a fit, if there are zeros: what these are read as is a part of the map."""
+    sums: Any = statistics.parts["temperature"]
+    return [at(fit.map, sums, fit.strength)] if sums.has_zeros else []
+
+
 def standing_for(statistics: Statistics) -> str:
     """Note of how many rows stand for all."""
     return f"{statistics.kept.n_rows} rows stand for {statistics.n_rows}"

@@ -10,7 +10,7 @@ import numpy as np
 from calibrant.kernels.exact_sums import temperature_terms
 from calibrant.kernels.rows import deepest_logit, smallest_positive
 from calibrant.maps.logits import TemperatureMap
-from calibrant.scale.parts import Part
+from calibrant.scale.parts import SummedPart
 from calibrant.scale.wide_sums import WideSums
 from calibrant.simplex import (
     KINDS,
@@ -50,7 +50,7 @@ def check_settings(n_classes: Any, kind: Any, *numbers: Any) -> None:
             check_number("a number of a point of reference", number)
 
 
-class TemperatureSums(Part):
+class TemperatureSums(SummedPart):
     """Exact sums of the loss of temperature scaling and its derivatives, at one temperature.
 
     Parameters
@@ -83,6 +83,7 @@ class TemperatureSums(Part):
         self.zero_probability, self.inverse_temperature = zero_probability, inverse_temperature
         self.zero_logit, self.strength = zero_logit, strength
         self._sums = WideSums(N_TERMS)
+        super().__init__({"sums": self._sums})
         self._deepest = 0.0
 
     @property
@@ -116,20 +117,16 @@ class TemperatureSums(Part):
 
     def merge(self, other: TemperatureSums) -> None:
         """Add what another one has counted."""
-        self._sums.merge(other._sums)
+        super().merge(other)
         self._deepest = min(self._deepest, other._deepest)
-
-    def scale(self, factor: float) -> None:
-        """Multiply the weight of every row counted so far."""
-        self._sums.scale(factor)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what was counted."""
-        return {"sums": self._sums.parts(), "deepest": np.array([self._deepest])}
+        return super().arrays() | {"deepest": np.array([self._deepest])}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take what ``arrays`` returned."""
-        self._sums.restore(arrays["sums"])
+        super().restore(arrays)
         (deepest,) = arrays["deepest"].tolist()
         self._deepest = float(deepest)
         if not -math.inf < self._deepest <= 0.0:

@@ -39,7 +39,7 @@ class WideSums:
     __slots__ = ("_sums",)
 
     def __init__(self, n_sums: int) -> None:
-        self._sums = Sums((n_sums, N_GROUPS))
+        self._sums = Sums((n_sums, N_GROUPS), signed=True)
 
     def add_rows(self, terms: Array, weight: Array) -> None:
         """Add a weighted row of terms after the other."""
@@ -68,6 +68,4 @@ class WideSums:
 
     def restore(self, parts: NDArray[Any]) -> None:
         """Take what ``parts`` of one of the same shape returned."""
-        if len(parts) != 2:
-            raise ValueError(f"{len(parts)} parts of sums")
-        self._sums = Sums.restored(parts[0], parts[1], self._sums.high.shape, signed=True)
+        self._sums.restore(parts)
