@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,28 +11,17 @@ from calibrant.scale.affine import AffineSums, ClassSums, VectorStatistics
 from calibrant.scale.statistics import Statistics
 from calibrant.simplex import check_batch, to_logits
 from calibrant.solvers.affine import solve_affine
-from conftest import load_real, simulate
-from scale.passes import count, passes
+from scale.passes import CASES, count, make_empty, make_rows, passes, real_losses
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
-CASES = [("probabilities", False), ("probabilities", True), ("logits", False), ("logits", True)]
 
 
 def make(kind, zeros, n_rows=2000, k=4, seed=0):
     """Scores of which each class has a bias of its own, labels and weights."""
-    rng = np.random.default_rng(seed)
-    scores, y = simulate(n_rows, k, seed)
-    scores *= np.arange(1, k + 1)
-    if zeros:
-        scores = np.where((scores < 0.1) & (rng.random(scores.shape) < 0.3), 0.0, scores)
-    scores /= scores.sum(axis=1, keepdims=True)
-    with np.errstate(divide="ignore"):
-        scores = 3.0 * np.log(scores) if kind == "logits" else scores
-    return scores, y, rng.uniform(0.5, 2.0, n_rows)
+    return make_rows(kind, zeros, n_rows, k, seed, change=lambda p: p * np.arange(1, k + 1))
 
 
-def fresh(kind, max_rows=None, k=4, **options):
-    return VectorStatistics(np.arange(k), scores=kind, max_rows=max_rows, **options)
+fresh = make_empty(VectorStatistics)
 
 
 def solve(data, kind, **options):
@@ -176,14 +167,7 @@ def test_the_scale_of_logits_changes_nothing(scale):
 
 
 def test_a_real_file_to_a_part_in_ten_thousand():
-    data = load_real("letter_knn9")
-    scores, y = data["val"]
-    statistics = VectorStatistics(np.arange(26), max_rows=len(y) // 4)
-    found = passes(statistics, (scores, y, np.ones(len(y))))[-1].fitted["map_"]
-    want, _ = solve((scores, y, None), "probabilities")
-    rows, labels = data["test"]
-    place = np.arange(len(labels)), labels
-    ours, theirs = (np.mean(np.log(one(rows)[place])) for one in (found, want))
+    ours, theirs = real_losses("letter_knn9", fresh, partial(solve_affine, full=False))
     assert ours == pytest.approx(theirs, rel=1e-4)
 
 

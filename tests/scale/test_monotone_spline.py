@@ -12,11 +12,9 @@ from calibrant.scale.spline_sums import InformationCells, LogCells, SplineSums, 
 from calibrant.scale.statistics import Statistics
 from calibrant.simplex import check_batch
 from calibrant.solvers.monotone_spline import Frame, place_knots, solve_monotone_spline
-from conftest import load_real, simulate
-from scale.passes import count, passes
+from scale.passes import CASES, count, make_empty, make_rows, passes, real_losses
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
-CASES = [("probabilities", False), ("probabilities", True), ("logits", False), ("logits", True)]
 KNOTS = np.array([-4.0, -1.5, -0.5, -0.1])
 SLOPES = np.array([0.5, 1.0, 1.2, 0.8, 2.0])
 FRAME = Frame(0.8, KNOTS, np.ones(5), np.zeros(5), 0.0)
@@ -24,19 +22,14 @@ FRAME = Frame(0.8, KNOTS, np.ones(5), np.zeros(5), 0.0)
 
 def make(kind, zeros, n_rows=2000, k=4, seed=0):
     """Scores that no temperature mends: sure ones are too sure, others not sure enough."""
-    rng = np.random.default_rng(seed)
-    scores, y = simulate(n_rows, k, seed)
-    scores **= np.where(scores.max(axis=1, keepdims=True) > 0.8, 1.5, 0.6)
-    if zeros:
-        scores = np.where((scores < 0.1) & (rng.random(scores.shape) < 0.3), 0.0, scores)
-    scores /= scores.sum(axis=1, keepdims=True)
-    with np.errstate(divide="ignore"):
-        scores = 3.0 * np.log(scores) if kind == "logits" else scores
-    return scores, y, rng.uniform(0.5, 2.0, n_rows)
+
+    def change(p):
+        return p ** np.where(p.max(axis=1, keepdims=True) > 0.8, 1.5, 0.6)
+
+    return make_rows(kind, zeros, n_rows, k, seed, change=change)
 
 
-def fresh(kind, max_rows=None, k=4, **options):
-    return SplineStatistics(np.arange(k), scores=kind, max_rows=max_rows, **options)
+fresh = make_empty(SplineStatistics)
 
 
 def log_scores(scores, kind, zero=-math.inf):
@@ -182,14 +175,7 @@ def test_logits_of_any_scale(scale):
 
 
 def test_a_real_file_to_a_part_in_ten_thousand():
-    data = load_real("letter_knn9")
-    scores, y = data["val"]
-    statistics = SplineStatistics(np.arange(26), max_rows=len(y) // 4)
-    found = passes(statistics, (scores, y, np.ones(len(y))))[-1].fitted["map_"]
-    want, _ = solve_monotone_spline(check_batch(scores, y))
-    rows, labels = data["test"]
-    place = np.arange(len(labels)), labels
-    ours, theirs = (np.mean(np.log(one(rows)[place])) for one in (found, want))
+    ours, theirs = real_losses("letter_knn9", fresh, solve_monotone_spline)
     assert ours == pytest.approx(theirs, rel=1e-4)
 
 

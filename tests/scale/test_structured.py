@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,30 +13,23 @@ from calibrant.scale.structured import StructuredStatistics
 from calibrant.scale.structured_sums import StructuredSums
 from calibrant.simplex import check_batch, to_logits
 from calibrant.solvers.structured import PENALTIES, Frame, solve_structured
-from conftest import load_real, simulate
-from scale.passes import count, passes
+from scale.passes import CASES, count, make_empty, make_rows, passes, real_losses
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
-CASES = [("probabilities", False), ("probabilities", True), ("logits", False), ("logits", True)]
 FORMS = pytest.mark.parametrize("form", ["matrix", "diagonal"])
 NUMBERS = "inverse_temperature", "coef", "intercept", "scale", "bound", "zero_logit"
 
 
 def make(kind, zeros, n_rows=2000, k=4, seed=0):
     """Scores of which each class has a bias and a temperature of its own, labels and weights."""
-    rng = np.random.default_rng(seed)
-    scores, y = simulate(n_rows, k, seed)
-    scores = scores ** np.linspace(0.7, 1.3, k) * np.arange(1, k + 1)
-    if zeros:
-        scores = np.where((scores < 0.1) & (rng.random(scores.shape) < 0.3), 0.0, scores)
-    scores /= scores.sum(axis=1, keepdims=True)
-    with np.errstate(divide="ignore"):
-        scores = 3.0 * np.log(scores) if kind == "logits" else scores
-    return scores, y, rng.uniform(0.5, 2.0, n_rows)
+
+    def change(p):
+        return p ** np.linspace(0.7, 1.3, k) * np.arange(1, k + 1)
+
+    return make_rows(kind, zeros, n_rows, k, seed, change=change)
 
 
-def fresh(kind, max_rows=None, k=4, **options):
-    return StructuredStatistics(np.arange(k), scores=kind, max_rows=max_rows, **options)
+fresh = make_empty(StructuredStatistics)
 
 
 def solve(data, kind, form="matrix", strength=1.0, **options):
@@ -171,14 +166,8 @@ def test_logits_of_any_scale(scale):
 
 
 def test_a_real_file_to_a_part_in_ten_thousand():
-    data = load_real("cifar10_lenet5")
-    scores, y = data["val"]
-    statistics = fresh("probabilities", len(y) // 4, 10, strength=1.0)
-    found = passes(statistics, (scores, y, np.ones(len(y))))[-1].fitted["map_"]
-    want, _ = solve((scores, y, None), "probabilities")
-    rows, labels = data["test"]
-    place = np.arange(len(labels)), labels
-    ours, theirs = (np.mean(np.log(one(rows)[place])) for one in (found, want))
+    solve = partial(solve_structured, full=True)
+    ours, theirs = real_losses("cifar10_lenet5", fresh, solve, strength=1.0)
     assert ours == pytest.approx(theirs, rel=1e-4)
 
 

@@ -12,33 +12,21 @@ from calibrant.scale.temperature import TemperatureStatistics, temperature_of
 from calibrant.scale.temperature_sums import TemperatureSums
 from calibrant.simplex import check_batch
 from calibrant.solvers.temperature import ZERO_LABELS, solve_temperature
-from conftest import load_real, simulate
-from scale.passes import count, passes
+from scale.passes import CASES, count, make_empty, make_rows, passes, real_losses
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 
 
 def make(kind, zeros, n_rows=400, k=4, seed=0):
     """Scores, labels and weights; with exact zeros, some of which are the label."""
-    rng = np.random.default_rng(seed)
-    scores, y = simulate(n_rows, k, seed)
-    if zeros:
-        scores = np.where((scores < 0.1) & (rng.random(scores.shape) < 0.7), 0.0, scores)
-        scores /= scores.sum(axis=1, keepdims=True)
-    with np.errstate(divide="ignore"):
-        scores = 3.0 * np.log(scores) if kind == "logits" else scores
-    return scores, y, rng.uniform(0.5, 2.0, n_rows)
-
-
-CASES = [("probabilities", False), ("probabilities", True), ("logits", False), ("logits", True)]
+    return make_rows(kind, zeros, n_rows, k, seed, share=0.7)
 
 
 def numbers(found):
     return found.inverse_temperature, found.zero_logit, found.kind
 
 
-def fresh(kind, max_rows=None, k=4, **options):
-    return TemperatureStatistics(np.arange(k), scores=kind, max_rows=max_rows, **options)
+fresh = make_empty(TemperatureStatistics)
 
 
 @pytest.mark.parametrize(("kind", "zeros"), CASES)
@@ -212,17 +200,9 @@ def test_rows_without_an_error():
     assert solutions[-1].fitted["solver_report_"].converged
 
 
-@pytest.mark.parametrize("name", ["forest", "knn"])
+@pytest.mark.parametrize("name", ["cifar10_lenet5", "letter_knn9"])
 def test_real_files_to_a_part_in_ten_thousand(name):
-    data = load_real({"forest": "cifar10_lenet5", "knn": "letter_knn9"}[name])
-    scores, y = data["val"]
-    k = scores.shape[1]
-    kept = fresh("probabilities", len(y) // 4, k)
-    found = passes(kept, (scores, y, np.ones(len(y))))[-1].fitted["map_"]
-    want, _ = solve_temperature(check_batch(scores, y))
-    rows, labels = data["test"]
-    place = np.arange(len(labels)), labels
-    ours, theirs = (np.mean(np.log(one(rows)[place])) for one in (found, want))
+    ours, theirs = real_losses(name, fresh, solve_temperature)
     assert ours == pytest.approx(theirs, rel=1e-4)
 
 
