@@ -116,4 +116,4 @@ def test_names_of_what_is_fitted():
         ops.names["map_0.inverse_temperature"]
         == calibrator.calibrators_[0].map_.inverse_temperature
     )
-    assert {"map_1.later.stage_0.edges", "map_2.slopes"} <= {*ops.names}
+    assert {"map_1.stage_1.edges", "map_2.slopes"} <= {*ops.names}

@@ -81,10 +81,13 @@ def merge_onnx(
     first = onnx.ModelProto()
     first.CopyFrom(model)
     first.ir_version = own.ir_version = max(first.ir_version, own.ir_version)
-    inlet = PREFIX + own.graph.input[0].name
+    inlet = own.graph.input[0].name
     merged = compose.merge_models(
         first, own, io_map=[(scores.name, inlet)], prefix2=PREFIX, producer_name="calibrant"
     )
+    imports = {one.domain: one for one in merged.opset_import}  # each is there twice
+    del merged.opset_import[:]
+    merged.opset_import.extend(imports.values())
     _rename_output(merged.graph, PREFIX + OUTPUT)
     checker.check_model(merged)
     return merged

@@ -1,0 +1,96 @@
+"""``calibrant export``: what it refuses without any of the packages, and what it writes."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from calibrant import FlattenedIsotonic, model_file
+from calibrant.cli.main import run
+from calibrant.datasets import simulated_scores
+
+SCORES, Y = simulated_scores(500)
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "model.calibrant"
+    model_file.save(FlattenedIsotonic().fit(SCORES, Y), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-o", "model.bin"], "model.bin ends with neither .onnx nor .pt2"),
+        (["-o", "m.pt2", "--opset", "18"], "--opset is for ONNX"),
+        (["-o", "m.pt2", "--behind", "n.onnx"], "--behind is for ONNX"),
+        (["-o", "m.onnx", "--scores", "logits"], "--scores names an output of --behind"),
+        (["-o", "m.onnx", "--behind", "n.onnx", "--dtype", "float32"], "leave them out"),
+    ],
+)
+def test_options_that_do_not_go_together(model, options, message, capsys):
+    assert run(["export", str(model), *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_damaged_model_is_named(model, tmp_path, capsys):
+    model.write_bytes(model.read_bytes()[:-1])
+    assert run(["export", str(model), "-o", str(tmp_path / "m.onnx")]) == 4
+    assert str(model) in capsys.readouterr().err
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_without_the_extra_its_name_is_said(model, tmp_path):
+    """And nothing is written."""
+    code = (
+        "import sys; sys.modules['onnx'] = None; from calibrant.cli.main import run; "
+        f"sys.exit(run(['export', {str(model)!r}, '-o', {str(tmp_path / 'm.onnx')!r}]))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert out.returncode != 0
+    assert "pip install 'calibrant[onnx]'" in out.stderr
+    assert "Traceback" not in out.stderr
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_onnx(model, tmp_path, capsys):
+    ort = pytest.importorskip("onnxruntime")
+    path = tmp_path / "model.onnx"
+    assert run(["export", str(model), "-o", str(path), "--dtype", "float64", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["bytes"] == path.stat().st_size
+    assert told["method"] == "fir"
+    (found,) = ort.InferenceSession(path).run(None, {"probabilities": SCORES})
+    assert np.abs(found - model_file.load(model).predict_proba(SCORES)).max() <= 1e-12
+    assert run(["export", str(model), "-o", str(path), "--input", "logits", "--opset", "17"]) == 0
+    assert "3 classes, from logits to calibrated probabilities" in capsys.readouterr().out
+
+
+def test_behind_a_network(model, tmp_path, capsys):
+    onnx = pytest.importorskip("onnx")
+    ort = pytest.importorskip("onnxruntime")
+    given, found = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.DOUBLE, ["rows", 3])
+        for name in ("features", "scores")
+    )
+    node = onnx.helper.make_node("Identity", ["features"], ["scores"])
+    graph = onnx.helper.make_graph([node], "network", [given], [found])
+    imports = [onnx.helper.make_opsetid("", 18)]
+    network = onnx.helper.make_model(graph, opset_imports=imports, ir_version=8)
+    onnx.save(network, tmp_path / "network.onnx")
+    command = ["export", str(model), "--behind", str(tmp_path / "network.onnx")]
+    assert run([*command, "-o", str(tmp_path / "whole.onnx")]) == 0
+    assert "network.onnx to calibrated probabilities" in capsys.readouterr().out
+    (both,) = ort.InferenceSession(tmp_path / "whole.onnx").run(None, {"features": SCORES})
+    assert np.abs(both - model_file.load(model).predict_proba(SCORES)).max() <= 1e-12
+
+
+def test_torch(model, tmp_path):
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "model.pt2"
+    assert run(["export", str(model), "-o", str(path)]) == 0
+    found = torch.export.load(path).module()(torch.from_numpy(SCORES))
+    assert np.abs(found.numpy() - model_file.load(model).predict_proba(SCORES)).max() <= 1e-12
