@@ -30,15 +30,15 @@ class Ledger:
     statistics : Statistics
     directory : Path
         Names of files are relative to it, so that both can be moved together.
-    path : Path, optional
-        Where it is kept; nowhere by default.
+    path : Path
+        Where it is kept; it goes on from what is there.
     """
 
-    def __init__(self, statistics: Statistics, directory: Path, path: Path | None = None) -> None:
+    def __init__(self, statistics: Statistics, directory: Path, path: Path) -> None:
         self.statistics, self._directory, self._path = statistics, directory, path
         self.sizes: dict[str, int] = {}
         self.has_decayed = False
-        if path is not None and path.exists():
+        if path.exists():
             self._read(path)
 
     def _read(self, path: Path) -> None:
@@ -86,9 +86,8 @@ class Ledger:
         """Merge the statistics of a file, and keep the result."""
         self.statistics.merge(counted)
         self.sizes[self._name(file)] = file.stat().st_size
-        if self._path is not None:
-            with replace_file(self._path) as out:
-                out.write(self._to_bytes())
+        with replace_file(self._path) as out:
+            out.write(self._to_bytes())
 
     def _to_bytes(self) -> bytes:
         out = io.BytesIO()
