@@ -38,13 +38,13 @@ def find(name):
     parts = name.removeprefix("calibrant.").split(".")
     found = importlib.import_module("calibrant")
     for place, part in enumerate(parts):
-        if hasattr(found, part):
-            found = getattr(found, part)
-            continue
+        module = ".".join(["calibrant", *parts[: place + 1]])
         try:
-            found = importlib.import_module(".".join(["calibrant", *parts[: place + 1]]))
-        except ImportError:  # of an extra that is not installed: the file has to do
-            assert SOURCE.joinpath(*parts[: place + 1]).with_suffix(".py").exists(), name
+            inside = hasattr(found, part)
+            found = getattr(found, part) if inside else importlib.import_module(module)
+        except ImportError:  # of an extra that is not installed: the name or the file has to do
+            is_file = SOURCE.joinpath(*parts[: place + 1]).with_suffix(".py").exists()
+            assert is_file or part in found.__all__, name
             return None
     return found
 
