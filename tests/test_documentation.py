@@ -10,6 +10,7 @@ import sys
 import tomllib
 
 import numpy as np
+import pytest
 
 from calibrant import FlattenedIsotonic, __version__
 from calibrant.datasets import simulated_scores
@@ -67,6 +68,7 @@ def test_links_lead_somewhere():
             assert anchor in known, f"{page}: {link}"
 
 
+@pytest.mark.filterwarnings("ignore:.*Any type hint is inferred")  # mlflow, where it is installed
 def test_what_is_named_exists():
     """Modules, classes and functions by their dotted names; files by their paths."""
     beginnings = "|".join(ROOMS | {"calibrant"})
