@@ -13,6 +13,7 @@ NEEDED = {  # the package that each name needs; its extra has the same name
     "merge_onnx": "onnx",
     "mlflow": "mlflow",
     "register_skl2onnx": "skl2onnx",
+    "save_pt2": "torch",
     "to_onnx": "onnx",
     "to_torch": "torch",
 }

@@ -9,7 +9,13 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_HOMES: dict[str, str] = {"merge_onnx": "onnx_merge", "to_onnx": "onnx", "trusted_types": "skops"}
+_HOMES: dict[str, str] = {
+    "merge_onnx": "onnx_merge",
+    "save_pt2": "pt2",
+    "to_onnx": "onnx",
+    "to_torch": "torch",
+    "trusted_types": "skops",
+}
 """The module here of every public name."""
 
 _MODULES = ("mlflow",)

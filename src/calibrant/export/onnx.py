@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from calibrant import __version__, errors, extras, model_file, simplex
-from calibrant.export.pipeline import check_input, take_calibrator, write_pipeline
+from calibrant import __version__, extras, simplex
+from calibrant.export.pipeline import check_input, describe, take_calibrator, write_pipeline
 
 try:
     import onnx
@@ -108,18 +106,6 @@ def check_opset(opset: int) -> None:
     """Refuse a version that lacks an operator, or that is not known."""
     newest = defs.onnx_opset_version()
     simplex.check_number("opset", opset, low=FIRST_OPSET, high=newest, whole=True)
-
-
-def describe(calibrator: Calibrator) -> dict[str, str]:
-    """Say what should be known of a calibrator wherever it goes."""
-    found = {
-        "calibrant.version": __version__,
-        "calibrant.method": calibrator.method or type(calibrator).__name__,
-        "calibrant.classes": json.dumps(calibrator.classes_.tolist(), default=str),
-    }
-    with suppress(errors.ModelFileError):  # not everything has a place in a file
-        found["calibrant.sha256"] = model_file.digest(calibrator)
-    return found
 
 
 def _finish(graph: Any, opset: int, about: dict[str, str]) -> onnx.ModelProto:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from calibrant import errors, simplex
+from calibrant import __version__, errors, model_file, simplex
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.classifier import CalibratedClassifier
 from calibrant.maps.compositions import write_lift
@@ -35,6 +37,18 @@ def take_calibrator(calibrator: Any) -> Calibrator:
         raise errors.ExportError(f"{errors.in_words(calibrator)} is no calibrator")
     check_is_fitted(calibrator, "classes_")
     return calibrator._take()  # noqa: SLF001
+
+
+def describe(calibrator: Calibrator) -> dict[str, str]:
+    """Say what should be known of a calibrator wherever it goes."""
+    found = {
+        "calibrant.version": __version__,
+        "calibrant.method": calibrator.method or type(calibrator).__name__,
+        "calibrant.classes": json.dumps(calibrator.classes_.tolist(), default=str),
+    }
+    with suppress(errors.ModelFileError):  # not everything has a place in a file
+        found["calibrant.sha256"] = model_file.digest(calibrator)
+    return found
 
 
 def check_input(calibrator: Calibrator, given: str | None) -> str:

@@ -1,0 +1,186 @@
+"""The operations of formulas as nodes of a graph of PyTorch (``torch.fx``)."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import extras
+
+try:
+    import torch
+    from torch import fx, nn
+    from torch.fx.proxy import GraphAppendingTracer
+except ImportError as error:
+    raise extras.needed(error, "calibrant.export.to_torch", "torch") from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import ArrayLike
+
+REAL, WHOLE = torch.float64, torch.int64
+NUMBER = int | float
+
+
+class TorchOperations:
+    """Nodes of a graph and the numbers that they use, as formulas ask for them.
+
+    Values are proxies of tensors, which have the operators.
+
+    Attributes
+    ----------
+    scores : Proxy
+        What the graph is given.
+    """
+
+    def __init__(self, n_classes: int) -> None:
+        self.n_classes = n_classes
+        self.scores: Any
+        self._graph = fx.Graph()
+        self._tracer = GraphAppendingTracer(self._graph)
+        self._root = nn.Module()
+        self._prefix: tuple[str, ...] = ()
+        self.scores = self._proxy(self._graph.placeholder("scores"))
+
+    def _proxy(self, node: fx.Node) -> fx.Proxy:
+        return fx.Proxy(node, self._tracer)
+
+    def finish(self, result: fx.Proxy) -> fx.GraphModule:
+        """Return the module whose result this is, with numbers as buffers."""
+        self._graph.output(result.node)
+        self._graph.eliminate_dead_code()
+        self._graph.lint()
+        return fx.GraphModule(self._root, self._graph, "Formula")
+
+    def fitted(self, name: str, value: ArrayLike) -> fx.Proxy:
+        """Give a number or an array of the fit: a buffer, in modules named as what it is in."""
+        home = self._root
+        for part in self._prefix:
+            if part not in home._modules:  # noqa: SLF001  (as register_module has it)
+                home.register_module(part, nn.Module())
+            home = home.get_submodule(part)
+        home.register_buffer(name, torch.tensor(np.asarray(value)))
+        return self._proxy(self._graph.get_attr(".".join((*self._prefix, name))))
+
+    @contextmanager
+    def inside(self, name: str) -> Iterator[None]:
+        """Put a name before those of all that is fitted."""
+        self._prefix = (*self._prefix, name)
+        yield
+        self._prefix = self._prefix[:-1]
+
+    @staticmethod
+    def exp(x: Any) -> Any:
+        """Take e to the power of each cell."""
+        return torch.exp(x)
+
+    @staticmethod
+    def log(x: Any) -> Any:
+        """Take the logarithm of each cell."""
+        return torch.log(x)
+
+    @staticmethod
+    def sqrt(x: Any) -> Any:
+        """Take the square root of each cell."""
+        return torch.sqrt(x)
+
+    @staticmethod
+    def floor(x: Any) -> Any:
+        """Round each cell down, with the derivative of a cell that is not rounded.
+
+        Formulas round what they add up, so that their sums are exact; the derivative of the sum
+        is that of any other.
+        """
+        return x + (torch.floor(x) - x).detach()
+
+    @staticmethod
+    def sigmoid(x: Any) -> Any:
+        """Take 1 / (1 + exp(-x)) of each cell."""
+        return torch.sigmoid(x)
+
+    @staticmethod
+    def softmax(x: Any) -> Any:
+        """Take the softmax of each row."""
+        return torch.softmax(x, 1)
+
+    @staticmethod
+    def maximum(a: Any, b: Any) -> Any:
+        """Take the larger of two cells."""
+        return torch.clamp(a, min=b) if isinstance(b, NUMBER) else torch.maximum(a, b)
+
+    @staticmethod
+    def minimum(a: Any, b: Any) -> Any:
+        """Take the smaller of two cells."""
+        return torch.clamp(a, max=b) if isinstance(b, NUMBER) else torch.minimum(a, b)
+
+    @staticmethod
+    def where(condition: Any, a: Any, b: Any) -> Any:
+        """Take a cell of one or the other; two numbers alone would become float32."""
+        if isinstance(a, NUMBER) and isinstance(b, NUMBER):
+            b = torch.full_like(condition, float(b), dtype=REAL)
+        return torch.where(condition, a, b)
+
+    @staticmethod
+    def whole(x: Any) -> Any:
+        """Round towards zero."""
+        return x.to(WHOLE)
+
+    @staticmethod
+    def real(x: Any) -> Any:
+        """Turn whole numbers or conditions into real ones."""
+        return x.to(REAL)
+
+    @staticmethod
+    def row_sum(x: Any) -> Any:
+        """Add up each row."""
+        return torch.sum(x, 1, keepdim=True)
+
+    @staticmethod
+    def row_max(x: Any) -> Any:
+        """Find the largest cell of each row."""
+        return torch.amax(x, 1, keepdim=True)
+
+    @staticmethod
+    def row_min(x: Any) -> Any:
+        """Find the smallest cell of each row."""
+        return torch.amin(x, 1, keepdim=True)
+
+    @staticmethod
+    def cumulative(x: Any) -> Any:
+        """Add up each row from the left."""
+        return torch.cumsum(x, 1)
+
+    @staticmethod
+    def matmul(x: Any, matrix: Any) -> Any:
+        """Multiply rows by a matrix."""
+        return torch.matmul(x, matrix)
+
+    @staticmethod
+    def sort(x: Any) -> tuple[Any, Any]:
+        """Sort each row, the largest first and ties by column."""
+        found = torch.sort(x, dim=1, descending=True, stable=True)
+        return found[0], found[1]
+
+    @staticmethod
+    def spread(x: Any, columns: Any) -> Any:
+        """Undo a sort."""
+        return torch.scatter(x, 1, columns, x)
+
+    @staticmethod
+    def group_sums(x: Any, groups: Any) -> Any:
+        """Give each cell the sum over its group."""
+        sums = torch.scatter_add(torch.zeros_like(x), 1, groups, x)
+        return torch.gather(sums, 1, groups)
+
+    @staticmethod
+    def shift(x: Any) -> Any:
+        """Move each row to the right by a cell."""
+        return nn.functional.pad(x, (1, -1))
+
+    @staticmethod
+    def take(table: Any, index: Any) -> Any:
+        """Take entries of a table."""
+        return torch.take(table, index)

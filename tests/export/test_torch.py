@@ -1,0 +1,247 @@
+"""Modules of PyTorch give what ``predict_proba`` gives, and the same wherever they go."""
+
+import copy
+import io
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant import errors, model_file
+from calibrant.datasets import simulated_scores
+from calibrant.maps import CalibrationMap
+from export.cases import CASES, KINDS, TOLERANCES, assert_same, data, fitted, rows_for, softmax
+
+torch = pytest.importorskip("torch")
+
+from calibrant.export import to_torch  # noqa: E402
+from calibrant.export import torch as module_of_modules  # noqa: E402
+
+SMOOTH = ("ts", "vs", "ms", "dirichlet", "structured", "matrix", "spline")
+BAD_ROWS = {
+    "probabilities": [
+        [np.nan, 0.5, 0.25, 0.25],
+        [0.0, 0.5, np.inf, 0.5],
+        [0.75, 0.5, 0.25, 0.0],
+        [1.1, -0.1, 0.0, 0.0],
+        [1e300, 0.0, 0.0, 0.0],
+    ],
+    "logits": [[np.nan, 0.5, 0.25, 0.25], [np.inf, 0.0, 0.0, 0.0], [-np.inf] * 4],
+}
+
+
+def run(calibrator, rows, **options):
+    """What the module makes of rows."""
+    return to_torch(calibrator, **options)(torch.tensor(rows)).numpy()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("case", CASES)
+def test_same_as_predict_proba(case, kind):
+    calibrator = fitted(case, kind)
+    for dtype in TOLERANCES:
+        rows = rows_for(calibrator, dtype)
+        assert_same(run(calibrator, rows), calibrator, rows, dtype)
+
+
+@pytest.mark.parametrize("case", ["fir", "na-fir", "scir", "ts", "vs", "spline"])
+@pytest.mark.parametrize("n_classes", [2, 60])
+def test_few_and_many_classes(case, n_classes):
+    calibrator = fitted(case, n_classes=n_classes)
+    rows = rows_for(calibrator, n_classes=n_classes)
+    assert_same(run(calibrator, rows), calibrator, rows, "float64")
+
+
+@pytest.mark.parametrize("case", ["fir", "scir", "ts", "dirichlet"])
+def test_scores_of_the_other_kind(case):
+    logits = np.random.default_rng(0).normal(0, 3, (300, 4))
+    logits[:20, 2] = -np.inf
+    found = run(fitted(case), logits, input="logits")
+    np.testing.assert_allclose(found, fitted(case).predict_proba(softmax(logits)), atol=1e-12)
+    found = run(fitted(case, "logits"), softmax(logits), input="probabilities")
+    with np.errstate(divide="ignore"):
+        wanted = fitted(case, "logits").predict_proba(np.log(softmax(logits)))
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("case", CASES)
+def test_refused_rows_are_no_numbers_and_leave_the_others_alone(case, kind):
+    calibrator, bad = fitted(case, kind), np.array(BAD_ROWS[kind])
+    if case == "normalized" and kind == "probabilities":
+        bad = np.delete(bad, [2, 4], axis=0)  # which it normalises
+    for row in bad:
+        with pytest.raises(errors.DataError):
+            calibrator.predict_proba(row[None])
+    rows = data(kind, 4)[2][: len(bad)]
+    both = np.empty((2 * len(bad), 4))
+    both[::2], both[1::2] = rows, bad
+    found = run(calibrator, both)
+    assert np.isnan(found[1::2]).all()
+    assert_same(found[::2], calibrator, rows, "float64")
+
+
+def test_numbers_are_buffers_with_names_that_tell_what_they_are():
+    module = to_torch(fitted("ts"))
+    assert list(module.state_dict()) == ["digest", "map.inverse_temperature"]
+    assert list(module.parameters()) == []
+    assert module.map.inverse_temperature.dtype == torch.float64
+    assert module.map.inverse_temperature.item() == fitted("ts").map_.inverse_temperature
+    names = {*to_torch(fitted("chain")).state_dict()}
+    assert {"map.stage_0.coef", "map.stage_1.edges", "map.stage_2.values"} <= names
+
+
+def test_what_is_known_of_it():
+    scores, y = simulated_scores(300)
+    calibrator = calibrant.FlattenedIsotonic().fit(scores, np.array(["bird", "cat", "dög"])[y])
+    module = to_torch(calibrator)
+    assert module.classes == ["bird", "cat", "dög"]
+    assert (module.method, module.n_classes, module.input) == ("fir", 3, "probabilities")
+    assert module.sha256 == model_file.digest(calibrator)
+    assert bytes(module.digest.tolist()).hex() == module.sha256
+    assert repr(torch.nn.Sequential(module)) == (
+        "Sequential(\n  (0): CalibratorModule(method='fir', n_classes=3, input='probabilities')\n)"
+    )
+    long = np.array(["x" * 10_000, "y", "z"])  # for which a model file has no place
+    nameless = to_torch(calibrant.FlattenedIsotonic().fit(scores, long[y]))
+    assert (nameless.sha256, nameless.digest.numel()) == (None, 0)
+
+
+@pytest.mark.parametrize("case", ["fir", "scir", "ir-ovr", "ts"])
+def test_no_type_rounds_what_is_fitted(case):
+    module = to_torch(fitted(case))
+    before = {name: value.numpy().tobytes() for name, value in module.state_dict().items()}
+    network = torch.nn.Sequential(torch.nn.Linear(4, 4), module)
+    for change in (
+        torch.nn.Module.half,
+        torch.nn.Module.bfloat16,
+        torch.nn.Module.share_memory,
+        lambda network: network.to("cpu", torch.float32),
+        lambda network: network.type(torch.float16),
+    ):
+        change(network)
+        assert {n: v.numpy().tobytes() for n, v in module.state_dict().items()} == before
+    assert network[0].weight.dtype == torch.float16
+    rows = torch.tensor(data("probabilities", 4)[2]).half()
+    wanted = fitted(case).predict_proba(rows.numpy())
+    np.testing.assert_allclose(module(rows).numpy(), wanted, rtol=0, atol=1e-3)
+    for dtype in (torch.float16, torch.bfloat16):
+        assert torch.equal(module(rows.to(dtype)), module(rows.to(dtype).double()).to(dtype))
+
+
+def test_a_device_without_numbers_of_64_bits_is_computed_for(monkeypatch):
+    """In float32 steps would be others: the processor computes, exactly."""
+    module = to_torch(fitted("scir"))
+    rows = torch.tensor(data("probabilities", 4)[2])
+    wanted = module(rows)
+    assert module_of_modules.has_float64(rows.device)
+    monkeypatch.setattr(module_of_modules, "has_float64", lambda device: device.type != "meta")
+    network = torch.nn.Sequential(torch.nn.Linear(4, 4), module).to("meta")
+    assert network[0].weight.device.type == "meta"
+    assert {buffer.device.type for buffer in module.buffers()} == {"cpu"}
+    assert torch.equal(module(rows), wanted)
+    assert torch.equal(module.to("cpu")(rows), wanted)
+
+
+def test_a_copy_is_the_same():
+    rows = torch.tensor(data("probabilities", 4)[2])
+    module, file = to_torch(fitted("chain")), io.BytesIO()
+    torch.save(module, file)
+    file.seek(0)
+    for again in (copy.deepcopy(module), torch.load(file, weights_only=False)):
+        assert torch.equal(again(rows), module(rows))
+        assert again.about == module.about
+    to_torch(fitted("chain")).load_state_dict(module.state_dict())
+
+
+def test_the_numbers_of_another_calibrator_are_refused():
+    own, other = (torch.nn.Sequential(to_torch(fitted("ts", kind))) for kind in KINDS)
+    with pytest.raises(errors.ExportError, match=r"another calibrator than of CalibratorModule\("):
+        own.load_state_dict(other.state_dict())
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (4,), (2, 4, 3, 3)])
+def test_scores_of_another_shape_are_refused(shape):
+    message = r"^CalibratorModule\(method='ts', n_classes=4, .* was given scores of shape"
+    with pytest.raises(errors.ShapeError, match=message):
+        to_torch(fitted("ts"))(torch.zeros(shape))
+
+
+def test_scores_are_real_numbers():
+    with pytest.raises(ValueError, match=r"given scores of torch.int64"):
+        to_torch(fitted("ts"))(torch.zeros((5, 4), dtype=torch.int64))
+
+
+class Stubborn(CalibrationMap):
+    kind = "probabilities"
+
+    def __call__(self, rows):
+        return rows
+
+
+def test_what_cannot_be_exported_is_named():
+    calibrator = calibrant.TemperatureScaling().fit(*simulated_scores(300))
+    calibrator.map_ = Stubborn()
+    with pytest.raises(errors.ExportError, match="Stubborn cannot be exported: it has no formula"):
+        to_torch(calibrator)
+    with pytest.raises(errors.ExportError, match="a CalibratedClassifier holds a classifier"):
+        to_torch(calibrant.CalibratedClassifier())
+    with pytest.raises(errors.NotFittedError):
+        to_torch(calibrant.TemperatureScaling())
+    with pytest.raises(errors.ExportError, match="is no calibrator"):
+        to_torch("model.calibrant")
+    with pytest.raises(errors.ExportError, match="VectorScaling was fitted to logits"):
+        to_torch(fitted("vs", "logits"), input="probabilities")
+
+
+@pytest.mark.parametrize("case", SMOOTH)
+def test_derivatives(case):
+    logits = torch.tensor(np.random.default_rng(0).normal(0, 2, (5, 4)), requires_grad=True)
+    of_logits, of_scores = to_torch(fitted(case, "logits")), to_torch(fitted(case))
+    assert torch.autograd.gradcheck(of_logits, logits)
+    assert torch.autograd.gradcheck(lambda z: of_scores(z.softmax(1)), logits)
+    scores = (1.001 * logits.softmax(1)).detach().requires_grad_()  # they are divided by the sum
+    assert torch.autograd.gradcheck(of_scores, scores)
+    both = to_torch(fitted(case), input="logits")
+    assert torch.autograd.gradcheck(both, logits)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("case", CASES)
+def test_derivatives_are_numbers(case, kind):
+    """Also where there are exact zeros; steps have none, and can be called all the same."""
+    rows = torch.tensor(data(kind, 4)[2], requires_grad=True)
+    module = to_torch(fitted(case, kind)).requires_grad_(requires_grad=True)
+    found = module(rows)
+    if found.requires_grad:
+        found.square().sum().backward()
+        assert rows.grad.isfinite().all()
+    assert found.requires_grad or case not in SMOOTH
+
+
+QUICK = {"fir", "scir"}  # each takes a second
+
+
+@pytest.mark.parametrize(
+    "case", [c if c in QUICK else pytest.param(c, marks=pytest.mark.slow) for c in CASES]
+)
+def test_compiled(case):
+    rows = torch.tensor(rows_for(fitted(case)))
+    module = to_torch(fitted(case))
+    torch.compiler.reset()
+    compiled = torch.compile(module, fullgraph=True, backend="eager")
+    assert torch.equal(compiled(rows), module(rows))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["fir", "scir", "ts"])
+def test_compiled_to_machine_code(case):
+    calibrator = fitted(case)
+    torch.compiler.reset()
+    compiled = torch.compile(to_torch(calibrator), fullgraph=True, dynamic=True)
+    for dtype in TOLERANCES:
+        rows = rows_for(calibrator, dtype)
+        assert_same(compiled(torch.tensor(rows)).numpy(), calibrator, rows, dtype)
+        for n_rows in (0, 1):
+            found = compiled(torch.tensor(rows[:n_rows])).numpy()
+            assert_same(found, calibrator, rows[:n_rows], dtype)
