@@ -4,6 +4,7 @@ import getpass
 import json
 import os
 import re
+import sys
 import threading
 import warnings
 from pathlib import Path
@@ -355,6 +356,26 @@ def test_a_directory_without_a_digest_or_of_another_flavour_is_refused(tmp_path)
     for load in both_loaders(tmp_path / "model"):
         with pytest.raises(errors.MagicError, match="another, python_function and not"):
             load()
+
+
+def test_code_in_a_directory_from_a_stranger_does_not_run(tmp_path):
+    """MLflow itself imports the module that MLmodel names, after it has put code in its way."""
+    (tmp_path / "forged_loader.py").write_text("raise SystemExit('it ran')")
+    flavor.save_model(NUMBERED, tmp_path / "model", code_paths=[str(tmp_path / "forged_loader.py")])
+    about = tmp_path / "model" / "MLmodel"
+    about.write_text(about.read_text().replace(flavor.__name__, "forged_loader"))
+    assert "loader_module: forged_loader" in about.read_text()
+    loaded = flavor.load_model(str(tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.predict_proba(SCORES), EXPECTED)
+    assert "forged_loader" not in sys.modules
+
+
+def test_what_partial_fit_remembers_is_not_served(tmp_path):
+    calibrator = calibrant.FlattenedIsotonic().partial_fit(SCORES, Y)
+    flavor.save_model(calibrator, tmp_path / "model")
+    loaded = flavor.load_model(str(tmp_path / "model"))
+    assert not hasattr(loaded, "statistics_")
+    np.testing.assert_array_equal(loaded.predict_proba(SCORES), calibrator.predict_proba(SCORES))
 
 
 @pytest.fixture(scope="module")
