@@ -12,7 +12,7 @@ export CC := $(abspath $(BIN))/python-zig cc -mcpu=baseline
 export AR := $(abspath $(BIN))/python-zig ar
 endif
 
-.PHONY: demo test test-slow test-export test-checked test-bounds test-sanitizers lint bench kernels \
+.PHONY: demo test test-slow test-export bench-export test-checked test-bounds test-sanitizers lint bench kernels \
 	wheel clean
 
 # Editable: what is changed in src/ is what runs. Compiled modules are built again on import.
@@ -64,8 +64,11 @@ build/export/.ready: $(VENV)/.dev
 
 test-export: build/export/.ready kernels  ## export to other runtimes, which need large packages
 	$(TOOLS) OMP_NUM_THREADS=1 MLFLOW_DISABLE_TELEMETRY=true build/export/bin/python -m pytest \
-	  -n $(WORKERS) --dist loadfile --durations 10 -m 'not slow' \
-	  tests/export src/calibrant/export docs/into-production.md
+	  -n $(WORKERS) --dist worksteal --durations 10 -m 'not slow' \
+	  tests/export tests/cli/test_export.py src/calibrant/export docs/into-production.md
+
+bench-export: build/export/.ready kernels  ## exported calibrators beside predict_proba
+	$(TOOLS) build/export/bin/python benchmarks/export.py
 
 # Kernels with bounds checks, and kernels with gcc's sanitizers: each build in an environment of its
 # own in build/, which takes everything else from that of the other tests.

@@ -91,6 +91,6 @@ def test_behind_a_network(model, tmp_path, capsys):
 def test_torch(model, tmp_path):
     torch = pytest.importorskip("torch")
     path = tmp_path / "model.pt2"
-    assert run(["export", str(model), "-o", str(path)]) == 0
+    assert run(["export", str(model), "-o", str(path), "--dtype", "float64"]) == 0
     found = torch.export.load(path).module()(torch.from_numpy(SCORES))
     assert np.abs(found.numpy() - model_file.load(model).predict_proba(SCORES)).max() <= 1e-12

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrant.calibrators.methods import make_calibrator, methods
-from conftest import DATA, REAL_FILES
+from conftest import DATA, REAL_FILES, each_real_file
 from export.cases import TOLERANCES, assert_same
 
 ort = pytest.importorskip("onnxruntime")
@@ -14,8 +14,6 @@ torch = pytest.importorskip("torch")
 
 from calibrant.export import to_onnx, to_torch  # noqa: E402
 
-ROWS_TO_FIT = {False: 400, True: 5000}
-ROWS_TO_TRY = {False: 600, True: 3000}
 MOST_CLASSES = {"ms": 60, "dirichlet": 60}
 """Matrices of more classes take minutes to fit, and are the same formula."""
 
@@ -27,7 +25,15 @@ def scores_of(name, part, dtype, most):
         return file[f"{part}_{kind}"][:most].astype(dtype), kind
 
 
-def check(calibrator, rows, dtype):
+def check(calibrator, name, n_rows):
+    """On the rows of the fit, which are at its thresholds, and on new ones."""
+    for dtype in TOLERANCES:
+        for part in ("val", "test"):
+            rows, _ = scores_of(name, part, dtype, n_rows)
+            check_rows(calibrator, rows, dtype)
+
+
+def check_rows(calibrator, rows, dtype):
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     model = to_onnx(calibrator, dtype=dtype)
@@ -41,8 +47,8 @@ def check(calibrator, rows, dtype):
     assert_same(found, calibrator, rows, dtype)
 
 
-def fit(name, method, is_slow):
-    scores, kind = scores_of(name, "val", np.float64, ROWS_TO_FIT[is_slow])
+def fit(name, method, n_rows):
+    scores, kind = scores_of(name, "val", np.float64, n_rows)
     with np.load(DATA / f"{name}.npz") as file:
         y = file["val_labels"][: len(scores)]
     if scores.shape[1] > MOST_CLASSES.get(method, np.inf):
@@ -55,13 +61,14 @@ def fit(name, method, is_slow):
         return calibrator.fit(scores, y)
 
 
-@pytest.mark.parametrize("is_slow", [False, pytest.param(True, marks=pytest.mark.slow)])
+@each_real_file
+@pytest.mark.parametrize("method", methods())
+def test_every_method_on_every_file(method, name):
+    check(fit(name, method, 400), name, 400)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REAL_FILES)
 @pytest.mark.parametrize("method", methods())
-def test_every_method_on_every_file(method, name, is_slow):
-    """On the rows of the fit, which are at its thresholds, and on new ones."""
-    calibrator = fit(name, method, is_slow)
-    for dtype in TOLERANCES:
-        for part in ("val", "test"):
-            rows, _ = scores_of(name, part, dtype, ROWS_TO_TRY[is_slow])
-            check(calibrator, rows, dtype)
+def test_every_row_of_every_file(method, name):
+    check(fit(name, method, 5000), name, 5000)

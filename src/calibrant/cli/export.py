@@ -30,7 +30,7 @@ SUFFIXES = (".onnx", ".pt2")
 @click.option(
     "--dtype",
     type=click.Choice(["float32", "float64"]),
-    help="Type of what goes in and comes out of an ONNX graph; float32 by default.",
+    help="Type of what goes in and comes out; float32 by default.",
 )
 @click.option("--opset", type=int, help="Version of the operators of ONNX; 18 by default.")
 @click.option(
@@ -66,7 +66,7 @@ def export(
     if output.suffix == ".pt2":
         from calibrant.export import save_pt2, to_torch
 
-        save_pt2(to_torch(calibrator, input=given), output)
+        save_pt2(to_torch(calibrator, input=given), output, dtype=dtype or "float32")
     else:
         _write_onnx(calibrator, output, given, options)
     kind = given or calibrator.map_.kind
@@ -88,8 +88,9 @@ def _check_options(output: Path, options: dict[str, Any]) -> None:
     if output.suffix not in SUFFIXES:
         raise click.UsageError(f"{output} ends with neither {' nor '.join(SUFFIXES)}")
     told = [name for name, value in options.items() if value is not None]
-    if output.suffix == ".pt2" and told:
-        raise click.UsageError(f"--{told[0]} is for ONNX; {output} is a program of PyTorch")
+    foreign = [name for name in told if name != "dtype"]
+    if output.suffix == ".pt2" and foreign:
+        raise click.UsageError(f"--{foreign[0]} is for ONNX; {output} is a program of PyTorch")
     if options["behind"] is None and options["scores"] is not None:
         raise click.UsageError("--scores names an output of --behind, which is not there")
     if options["behind"] is not None and {"dtype", "opset"} & {*told}:
