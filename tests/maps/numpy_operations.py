@@ -4,12 +4,15 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from calibrant.maps.operations import Rounding
+
 
 class NumpyOperations:
     """The operations of ``calibrant.maps.operations``; remembers what is fitted."""
 
     def __init__(self, n_classes):
         self.n_classes = n_classes
+        self.rounding = Rounding()
         self.prefix = ()
         self.names = {}
 

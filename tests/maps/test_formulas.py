@@ -1,6 +1,7 @@
 """Formulas, carried out by numpy, give what the maps give; graphs are made of nothing else."""
 
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from calibrant.export.pipeline import write_pipeline
 from calibrant.maps.blocks import find_blocks, lowered, plan_search
+from calibrant.maps.operations import Rounding
 from calibrant.maps.softmax_formulas import write_fixed_sum, write_softmax
 from calibrant.simplex import check_scores, softmax
 from conftest import load_real, real_files
@@ -99,12 +101,13 @@ def test_softmax_has_the_bits_of_the_kernel_near_one(n_classes, scale, seed):
 
 @given(scores_in_order)
 def test_lowered_thresholds_keep_their_order(thresholds):
-    for of_sums in (False, True):
-        found = lowered(thresholds, of_sums=of_sums)
+    for off, of_sums in product((Rounding(), Rounding(2.0**-18, 2.0**-20)), (False, True)):
+        found = lowered(thresholds, off, of_sums=of_sums)
         assert (found <= thresholds).all()
         assert (np.diff(found) >= 0).all()
         assert ((found > 0) == (thresholds > 0)).all()
-        np.testing.assert_allclose(found, thresholds, rtol=2.0**-39)
+        most = 2 * off.of_logits + min(off.of_cells * 2.0**14, 2.0**-9)
+        np.testing.assert_allclose(found, thresholds, rtol=most, atol=off.of_cells)
 
 
 def test_names_of_what_is_fitted():

@@ -11,6 +11,7 @@ from typing import Any
 
 _HOMES: dict[str, str] = {
     "merge_onnx": "onnx_merge",
+    "register_skl2onnx": "skl2onnx",
     "save_pt2": "pt2",
     "to_onnx": "onnx",
     "to_torch": "torch",

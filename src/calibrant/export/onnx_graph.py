@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import extras
+from calibrant.maps.operations import Rounding
 
 try:
     from onnx import NodeProto, TensorProto, helper, numpy_helper
@@ -89,6 +90,8 @@ class OnnxOperations:
     nodes : list of NodeProto
     constants : dict
         Tensors of numbers, by their names.
+    rounding : Rounding
+        How far scores that are computed may be off.
     """
 
     def __init__(self, n_classes: int, opset: int) -> None:
@@ -96,6 +99,7 @@ class OnnxOperations:
         self.opset = opset
         self.nodes: list[NodeProto] = []
         self.constants: dict[str, TensorProto] = {}
+        self.rounding = Rounding()
         self._prefix: tuple[str, ...] = ()
         self._columns: dict[str, Tensor] = {}
         self._numbers: dict[tuple[Any, ...], str] = {}

@@ -71,6 +71,16 @@ def check_input(calibrator: Calibrator, given: str | None) -> str:
 
 def write_pipeline(ops: Operations, calibrator: Calibrator, scores: Value, given: str) -> Value:
     """Write down ``predict_proba`` for ``scores`` of a kind; of refused rows NaN is the result."""
+    return write_rows(ops, calibrator, scores, given)[0]
+
+
+def write_rows(
+    ops: Operations, calibrator: Calibrator, scores: Value, given: str, *, computed: bool = False
+) -> tuple[Value, Value]:
+    """Write down ``predict_proba``, and the checked scores that tell ties in it apart.
+
+    ``computed`` says that the scores come from elsewhere in the graph, as ``ops.rounding`` tells.
+    """
     own, normalize = calibrator.map_.kind, calibrator.normalize
     if given == "logits":
         rows, doubt = _check_logits(ops, scores)
@@ -78,12 +88,12 @@ def write_pipeline(ops: Operations, calibrator: Calibrator, scores: Value, given
         rows, doubt = _normalize(ops, scores)
     else:
         rows, doubt = _put_on_simplex(ops, scores)
-    computed = given != own or (own == "probabilities" and normalize == "rows")
+    computed |= given != own or (own == "probabilities" and normalize == "rows")
     if given != own:
         rows = write_softmax(ops, rows) if own == "probabilities" else ops.log(rows)
     out = calibrator.map_.formula(ops, rows, computed=computed)
     floor, sums_to_one = calibrator.min_probability, calibrator.map_.sums_to_one
-    return write_lift(ops, out, floor, doubt, sums_to_one=sums_to_one)
+    return write_lift(ops, out, floor, doubt, sums_to_one=sums_to_one), rows
 
 
 def _doubt(ops: Operations, good: Value) -> Value:

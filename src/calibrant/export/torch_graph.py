@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import extras
+from calibrant.maps.operations import Rounding
 
 try:
     import torch
@@ -38,6 +39,7 @@ class TorchOperations:
 
     def __init__(self, n_classes: int) -> None:
         self.n_classes = n_classes
+        self.rounding = Rounding()
         self.scores: Any
         self._graph = fx.Graph()
         self._tracer = GraphAppendingTracer(self._graph)

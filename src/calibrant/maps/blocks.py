@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.maps.base import Floats, Wholes
-from calibrant.maps.operations import Operations, Value
+from calibrant.maps.operations import Operations, Rounding, Value
 
 MOST_ROOTS = 6
 """Square roots that a key may take of a score, to tell small scores apart."""
@@ -108,7 +108,7 @@ def _fill(search: BlockSearch, thresholds: Sequence[Floats]) -> BlockSearch:
     )
 
 
-def lowered(thresholds: Floats, *, of_sums: bool = False) -> Floats:
+def lowered(thresholds: Floats, off: Rounding, *, of_sums: bool = False) -> Floats:
     """Lower thresholds by what rounding does to a score that was computed.
 
     A threshold is the score of a row of the calibration set. Where a formula computes it anew, as
@@ -119,8 +119,10 @@ def lowered(thresholds: Floats, *, of_sums: bool = False) -> Floats:
     are a bit apart. Sums of probabilities have the errors of their terms, wherever they are.
     """
     t = thresholds
-    rounding = np.minimum((1.0 - t) * 2.0**-6, 2.0**-51) if of_sums else 0.0
-    return t - t * ((1.0 - t) * 2.0**-40 + rounding)
+    rounding = np.minimum((1.0 - t) * 2.0**-6, off.of_logits * 2.0**-11) if of_sums else 0.0
+    of_cells = np.minimum(np.minimum(t, 1.0 - t) * 2.0**-10, off.of_cells)
+    found = t - t * ((1.0 - t) * off.of_logits + rounding) - of_cells
+    return np.maximum.accumulate(found)  # of neighbours, too
 
 
 def find_blocks(

@@ -144,7 +144,8 @@ class RankedSteps(CalibrationMap):
         n_ranks = self.step_function.n_ranks
         parts = [self.step_function.curve(r + 1) for r in range(n_ranks)]
         thresholds = [
-            lowered(t, of_sums=r > 0) if computed else t for r, (t, _) in enumerate(parts)
+            lowered(t, ops.rounding, of_sums=r > 0) if computed else t
+            for r, (t, _) in enumerate(parts)
         ]
         curve_of = np.minimum(np.arange(ops.n_classes), n_ranks - 1)
         curve_of[-1] = n_ranks

@@ -103,7 +103,9 @@ def _write_pieces(
     computed: bool,
 ) -> Value:
     thresholds = [  # where there are no jumps, rounding changes nothing
-        lowered(one.thresholds) if computed and not one.slopes.any() else one.thresholds
+        lowered(one.thresholds, ops.rounding)
+        if computed and not one.slopes.any()
+        else one.thresholds
         for one in pieces
     ]
     block, edges = find_blocks(ops, x, thresholds, curve_of)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -15,6 +15,21 @@ which broadcast as numpy's do. All real values are of 64 bits.
 """
 
 
+class Rounding(NamedTuple):
+    """How far scores that are computed may be off from those that a map was fitted to.
+
+    Attributes
+    ----------
+    of_logits : float
+        Error of logits: it moves a probability p by p (1 - p) of it.
+    of_cells : float
+        Error of the probabilities themselves.
+    """
+
+    of_logits: float = 2.0**-40
+    of_cells: float = 0.0
+
+
 class Operations(Protocol):
     """What can be done with values besides their operators.
 
@@ -23,6 +38,7 @@ class Operations(Protocol):
     """
 
     n_classes: int
+    rounding: Rounding
 
     def fitted(self, name: str, value: ArrayLike) -> Value:
         """Give a number or an array of the fit, which has a name there."""

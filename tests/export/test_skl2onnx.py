@@ -1,0 +1,492 @@
+"""skl2onnx with calibrators and ``CalibratedClassifier``: labels and probabilities of both."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.datasets import make_classification
+from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.naive_bayes import BernoulliNB, GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from calibrant import (
+    CalibratedClassifier,
+    FlattenedIsotonic,
+    TemperatureScaling,
+    VectorScaling,
+)
+from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.classifier import class_scores
+from calibrant.calibrators.methods import saved_methods
+from calibrant.errors import ExportError
+from calibrant.maps.base import CalibrationMap, frozen
+from export.cases import CASES, TOLERANCES, assert_same, data, fitted, rows_for, softmax
+
+onnxruntime = pytest.importorskip("onnxruntime")
+skl2onnx = pytest.importorskip("skl2onnx")
+
+from onnx import TensorProto  # noqa: E402
+from skl2onnx.common.exceptions import MissingShapeCalculator  # noqa: E402
+
+from calibrant.export import register_skl2onnx  # noqa: E402
+
+register_skl2onnx()
+
+pytestmark = pytest.mark.filterwarnings("ignore:Attribute `prob:FutureWarning")  # which it reads
+
+OPSET = 18
+DTYPES = ("float32", "float64")
+
+
+def problem(n_classes=3, n_rows=300):
+    return make_classification(
+        n_rows, 6, n_informative=5, n_redundant=0, n_classes=n_classes, random_state=0
+    )
+
+
+def calibrated(estimator, method="fir", n_classes=3, **parameters):
+    """Fit to features that float32 holds, so that both types ask about the same rows."""
+    X, y = problem(n_classes)
+    X = X.astype(np.float32).astype(np.float64)
+    parameters = {"cv": 2} | parameters
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few rows
+        return CalibratedClassifier(estimator, method, **parameters).fit(X, y), X
+
+
+def run(model, rows, *, target_opset=OPSET, dtype="float64", **options):
+    """All outputs of a converted model."""
+    rows = np.asarray(rows, dtype)
+    options = {id(model): {"zipmap": False} | options}
+    graph = skl2onnx.to_onnx(model, rows[:1], options=options, target_opset=target_opset)
+    session = onnxruntime.InferenceSession(graph.SerializeToString())
+    return session.run(None, {"X": rows})
+
+
+def assert_converts(model, rows, dtype="float64", tolerance=1e-12, **options):
+    labels, probabilities = run(model, rows, dtype=dtype, **options)
+    wanted = model.predict_proba(rows)
+    assert probabilities.shape == wanted.shape
+    assert probabilities.dtype == dtype
+    assert np.abs(probabilities - wanted).max() <= tolerance
+    np.testing.assert_array_equal(labels, model.predict(rows))
+
+
+def clear_rows(model, X):
+    """Rows without a score just below a threshold, that rounding alone keeps from being at it."""
+    clear = np.ones(len(X), bool)
+    for pair in model.calibrated_classifiers_:
+        scores, kind = class_scores(pair.estimator, X, pair.classes)
+        cells = softmax(scores) if kind == "logits" else scores
+        thresholds = pair.calibrator.step_function_.thresholds
+        above = np.r_[thresholds, 2.0][np.searchsorted(thresholds, cells, side="right")]
+        clear &= (above - cells > 1e-5 * above).all(axis=1)
+    return clear
+
+
+# Calibrators
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", CASES)
+def test_every_calibrator(case, dtype):
+    calibrator = fitted(case)
+    rows = rows_for(calibrator, dtype)
+    labels, probabilities = run(calibrator, rows, dtype=dtype)
+    assert_same(probabilities, calibrator, rows, dtype)
+    top = np.sort(calibrator.predict_proba(rows.astype(np.float64)), axis=1)
+    clear = top[:, -1] - top[:, -2] > 2 * TOLERANCES["float64"]
+    same = labels == calibrator.predict(rows)
+    assert same[clear].all()
+    assert same.mean() > 0.99
+
+
+@pytest.mark.parametrize("case", ["fir", "scir", "vs", "spline"])
+def test_calibrators_of_logits(case):
+    calibrator = fitted(case, "logits")
+    rows = data("logits", 4)[2]
+    labels, probabilities = run(calibrator, rows)
+    assert_same(probabilities, calibrator, rows, "float64")
+    np.testing.assert_array_equal(labels, calibrator.predict(rows))
+
+
+def test_ties_are_told_apart_by_scores_and_then_by_order():
+    scores = np.array([[0.3, 0.4, 0.3], [0.4, 0.3, 0.3], [0.35, 0.3, 0.35]] * 50)
+    y = np.array([0, 1, 2, 1, 2, 0, 0, 2, 1] * 16 + [0] * 6)
+    calibrator = FlattenedIsotonic().fit(scores, y)
+    assert np.ptp(calibrator.predict_proba(scores)) < 0.05  # as good as no map
+    labels, _ = run(calibrator, scores)
+    np.testing.assert_array_equal(labels, calibrator.predict(scores))
+    np.testing.assert_array_equal(labels[:3], [1, 0, 0])
+
+
+def test_refused_rows_are_nan():
+    calibrator = fitted("fir")
+    rows = data("probabilities", 4)[2][:3].copy()
+    rows[1, 2] = np.nan
+    rows[2] *= 2
+    _, probabilities = run(calibrator, rows)
+    np.testing.assert_array_equal(np.isnan(probabilities).all(axis=1), [False, True, True])
+    np.testing.assert_array_equal(np.isnan(probabilities).any(axis=1), [False, True, True])
+
+
+def test_classes_that_are_added_later_are_known_when_asked_again():
+    class Later(TemperatureScaling):
+        pass
+
+    scores, y, rows = data("probabilities", 4)
+    later = Later().fit(scores, y)
+    with pytest.raises(MissingShapeCalculator, match="Later"):
+        run(later, rows)
+    register_skl2onnx()
+    register_skl2onnx()
+    assert_converts(later, rows)
+
+
+def test_all_that_have_a_name_are_known():
+    aliases = skl2onnx.supported_converters()
+    assert "CalibrantCalibrator" in aliases
+    names = skl2onnx._supported_operators.sklearn_operator_name_map
+    assert {*saved_methods().values(), CalibratedClassifier} <= {*names}
+
+
+# Classifiers
+
+
+ESTIMATORS = {
+    "logistic": LogisticRegression(),
+    "svm": LinearSVC(),
+    "kernel": SVC(),
+    "sgd": make_pipeline(StandardScaler(), SGDClassifier(alpha=0.1, random_state=0)),
+    "bayes": GaussianNB(),
+    "bernoulli": BernoulliNB(),
+    "neighbours": KNeighborsClassifier(),
+    "network": MLPClassifier((8,), max_iter=20, random_state=0),
+    "tree": DecisionTreeClassifier(max_depth=4, random_state=0),
+    "forest": RandomForestClassifier(15, max_depth=5, random_state=0),
+    "extra": ExtraTreesClassifier(10, min_samples_leaf=3, random_state=0),
+    "boosting": GradientBoostingClassifier(n_estimators=5, random_state=0),
+    "adaboost": AdaBoostClassifier(n_estimators=5, random_state=0),
+    "bagging": BaggingClassifier(DecisionTreeClassifier(max_depth=3), 5, random_state=0),
+    "bagged": BaggingClassifier(LogisticRegression(), 3, random_state=0),
+    "one against one": OneVsOneClassifier(LinearSVC()),
+    "one against rest": OneVsRestClassifier(LogisticRegression()),
+    "stack": StackingClassifier([("a", GaussianNB())], LogisticRegression(), cv=2),
+    "vote": VotingClassifier(
+        [("a", GaussianNB()), ("b", LogisticRegression())], voting="soft", flatten_transform=False
+    ),
+    "pipeline": make_pipeline(StandardScaler(), "passthrough", LogisticRegression()),
+    "search": GridSearchCV(
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        {"logisticregression__C": [0.1]},
+        cv=2,
+    ),
+}
+SINGLE = {"kernel", "tree", "forest", "extra", "boosting", "adaboost", "bagging", "bernoulli"}
+
+
+@pytest.mark.filterwarnings("ignore:Liblinear|Stochastic|The SAMME|lbfgs")
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_estimator(name, n_classes):
+    """Steps: a score that was on another side of a threshold would be off by far more."""
+    model, X = calibrated(ESTIMATORS[name], n_classes=n_classes)
+    clear = clear_rows(model, X)
+    assert clear.mean() > 0.9
+    assert_converts(model, X[clear], tolerance=1e-7 if name in SINGLE else 1e-12)
+    labels, probabilities = run(model, X[clear], dtype="float32")
+    assert probabilities.dtype == np.float32
+    gap = np.abs(probabilities - model.predict_proba(X[clear])).max(axis=1)
+    assert (gap > 1e-6).sum() <= 2  # logits of 100 are off by more than others
+    assert (labels != model.predict(X[clear])).sum() <= 1
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("method", ["na-fir", "scir", "ts", "vs", "spline", "hb-ovr"])
+def test_methods_over_folds(method, dtype):
+    model, X = calibrated(GaussianNB(), method, cv=3)
+    assert len(model.calibrated_classifiers_) == 3
+    assert_converts(model, X, dtype, TOLERANCES[dtype])
+
+
+def test_one_calibrator_for_all_folds():
+    model, X = calibrated(LogisticRegression(), ensemble=False)
+    assert_converts(model, X)
+
+
+def test_support_vectors_with_probabilities():
+    """Whose raw scores in skl2onnx are not its margins."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn will drop the option
+        model, X = calibrated(SVC(probability=True, random_state=0), "ts")
+    assert_converts(model, X, tolerance=1e-6)
+
+
+def test_frozen_estimators():
+    X, y = problem()
+    scaler = FrozenEstimator(StandardScaler().fit(X))
+    classifier = make_pipeline(scaler, LogisticRegression()).fit(X[:150], y[:150])
+    model = CalibratedClassifier(FrozenEstimator(classifier), "fir").fit(X[150:], y[150:])
+    assert_converts(model, X)
+
+
+@pytest.mark.parametrize("name", ["logistic", "kernel", "bayes", "tree", "boosting"])
+def test_folds_that_never_saw_a_class(name):
+    X, y = problem()
+    rows = np.arange(len(y))
+    splits = [(rows[y != 2], rows), (rows[y != 0], rows), (rows, rows)]
+    model, _ = calibrated(ESTIMATORS[name], cv=splits)
+    assert [len(pair.estimator.classes_) for pair in model.calibrated_classifiers_] == [2, 2, 3]
+    assert_converts(model, X.astype(np.float32).astype(np.float64))
+
+
+@pytest.mark.parametrize("name", ["bayes", "tree", "neighbours"])
+def test_folds_of_one_class(name):
+    X, y = problem()
+    rows = np.arange(len(y))
+    model, X = calibrated(ESTIMATORS[name], "ts", cv=[(rows[y == 1], rows), (rows, rows)])
+    assert_converts(model, X, tolerance=1e-7)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a", "bé", "c" * 300],
+        np.array(["x", "y", "z"], object),
+        [-(2**62), 5, 2**53 + 1],
+        [0.0, 1.0, 7.0],
+    ],
+)
+def test_labels(names):
+    X, y = problem()
+    y = np.asarray(names)[y]
+    model = CalibratedClassifier(LogisticRegression(), "fir", cv=2).fit(X, y)
+    assert_converts(model, X)
+    scores = model.predict_proba(X)
+    assert_converts(FlattenedIsotonic().fit(scores, y), scores)
+
+
+def test_labels_of_two_kinds():
+    X, y = problem(2)
+    assert_converts(CalibratedClassifier(GaussianNB(), "fir", cv=2).fit(X, y == 1), X)
+
+
+def test_labels_that_onnx_does_not_have():
+    scores, y, rows = data("probabilities", 4)
+    calibrator = TemperatureScaling().fit(scores, y.astype(str))
+    calibrator.classes_ = np.array([0.5, 1.0, 2.0, 3.0])
+    with pytest.raises(ExportError, match=r"are \[0.5, 1.0, 2.0, 3.0\], and labels of ONNX are"):
+        run(calibrator, rows)
+    calibrator.classes_ = np.array([1, "a", 2, 3], object)
+    with pytest.raises(ExportError, match="whole numbers of 64 bits or texts"):
+        run(calibrator, rows)
+    labels, _ = run(calibrator, rows, nocl=True)
+    np.testing.assert_array_equal(calibrator.classes_[labels], calibrator.predict(rows))
+
+
+# Options
+
+
+@pytest.mark.parametrize("model", ["calibrator", "classifier"])
+def test_options_of_classifiers(model):
+    if model == "calibrator":
+        model, rows = fitted("fir"), data("probabilities", 4)[2][:50]
+    else:
+        model, rows = calibrated(LogisticRegression(), "ts")
+    wanted = model.predict_proba(rows)
+    labels, maps = run(model, rows, dtype="float32", zipmap=True)
+    np.testing.assert_array_equal(labels, model.predict(rows))
+    assert [*maps[0]] == model.classes_.tolist()
+    found = np.array([[*one.values()] for one in maps])
+    assert np.mean(np.abs(found - wanted).max(axis=1) < 1e-6) > 0.9  # rows are rounded, too
+    _, *columns = run(model, rows, zipmap="columns")
+    np.testing.assert_allclose(np.column_stack(columns), wanted, rtol=0, atol=1e-12)
+    *_, classes = run(model, rows, output_class_labels=True)
+    np.testing.assert_array_equal(classes, model.classes_)
+    with pytest.raises(NameError, match="raw_scores"):
+        run(model, rows, raw_scores=True)
+
+
+def test_default_of_skl2onnx():
+    model, X = calibrated(LogisticRegression(), "ts")
+    graph = skl2onnx.to_onnx(model, X[:1].astype(np.float32))
+    assert [one.name for one in graph.graph.output] == ["output_label", "output_probability"]
+    graph = skl2onnx.to_onnx(model, X[:1], options={"zipmap": False})
+    kinds = [one.type.tensor_type.elem_type for one in graph.graph.output]
+    assert kinds == [TensorProto.INT64, TensorProto.DOUBLE]
+
+
+@pytest.mark.parametrize("target_opset", [16, 17, 21, {"": 18, "ai.onnx.ml": 3}])
+def test_opsets(target_opset):
+    model, X = calibrated(LogisticRegression())
+    assert_converts(model, X, target_opset=target_opset)
+
+
+def test_an_old_opset_is_refused():
+    model, X = calibrated(LogisticRegression(), "ts")
+    with pytest.raises(ExportError, match=r"target_opset=15 lacks operators .* target_opset=18"):
+        run(model, X, target_opset=15)
+
+
+# Pipelines
+
+
+def test_classifier_at_the_end_of_a_pipeline():
+    X, y = problem()
+    model = CalibratedClassifier(LogisticRegression(), "fir", cv=2)
+    assert_converts(make_pipeline(StandardScaler(), model).fit(X, y), X)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_columns_of_a_data_frame(inside):
+    pandas = pytest.importorskip("pandas")
+    X, y = problem()
+    frame = pandas.DataFrame(X[:, :3], columns=["a", "b", "c"])
+    frame["word"] = np.array(["u", "v", "w"])[np.arange(len(y)) % 3]
+    columns = ColumnTransformer(
+        [("numbers", StandardScaler(), ["a", "b"]), ("word", OneHotEncoder(), ["word"])]
+    )
+    if inside:
+        model = CalibratedClassifier(make_pipeline(columns, LogisticRegression()), "fir", cv=2)
+    else:
+        model = make_pipeline(columns, CalibratedClassifier(LogisticRegression(), "fir", cv=2))
+    model.fit(frame, y)
+    options = {"zipmap": False}
+    graph = skl2onnx.to_onnx(model, frame[:1], options=options, target_opset=OPSET)
+    session = onnxruntime.InferenceSession(graph.SerializeToString())
+    given = {one.name: frame[[one.name]].to_numpy() for one in session.get_inputs()}
+    labels, probabilities = session.run(None, given)
+    np.testing.assert_allclose(probabilities, model.predict_proba(frame), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(labels, model.predict(frame))
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        TemperatureScaling(),
+        make_pipeline(VectorScaling()),
+        FeatureUnion([("p", make_pipeline(VectorScaling())), ("s", StandardScaler())]),
+        ColumnTransformer([("t", TemperatureScaling(), slice(0, 4)), ("s", StandardScaler(), [0])]),
+    ],
+    ids=["first", "pipeline", "union", "columns"],
+)
+def test_calibrators_before_others_are_transformers(before):
+    scores, y, _ = data("probabilities", 4)
+    model = make_pipeline(before, LogisticRegression()).fit(scores, y)
+    assert_converts(model, scores)
+    model = CalibratedClassifier(make_pipeline(before, LogisticRegression()), "ts", cv=2)
+    assert_converts(model.fit(scores, y), scores)
+
+
+def test_calibrators_one_after_the_other():
+    """Steps whose scores were computed: those of the fit are at thresholds."""
+    scores, y, _ = data("probabilities", 4)
+    model = make_pipeline(TemperatureScaling(), FlattenedIsotonic()).fit(scores, y)
+    assert_converts(model, scores)
+
+
+def test_a_transformer_has_one_output():
+    calibrator = fitted("fir")
+    rows = data("probabilities", 4)[2]
+    (found,) = run(calibrator, rows, transform=True)
+    np.testing.assert_allclose(found, calibrator.transform(rows), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("outer", ["vote", "calibrate"])
+def test_classifiers_inside_of_others(outer):
+    X, y = problem()
+    inner = CalibratedClassifier(GaussianNB(), "ts", cv=2)
+    model = (
+        VotingClassifier(
+            [("a", inner), ("b", LogisticRegression())], voting="soft", flatten_transform=False
+        )
+        if outer == "vote"
+        else CalibratedClassifier(inner, "fir", cv=2)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few rows
+        model.fit(X, y)
+    assert_converts(model, X)
+
+
+# What cannot be converted
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        QuadraticDiscriminantAnalysis(),
+        OneVsRestClassifier(LinearSVC()),
+        BaggingClassifier(make_pipeline(StandardScaler(), LogisticRegression()), 2),
+        StackingClassifier([("a", GaussianNB())], make_pipeline(LogisticRegression()), cv=2),
+    ],
+    ids=["discriminant", "rest", "bagging", "stack"],
+)
+def test_margins_that_skl2onnx_does_not_have(estimator):
+    """It would give other numbers without a word."""
+    model, X = calibrated(estimator, "ts")
+    with pytest.raises(ExportError, match=f"decision_function of {type(estimator).__name__}"):
+        run(model, X)
+
+
+def test_an_estimator_without_a_converter_is_the_business_of_skl2onnx():
+    class Unknown(LogisticRegression):
+        pass
+
+    model, X = calibrated(Unknown(), "ts")
+    with pytest.raises(MissingShapeCalculator, match="Unknown"):
+        run(model, X)
+
+
+def test_a_map_without_a_formula_is_refused():
+    @frozen
+    class Silent(CalibrationMap):
+        kind: str = "probabilities"
+
+        def __call__(self, rows):
+            return rows
+
+    class SilentCalibrator(Calibrator):
+        def _solve(self, batch):
+            del batch
+            return {"map_": Silent()}
+
+    register_skl2onnx()
+    scores, y, rows = data("probabilities", 4)
+    with pytest.raises(ExportError, match="Silent"):
+        run(SilentCalibrator().fit(scores, y), rows)
+    model = CalibratedClassifier(GaussianNB(), SilentCalibrator(), cv=2).fit(scores, y)
+    with pytest.raises(ExportError, match="Silent"):
+        run(model, scores)
+
+
+def test_what_is_not_fitted_is_refused():
+    X, _ = problem()
+    for model in (CalibratedClassifier(), FlattenedIsotonic()):
+        with pytest.raises(NotFittedError):
+            run(model, X)
+
+
+def test_columns_that_are_missing_are_refused():
+    with pytest.raises(ExportError, match=r"takes one input, scores with 4 columns.* \[2\]"):
+        run(fitted("fir"), np.full((3, 2), 0.5))
