@@ -40,9 +40,18 @@ def test_formula_on_real_rows(case, name):
     assert_same(found, calibrator, scores, "float64")
 
 
-def searched(thresholds, x, curve_of=None):
+class Sloppy(NumpyOperations):
+    """Square roots are a few bits off, as runtimes have them."""
+
+    @staticmethod
+    def sqrt(x):
+        off = np.random.default_rng(0).integers(-4, 5, x.shape)
+        return np.sqrt(x) * (1.0 + off * 2.0**-52)
+
+
+def searched(thresholds, x, curve_of=None, operations=NumpyOperations):
     """Blocks from 0 on, within their curves."""
-    block, _ = find_blocks(NumpyOperations(x.shape[1]), x, thresholds, curve_of)
+    block, _ = find_blocks(operations(x.shape[1]), x, thresholds, curve_of)
     sizes = np.array([len(curve) for curve in thresholds])
     starts = np.cumsum(sizes) - sizes
     own = np.zeros(x.shape[1], np.int64) if curve_of is None else curve_of
@@ -72,6 +81,16 @@ def test_every_threshold_is_on_its_side(thresholds, shared):
         curve = thresholds[0 if shared else curve_of[j]]
         wanted = np.maximum(np.searchsorted(curve, x[:, j], side="right") - 1, 0)
         np.testing.assert_array_equal(found[:, j], wanted)
+
+
+def test_roots_need_not_be_correctly_rounded():
+    """That of the number below 1 is 1 in some runtimes, which is the next key."""
+    thresholds = np.r_[0.0, 2.0 ** -np.arange(300, 0, -1.0), 1.0 - 2.0 ** -np.arange(48.0, 54)]
+    assert plan_search([thresholds]).n_roots > 2
+    x = np.repeat(thresholds[1:, None], 300, axis=1)
+    x[:, ::3], x[:, 1::3] = np.nextafter(x[:, ::3], 0), np.nextafter(x[:, 1::3], 1)
+    wanted = np.searchsorted(thresholds, x, side="right") - 1
+    np.testing.assert_array_equal(searched([thresholds], x, operations=Sloppy), wanted)
 
 
 def test_a_search_takes_few_steps():

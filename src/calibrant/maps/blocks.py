@@ -1,9 +1,9 @@
 """Find the block of each score in a formula: by a key into a table, then a few comparisons.
 
 Formulas have no binary search. A tree would do, and takes a step for each halving; comparing every
-score with every threshold takes a step for each threshold. Here a key that never falls (or never
-rises) with the score, made of exactly rounded operations, leads to the first block that the score
-can be in. The thresholds that share its key are halved, which is one comparison in most fits.
+score with every threshold takes a step for each threshold. Here a key that rises (or falls) with
+the score, but for rounding, leads to the first block that a score with this key can be in. The
+thresholds that it can reach are halved, which is one comparison in most fits.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ MOST_ROOTS = 6
 FEWEST_KEYS = 64
 KEYS_PER_BLOCK = 4
 """Keys of a curve that all classes share; others, which are many, have one for each block."""
+
+SLACK = 2.0**-48
+"""Part of a key by which roots may be off: not every runtime rounds them correctly."""
 
 COSTS = {"root": 1.5, "turn": 1.0, "round": 2.4}
 """What parts of a search cost, in nanoseconds for a cell in ONNX Runtime."""
@@ -96,16 +99,28 @@ def _fill(search: BlockSearch, thresholds: Sequence[Floats]) -> BlockSearch:
     first: list[int] = []
     offset, most = 1, 0
     for curve, n in zip(thresholds, search.n_keys.tolist(), strict=True):
-        entries = (search.key(np, curve[1:]) * float(n)).astype(np.int64)
-        counts = np.bincount(np.minimum(entries, n), minlength=n + 1)
+        keys = search.key(np, curve[1:]) * float(n)
+        slack = SLACK if search.n_roots else 0.0
+        least, largest = (  # of the thresholds, for each key
+            np.bincount(np.minimum(keys * factor, n).astype(np.int64), minlength=n + 1)
+            for factor in (1.0 - slack, 1.0 + slack)
+        )
         first.append(first[-1] + len(starts[-1]) if first else 0)
-        up_to = np.cumsum(counts[::-1])[::-1] if search.turned else np.cumsum(counts)
-        starts.append(offset + up_to - counts)
-        most = max(most, int(counts.max()))
+        if search.turned:
+            passed, reached = _from_above(least) - least, _from_above(largest)
+        else:
+            passed, reached = np.cumsum(largest) - largest, np.cumsum(least)
+        starts.append(offset + passed)
+        most = max(most, int((reached - passed).max()))
         offset += len(curve)
     return replace(
         search, first=np.array(first), starts=np.concatenate(starts), n_rounds=most.bit_length()
     )
+
+
+def _from_above(counts: Wholes) -> Wholes:
+    """Add up from the right."""
+    return np.cumsum(counts[::-1])[::-1]
 
 
 def lowered(thresholds: Floats, off: Rounding, *, of_sums: bool = False) -> Floats:

@@ -53,7 +53,7 @@ class Operations(Protocol):
         """Take the logarithm of each cell."""
 
     def sqrt(self, x: Value) -> Value:
-        """Take the square root of each cell, correctly rounded and so never decreasing."""
+        """Take the square root of each cell; the last bits do not count."""
 
     def floor(self, x: Value) -> Value:
         """Round each cell down; it stays a real number."""
