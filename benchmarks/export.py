@@ -2,7 +2,7 @@
 
     make bench-export
 
-One thread, both in turns, medians. The ratio is the time of ``predict_proba`` over that of the graph:
+One thread, in turns, medians. A ratio is the time of ``predict_proba`` over that of the graph:
 1 is as fast, 0.5 takes twice as long.
 """
 
