@@ -1,9 +1,9 @@
-"""Exported calibrators beside ``predict_proba``: one row, many rows, and bytes of files.
+"""Exported calibrators beside ``predict_proba`` and behind networks, and bytes of files.
 
     make bench-export
 
 One thread, in turns, medians. A ratio is the time of ``predict_proba`` over that of the graph:
-1 is as fast, 0.5 takes twice as long.
+1 is as fast, 0.5 takes twice as long. Many rows are a batch of 100,000 cells.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
 import argparse
+import itertools
+import logging
 import tempfile
 import time
 import warnings
@@ -28,13 +30,18 @@ from rich.table import Table
 
 from calibrant import model_file
 from calibrant.calibrators.methods import make_calibrator, methods
-from calibrant.export import save_pt2, to_onnx, to_torch
+from calibrant.export import merge_onnx, save_pt2, to_onnx, to_torch
 
-SIZES = {1000: (2000, 1000), 10: (5000, 100_000)}
-"""By the number of classes, rows to fit to and rows to try."""
+ROWS = {1000: 2000, 10: 5000}
+"""By the number of classes, rows to fit to."""
+
+CELLS = 100_000
+"""Of a batch."""
 
 SLOW_FITS = {"ms", "dirichlet"}
-REPEATS, ONE_ROW_REPEATS = 7, 200
+REPEATS = 21
+ONE_ROW = {"repeats": 20, "at_once": 50}
+BEHIND = ("ts", "structured", "spline", "na-fir", "scir", "auto")
 
 
 def simulate(n_rows, n_classes):
@@ -46,15 +53,16 @@ def simulate(n_rows, n_classes):
     return bold / bold.sum(axis=1, keepdims=True), y
 
 
-def seconds(call, *others, repeats):
-    """Median time of each call, in turns."""
+def seconds(call, *others, repeats, at_once=1):
+    """Median time of each call, in turns of so many."""
     calls = (call, *others)
     times = [[] for _ in calls]
     for _ in range(repeats):
         for one, found in zip(calls, times, strict=True):
-            start = time.perf_counter()
-            one()
-            found.append(time.perf_counter() - start)
+            for _ in range(at_once):
+                start = time.perf_counter()
+                one()
+                found.append(time.perf_counter() - start)
     return [median(found) for found in times]
 
 
@@ -64,13 +72,19 @@ def session_of(data):
     return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
 
-def measure(method, n_classes):
-    n_fit, n_rows = SIZES[n_classes]
-    scores, y = simulate(n_fit, n_classes)
-    calibrator = make_calibrator(method).set_params(n_jobs=1, classes=np.arange(n_classes))
+def fitted(method, scores, y, kind="probabilities"):
+    calibrator = make_calibrator(method).set_params(
+        n_jobs=1, classes=np.arange(scores.shape[1]), scores=kind
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        calibrator.fit(scores, y)
+        return calibrator.fit(scores, y)
+
+
+def measure(method, n_classes):
+    n_fit, n_rows = ROWS[n_classes], CELLS // n_classes
+    scores, y = simulate(n_fit, n_classes)
+    calibrator = fitted(method, scores, y)
     graph = to_onnx(calibrator, dtype="float64").SerializeToString()
     session, module = session_of(graph), to_torch(calibrator)
     many = np.tile(scores, (n_rows // n_fit + 1, 1))[:n_rows]
@@ -85,7 +99,7 @@ def measure(method, n_classes):
         lambda: calibrator.predict_proba(one),
         lambda: session.run(None, {"probabilities": one}),
         lambda: module(torch.from_numpy(one)),
-        repeats=ONE_ROW_REPEATS,
+        **ONE_ROW,
     )
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "model.pt2"
@@ -102,14 +116,65 @@ def measure(method, n_classes):
     )
 
 
+def networks():
+    """A small network of ten classes, and one of the layers of an image classifier."""
+    layers = torch.nn
+    torch.manual_seed(0)
+    yield (
+        "64 inputs, 128 units, 10 classes",
+        layers.Sequential(layers.Linear(64, 128), layers.ReLU(), layers.Linear(128, 10)),
+        torch.randn(2, 64),
+    )
+    sizes = [3, 32, 64, 128, 256, 512]
+    parts = []
+    for before, after in itertools.pairwise(sizes):
+        parts += [layers.Conv2d(before, after, 3, stride=2, padding=1), layers.ReLU()]
+    parts += [layers.AdaptiveAvgPool2d(1), layers.Flatten(), layers.Linear(512, 1000)]
+    yield (
+        "224 x 224 pixels, 5 convolutions, 1,000 classes",
+        layers.Sequential(*parts),
+        torch.randn(2, 3, 224, 224),
+    )
+
+
+def measure_behind(network, example):
+    """Time of one row through a network, and through it and each calibrator."""
+    free = ({0: torch.export.Dim("rows")},)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of PyTorch's own
+        model = torch.onnx.export(
+            network.eval(), (example,), dynamic_shapes=free, verbose=False
+        ).model_proto
+    n_classes = network[-1].out_features
+    scores, y = simulate(ROWS[n_classes], n_classes)
+    graphs = [model] + [
+        merge_onnx(model, fitted(method, np.log(scores), y, "logits")) for method in BEHIND
+    ]
+    feed = {model.graph.input[0].name: example[:1].numpy()}
+    sessions = [session_of(graph.SerializeToString()) for graph in graphs]
+    calls = [lambda session=session: session.run(None, feed) for session in sessions]
+    return [f"{1e6 * found:,.0f}" for found in seconds(*calls, **ONE_ROW)]
+
+
+def print_behind(console):
+    table = Table(title="One row through a network, and with a calibrator behind it, µs")
+    for heading in ("network", "alone", *BEHIND):
+        table.add_column(heading, justify="left" if heading == "network" else "right")
+    for name, network, example in networks():
+        table.add_row(name, *measure_behind(network, example))
+    console.print(table)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--methods", nargs="+", default=list(methods()), choices=methods())
-    parser.add_argument("--classes", nargs="+", type=int, default=list(SIZES), choices=SIZES)
+    parser.add_argument("--classes", nargs="+", type=int, default=list(ROWS), choices=ROWS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
-    console = Console()
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # of torchvision, which is not needed
+    console = Console(width=140)
+    print_behind(console)
     for n_classes in arguments.classes:
         table = Table(title=f"{n_classes:,} classes")
         for heading in (

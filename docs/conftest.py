@@ -7,8 +7,12 @@ import pytest
 NEEDED = {"into-production.md": ("onnxruntime", "skl2onnx", "torch", "mlflow", "skops")}
 collect_ignore = [page for page, packages in NEEDED.items() if not all(map(find_spec, packages))]
 
-# mlflow's own, of its type hints and of how it compares the columns of an example.
-IGNORED = ("ignore:.*Any type hint is inferred", "ignore:Operation with range")
+# mlflow's own, of its type hints and of how it compares the columns of an example; torch's own.
+IGNORED = (
+    "ignore:.*Any type hint is inferred",
+    "ignore:Operation with range",
+    "ignore:.isinstance.treespec",
+)
 
 
 def pytest_collection_modifyitems(items):

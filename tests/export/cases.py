@@ -81,11 +81,18 @@ def rows_for(calibrator, dtype="float64", n_classes=4):
     rows = data(kind, n_classes)[2]
     if kind == "probabilities" and calibrator.normalize is None:
         rows = np.concatenate([rows, rows_at_thresholds(calibrator)])
-        if dtype == "float32":  # thresholds in float32, too
-            near = rows.astype(np.float32)
-            sides = [np.nextafter(near, np.float32(0)), near, np.nextafter(near, np.float32(1))]
-            return np.concatenate(sides)
+        return beside(rows, dtype)
     return rows.astype(dtype)
+
+
+def beside(rows, dtype):
+    """Rows in a type; in float32 also a bit below and a bit above."""
+    if dtype == "float64":
+        return rows
+    near = rows.astype(np.float32)
+    return np.concatenate(
+        [np.nextafter(near, np.float32(0)), near, np.nextafter(near, np.float32(1))]
+    )
 
 
 def assert_same(found, calibrator, rows, dtype):

@@ -12,6 +12,12 @@ def around(thresholds):
     return np.unique(t[(t > 0) & (t < 1)])
 
 
+def some(sequence, most):
+    """At most so many of a sequence, spread over it."""
+    n = len(sequence)
+    return [sequence[i] for i in np.linspace(0, n - 1, min(n, most)).astype(int).tolist()]
+
+
 def fill(cells, n_classes, column):
     """Rows with a cell in some column; the others share what is left, and nothing is repaired."""
     cells = np.asarray(cells)
@@ -34,11 +40,11 @@ def _curve_thresholds(curve):
 
 
 def cumulative_rows(step_function, n_classes, most):
-    """Rows whose sums of the largest cells are at thresholds of the rank."""
+    """Rows whose sums of the largest cells are at thresholds of the rank; of 30 ranks if many."""
     rows = []
-    for rank in range(1, min(step_function.n_ranks, n_classes - 1) + 1):
+    for rank in some(range(1, min(step_function.n_ranks, n_classes - 1) + 1), 30):
         q = around(step_function.curve(rank)[0])
-        q = q[q >= rank / n_classes][:: max(1, len(q) // most)]
+        q = np.array(some(q[q >= rank / n_classes], most))
         cells = np.zeros((len(q), n_classes))
         cells[:, :rank] = (q / rank)[:, None]
         if rank > 1:  # the sum is the threshold, in the order in which it is made
@@ -49,8 +55,11 @@ def cumulative_rows(step_function, n_classes, most):
     return np.concatenate(rows)
 
 
-def rows_at_thresholds(calibrator, most=40):
-    """Rows of probabilities at, just below and just above thresholds of a fitted calibrator."""
+def rows_at_thresholds(calibrator, most=200):
+    """Rows of probabilities at, just below and just above thresholds of a fitted calibrator.
+
+    At most so many of each curve, and of eight curves.
+    """
     found, n_classes = calibrator.map_, calibrator.n_features_in_
     if isinstance(found, maps.RankedSteps):
         return cumulative_rows(found.step_function, n_classes, most)
@@ -59,8 +68,8 @@ def rows_at_thresholds(calibrator, most=40):
     else:
         curves = getattr(found, "curves", ())
     rows = [np.full((1, n_classes), 1 / n_classes)]
-    for i, curve in enumerate(curves[:8]):
-        cells = around(_curve_thresholds(curve))
+    for i in some(range(len(curves)), 8):
+        cells = some(around(_curve_thresholds(curves[i])), most)
         for column in {i, (i + 1) % n_classes}:
             rows.append(fill(cells, n_classes, column))  # noqa: PERF401
     return np.concatenate(rows)

@@ -7,7 +7,8 @@ import pytest
 
 from calibrant.calibrators.methods import make_calibrator, methods
 from conftest import DATA, REAL_FILES, each_real_file
-from export.cases import TOLERANCES, assert_same
+from export.cases import TOLERANCES, assert_same, beside
+from export.rows_at_thresholds import rows_at_thresholds
 
 ort = pytest.importorskip("onnxruntime")
 torch = pytest.importorskip("torch")
@@ -15,7 +16,9 @@ torch = pytest.importorskip("torch")
 from calibrant.export import to_onnx, to_torch  # noqa: E402
 
 MOST_CLASSES = {"ms": 60, "dirichlet": 60}
-"""Matrices of more classes take minutes to fit, and are the same formula."""
+"""Matrices of more classes take long to fit; the slow test has them all."""
+
+MOST_CELLS = 1 << 22
 
 
 def scores_of(name, part, dtype, most):
@@ -25,12 +28,13 @@ def scores_of(name, part, dtype, most):
         return file[f"{part}_{kind}"][:most].astype(dtype), kind
 
 
-def check(calibrator, name, n_rows):
-    """On the rows of the fit, which are at its thresholds, and on new ones."""
+def check(calibrator, name, n_rows, n_thresholds):
+    """On the rows of the fit, on new ones, and at thresholds, each with its neighbours."""
     for dtype in TOLERANCES:
-        for part in ("val", "test"):
-            rows, _ = scores_of(name, part, dtype, n_rows)
-            check_rows(calibrator, rows, dtype)
+        rows = [scores_of(name, part, dtype, n_rows)[0] for part in ("val", "test")]
+        if calibrator.map_.kind == "probabilities":
+            rows.append(beside(rows_at_thresholds(calibrator, n_thresholds), dtype))
+        check_rows(calibrator, np.concatenate(rows), dtype)
 
 
 def check_rows(calibrator, rows, dtype):
@@ -40,18 +44,22 @@ def check_rows(calibrator, rows, dtype):
     session = ort.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    (found,) = session.run(None, {calibrator.map_.kind: rows})
-    assert_same(found, calibrator, rows, dtype)
-    with torch.no_grad():
-        found = to_torch(calibrator)(torch.from_numpy(rows)).numpy()
-    assert_same(found, calibrator, rows, dtype)
+    module = to_torch(calibrator)
+    step = max(1, MOST_CELLS // rows.shape[1])
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
+        (found,) = session.run(None, {calibrator.map_.kind: part})
+        assert_same(found, calibrator, part, dtype)
+        with torch.no_grad():
+            found = module(torch.from_numpy(part)).numpy()
+        assert_same(found, calibrator, part, dtype)
 
 
-def fit(name, method, n_rows):
+def fit(name, method, n_rows, most_classes=np.inf):
     scores, kind = scores_of(name, "val", np.float64, n_rows)
     with np.load(DATA / f"{name}.npz") as file:
         y = file["val_labels"][: len(scores)]
-    if scores.shape[1] > MOST_CLASSES.get(method, np.inf):
+    if scores.shape[1] > most_classes:
         pytest.skip("too many classes")
     calibrator = make_calibrator(method).set_params(
         scores="logits" if kind == "logits" else "probabilities", classes=np.arange(scores.shape[1])
@@ -64,11 +72,11 @@ def fit(name, method, n_rows):
 @each_real_file
 @pytest.mark.parametrize("method", methods())
 def test_every_method_on_every_file(method, name):
-    check(fit(name, method, 400), name, 400)
+    check(fit(name, method, 400, MOST_CLASSES.get(method, np.inf)), name, 400, 5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REAL_FILES)
 @pytest.mark.parametrize("method", methods())
 def test_every_row_of_every_file(method, name):
-    check(fit(name, method, 5000), name, 5000)
+    check(fit(name, method, 40_000), name, 40_000, 10_000)

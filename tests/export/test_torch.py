@@ -234,6 +234,7 @@ def test_compiled(case):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated")  # torch's own
 @pytest.mark.parametrize("case", ["fir", "scir", "ts"])
 def test_compiled_to_machine_code(case):
     calibrator = fitted(case)

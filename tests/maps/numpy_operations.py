@@ -28,7 +28,7 @@ class NumpyOperations:
         yield
         self.prefix = self.prefix[:-1]
 
-    exp, sqrt, floor = map(staticmethod, (np.exp, np.sqrt, np.floor))
+    exp, sqrt, floor, single = map(staticmethod, (np.exp, np.sqrt, np.floor, np.single))
     matmul, where = map(staticmethod, (np.matmul, np.where))
     maximum, minimum = map(staticmethod, (np.maximum, np.minimum))
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-CONDITION, WHOLE, REAL = TensorProto.BOOL, TensorProto.INT32, TensorProto.DOUBLE
-TYPES = {CONDITION: np.bool_, WHOLE: np.int32, REAL: np.float64}
+CONDITION, WHOLE = TensorProto.BOOL, TensorProto.INT32
+SINGLE, REAL = TensorProto.FLOAT, TensorProto.DOUBLE
+TYPES = {CONDITION: np.bool_, WHOLE: np.int32, SINGLE: np.float32, REAL: np.float64}
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +198,11 @@ class OnnxOperations:
 
     def sqrt(self, x: Tensor) -> Tensor:
         """Take the square root of each cell."""
-        return self.node("Sqrt", [x])
+        return self.node("Sqrt", [x], x.type)
+
+    def single(self, x: Tensor) -> Tensor:
+        """Round each cell to 32 bits."""
+        return self.node("Cast", [x], SINGLE, to=SINGLE)
 
     def floor(self, x: Tensor) -> Tensor:
         """Round each cell down."""

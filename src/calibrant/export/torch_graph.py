@@ -90,6 +90,11 @@ class TorchOperations:
         return torch.sqrt(x)
 
     @staticmethod
+    def single(x: Any) -> Any:
+        """Round each cell to 32 bits."""
+        return x.to(torch.float32)
+
+    @staticmethod
     def floor(x: Any) -> Any:
         """Round each cell down, with the derivative of a cell that is not rounded.
 

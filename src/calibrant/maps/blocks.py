@@ -25,10 +25,13 @@ FEWEST_KEYS = 64
 KEYS_PER_BLOCK = 4
 """Keys of a curve that all classes share; others, which are many, have one for each block."""
 
-SLACK = 2.0**-48
-"""Part of a key by which roots may be off: not every runtime rounds them correctly."""
+SLACK = {False: 2.0**-48, True: 2.0**-20}
+"""Part of a key by which roots of 64 and of 32 bits may be off: runtimes round differently."""
 
-COSTS = {"root": 1.5, "turn": 1.0, "round": 2.4}
+SMALLEST_SHORT = 2.0**-126
+"""Below it some runtimes have no numbers of 32 bits but 0."""
+
+COSTS = {False: 1.5, True: 0.6, "turn": 1.0, "round": 2.4}
 """What parts of a search cost, in nanoseconds for a cell in ONNX Runtime."""
 
 
@@ -44,6 +47,8 @@ class BlockSearch:
         Whether the key is made of the distance to the upper end, which tells scores there apart.
     n_roots : int
         Number of square roots of that, which tell scores near the end apart.
+    short : bool
+        Whether these have 32 bits, which is quicker, and too few for scores below 1e-45.
     n_keys : ndarray of shape (n_curves,)
         The key is multiplied by this number and rounded down.
     first : ndarray of shape (n_curves,)
@@ -58,6 +63,7 @@ class BlockSearch:
     width: float
     turned: bool
     n_roots: int
+    short: bool
     n_keys: Wholes
     first: Wholes
     starts: Wholes
@@ -67,7 +73,7 @@ class BlockSearch:
     def cost(self) -> float:
         """Estimated time for a cell, without what all searches have in common."""
         return (
-            COSTS["root"] * self.n_roots
+            COSTS[self.short] * self.n_roots
             + COSTS["turn"] * self.turned
             + COSTS["round"] * self.n_rounds
         )
@@ -78,6 +84,8 @@ class BlockSearch:
             x = ops.maximum((x - self.low) / self.width, 0.0)
         if self.turned:
             x = ops.maximum(1.0 - x, 0.0)
+        if self.short:
+            x = ops.maximum(ops.single(x), SMALLEST_SHORT)
         for _ in range(self.n_roots):
             x = ops.sqrt(x)
         return x
@@ -88,7 +96,8 @@ def plan_search(thresholds: Sequence[Floats], low: float = 0.0, width: float = 1
     sizes = np.array([len(curve) for curve in thresholds])
     nothing = np.zeros(0, np.int64)
     n_keys = sizes if len(sizes) > 1 else np.maximum(KEYS_PER_BLOCK * sizes, FEWEST_KEYS)
-    ways = product((False, True), range(MOST_ROOTS + 1))
+    roots = [(0, False), *product(range(1, MOST_ROOTS + 1), (True, False))]
+    ways = [(turned, *way) for turned in (False, True) for way in roots]
     empty = [BlockSearch(low, width, *way, n_keys, nothing, nothing, 0) for way in ways]
     return min((_fill(search, thresholds) for search in empty), key=lambda search: search.cost)
 
@@ -99,8 +108,8 @@ def _fill(search: BlockSearch, thresholds: Sequence[Floats]) -> BlockSearch:
     first: list[int] = []
     offset, most = 1, 0
     for curve, n in zip(thresholds, search.n_keys.tolist(), strict=True):
-        keys = search.key(np, curve[1:]) * float(n)
-        slack = SLACK if search.n_roots else 0.0
+        keys = search.key(np, curve[1:]).astype(np.float64) * n
+        slack = SLACK[search.short] if search.n_roots else 0.0
         least, largest = (  # of the thresholds, for each key
             np.bincount(np.minimum(keys * factor, n).astype(np.int64), minlength=n + 1)
             for factor in (1.0 - slack, 1.0 + slack)
@@ -178,7 +187,7 @@ def find_blocks(
         """Give what belongs to the curve of a column."""
         return values[0].item() if curve_of is None else ops.fitted(name, values[curve_of])
 
-    scale = of_curve("key_scale", search.n_keys.astype(np.float64))
+    scale = of_curve("key_scale", search.n_keys.astype("f4" if search.short else "f8"))
     entry = ops.maximum(ops.whole(search.key(ops, x) * scale), 0)
     entry = ops.minimum(entry, of_curve("n_keys", search.n_keys))
     if curve_of is not None:

@@ -11,7 +11,7 @@ Value = Any
 """A matrix of rows, a column of one number a row, or a constant: what operations take and return.
 
 Values have the operators ``+ - * /`` and ``> >= < <= == & |``, with each other and with numbers,
-which broadcast as numpy's do. All real values are of 64 bits.
+which broadcast as numpy's do. Real values have 64 bits, unless they are rounded to ``single``.
 """
 
 
@@ -54,6 +54,9 @@ class Operations(Protocol):
 
     def sqrt(self, x: Value) -> Value:
         """Take the square root of each cell; the last bits do not count."""
+
+    def single(self, x: Value) -> Value:
+        """Round each cell to 32 bits: enough for a key, which is quicker to find then."""
 
     def floor(self, x: Value) -> Value:
         """Round each cell down; it stays a real number."""
