@@ -12,6 +12,7 @@ from test_documentation import PROJECT
 NEEDED = {  # the package that each name needs; its extra has the same name
     "merge_onnx": "onnx",
     "mlflow": "mlflow",
+    "probmetrics": "probmetrics",
     "register_skl2onnx": "skl2onnx",
     "save_pt2": "torch",
     "to_onnx": "onnx",
@@ -40,7 +41,7 @@ def test_what_is_not_there_is_said():
 
 
 def test_what_every_name_needs_is_known():
-    assert {*export.__all__} <= {*NEEDED, "trusted_types"}
+    assert {*export.__all__} <= {*NEEDED, "ArenaCalibrator", "trusted_types"}
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +78,7 @@ def test_without_its_package_a_name_asks_for_the_extra(name, without):
 
 def test_the_list_for_skops_needs_no_skops(without):
     assert without["trusted_types"] == ""
+
+
+def test_the_contract_of_calarena_needs_no_probmetrics(without):
+    assert without["ArenaCalibrator"] == ""

@@ -10,6 +10,7 @@ import importlib
 from typing import Any
 
 _HOMES: dict[str, str] = {
+    "ArenaCalibrator": "arena",
     "merge_onnx": "onnx_merge",
     "register_skl2onnx": "skl2onnx",
     "save_pt2": "pt2",
@@ -19,7 +20,7 @@ _HOMES: dict[str, str] = {
 }
 """The module here of every public name."""
 
-_MODULES = ("mlflow",)
+_MODULES = ("mlflow", "probmetrics")
 """Public names that are modules themselves."""
 
 __all__ = sorted([*_HOMES, *_MODULES])  # noqa: PLE0605  (a list)

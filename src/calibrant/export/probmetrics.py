@@ -1,0 +1,93 @@
+"""Methods as calibrators of probmetrics, for its users and as entries of CalArena."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from calibrant import extras
+from calibrant.calibrators.methods import make_calibrator, methods
+from calibrant.export.arena import PREFIX, ArenaCalibrator
+
+try:
+    from probmetrics import calibrators as theirs
+except ImportError as error:
+    raise extras.needed(error, "calibrant.export.probmetrics", "probmetrics") from error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from calibrant.calibrators.base import Calibrator
+
+
+class ProbmetricsCalibrator(theirs.Calibrator):
+    """A method of this package as a ``probmetrics.calibrators.Calibrator``.
+
+    ``fit``, ``predict_proba`` and their counterparts for tensors are those of probmetrics, which
+    may not be overridden: they check what comes in and call what is here.
+
+    Parameters
+    ----------
+    calibrator : Calibrator
+        An unfitted calibrator of probabilities.
+
+    Attributes
+    ----------
+    fitted_ : ArenaCalibrator
+        What was fitted.
+    """
+
+    def __init__(self, calibrator: Calibrator) -> None:
+        super().__init__()
+        self.calibrator = calibrator
+
+    def _fit_impl(self, X: NDArray[Any], y: NDArray[Any]) -> None:
+        self.fitted_ = ArenaCalibrator(self.calibrator).fit(X, y)
+
+    def _predict_proba_impl(self, X: NDArray[Any]) -> NDArray[Any]:
+        return self.fitted_.predict_proba(X)
+
+
+def calibrator(method: str = "auto", **parameters: Any) -> ProbmetricsCalibrator:
+    """Return a method as an unfitted calibrator of probmetrics.
+
+    Parameters
+    ----------
+    method : str, default="auto"
+        A key of ``methods()``.
+    **parameters
+        Passed to the constructor of the method.
+
+    Returns
+    -------
+    calibrator : ProbmetricsCalibrator
+
+    Examples
+    --------
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.export import probmetrics
+    >>> p_cal, y_cal = simulated_scores(500)
+    >>> probmetrics.calibrator("ts").fit(p_cal, y_cal).predict_proba(p_cal).shape
+    (500, 3)
+    """
+    return ProbmetricsCalibrator(make_calibrator(method, **parameters))
+
+
+def calibrators() -> dict[str, Callable[[], ProbmetricsCalibrator]]:
+    """Return every method, as CalArena's ``custom_calibrators.py`` lists what it runs.
+
+    Returns
+    -------
+    factories : dict
+        By name, ``calibrant-`` and the method, what makes an unfitted calibrator.
+
+    Examples
+    --------
+    >>> from calibrant.export import probmetrics
+    >>> CUSTOM_CALIBRATORS = probmetrics.calibrators()
+    >>> CUSTOM_CALIBRATORS["calibrant-auto"]()
+    ProbmetricsCalibrator(calibrator=AutoCalibrator())
+    """
+    return {f"{PREFIX}{method}": partial(calibrator, method) for method in methods()}
