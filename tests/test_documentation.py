@@ -192,6 +192,7 @@ def test_the_ways_of_compare_and_study_are_those_of_the_page(tmp_path):
     options = ["--methods", "ts", "--report", os.fspath(tmp_path / "page.html")]
     assert follow("compare", lambda: run(["compare", str(path), *options])) == []
     asked = {"methods": "ts", "jobs": 0, "seed": 0, "retry_failed": False, "table_only": False}
+    asked["against"] = None
 
     def study():
         run_command.callback(tmp_path, tmp_path / "out", **asked, as_json=False)

@@ -238,9 +238,8 @@ def test_files_that_are_no_predictions_are_skipped_with_a_reason(home, tmp_path)
     cut = raw_npy("{'descr': '<f8', 'shape': (80, 3")
     names = ["val_probs.npy", "test_probs.npy", "val_labels.npy", "test_labels.npy"]
     (home / "a_cut.npz").write_bytes(archive([(name, cut) for name in names]))
-    files, skipped = find_files(home)
+    files, reasons = find_files(home)
     assert [file.path.name for file in files] == ["toy_small.npz", "toy_wide_net.npz"]
-    reasons = {path.name: reason for path, reason in skipped.items()}
     assert "cannot be read as npz" in reasons["broken_zip.npz"]
     assert "val_labels" in reasons["a_other.npz"]
     assert "dataset_model.npz" in reasons["plain.npz"]

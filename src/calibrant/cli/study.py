@@ -37,7 +37,8 @@ def study() -> None:
     """Run every method on every classifier, as the paper does.
 
     DIR holds files dataset_model.npz with the arrays val_labels, test_labels and val_probs,
-    test_probs (or val_logits, test_logits). The other commands make such files.
+    test_probs (or val_logits, test_logits). The other commands make such files. It may also be
+    an HDF5 file of CalArena.
 
     \b
     Example:
@@ -57,6 +58,11 @@ def study() -> None:
 @seed_option
 @click.option("--retry-failed", is_flag=True, help="Run cells again in which a method failed.")
 @click.option("--table-only", is_flag=True, help="Write the table of numbers and nothing else.")
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    help="Directory of CalArena's results for an HDF5 file; tells the win rates among them.",
+)
 @json_option
 def run_command(
     directory: Path,
@@ -66,21 +72,25 @@ def run_command(
     seed: int,
     retry_failed: bool,
     table_only: bool,
+    against: Path | None,
     as_json: bool,
 ) -> None:
     """Fit every method to every file in DIR and judge it.
 
     Finished cells are kept in OUT/cells: run the same command again after a crash, or with more
-    files or methods, and it goes on from there.
+    files or methods, and it goes on from there. DIR may be an HDF5 file of CalArena, whose result
+    files are then in OUT/calarena.
 
     \b
-    Example:
+    Examples:
       calibrant study run predictions -o out --methods ts,na-fir,scir
+      calibrant study run cv-multiclass.h5 -o out --against CalArena/results/cv-multiclass
     """  # noqa: D301
     from calibrant import study as library
     from calibrant.files.sinks import refuse_inputs
 
     refuse_inputs(output, directory)
+    _check_against(against, directory)
     started = time.monotonic()
     goes_on = last_words("stopped; the same command goes on from here")
     with goes_on, study_bar() as (advance, say):
@@ -98,6 +108,7 @@ def run_command(
     if not table_only:
         with progress_bar("drawing"):
             written = library.write_outputs(table, output)
+    rates = [] if against is None else _win_rates(against, output / "calarena" / directory.stem)
     failures = [
         f"{row.dataset}_{row.model}: {row.method}"
         for row in table.rows
@@ -109,6 +120,7 @@ def run_command(
         "methods": list(table.methods),
         "failures": failures,
         "written": [str(path) for path in written],
+        "win_rates": rates,
         "seconds": time.monotonic() - started,
     }
     click.echo(json.dumps(result) if as_json else _summary(result))
@@ -123,12 +135,51 @@ def _methods(text: str | None) -> list[str]:
     return list(all_methods()) if text == "all" else text.split(",")
 
 
+def _check_against(against: Path | None, source: Path) -> None:
+    """Find out before a long run whether there is something to compare with."""
+    from calibrant.files.hdf5 import is_hdf5
+    from calibrant.study import read_results
+
+    if against is None:
+        return
+    if not is_hdf5(source):
+        raise click.UsageError(
+            f"--against compares the results of one HDF5 file of CalArena, and {source} is none"
+        )
+    read_results(against)
+
+
+def _win_rates(against: Path, own: Path) -> list[dict[str, Any]]:
+    """Win rates by the two proper scores, of published results and ours."""
+    from calibrant.study import win_rates
+
+    both = [win_rates(against, own, metric=metric) for metric in ("brier", "logloss")]
+    return [
+        {
+            "metric": rates.metric,
+            "experiments": rates.n_experiments,
+            "methods": [rate._asdict() for rate in rates.methods],
+        }
+        for rates in both
+    ]
+
+
+def _rate_lines(rates: dict[str, Any]) -> Iterator[str]:
+    yield f"Win rates by {rates['metric']}, {rates['experiments']} experiments:"
+    width = max(len(rate["method"]) for rate in rates["methods"])
+    for rate in rates["methods"]:
+        limits = f"{rate['lower']:.2f} to {rate['upper']:.2f}"
+        yield f"  {rate['method']:<{width}}  {rate['score']:.3f}  ({limits})"
+
+
 def _summary(result: dict[str, Any]) -> str:
     n_cells = result["classifiers"] * len(result["methods"])
     size = f"{result['classifiers']} classifiers x {len(result['methods'])} methods"
     lines = [f"{result['output']}: {size} in {_clock(result['seconds'])}"]
     if result["failures"]:
         lines.append(f"{len(result['failures'])} of {n_cells} cells failed: see study.log")
+    for rates in result["win_rates"]:
+        lines += _rate_lines(rates)
     pages = [path for path in result["written"] if path.endswith(".html")]
     lines += [f"Report: {Path(page).resolve().as_uri()}" for page in pages]
     return "\n".join(lines)

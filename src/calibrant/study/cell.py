@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache, partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -11,8 +12,8 @@ import numpy as np
 from calibrant import simplex, trial
 from calibrant.calibrators.methods import make_calibrator
 from calibrant.files.align import align
-from calibrant.files.predictions import read_prediction_file
 from calibrant.metrics.predictions import read_predictions
+from calibrant.metrics.scores import LossMean
 from calibrant.metrics.table import METRICS
 from calibrant.trial import UNCALIBRATED, fit_and_judge
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from calibrant.trial import Prepared
 
 N_BINS = 15
+SMALLEST = float(np.finfo(np.float32).tiny)
+"""What a label's probability counts as at least in ``log_loss``."""
+
 OTHER_BINS = (10, 25)
 _USED = [metric for metric in METRICS.values() if metric.id != "kernel_density_ece"]
 MEASURED = {metric.short: (metric, N_BINS) for metric in _USED} | {
@@ -44,17 +48,20 @@ class Cell(NamedTuple):
     @property
     def name(self) -> str:
         """As in messages and in the name of its record."""
-        return f"{self.file.path.stem}__{self.method}"
+        return f"{self.file.name}__{self.method}"
 
 
 class Outcome(TypedDict):
     """What became of a cell: every metric, NaN if the method failed, with what, and warnings.
 
-    Seconds are those of the fit, and of everything: reading, fitting, judging.
+    Seconds are those of the fit, of the prediction, and of everything: reading, fitting, judging.
+    ``log_loss`` is the NLL without our bound on probabilities, as CalArena has it.
     """
 
     values: dict[str, float]
+    log_loss: float
     seconds: float
+    predict_seconds: float
     all_seconds: float
     error: str | None
     warnings: list[str]
@@ -62,9 +69,14 @@ class Outcome(TypedDict):
 
 def failed(error: str, all_seconds: float = math.nan) -> Outcome:
     """Return the outcome of a cell without numbers."""
-    nothing = dict.fromkeys(MEASURED, math.nan)
     return Outcome(
-        values=nothing, seconds=math.nan, all_seconds=all_seconds, error=error, warnings=[]
+        values=dict.fromkeys(MEASURED, math.nan),
+        log_loss=math.nan,
+        seconds=math.nan,
+        predict_seconds=math.nan,
+        all_seconds=all_seconds,
+        error=error,
+        warnings=[],
     )
 
 
@@ -75,8 +87,10 @@ def measure(cell: Cell) -> Outcome:
         message = f"{type(done.error).__name__}: {done.error}"
         return failed(" ".join(message.split()), done.seconds)
     return Outcome(
-        values=done.found,
+        values=done.found.values,
+        log_loss=done.found.log_loss,
         seconds=done.fit_seconds,
+        predict_seconds=done.found.predict_seconds,
         all_seconds=done.seconds,
         error=None,
         warnings=list(done.warnings),
@@ -84,8 +98,8 @@ def measure(cell: Cell) -> Outcome:
 
 
 def _prepare(cell: Cell) -> Prepared:
-    val = read_prediction_file(cell.file.path, part="val")
-    test = read_prediction_file(cell.file.path, part="test", kind=val.kind)
+    val = cell.file.read("val")
+    test = cell.file.read("test", val.kind)
     (y, classes), (new_y, _) = _labels(val), _labels(test)
     new_scores = test.scores.astype(np.float64)
     if cell.method != UNCALIBRATED:
@@ -110,14 +124,24 @@ def _make(method: str, seed: int, **parameters: Any) -> Calibrator:
     return calibrator
 
 
-def _judge(calibrator: Calibrator | None, y: Any, scores: Any, classes: Any) -> dict[str, float]:
-    """Every metric by name."""
+class _Judged(NamedTuple):
+    values: dict[str, float]
+    log_loss: float
+    predict_seconds: float
+
+
+def _judge(calibrator: Calibrator | None, y: Any, scores: Any, classes: Any) -> _Judged:
+    """Every metric by name, and how long the prediction took."""
+    began = perf_counter()
     rows = scores if calibrator is None else calibrator.predict_proba(scores)
+    seconds = 0.0 if calibrator is None else perf_counter() - began
     read = read_predictions(y, rows, None, classes)
-    found = read.measure(
-        *(metric.accumulator(read, n_bins) for metric, n_bins in MEASURED.values())
+    *found, log_loss = read.measure(
+        *(metric.accumulator(read, n_bins) for metric, n_bins in MEASURED.values()),
+        LossMean(SMALLEST),
     )
-    return {name: float(value) for name, value in zip(MEASURED, found, strict=True)}
+    values = {name: float(value) for name, value in zip(MEASURED, found, strict=True)}
+    return _Judged(values, float(log_loss), seconds)
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 from calibrant.atomic_file import replace_file
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from calibrant.study.cell import Cell
 
 FORMAT = 1
+_NO_NAME = re.compile(r'[<>:"/\\|?*%]')
+"""What no system, or not every one, has in the name of a file; groups of HDF5 have a slash."""
 
 
 class Records:
@@ -30,7 +33,8 @@ class Records:
 
     def path(self, cell: Cell) -> Path:
         """Where the record of a cell is."""
-        return self.directory / f"{cell.name}.json"
+        name = _NO_NAME.sub(lambda found: f"%{ord(found[0]):02X}", cell.name)
+        return self.directory / f"{name}.json"
 
     def write(self, cell: Cell, outcome: Outcome) -> None:
         """Keep what became of a cell; NaN, which JSON has not, is null."""
@@ -38,9 +42,11 @@ class Records:
             **_identity(cell),
             "versions": versions(),
             "seconds": _or_none(outcome["seconds"]),
+            "predict_seconds": _or_none(outcome["predict_seconds"]),
             "all_seconds": _or_none(outcome["all_seconds"]),
             "error": outcome["error"],
             "warnings": outcome["warnings"],
+            "log_loss": _or_none(outcome["log_loss"]),
             "values": {name: _or_none(value) for name, value in outcome["values"].items()},
         }
         with replace_file(self.path(cell)) as file:
@@ -54,7 +60,9 @@ class Records:
             written = str(content["versions"])
             outcome = Outcome(
                 values={name: _or_nan(content["values"][name]) for name in MEASURED},
+                log_loss=_or_nan(content.get("log_loss")),  # older records have not
                 seconds=_or_nan(content["seconds"]),
+                predict_seconds=_or_nan(content.get("predict_seconds")),
                 all_seconds=_or_nan(content["all_seconds"]),
                 error=content["error"],
                 warnings=[str(warning) for warning in content["warnings"]],

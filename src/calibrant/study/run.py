@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from calibrant import errors, simplex
 from calibrant.calibrators.methods import methods as all_methods
+from calibrant.study.calarena import write_results
 from calibrant.study.cell import Cell, Outcome, failed, measure
 from calibrant.study.files import find_files
 from calibrant.study.records import Records
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 LOG = "study.log"
+CALARENA = "calarena"
 
 
 def run_study(
@@ -38,7 +40,7 @@ def run_study(
     progress: Callable[[int, int, float], None] | None = None,
     message: Callable[[str], None] | None = None,
 ) -> StudyTable:
-    """Fit every method to every prediction file of a directory and judge it.
+    """Fit every method to every prediction file of a directory, or group of HDF5, and judge it.
 
     Every finished cell (a method on a file) is kept in ``output/cells``. When the study is run
     again, after a crash or with more files or methods, only the cells that are missing are
@@ -50,10 +52,13 @@ def run_study(
     directory : path-like
         With files ``dataset_model.npz`` that hold ``val_labels``, ``test_labels`` and
         ``val_probs``, ``test_probs`` (or ``val_logits``, ``test_logits``). Methods are fitted on
-        the val part and judged on the test part. Other files are left alone.
+        the val part and judged on the test part. HDF5 files, in a directory or alone, hold groups
+        ``dataset/model`` with ``probas_cal``, ``labels_cal``, ``probas_test`` and ``labels_test``,
+        as those of CalArena; they need h5py. Other files are left alone.
     output : path-like
         Directory for the cells, the table (``study.csv``, and ``study.parquet`` where pyarrow is
-        installed) and ``study.log``; made if it is not there.
+        installed) and ``study.log``; of HDF5 files also ``calarena/{file}/{method}.csv``, in
+        CalArena's columns. Made if it is not there.
     methods : sequence of str, default=PAPER_METHODS
         Keys of ``methods()``. The uncalibrated predictions are always judged as well.
     n_jobs : int, optional
@@ -108,8 +113,8 @@ def run_study(
     home = Path(output)
     records = Records(home / "cells")
     log = partial(_log, home / LOG, message)
-    for path, reason in skipped.items():
-        log(f"{path.name} skipped: {reason}")
+    for name, reason in skipped.items():
+        log(f"{name} skipped: {reason}")
     cells = [Cell(file, method, int(seed)) for file in files for method in wanted]
     left = TimeLeft(max(n_workers, 1))
     waiting = []
@@ -125,7 +130,7 @@ def run_study(
         waiting.remove(cell)
         records.write(cell, outcome)
         if outcome["error"] is not None:
-            log(f"{cell.file.path.stem}: {cell.method} failed: {outcome['error']}")
+            log(f"{cell.file.name}: {cell.method} failed: {outcome['error']}")
         left.learn(cell, outcome["all_seconds"])
         tell(len(cells) - len(waiting), len(cells), left.estimate(waiting))
     return _finish(cells, records, home)
@@ -157,12 +162,13 @@ def _outcomes(cells: list[Cell], n_workers: int) -> Iterator[tuple[Cell, Outcome
 
 def _finish(cells: list[Cell], records: Records, output: Path) -> StudyTable:
     """Assemble the table from the records, and write it."""
-    rows = []
+    rows, done = [], []
     for cell in cells:
         found = records.read(cell)
         if found is None:
             raise errors.DataError(f"the record {records.path(cell)} is gone or damaged")
         outcome, computed_with = found
+        done.append((cell, outcome))
         label = (cell.file.dataset, cell.file.model, cell.method)
         rows += [
             StudyRow(*label, metric, value, outcome["seconds"], computed_with)
@@ -171,6 +177,7 @@ def _finish(cells: list[Cell], records: Records, output: Path) -> StudyTable:
     table = StudyTable.of(rows)
     for suffix in ("csv", "parquet") if can_write_parquet() else ("csv",):
         write_table(table, output / f"study.{suffix}")
+    write_results(done, output / CALARENA)
     return table
 
 

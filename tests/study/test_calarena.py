@@ -1,0 +1,296 @@
+"""CalArena's files in, its result files and win rates out."""
+
+import csv
+import json
+import math
+
+import numpy as np
+import pytest
+
+from calibrant import errors
+from calibrant.calibrators.methods import make_calibrator
+from calibrant.cli.main import run
+from calibrant.study import calarena, read_results, run_study, win_rates
+from calibrant.study import run as module
+from calibrant.study.cell import failed
+from calibrant.study.files import find_files
+from files.hdf5_files import N_CAL, write_benchmark
+
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+
+GROUPS = {
+    "c10/net_a": {"n_classes": 3, "seed": 1},
+    "c10/net.b": {"n_classes": 3, "seed": 2},
+    "oct/net_a": {"n_classes": 4, "seed": 3},
+}
+
+
+@pytest.fixture
+def home(tmp_path):
+    write_benchmark(tmp_path / "toy-multiclass.h5", GROUPS)
+    return tmp_path
+
+
+def lines(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def literal_scores(y, rows):
+    """The four metrics by their definitions."""
+    n_rows, n_classes = rows.shape
+    hot = np.eye(n_classes)[y]
+    top, hits = rows.max(axis=1), rows.argmax(axis=1) == y
+    if n_classes == 2:
+        top, hits = rows[:, 1], y == 1
+    bins = np.minimum((top * 15).astype(int), 14)
+    gaps = [abs(np.sum(hits[bins == b]) - np.sum(top[bins == b])) for b in range(15)]
+    with np.errstate(divide="ignore"):
+        losses = -np.maximum(np.log(rows[np.arange(n_rows), y]), np.log(np.finfo("f4").tiny))
+    return {
+        "brier": np.mean(np.sum((rows - hot) ** 2, axis=1)),
+        "logloss": losses.mean(),
+        "ece-15": sum(gaps) / n_rows,
+        "accuracy": np.mean(rows.argmax(axis=1) == y),
+    }
+
+
+def test_result_files_have_their_columns_and_our_numbers(home):
+    run_study(home / "toy-multiclass.h5", home / "out", ["ts", "fir"], n_jobs=0)
+    results = home / "out" / "calarena" / "toy-multiclass"
+    names = ["Base-model.csv", "calibrant-fir.csv", "calibrant-ts.csv"]
+    assert sorted(path.name for path in results.iterdir()) == names
+    table = lines(results / "calibrant-ts.csv")
+    assert list(table[0]) == [
+        *("dataset", "model", "cal_size", "test_size", "n_classes"),
+        *(f"calibrant-ts_{name}" for name in ("brier", "logloss", "ece-15", "accuracy", "time")),
+    ]
+    assert [(one["dataset"], one["model"]) for one in table] == [
+        ("c10", "net.b"),
+        ("c10", "net_a"),
+        ("oct", "net_a"),
+    ]
+    arrays = write_benchmark(home / "again.h5", GROUPS)["oct/net_a"]
+    own = make_calibrator("ts", classes=range(4))
+    own.fit(arrays["probas_cal"].astype(float), arrays["labels_cal"])
+    expected = literal_scores(
+        arrays["labels_test"], own.predict_proba(arrays["probas_test"].astype(float))
+    )
+    assert {k: table[2][k] for k in ("cal_size", "test_size", "n_classes")} == {
+        "cal_size": str(N_CAL),
+        "test_size": str(3 * N_CAL),
+        "n_classes": "4",
+    }
+    for name, value in expected.items():
+        assert float(table[2][f"calibrant-ts_{name}"]) == pytest.approx(value, rel=1e-9)
+    assert float(table[2]["calibrant-ts_time"]) > 0
+    assert lines(results / "Base-model.csv")[0]["Base-model_time"] == "0.0"
+
+
+def test_binary_files_have_no_number_of_classes_and_the_error_of_one_class(tmp_path):
+    source = tmp_path / "toy-binary.h5"
+    how = {"n_classes": 2, "is_binary": True, "seed": 5}
+    arrays = write_benchmark(source, {"toy/net": how})["toy/net"]
+    run_study(source, tmp_path / "out", [], n_jobs=0)
+    (line,) = lines(tmp_path / "out" / "calarena" / "toy-binary" / "Base-model.csv")
+    assert "n_classes" not in line
+    positive = arrays["probas_test"].astype(float)
+    rows = np.stack([1 - positive, positive], axis=1)
+    for name, value in literal_scores(arrays["labels_test"], rows).items():
+        assert float(line[f"Base-model_{name}"]) == pytest.approx(value, rel=1e-9)
+
+
+def test_zeros_cost_what_they_cost_there(tmp_path):
+    """A probability of zero counts as float32's smallest, not as our 1e-12."""
+    rows = np.array([[0.0, 1.0, 0.0], [0.5, 0.25, 0.25]], dtype=np.float32)
+    both = {f"probas_{part}": rows for part in ("cal", "test")}
+    both |= {f"labels_{part}": np.array([0, 0], dtype=np.int32) for part in ("cal", "test")}
+    write_benchmark(tmp_path / "toy.h5", {"toy/net": both})
+    table = run_study(tmp_path / "toy.h5", tmp_path / "out", [], n_jobs=0)
+    (line,) = lines(tmp_path / "out" / "calarena" / "toy" / "Base-model.csv")
+    assert float(line["Base-model_logloss"]) == pytest.approx((87.3365 + math.log(2)) / 2, rel=1e-5)
+    assert table.matrix("nll")[0, 0] == pytest.approx((-math.log(1e-12) + math.log(2)) / 2)
+
+
+def test_a_study_of_groups_can_be_resumed(home, monkeypatch):
+    first = run_study(home / "toy-multiclass.h5", home / "out", ["ts"], n_jobs=0)
+    written = {p: p.read_bytes() for p in (home / "out" / "calarena").rglob("*.csv")}
+    monkeypatch.setattr(module, "measure", lambda _: pytest.fail("a cell was run again"))
+    assert run_study(home / "toy-multiclass.h5", home / "out", ["ts"], n_jobs=0) == first
+    assert {p: p.read_bytes() for p in (home / "out" / "calarena").rglob("*.csv")} == written
+    assert len(written) == 2
+
+
+def test_records_of_groups_have_names_of_their_own(tmp_path):
+    """In names of files "a_b" + "c" and "a" + "b_c" would be one."""
+    write_benchmark(tmp_path / "toy.h5", {"a_b/c": {"seed": 1}, "a/b_c": {"seed": 2}})
+    table = run_study(tmp_path / "toy.h5", tmp_path / "out", [], n_jobs=0)
+    assert table.cases == (("a", "b_c"), ("a_b", "c"))
+    names = sorted(path.name for path in (tmp_path / "out" / "cells").iterdir())
+    assert names == ["a%2Fb_c__uncalibrated.json", "a_b%2Fc__uncalibrated.json"]
+
+
+def test_a_directory_may_hold_both_kinds_of_files(home):
+    rows, y = np.full((9, 3), 1 / 3), np.arange(9) % 3
+    both = {"val_probs": rows, "test_probs": rows, "val_labels": y, "test_labels": y}
+    np.savez(home / "toy_npz.npz", **both)
+    files, _ = find_files(home)
+    assert {file.name for file in files} == {*GROUPS, "toy_npz"}
+    run_study(home, home / "out", [], n_jobs=0)
+    (line, *_) = lines(home / "out" / "calarena" / "toy-multiclass" / "Base-model.csv")
+    assert line["dataset"] == "c10"
+
+
+def test_a_classifier_that_is_there_twice_is_refused(home):
+    write_benchmark(home / "toy-other.h5", {"c10/net_a": {}})
+    with pytest.raises(errors.PredictionFileError, match=r"c10/net_a is in .*toy-multiclass\.h5"):
+        run_study(home, home / "out", [], n_jobs=0)
+
+
+def test_what_is_no_study_is_said(home):
+    (home / "notes.txt").write_text("no predictions")
+    with pytest.raises(errors.PredictionFileError, match=r"nor an HDF5 file \(\.h5 or \.hdf5\)"):
+        find_files(home / "notes.txt")
+    write_benchmark(home / "empty.h5", {"toy/bad": {"labels_cal": None}})
+    with pytest.raises(errors.PredictionFileError, match=r"no groups dataset/model.*labels_cal"):
+        find_files(home / "empty.h5")
+    files, skipped = find_files(home)
+    assert len(files) == 3
+    assert list(skipped) == ["empty.h5: toy/bad"]
+
+
+def test_a_failure_leaves_its_cells_empty_and_loses(home, monkeypatch):
+    monkeypatch.setattr(module, "measure", lambda cell: failed(f"{cell.method}: no"))
+    run_study(home / "toy-multiclass.h5", home / "out", ["ts"], n_jobs=0)
+    monkeypatch.undo()
+    run_study(home / "toy-multiclass.h5", home / "good", ["fir"], n_jobs=0)
+    results = home / "out" / "calarena" / "toy-multiclass"
+    assert lines(results / "calibrant-ts.csv")[0]["calibrant-ts_brier"] == ""
+    rates = win_rates(home / "good" / "calarena" / "toy-multiclass", results)
+    assert rates.methods[-1] == calarena.WinRate("calibrant-ts", 0.0, 0.0, 0.0)
+
+
+def save(folder, method, numbers, metric="brier"):
+    """A result file: a number for each (dataset, model)."""
+    folder.mkdir(exist_ok=True)
+    rows = [f"dataset,model,cal_size,test_size,{method}_brier,{method}_{metric}"]
+    rows += [f"{data},{model},10,20,0.5,{value}" for (data, model), value in numbers.items()]
+    (folder / f"{method}.csv").write_text("\n".join(rows) + "\n")
+
+
+CASES = [("a", "x"), ("a", "y"), ("b", "x"), ("c", "x")]
+
+
+def test_win_rates_count_strict_wins(tmp_path):
+    for method, values in {"A": (1, 1, 1, 1), "B": (2, 1, 0, 3), "C": (3, 3, 3, 0)}.items():
+        save(tmp_path, method, dict(zip(CASES, values, strict=True)), "logloss")
+    rates = win_rates(tmp_path, metric="logloss")
+    assert rates.n_experiments == 4
+    # A beats B in two (one tie), C in three; B beats A once, C in three; C beats both once.
+    found = {rate.method: rate.score for rate in rates.methods}
+    assert found == {"A": 5 / 8, "B": 4 / 8, "C": 2 / 8}
+    assert [rate.method for rate in rates.methods] == ["A", "B", "C"]
+    assert all(rate.lower <= rate.score <= rate.upper for rate in rates.methods)
+
+
+def test_more_accuracy_wins(tmp_path):
+    save(tmp_path, "A", dict.fromkeys(CASES, 0.9), "accuracy")
+    save(tmp_path, "B", dict.fromkeys(CASES, 0.8), "accuracy")
+    assert win_rates(tmp_path, metric="accuracy").methods[0].method == "A"
+
+
+def test_only_experiments_that_all_have_count(tmp_path):
+    save(tmp_path, "A", dict.fromkeys(CASES, 1.0), "logloss")
+    save(tmp_path, "B", {CASES[0]: 2.0}, "logloss")
+    assert win_rates(tmp_path, metric="logloss").n_experiments == 1
+    save(tmp_path, "C", {("other", "z"): 2.0})
+    with pytest.raises(errors.DataError, match=r"C\.csv has none of the experiments of A\.csv"):
+        win_rates(tmp_path)
+
+
+def test_the_first_directory_counts(tmp_path):
+    save(tmp_path / "one", "A", dict.fromkeys(CASES, 1.0), "logloss")
+    save(tmp_path / "two", "A", dict.fromkeys(CASES, 3.0), "logloss")
+    save(tmp_path / "two", "B", dict.fromkeys(CASES, 2.0), "logloss")
+    best = [
+        win_rates(*(tmp_path / name for name in order), metric="logloss").methods[0].method
+        for order in (("one", "two"), ("two", "one"))
+    ]
+    assert best == ["A", "B"]
+
+
+def test_intervals_draw_whole_data_sets_where_there_are_thirty(tmp_path):
+    """A wins on half of the data sets; twice as many of the same rows tell nothing more."""
+    widths = []
+    for copies in (1, 4):
+        for n_datasets in (29, 30):
+            cases = [(f"d{i:02}", str(j)) for i in range(n_datasets) for j in range(copies)]
+            folder = tmp_path / f"{copies}-{n_datasets}"
+            save(folder, "A", {case: int(case[0][1:]) % 2 for case in cases}, "logloss")
+            save(folder, "B", dict.fromkeys(cases, 0.5), "logloss")
+            first = win_rates(folder, metric="logloss").methods[0]
+            widths.append(first.upper - first.lower)
+    of_experiments, of_datasets, of_more, of_copies = widths
+    assert of_more < 0.7 * of_experiments
+    assert of_copies == pytest.approx(of_datasets, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2\n", "no column 'TS_brier'"),
+        ("dataset,model,cal_size,test_size,TS_brier\na,x,1,2,much\n", r"TS\.csv, line 2: could"),
+        ("", "no column"),
+    ],
+)
+def test_other_files_are_refused(tmp_path, text, message):
+    (tmp_path / "TS.csv").write_text(text)
+    with pytest.raises(errors.DataError, match=message):
+        read_results(tmp_path)
+
+
+def test_nothing_to_compare_is_refused(tmp_path):
+    with pytest.raises(errors.DataError, match="has no result files"):
+        win_rates(tmp_path)
+    save(tmp_path, "A", dict.fromkeys(CASES, 1.0))
+    with pytest.raises(errors.ParameterError, match="two or more"):
+        win_rates(tmp_path)
+    with pytest.raises(errors.ParameterError, match="metric"):
+        win_rates(tmp_path, metric="beauty")
+
+
+def test_one_command_scores_us_there(home, monkeypatch, capsys):
+    monkeypatch.setattr("calibrant.study.run.available_cores", lambda: 0)
+    theirs = home / "results"
+    theirs.mkdir()
+    run_study(home / "toy-multiclass.h5", home / "first", [], n_jobs=0)
+    text = (home / "first" / "calarena" / "toy-multiclass" / "Base-model.csv").read_text()
+    (theirs / "Other.csv").write_text(text.replace("Base-model_", "Other_"))
+    source = str(home / "toy-multiclass.h5")
+    command = ["study", source, "-o", str(home / "out"), "--methods", "ts", "--table-only"]
+    assert run([*command, "--against", str(theirs)]) == 0
+    shown = capsys.readouterr().out
+    assert "Win rates by brier, 3 experiments:" in shown
+    assert "Win rates by logloss, 3 experiments:" in shown
+    assert "calibrant-ts  1.000  (1.00 to 1.00)" in shown
+    assert run([*command, "--against", str(theirs), "--json"]) == 0
+    brier, logloss = json.loads(capsys.readouterr().out)["win_rates"]
+    assert (brier["metric"], logloss["metric"]) == ("brier", "logloss")
+    assert {one["method"] for one in brier["methods"]} == {"Base-model", "Other", "calibrant-ts"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["predictions", "-o", "out", "--against", "."], 2, "one HDF5 file"),
+        (["toy-multiclass.h5", "-o", "out", "--against", "nowhere"], 3, "has no result files"),
+    ],
+)
+def test_what_cannot_be_compared_is_said_before_anything_is_run(
+    home, monkeypatch, capsys, arguments, code, message
+):
+    monkeypatch.chdir(home)
+    (home / "predictions").mkdir()
+    assert run(["study", *arguments]) == code
+    assert message in capsys.readouterr().err
+    assert not (home / "out").exists()
