@@ -13,7 +13,7 @@ export AR := $(abspath $(BIN))/python-zig ar
 endif
 
 .PHONY: demo test test-slow test-export bench-export test-checked test-bounds test-sanitizers lint bench kernels \
-	wheel clean
+	bench-defaults bench-growth bench-peers wheel clean
 
 # Editable: what is changed in src/ is what runs. Compiled modules are built again on import.
 $(VENV)/.run: pyproject.toml
@@ -98,6 +98,23 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.bench kernels  ## speeds as ratios, measured in one run on one thread
 	$(BIN)/python benchmarks/run.py
+
+bench-defaults: kernels  ## default fits as ratios to a sort of the same numbers
+	$(BIN)/python benchmarks/defaults.py
+
+bench-growth: kernels  ## time and memory over rows and over classes
+	$(BIN)/python benchmarks/growth.py
+
+# Other packages, in an environment of their own: nothing of ours depends on them.
+build/peers/.ready: benchmarks/peers_install.py
+	$(PYTHON) -m venv build/peers
+	build/peers/bin/python -m pip install --quiet --upgrade pip
+	build/peers/bin/python benchmarks/peers_install.py
+	touch $@
+
+bench-peers: build/peers/.ready kernels  ## beside other packages; with DATA=DIR on files, too
+	$(BIN)/python benchmarks/peers.py
+	$(if $(DATA),$(BIN)/python benchmarks/peers_quality.py '$(DATA)')
 
 wheel: $(VENV)/.package  ## what was committed as sdist and wheel, and the wheel tried without a compiler
 	rm -rf dist

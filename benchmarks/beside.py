@@ -14,9 +14,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 from statistics import median
-from time import monotonic
 
+import workers
 from beside_page import put_into, tables
+from workers import ONE_THREAD, in_turn
 
 WORKER = Path(__file__).with_name("beside_worker.py")
 REAL = WORKER.parents[2] / "shared" / "data" / "cifar100_densenet-bc-100.npz"
@@ -41,42 +42,13 @@ THREADS = {
 }
 
 
-class Worker:
+class Worker(workers.Worker):
     """A process that answers."""
-
-    def __init__(self, python):
-        self.python = python
-        self._process = subprocess.Popen(
-            [python, WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
 
     def ask(self, do, *arguments, **more):
         """Let something be done; returns what was found."""
         names = ("method", "source", "n_rows", "n_jobs")
-        question = {"do": do, **dict(zip(names, arguments, strict=False)), **more}
-        print(json.dumps(question), file=self._process.stdin, flush=True)
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self.python} failed at {question}")
-        return json.loads(line)
-
-
-def in_turn(contenders, budget, least=3, most=15):
-    """Measurements of each contender, one after the other, until the seconds are used up."""
-    began = monotonic()
-    found = {name: [run()] for name, run in contenders.items()}
-    if (seconds := monotonic() - began) > 4 * budget > 0:
-        least = 2  # so slow that it does not matter what came before
-    else:
-        least = max(least, 7) if seconds < budget else least
-        found = {name: [] for name in contenders}  # that compiled, imported, fitted
-    until = monotonic() + budget
-    while (done := len(next(iter(found.values())))) < least or (
-        done < most and monotonic() < until
-    ):
-        for name, run in contenders.items():
-            found[name].append(run())
-    return found
+        return super().ask(do=do, **dict(zip(names, arguments, strict=False)), **more)
 
 
 def compare(old, new, budget, *question):
@@ -205,9 +177,8 @@ def main():
     parser.add_argument("--only", choices=["warm", "first", "threads", "commands", "sizes"])
     parser.add_argument("--budget", type=float, default=3.0, help="seconds for each warm fit")
     options = parser.parse_args()
-    pools = ("OMP", "OPENBLAS", "MKL", "NUMBA")
-    os.environ |= {f"{pool}_NUM_THREADS": "1" for pool in pools}  # the workers inherit it
-    old, new = Worker(options.old), Worker(options.new)
+    os.environ |= ONE_THREAD  # the workers inherit it
+    old, new = Worker(options.old, WORKER), Worker(options.new, WORKER)
     sources = options.sources or [*PREDICTED, *([str(REAL)] if REAL.exists() else [])]
     parts = {
         "warm": lambda: warm(old, new, options.methods, sources, options.budget),

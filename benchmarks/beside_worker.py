@@ -9,17 +9,15 @@ import re
 import statistics
 import sys
 import warnings
-from functools import cache
 from importlib import metadata
 from pathlib import Path
-from time import perf_counter, process_time
+from time import process_time
 
 import numpy as np
 
 import calibrant
-from measure import simulate
+from measure import rows_of, seconds_of, simulate
 
-LONG_ENOUGH = 0.05
 SMALL = (650, 10)
 FITTED = {}
 
@@ -46,17 +44,6 @@ def make(method, n_classes=None, **parameters):
     return cls(**{name: wanted[name] for name in wanted if name in cls().get_params()})
 
 
-@cache
-def rows_of(source):
-    """Scores and labels: simulated ("rows x classes"), or the calibration part of a file."""
-    if not source.endswith(".npz"):
-        return simulate(*(int(number) for number in source.replace(",", "").split(" x ")))
-    with np.load(source) as file:
-        y, logits = file["val_labels"], file.get("val_logits")
-        scores = file["val_probs"] if logits is None else np.exp(logits - logits.max(1)[:, None])
-    return scores / scores.sum(axis=1, keepdims=True), y
-
-
 def fit(method, source, n_jobs=None):
     """Fit to a source, and keep what was fitted."""
     p, y = rows_of(source)
@@ -73,15 +60,6 @@ def predict(method, source, n_rows, n_jobs=None):
         calibrator.set_params(n_jobs=n_jobs)
     rows = np.resize(p, (n_rows, p.shape[1]))
     return lambda: calibrator.predict_proba(rows)
-
-
-def seconds_of(run):
-    """Seconds of a clock and of the processor, of as many calls as can be measured well."""
-    calls, clock, processor = 0, perf_counter(), process_time()
-    while calls == 0 or perf_counter() - clock < LONG_ENOUGH:
-        run()
-        calls += 1
-    return {"clock": (perf_counter() - clock) / calls, "cpu": (process_time() - processor) / calls}
 
 
 def answer(do, method=None, source=None, n_rows=None, n_jobs=None, **rest):

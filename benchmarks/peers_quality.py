@@ -1,0 +1,126 @@
+"""Our methods and those of other packages on the same files of predictions, by the same metrics.
+
+    make bench-peers DATA=DIR
+
+Every method is fitted to the val part of every ``dataset_model.npz`` in DIR and judged on its test
+part. The table has a line for each; it is written whole after every cell, and what is in it is not
+computed again. Rows of predictions are divided by their sums, which not every package does.
+"""
+
+import argparse
+import csv
+import io
+import json
+import os
+import sys
+import tempfile
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from calibrant import metrics
+from calibrant.atomic_file import replace_file
+from measure import read_part
+from our_methods import CLASSES
+from peer_methods import PEERS
+from peers import BUILD, WORKER
+from workers import ONE_THREAD, TooLong, Worker
+
+JUDGES = {
+    "nll": metrics.negative_log_likelihood,
+    "brier": metrics.brier_score,
+    "conf-ece": metrics.confidence_ece,
+    "accuracy": metrics.accuracy,
+}
+COLUMNS = ("file", "package", "method", *JUDGES, "fit seconds", "error")
+
+
+class Table:
+    """A CSV file with a line for each file, package and method."""
+
+    def __init__(self, path):
+        self.path, self.lines = path, {}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            with path.open(encoding="utf-8", newline="") as file:
+                for line in csv.DictReader(file):
+                    self.lines[line["file"], line["package"], line["method"]] = line
+
+    def put(self, key, **found):
+        self.lines[key] = dict(zip(COLUMNS, key, strict=False)) | found
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.lines[one] for one in sorted(self.lines))
+        with replace_file(self.path) as file:
+            file.write(text.getvalue().encode())
+
+
+def judge(rows, file):
+    """Metrics of predictions of the test part."""
+    p, y = read_part(file, "test")
+    rows = rows / rows.sum(axis=1, keepdims=True) if rows is not None else p
+    classes = np.arange(p.shape[1])
+    return {name: metric(y, rows, classes=classes) for name, metric in JUDGES.items()}
+
+
+def try_method(worker, package, method, file, limit):
+    """What a line says of a method on a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "rows.npy"
+        question = {"package": package, "method": method, "file": str(file), "out": str(out)}
+        try:
+            found = worker.ask(limit, do="quality", **question)
+        except TooLong:
+            return {"error": f"> {limit:g} s"}
+        except RuntimeError:
+            return {"error": "its process died"}
+        if "error" in found:
+            return {"error": found["error"]}
+        return judge(np.load(out), file) | {"fit seconds": found["cpu"]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("directory", type=Path, metavar="DIR")
+    parser.add_argument("--peers", type=Path, default=BUILD / "peers", help="their environment")
+    parser.add_argument("-o", "--output", type=Path, default=BUILD / "quality.csv")
+    parser.add_argument("--files", default="*", help="a pattern of names")
+    parser.add_argument("--packages", type=lambda text: text.split(","))
+    parser.add_argument("--methods", type=lambda text: text.split(","), help="some of ours")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for a fit and predict")
+    parser.add_argument("--again", action="store_true", help="compute what is there")
+    options = parser.parse_args()
+    files = sorted(options.directory.glob(f"{options.files}.npz"))
+    if not files:
+        parser.error(f"{options.directory} has no {options.files}.npz")
+    os.environ |= ONE_THREAD  # the workers inherit it
+    installed = json.loads((options.peers / "peers.json").read_text("utf-8"))
+    own = [("calibrant", method) for method in options.methods or CLASSES]
+    others = [pair for pair in PEERS if pair[0] in (options.packages or [pair[0]])]
+    workers = {
+        "calibrant": Worker(sys.executable, WORKER, "our_methods"),
+        "peers": Worker(options.peers / "bin" / "python", WORKER, "peer_methods"),
+    }
+    table = Table(options.output)
+    for file, (package, method) in product(files, [("none", "uncalibrated"), *own, *others]):
+        key = (file.stem, package, method)
+        if key in table.lines and not options.again:
+            continue
+        if "error" in installed.get(package, {}):
+            found = {"error": "not installed"}
+        elif package == "none":
+            found = judge(None, file)
+        else:
+            worker = workers["calibrant" if package == "calibrant" else "peers"]
+            found = try_method(worker, package, method, file, options.limit)
+        table.put(key, **found)
+        said = found.get("error") or f"NLL {found['nll']:.4f}"
+        print(f"{file.stem}  {package} {method}: {said}", flush=True)
+    for worker in workers.values():
+        worker.stop()
+
+
+if __name__ == "__main__":
+    main()
