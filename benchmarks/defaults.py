@@ -13,7 +13,8 @@ import os
 
 from workers import ONE_THREAD
 
-os.environ |= ONE_THREAD  # before anything loads a thread pool
+if __name__ == "__main__":
+    os.environ |= ONE_THREAD  # before anything loads a thread pool
 
 import argparse
 import warnings
@@ -73,7 +74,12 @@ def main():
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     results = Results(options.output)
-    results.found |= {"versions": trial.versions(), "machine": machine()}
+    results.found |= {
+        "versions": trial.versions(),
+        "machine": machine(),
+        "all_methods": METHODS,
+        "all_sizes": SIZES,
+    }
     for size in options.sizes:
         n_rows, n_classes = shape_of(size)
         for method in options.methods:

@@ -37,7 +37,6 @@ AT = {"rows": 10, "classes": 5_000}
 
 def cell(method, n_rows, n_classes):
     """Seconds and bytes of a fit and of a prediction of the same rows, in this process."""
-    warnings.simplefilter("ignore")
     p, y = simulate(300, 3)
     small = make(None, method, 3)
     small.fit(p, y)
@@ -100,6 +99,7 @@ def grow(method, over, sizes, limit):
 
 def main():
     if sys.argv[1:2] == ["--cell"]:
+        warnings.simplefilter("ignore")
         method, n_rows, n_classes = sys.argv[2:]
         print(json.dumps(cell(method, int(n_rows), int(n_classes))))
         return
@@ -119,7 +119,14 @@ def main():
     options = parser.parse_args()
     os.environ |= ONE_THREAD  # the processes inherit it
     results = Results(options.output)
-    results.found |= {"versions": trial.versions(), "machine": machine(), "limit": options.limit}
+    results.found |= {
+        "versions": trial.versions(),
+        "machine": machine(),
+        "limit": options.limit,
+        "all_methods": list(CLASSES),
+        "all_rows": ROWS,
+        "all_classes": COLUMNS,
+    }
     for method in options.methods:
         for over, sizes in (("rows", options.rows), ("classes", options.classes)):
             if results.has("growth", method=method, over=over) and not options.again:

@@ -27,6 +27,8 @@ BUILD = HERE.parent / "build"
 SIZES = ("10,000 x 10", "5,000 x 100", "1,000,000 x 10", "12,500 x 1,000")
 FIRST_SIZE = SIZES[0]
 OURS, THEIRS = "ours", "theirs"
+MODULES = {OURS: "our_methods", THEIRS: "peer_methods"}
+"""Where the methods and metrics of each side are."""
 
 PAIRS = [
     *(("ts", "scikit-learn", "temperature"), ("ts", "netcal", "TemperatureScaling")),
@@ -100,9 +102,8 @@ class Both:
 
     def __init__(self, python, limit, budget):
         self.pythons = {OURS: sys.executable, THEIRS: python}
-        self.modules = {OURS: "our_methods", THEIRS: "peer_methods"}
         self.workers = {
-            side: Worker(self.pythons[side], WORKER, self.modules[side]) for side in self.modules
+            side: Worker(self.pythons[side], WORKER, module) for side, module in MODULES.items()
         }
         self.limit, self.budget = limit, budget
 
@@ -142,7 +143,7 @@ class Both:
 
     def fresh(self, side, do, **question):
         """What a process that has done nothing before answers, or what went wrong."""
-        command = [self.pythons[side], WORKER, self.modules[side], do, json.dumps(question)]
+        command = [self.pythons[side], WORKER, MODULES[side], do, json.dumps(question)]
         try:
             done = subprocess.run(
                 command, capture_output=True, timeout=2 * self.limit + 60, check=False
@@ -298,6 +299,7 @@ def main():
         "peers": installed,
         "machine": machine(),
         "limit": options.limit,
+        "all_sizes": SIZES,
     }
     results.write()
     both = Both(options.peers / "bin" / "python", options.limit, options.budget)

@@ -81,6 +81,24 @@ def try_method(worker, package, method, file, limit):
         return judge(np.load(out), file) | {"fit seconds": found["cpu"]}
 
 
+def fill(table, cells, workers, installed, options):
+    """Compute what is not in the table yet."""
+    for file, (package, method) in cells:
+        key = (file.stem, package, method)
+        if key in table.lines and not options.again:
+            continue
+        if "error" in installed.get(package, {}):
+            found = {"error": "not installed"}
+        elif package == "none":
+            found = judge(None, file)
+        else:
+            worker = workers["calibrant" if package == "calibrant" else "peers"]
+            found = try_method(worker, package, method, file, options.limit)
+        table.put(key, **found)
+        said = found.get("error") or f"NLL {found['nll']:.4f}"
+        print(f"{file.stem}  {package} {method}: {said}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("directory", type=Path, metavar="DIR")
@@ -103,23 +121,12 @@ def main():
         "calibrant": Worker(sys.executable, WORKER, "our_methods"),
         "peers": Worker(options.peers / "bin" / "python", WORKER, "peer_methods"),
     }
-    table = Table(options.output)
-    for file, (package, method) in product(files, [("none", "uncalibrated"), *own, *others]):
-        key = (file.stem, package, method)
-        if key in table.lines and not options.again:
-            continue
-        if "error" in installed.get(package, {}):
-            found = {"error": "not installed"}
-        elif package == "none":
-            found = judge(None, file)
-        else:
-            worker = workers["calibrant" if package == "calibrant" else "peers"]
-            found = try_method(worker, package, method, file, options.limit)
-        table.put(key, **found)
-        said = found.get("error") or f"NLL {found['nll']:.4f}"
-        print(f"{file.stem}  {package} {method}: {said}", flush=True)
-    for worker in workers.values():
-        worker.stop()
+    methods = [("none", "uncalibrated"), *own, *others]
+    try:
+        fill(Table(options.output), product(files, methods), workers, installed, options)
+    finally:
+        for worker in workers.values():
+            worker.stop()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,258 @@
+"""Beside other packages: cells, limits and files; of the packages only scikit-learn is there."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from argparse import Namespace
+from itertools import product
+
+import numpy as np
+import pytest
+from sklearn.isotonic import IsotonicRegression
+
+from benchmarks.scripts import importing
+from conftest import simulate
+from test_architecture import ROOT
+
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+pytest.importorskip("resource", reason="not on Windows")
+
+with importing() as load:
+    defaults, growth, install, measure = map(
+        load, ("defaults", "growth", "peers_install", "measure")
+    )
+    ours, peers, theirs, worker = map(
+        load, ("our_methods", "peers", "peer_methods", "peers_worker")
+    )
+    tried, workers = load("peers_quality"), load("workers")
+    SIDES = {name: worker.Side(module) for name, module in peers.MODULES.items()}
+
+INSTALLED = {"scikit-learn": {"version": "1"}, "betacal": {"error": "ERROR: no wheel"}}
+
+
+class InThisProcess:
+    """A worker without a process of its own."""
+
+    def __init__(self, side):
+        self.side = side
+
+    def ask(self, _=None, **question):
+        return self.side.answer(**question)
+
+
+@pytest.fixture
+def both(monkeypatch):
+    found = peers.Both("python", 5, 0.0)
+    found.workers = {name: InThisProcess(side) for name, side in SIDES.items()}
+    monkeypatch.setattr(found, "fresh", lambda *_, **__: {"fit": 1, "predict": 2})
+    return found
+
+
+def asked(**options):
+    usual = {"sizes": ["300 x 3"], "again": False, "limit": 5.0}
+    return Namespace(**usual | options)
+
+
+def test_pairs_become_cells_that_are_not_measured_again(both, tmp_path, capsys):
+    results = peers.Results(tmp_path / "found.json")
+    options = asked(packages=["scikit-learn", "betacal"], methods=["ir-ovr", "beta-ovr"])
+    peers.measure_pairs(both, results, INSTALLED, options)
+    isotonic, beta = json.loads((tmp_path / "found.json").read_text())["pairs"]
+    assert (isotonic["ours"], isotonic["package"]) == ("ir-ovr", "scikit-learn")
+    for do in ("fit", "predict"):
+        found = isotonic[do]
+        assert found["ratio"] > 0
+        assert found["repeats"] >= 3
+        assert found["ours"] > 0 < found["theirs"]
+    assert isotonic["peak_bytes"]["theirs"] == {"fit": 1, "predict": 2}
+    assert beta["fit"] == {"theirs": "not installed: ERROR: no wheel"}
+    assert "ir-ovr, scikit-learn isotonic, 300 x 3" in capsys.readouterr().out
+    peers.measure_pairs(both, peers.Results(tmp_path / "found.json"), INSTALLED, options)
+    assert capsys.readouterr().out == ""
+
+
+def test_metrics_are_compared_with_their_values(both, tmp_path):
+    results = peers.Results(tmp_path / "found.json")
+    options = asked(packages=["scikit-learn"], methods=None)
+    peers.measure_metrics(both, results, INSTALLED, options)
+    nll, brier = results.found["metrics"]
+    assert nll["values"]["ours"] == pytest.approx(nll["values"]["theirs"], rel=1e-9)
+    assert 3 * brier["values"]["ours"] == pytest.approx(brier["values"]["theirs"], rel=1e-9)
+
+
+def test_quality_is_a_table_that_can_be_resumed(tmp_path, capsys):
+    out, (file,) = tmp_path / "quality.csv", (ROOT / "tests" / "data").glob("hpc_*.npz")
+    one = {"calibrant": InThisProcess(SIDES["ours"]), "peers": InThisProcess(SIDES["theirs"])}
+    methods = [("none", "uncalibrated"), ("calibrant", "ts"), ("scikit-learn", "temperature")]
+    cells = list(product([file], [*methods, ("betacal", "BetaCalibration")]))
+    tried.fill(tried.Table(out), cells, one, INSTALLED, asked())
+    with out.open(newline="") as text:
+        lines = {(line["package"], line["method"]): line for line in csv.DictReader(text)}
+    assert list(lines["none", "uncalibrated"]) == list(tried.COLUMNS)
+    nll = {key: float(line["nll"]) for key, line in lines.items() if line["nll"]}
+    assert nll["calibrant", "ts"] == pytest.approx(nll["scikit-learn", "temperature"], rel=0.01)
+    assert nll["calibrant", "ts"] < nll["none", "uncalibrated"]
+    assert lines["betacal", "BetaCalibration"]["error"] == "not installed"
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    tried.fill(tried.Table(out), cells, one, INSTALLED, asked())
+    assert capsys.readouterr().out == ""
+
+
+def test_a_worker_is_a_process_of_its_own():
+    found = workers.Worker(sys.executable, peers.WORKER, "our_methods")
+    try:
+        question = {"package": "calibrant", "name": "nll", "source": "300 x 3"}
+        answer = found.ask(do="metric", **question)
+        assert answer["value"] == SIDES["ours"].answer("metric", **question)["value"]
+        assert (
+            "KeyError" in found.ask(do="fit", package="", method="magic", source="9 x 3")["error"]
+        )
+    finally:
+        found.stop()
+
+
+def test_predictions_that_are_none_are_told(tmp_path, monkeypatch):
+    (file,) = (ROOT / "tests" / "data").glob("hpc_*.npz")
+    side = SIDES["theirs"]
+    broken = theirs.Peer(lambda: None)
+    monkeypatch.setattr(broken, "fit", lambda *_: None)
+    monkeypatch.setattr(broken, "predict", lambda p: np.full_like(p, np.nan))
+    monkeypatch.setattr(side.module, "make", lambda *_: broken)
+    with pytest.raises(ValueError, match="with NaN"):
+        side.answer("quality", package="a", method="b", file=file, out=tmp_path / "rows.npy")
+
+
+def test_what_took_too_long_is_not_tried_on_more(tmp_path):
+    pair = ("bbq-ovr", "netcal", "BBQ")
+    key = dict(zip(("ours", "package", "method"), pair, strict=True))
+    results = peers.Results(tmp_path / "found.json")
+    late = {"fit": {"ours": 0.1, "theirs": "> 5 s"}}
+    results.put("pairs", late, **key, size="5,000 x 100")
+    assert peers.took_too_long(results, pair, "5,000 x 100") == "> 5 s"
+    assert peers.took_too_long(results, pair, "12,500 x 1,000") == "> 5 s"
+    assert peers.took_too_long(results, pair, "1,000,000 x 10") is None
+    assert peers.took_too_long(results, ("ts", "netcal", "BBQ"), "12,500 x 1,000") is None
+
+
+def test_a_side_that_fails_is_told_beside_the_other(both):
+    class Stub:
+        def __init__(self, found):
+            self.found = found
+
+        def ask(self, _, **__):
+            if isinstance(self.found, Exception):
+                raise self.found
+            return self.found
+
+    for failure, text in (
+        (peers.TooLong(), "> 5 s"),
+        (RuntimeError("died"), "its process died"),
+        ({"error": "ValueError: no"}, "ValueError: no"),
+    ):
+        both.workers = {"ours": Stub({"cpu": 0.5}), "theirs": Stub(failure)}
+        assert both.compare(ours={}, theirs={}) == {"ours": 0.5, "theirs": text}
+
+
+def test_results_are_kept_by_their_key(tmp_path):
+    results = peers.Results(tmp_path / "new" / "found.json")
+    results.put("pairs", {"x": 1}, name="a")
+    results.put("pairs", {"x": 2}, name="b")
+    results.put("pairs", {"x": 3}, name="a")
+    again = peers.Results(tmp_path / "new" / "found.json")
+    assert again.found["pairs"] == [{"name": "a", "x": 3}, {"name": "b", "x": 2}]
+    assert again.has("pairs", name="b")
+    assert not again.has("pairs", name="c")
+
+
+def test_every_pair_has_both_sides():
+    for own, package, method in peers.PAIRS:
+        assert own.partition(" ")[0] in ours.CLASSES
+        assert (package, method) in theirs.PEERS
+    assert {*peers.METRICS} == {*theirs.METRICS}
+    assert {name for _, name in peers.METRICS} <= {*ours.METRICS}
+    packages = {package for package, _ in (*theirs.PEERS, *theirs.METRICS)}
+    assert packages == {*install.CALLS} - {"torch"}
+
+
+def test_every_method_of_ours_is_there():
+    from calibrant.calibrators.methods import methods
+
+    assert {name: cls.__name__ for name, cls in methods().items()} == ours.CLASSES
+
+
+def test_torch_is_pinned_wherever_it_may_be_pulled():
+    for name in ("torch", "netcal", "probmetrics", "torchmetrics"):
+        assert all("torch==2.13.0" in call for call in install.CALLS[name])
+
+
+def test_a_package_that_does_not_install_tells_the_last_line(monkeypatch):
+    failed = subprocess.CompletedProcess([], 1, "", "note: a\n\nERROR: No matching distribution\n")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
+    assert install.install(["nothing"]) == "ERROR: No matching distribution"
+    fine = subprocess.CompletedProcess([], 0, "", "WARNING: old pip\n")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: fine)
+    assert install.install(["numpy"]) == ""
+
+
+def test_the_wrapper_of_scikit_learn_is_one_vs_rest_isotonic_regression():
+    p, y = simulate(300, 3)
+    one = theirs.make("scikit-learn", "isotonic", 3)
+    one.fit(p, y)
+    each = [
+        IsotonicRegression(out_of_bounds="clip").fit(p[:, j], y == j).predict(p[:, j])
+        for j in range(3)
+    ]
+    rows = np.stack(each, axis=1)
+    np.testing.assert_allclose(one.predict(p), rows / rows.sum(axis=1, keepdims=True), rtol=1e-9)
+
+
+def test_parts_of_files_are_probabilities_and_columns(tmp_path):
+    names = np.array(["ant", "bee", "cow"])
+    y = np.array([2, 0, 1])
+    np.savez(
+        tmp_path / "a_b.npz",
+        val_logits=np.log([[0.5, 0.25, 0.25]] * 3).astype(np.float32),
+        val_labels=names[y],
+        test_probs=np.eye(3),
+        test_labels=y,
+        classes=names,
+    )
+    p, labels = measure.read_part(tmp_path / "a_b.npz", "val")
+    np.testing.assert_allclose(p, [[0.5, 0.25, 0.25]] * 3, rtol=1e-6)
+    assert labels.tolist() == [2, 0, 1]
+    assert measure.read_part(tmp_path / "a_b.npz", "test")[1].tolist() == [2, 0, 1]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="Linux forgets peaks")  # noqa: PTH110
+def test_peaks_are_those_of_the_call():
+    np.ones(40_000_000 // 8).sum()  # an earlier peak of 40 MB
+    assert 7e6 < measure.peak_bytes_of(lambda: np.ones(1_000_000).sum()) < 12e6
+
+
+def test_growth_stops_at_the_first_size_that_takes_too_long(monkeypatch):
+    def fresh(_, n_rows, *__):
+        one = {"seconds": (n_rows / 1000) ** 1.5, "peak_bytes": n_rows}
+        return {"fit": one, "predict": one} if n_rows <= 10_000 else None
+
+    monkeypatch.setattr(growth, "fresh", fresh)
+    fit, predict = growth.grow("fir", "rows", (1_000, 3_000, 10_000, 30_000, 100_000), 9)
+    assert (fit["what"], predict["what"]) == ("fit", "predict")
+    assert fit["sizes"] == [1_000, 3_000, 10_000]
+    assert fit["left_out"] == [30_000, 100_000]
+    assert fit["peak_bytes"] == [1_000, 3_000, 10_000]
+    assert fit["slope"] == pytest.approx(1.5)
+
+
+def test_a_cell_of_growth_is_a_fit_and_a_prediction():
+    found = growth.cell("fir", 2_000, 3)
+    assert {*found} == {"fit", "predict"}
+    assert all(one["seconds"] > 0 <= one["peak_bytes"] for one in found.values())
+
+
+def test_default_fits_stand_beside_a_sort():
+    found = defaults.ratio("fir", "300 x 3", 0.0)
+    assert found["ratio_to_argsort"] > 0
+    assert found["seconds"] > 0 < found["argsort_seconds"]
+    assert found["repeats"] >= 1
