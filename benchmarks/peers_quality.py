@@ -4,7 +4,8 @@
 
 Every method is fitted to the val part of every ``dataset_model.npz`` in DIR and judged on its test
 part. The table has a line for each; it is written whole after every cell, and what is in it is not
-computed again. Rows of predictions are divided by their sums, which not every package does.
+computed again. Rows of predictions are divided by their sums, which not every package does. A
+method that took too long on a file is not tried on one with as many rows and classes or more.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import numpy as np
 
 from calibrant import metrics
 from calibrant.atomic_file import replace_file
+from calibrant.study.files import look_at
 from measure import read_part
 from our_methods import CLASSES
 from peer_methods import PEERS
@@ -81,14 +83,29 @@ def try_method(worker, package, method, file, limit):
         return judge(np.load(out), file) | {"fit seconds": found["cpu"]}
 
 
-def fill(table, cells, workers, installed, options):
-    """Compute what is not in the table yet."""
-    for file, (package, method) in cells:
+def took_too_long(table, files, key):
+    """The error of a method that took too long on no more rows and no more classes."""
+    name, *who = key
+    size = {file.path.stem: (file.n_val, file.n_classes) for file in files}
+    for (other, *by), line in table.lines.items():
+        is_late = by == who and other in size and line.get("error", "").startswith(">")
+        if is_late and all(a <= b for a, b in zip(size[other], size[name], strict=True)):
+            return line["error"]
+    return None
+
+
+def fill(table, files, methods, workers, installed, options):
+    """Compute what is not in the table yet, small files first."""
+    ordered = sorted(files, key=lambda file: (file.n_val * file.n_classes, file.path))
+    for found_file, (package, method) in product(ordered, methods):
+        file = found_file.path
         key = (file.stem, package, method)
         if key in table.lines and not options.again:
             continue
         if "error" in installed.get(package, {}):
             found = {"error": "not installed"}
+        elif (late := took_too_long(table, files, key)) is not None:
+            found = {"error": late}
         elif package == "none":
             found = judge(None, file)
         else:
@@ -110,8 +127,8 @@ def main():
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for a fit and predict")
     parser.add_argument("--again", action="store_true", help="compute what is there")
     options = parser.parse_args()
-    files = sorted(options.directory.glob(f"{options.files}.npz"))
-    if not files:
+    paths = sorted(options.directory.glob(f"{options.files}.npz"))
+    if not paths:
         parser.error(f"{options.directory} has no {options.files}.npz")
     os.environ |= ONE_THREAD  # the workers inherit it
     installed = json.loads((options.peers / "peers.json").read_text("utf-8"))
@@ -123,7 +140,8 @@ def main():
     }
     methods = [("none", "uncalibrated"), *own, *others]
     try:
-        fill(Table(options.output), product(files, methods), workers, installed, options)
+        table, files = Table(options.output), [look_at(path) for path in paths]
+        fill(table, files, methods, workers, installed, options)
     finally:
         for worker in workers.values():
             worker.stop()

@@ -4,6 +4,7 @@ import json
 import os
 import select
 import subprocess
+from contextlib import suppress
 from time import monotonic
 
 ONE_THREAD = {
@@ -34,7 +35,8 @@ class Worker:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
             )
-        self._process.stdin.write(f"{json.dumps(question)}\n".encode())
+        with suppress(OSError):  # it died meanwhile: that there is no answer will say so
+            self._process.stdin.write(f"{json.dumps(question)}\n".encode())
         line = self._answer(limit)
         if not line.endswith(b"\n"):
             code = self.stop()
@@ -65,7 +67,8 @@ class Worker:
         if process is None:
             return None
         with process:
-            process.kill() if process.poll() is None else None
+            if process.poll() is None:
+                process.kill()
         return process.returncode
 
 

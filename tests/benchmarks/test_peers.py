@@ -6,13 +6,13 @@ import os
 import subprocess
 import sys
 from argparse import Namespace
-from itertools import product
 
 import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression
 
 from benchmarks.scripts import importing
+from calibrant.study.files import look_at
 from conftest import simulate
 from test_architecture import ROOT
 
@@ -86,8 +86,8 @@ def test_quality_is_a_table_that_can_be_resumed(tmp_path, capsys):
     out, (file,) = tmp_path / "quality.csv", (ROOT / "tests" / "data").glob("hpc_*.npz")
     one = {"calibrant": InThisProcess(SIDES["ours"]), "peers": InThisProcess(SIDES["theirs"])}
     methods = [("none", "uncalibrated"), ("calibrant", "ts"), ("scikit-learn", "temperature")]
-    cells = list(product([file], [*methods, ("betacal", "BetaCalibration")]))
-    tried.fill(tried.Table(out), cells, one, INSTALLED, asked())
+    cells = [look_at(file)], [*methods, ("betacal", "BetaCalibration")]
+    tried.fill(tried.Table(out), *cells, one, INSTALLED, asked())
     with out.open(newline="") as text:
         lines = {(line["package"], line["method"]): line for line in csv.DictReader(text)}
     assert list(lines["none", "uncalibrated"]) == list(tried.COLUMNS)
@@ -96,8 +96,22 @@ def test_quality_is_a_table_that_can_be_resumed(tmp_path, capsys):
     assert nll["calibrant", "ts"] < nll["none", "uncalibrated"]
     assert lines["betacal", "BetaCalibration"]["error"] == "not installed"
     assert len(capsys.readouterr().out.splitlines()) == 4
-    tried.fill(tried.Table(out), cells, one, INSTALLED, asked())
+    tried.fill(tried.Table(out), *cells, one, INSTALLED, asked())
     assert capsys.readouterr().out == ""
+
+
+def test_a_method_that_took_too_long_on_a_file_is_not_tried_on_a_larger_one(tmp_path):
+    files = [look_at(path) for path in (ROOT / "tests" / "data").glob("*.npz")]
+    table = tried.Table(tmp_path / "quality.csv")
+    table.put(("cifar10_vgg16-keras", "netcal", "BBQ"), error="> 5 s")  # 500 rows, 10 classes
+
+    def inferred(name, method="BBQ"):
+        return tried.took_too_long(table, files, (name, "netcal", method))
+
+    assert inferred("ng20_cleanlab-crossval") == "> 5 s"  # 500 rows, 20 classes
+    assert inferred("hpc_lda-crossval") is None  # 600 rows, 4 classes
+    assert inferred("banking_nb") is None  # 280 rows, 77 classes
+    assert inferred("ng20_cleanlab-crossval", "ENIR") is None
 
 
 def test_a_worker_is_a_process_of_its_own():
