@@ -67,20 +67,45 @@ def order_by_cells(
     return order_rows(own, hashes, weight, lambda rows: np.sort(scores[rows], axis=1))
 
 
+def _rounded(
+    scores: NDArray[np.float64], kind: str, class_index: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
+    """Return rounded logarithms of each row, and a hash of these and the label.
+
+    Neither the order of columns, nor the last bits of scores, nor whether they are logits or their
+    softmax changes a hash.
+    """
+    codes = np.empty((len(scores), scores.shape[1] + 1), dtype=np.int32)
+    round_gaps(scores, kind == "logits", codes)
+    return codes, symmetric_hashes(codes, class_index)
+
+
+def sample_rows(
+    scores: NDArray[np.float64], kind: str, class_index: NDArray[np.int64], most: int
+) -> NDArray[np.bool_]:
+    """Which rows stand for all, where not more than ``most`` different ones are wanted.
+
+    Those of the smallest hashes, so equal rows are all in or all out.
+    """
+    hashes = _rounded(scores, kind, class_index)[1]
+    different = np.unique(hashes)
+    chosen: NDArray[np.bool_] = (
+        np.ones(len(hashes), dtype=np.bool_) if len(different) <= most else hashes < different[most]
+    )
+    return chosen
+
+
 def group_rows(
     scores: NDArray[np.float64], kind: str, class_index: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Group of each row: rows of equal rounded logarithms, and a label of the same, share it.
 
-    Neither the order of rows or columns, nor the last bits of scores, nor whether they are logits
-    or their softmax changes a group. Groups are numbered by a hash, those of one rounded label
-    after the other.
+    Nothing that leaves a hash as it is changes a group, nor does the order of rows. Groups are
+    numbered by the hash, those of one rounded label after the other.
     """
-    n_rows, n_classes = scores.shape
-    codes = np.empty((n_rows, n_classes + 1), dtype=np.int32)
-    round_gaps(scores, kind == "logits", codes)
+    n_rows = len(scores)
+    codes, hashes = _rounded(scores, kind, class_index)
     own = codes[np.arange(n_rows), class_index]
-    hashes = symmetric_hashes(codes, class_index)
 
     def content(rows: NDArray[np.int64]) -> NDArray[Any]:
         cells = codes[rows]

@@ -43,6 +43,20 @@ def add_columns(
                 add_term(weight[i] * terms[i, c], &high[c, 0], &low[c, 0])
 
 
+def sum_in_two_words(const double[::1] values, double first, double second, double unit):
+    """Sums of values times ``first`` times ``second``, rounded, and of the rest in 1 / ``unit``."""
+    cdef Py_ssize_t i
+    cdef double scaled, whole
+    cdef int64_t high = 0, low = 0
+    with nogil:
+        for i in range(values.shape[0]):
+            scaled = values[i] * first * second
+            whole = rint(scaled)
+            high += <int64_t> whole
+            low += <int64_t> rint((scaled - whole) * unit)
+    return high, low
+
+
 def largest_cells(const double[:, ::1] rows, double[::1] out):
     """Write the size of the largest cell of each row."""
     cdef Py_ssize_t n_rows = rows.shape[0], n_columns = rows.shape[1], i, j

@@ -11,6 +11,9 @@ from calibrant.kernels.ranked_lookup import MIXED, NODE_BITS, fill_table, spread
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+MOST_BUCKET_BITS = 20
+"""Of a table of many thresholds: larger ones miss the cache more often than they save a step."""
+
 ONE = int(np.array(1.0).view(np.int64))
 
 TABLE_BYTES = 1 << 20
@@ -61,7 +64,8 @@ def build_lookup(thresholds: NDArray[np.float64]) -> Lookup:
     """Table for strictly increasing ``thresholds`` in [0, 1] that start at 0."""
     edges = np.ascontiguousarray(thresholds).view(np.int64)
     lowest = int(edges[1]) if len(edges) > 1 else ONE
-    n_buckets = 1 << int(np.clip(int(np.ceil(np.log2(16 * len(edges)))), 8, 16))
+    bits = int(np.ceil(np.log2(len(edges))))
+    n_buckets = 1 << min(max(bits + 4, 8), max(16, min(bits + 1, MOST_BUCKET_BITS)))
     shift = max(0, int(ONE - lowest).bit_length() - n_buckets.bit_length() + 1)
     base = lowest >> shift
     buckets = np.maximum(edges >> shift, base - 1) - base + 1

@@ -21,6 +21,7 @@ from calibrant.kernels.monotone_spline import (
 )
 from calibrant.maps.logits import SplineMap, log_probabilities
 from calibrant.simplex import to_logits
+from calibrant.solvers.choice_rows import choice_rows
 from calibrant.solvers.logit_unit import divide_by_unit
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining
 from calibrant.solvers.pseudo_rows import share as share_of
@@ -249,7 +250,13 @@ def fit_spline(
     problem = Problem(logs, batch.class_index, share, knots)
     notes: tuple[str, ...] = ()
     if strength is None:
-        strength = choose_strength(problem, batch.folds(N_FOLDS), n_rows)
+        chosen = choice_rows(batch)
+        if chosen is None:
+            strength = choose_strength(problem, batch.folds(N_FOLDS), n_rows)
+        else:
+            some = batch.take(chosen)
+            part, weight_of_some = problem.part(chosen), float(some.weight.sum())
+            strength = choose_strength(part, some.folds(N_FOLDS), weight_of_some)
         notes = (f"strength {strength:g} by cross-validation",)
     n_rows = n_rows if weight is None else weight
     rate = min(strength, LARGEST_STRENGTH) / n_rows

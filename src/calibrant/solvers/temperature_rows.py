@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant.kernels.exact_sums import sum_in_two_words
 from calibrant.kernels.rows import deepest_logit, smallest_positive
 from calibrant.kernels.softmax import row_sums
 from calibrant.maps.logits import TemperatureMap
@@ -122,8 +123,8 @@ def sum_in_any_order(values: Array) -> float:
         return largest
     bits = 62 - len(values).bit_length()
     shift = bits - math.frexp(largest)[1]
-    scaled = np.ldexp(values, shift)
-    whole = np.rint(scaled)
-    parts = np.rint(np.ldexp(scaled - whole, bits))
-    total = (int(whole.astype(np.int64).sum()) << bits) + int(parts.astype(np.int64).sum())
-    return math.ldexp(total, -shift - bits)
+    first = shift // 2  # a power of two has no more than 1023 bits
+    high, low = sum_in_two_words(
+        np.ascontiguousarray(values), 2.0**first, 2.0 ** (shift - first), 2.0**bits
+    )
+    return math.ldexp((high << bits) + low, -shift - bits)

@@ -12,6 +12,7 @@ from calibrant.kernels.normalization_aware import add_prior
 from calibrant.kernels.rows import GAP_OFFSET
 from calibrant.row_order import group_rows
 from calibrant.simplex import to_logits
+from calibrant.solvers.choice_rows import choice_rows
 from calibrant.solvers.normalization_aware.fit import minimise
 from calibrant.solvers.normalization_aware.rows import NormalizedLikelihood, segment_rows
 from calibrant.solvers.pseudo_rows import price
@@ -93,12 +94,14 @@ def build_likelihood(
 
     Without a prior the start is T = 1, whose first round is FIR; with one it is the prior.
     """
+    choice, chosen = None, choice_rows(batch) if prior_strength is None else None
+    if chosen is not None:
+        prior_strength, choice = choose_strength(batch.take(chosen))
     fill_gaps = prior_strength is None or prior_strength > 0.0
     rows = segment_rows(batch, fill_gaps=fill_gaps)
     if not fill_gaps:
         target = rows.positives(rows.weight)
         return NormalizedLikelihood(rows, rows.weight, target, rows.exposures(rows.weight)), None
-    choice = None
     share = np.ascontiguousarray(rows.weight[:, None])
     if prior_strength is None:
         share = deal_rows(batch, rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from calibrant.maps.cells import RankedSteps
+from calibrant.solvers.choice_rows import choice_rows
 from calibrant.solvers.sorted_cumulative.fit import accumulate, fit_rows
 from calibrant.solvers.sorted_cumulative.prior import choose_prior_share
 from calibrant.solvers.temperature import solve_temperature
@@ -28,7 +29,9 @@ def solve_sorted_cumulative(
     """
     rows, choice = accumulate(batch), None
     if prior_share is None:
-        prior_share, choice = choose_prior_share(batch, rows, max_rank, zero_probability)
+        chosen = choice_rows(batch)
+        some = (batch, rows) if chosen is None else (batch.take(chosen), rows.take(chosen))
+        prior_share, choice = choose_prior_share(*some, max_rank, zero_probability)
     function, report = fit_rows(rows, max_rank)
     temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
     scale, zero_logit = temperature.inverse_temperature, temperature.zero_logit
