@@ -19,6 +19,9 @@ SCALARS = {
     "thresholded_ece": metrics.thresholded_ece,
     "thresholded_ece max": lambda *a, **k: metrics.thresholded_ece(*a, norm="max", **k),
     "kernel_density_ece": metrics.kernel_density_ece,
+    "smooth_ece": metrics.smooth_ece,
+    "kuiper_error": metrics.kuiper_error,
+    "kolmogorov_smirnov_error": metrics.kolmogorov_smirnov_error,
     "decomposition": lambda *a, **k: metrics.score_decomposition(*a, **k).miscalibration,
     "log decomposition": lambda *a, **k: (
         metrics.score_decomposition(*a, score="log", **k).refinement

@@ -148,7 +148,9 @@ def test_narrow_floats_are_read_in_double_precision(metric):
         assert metric(y, narrow) == pytest.approx(metric(y, widened), rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", [n for n in SCALARS if "ece" in n or n == "accuracy"])
+@pytest.mark.parametrize(
+    "name", [n for n in SCALARS if "ece" in n or "error" in n or n == "accuracy"]
+)
 @given(data=predictions())
 def test_errors_and_accuracy_are_within_0_and_1(name, data):
     proba, y, w = data

@@ -1,6 +1,12 @@
 """Scores, calibration errors, intervals and tests of predicted probabilities."""
 
 from calibrant.metrics.calibration_error import classwise_ece, confidence_ece, thresholded_ece
+from calibrant.metrics.cumulative import (
+    CumulativeDifferences,
+    cumulative_differences,
+    kolmogorov_smirnov_error,
+    kuiper_error,
+)
 from calibrant.metrics.decomposition import ScoreDecomposition, score_decomposition
 from calibrant.metrics.evaluate import evaluate
 from calibrant.metrics.evaluation import Estimate, Evaluation
@@ -8,9 +14,11 @@ from calibrant.metrics.kernel_density import kernel_density_ece
 from calibrant.metrics.reliability import ReliabilityCurve, reliability_curve
 from calibrant.metrics.scores import accuracy, brier_score, negative_log_likelihood
 from calibrant.metrics.significance import CalibrationTest, calibration_test
+from calibrant.metrics.smooth import smooth_ece
 
 __all__ = [
     "CalibrationTest",
+    "CumulativeDifferences",
     "Estimate",
     "Evaluation",
     "ReliabilityCurve",
@@ -20,10 +28,14 @@ __all__ = [
     "calibration_test",
     "classwise_ece",
     "confidence_ece",
+    "cumulative_differences",
     "evaluate",
     "kernel_density_ece",
+    "kolmogorov_smirnov_error",
+    "kuiper_error",
     "negative_log_likelihood",
     "reliability_curve",
     "score_decomposition",
+    "smooth_ece",
     "thresholded_ece",
 ]
