@@ -68,17 +68,20 @@ def order_by_cells(
 
 
 def group_rows(
-    scores: NDArray[np.float64], kind: str, class_index: NDArray[np.int64]
+    scores: NDArray[np.float64], kind: str, class_index: NDArray[np.int64] | None
 ) -> NDArray[np.int64]:
     """Group of each row: rows of equal rounded logarithms, and a label of the same, share it.
 
     Neither the order of rows or columns, nor the last bits of scores, nor whether they are logits
     or their softmax changes a group. Groups are numbered by a hash, those of one rounded label
-    after the other.
+    after the other. Without labels, rows share a group whatever their labels, and those of one
+    rounded scale come after the other.
     """
     n_rows, n_classes = scores.shape
     codes = np.empty((n_rows, n_classes + 1), dtype=np.int32)
     round_gaps(scores, kind == "logits", codes)
+    if class_index is None:
+        class_index = np.full(n_rows, n_classes)  # of the scale
     own = codes[np.arange(n_rows), class_index]
     hashes = symmetric_hashes(codes, class_index)
 

@@ -196,6 +196,51 @@ def cumulative_errors(rows, labels, weights=None):
     return max(sums) - min(sums), max(map(abs, sums))
 
 
+def lp_loss(predicted, recalibrated, label, p):
+    """Proper loss of the recalibrated row, whose entropy is minus the p-norm of the change.
+
+    The tangent of the entropy at the recalibrated row, at the label; 0 without a change.
+    """
+    gaps = [g - f for g, f in zip(recalibrated, predicted, strict=True)]
+    sizes = list(map(abs, gaps))
+    norm = max(sizes) if p == math.inf else sum(size**p for size in sizes) ** (1 / p)
+    if norm == 0:
+        return 0.0
+    if p == math.inf:
+        slopes = [float(size == norm) for size in sizes]
+    else:
+        slopes = [(size / norm) ** (p - 1) if size > 0 else 0.0 for size in sizes]
+    slopes = [-math.copysign(slope, gap) for slope, gap in zip(slopes, gaps, strict=True)]
+    truth = [float(j == label) for j in range(len(predicted))]
+    return -norm + math.fsum(
+        slope * (y - g) for slope, y, g in zip(slopes, truth, recalibrated, strict=True)
+    )
+
+
+def variational_error(rows, recalibrated, labels, p, weights=None):
+    """Mean loss of leaving rows as they are, which is 0, minus that of recalibrating them."""
+    w = [float(x) for x in exact(weights, len(rows))]
+    losses = [
+        x * lp_loss(row, new, label, p)
+        for x, row, new, label in zip(w, rows, recalibrated, labels, strict=True)
+    ]
+    return -math.fsum(losses) / sum(w)
+
+
+def confidence_sides(rows, recalibrated, labels, weights=None):
+    """Over- and under-confidence, of the rows whose confidence is lowered or raised."""
+    w = exact(weights, len(rows))
+    over = under = Fraction(0)
+    for x, row, new, label in zip(w, rows, recalibrated, labels, strict=True):
+        j = top(row)
+        gap = x * (Fraction(row[j]) - (j == label))
+        if new[j] < row[j]:
+            over += gap
+        elif new[j] > row[j]:
+            under -= gap
+    return over / sum(w), under / sum(w)
+
+
 def squared(value, hit):
     return (value - (1 if hit else 0)) ** 2
 
