@@ -78,7 +78,7 @@ def variational_errors(
     and Y the one-hot label. A recalibrator that was fitted to other folds says of each row in
     which direction f is off; how far the labels lie in these directions is on average at most the
     error, and the error itself if the directions are right. A binned error of honest predictions
-    is positive; this one is as often below zero.
+    is positive; this one is about as often below zero.
 
     Parameters
     ----------
@@ -110,8 +110,10 @@ def variational_errors(
     with 1/2, as is usual for two classes, and there it is the same.
 
     A true error cannot be negative, so intervals reach up to zero at least. Take the low end as a
-    bound; the high end is one only as far as the recalibrator can be right. Several matrices of
-    the size of ``y_proba`` are in memory at once.
+    bound; the high end is one only as far as the recalibrator can be right. Neither is a test:
+    the low end of the L1 error of honest predictions was above zero in 6 to 9 % of simulations,
+    where intervals of 95 % promise 2.5 %; see :func:`cumulative_differences` and
+    :func:`calibration_test`. Several matrices of the size of ``y_proba`` are in memory at once.
 
     References
     ----------
