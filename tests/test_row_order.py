@@ -75,6 +75,17 @@ def test_folds_are_of_content_and_balanced():
     np.testing.assert_array_equal(twice.folds(5), np.append(folds, folds[:9]))
 
 
+@pytest.mark.usefixtures("hashes")
+def test_groups_without_labels_are_of_rows_up_to_the_order_of_their_cells():
+    p, _, _ = tied_batch()
+    found = row_order.group_rows(p, "probabilities", None)
+    wanted = np.unique(np.sort(p, axis=1), axis=0, return_inverse=True)[1].ravel()
+    pairs = {*zip(found.tolist(), wanted.tolist(), strict=True)}
+    assert len(pairs) == found.max() + 1 == wanted.max() + 1
+    logits = np.log(p) + 3.0
+    np.testing.assert_array_equal(row_order.group_rows(logits, "logits", None), found)
+
+
 @pytest.mark.parametrize("method", [VectorScaling, MatrixScaling, StructuredScaling])
 def test_no_label_is_lost_where_rows_differ_in_few_bits(method):
     """Labels 0 and 1 on rows that differ in bit 17 of the first score."""

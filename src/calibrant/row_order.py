@@ -96,14 +96,17 @@ def sample_rows(
 
 
 def group_rows(
-    scores: NDArray[np.float64], kind: str, class_index: NDArray[np.int64]
+    scores: NDArray[np.float64], kind: str, class_index: NDArray[np.int64] | None
 ) -> NDArray[np.int64]:
     """Group of each row: rows of equal rounded logarithms, and a label of the same, share it.
 
     Nothing that leaves a hash as it is changes a group, nor does the order of rows. Groups are
-    numbered by the hash, those of one rounded label after the other.
+    numbered by the hash, those of one rounded label after the other. Without labels, rows share a
+    group whatever their labels, and those of one rounded scale come after the other.
     """
-    n_rows = len(scores)
+    n_rows, n_classes = scores.shape
+    if class_index is None:
+        class_index = np.full(n_rows, n_classes)  # of the scale
     codes, hashes = _rounded(scores, kind, class_index)
     own = codes[np.arange(n_rows), class_index]
 

@@ -57,6 +57,20 @@ def test_fixed_point_sums_are_exact_in_any_order(terms, random):
     ) * Fraction(1, 2**52)
 
 
+@given(st.lists(st.tuples(unit, st.booleans(), unit), min_size=1, max_size=20))
+def test_residual_moments_are_those_of_fractions(rows):
+    values, hits, weight = (np.array(part) for part in zip(*rows, strict=True))
+    sums = np.zeros((4, 2, 3, 2), dtype=np.int64)
+    kernels.add_residual_moments(values, hits, weight, sums)
+    exact = np.full((4, 2, 3), Fraction(0))
+    for value, hit, own in rows:
+        cell = min(int(4 * value), 3)
+        for m in range(3):
+            residual = 1 - Fraction(value) if hit else Fraction(value)
+            exact[cell, int(hit), m] += Fraction(own) * residual * (4 * Fraction(value) - cell) ** m
+    np.testing.assert_allclose(totals(sums), exact.astype(float), rtol=0, atol=1e-14)
+
+
 def test_fixed_point_sums_hold_four_billion_terms():
     """Of one each, and of the largest number below one each."""
     n = 2**32 - 1

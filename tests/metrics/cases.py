@@ -1,10 +1,14 @@
 """Shared by the tests of metrics: small data full of ties, and every metric that is one number."""
 
+import math
+
 import numpy as np
 from hypothesis import strategies as st
 
-from calibrant import metrics
+from calibrant import TemperatureScaling, metrics
 from conftest import simulate
+
+QUICK = {"recalibrator": TemperatureScaling(), "n_folds": 2, "n_resamples": 0}
 
 SCALARS = {
     "accuracy": metrics.accuracy,
@@ -19,11 +23,24 @@ SCALARS = {
     "thresholded_ece": metrics.thresholded_ece,
     "thresholded_ece max": lambda *a, **k: metrics.thresholded_ece(*a, norm="max", **k),
     "kernel_density_ece": metrics.kernel_density_ece,
+    "smooth_ece": metrics.smooth_ece,
+    "kuiper_error": metrics.kuiper_error,
+    "kolmogorov_smirnov_error": metrics.kolmogorov_smirnov_error,
+    "cross-fitted decomposition": lambda *a, **k: (
+        metrics.cross_fitted_decomposition(*a, **k, **QUICK).calibration.value
+    ),
+    "variational_errors": lambda *a, **k: math.fsum(
+        own.value for own in metrics.variational_errors(*a, **k, **QUICK).estimates()
+    ),
     "decomposition": lambda *a, **k: metrics.score_decomposition(*a, **k).miscalibration,
     "log decomposition": lambda *a, **k: (
         metrics.score_decomposition(*a, score="log", **k).refinement
     ),
 }
+
+RECALIBRATING = ["cross-fitted decomposition", "variational_errors"]
+NEED_ARRAYS = ["decomposition", "log decomposition", *RECALIBRATING]
+COUNT_ROWS = ["kernel_density_ece", *RECALIBRATING]
 
 
 @st.composite

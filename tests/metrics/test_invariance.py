@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from calibrant import errors, simplex
 from calibrant.metrics import predictions as predictions_module
-from metrics.cases import SCALARS, predictions, weighted
+from metrics.cases import COUNT_ROWS, SCALARS, predictions, weighted
 
 each = pytest.mark.parametrize("metric", SCALARS.values(), ids=SCALARS)
 
@@ -53,9 +53,9 @@ def test_zero_weight_is_removal_to_the_last_bit(metric, data):
     assert metric(y, proba, sample_weight=w, classes=classes) == removed
 
 
-@pytest.mark.parametrize("name", [n for n in SCALARS if n != "kernel_density_ece"])
+@pytest.mark.parametrize("name", [n for n in SCALARS if n not in COUNT_ROWS])
 def test_scale_of_weights_does_not_matter(name):
-    """But for the kernel density, whose bandwidth counts rows."""
+    """But for bandwidths and priors that count rows."""
     metric, (proba, y, w) = SCALARS[name], weighted()
     assert metric(y, proba, sample_weight=1024 * w) == metric(y, proba, sample_weight=w)
     assert metric(y, proba, sample_weight=np.full(len(y), 0.3)) == metric(y, proba)
@@ -148,7 +148,9 @@ def test_narrow_floats_are_read_in_double_precision(metric):
         assert metric(y, narrow) == pytest.approx(metric(y, widened), rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", [n for n in SCALARS if "ece" in n or n == "accuracy"])
+@pytest.mark.parametrize(
+    "name", [n for n in SCALARS if "ece" in n or n.endswith("error") or n == "accuracy"]
+)
 @given(data=predictions())
 def test_errors_and_accuracy_are_within_0_and_1(name, data):
     proba, y, w = data

@@ -26,10 +26,10 @@ from calibrant.scale.chunks import ArrayChunks
 from calibrant.scale.mergeable import Mergeable
 from calibrant.scale.statistics import Statistics
 from conftest import each_real_file, load_real, simulate
-from metrics.cases import SCALARS, predictions, weighted
+from metrics.cases import NEED_ARRAYS, SCALARS, predictions, weighted
 from reference import metrics as reference
 
-CHUNKED = {name: metric for name, metric in SCALARS.items() if "decomposition" not in name}
+CHUNKED = {name: metric for name, metric in SCALARS.items() if name not in NEED_ARRAYS}
 each = pytest.mark.parametrize("name", CHUNKED)
 
 

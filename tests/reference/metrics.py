@@ -6,6 +6,7 @@ fractions. Where a definition has a logarithm or a root, doubles are used from t
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 from reference.isotonic import min_max
 
@@ -144,6 +145,100 @@ def density_error(rows, labels, weights=None, n_steps=400):
     right_rows = [density(z, chosen=True) for z in nodes]
     gaps = [abs(z * f - a) for z, f, a in zip(nodes, all_rows, right_rows, strict=True)]
     return sum(map(float.__mul__, gaps, ends)) / sum(map(float.__mul__, all_rows, ends))
+
+
+def smoothed_error(rows, labels, sigma, weights=None, n_steps=1000):
+    """Integral of |sum of residuals times reflected Gaussian kernels|, kernel by kernel.
+
+    Roots are bracketed on an even grid; between two of them the normal distribution function
+    integrates each kernel.
+    """
+    w = [float(x) for x in exact(weights, len(rows))]
+    hits = [top(row) == label for row, label in zip(rows, labels, strict=True)]
+    residuals = [(max(row) - hit) * x for row, hit, x in zip(rows, hits, w, strict=True)]
+    far = math.ceil(20 * sigma / 2) + 1  # images within ten deviations and more
+    images = [
+        (2 * turn + sign * max(row), residual / sum(w))
+        for row, residual in zip(rows, residuals, strict=True)
+        for turn in range(-far, far + 1)
+        for sign in (1, -1)
+    ]
+
+    def smoothed(t):
+        return math.fsum(r * math.exp(-(((t - v) / sigma) ** 2) / 2) for v, r in images)
+
+    def integral(t):
+        return math.fsum(r * math.erf((t - v) / sigma / math.sqrt(2)) / 2 for v, r in images)
+
+    nodes = [i / n_steps for i in range(n_steps + 1)]
+    above = [smoothed(t) >= 0 for t in nodes]
+    roots = []
+    for i in range(n_steps):
+        if above[i] != above[i + 1]:
+            low, high = nodes[i], nodes[i + 1]
+            for _ in range(40):
+                middle = (low + high) / 2
+                low, high = (middle, high) if (smoothed(middle) >= 0) == above[i] else (low, middle)
+            roots.append(low)
+    parts = [integral(t) for t in (0.0, *roots, 1.0)]
+    return math.fsum(abs(b - a) for a, b in pairwise(parts))
+
+
+def cumulative_errors(rows, labels, weights=None):
+    """Kuiper and Kolmogorov-Smirnov: partial sums over all rows up to each confidence."""
+    w = exact(weights, len(rows))
+    values = [max(row) for row in rows]
+    sums = [Fraction(0)]
+    for bound in values:
+        inside = [i for i, value in enumerate(values) if value <= bound]
+        gaps = [w[i] * ((top(rows[i]) == labels[i]) - Fraction(values[i])) for i in inside]
+        sums.append(sum(gaps) / sum(w))
+    return max(sums) - min(sums), max(map(abs, sums))
+
+
+def lp_loss(predicted, recalibrated, label, p):
+    """Proper loss of the recalibrated row, whose entropy is minus the p-norm of the change.
+
+    The tangent of the entropy at the recalibrated row, at the label; 0 without a change.
+    """
+    gaps = [g - f for g, f in zip(recalibrated, predicted, strict=True)]
+    sizes = list(map(abs, gaps))
+    norm = max(sizes) if p == math.inf else sum(size**p for size in sizes) ** (1 / p)
+    if norm == 0:
+        return 0.0
+    if p == math.inf:
+        slopes = [float(size == norm) for size in sizes]
+    else:
+        slopes = [(size / norm) ** (p - 1) if size > 0 else 0.0 for size in sizes]
+    slopes = [-math.copysign(slope, gap) for slope, gap in zip(slopes, gaps, strict=True)]
+    truth = [float(j == label) for j in range(len(predicted))]
+    return -norm + math.fsum(
+        slope * (y - g) for slope, y, g in zip(slopes, truth, recalibrated, strict=True)
+    )
+
+
+def variational_error(rows, recalibrated, labels, p, weights=None):
+    """Mean loss of leaving rows as they are, which is 0, minus that of recalibrating them."""
+    w = [float(x) for x in exact(weights, len(rows))]
+    losses = [
+        x * lp_loss(row, new, label, p)
+        for x, row, new, label in zip(w, rows, recalibrated, labels, strict=True)
+    ]
+    return -math.fsum(losses) / sum(w)
+
+
+def confidence_sides(rows, recalibrated, labels, weights=None):
+    """Over- and under-confidence, of the rows whose confidence is lowered or raised."""
+    w = exact(weights, len(rows))
+    over = under = Fraction(0)
+    for x, row, new, label in zip(w, rows, recalibrated, labels, strict=True):
+        j = top(row)
+        gap = x * (Fraction(row[j]) - (j == label))
+        if new[j] < row[j]:
+            over += gap
+        elif new[j] > row[j]:
+            under -= gap
+    return over / sum(w), under / sum(w)
 
 
 def squared(value, hit):

@@ -73,6 +73,52 @@ def test_density_error_of_rows_far_from_right_is_their_mean_gap():
     assert metrics.density_error(rows, [0] * 18) == pytest.approx(1 - 0.62, abs=1e-3)
 
 
+def test_smoothed_error_of_residuals_of_one_sign_is_their_mean():
+    """All wrong: whatever the bandwidth, as reflection keeps the mass."""
+    for sigma in (0.01, 0.3, 2.0):
+        assert metrics.smoothed_error(ROWS, [1, 1, 1, 0], sigma) == pytest.approx(
+            (0.75 + 0.75 + 0.5 + 0.875) / 4, rel=1e-14
+        )
+
+
+def test_smoothed_error_by_hand():
+    """Residuals -1/4 at 3/4 and 3/4 at 3/4 are one; far apart, they do not meet."""
+    together = [[0.75, 0.25], [0.75, 0.25]]
+    assert metrics.smoothed_error(together, [0, 1], 0.1) == pytest.approx(0.25, rel=1e-14)
+    apart = [[0.5, 0.5], [0.0, 1.0]]
+    assert metrics.smoothed_error(apart, [0, 0], 0.01) == pytest.approx(0.75, rel=1e-14)
+    # As wide as that, all of it has mixed: only the mean is left.
+    assert metrics.smoothed_error(apart, [0, 0], 4.0) == pytest.approx(0.25, rel=1e-14)
+
+
+def test_cumulative_errors_by_hand():
+    """In order: 1/2 wrong, 3/4 right and wrong, 7/8 right: -1/2, -1, -7/8."""
+    assert metrics.cumulative_errors(ROWS, LABELS) == (Fraction(1, 4), Fraction(1, 4))
+    # 1/2 right, 3/4 wrong twice: 1/2, -1, -7/8.
+    assert metrics.cumulative_errors(ROWS, [1, 1, 0, 1]) == (Fraction(3, 8), Fraction(1, 4))
+    assert metrics.cumulative_errors(ROWS, LABELS, [1, 1, 1, 5]) == (Fraction(1, 8),) * 2
+
+
+def test_lp_loss_by_hand():
+    """From 3/4, 1/4 to 1/2, 1/2: gaps -1/4 and 1/4; how far the label is that way."""
+    before, after = [0.75, 0.25], [0.5, 0.5]
+    assert metrics.lp_loss(before, after, 1, 1) == -1.5
+    assert metrics.lp_loss(before, after, 0, 1) == 0.5
+    assert metrics.lp_loss(before, after, 1, 2) == pytest.approx(-1.5 / math.sqrt(2), rel=1e-15)
+    assert metrics.lp_loss([0.5, 0.25, 0.25], [0.25, 0.375, 0.375], 0, math.inf) == 0.5
+    assert metrics.lp_loss(before, before, 1, 3) == 0.0
+
+
+def test_variational_error_by_hand():
+    """Labels 0, 1, 1 where 3/4 is lowered: the mean of -1/2, 3/2, 3/2."""
+    rows, new = [[0.75, 0.25]] * 3, [[0.5, 0.5]] * 3
+    assert metrics.variational_error(rows, new, [0, 1, 1], 1) == pytest.approx(2.5 / 3)
+    assert metrics.variational_error(rows, new, [0, 1, 1], 1, [5, 1, 0]) == pytest.approx(-1 / 6)
+    assert metrics.confidence_sides(rows, new, [0, 1, 1]) == (Fraction(5, 12), 0)
+    raised = [[0.875, 0.125]] * 3
+    assert metrics.confidence_sides(rows, raised, [0, 1, 1]) == (0, Fraction(-5, 12))
+
+
 def test_decomposition_by_hand():
     """One feature, 0.25 < 0.5 < 0.75, labels 1, 0, 1: the first two pool to 1/2."""
     rows = [[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]]

@@ -1,4 +1,4 @@
-"""What metrics sum over rows, over bins of equal width and of equal mass, and over a grid."""
+"""What metrics sum over rows, over bins of equal width and of equal mass, and over grids."""
 
 import numpy as np
 
@@ -222,6 +222,32 @@ def add_hit_moments(
                 add_term(&sums[0, 1, 0], own)
                 add_term(&sums[0, 2, 0], own * value)
                 add_term(&sums[0, 3, 0], own * value * value)
+
+
+def add_residual_moments(
+    const double[::1] values,
+    const uint8_t[::1] hits,
+    const double[::1] weight,
+    int64_t[:, :, :, ::1] sums,
+):
+    """Add moments of |hit - value| within even cells of [0, 1], of misses and of hits apart.
+
+    ``sums[cell, 0 or 1, m]`` takes weight * |hit - value| * u^m, with u in [0, 1] the place of the
+    value in its cell.
+    """
+    cdef Py_ssize_t n_cells = sums.shape[0], i, cell, m
+    cdef int64_t* pair
+    cdef double position, place, term
+    with nogil:
+        for i in range(values.shape[0]):
+            position = values[i] * n_cells
+            cell = min(<Py_ssize_t> position, n_cells - 1)
+            place = position - cell
+            term = weight[i] * (1.0 - values[i] if hits[i] else values[i])
+            pair = &sums[cell, hits[i], 0, 0]
+            for m in range(sums.shape[2]):
+                add_term(pair + 2 * m, term)
+                term *= place
 
 
 def count_above(const double[:, ::1] rows, double threshold, int64_t[::1] counts):

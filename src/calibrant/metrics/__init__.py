@@ -1,29 +1,51 @@
 """Scores, calibration errors, intervals and tests of predicted probabilities."""
 
 from calibrant.metrics.calibration_error import classwise_ece, confidence_ece, thresholded_ece
+from calibrant.metrics.cross_fitted import CrossFittedDecomposition, cross_fitted_decomposition
+from calibrant.metrics.cumulative import (
+    CumulativeDifferences,
+    cumulative_differences,
+    kolmogorov_smirnov_error,
+    kuiper_error,
+)
 from calibrant.metrics.decomposition import ScoreDecomposition, score_decomposition
 from calibrant.metrics.evaluate import evaluate
-from calibrant.metrics.evaluation import Estimate, Evaluation
+from calibrant.metrics.evaluation import Evaluation
+from calibrant.metrics.improvement import PostHocImprovement, post_hoc_improvement
 from calibrant.metrics.kernel_density import kernel_density_ece
 from calibrant.metrics.reliability import ReliabilityCurve, reliability_curve
+from calibrant.metrics.result import Estimate
 from calibrant.metrics.scores import accuracy, brier_score, negative_log_likelihood
 from calibrant.metrics.significance import CalibrationTest, calibration_test
+from calibrant.metrics.smooth import smooth_ece
+from calibrant.metrics.variational import VariationalErrors, variational_errors
 
 __all__ = [
     "CalibrationTest",
+    "CrossFittedDecomposition",
+    "CumulativeDifferences",
     "Estimate",
     "Evaluation",
+    "PostHocImprovement",
     "ReliabilityCurve",
     "ScoreDecomposition",
+    "VariationalErrors",
     "accuracy",
     "brier_score",
     "calibration_test",
     "classwise_ece",
     "confidence_ece",
+    "cross_fitted_decomposition",
+    "cumulative_differences",
     "evaluate",
     "kernel_density_ece",
+    "kolmogorov_smirnov_error",
+    "kuiper_error",
     "negative_log_likelihood",
+    "post_hoc_improvement",
     "reliability_curve",
     "score_decomposition",
+    "smooth_ece",
     "thresholded_ece",
+    "variational_errors",
 ]

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.metrics.result import Result
+from calibrant.metrics.result import Estimate, Result
 from calibrant.metrics.table import METRICS
 
 if TYPE_CHECKING:
     from calibrant.maps.base import Floats
-
-
-class Estimate(NamedTuple):
-    """A metric and its interval, which is NaN without resamples."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +50,6 @@ class Evaluation(Result):
     def estimates(self) -> dict[str, Estimate]:
         """Return the metrics by name, in the order of the table."""
         return {name: getattr(self, name) for name in METRICS}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers: {"accuracy": {"value": ..., "low": ...}, ...}."""
-        estimates = {name: estimate._asdict() for name, estimate in self.estimates().items()}
-        return Result.to_dict(self) | estimates
 
     def __str__(self) -> str:
         has_intervals = self.n_resamples > 0

@@ -30,10 +30,12 @@ GROUP_CELLS = 1 << 23
 class MetricArguments(errors.Arguments):
     """How metrics name what they are given."""
 
-    scores = "y_proba"
     y = "y_true"
     if_logits = "of logits, pass the softmax"
     if_unnormalized = "divide rows by their sums"
+
+    def __init__(self, scores: str = "y_proba") -> None:
+        self.scores = scores
 
 
 NAMED = MetricArguments()
@@ -79,6 +81,8 @@ class Predictions:
     unit : float
         The power of two that brings the largest weight into [1/2, 1), or the weight of all.
     classes : ndarray of shape (n_classes,)
+    named : MetricArguments
+        How messages name the matrix.
     """
 
     matrix: NDArray[Any]
@@ -88,6 +92,7 @@ class Predictions:
     weight: Floats | None
     unit: float
     classes: NDArray[Any]
+    named: MetricArguments = NAMED
 
     @property
     def n_rows(self) -> int:
@@ -107,7 +112,7 @@ class Predictions:
             given = np.hstack([1.0 - positive, positive])
         elif self.order is not None:
             given = given[:, self.order]
-        rows = simplex.check_scores(given, first_row=part.start, named=NAMED)
+        rows = simplex.check_scores(given, first_row=part.start, named=self.named)
         if self.used is not None:
             rows = rows[self.used[part]]
         own = slice(start, start + len(rows))
@@ -146,6 +151,19 @@ class Predictions:
             own = slice(chunk.start, chunk.start + len(chunk.rows))
             values[own], hits[own] = chunk.top_labels()
         return BinaryProblem(values, hits, self.row_weights())
+
+    def all_rows(self) -> Floats:
+        """Return the rows used as one matrix, for what cannot do with less than a copy."""
+        found = np.empty((self.n_rows, self.n_classes))
+        for chunk in self.chunks():
+            found[chunk.start : chunk.start + len(chunk.rows)] = chunk.rows
+        return found
+
+    def chunks_of(self, rows: Floats) -> Iterator[Chunk]:
+        """Other predictions of the same rows, checked before, in chunks."""
+        weight = self.row_weights()
+        for own in simplex.chunks(len(rows), self.n_classes):
+            yield Chunk(own.start, rows[own], self.class_index[own], weight[own], self.unit)
 
     def columns(self, columns: Sequence[int]) -> Floats:
         """Return some columns of all rows."""
@@ -197,7 +215,11 @@ class Predictions:
 
 
 def read_predictions(
-    y_true: Any, y_proba: Any, sample_weight: Any = None, classes: Any = None
+    y_true: Any,
+    y_proba: Any,
+    sample_weight: Any = None,
+    classes: Any = None,
+    named: MetricArguments = NAMED,
 ) -> Predictions:
     """Check everything but the cells, which are checked as they are read.
 
@@ -208,22 +230,22 @@ def read_predictions(
         is_vector = len(np.shape(y_proba)) == 1
     except ValueError:  # rows of different lengths: ``to_matrix`` says so
         is_vector = False
-    matrix = to_matrix(np.asarray(y_proba)[:, None] if is_vector else y_proba, named=NAMED)
+    matrix = to_matrix(np.asarray(y_proba)[:, None] if is_vector else y_proba, named=named)
     n_rows, n_classes = len(matrix), max(2, matrix.shape[1])
     if n_rows == 0:
-        raise errors.ShapeError("y_proba has no rows; at least one is needed")
+        raise errors.ShapeError(f"{named.scores} has no rows; at least one is needed")
     weight = check_weights(sample_weight, n_rows)
     is_used = weight > 0
     names = names if matrix.shape[1] > 1 else None
     index, known = check_labels(
-        y_true, n_rows, n_classes, classes=classes, names=names, used=is_used, named=NAMED
+        y_true, n_rows, n_classes, classes=classes, names=names, used=is_used, named=named
     )
-    order = column_order(names, known, told=classes is not None, named=NAMED)
+    order = column_order(names, known, told=classes is not None, named=named)
     used = None if is_used.all() else is_used
     if used is not None:
         index, weight = index[used], weight[used]
     unit, scaled = rescale(weight)
-    return Predictions(matrix, order, used, index, scaled, unit, known)
+    return Predictions(matrix, order, used, index, scaled, unit, known, named)
 
 
 def whole_masses(weight: Floats, repeats: float) -> Wholes:

@@ -188,7 +188,7 @@ class Binned(NamedTuple):
 def _of_arrays(
     predictions: Predictions, kind: Any, n_bins: int, strategy: str, draws: dict[str, Any]
 ) -> Binned:
-    column = _column(predictions.classes, kind)
+    column = column_of(predictions.classes, kind)
     problem = predictions.confidence() if column is None else predictions.one_class(column)
     edges, bins = _bins(problem, n_bins, strategy)
     sums = problem_sums(problem, bins, len(edges) - 1)
@@ -208,7 +208,7 @@ def _of_chunks(
         )
 
     def start(known: Any) -> dict[str, Any]:
-        column = _column(known, kind)
+        column = column_of(known, kind)
         return {"bins": ProblemBins(n_bins, column=column), "moments": BinMoments(n_bins, column)}
 
     found = count(chunks, classes, start)
@@ -226,7 +226,7 @@ def _judge(binned: Binned, level: float) -> tuple[Floats, Floats, float]:
     return low, high, p_value(binned.ece, null_errors(binned.null))
 
 
-def _column(classes: NDArray[Any], kind: Any) -> int | None:
+def column_of(classes: NDArray[Any], kind: Any) -> int | None:
     """Column of a class, None for the confidence."""
     if isinstance(kind, str) and kind == "confidence":
         return None

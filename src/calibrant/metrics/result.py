@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,18 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain numbers and lists."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return {
-            name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-            for name, value in values.items()
-        }
+        return {name: _plain(getattr(self, name)) for name in self.__slots__}
+
+
+class Estimate(NamedTuple):
+    """A metric and its interval, which is NaN without resamples."""
+
+    value: float
+    low: float
+    high: float
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Estimate):
+        return value._asdict()
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -1,0 +1,243 @@
+import json
+import math
+
+import numpy as np
+import pytest
+from sklearn.metrics import log_loss
+
+from calibrant import (
+    FlattenedIsotonic,
+    StructuredScaling,
+    TemperatureScaling,
+    errors,
+    metrics,
+)
+from calibrant.metrics import cross_fitted_decomposition
+from calibrant.metrics.held_out import deal_folds
+from conftest import simulate
+from metrics.cases import recorded, weighted
+
+METRICS = ["negative_log_likelihood", "brier_score"]
+SHORT = {"recalibrator": TemperatureScaling(prior_strength=0), "n_resamples": 0}
+
+
+def by_hand(y, proba, recalibrator, weights=None, n_folds=5):
+    """Predictions of what was fitted to all rows but those of a fold, by ``fit`` itself."""
+    folds = deal_folds(proba, n_folds)
+    w = np.ones(len(y)) if weights is None else weights
+    found = np.empty_like(proba)
+    for fold in range(n_folds):
+        own = folds == fold
+        recalibrator.fit(proba[~own], y[~own], w[~own])
+        found[own] = recalibrator.predict_proba(proba[own])
+    return found
+
+
+@pytest.mark.parametrize("has_weights", [False, True])
+@pytest.mark.parametrize("make", [TemperatureScaling, FlattenedIsotonic, StructuredScaling])
+def test_equals_fits_fold_by_fold(make, has_weights):
+    proba, y, w = weighted(400)
+    w = w if has_weights else None
+    recalibrated = by_hand(y, proba, make(classes=range(4)), w)
+    one_hot = np.eye(4)[y]
+    expected = {
+        "negative_log_likelihood": [log_loss(y, p, sample_weight=w) for p in (proba, recalibrated)],
+        "brier_score": [
+            np.average(((p - one_hot) ** 2).mean(axis=1), weights=w) for p in (proba, recalibrated)
+        ],
+    }
+    for metric, (score, refinement) in expected.items():
+        found = cross_fitted_decomposition(
+            y, proba, metric=metric, recalibrator=make(), sample_weight=w, n_resamples=0
+        )
+        assert found.score.value == pytest.approx(score, abs=1e-12)
+        assert found.refinement.value == pytest.approx(refinement, abs=1e-12)
+        assert found.calibration.value == pytest.approx(score - refinement, abs=1e-12)
+        assert (found.metric, found.n_folds) == (metric, 5)
+
+
+def test_agrees_with_probmetrics():
+    """Numbers of probmetrics 1.3.0, with these folds; its Brier score is summed over the classes.
+
+    ::
+
+        MetricsWithCalibration(
+            CombinedMetrics([LogLoss(), BrierLoss()]), get_calibrator("temp-scaling"), folds
+        ).compute_all_from_labels_probs(y, bold)
+    """
+    bold, _, y = recorded()
+    found = {
+        metric: cross_fitted_decomposition(y, bold, metric=metric, **SHORT) for metric in METRICS
+    }
+    loss, brier = found.values()
+    assert loss.calibration.value == pytest.approx(0.12834756191934893, abs=1e-10)
+    assert loss.refinement.value == pytest.approx(0.7359799364317987, abs=1e-10)
+    assert 4 * brier.calibration.value == pytest.approx(0.029049922664214467, abs=1e-10)
+    assert 4 * brier.refinement.value == pytest.approx(0.4106893184603166, abs=1e-10)
+
+
+def honest_rows(rng, n_rows, n_classes=4):
+    honest = rng.dirichlet(np.ones(n_classes), size=n_rows)
+    return honest, (honest.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
+
+
+def test_nothing_is_gained_by_chance():
+    """Honest predictions: on average a fit loses what it costs.
+
+    Folds that are balanced by labels, as ``SimplexBatch.folds`` has them, would gain 0.0016 here.
+    """
+    rng = np.random.default_rng(0)
+    gains = []
+    for _ in range(60):
+        honest, y = honest_rows(rng, 150)
+        found = cross_fitted_decomposition(y, honest, classes=range(4), **SHORT)
+        gains.append(found.calibration.value)
+    assert np.mean(gains) < -3 * np.std(gains) / math.sqrt(len(gains))
+
+
+def test_folds_do_not_look_at_labels_and_are_balanced():
+    proba, y, _ = weighted()
+    folds = deal_folds(proba, 5)
+    assert np.bincount(folds).tolist() == [120] * 5
+    order = np.random.default_rng(0).permutation(len(y))
+    np.testing.assert_array_equal(deal_folds(proba[order], 5), folds[order])
+    np.testing.assert_array_equal(
+        deal_folds(np.ascontiguousarray(proba[:, [2, 0, 3, 1]]), 5), folds
+    )
+    np.testing.assert_array_equal(deal_folds(proba * (1 + 1e-15), 5), folds)
+    tied = np.repeat(proba[:100], 6, axis=0)
+    assert all(len(set(deal_folds(tied, 5)[6 * i : 6 * i + 6])) == 1 for i in range(100))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_parts_add_up_to_the_metric(metric):
+    proba, y, w = weighted()
+    found = cross_fitted_decomposition(y, proba, metric=metric, sample_weight=w, n_resamples=50)
+    assert found.score.value == getattr(metrics, metric)(y, proba, sample_weight=w)
+    total = found.calibration.value + found.refinement.value
+    assert found.score.value == pytest.approx(total, rel=1e-15)
+    for part in (found.score, found.calibration, found.refinement):
+        assert part.low < part.value < part.high
+
+
+def test_a_better_recalibrator_finds_more():
+    """A class that is favoured is no matter of temperature."""
+    honest, y = honest_rows(np.random.default_rng(0), 2000)
+    tilted = honest * [4.0, 1.0, 1.0, 1.0]
+    tilted /= tilted.sum(axis=1, keepdims=True)
+    usual, one = (
+        cross_fitted_decomposition(y, tilted, recalibrator=own)
+        for own in (None, TemperatureScaling())
+    )
+    truth = np.mean(np.sum(honest * np.log(honest / tilted), axis=1))
+    assert one.calibration.high < usual.calibration.low < truth
+    assert usual.calibration.value == pytest.approx(truth, rel=0.1)
+
+
+def test_order_of_rows_and_threads_change_no_bit_of_intervals():
+    proba, y, w = weighted()
+    order = np.random.default_rng(1).permutation(len(y))
+    expected = cross_fitted_decomposition(y, proba, sample_weight=w, n_resamples=40)
+    for options in ({}, {"n_jobs": 2}):
+        found = cross_fitted_decomposition(
+            y[order], proba[order], sample_weight=w[order], n_resamples=40, **options
+        )
+        assert found == expected
+    other = cross_fitted_decomposition(y, proba, sample_weight=w, n_resamples=40, random_state=1)
+    assert other.refinement.value == expected.refinement.value
+    assert other.refinement.low != expected.refinement.low
+
+
+def test_intervals_hold_the_true_parts_as_often_as_they_say():
+    """Of 80 draws with a known temperature; the documentation has thousands."""
+    rng = np.random.default_rng(0)
+    options = {"recalibrator": TemperatureScaling(), "n_resamples": 200}
+    population, _ = honest_rows(rng, 200_000)
+
+    def sharpened(rows):
+        return rows**2 / (rows**2).sum(axis=1, keepdims=True)
+
+    entropy = -np.sum(population * np.log(population), axis=1).mean()
+    divergence = np.sum(population * np.log(population / sharpened(population)), axis=1).mean()
+    held, bounded = np.zeros(2), 0
+    for _ in range(80):
+        honest, y = honest_rows(rng, 500)
+        found = cross_fitted_decomposition(y, sharpened(honest), classes=range(4), **options)
+        parts = ((found.refinement, entropy), (found.calibration, divergence))
+        held += [part.low <= truth <= part.high for part, truth in parts]
+        bounded += found.calibration.low <= divergence
+    assert np.all(held >= 70)
+    assert bounded >= 76
+
+
+def test_an_interval_of_calibration_reaches_zero():
+    honest, y = honest_rows(np.random.default_rng(0), 300)
+    recalibrator = TemperatureScaling(prior_strength=0)
+    found = cross_fitted_decomposition(y, honest, recalibrator=recalibrator)
+    assert found.calibration.low < found.calibration.value < found.calibration.high == 0.0
+
+
+def test_rows_that_are_all_the_same_stay_as_they_are():
+    y = np.array([0, 1, 1, 1])
+    found = cross_fitted_decomposition(y, np.full((4, 2), 0.5), n_resamples=10)
+    assert found.n_folds == 1
+    assert found.calibration == (0.0, 0.0, 0.0)
+    assert found.refinement.value == pytest.approx(math.log(2))
+    few = cross_fitted_decomposition(y, [0.2, 0.2, 0.7, 0.9], n_resamples=0)
+    assert few.n_folds == 3
+
+
+def test_a_class_that_only_one_fold_has():
+    proba, y = simulate(200, 4)
+    y = np.where(y == 3, 0, y)
+    y[17] = 3
+    found = cross_fitted_decomposition(y, proba, n_resamples=0)
+    assert math.isfinite(found.refinement.value)
+
+
+def test_the_recalibrator_is_copied_and_reads_probabilities():
+    proba, y, _ = weighted()
+    recalibrator = TemperatureScaling(scores="logits")
+    found = cross_fitted_decomposition(y, proba, recalibrator=recalibrator, n_resamples=0)
+    assert not hasattr(recalibrator, "map_")
+    assert recalibrator.scores == "logits"
+    assert found == cross_fitted_decomposition(
+        y, proba, recalibrator=TemperatureScaling(), n_resamples=0
+    )
+
+
+def test_without_resamples_there_are_no_intervals():
+    proba, y, _ = weighted()
+    found = cross_fitted_decomposition(y, proba, **SHORT)
+    assert math.isnan(found.score.low)
+    assert math.isnan(found.calibration.high)
+    plain = cross_fitted_decomposition(y, proba, n_resamples=5).to_dict()
+    assert json.loads(json.dumps(plain)) == plain
+    assert set(plain["calibration"]) == {"value", "low", "high"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"recalibrator": TemperatureScaling}, "is no calibrator; pass one of calibrant's, such"),
+        ({"recalibrator": "ts"}, "recalibrator='ts' is no calibrator"),
+        ({"recalibrator": TemperatureScaling(tol=-1.0)}, "tol=-1.0 must be"),
+        ({"n_folds": 1}, r"n_folds=1 must be a whole number in \[2, inf\]"),
+        ({"metric": "accuracy"}, "metric='accuracy' is not known; use one of 'negative"),
+        ({"n_resamples": -1}, "n_resamples=-1 must be"),
+        ({"confidence_level": 95}, "confidence_level=95 must be"),
+        ({"n_jobs": 0}, "n_jobs=0 is no number of threads"),
+        ({"random_state": "seed"}, "random_state='seed' cannot seed"),
+    ],
+)
+def test_bad_parameters_are_refused(options, message):
+    proba, y, _ = weighted(50)
+    with pytest.raises(errors.ParameterError, match=message):
+        cross_fitted_decomposition(y, proba, **options)
+
+
+def test_needs_arrays():
+    dask = pytest.importorskip("dask.array")
+    proba, y, _ = weighted()
+    with pytest.raises(errors.ContainerError, match=r"pass y_proba.compute\(\)"):
+        cross_fitted_decomposition(y, dask.from_array(proba, chunks=(100, 4)))

@@ -1,0 +1,156 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from scipy.integrate import quad
+
+from calibrant import errors, metrics
+from calibrant.metrics import cumulative_differences, kolmogorov_smirnov_error, kuiper_error
+from calibrant.metrics.brownian import peak_exceeds, range_exceeds
+from conftest import simulate
+from metrics.cases import predictions, recorded, weighted
+from reference import metrics as reference
+
+
+@given(predictions())
+def test_equal_the_exact_reference(data):
+    proba, y, w = data
+    exact = reference.cumulative_errors(proba.tolist(), y.tolist(), w.tolist())
+    options = {"sample_weight": w, "classes": range(proba.shape[1])}
+    assert kuiper_error(y, proba, **options) == pytest.approx(float(exact[0]), abs=1e-15)
+    assert kolmogorov_smirnov_error(y, proba, **options) == pytest.approx(
+        float(exact[1]), abs=1e-15
+    )
+
+
+def test_real_weights_equal_the_exact_reference():
+    proba, y, w = weighted(100)
+    exact = reference.cumulative_errors(proba.tolist(), y.tolist(), w.tolist())
+    found = cumulative_differences(y, proba, sample_weight=w)
+    assert found.kuiper == pytest.approx(float(exact[0]), rel=1e-13)
+    assert found.kolmogorov_smirnov == pytest.approx(float(exact[1]), rel=1e-13)
+
+
+def test_agrees_with_probmetrics():
+    """Numbers of probmetrics 1.3.0, in single precision, of the class 1 of two.
+
+    ::
+
+        two = np.column_stack([1 - top, top])
+        KuiperCalibrationMetric().compute_from_labels_probs(right, two)
+        KolmogorovSmirnovCalibrationMetric().compute_from_labels_probs(right, two)
+    """
+    bold, honest, y = recorded()
+    for proba, kuiper, peak in (
+        (bold, 0.12710990011692047, 0.12216120958328247),
+        (honest, 0.02654866874217987, 0.025481626391410828),
+    ):
+        right = (proba.argmax(axis=1) == y).astype(int)
+        found = cumulative_differences(right, proba.max(axis=1), kind=1)
+        assert found.kuiper == pytest.approx(kuiper, abs=1e-6)
+        assert found.kolmogorov_smirnov == pytest.approx(peak, abs=1e-6)
+        assert kuiper_error(y, proba) == found.kuiper
+
+
+def test_the_curve_ends_at_the_mean_gap_and_has_the_statistics():
+    proba, y, w = weighted()
+    found = cumulative_differences(y, proba, sample_weight=w)
+    right = proba.argmax(axis=1) == y
+    gap = np.average(right - proba.max(axis=1), weights=w)
+    assert found.difference[-1] == pytest.approx(gap, rel=1e-12)
+    np.testing.assert_array_equal(found.probability, np.unique(proba.max(axis=1)))
+    with_zero = np.append(found.difference, 0.0)
+    assert found.kuiper == with_zero.max() - with_zero.min()
+    assert found.kolmogorov_smirnov == np.abs(with_zero).max()
+    assert found.kuiper == kuiper_error(y, proba, sample_weight=w)
+    assert found.to_dict()["difference"] == found.difference.tolist()
+
+
+def test_a_class_of_its_own():
+    proba, y, _ = weighted()
+    found = cumulative_differences(y, proba, kind=2)
+    binary = cumulative_differences(y == 2, proba[:, 2], kind=True)
+    assert found.kind == 2
+    np.testing.assert_array_equal(found.difference, binary.difference)
+    with pytest.raises(errors.ParameterError, match="neither 'confidence' nor one of the classes"):
+        cumulative_differences(y, proba, kind=7)
+
+
+# P-values
+
+
+def test_distributions_have_the_means_of_brownian_motion():
+    """Of the range sqrt(8 / pi), of the largest absolute value sqrt(pi / 2)."""
+    for exceeds, seam, mean in (
+        (range_exceeds, 2.0, math.sqrt(8 / math.pi)),
+        (peak_exceeds, 1.2, math.sqrt(math.pi / 2)),
+    ):
+        area = quad(exceeds, 0, seam)[0] + quad(exceeds, seam, 40)[0]
+        assert area == pytest.approx(mean, rel=1e-12)
+        values = [exceeds(x) for x in np.linspace(0, 12, 2000)]
+        assert np.all(np.diff(values) <= 1e-15)
+        assert values[0] == 1.0
+        assert 0.0 < exceeds(30.0) < 1e-190
+        assert exceeds(seam * (1 - 1e-15)) == pytest.approx(exceeds(seam), rel=1e-13)
+
+
+def test_distributions_are_those_of_long_walks():
+    """Of 2,000 steps; Brownian motion gets a little farther than its values at the steps."""
+    rng = np.random.default_rng(0)
+    walks = np.cumsum(rng.choice([-1.0, 1.0], size=(4000, 2000)), axis=1) / math.sqrt(2000)
+    high, low = np.maximum(walks.max(axis=1), 0), np.minimum(walks.min(axis=1), 0)
+    for exceeds, found in (
+        (range_exceeds, high - low),
+        (peak_exceeds, np.maximum(high, -low)),
+    ):
+        for x in (0.8, 1.2, 1.8, 2.5):
+            assert np.mean(found > x) == pytest.approx(exceeds(x), abs=0.035)
+
+
+def test_p_values_are_of_the_statistic_in_units_of_its_scale():
+    proba, y, _ = weighted()
+    found = cumulative_differences(y, proba)
+    p = proba.max(axis=1)
+    assert found.scale == pytest.approx(math.sqrt(np.sum(p * (1 - p))) / len(p), rel=1e-14)
+    assert found.kuiper_p_value == range_exceeds(found.kuiper / found.scale)
+    assert found.kolmogorov_smirnov_p_value == peak_exceeds(found.kolmogorov_smirnov / found.scale)
+
+
+def test_weights_are_events_that_count_more():
+    proba, y, w = weighted()
+    found = cumulative_differences(y, proba, sample_weight=w)
+    p = proba.max(axis=1)
+    spread = math.sqrt(np.sum(w**2 * p * (1 - p))) / w.sum()
+    assert found.scale == pytest.approx(spread, rel=1e-12)
+
+
+def test_honest_predictions_are_rarely_rejected_and_bold_ones_always():
+    rng = np.random.default_rng(0)
+    rejected = np.zeros(2)
+    for _ in range(200):
+        honest = rng.dirichlet(np.ones(4), size=400)
+        y = (honest.cumsum(axis=1) > rng.random((400, 1))).argmax(axis=1)
+        found = cumulative_differences(y, honest)
+        rejected += [found.kuiper_p_value < 0.05, found.kolmogorov_smirnov_p_value < 0.05]
+    assert np.all(rejected / 200 < 0.08)
+    bold, y = simulate(1000, 4)
+    assert cumulative_differences(y, bold).kuiper_p_value < 1e-6
+
+
+def test_certain_predictions_are_right_or_are_not():
+    found = cumulative_differences([0, 1], [[1.0, 0.0], [0.0, 1.0]])
+    assert (found.kuiper, found.scale, found.kuiper_p_value) == (0.0, 0.0, 1.0)
+    found = cumulative_differences([0, 0], [[1.0, 0.0], [0.0, 1.0]], classes=[0, 1])
+    assert (found.kuiper, found.kuiper_p_value) == (0.5, 0.0)
+    assert found.kolmogorov_smirnov_p_value == 0.0
+
+
+def test_needs_arrays():
+    dask = pytest.importorskip("dask.array")
+    proba, y, _ = weighted()
+    with pytest.raises(errors.ContainerError, match=r"y_proba is a dask collection; pass"):
+        cumulative_differences(y, dask.from_array(proba, chunks=(100, 4)))
+    assert metrics.kuiper_error(y, dask.from_array(proba, chunks=(100, 4))) == pytest.approx(
+        metrics.kuiper_error(y, proba), abs=1e-13
+    )

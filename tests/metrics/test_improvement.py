@@ -1,0 +1,164 @@
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import accuracy_score, log_loss
+
+from calibrant import TemperatureScaling, errors, metrics
+from calibrant.metrics import post_hoc_improvement
+from metrics.cases import recorded, weighted
+
+QUICK = {"n_resamples": 0}
+METRICS = ["brier_score", "negative_log_likelihood", "accuracy"]
+
+
+@pytest.mark.parametrize("has_weights", [False, True])
+def test_equals_the_difference_of_scikit_learns_scores(has_weights):
+    bold, honest, y = recorded()
+    w = np.random.default_rng(0).gamma(1.0, 1.0, len(y)) if has_weights else None
+    one_hot = np.eye(4)[y]
+    squares = [np.average(((p - one_hot) ** 2).mean(axis=1), weights=w) for p in (bold, honest)]
+    losses = [log_loss(y, p, sample_weight=w) for p in (bold, honest)]
+    right = [accuracy_score(y, p.argmax(axis=1), sample_weight=w) for p in (bold, honest)]
+    for metric, (before, after), sign in (
+        ("brier_score", squares, 1),
+        ("negative_log_likelihood", losses, 1),
+        ("accuracy", right, -1),
+    ):
+        found = post_hoc_improvement(y, bold, honest, metric=metric, sample_weight=w, **QUICK)
+        assert found.before.value == pytest.approx(before, rel=1e-12)
+        assert found.after.value == pytest.approx(after, rel=1e-12)
+        assert found.improvement.value == pytest.approx(sign * (before - after), abs=1e-12)
+        assert found.metric == metric
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_parts_are_the_metrics_themselves(metric):
+    proba, y, w = weighted()
+    other = np.roll(proba, 1, axis=0)
+    found = post_hoc_improvement(y, proba, other, metric=metric, sample_weight=w, **QUICK)
+    function = getattr(metrics, metric)
+    assert found.before.value == function(y, proba, sample_weight=w)
+    assert found.after.value == function(y, other, sample_weight=w)
+
+
+def test_more_is_better_for_every_metric():
+    bold, honest, y = recorded()
+    for metric in ("brier_score", "negative_log_likelihood"):
+        assert post_hoc_improvement(y, bold, honest, metric=metric).improvement.low > 0
+        assert post_hoc_improvement(y, honest, bold, metric=metric).improvement.high < 0
+    right = np.eye(4)[y]
+    assert post_hoc_improvement(y, bold, right, metric="accuracy").improvement.low > 0
+
+
+def test_the_frequencies_of_the_classes_are_calibrated_and_a_loss():
+    bold, _, y = recorded()
+    constant = np.tile(np.bincount(y) / len(y), (len(y), 1))
+    assert metrics.confidence_ece(y, constant) < 1e-12 < metrics.confidence_ece(y, bold)
+    assert post_hoc_improvement(y, bold, constant).improvement.high < 0
+
+
+def test_rows_are_drawn_with_both_predictions():
+    """The gain of one temperature is known far better than either score."""
+    bold, honest, y = recorded()
+    found = post_hoc_improvement(y, bold, honest, metric="negative_log_likelihood")
+    widths = [e.high - e.low for e in (found.improvement, found.before, found.after)]
+    assert widths[0] < 0.7 * widths[1]
+    gains = np.log(honest / bold)[np.arange(len(y)), y]
+    error = np.std(gains) / math.sqrt(len(y))
+    assert widths[0] == pytest.approx(2 * 1.96 * error, rel=0.1)
+
+
+def test_order_of_rows_and_threads_change_no_bit():
+    proba, y, w = weighted()
+    other = TemperatureScaling().fit(proba, y).predict_proba(proba)
+    expected = post_hoc_improvement(y, proba, other, sample_weight=w, n_resamples=40)
+    order = np.random.default_rng(1).permutation(len(y))
+    moved = y[order], proba[order], other[order]
+    for n_jobs in (1, 2):
+        found = post_hoc_improvement(*moved, sample_weight=w[order], n_resamples=40, n_jobs=n_jobs)
+        assert found == expected
+
+
+def test_weights_are_repetitions_and_zero_is_no_row():
+    proba, y, _ = weighted(200)
+    other = np.sqrt(proba) / np.sqrt(proba).sum(axis=1, keepdims=True)
+    w = np.random.default_rng(0).integers(0, 4, 200)
+    found = post_hoc_improvement(y, proba, other, sample_weight=w, n_resamples=30)
+    repeated = [np.repeat(part, w, axis=0) for part in (y, proba, other)]
+    again = post_hoc_improvement(*repeated, **QUICK)
+    assert found.improvement.value == pytest.approx(again.improvement.value, rel=1e-13)
+    kept = w > 0
+    removed = post_hoc_improvement(
+        y[kept], proba[kept], other[kept], sample_weight=w[kept], n_resamples=30
+    )
+    assert removed == found
+
+
+def test_containers_of_each_kind_and_one_column():
+    proba, y, _ = weighted()
+    labels = np.array(list("abcd"))[y]
+    other = np.sqrt(proba) / np.sqrt(proba).sum(axis=1, keepdims=True)
+    expected = post_hoc_improvement(y, proba, other, **QUICK)
+    frame = pd.DataFrame(other, columns=list("abcd"))
+    assert post_hoc_improvement(labels, proba.tolist(), frame, **QUICK) == expected
+    p, q = proba[:, 0], other[:, 0]
+    two = [np.column_stack([1 - part, part]) for part in (p, q)]
+    hits = (y == 0).astype(int)
+    assert post_hoc_improvement(hits, p, q[:, None], **QUICK) == post_hoc_improvement(
+        hits, *two, **QUICK
+    )
+
+
+def test_nothing_changed_is_nothing_gained():
+    proba, y, _ = weighted()
+    found = post_hoc_improvement(y, proba, proba, n_resamples=20)
+    assert found.improvement == (0.0, 0.0, 0.0)
+    assert found.before == found.after
+
+
+def test_a_label_of_probability_zero_stays_finite():
+    found = post_hoc_improvement(
+        [0, 1], [[1.0, 0.0], [1.0, 0.0]], np.full((2, 2), 0.5), metric="negative_log_likelihood"
+    )
+    assert found.improvement.value == pytest.approx(-math.log(1e-12) / 2 - math.log(2))
+
+
+BROKEN, LABELS, _ = weighted()
+GOOD = BROKEN.copy()
+BROKEN[7, 2] = np.nan
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "error", "message"),
+    [
+        (GOOD, BROKEN, errors.NonFiniteError, r"y_calibrated\[7, 2\] is nan"),
+        (BROKEN, GOOD, errors.NonFiniteError, r"y_proba\[7, 2\] is nan"),
+        (GOOD, GOOD[:599], errors.ShapeError, "but y_calibrated has 599 rows"),
+        (GOOD, 2 * GOOD, errors.RangeError, "y_calibrated.*of logits, pass the softmax"),
+        (GOOD, GOOD[:0], errors.ShapeError, "y_calibrated has no rows"),
+        (GOOD, GOOD.astype(str), errors.ContainerError, "y_calibrated has dtype"),
+        (GOOD, GOOD[:, 0], errors.LabelError, "4 distinct labels but y_calibrated has 2 columns"),
+    ],
+)
+def test_what_is_wrong_is_named(before, after, error, message):
+    with pytest.raises(error, match=message):
+        post_hoc_improvement(LABELS, before, after)
+
+
+def test_classes_must_be_the_same():
+    y = np.array(["a", "a"])
+    one, other = (pd.DataFrame(np.full((2, 2), 0.5), columns=list(names)) for names in ("ab", "ac"))
+    with pytest.raises(
+        errors.ShapeError, match="y_calibrated has the classes 'a', 'c' but y_proba"
+    ):
+        post_hoc_improvement(y, one, other)
+
+
+@pytest.mark.parametrize(
+    "options", [{"metric": "confidence_ece"}, {"n_resamples": 1.5}, {"confidence_level": -0.1}]
+)
+def test_bad_parameters_are_refused(options):
+    with pytest.raises(errors.ParameterError, match=rf"{next(iter(options))}="):
+        post_hoc_improvement(LABELS, GOOD, GOOD, **options)
