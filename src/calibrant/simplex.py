@@ -46,7 +46,7 @@ SMALL_CHUNK_ROWS = 2048
 KINDS = ("probabilities", "logits")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class SimplexBatch:
     """A calibration set, checked: what every solver takes.
 

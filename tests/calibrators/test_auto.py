@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from calibrant import AutoCalibrator, StructuredScaling, TemperatureScaling
-from calibrant.calibrators.auto import FAVOURITE, PATHS
+from calibrant.calibrators import auto_search
+from calibrant.calibrators.auto import FAVOURITES, PATHS
 from calibrant.errors import ParameterError
 from calibrant.metrics import negative_log_likelihood
 from conftest import load_real, real_files, simulate
@@ -61,22 +62,73 @@ def test_without_caution_the_mixture_is_no_worse_than_any_candidate_on_held_out_
     assert report.mixture_nll <= min(c.nll for c in report.candidates) + 1e-3  # small weights go
 
 
-def test_the_prior_favours_one_path():
-    """What is not left to temperature scaling goes to it."""
+def test_the_prior_favours_some_paths():
     used = {}
     for prior_rows in (0, 1e9):
         auto = AutoCalibrator(prior_rows=prior_rows, caution=0).fit(*simulate(3000, 4))
         used[prior_rows] = {c.path for c in auto.report_.candidates if c.weight > 0}
-    assert used[1e9] == {"ts", FAVOURITE}
+    assert used[1e9] == set(FAVOURITES)
     assert "spline" in used[0]
 
 
 def test_caution_stays_with_temperature_scaling():
     p, y = simulate(40, 4)
-    auto = AutoCalibrator(caution=1e6).fit(p, y)
-    ts = TemperatureScaling().fit(p, y)
-    np.testing.assert_array_equal(auto.predict_proba(p), ts.predict_proba(p))
-    assert "temperature scaling stays" in auto.report_.why
+    report = AutoCalibrator(prior_rows=0, caution=1e9).fit(p, y).report_
+    assert report.candidates[0].weight > 0.99
+    assert "temperature scaling" in report.why
+
+
+def test_scores_that_are_honest_are_left_as_they_are():
+    """Nothing is lost by calibrating them, but for a thousandth."""
+    rng = np.random.default_rng(0)
+    for n_rows in (200, 2000):
+        p = rng.dirichlet(np.full(4, 0.5), size=n_rows)
+        y = (p.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
+        q = rng.dirichlet(np.full(4, 0.5), size=20_000)
+        after = AutoCalibrator(classes=range(4)).fit(p, y).predict_proba(q)
+        divergence = np.sum(q * (np.log(q) - np.log(np.maximum(after, 1e-300))), axis=1).mean()
+        assert divergence < 2.0 / n_rows
+
+
+@pytest.fixture
+def few_are_judged(monkeypatch):
+    monkeypatch.setattr(auto_search, "CELLS", 1)
+    monkeypatch.setattr(auto_search, "LEAST_ROWS", 1000)
+
+
+@pytest.mark.usefixtures("few_are_judged")
+@pytest.mark.parametrize("rows_per_parameter", [1, 10_000])
+def test_of_many_rows_some_are_judged_and_all_are_fitted(monkeypatch, rows_per_parameter):
+    monkeypatch.setattr(auto_search, "ROWS_PER_PARAMETER", rows_per_parameter)
+    p, y = simulate(3000, 4)
+    paths = ["na-fir", "spline", "structured > spline"]
+    auto = AutoCalibrator(candidates=paths, cv=3).fit(p, y)
+    assert (auto.report_.n_rows, auto.report_.n_judged) == (3000, 1000)
+    assert "on held-out 1,000 rows" in auto.report_.why
+    used = [c.path for c in auto.report_.candidates if c.weight]
+    by_path = dict(zip(used, auto.paths_, strict=True))
+    alone = TemperatureScaling().fit(p, y)
+    structured = StructuredScaling().fit(p, y)
+    for path, (first, *_) in by_path.items():
+        if path == "ts":
+            assert first.temperature_ == pytest.approx(alone.temperature_, rel=1e-9)
+        if path.startswith("structured"):
+            np.testing.assert_allclose(first.predict_proba(p), structured.predict_proba(p))
+    order = np.random.default_rng(0).permutation(len(y))
+    again = AutoCalibrator(candidates=paths, cv=3).fit(p[order], y[order])
+    np.testing.assert_array_equal(auto.predict_proba(p), again.predict_proba(p))
+
+
+@pytest.mark.usefixtures("few_are_judged")
+def test_weights_are_repetitions_where_some_rows_are_judged():
+    p, y = simulate(2000, 3)
+    weight = np.random.default_rng(0).integers(1, 4, len(y))
+    paths = ["spline", "structured"]
+    weighted = AutoCalibrator(candidates=paths, cv=2).fit(p, y, sample_weight=weight)
+    repeated = AutoCalibrator(candidates=paths, cv=2).fit(
+        np.repeat(p, weight, axis=0), np.repeat(y, weight)
+    )
+    np.testing.assert_allclose(weighted.predict_proba(p), repeated.predict_proba(p), atol=1e-9)
 
 
 def test_less_is_left_to_temperature_scaling_as_rows_grow():

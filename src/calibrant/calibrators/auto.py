@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant import threads
+from calibrant.calibrators.auto_report import AutoReport, report_of
+from calibrant.calibrators.auto_search import STAGES, Search
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.composition import Composed, fit_part, outputs_of_fold, stage_of
-from calibrant.calibrators.monotone_spline import MonotoneSpline
-from calibrant.calibrators.normalization_aware import NormalizationAwareIsotonic
+from calibrant.calibrators.composition import Composed, stage_of
 from calibrant.calibrators.parameters import choice, fitted, number
-from calibrant.calibrators.scaling import TemperatureScaling
-from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
-from calibrant.calibrators.structured import StructuredScaling
 from calibrant.errors import ParameterError, in_words
 from calibrant.maps.compositions import ChainMap, MixtureMap
 from calibrant.progress import progress
-from calibrant.solvers.cautious_share import solve_cautious_share
-from calibrant.solvers.mixture import solve_mixture
+from calibrant.solvers.priced_mixture import solve_priced_mixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,17 +25,15 @@ if TYPE_CHECKING:
     from calibrant.simplex import SimplexBatch
 
 BASELINE = "ts"
-FAVOURITE = "structured > spline"
-"""Best on its own, within the validation parts of real classifiers: it has the prior."""
-STAGES: dict[str, Any] = {
-    "ts": TemperatureScaling,
-    "structured": StructuredScaling,
-    "na-fir": NormalizationAwareIsotonic,
-    "scir": SortedCumulativeIsotonic,
-    "spline": MonotoneSpline,
-}
+FAVOURITES = {"structured": 0.45, "structured > spline": 0.25, "ts": 0.15, "identity": 0.15}
+"""Shares of the prior: what is good where there is too little to tell.
+
+Chosen, as the prior itself and the caution, within the validation parts of real classifiers, whole
+and cut to 200 rows (see auto.md).
+"""
 PATHS = (
     "ts",
+    "identity",
     "na-fir",
     "scir",
     "spline",
@@ -53,76 +44,11 @@ PATHS = (
 )
 """What is tried by default: one method, or one after the other."""
 
+PRICED_CELLS = 1 << 13
+"""Cells that the price of leaving temperature scaling is counted on, of at least a few rows."""
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One row of the report.
-
-    Attributes
-    ----------
-    path : str
-        The methods, in the order in which they are applied.
-    nll : float
-        Mean NLL on rows that the candidate was not fitted to.
-    difference : float
-        Its NLL minus that of temperature scaling.
-    standard_error : float
-        Of the difference.
-    weight : float
-        Its share of the result.
-    seconds : float
-        Time to fit and judge it, of all threads together.
-    """
-
-    path: str
-    nll: float
-    difference: float
-    standard_error: float
-    weight: float
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class AutoReport:
-    """What ``AutoCalibrator`` tried, and why the result is what it is."""
-
-    candidates: tuple[Candidate, ...]
-    n_rows: int
-    n_folds: int
-    mixture_nll: float
-
-    def __post_init__(self) -> None:
-        if not self.candidates:
-            raise ParameterError("a report without candidates")
-
-    @property
-    def why(self) -> str:
-        """The choice in words."""
-        chosen = sorted(self.candidates, key=lambda c: -c.weight)
-        parts = ", ".join(f"{c.weight:.0%} {c.path}" for c in chosen if c.weight >= 0.01)
-        best = min(self.candidates, key=lambda c: c.nll)
-        baseline = next(c for c in self.candidates if c.path == BASELINE)
-        if baseline.weight == 1.0:
-            verdict = "none of it was certain to do better, so temperature scaling stays"
-        elif baseline.weight >= 0.01:
-            verdict = "temperature scaling keeps a share because the rest of the gain is uncertain"
-        else:
-            verdict = "the gain over temperature scaling is clear"
-        return (
-            f"Of {len(self.candidates)} candidates, judged on held-out rows by {self.n_folds}-fold "
-            f"cross-validation, {best.path} had the lowest NLL, {best.nll:.4f} "
-            f"({best.difference:+.4f} ± {best.standard_error:.4f} against temperature scaling). "
-            f"The result is {parts}, with a held-out NLL of {self.mixture_nll:.4f}; {verdict}."
-        )
-
-    def __str__(self) -> str:
-        lines = [f"{'candidate':<22}{'NLL':>9}{'vs ts':>10}{'± s.e.':>9}{'weight':>8}{'s':>7}"]
-        lines += [
-            f"{c.path:<22}{c.nll:>9.4f}{c.difference:>+10.4f}{c.standard_error:>9.4f}"
-            f"{c.weight:>8.1%}{c.seconds:>7.2f}"
-            for c in self.candidates
-        ]
-        return "\n".join([*lines, self.why])
+LEAST_WEIGHT = 1e-3
+"""Smaller ones are not worth their time."""
 
 
 class AutoCalibrator(Composed):
@@ -130,25 +56,24 @@ class AutoCalibrator(Composed):
 
     Every candidate is judged by its likelihood on rows that it was not fitted to. The result is
     not the winner, which would often be chosen by noise, but the mixture of candidates with the
-    highest held-out likelihood. It replaces temperature scaling only as far as what it gains is
-    at least ``caution`` standard errors: with few rows, or few that tell anything, temperature
-    scaling keeps a share, or stays alone.
+    highest held-out likelihood, less the price of what held-out rows cannot know: the farther it
+    is from temperature scaling, the more it has to gain.
 
     Parameters
     ----------
     candidates : sequence of str, optional
-        Methods out of "ts", "structured", "na-fir", "scir" and "spline", or two of them one after
-        the other, as "structured > na-fir". By default all that are known to be good. Temperature
-        scaling is always among them.
+        Methods out of "ts", "identity", "structured", "na-fir", "scir" and "spline", or two of
+        them one after the other, as "structured > na-fir". By default all that are known to be
+        good. Temperature scaling is always among them.
     cv : int, default=5
         Number of folds.
-    prior_rows : float, default=5.0
-        Pseudo-observations in favour of "structured > spline", which is the best where there is
-        too little to tell.
-    caution : float, default=4.0
-        Number of standard errors of the gain over temperature scaling; 0 trusts the held-out
-        likelihood alone. Two would do for one candidate and many errors to learn from, but this is
-        the best of several mixtures, and a classifier that is nearly always right has few.
+    prior_rows : float, default=2.0
+        Pseudo-observations in favour of "structured", above all, where there is too little to
+        tell; "structured > spline", "ts" and "identity" have a part of them.
+    caution : float, default=3000.0
+        Pseudo-observations, rows like those of the calibration set with labels as likely as
+        temperature scaling says, that the mixture is held to temperature scaling by. The more it
+        gains, the fewer they become; 0 trusts the held-out likelihood alone.
     verbose : bool, default=False
         Whether to say on standard error how far a fit is.
     scores, classes, normalize, min_probability, n_jobs
@@ -171,7 +96,7 @@ class AutoCalibrator(Composed):
     >>> from calibrant.datasets import overconfident_digits
     >>> scores, y, new_scores, new_y = overconfident_digits()
     >>> auto = AutoCalibrator().fit(scores, y)
-    >>> auto.report_.why.startswith("Of 8 candidates")
+    >>> auto.report_.why.startswith("Of 9 candidates")
     True
     """
 
@@ -185,8 +110,8 @@ class AutoCalibrator(Composed):
 
     candidates: Any = None
     cv: int = number(default=5, low=2, whole=True)
-    prior_rows: float = number(default=5.0)
-    caution: float = number(default=4.0)
+    prior_rows: float = number(default=2.0)
+    caution: float = number(default=3000.0)
     verbose: bool = choice(default=False)
     paths_: list[list[Calibrator]] = fitted()
     weights_: NDArray[np.float64] = fitted()
@@ -211,7 +136,7 @@ class AutoCalibrator(Composed):
         """As the largest stage; besides it there are the held-out outputs of all candidates."""
         stages = {stage for path in self._paths() for stage in path.split(" > ")}
         largest = max(
-            STAGES[stage]()._peak_bytes(n_rows, n_classes)  # noqa: SLF001  (ours)
+            STAGES[stage]._peak_bytes(n_rows, n_classes)  # noqa: SLF001  (ours)
             for stage in stages
         )
         held_out = 8 * len(self._paths()) * n_rows * n_classes
@@ -226,29 +151,26 @@ class AutoCalibrator(Composed):
             return self._mix(batch.in_canonical_order(), start)
 
     def _mix(self, batch: SimplexBatch, start: Callable[[str], None]) -> dict[str, Any]:
-        search = _Search(batch, self.cv)
+        search = Search(batch, self.cv)
         paths = self._paths()
         search.hold_out(paths, start)
         start("mixture")
         own = np.column_stack([search.own(path) for path in paths])
-        prior = np.array([self.prior_rows if path == FAVOURITE else 0.0 for path in paths])
-        weights, report = solve_mixture(own, batch.weight, prior=prior)
-        gain = solve_cautious_share(
-            search.held_out[BASELINE].scores,
-            search.mixture(paths, weights),
-            batch.class_index,
-            batch.weight,
-            self.caution,
+        weights, report = solve_priced_mixture(
+            own,
+            search.batch.weight,
+            *_priced_cells(search, paths),
+            paths.index(BASELINE),
+            strength=self.caution,
+            prior=self.prior_rows * np.array([FAVOURITES.get(path, 0.0) for path in paths]),
         )
-        weights *= gain.share
-        weights[paths.index(BASELINE)] += 1.0 - gain.share
-        weights = np.where(weights < 1e-3, 0.0, weights)  # not worth their time
+        weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
         weights /= weights.sum()
         kept = np.flatnonzero(weights)
         return {
             "paths_": search.fit([paths[i] for i in kept]),
             "weights_": weights[kept],
-            "report_": _report(paths, own, weights, search),
+            "report_": report_of(paths, own, weights, search, paths.index(BASELINE)),
             "solver_report_": report,
         }
 
@@ -259,108 +181,18 @@ class AutoCalibrator(Composed):
         return MixtureMap(tuple(chains), found["weights_"])
 
 
-class _Search:
-    """Held-out predictions of each path, with first stages shared between them.
+def _priced_cells(
+    search: Search, paths: list[str]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Probabilities of each path in cells of some rows, and how likely the baseline finds each.
 
-    The second stage of a path is fitted to held-out outputs of the first, and judged on folds of
-    these: its few parameters see no row's own label.
+    Rows are chosen by their content. Cells that make no difference to the sum are left out.
     """
-
-    def __init__(self, batch: SimplexBatch, n_folds: int) -> None:
-        self.batch = batch
-        self.folds = batch.folds(n_folds)
-        self.fold_names: list[int] = np.unique(self.folds).tolist()
-        self.seconds: dict[str, float] = {}
-        self.held_out: dict[str, SimplexBatch] = {}
-
-    def hold_out(self, paths: list[str], start: Callable[[str], None]) -> None:
-        """Find all probabilities of each row on each path, from a fit without the row's fold.
-
-        First of all paths of one stage, with which others begin. If such a path is no candidate,
-        its time is that of the first candidate that begins with it.
-        """
-        self.seconds = dict.fromkeys(paths, 0.0)
-        prefixes = [prefix for path in paths for prefix in _prefixes(path)]
-        for n_stages in (1, 2):
-            wave = list(dict.fromkeys(p for p in prefixes if len(p.split(" > ")) == n_stages))
-            tasks = [(path, fold) for path in wave for fold in self.fold_names]
-            results = threads.each(self._judge, tasks)
-            for path in wave:
-                if path in paths:
-                    start(path)
-                owner = next(p for p in [path, *paths] if p in paths and path in _prefixes(p))
-                out = np.empty_like(self.batch.scores)
-                for fold in self.fold_names:
-                    out[self.folds == fold], seconds = next(results)
-                    self.seconds[owner] += seconds
-                self.held_out[path] = self.batch.with_probabilities(out)
-
-    def _judge(self, task: tuple[str, int]) -> tuple[NDArray[np.float64], float]:
-        """Return outputs of the last stage of a path for a fold, and the time they took."""
-        started = perf_counter()
-        path, fold = task
-        first, _, last = path.rpartition(" > ")
-        outputs = outputs_of_fold(STAGES[last](), self._source(first), self.folds, fold)
-        return outputs, perf_counter() - started
-
-    def _source(self, first: str) -> SimplexBatch:
-        """Return what the stage after ``first`` is fitted to."""
-        return self.held_out[first] if first else self.batch
-
-    def own(self, path: str) -> NDArray[np.float64]:
-        """Probability of each row's label, from a fit without its fold."""
-        rows = np.arange(self.batch.n_rows)
-        own: NDArray[np.float64] = self.held_out[path].scores[rows, self.batch.class_index]
-        return own
-
-    def mixture(self, paths: list[str], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Average of the paths' outputs."""
-        out = np.zeros_like(self.batch.scores, dtype=np.float64)
-        for path, weight in zip(paths, weights, strict=True):
-            if weight > 0.0:
-                out += weight * self.held_out[path].scores
-        return out
-
-    def fit(self, paths: list[str]) -> list[list[Calibrator]]:
-        """Fit the stages of paths to all rows, the second to held-out outputs of the first."""
-        needed = list(dict.fromkeys(prefix for path in paths for prefix in _prefixes(path)))
-
-        def work(path: str) -> Calibrator:
-            first, _, last = path.rpartition(" > ")
-            return fit_part(STAGES[last](), self._source(first))
-
-        fitted = dict(zip(needed, threads.each(work, needed), strict=True))
-        return [[fitted[prefix] for prefix in _prefixes(path)] for path in paths]
-
-
-def _prefixes(path: str) -> list[str]:
-    """Return what a path begins with, and itself."""
-    first = path.rpartition(" > ")[0]
-    return [first, path] if first else [path]
-
-
-def _report(
-    paths: list[str],
-    own: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    search: _Search,
-) -> AutoReport:
-    share = search.batch.weight / search.batch.weight.sum()
-    loss = -np.log(np.maximum(own, 1e-300))
-    gaps = loss - loss[:, [paths.index(BASELINE)]]
-    mean = share @ gaps
-    error = np.sqrt(share @ (gaps - mean) ** 2 / search.batch.weight.sum())  # weights are rows
-    nll = share @ loss
-    candidates = [
-        Candidate(
-            path,
-            nll=float(nll[i]),
-            difference=float(mean[i]),
-            standard_error=float(error[i]),
-            weight=float(weights[i]),
-            seconds=search.seconds[path],
-        )
-        for i, path in enumerate(paths)
-    ]
-    mixture = float(-share @ np.log(np.maximum(own @ weights, 1e-300)))
-    return AutoReport(tuple(candidates), len(own), int(search.folds.max()) + 1, mixture)
+    batch = search.batch
+    some = batch.folds(1 + batch.scores.size // PRICED_CELLS) == 0
+    baseline = search.held_out[BASELINE].scores[some]
+    share = batch.weight[some, None] * baseline
+    share /= share.sum()
+    told = share > 1e-12 / share.size
+    cells = np.column_stack([search.held_out[path].scores[some][told] for path in paths])
+    return cells, share[told]

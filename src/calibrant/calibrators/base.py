@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -150,6 +151,13 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
                 f"{len(missing)} of {len(classes)} classes have no label in the calibration "
                 f"set, {errors.in_words(missing[0])} for one; {self._unlabelled}"
             )
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """Names of the parameters: scikit-learn looks at signatures, for long, at every clone."""
+        names: list[str] = super()._get_param_names()
+        return names
 
     def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the calibration map.

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from calibrant.solvers.mixture import solve_mixture
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from calibrant.maps.base import CalibrationMap
     from calibrant.simplex import SimplexBatch
@@ -130,14 +130,15 @@ class Composition(Composed):
         yield from super()._complaints(batch, fitted)
 
 
-def fit_part(part: Calibrator, batch: SimplexBatch) -> Calibrator:
-    """Fit a copy of ``part``, whose parameters were checked, to a checked batch; it does not warn.
+def on_simplex(batch: SimplexBatch) -> SimplexBatch:
+    """Put rows on the simplex again, as they will be when a part is applied to others."""
+    return replace(batch, scores=simplex.check_scores(batch.scores, batch.kind))
 
-    Rows are put on the simplex again, as they will be when the part is applied to others.
-    """
+
+def fit_part(part: Calibrator, batch: SimplexBatch) -> Calibrator:
+    """Fit a copy of ``part``, whose parameters were checked, to rows on the simplex."""
     copy: Calibrator = clone(part)
-    copy.set_params(scores=batch.kind, classes=batch.classes, normalize=None)
-    batch = replace(batch, scores=simplex.check_scores(batch.scores, batch.kind))
+    copy.scores, copy.classes, copy.normalize = batch.kind, batch.classes, None
     replace_state(copy, copy._fit_batch(batch))  # noqa: SLF001  (ours)
     return copy
 
@@ -163,22 +164,42 @@ def out_of_fold(
     part: Calibrator, batch: SimplexBatch, folds: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Predictions for every row by a copy of ``part`` that was fitted without its fold."""
-    out = np.empty_like(batch.scores)
-    names = np.unique(folds).tolist()
-    found = threads.each(lambda fold: outputs_of_fold(part, batch, folds, fold), names)
-    for fold, outputs in zip(names, found, strict=True):
-        out[folds == fold] = outputs
-    return out
+    return cross_fit([part], batch, folds)[0].rows
 
 
-def outputs_of_fold(
-    part: Calibrator, batch: SimplexBatch, folds: NDArray[np.int64], fold: int
-) -> NDArray[np.float64]:
-    """Predictions for the rows of a fold by a copy of ``part`` that was fitted to the others."""
-    rest = batch.take(folds != fold)
-    # Too few distinct rows for a split: there is nothing to hold out.
-    fitted = fit_part(part, rest if rest.n_rows else batch)
-    return outputs_of(fitted, batch.scores[folds == fold])
+class HeldOut(NamedTuple):
+    """Predictions for every row by fits without its fold, and how long these took."""
+
+    rows: NDArray[np.float64]
+    seconds: float
+
+
+def cross_fit(
+    parts: Sequence[Calibrator], batch: SimplexBatch, folds: NDArray[np.int64]
+) -> list[HeldOut]:
+    """Predictions of several parts for every row, from fits without its fold.
+
+    All are fitted to one batch a fold, so what they begin with is done once.
+    """
+
+    def work(fold: int) -> list[HeldOut]:
+        rest, held = batch.take(folds != fold), batch.scores[folds == fold]
+        # Too few distinct rows for a split: there is nothing to hold out.
+        rest = on_simplex(rest if rest.n_rows else batch)
+        found = []
+        for part in parts:
+            started = perf_counter()
+            rows = outputs_of(fit_part(part, rest), held)
+            found.append(HeldOut(rows, perf_counter() - started))
+        return found
+
+    names: list[int] = np.unique(folds).tolist()
+    all_rows, seconds = [np.empty_like(batch.scores) for _ in parts], [0.0] * len(parts)
+    for fold, found in zip(names, threads.each(work, names), strict=True):
+        for i, one in enumerate(found):
+            all_rows[i][folds == fold] = one.rows
+            seconds[i] += one.seconds
+    return [HeldOut(*pair) for pair in zip(all_rows, seconds, strict=True)]
 
 
 class Chain(Composition):
@@ -219,7 +240,7 @@ class Chain(Composition):
         fitted = []
         stages = list(self._named().values())
         for i, stage in enumerate(stages):
-            fitted.append(fit_part(stage, batch))
+            fitted.append(fit_part(stage, on_simplex(batch)))
             if i + 1 < len(stages):
                 if self.cv is None:
                     outputs = outputs_of(fitted[-1], batch.scores)
@@ -292,7 +313,8 @@ class Mixture(Composition):
     def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
         started = perf_counter()
         parts = list(self._named().values())
-        fitted = list(threads.each(lambda part: fit_part(part, batch), parts))
+        rows = on_simplex(batch)
+        fitted = list(threads.each(lambda part: fit_part(part, rows), parts))
         if isinstance(self.weights, str) and self.weights == "fit":
             own = np.column_stack(
                 [self._own(*pair, batch) for pair in zip(parts, fitted, strict=True)]

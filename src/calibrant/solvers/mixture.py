@@ -73,11 +73,19 @@ class _Problem:
         return point
 
 
+def _order(own: Array, weight: Array) -> NDArray[np.int64]:
+    """Order of rows by their content; by one column alone, where that tells them apart."""
+    order = np.argsort(own[:, 0], kind="stable")
+    is_told = np.all(np.diff(own[order, 0]) > 0.0)
+    return order if is_told else np.lexsort((weight, *own.T))
+
+
 def solve_mixture(
     own: Array,
     weight: Array,
     *,
     prior: Array | None = None,
+    start: Array | None = None,
     tol: float = 1e-8,
     max_rounds: int = 1000,
 ) -> tuple[Array, SolverReport]:
@@ -92,20 +100,26 @@ def solve_mixture(
     maximisation, which never leaves the simplex and never increases the loss.
     """
     started = perf_counter()
-    order = np.lexsort((weight, *own.T))  # sums then do not depend on the rows' order
+    order = _order(own, weight)  # sums then do not depend on the rows' order
     own, weight = np.maximum(own[order], 1e-300), weight[order]
     prior = np.zeros(own.shape[1]) if prior is None else prior
     total = weight.sum() + prior.sum()
     problem = _Problem(own, weight / total, prior / total)
     weights = np.full(own.shape[1], 1.0 / own.shape[1])
+    if start is not None:  # components of weight 0 may come back
+        weights = 0.9 * start + 0.1 * weights
     loss, violation, rounds = problem.loss(weights), problem.violation(weights), 0
     while violation > tol and rounds < max_rounds:
         rounds += 1
         step = problem.newton_point(weights) - weights
-        points = [weights * problem.slope(weights)]
-        points += [weights + size * step for size in (1.0, 0.5, 0.1, 0.01)]
-        points = [point / point.sum() for point in points if point.sum() > 0.0]
-        losses = np.array([problem.loss(point) for point in points])
+        whole = weights + step
+        whole /= whole.sum() if whole.sum() > 0.0 else np.inf
+        points, losses = [whole], np.array([problem.loss(whole)])
+        if losses[0] > loss - 1e-4 * float((problem.slope(weights) - 1.0) @ step):
+            points += [weights * problem.slope(weights)]
+            points += [weights + size * step for size in (0.5, 0.1, 0.01)]
+            points = [point / point.sum() for point in points if point.sum() > 0.0]
+            losses = np.array([problem.loss(point) for point in points])
         best = int(np.argmin(losses))
         rounding = 1e-14 * max(abs(loss), 1.0)
         if losses[best] > loss - rounding:  # the loss sees no more, the gradient does

@@ -59,6 +59,10 @@ LEAST_DAMPING, MOST_DAMPING = 1e-12, 1e6
 ROUNDING = 1e-10
 """What is left to gain where nothing is seen of it."""
 
+UNSEEN = 1e-12
+"""Gain that the rounding of a mean over many rows may hide; the gradient, whose own rounding is as
+small, still tells which of two points is better."""
+
 N_FOLDS = 5
 SMALLEST_SHARE = 1e-30
 """A row of less than this share of the largest weight changes no digit of any sum."""
@@ -371,10 +375,13 @@ def minimise(
             new = problem.value(other, strength)
             rounds += 1
             gain = 1e-4 * float(gradient @ (slopes - other)) - 1e-15 * abs(value)
-            if new[0] <= value - gain or size < 1e-6:
+            is_better = new[0] <= value - gain
+            if not is_better and gain < UNSEEN * abs(value) and abs(new[0] - value) <= UNSEEN:
+                is_better = 2.0 * violation_of(other, *new[1:])[0] < violation
+            if is_better or size < 1e-6:
                 break
             size *= 0.5
-        if new[0] > value - gain:  # too far, or nothing is left to gain
+        if not is_better:  # too far, or nothing is left to gain
             damping = max(10.0 * damping, 1e-6)
             if damping > MOST_DAMPING:
                 break

@@ -20,7 +20,8 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -52,6 +53,10 @@ ZERO_LABELS = 0.5
 LARGEST = 1e6
 """Bound on the inverse temperature in units of the logits' spread, for sets without an error."""
 
+_known: WeakKeyDictionary[
+    SimplexBatch, dict[tuple[Any, ...], tuple[TemperatureMap, SolverReport]]
+] = WeakKeyDictionary()
+
 
 def solve_temperature(
     batch: SimplexBatch,
@@ -64,16 +69,21 @@ def solve_temperature(
     """Inverse temperature, and reading of exact zeros, of least NLL.
 
     ``zero_probability`` sets the reading by hand; scores below it are read as it, too. The
-    violation is the slope in beta, in units of the spread of the logits, or that in delta.
+    violation is the slope in beta, in units of the spread of the logits, or that in delta. What was
+    found for a batch is kept as long as the batch: most other methods begin with it.
     """
-    found, report, _ = fit_temperature(
-        batch,
-        prior_strength=prior_strength,
-        zero_probability=zero_probability,
-        tol=tol,
-        max_rounds=max_rounds,
-    )
-    return found, report
+    known = _known.setdefault(batch, {})
+    options = prior_strength, zero_probability, tol, max_rounds
+    if options not in known:
+        found, report, _ = fit_temperature(
+            batch,
+            prior_strength=prior_strength,
+            zero_probability=zero_probability,
+            tol=tol,
+            max_rounds=max_rounds,
+        )
+        known[options] = found, report
+    return known[options]
 
 
 class TemperatureFit(NamedTuple):

@@ -1,0 +1,152 @@
+"""Held-out predictions of one method, or of one after the other, with all that they share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import threads
+from calibrant.calibrators.composition import (
+    cross_fit,
+    fit_part,
+    on_simplex,
+    out_of_fold,
+    outputs_of,
+)
+from calibrant.calibrators.monotone_spline import MonotoneSpline
+from calibrant.calibrators.normalization_aware import NormalizationAwareIsotonic
+from calibrant.calibrators.scaling import TemperatureScaling
+from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
+from calibrant.calibrators.structured import StructuredScaling
+from calibrant.row_order import sample_rows
+from calibrant.solvers.monotone_spline import STRENGTH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from calibrant.calibrators.base import Calibrator
+    from calibrant.simplex import SimplexBatch
+
+STAGES: dict[str, Calibrator] = {
+    "identity": TemperatureScaling(prior_strength=1e12),
+    "ts": TemperatureScaling(),
+    "structured": StructuredScaling(),
+    "na-fir": NormalizationAwareIsotonic(prior_strength=30.0),
+    "scir": SortedCumulativeIsotonic(prior_share=0.02),
+    "spline": MonotoneSpline(strength=STRENGTH),
+}
+"""What a path is made of. Scores as they are have T = 1, and a reading of exact zeros.
+
+None of them chooses a parameter by folds of its own: weights of the mixture do what a prior towards
+temperature scaling would do. Within the validation parts of real classifiers this is as good as
+choosing the parameters by cross-validation in each fold (``docs/measure_auto.py``).
+"""
+
+FOLD_TOLERANCE = 1e-4
+"""Certificate asked for in folds: far below the noise of a held-out likelihood."""
+
+CELLS = 1 << 18
+LEAST_ROWS = 5000
+"""Different rows that candidates are judged on: so many cells of them, but at least these rows."""
+
+ROWS_PER_PARAMETER = 100
+"""From here on, outputs for the rows that a first stage was fitted to are as good as held-out ones,
+where judging candidates did not need those of all rows."""
+
+
+def prefixes(path: str) -> list[str]:
+    """Return what a path begins with, and itself."""
+    first = path.rpartition(" > ")[0]
+    return [first, path] if first else [path]
+
+
+def judged_rows(batch: SimplexBatch) -> SimplexBatch:
+    """Return the rows that candidates are judged on, by their content; all, if they are few."""
+    most = max(CELLS // batch.n_classes, LEAST_ROWS)
+    if batch.n_rows <= most:
+        return batch
+    chosen = sample_rows(batch.scores, batch.kind, batch.class_index, most)
+    return batch if chosen.all() else batch.take(chosen)
+
+
+class Search:
+    """Paths, fitted without a fold each and judged on it; first stages are shared between them.
+
+    The second stage of a path is fitted to held-out outputs of the first, and judged on folds of
+    these: its few parameters see no row's own label.
+    """
+
+    def __init__(self, batch: SimplexBatch, n_folds: int) -> None:
+        self._all, self.n_rows, self.n_folds = batch, batch.n_rows, n_folds
+        self.batch = judged_rows(batch)
+        self.folds = self.batch.folds(n_folds)
+        self.seconds: dict[str, float] = {}
+        self.held_out: dict[str, SimplexBatch] = {}
+
+    def hold_out(self, paths: list[str], start: Callable[[str], None]) -> None:
+        """Find all probabilities of each row on each path, from a fit without the row's fold.
+
+        Paths that begin with another one come after it.
+        """
+        missing = list(dict.fromkeys(prefix for path in paths for prefix in prefixes(path)))
+        missing = [path for path in missing if path not in self.held_out]
+        for first in dict.fromkeys(path.rpartition(" > ")[0] for path in missing):
+            wave = [path for path in missing if path.rpartition(" > ")[0] == first]
+            self._hold_out(first, wave)
+            for path in wave:
+                if path in paths:
+                    start(path)
+
+    def _hold_out(self, first: str, wave: list[str]) -> None:
+        """Do so for paths that differ in their last stage."""
+        source = self.held_out[first] if first else self.batch
+        stages = [_roughly(STAGES[path.rpartition(" > ")[2]]) for path in wave]
+        for path, found in zip(wave, cross_fit(stages, source, self.folds), strict=True):
+            self.held_out[path] = self.batch.with_probabilities(found.rows)
+            self.seconds[path] = found.seconds
+
+    def own(self, path: str) -> NDArray[np.float64]:
+        """Probability of each row's label, from a fit without its fold."""
+        rows = np.arange(self.batch.n_rows)
+        own: NDArray[np.float64] = self.held_out[path].scores[rows, self.batch.class_index]
+        return own
+
+    def fit(self, paths: list[str]) -> list[list[Calibrator]]:
+        """Fit the stages of paths to all rows, the second to held-out outputs of the first."""
+        needed = list(dict.fromkeys(prefix for path in paths for prefix in prefixes(path)))
+        fitted: dict[str, Calibrator] = {}
+        for n_stages in (1, 2):
+            wave = [path for path in needed if len(prefixes(path)) == n_stages]
+            firsts = dict.fromkeys(path.rpartition(" > ")[0] for path in wave)
+            sources = {first: on_simplex(self._whole_source(first, fitted)) for first in firsts}
+
+            def work(path: str, sources: dict[str, SimplexBatch] = sources) -> Calibrator:
+                first, _, last = path.rpartition(" > ")
+                return fit_part(STAGES[last], sources[first])
+
+            fitted |= zip(wave, threads.each(work, wave), strict=True)
+        return [[fitted[prefix] for prefix in prefixes(path)] for path in paths]
+
+    def _whole_source(self, first: str, fitted: dict[str, Calibrator]) -> SimplexBatch:
+        """Return what the stage after ``first`` is fitted to, where all rows are."""
+        if not first:
+            return self._all
+        if self.batch is self._all:
+            return self.held_out[first]
+        batch, stage = self._all, STAGES[first]
+        n_parameters = stage._n_parameters(batch.n_classes)  # noqa: SLF001  (ours)
+        if batch.n_rows >= ROWS_PER_PARAMETER * n_parameters:
+            return batch.with_probabilities(outputs_of(fitted[first], batch.scores))
+        folds = batch.folds(self.n_folds)
+        return batch.with_probabilities(out_of_fold(_roughly(stage), batch, folds))
+
+
+def _roughly(stage: Calibrator) -> Calibrator:
+    """Return the stage as it is fitted in folds."""
+    given: dict[str, Any] = stage.get_params()
+    if given.get("tol", np.inf) < FOLD_TOLERANCE and not isinstance(stage, TemperatureScaling):
+        stage = type(stage)(**given | {"tol": FOLD_TOLERANCE})
+    return stage
