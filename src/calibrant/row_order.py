@@ -88,7 +88,8 @@ def sample_rows(
     Those of the smallest hashes, so equal rows are all in or all out.
     """
     hashes = _rounded(scores, kind, class_index)[1]
-    different = np.unique(hashes)
+    different = np.sort(hashes)
+    different = different[np.append(True, different[1:] != different[:-1])]  # np.unique is slower
     chosen: NDArray[np.bool_] = (
         np.ones(len(hashes), dtype=np.bool_) if len(different) <= most else hashes < different[most]
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from calibrant.simplex import SimplexBatch
 
-CELLS = 1 << 17
+CELLS = 1 << 16
 LEAST_ROWS = 2500
 """Different rows that are looked at: so many cells of them, but never fewer rows than these."""
 
