@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.calibrators.auto_report import AutoReport, report_of
-from calibrant.calibrators.auto_search import STAGES, Search
+from calibrant.calibrators.auto_search import STAGES, Search, most_judged
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.composition import Composed, stage_of
 from calibrant.calibrators.parameters import choice, fitted, number
@@ -139,7 +139,8 @@ class AutoCalibrator(Composed):
             STAGES[stage]._peak_bytes(n_rows, n_classes)  # noqa: SLF001  (ours)
             for stage in stages
         )
-        held_out = 8 * len(self._paths()) * n_rows * n_classes
+        n_judged = min(n_rows, most_judged(n_classes))
+        held_out = 8 * len(self._paths()) * n_judged * n_classes
         return int(largest + held_out + super()._peak_bytes(n_rows, n_classes))
 
     def _paths(self) -> list[str]:

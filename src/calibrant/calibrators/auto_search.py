@@ -63,9 +63,14 @@ def prefixes(path: str) -> list[str]:
     return [first, path] if first else [path]
 
 
+def most_judged(n_classes: int) -> int:
+    """How many different rows candidates are judged on, if there are more."""
+    return max(CELLS // n_classes, LEAST_ROWS)
+
+
 def judged_rows(batch: SimplexBatch) -> SimplexBatch:
     """Return the rows that candidates are judged on, by their content; all, if they are few."""
-    most = max(CELLS // batch.n_classes, LEAST_ROWS)
+    most = most_judged(batch.n_classes)
     if batch.n_rows <= most:
         return batch
     chosen = sample_rows(batch.scores, batch.kind, batch.class_index, most)
