@@ -14,7 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from calibrant import AutoCalibrator, TemperatureScaling, simplex
+from calibrant import AutoCalibrator, TemperatureScaling
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+from measure import read_part
 
 SETTINGS = {
     "default": {},
@@ -38,17 +42,6 @@ MOST_ROWS = 5000
 FOLDS = 3
 
 
-def load(path):
-    """Probabilities and labels of a validation part."""
-    data = np.load(path)
-    if "val_probs" in data:
-        p = data["val_probs"].astype(float)
-        p /= p.sum(axis=1, keepdims=True)
-    else:
-        p = simplex.softmax(data["val_logits"].astype(float))
-    return p, data["val_labels"].astype(np.int64)
-
-
 def nll(calibrator, p, y):
     own = calibrator.predict_proba(p)[np.arange(len(y)), y]
     return -np.mean(np.log(np.maximum(own, 1e-12)))
@@ -57,7 +50,7 @@ def nll(calibrator, p, y):
 def measure(path, fit_rows):
     """NLL of every setting and of temperature scaling, for each third of a validation part."""
     warnings.simplefilter("ignore")
-    p, y = load(path)
+    p, y = read_part(path, "val")
     order = np.random.default_rng(0).permutation(len(y))[:MOST_ROWS]
     p, y, classes = p[order], y[order], np.arange(p.shape[1])
     found = []

@@ -1,6 +1,8 @@
-"""Write ``quality.md`` from the table of quality of ``make bench-peers DATA=DIR``.
+"""Write ``quality.md`` from the tables of ``make bench-peers DATA=DIR``.
 
-python docs/write_quality.py [build/quality.csv]
+python docs/write_quality.py [DIR]
+
+The directory, ``build/`` by default, holds ``quality.csv`` and may hold ``small.csv``.
 """
 
 import csv
@@ -76,7 +78,30 @@ def losses(values, files, methods):
             yield f"{method} has less NLL on {len(lost)} of {len(files)}: {words}."
 
 
-def build(lines):
+def small_sets(lines):
+    """Tell what few rows do, and what becomes of honest predictions."""
+    rows = []
+    for labels, base in (("real", "ts"), ("honest", "identity")):
+        for size in ("tenth", "200"):
+            some = [one for one in lines if (one["labels"], one["rows"]) == (labels, size)]
+            ratios = np.array([float(one["auto"]) / float(one[base]) for one in some])
+            files = np.array([one["file"] for one in some])
+            means = [ratios[files == file].mean() for file in np.unique(files)]
+            beside = "temperature scaling" if base == "ts" else "the scores as they are"
+            name = f"{labels} labels, {'a tenth of the rows' if size == 'tenth' else '200 rows'}"
+            ends = f"{np.mean(ratios):.4f}", f"{max(means):.4f}", f"{ratios.max():.4f}"
+            rows.append([name, beside, *ends, files[ratios.argmax()]])
+    head = ["calibration set", "beside", "mean NLL", "worst classifier", "worst draw", "which"]
+    return paragraphs(
+        "## Few rows, and honest scores",
+        "The validation part of each classifier cut five times, judged on the test part. Honest "
+        "labels are drawn from the probabilities that are to be calibrated, and the NLL is that "
+        "expected of them: nothing can be gained there.",
+        table(head, rows),
+    )
+
+
+def build(lines, small):
     values = {column: numbers(lines, column) for column in METRICS}
     nll = values["nll"]
     files = sorted({f for f, m in nll if m == CHAMPION})
@@ -104,17 +129,25 @@ def build(lines):
         win_rates(values, files, methods),
         "## Where it loses",
         *losses(values, files, methods),
+        small_sets(small) if small else "",
         "## Each classifier",
         "NLL relative to our temperature scaling.",
         per_file(values, files, methods),
         "## Again",
-        "```sh\nmake bench-peers DATA=DIR\npython docs/write_quality.py\n```",
+        "```sh\nmake bench-peers DATA=DIR\npython benchmarks/small_sets.py DIR\n"
+        "python docs/write_quality.py\n```",
     )
 
 
-def main(path=DOCS.parent / "build" / "quality.csv"):
-    with Path(path).open(encoding="utf-8", newline="") as file:
-        page = build(list(csv.DictReader(file)))
+def read(path):
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def main(folder=DOCS.parent / "build"):
+    page = build(*(read(Path(folder) / name) for name in ("quality.csv", "small.csv")))
     (DOCS / "quality.md").write_text(page + "\n", encoding="utf-8")
 
 

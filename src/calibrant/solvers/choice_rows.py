@@ -1,8 +1,9 @@
 """Rows that a choice by cross-validation is made on: as many as it takes, and not more.
 
 A choice between a few strengths of a prior or a penalty needs far fewer rows than a fit. From a
-few thousand rows on, what is chosen hardly changes, and what it changes in the fit to all rows is
-less still: with more rows, strengths that differ by a factor give nearly the same fit.
+thousand rows on, what is chosen hardly changes, and what it changes in the fit to all rows is less
+still: with more rows, strengths that differ by a factor give nearly the same fit. How the bound was
+found is told in ``docs/choices.md``.
 """
 
 from __future__ import annotations
