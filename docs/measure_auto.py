@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from calibrant import AutoCalibrator, TemperatureScaling
+from calibrant.calibrators.auto import PATHS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
@@ -25,18 +26,9 @@ SETTINGS = {
     "caution=0": {"caution": 0.0},
     "caution=10000": {"caution": 10_000.0},
     "prior_rows=0": {"prior_rows": 0.0},
-    "no identity": {
-        "candidates": [
-            "na-fir",
-            "scir",
-            "spline",
-            "structured",
-            "structured > na-fir",
-            "structured > scir",
-            "structured > spline",
-        ]
-    },
-    "one stage": {"candidates": ["identity", "na-fir", "scir", "spline", "structured"]},
+    "without identity": {"candidates": [path for path in PATHS if path != "identity"]},
+    "without structured-wide": {"candidates": [path for path in PATHS if "wide" not in path]},
+    "one stage": {"candidates": [path for path in PATHS if ">" not in path]},
 }
 MOST_ROWS = 5000
 FOLDS = 3

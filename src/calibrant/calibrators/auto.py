@@ -25,7 +25,13 @@ if TYPE_CHECKING:
     from calibrant.simplex import SimplexBatch
 
 BASELINE = "ts"
-FAVOURITES = {"structured": 0.45, "structured > spline": 0.25, "ts": 0.15, "identity": 0.15}
+FAVOURITES = {
+    "structured": 0.4,
+    "structured > spline": 0.2,
+    "structured-wide": 0.14,
+    "ts": 0.13,
+    "identity": 0.13,
+}
 """Shares of the prior: what is good where there is too little to tell.
 
 Chosen, as the prior itself and the caution, within the validation parts of real classifiers, whole
@@ -34,10 +40,10 @@ and cut to 200 rows (see auto.md).
 PATHS = (
     "ts",
     "identity",
-    "na-fir",
     "scir",
     "spline",
     "structured",
+    "structured-wide",
     "structured > na-fir",
     "structured > scir",
     "structured > spline",
@@ -62,14 +68,15 @@ class AutoCalibrator(Composed):
     Parameters
     ----------
     candidates : sequence of str, optional
-        Methods out of "ts", "identity", "structured", "na-fir", "scir" and "spline", or two of
-        them one after the other, as "structured > na-fir". By default all that are known to be
-        good. Temperature scaling is always among them.
+        Methods out of "ts", "identity", "structured", "structured-wide" (which knows the smallest
+        probabilities apart), "na-fir", "scir" and "spline", or two of them one after the other,
+        as "structured > na-fir". By default what together is good. Temperature scaling is always
+        among them.
     cv : int, default=5
         Number of folds.
     prior_rows : float, default=2.0
         Pseudo-observations in favour of "structured", above all, where there is too little to
-        tell; "structured > spline", "ts" and "identity" have a part of them.
+        tell; some of the others have a part of them.
     caution : float, default=3000.0
         Pseudo-observations, rows like those of the calibration set with labels as likely as
         temperature scaling says, that the mixture is held to temperature scaling by. The more it

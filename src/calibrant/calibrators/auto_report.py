@@ -45,11 +45,20 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class AutoReport:
-    """What ``AutoCalibrator`` tried, and why the result is what it is."""
+    """What ``AutoCalibrator`` tried, and why the result is what it is.
+
+    Attributes
+    ----------
+    candidates : tuple of Candidate
+    n_rows : int
+        Rows that the candidates were judged on: all, or some of many.
+    n_folds : int
+    mixture_nll : float
+        Mean NLL of the mixture on held-out rows.
+    """
 
     candidates: tuple[Candidate, ...]
     n_rows: int
-    n_judged: int
     n_folds: int
     mixture_nll: float
 
@@ -70,9 +79,8 @@ class AutoReport:
             verdict = "temperature scaling keeps a share because the rest of the gain is uncertain"
         else:
             verdict = "the gain over temperature scaling is clear"
-        rows = "rows" if self.n_judged == self.n_rows else f"{self.n_judged:,} rows"
         return (
-            f"Of {len(self.candidates)} candidates, judged on held-out {rows} by "
+            f"Of {len(self.candidates)} candidates, judged on {self.n_rows:,} held-out rows by "
             f"{self.n_folds}-fold cross-validation, {best.path} had the lowest NLL, {best.nll:.4f} "
             f"({best.difference:+.4f} ± {best.standard_error:.4f} against temperature scaling). "
             f"The result is {parts}, with a held-out NLL of {self.mixture_nll:.4f}; {verdict}."
@@ -115,4 +123,4 @@ def report_of(
     ]
     mixture = float(-share @ np.log(np.maximum(own @ weights, 1e-300)))
     n_folds = int(search.folds.max()) + 1
-    return AutoReport(tuple(candidates), search.n_rows, len(own), n_folds, mixture)
+    return AutoReport(tuple(candidates), len(own), n_folds, mixture)

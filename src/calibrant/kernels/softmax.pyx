@@ -352,38 +352,3 @@ def common_curvature(
             out[0, 1] += ux - u * x / share[i]
             out[1, 1] += xx - x * x / share[i]
         out[1, 0] = out[0, 1]
-
-
-def add_gains(
-    const double[:, ::1] baseline,
-    const double[:, ::1] mixture,
-    const int64_t[::1] class_index,
-    const double[::1] weight,
-    const double[::1] shares,
-    double[::1] gains,
-    double[::1] variances,
-):
-    """Add each share's log-likelihood gain in its rows, and its variance under the baseline.
-
-    That is how much the gain would vary if the baseline were true.
-    """
-    cdef Py_ssize_t n_rows = baseline.shape[0], n_classes = baseline.shape[1]
-    cdef Py_ssize_t n_shares = shares.shape[0], s, i, j
-    cdef double[::1] p = np.empty(n_classes)
-    cdef double[::1] change = np.empty(n_classes)
-    cdef double gain, mean, square
-    with nogil:
-        for i in range(n_rows):
-            for j in range(n_classes):
-                p[j] = max(baseline[i, j], FLOOR)
-                change[j] = max(mixture[i, j], FLOOR) / p[j] - 1.0
-            for s in range(n_shares):
-                mean = 0.0
-                square = 0.0
-                for j in range(n_classes):
-                    gain = log1p(shares[s] * change[j])
-                    mean += p[j] * gain
-                    square += p[j] * gain * gain
-                    if j == class_index[i]:
-                        gains[s] += weight[i] * gain
-                variances[s] += weight[i] * (square - mean * mean)
