@@ -41,12 +41,12 @@ PATHS = (
     "ts",
     "identity",
     "scir",
-    "spline",
     "structured",
     "structured-wide",
     "structured > na-fir",
     "structured > scir",
     "structured > spline",
+    "structured-wide > spline",
 )
 """What is tried by default: one method, or one after the other."""
 
