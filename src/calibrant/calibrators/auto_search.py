@@ -48,7 +48,7 @@ temperature scaling would do. Within the validation parts of real classifiers th
 choosing the parameters by cross-validation in each fold (``docs/measure_auto.py``).
 """
 
-FOLD_TOLERANCE = 1e-4
+FOLD_TOLERANCE = 1e-3
 """Certificate asked for in folds: far below the noise of a held-out likelihood."""
 
 CELLS = 1 << 18
