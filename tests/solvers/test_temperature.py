@@ -9,7 +9,7 @@ from scipy.special import log_softmax, softmax
 
 from calibrant.simplex import LARGEST_LOGIT, check_batch
 from calibrant.solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS
-from calibrant.solvers.temperature import ZERO_LABELS, read_zero, solve_temperature
+from calibrant.solvers.temperature import HELD, ZERO_LABELS, read_zero, solve_temperature
 from calibrant.solvers.temperature_rows import LOWEST_ZERO, sum_in_any_order
 from conftest import each_real_file, load_real, simulate
 
@@ -313,3 +313,10 @@ def test_zeros_are_read_as_by_the_fit(kind, zero_probability, with_zeros):
     batch = check_batch(scores, y, kind=kind, classes=np.arange(4))
     found, _ = solve_temperature(batch, zero_probability=zero_probability)
     assert read_zero(batch, zero_probability) == found.zero_logit
+
+
+def test_the_strongest_prior_leaves_scores_as_they_are():
+    p, y = simulate(200, 4)
+    bold = p**2 / np.sum(p**2, axis=1, keepdims=True)
+    found, _ = solve_temperature(check_batch(bold, y), prior_strength=HELD)
+    assert found.inverse_temperature == 1.0

@@ -21,6 +21,7 @@ from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
 from calibrant.calibrators.structured import StructuredScaling
 from calibrant.row_order import sample_rows
 from calibrant.solvers.monotone_spline import STRENGTH
+from calibrant.solvers.temperature import HELD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from calibrant.simplex import SimplexBatch
 
 STAGES: dict[str, Calibrator] = {
-    "identity": TemperatureScaling(prior_strength=1e12),
+    "identity": TemperatureScaling(prior_strength=HELD),
     "ts": TemperatureScaling(),
     "structured": StructuredScaling(),
     "structured-wide": StructuredScaling(bound=1e-5),

@@ -11,7 +11,7 @@ from calibrant.scale.affine import VectorStatistics
 from calibrant.scale.temperature import TemperatureStatistics
 from calibrant.solvers.affine import RidgePenalty, solve_affine
 from calibrant.solvers.pseudo_rows import AT_SCORES
-from calibrant.solvers.temperature import solve_temperature
+from calibrant.solvers.temperature import HELD, solve_temperature
 
 if TYPE_CHECKING:
     from calibrant.simplex import SimplexBatch
@@ -33,7 +33,7 @@ class TemperatureScaling(Calibrator):
         Number of pseudo-observations, rows like those of the calibration set with labels as likely
         as the scores say: they draw T to 1 where there are few rows, or none that is wrong. The
         farther the scores prove to be from honest, the fewer they become. 0 is the paper's, which
-        is boundlessly confident on a set without errors.
+        is boundlessly confident on a set without errors; with 1e12, the most, T is 1.
     zero_probability : float, optional
         What an exact zero, which has no logarithm, is read as; by default that is fitted, too.
 
@@ -80,7 +80,7 @@ class TemperatureScaling(Calibrator):
     _statistics = TemperatureStatistics
 
     tol: float = number(default=1e-10)
-    prior_strength: float = number(default=AT_SCORES, high=1e12)
+    prior_strength: float = number(default=AT_SCORES, high=HELD)
     zero_probability: float | None = number(default=None, low=SMALLEST, high=1.0)
     map_: TemperatureMap = fitted()
 

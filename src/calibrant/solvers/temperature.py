@@ -17,7 +17,7 @@ they had.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 
 ROUGH = 1e-4
 """Slope at which the number of pseudo-observations is adapted."""
+
+HELD = 1e12
+"""Pseudo-observations, the most there may be, that leave T at 1: to the last bit, as solvers and
+programs that export writes may not tell a factor from 1 that differs in its last digits."""
 
 ZERO_LABELS = 0.5
 """What is added to the number of labels whose score was an exact zero."""
@@ -116,6 +120,8 @@ def fit_temperature(
         likelihood, prior_strength, reweightings, tol, max_rounds
     )
     found = rows.temperature(point.beta, point.delta, batch.kind)
+    if prior_strength >= HELD:
+        found = replace(found, inverse_temperature=1.0)
     if rows.has_zeros:
         notes = (*notes, f"an exact zero is read as {math.exp(found.zero_logit):.3g}")
     violation = 0.0 if point.beta == 0.0 or point.beta >= LARGEST else point.violation
