@@ -106,7 +106,11 @@ def _left_out(entries, limit):
         for one in entries
         if one["what"] == "fit" and one.get("left_out")
     ]
-    return f"Left out, for they take more than {limit:g} s: {', '.join(beyond)}." if beyond else ""
+    return (
+        f"Left out, as a process that makes rows, fits and predicts took over {limit:g} s: {', '.join(beyond)}."
+        if beyond
+        else ""
+    )
 
 
 def _sizes_run(found):
