@@ -106,11 +106,8 @@ def _left_out(entries, limit):
         for one in entries
         if one["what"] == "fit" and one.get("left_out")
     ]
-    return (
-        f"Left out, as a process that makes rows, fits and predicts took over {limit:g} s: {', '.join(beyond)}."
-        if beyond
-        else ""
-    )
+    words = f"Left out, as a process that makes rows, fits and predicts took over {limit:g} s:"
+    return f"{words} {', '.join(beyond)}." if beyond else ""
 
 
 def _sizes_run(found):

@@ -145,7 +145,7 @@ def test_growth_has_slopes_memory_and_what_was_left_out(text):
         "100: 2.0 s",
         "0.0 x",
     ]
-    assert "more than 30 s: `fir` from 1,000 classes on." in text
+    assert "took over 30 s: `fir` from 1,000 classes on." in text
     assert "Here sizes went up to 100 classes. Methods that were not run: ms." in text
     assert "(images/benchmarks-fit.png)" in text
 
