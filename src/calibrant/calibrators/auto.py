@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrant.calibrators.auto_report import AutoReport, report_of
+from calibrant.calibrators.auto_report import BASELINE, AutoReport, report_of
 from calibrant.calibrators.auto_search import STAGES, Search, most_judged
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.composition import Composed, stage_of
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from calibrant.maps.base import CalibrationMap
     from calibrant.simplex import SimplexBatch
 
-BASELINE = "ts"
 FAVOURITES = {
     "structured": 0.4,
     "structured > spline": 0.2,
@@ -50,8 +49,9 @@ PATHS = (
 )
 """What is tried by default: one method, or one after the other."""
 
-PRICED_CELLS = 1 << 13
-"""Cells that the price of leaving temperature scaling is counted on, of at least a few rows."""
+PRICED_CELLS, PRICED_ROWS = 1 << 13, 64
+"""What the price of leaving temperature scaling is counted on: about so many cells, and rows at
+least."""
 
 LEAST_WEIGHT = 1e-3
 """Smaller ones are not worth their time."""
@@ -178,7 +178,7 @@ class AutoCalibrator(Composed):
         return {
             "paths_": search.fit([paths[i] for i in kept]),
             "weights_": weights[kept],
-            "report_": report_of(paths, own, weights, search, paths.index(BASELINE)),
+            "report_": report_of(paths, own, weights, search),
             "solver_report_": report,
         }
 
@@ -197,7 +197,8 @@ def _priced_cells(
     Rows are chosen by their content. Cells that make no difference to the sum are left out.
     """
     batch = search.batch
-    some = batch.folds(1 + batch.scores.size // PRICED_CELLS) == 0
+    n_parts = min(batch.scores.size // PRICED_CELLS, batch.n_rows // PRICED_ROWS)
+    some = batch.folds(1 + n_parts) == 0
     baseline = search.held_out[BASELINE].scores[some]
     share = batch.weight[some, None] * baseline
     share /= share.sum()

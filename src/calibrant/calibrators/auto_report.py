@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from calibrant.calibrators.auto_search import Search
 
+BASELINE = "ts"
+"""What all others are compared with."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -72,13 +75,15 @@ class AutoReport:
         chosen = sorted(self.candidates, key=lambda c: -c.weight)
         parts = ", ".join(f"{c.weight:.0%} {c.path}" for c in chosen if c.weight >= 0.01)
         best = min(self.candidates, key=lambda c: c.nll)
-        baseline = next(c for c in self.candidates if c.path == "ts")
+        baseline = next(c for c in self.candidates if c.path == BASELINE)
         if baseline.weight == 1.0:
             verdict = "none of it was certain to do better, so temperature scaling stays"
+        elif baseline.weight >= 0.5:
+            verdict = "temperature scaling keeps most of it, as what the others gain is uncertain"
         elif baseline.weight >= 0.01:
-            verdict = "temperature scaling keeps a share because the rest of the gain is uncertain"
+            verdict = "temperature scaling keeps a share"
         else:
-            verdict = "the gain over temperature scaling is clear"
+            verdict = "nothing is left to temperature scaling"
         return (
             f"Of {len(self.candidates)} candidates, judged on {self.n_rows:,} held-out rows by "
             f"{self.n_folds}-fold cross-validation, {best.path} had the lowest NLL, {best.nll:.4f} "
@@ -87,9 +92,9 @@ class AutoReport:
         )
 
     def __str__(self) -> str:
-        lines = [f"{'candidate':<22}{'NLL':>9}{'vs ts':>10}{'± s.e.':>9}{'weight':>8}{'s':>7}"]
+        lines = [f"{'candidate':<26}{'NLL':>9}{'vs ts':>10}{'± s.e.':>9}{'weight':>8}{'s':>7}"]
         lines += [
-            f"{c.path:<22}{c.nll:>9.4f}{c.difference:>+10.4f}{c.standard_error:>9.4f}"
+            f"{c.path:<26}{c.nll:>9.4f}{c.difference:>+10.4f}{c.standard_error:>9.4f}"
             f"{c.weight:>8.1%}{c.seconds:>7.2f}"
             for c in self.candidates
         ]
@@ -101,12 +106,11 @@ def report_of(
     own: NDArray[np.float64],
     weights: NDArray[np.float64],
     search: Search,
-    baseline: int,
 ) -> AutoReport:
     """Report of a search, from the probabilities that each path gives to the labels."""
     share = search.batch.weight / search.batch.weight.sum()
     loss = -np.log(np.maximum(own, 1e-300))
-    gaps = loss - loss[:, [baseline]]
+    gaps = loss - loss[:, [paths.index(BASELINE)]]
     mean = share @ gaps
     error = np.sqrt(share @ (gaps - mean) ** 2 / search.batch.weight.sum())  # weights are rows
     nll = share @ loss

@@ -104,10 +104,14 @@ class Search:
         missing = [path for path in missing if path not in self.held_out]
         for first in dict.fromkeys(path.rpartition(" > ")[0] for path in missing):
             wave = [path for path in missing if path.rpartition(" > ")[0] == first]
-            self._hold_out(first, wave)
             for path in wave:
                 if path in paths:
                     start(path)
+            self._hold_out(first, wave)
+        for path in missing:  # no candidate: its time is that of the first it leads to
+            if path not in paths:
+                owner = next(one for one in paths if path in prefixes(one))
+                self.seconds[owner] += self.seconds[path]
 
     def _hold_out(self, first: str, wave: list[str]) -> None:
         """Do so for paths that differ in their last stage."""

@@ -25,6 +25,10 @@ CONDITION, WHOLE = TensorProto.BOOL, TensorProto.INT32
 SINGLE, REAL = TensorProto.FLOAT, TensorProto.DOUBLE
 TYPES = {CONDITION: np.bool_, WHOLE: np.int32, SINGLE: np.float32, REAL: np.float64}
 
+FACTORS = ("inverse_temperature", "scale")
+"""Numbers that logits are multiplied by. ONNX Runtime leaves out a lone factor that is 1 in single
+precision, also where others are in double: one for each class stays."""
+
 
 @dataclass(frozen=True, eq=False)
 class Tensor:  # noqa: PLW1641  (what an equality returns is a tensor)
@@ -176,6 +180,8 @@ class OnnxOperations:
         array = np.asarray(value)
         if array.dtype.kind == "i":
             array = array.astype(np.int32)
+        if name in FACTORS and array != 1.0 and np.float32(array) == 1.0:
+            array = np.full(self.n_classes, array)
         array = np.ascontiguousarray(array)
         self.constants[path] = numpy_helper.from_array(array, path)
         type_ = helper.np_dtype_to_tensor_dtype(array.dtype)
