@@ -186,22 +186,42 @@ def collapse_rows(
     Cells of segments with a negative block are left out. ``sizes``, if there are any, are how much
     a cell of each segment counts.
     """
-    cdef Py_ssize_t n_rows = index.shape[0], n_classes = index.shape[1], entry = 0, r, j
+    cdef Py_ssize_t n_rows = index.shape[0], n_classes = index.shape[1], entry = 0, r, j, n, at
     cdef double[::1] tally = np.zeros(n_blocks)
+    cdef int32_t[::1] met = np.empty(n_classes, dtype=np.int32)
     cdef bint is_sized = sizes.shape[0] > 0
     cdef int32_t block, low, high
     pointers[0] = 0
     with nogil:
         for r in range(n_rows):
+            n = 0
             low = <int32_t> n_blocks
             high = -1
             for j in range(n_classes):
                 block = block_of[index[r, j]]
                 if block >= 0:
+                    if tally[block] == 0.0:
+                        met[n] = block
+                        n += 1
                     tally[block] += sizes[index[r, j]] if is_sized else 1.0
                     low = min(low, block)
                     high = max(high, block)
-            for block in range(low, high + 1):
+            if n * n < 4 * (high - low):  # sorting a few blocks is less than a walk past all
+                for j in range(1, n):
+                    block = met[j]
+                    at = j
+                    while at > 0 and met[at - 1] > block:
+                        met[at] = met[at - 1]
+                        at -= 1
+                    met[at] = block
+            else:
+                n = 0
+                for block in range(low, high + 1):
+                    if tally[block] > 0.0:
+                        met[n] = block
+                        n += 1
+            for j in range(n):
+                block = met[j]
                 if tally[block] > 0.0:
                     blocks[entry] = block
                     counts[entry] = <float> tally[block]

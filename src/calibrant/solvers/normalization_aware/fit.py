@@ -96,7 +96,7 @@ def minimise(
             theta = np.clip(theta, -DEPTH, 0.0)
         pooled = _Pooled(counts, weight, tops, theta, total)
         # Blocks are not final yet: more digits than the last certificate deserves are lost work.
-        group = pooled.descend(max(0.02 * tol, min(1e-5, 0.01 * violation)))
+        group = pooled.descend(max(0.05 * tol, min(1e-4, 0.03 * violation)))
         values = np.empty(n_segments)
         values[dead:] = pooled.values[group[block_of[dead:]]]
         values[:dead] = np.where(exposures[:dead] > 0.0, 0.0, values[dead])

@@ -33,7 +33,7 @@ STRENGTHS = (10.0, 100.0, 1000.0, 10000.0)
 STEEPEST_START = 8.0
 """Inverse temperature up to which the prior is the point to start from."""
 
-FOLD_TOLERANCE = 1e-4
+FOLD_TOLERANCE = 3e-5
 """Certificate asked for in the folds: far below the noise of a held-out likelihood."""
 
 SMALLEST = 1e-12
