@@ -220,7 +220,7 @@ class NormalizationAwareStatistics(Statistics):
         segments = Segments.of(cells.bins())
         batch, strength, choice, note = self.kept_batch(), self._prior_strength, None, ""
         if strength is None:
-            strength, choice = choose_strength(batch)
+            strength, choice, _ = choose_strength(batch)
             note = ", the strength by cross-validation of the rows that were kept"
         elif strength == 0.0:
             strength, note = WEAKEST, ": without any the optimum would lie at infinity"

@@ -69,15 +69,17 @@ def solve_temperature(
     zero_probability: float | None = None,
     tol: float = 1e-10,
     max_rounds: int = 200,
+    start: float = 1.0,
 ) -> tuple[TemperatureMap, SolverReport]:
     """Inverse temperature, and reading of exact zeros, of least NLL.
 
     ``zero_probability`` sets the reading by hand; scores below it are read as it, too. The
     violation is the slope in beta, in units of the spread of the logits, or that in delta. What was
-    found for a batch is kept as long as the batch: most other methods begin with it.
+    found for a batch is kept as long as the batch: most other methods begin with it. ``start`` is
+    an inverse temperature to begin with.
     """
     known = _known.setdefault(batch, {})
-    options = prior_strength, zero_probability, tol, max_rounds
+    options = prior_strength, zero_probability, tol, max_rounds, start
     if options not in known:
         found, report, _ = fit_temperature(
             batch,
@@ -85,6 +87,7 @@ def solve_temperature(
             zero_probability=zero_probability,
             tol=tol,
             max_rounds=max_rounds,
+            start=start,
         )
         known[options] = found, report
     return known[options]
@@ -105,6 +108,7 @@ def fit_temperature(
     zero_probability: float | None = None,
     tol: float = 1e-10,
     max_rounds: int = 200,
+    start: float = 1.0,
     reweightings: int = REWEIGHTINGS,
     whole: Whole | None = None,
 ) -> TemperatureFit:
@@ -117,7 +121,7 @@ def fit_temperature(
     rows = read_rows(batch, zero_probability, whole)
     likelihood = _Likelihood(rows, batch.weight, whole)
     point, rounds, notes, strength = _minimise(
-        likelihood, prior_strength, reweightings, tol, max_rounds
+        likelihood, prior_strength, start, reweightings, tol, max_rounds
     )
     found = rows.temperature(point.beta, point.delta, batch.kind)
     if prior_strength >= HELD:
@@ -230,6 +234,13 @@ class _Likelihood:
             self._mean(np.maximum(s2 / s0 - mean * mean, 0.0)),
         )
 
+    def slope_at_zero(self) -> float:
+        """Slope where all classes are alike."""
+        if len(self._zeros):
+            return self(0.0).slope
+        s0, s1, _ = self.rows.flat
+        return self._mean(s1 / s0 - self._target) + self._tilt
+
     def _with_zeros(self, beta: float, sums: Array) -> _Point:
         s0, s1, s2 = sums
         gap = self.rows.gaps[:, 0]
@@ -287,10 +298,15 @@ class _Likelihood:
 
 
 def _minimise(
-    likelihood: _Likelihood, prior_strength: float, reweightings: int, tol: float, max_rounds: int
+    likelihood: _Likelihood,
+    prior_strength: float,
+    start: float,
+    reweightings: int,
+    tol: float,
+    max_rounds: int,
 ) -> tuple[_Point, int, tuple[str, ...], float]:
     """Minimise with as many pseudo-observations as the distance from the scores leaves."""
-    strength, start, rounds = prior_strength, 1.0, 0
+    strength, rounds = prior_strength, 0
     for _ in range(reweightings if prior_strength > 0.0 else 0):
         likelihood.weigh(strength)
         point, n, _ = _descend(likelihood, start, max(tol, ROUGH), max_rounds)
@@ -307,9 +323,8 @@ def _descend(
     likelihood: _Likelihood, start: float, tol: float, max_rounds: int
 ) -> tuple[_Point, int, tuple[str, ...]]:
     """Newton's method in a bracket."""
-    flat = likelihood(0.0)
-    if flat.slope >= 0.0:
-        return flat, 1, ("the scores carry no information: inverse temperature 0",)
+    if likelihood.slope_at_zero() >= 0.0:
+        return likelihood(0.0), 1, ("the scores carry no information: inverse temperature 0",)
     point = likelihood(start)
     rounds = 2
     low, high = 0.0, math.inf

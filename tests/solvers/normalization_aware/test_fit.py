@@ -33,12 +33,11 @@ def fit(batch, strength, **options):
     return likelihood, step, report
 
 
-def regularised(batch, strength):
+def regularised(batch, strength, beta=None):
     """Row weights and targets of the objective with a prior, from its definition."""
     found, _ = solve_temperature(batch)
-    prior = reference.temperature_scaled(
-        batch.scores, found.inverse_temperature, np.exp(found.zero_logit)
-    )
+    beta = found.inverse_temperature if beta is None else beta
+    prior = reference.temperature_scaled(batch.scores, beta, np.exp(found.zero_logit))
     return reference.with_pseudo_observations(
         batch.scores, batch.class_index, batch.weight, strength, prior
     )
@@ -132,6 +131,20 @@ def test_the_first_round_is_fir():
     alive = step.values > 0.0
     np.testing.assert_array_equal(blocks.start, step.values[alive])
     np.testing.assert_array_equal(likelihood.rows.starts[blocks.first], step.thresholds[alive])
+
+
+@pytest.mark.parametrize("n_classes", [3, 12])
+def test_a_factored_hessian_and_products_with_it_agree(n_classes, monkeypatch):
+    rows, labels = simulate(2000, n_classes)
+    batch = simplex.check_batch(rows, labels)
+    found = []
+    for most in (10_000, 0):
+        monkeypatch.setattr("calibrant.solvers.normalization_aware.fit.MOST_FACTORED", most)
+        found.append(fit(batch, 30.0, tol=1e-11))
+    (_, a, first), (_, b, second) = found
+    assert max(first.violation, second.violation) <= 1e-11
+    np.testing.assert_allclose(a(rows), b(rows), rtol=1e-4)  # a segment of next to no mass
+    assert first.objective == pytest.approx(second.objective, rel=1e-12)
 
 
 def test_every_round_lowers_the_objective():
@@ -230,7 +243,9 @@ def test_optimal_on_real_data_by_default(name):
     batch = batch_of(rows, labels)
     likelihood, step, report = fit(batch, None)
     assert 10.0 <= likelihood.prior_strength <= 10000.0
-    weight, targets = regularised(batch, likelihood.prior_strength)
+    found, _ = solve_temperature(batch)  # may have begun elsewhere
+    assert likelihood.prior_beta == pytest.approx(found.inverse_temperature, rel=1e-7)
+    weight, targets = regularised(batch, likelihood.prior_strength, likelihood.prior_beta)
     violation = reference.certificate(
         batch.scores, targets, weight, step, starts=likelihood.rows.starts
     )

@@ -95,8 +95,9 @@ def build_likelihood(
     Without a prior the start is T = 1, whose first round is FIR; with one it is the prior.
     """
     choice, chosen = None, choice_rows(batch) if prior_strength is None else None
+    beta = 1.0
     if chosen is not None:
-        prior_strength, choice = choose_strength(batch.take(chosen))
+        prior_strength, choice, beta = choose_strength(batch.take(chosen))
     fill_gaps = prior_strength is None or prior_strength > 0.0
     rows = segment_rows(batch, fill_gaps=fill_gaps)
     if not fill_gaps:
@@ -105,7 +106,7 @@ def build_likelihood(
     share = np.ascontiguousarray(rows.weight[:, None])
     if prior_strength is None:
         share = deal_rows(batch, rows)
-    prior = temperature_prior(batch, rows, share)
+    prior = temperature_prior(batch, rows, share, beta)
     if prior_strength is None:
         choice = cross_validate(rows, prior, share)
         prior_strength = choice.best
@@ -120,12 +121,13 @@ def build_likelihood(
     return likelihood, choice
 
 
-def choose_strength(batch: SimplexBatch) -> tuple[float, PriorChoice]:
-    """Choose how many pseudo-observations there are, by cross-validation."""
+def choose_strength(batch: SimplexBatch) -> tuple[float, PriorChoice, float]:
+    """Choose how many pseudo-observations there are, by cross-validation; and a start for 1/T."""
     rows = segment_rows(batch, fill_gaps=True)
     share = deal_rows(batch, rows)
-    choice = cross_validate(rows, temperature_prior(batch, rows, share), share)
-    return choice.best, choice
+    prior = temperature_prior(batch, rows, share)
+    choice = cross_validate(rows, prior, share)
+    return choice.best, choice, prior.beta or 1.0
 
 
 def deal_rows(batch: SimplexBatch, rows: SegmentedRows) -> Array:
@@ -161,9 +163,11 @@ def fold_shares(weight: Array) -> Array:
     return shares
 
 
-def temperature_prior(batch: SimplexBatch, rows: SegmentedRows, share: Array) -> TemperaturePrior:
-    """Fit temperature scaling and sum its predictions over the segments."""
-    temperature, _ = solve_temperature(batch)
+def temperature_prior(
+    batch: SimplexBatch, rows: SegmentedRows, share: Array, start: float = 1.0
+) -> TemperaturePrior:
+    """Fit temperature scaling, from ``start``, and sum its predictions over the segments."""
+    temperature, _ = solve_temperature(batch, start=start)
     logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
     beta = temperature.inverse_temperature
     mass = np.zeros((share.shape[1], rows.n_segments))
