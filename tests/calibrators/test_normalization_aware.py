@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -12,7 +14,6 @@ from calibrant import (
     NormalizationAwareIsotonic,
     Penalty,
     ProjectedGradient,
-    TemperatureScaling,
     TrustConstr,
 )
 from calibrant.errors import ParameterError
@@ -290,22 +291,33 @@ def test_what_is_no_solver_is_refused_with_the_remedy(solver, remedy):
         NormalizationAwareIsotonic(solver).fit(rows, labels)
 
 
+def scaled(rows, beta):
+    return softmax(beta * np.log(np.maximum(rows, 1e-12)), axis=1)
+
+
+def best_temperature(rows, labels):
+    """1 / T of least NLL, zeros read as 1e-12: what users of other packages have."""
+    return minimize_scalar(
+        lambda beta: nll(scaled(rows, beta), labels), bounds=(0.0, 20.0), method="bounded"
+    ).x
+
+
 @pytest.mark.slow
 @needs_collection
 def test_quality_on_real_data():
-    """Fitted on the calibration parts, judged on the test parts."""
+    """Fitted on the calibration parts, judged on the test parts, beside the best T alone."""
     ratios, better = [], 0
     for name in REAL_FILES:
         files = load_real(name)
         classes = np.arange(files["val"][0].shape[1])
-        losses = [
-            nll(method(classes=classes).fit(*files["val"]).predict_proba(files["test"][0]), labels)
-            for labels in [files["test"][1]]
-            for method in (NormalizationAwareIsotonic, TemperatureScaling, FlattenedIsotonic)
-        ]
-        ratios.append(losses[0] / losses[1])
-        better += losses[0] < losses[2]
-    assert np.mean(ratios) <= 0.97
+        rows, labels = files["test"]
+        ours, flattened = (
+            nll(method(classes=classes).fit(*files["val"]).predict_proba(rows), labels)
+            for method in (NormalizationAwareIsotonic, FlattenedIsotonic)
+        )
+        ratios.append(ours / nll(scaled(rows, best_temperature(*files["val"])), labels))
+        better += ours < flattened
+    assert np.mean(ratios) <= 0.975
     assert np.max(ratios) <= 1.10
     assert better >= 0.75 * len(REAL_FILES)
 
