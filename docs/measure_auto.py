@@ -28,7 +28,9 @@ SETTINGS = {
     "prior_rows=0": {"prior_rows": 0.0},
     "without identity": {"candidates": [path for path in PATHS if path != "identity"]},
     "without structured-wide": {"candidates": [path for path in PATHS if "wide" not in path]},
-    "one stage": {"candidates": [path for path in PATHS if ">" not in path]},
+    "and structured > spline": {"candidates": [*PATHS, "structured > spline"]},
+    "finish=inf": {"finish": np.inf},
+    "finish=0": {"finish": 0.0},
 }
 MOST_ROWS = 5000
 FOLDS = 3

@@ -51,6 +51,8 @@ def test_a_golden_file_is_written_again_byte_by_byte(path, monkeypatch):
     for was, now in zip(old.header["parts"], again.header["parts"], strict=True):
         # A parameter that came later is written when the file is saved again.
         now["parameters"] = {k: v for k, v in now["parameters"].items() if k in was["parameters"]}
+        if was["method"] == "auto":  # so is a field of its report
+            del now["fitted"]["report_"]["finish_share"]
         if was["method"] == "na-fir":  # its loose options became one object
             was["parameters"] = {k: was["parameters"][k] for k in now["parameters"]}
     assert found["format"] == path.parent.name

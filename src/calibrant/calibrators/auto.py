@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant.calibrators.auto_report import BASELINE, AutoReport, report_of
-from calibrant.calibrators.auto_search import STAGES, Search, most_judged
+from calibrant.calibrators.auto_search import FINISH, STAGES, Search, most_judged
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.composition import Composed, stage_of
 from calibrant.calibrators.parameters import choice, fitted, number
 from calibrant.errors import ParameterError, in_words
-from calibrant.maps.compositions import ChainMap, MixtureMap
+from calibrant.maps.compositions import ChainMap, MixtureMap, Stage
 from calibrant.progress import progress
-from calibrant.solvers.priced_mixture import solve_priced_mixture
+from calibrant.solvers.priced_mixture import SMALLEST, solve_priced_mixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,34 +24,22 @@ if TYPE_CHECKING:
     from calibrant.maps.base import CalibrationMap
     from calibrant.simplex import SimplexBatch
 
-FAVOURITES = {
-    "structured": 0.4,
-    "structured > spline": 0.2,
-    "structured-wide": 0.14,
-    "ts": 0.13,
-    "identity": 0.13,
-}
+FAVOURITES = {"structured": 0.5, "structured-wide": 0.18, "ts": 0.16, "identity": 0.16}
 """Shares of the prior: what is good where there is too little to tell.
 
 Chosen, as the prior itself and the caution, within the validation parts of real classifiers, whole
 and cut to 200 rows (see auto.md).
 """
-PATHS = (
-    "ts",
-    "identity",
-    "scir",
-    "structured",
-    "structured-wide",
-    "structured > na-fir",
-    "structured > scir",
-    "structured > spline",
-    "structured-wide > spline",
-)
-"""What is tried by default: one method, or one after the other."""
+PATHS = ("ts", "identity", "na-fir", "scir", "structured", "structured-wide")
+"""What is tried by default."""
 
 PRICED_CELLS, PRICED_ROWS = 1 << 13, 64
 """What the price of leaving temperature scaling is counted on: about so many cells, and rows at
 least."""
+
+PLAIN, CLASSWISE = ("ts", "identity"), {"structured", "structured-wide"}
+"""Paths whose share of the mixture asks for nothing after it, and stages that know which class is
+which: where no candidate does, nothing after them does."""
 
 LEAST_WEIGHT = 1e-3
 """Smaller ones are not worth their time."""
@@ -63,7 +51,9 @@ class AutoCalibrator(Composed):
     Every candidate is judged by its likelihood on rows that it was not fitted to. The result is
     not the winner, which would often be chosen by noise, but the mixture of candidates with the
     highest held-out likelihood, less the price of what held-out rows cannot know: the farther it
-    is from temperature scaling, the more it has to gain.
+    is from temperature scaling, the more it has to gain. An average of honest probabilities is too
+    timid, so a monotone spline and structured scaling are then fitted to held-out outputs of the
+    mixture, and have a share in the result that grows with what there is to learn from.
 
     Parameters
     ----------
@@ -81,6 +71,10 @@ class AutoCalibrator(Composed):
         Pseudo-observations, rows like those of the calibration set with labels as likely as
         temperature scaling says, that the mixture is held to temperature scaling by. The more it
         gains, the fewer they become; 0 trusts the held-out likelihood alone.
+    finish : float, default=50.0
+        Nats of held-out loss at which what is fitted to the mixture as a whole has half of its
+        share; it has more where there is more to learn from, and never more than the mixture has
+        left temperature scaling and the scores by. ``float("inf")`` leaves it out.
     verbose : bool, default=False
         Whether to say on standard error how far a fit is.
     scores, classes, normalize, min_probability, n_jobs
@@ -94,6 +88,10 @@ class AutoCalibrator(Composed):
         The fitted stages of each candidate with a positive weight.
     weights_ : ndarray
         Their weights.
+    finish_ : list of calibrators or None
+        What is fitted to the mixture as a whole, one after the other.
+    finish_share_ : float
+        Its share of the result.
     solver_report_ : SolverReport
         Of the weights.
 
@@ -103,7 +101,7 @@ class AutoCalibrator(Composed):
     >>> from calibrant.datasets import overconfident_digits
     >>> scores, y, new_scores, new_y = overconfident_digits()
     >>> auto = AutoCalibrator().fit(scores, y)
-    >>> auto.report_.why.startswith("Of 9 candidates")
+    >>> auto.report_.why.startswith("Of 6 candidates")
     True
     """
 
@@ -119,9 +117,12 @@ class AutoCalibrator(Composed):
     cv: int = number(default=5, low=2, whole=True)
     prior_rows: float = number(default=2.0)
     caution: float = number(default=3000.0)
+    finish: float = number(default=50.0, infinite=True)
     verbose: bool = choice(default=False)
     paths_: list[list[Calibrator]] = fitted()
     weights_: NDArray[np.float64] = fitted()
+    finish_: list[Calibrator] | None = fitted()
+    finish_share_: float | None = fitted()
     report_: AutoReport = fitted()
 
     def _check_parameters(self) -> None:
@@ -155,7 +156,7 @@ class AutoCalibrator(Composed):
         return list(dict.fromkeys([BASELINE, *given]))
 
     def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
-        with progress("AutoCalibrator", len(self._paths()) + 1, verbose=self.verbose) as start:
+        with progress("AutoCalibrator", len(self._paths()) + 2, verbose=self.verbose) as start:
             return self._mix(batch.in_canonical_order(), start)
 
     def _mix(self, batch: SimplexBatch, start: Callable[[str], None]) -> dict[str, Any]:
@@ -174,19 +175,45 @@ class AutoCalibrator(Composed):
         )
         weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
         weights /= weights.sum()
-        kept = np.flatnonzero(weights)
+        start("finish")
+        kept = {paths[i]: float(weights[i]) for i in np.flatnonzero(weights)}
+        finish, share = self._finish(search, kept, own @ weights)
         return {
-            "paths_": search.fit([paths[i] for i in kept]),
-            "weights_": weights[kept],
-            "report_": report_of(paths, own, weights, search),
+            "paths_": search.fit(list(kept)),
+            "weights_": np.array(list(kept.values())),
+            "finish_": finish,
+            "finish_share_": share,
+            "report_": report_of(paths, own, weights, search, share),
             "solver_report_": report,
         }
+
+    def _finish(
+        self, search: Search, weights: dict[str, float], own: NDArray[np.float64]
+    ) -> tuple[list[Calibrator] | None, float]:
+        """Fit what comes after the mixture, of the kinds of methods that are candidates.
+
+        Where the mixture stays with temperature scaling, or with the scores, this does, too.
+        """
+        loss = -float(search.batch.weight @ np.log(np.maximum(own, SMALLEST)))
+        share = 1.0 - sum(weights.get(path, 0.0) for path in PLAIN)
+        if self.finish > 0.0:
+            share *= max(loss, 0.0) / (max(loss, 0.0) + self.finish)
+        used = {stage for path in self._paths() for stage in path.split(" > ")}
+        stages = [name for name in FINISH if name != "structured" or used & CLASSWISE]
+        if share < LEAST_WEIGHT:
+            return None, 0.0
+        return search.finish(weights, stages), share
 
     def _compose(self, found: dict[str, Any]) -> CalibrationMap:
         parts = {id(part): part for path in found["paths_"] for part in path}
         stages = {key: stage_of(part) for key, part in parts.items()}
         chains = [ChainMap(tuple(stages[id(part)] for part in path)) for path in found["paths_"]]
-        return MixtureMap(tuple(chains), found["weights_"])
+        mixture = MixtureMap(tuple(chains), found["weights_"])
+        if not found["finish_"]:
+            return mixture
+        first, share = Stage(mixture, float(self.min_probability)), found["finish_share_"]
+        last = ChainMap((first, *map(stage_of, found["finish_"])))
+        return MixtureMap((first, last), np.array([1.0 - share, share]))
 
 
 def _priced_cells(

@@ -33,7 +33,7 @@ class Candidate:
     standard_error : float
         Of the difference.
     weight : float
-        Its share of the result.
+        Its share of the mixture.
     seconds : float
         Time to fit and judge it, of all threads together.
     """
@@ -58,12 +58,15 @@ class AutoReport:
     n_folds : int
     mixture_nll : float
         Mean NLL of the mixture on held-out rows.
+    finish_share : float
+        Share in the result of what was fitted to the mixture as a whole.
     """
 
     candidates: tuple[Candidate, ...]
     n_rows: int
     n_folds: int
     mixture_nll: float
+    finish_share: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.candidates:
@@ -84,11 +87,17 @@ class AutoReport:
             verdict = "temperature scaling keeps a share"
         else:
             verdict = "nothing is left to temperature scaling"
+        finish = (
+            f" What is fitted to the mixture as a whole has {self.finish_share:.0%} of the result."
+            if self.finish_share
+            else ""
+        )
         return (
             f"Of {len(self.candidates)} candidates, judged on {self.n_rows:,} held-out rows by "
             f"{self.n_folds}-fold cross-validation, {best.path} had the lowest NLL, {best.nll:.4f} "
             f"({best.difference:+.4f} ± {best.standard_error:.4f} against temperature scaling). "
-            f"The result is {parts}, with a held-out NLL of {self.mixture_nll:.4f}; {verdict}."
+            f"The mixture is {parts}, with a held-out NLL of {self.mixture_nll:.4f}; {verdict}."
+            f"{finish}"
         )
 
     def __str__(self) -> str:
@@ -106,6 +115,7 @@ def report_of(
     own: NDArray[np.float64],
     weights: NDArray[np.float64],
     search: Search,
+    finish_share: float,
 ) -> AutoReport:
     """Report of a search, from the probabilities that each path gives to the labels."""
     share = search.batch.weight / search.batch.weight.sum()
@@ -127,4 +137,4 @@ def report_of(
     ]
     mixture = float(-share @ np.log(np.maximum(own @ weights, 1e-300)))
     n_folds = int(search.folds.max()) + 1
-    return AutoReport(tuple(candidates), len(own), n_folds, mixture)
+    return AutoReport(tuple(candidates), len(own), n_folds, mixture, finish_share)

@@ -49,6 +49,13 @@ temperature scaling would do. Within the validation parts of real classifiers th
 choosing the parameters by cross-validation in each fold (``docs/measure_auto.py``).
 """
 
+FINISH: dict[str, Calibrator] = {
+    "spline": MonotoneSpline(strength=1.0),
+    "structured": StructuredScaling(),
+}
+"""What is fitted to the mixture as a whole, one after the other: an average of honest probabilities
+is too timid."""
+
 FOLD_TOLERANCE = 1e-3
 """Certificate asked for in folds: far below the noise of a held-out likelihood."""
 
@@ -126,6 +133,17 @@ class Search:
         rows = np.arange(self.batch.n_rows)
         own: NDArray[np.float64] = self.held_out[path].scores[rows, self.batch.class_index]
         return own
+
+    def finish(self, weights: dict[str, float], stages: list[str]) -> list[Calibrator]:
+        """Fit stages, one after the other, to held-out outputs of a mixture of paths."""
+        rows = sum(weight * self.held_out[path].scores for path, weight in weights.items())
+        batch = self.batch.with_probabilities(np.asarray(rows))
+        found: list[Calibrator] = []
+        for name in stages:
+            batch = on_simplex(batch)
+            found.append(fit_part(FINISH[name], batch))
+            batch = batch.with_probabilities(outputs_of(found[-1], batch.scores))
+        return found
 
     def fit(self, paths: list[str]) -> list[list[Calibrator]]:
         """Fit the stages of paths to all rows, the second to held-out outputs of the first."""

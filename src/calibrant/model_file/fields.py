@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints, is_typeddict
@@ -108,9 +108,11 @@ def read(kind: Any, stored: Any, name: str, reader: Reader) -> Any:
     if kind is Calibrator:
         return reader.part(stored, name, fitted=True)
     given = Fields(stored, name)
+    later = () if is_typeddict(kind) else [f.name for f in fields(kind) if f.default is not MISSING]
     values = {
         field: read(of, given.take(field), f"{name}/{field}", reader)
         for field, of in field_types(kind).items()
+        if given.has(field) or field not in later  # what has a default came after the first files
     }
     given.close(reader.unknown)
     return kind(**values)

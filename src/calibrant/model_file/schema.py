@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 BEFORE: dict[str, dict[str, Any]] = {
     method: {"prior_strength": 0.0} for method in ("ts", "ir-ovr", "hb-ovr", "structured", "spline")
-} | {"ms": {"odir": 0.0}, "auto": {"caution": 0.0}}
+} | {"ms": {"odir": 0.0}, "auto": {"caution": 0.0, "finish": math.inf}}
 """Parameters that came after the first files of a method, where what those were fitted with is not
 today's default."""
 
@@ -62,9 +63,12 @@ def stored_types(cls: type[Calibrator]) -> dict[str, Any]:
 
 @cache
 def optional_fields(cls: type[Calibrator]) -> frozenset[str]:
-    """Return the names of fields of the map that may be None, and then have no place."""
+    """Return the names of fields that may be None, and then have no place.
+
+    They are fields of the map; of a composition, whose map is made of its parts, what a fit sets.
+    """
     if issubclass(cls, Composed):
-        return frozenset()  # its map is made of its parts
+        return frozenset(n for n, of in stored_types(cls).items() if NoneType in get_args(of))
     types = field_types(fitted_types(cls)["map_"])
     return frozenset(f"{name}_" for name, of in types.items() if NoneType in get_args(of))
 
@@ -88,6 +92,7 @@ def stored_values(calibrator: Calibrator) -> dict[str, Any]:
 def set_fit(calibrator: Calibrator, values: dict[str, Any]) -> None:
     """Undo ``stored_values``: make the map, whose constructor checks it, and set all."""
     if isinstance(calibrator, Composed):
+        values = dict.fromkeys(optional_fields(type(calibrator))) | values
         found = calibrator._compose(values)  # noqa: SLF001  (ours)
     else:
         map_type = fitted_types(type(calibrator))["map_"]

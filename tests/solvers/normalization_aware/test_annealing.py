@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calibrant import simplex
-from calibrant.kernels.normalization_aware import anneal
+from calibrant.kernels.annealing import anneal
 from calibrant.solvers.normalization_aware import minimise_likelihood
 from calibrant.solvers.normalization_aware.blocks import pool_blocks
 from calibrant.solvers.normalization_aware.prior import build_likelihood

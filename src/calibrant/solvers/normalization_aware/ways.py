@@ -15,7 +15,7 @@ from scipy.sparse import diags_array
 from sklearn.utils import check_random_state
 
 from calibrant.errors import ParameterError, in_words
-from calibrant.kernels.normalization_aware import anneal
+from calibrant.kernels.annealing import anneal
 from calibrant.progress import progress
 from calibrant.simplex import check_number
 from calibrant.solvers.normalization_aware.blocks import PooledBlocks, pool_blocks
