@@ -12,6 +12,7 @@ from importlib import import_module
 from calibrant.kernels.processor import has_vectors
 
 MODULES = (
+    "binary_problems",
     "cells",
     "exact_sums",
     "isotonic",
