@@ -16,6 +16,7 @@ MODULES = (
     "cells",
     "exact_sums",
     "isotonic",
+    "logistic",
     "lookup",
     "metrics",
     "monotone_spline",

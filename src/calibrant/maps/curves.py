@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import expit
 
+from calibrant.kernels.logistic import bounded_logs
 from calibrant.maps.base import LARGEST, Floats, Wholes, check_number, frozen, hold, require
 from calibrant.maps.steps import Histogram, StepFunction
 
@@ -72,7 +73,9 @@ class BoundedLogs:
 
     def __call__(self, x: Floats) -> tuple[Floats, Floats]:
         """Both logarithms."""
-        return np.log(np.maximum(x, self.low)), np.log(np.maximum(1.0 - x, self.rest))
+        logs = np.empty((2, *x.shape))
+        bounded_logs(x.ravel(), self.low, self.rest, *logs.reshape(2, -1))
+        return logs[0], logs[1]
 
 
 @frozen
