@@ -14,6 +14,7 @@ from calibrant.kernels.processor import has_vectors
 MODULES = (
     "binary_problems",
     "cells",
+    "curves",
     "exact_sums",
     "isotonic",
     "logistic",
