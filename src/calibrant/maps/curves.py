@@ -172,7 +172,7 @@ def has_pieces(curve: Curve) -> bool:
 
 
 def pieces_of(curve: Any) -> tuple[Floats, Floats, Floats]:
-    """Starts from 0 on, values and slopes: 0 in a histogram, and outside the ``x`` of a line."""
+    """Return starts from 0 on, values and slopes; those of steps, and outside ``x``, are 0."""
     if not isinstance(curve, PiecewiseLinear):
         steps = curve.histogram if isinstance(curve, AveragedHistogram) else curve
         return steps.thresholds, steps.values, np.zeros(len(steps.values))
