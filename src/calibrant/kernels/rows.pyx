@@ -231,13 +231,16 @@ def top_columns(
 def log_rows(const double[:, ::1] probabilities, double zero_logit, double[:, ::1] out):
     """Logarithm of probabilities, bounded below by ``zero_logit``."""
     cdef Py_ssize_t n_rows = probabilities.shape[0], n_classes = probabilities.shape[1], i, j
-    cdef double value, found, smallest = exp(zero_logit)
+    cdef double found, smallest = exp(zero_logit)
+    cdef const double* row
+    cdef double* logs
     with nogil:
         for i in range(n_rows):
+            row = &probabilities[i, 0]
+            logs = &out[i, 0]
             for j in range(n_classes):
-                value = probabilities[i, j]
-                found = logarithm(value if value > smallest else 1.0)
-                out[i, j] = found if value > smallest else zero_logit
+                found = logarithm(row[j] if row[j] > smallest else 1.0)
+                logs[j] = found if row[j] > smallest else zero_logit
 
 
 def bound_logits(const double[:, ::1] logits, double zero_logit, double[:, ::1] out):

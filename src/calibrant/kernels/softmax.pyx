@@ -114,17 +114,17 @@ cdef void divide_exponentials(
     double* gaps, Py_ssize_t n_rows, Py_ssize_t n_classes, double* out
 ) noexcept nogil:
     """Write exp(gaps) over their sums of a few rows to ``out``; there is room behind the gaps."""
-    cdef Py_ssize_t i, j, n_cells = n_rows * n_classes
+    cdef Py_ssize_t i, j, n_deep, n_cells = n_rows * n_classes
     cdef double* e = gaps + n_cells
-    cdef double total, lowest
+    cdef double total
     exponentials(gaps, e, n_cells)
     for i in range(n_rows):
         total = accurate_sum(e, n_classes)
-        lowest = 0.0
+        n_deep = 0
         for j in range(n_classes):
+            n_deep += gaps[j] < -708.0  # where ``exponentials`` ends
             out[j] = e[j] / total
-            lowest = min(lowest, gaps[j])
-        if lowest < -708.0:  # where ``exponentials`` ends
+        if n_deep > 0:
             for j in range(n_classes):
                 out[j] = exp(gaps[j]) / total if gaps[j] < -708.0 else out[j]
         gaps += n_classes
