@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import approx_fprime, minimize
+from scipy.optimize import minimize
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from calibrant.simplex import check_batch
 from calibrant.solvers.one_vs_rest import binary_problem, solve_one_vs_rest
-from calibrant.solvers.platt import RIDGE, Logistic, bounds_of_logs, solve_platt
+from calibrant.solvers.platt import RIDGE, bounds_of_logs, solve_platt
 from conftest import load_real, real_files
 
 GRID = np.array([0.001, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 0.999])
@@ -117,17 +117,6 @@ def test_calibrated_scores_stay_as_they_are():
     found, _ = solve_platt(problem_of(x, y), smooth_labels=False)
     np.testing.assert_allclose([found.slope, found.intercept], [1.0, 0.0], atol=1e-10)
     np.testing.assert_allclose(found(GRID), GRID, atol=1e-10)
-
-
-def test_derivatives():
-    x, y = over_confident(50)
-    features = np.stack([logit(x), np.log(x), np.ones(50)])
-    problem = Logistic(features, y / 50, (1 - y) / 50, np.array([1.0, 1, 0]), np.ones(3))
-    theta = np.array([0.3, 0.2, -0.4])
-    gradient, hessian = problem.derivatives(theta)
-    np.testing.assert_allclose(gradient, approx_fprime(theta, problem.loss, 1e-7), atol=1e-6)
-    numeric = approx_fprime(theta, lambda t: problem.derivatives(t)[0], 1e-7)
-    np.testing.assert_allclose(hessian, numeric, atol=1e-6)
 
 
 @st.composite

@@ -80,8 +80,8 @@ class OneVsRestIsotonic(OneVsRestCalibrator):
 
     Notes
     -----
-    Uses scikit-learn's ``IsotonicRegression``, which interpolates linearly. A row that every map
-    sends to zero keeps its scores.
+    Linear between probabilities of the calibration set, as scikit-learn's ``IsotonicRegression``
+    is. A row that every map sends to zero keeps its scores.
 
     References
     ----------

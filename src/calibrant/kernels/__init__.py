@@ -13,9 +13,12 @@ from calibrant.kernels.processor import has_vectors
 
 MODULES = (
     "annealing",
+    "binary_problems",
     "cells",
+    "curves",
     "exact_sums",
     "isotonic",
+    "logistic",
     "lookup",
     "metrics",
     "monotone_spline",

@@ -19,6 +19,53 @@ cdef inline double row_top(const double* row, Py_ssize_t n) noexcept nogil:
     return max(max(top, a), max(b, c))
 
 
+cdef inline bint is_positive(const double* row, Py_ssize_t n, double* total) noexcept nogil:
+    """Whether all cells are in (0, 1]; ``total`` gets their sum then. Eight cells at a time."""
+    cdef double[8] sums, low, high
+    cdef Py_ssize_t j, whole = n - n % 8
+    cdef int c
+    cdef bint fine = True
+    for c in range(8):
+        sums[c] = 0.0
+        low[c] = 1.0
+        high[c] = 1.0
+    for j in range(0, whole, 8):
+        for c in range(8):
+            sums[c] += row[j + c]
+            low[c] = row[j + c] if row[j + c] < low[c] else low[c]
+            high[c] = row[j + c] if row[j + c] > high[c] else high[c]
+    for j in range(whole, n):
+        sums[0] += row[j]
+        low[0] = min(low[0], row[j])
+        high[0] = max(high[0], row[j])
+    total[0] = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + (
+        (sums[4] + sums[5]) + (sums[6] + sums[7]))
+    for c in range(8):
+        fine = fine and low[c] > 0.0 and high[c] <= 1.0
+    return fine and total[0] == total[0]  # what is no number is neither below nor above
+
+
+cdef inline double accurate_sum(const double* row, Py_ssize_t n) noexcept nogil:
+    """Sum with what rounding takes (Kahan), in eight parts: one large and many small terms add up."""
+    cdef double[8] sums, lost
+    cdef double term, grown
+    cdef Py_ssize_t j, whole = n - n % 8
+    cdef int c
+    for c in range(8):
+        sums[c] = 0.0
+        lost[c] = 0.0
+    for j in range(0, whole, 8):
+        for c in range(8):
+            term = row[j + c] - lost[c]
+            grown = sums[c] + term
+            lost[c] = (grown - sums[c]) - term
+            sums[c] = grown
+    for j in range(whole, n):
+        sums[j - whole] += row[j] - lost[j - whole]
+        lost[j - whole] = 0.0
+    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]))
+
+
 cdef inline Py_ssize_t top_column(const double* row, Py_ssize_t n) noexcept nogil:
     """Column of the largest cell of a row, the first of equal ones."""
     cdef Py_ssize_t j = 0

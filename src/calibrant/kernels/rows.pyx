@@ -6,6 +6,9 @@ from libc.float cimport DBL_EPSILON, DBL_MIN
 from libc.math cimport INFINITY, copysign, exp, floor, isfinite, isnan, log, log2, sqrt
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint64_t
 
+from calibrant.kernels.exponential cimport exponentials
+from calibrant.kernels.logarithm cimport logarithm
+
 
 # Codes of ``scan_probabilities``, ``scan_masses`` and ``scan_logits``.
 cpdef enum:
@@ -57,12 +60,13 @@ def scan_probabilities(const double[:, ::1] rows, double clip_tolerance, double 
     cdef Py_ssize_t n_rows = rows.shape[0], n_classes = rows.shape[1], n_repairs = 0, i, j
     cdef double rounding = 8 * DBL_EPSILON * sqrt(n_classes)
     cdef double value, total, gap
-    cdef bint clipped
+    cdef bint clipped, is_fine
     with nogil:
         for i in range(n_rows):
-            total = 0.0
             clipped = False
-            for j in range(n_classes):
+            is_fine = is_positive(&rows[i, 0], n_classes, &total)
+            total = total if is_fine else 0.0
+            for j in range(0 if is_fine else n_classes):
                 value = rows[i, j]
                 if not isfinite(value):
                     with gil:
@@ -227,12 +231,16 @@ def top_columns(
 def log_rows(const double[:, ::1] probabilities, double zero_logit, double[:, ::1] out):
     """Logarithm of probabilities, bounded below by ``zero_logit``."""
     cdef Py_ssize_t n_rows = probabilities.shape[0], n_classes = probabilities.shape[1], i, j
-    cdef double value, smallest = exp(zero_logit)
+    cdef double found, smallest = exp(zero_logit)
+    cdef const double* row
+    cdef double* logs
     with nogil:
         for i in range(n_rows):
+            row = &probabilities[i, 0]
+            logs = &out[i, 0]
             for j in range(n_classes):
-                value = probabilities[i, j]
-                out[i, j] = log(value) if value > smallest else zero_logit
+                found = logarithm(row[j] if row[j] > smallest else 1.0)
+                logs[j] = found if row[j] > smallest else zero_logit
 
 
 def bound_logits(const double[:, ::1] logits, double zero_logit, double[:, ::1] out):
@@ -258,9 +266,12 @@ def bounded_logs(const double[:, ::1] logits, double bound, double[:, ::1] out):
             logs = &out[i, 0]
             top = row_top(row, n_classes)
             if bound > 0.0:
-                total = exponentiate_row(row, n_classes, top, logs)
                 for j in range(n_classes):
-                    logs[j] = log(logs[j] / total + bound)
+                    logs[j] = row[j] - top
+                exponentials(logs, logs, n_classes)
+                total = accurate_sum(logs, n_classes)
+                for j in range(n_classes):
+                    logs[j] = logarithm(logs[j] / total + bound)
             else:
                 for j in range(n_classes):
                     logs[j] = row[j] - top

@@ -7,7 +7,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from calibrant.kernels.exponential cimport block_height, exponentials
-from calibrant.kernels.rows cimport exponentiate_row, row_top
+from calibrant.kernels.rows cimport accurate_sum, exponentiate_row, row_top
 
 ctypedef fused real:
     float
@@ -69,22 +69,67 @@ def row_sums(
 
 def scaled_softmax(const double[:, ::1] logits, double beta, double[:, ::1] out):
     """Write softmax(beta * logits) of each row to ``out``, which may be ``logits`` itself."""
-    cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1], i, j
-    cdef double top, value, term, grown, total, lost
+    cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1]
+    cdef Py_ssize_t height = block_height(n_classes), block, start, stop, i, j
+    cdef double[::1] room = np.empty(2 * height * n_classes)
+    cdef double top
+    cdef double* row
     with nogil:
-        for i in range(n_rows):
-            top = row_top(&logits[i, 0], n_classes)
-            total = 0.0
-            lost = 0.0  # what rounding takes (Kahan): one large and many small terms add up
+        for block in range((n_rows + height - 1) // height):
+            start = block * height
+            stop = min(start + height, n_rows)
+            for i in range(start, stop):
+                row = &room[(i - start) * n_classes]
+                top = row_top(&logits[i, 0], n_classes)
+                for j in range(n_classes):
+                    row[j] = beta * (logits[i, j] - top)
+            divide_exponentials(&room[0], stop - start, n_classes, &out[start, 0])
+
+
+def vector_softmax(
+    const double[:, ::1] logits, const double[::1] slope, const double[::1] intercept,
+    double[:, ::1] out
+):
+    """Write softmax(slope * z + intercept) of each row to ``out``, maybe ``logits`` itself."""
+    cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1]
+    cdef Py_ssize_t height = block_height(n_classes), block, start, stop, i, j
+    cdef double[::1] room = np.empty(2 * height * n_classes)
+    cdef double top
+    cdef double* row
+    with nogil:
+        for block in range((n_rows + height - 1) // height):
+            start = block * height
+            stop = min(start + height, n_rows)
+            for i in range(start, stop):
+                row = &room[(i - start) * n_classes]
+                for j in range(n_classes):
+                    row[j] = logits[i, j] * slope[j] + intercept[j]
+                top = row_top(row, n_classes)
+                for j in range(n_classes):
+                    row[j] -= top
+            divide_exponentials(&room[0], stop - start, n_classes, &out[start, 0])
+
+
+cdef void divide_exponentials(
+    double* gaps, Py_ssize_t n_rows, Py_ssize_t n_classes, double* out
+) noexcept nogil:
+    """Write exp(gaps) over their sums of a few rows to ``out``; there is room behind the gaps."""
+    cdef Py_ssize_t i, j, n_deep, n_cells = n_rows * n_classes
+    cdef double* e = gaps + n_cells
+    cdef double total
+    exponentials(gaps, e, n_cells)
+    for i in range(n_rows):
+        total = accurate_sum(e, n_classes)
+        n_deep = 0
+        for j in range(n_classes):
+            n_deep += gaps[j] < -708.0  # where ``exponentials`` ends
+            out[j] = e[j] / total
+        if n_deep > 0:
             for j in range(n_classes):
-                value = exp(beta * (logits[i, j] - top))
-                out[i, j] = value
-                term = value - lost
-                grown = total + term
-                lost = (grown - total) - term
-                total = grown
-            for j in range(n_classes):
-                out[i, j] /= total
+                out[j] = exp(gaps[j]) / total if gaps[j] < -708.0 else out[j]
+        gaps += n_classes
+        e += n_classes
+        out += n_classes
 
 
 def residuals(

@@ -60,12 +60,15 @@ class PowerTable(NamedTuple):
     nodes: NDArray[np.float64]
 
 
-def build_lookup(thresholds: NDArray[np.float64]) -> Lookup:
-    """Table for strictly increasing ``thresholds`` in [0, 1] that start at 0."""
+def build_lookup(thresholds: NDArray[np.float64], spare_bits: int = 4) -> Lookup:
+    """Table for strictly increasing ``thresholds`` in [0, 1] that start at 0.
+
+    It has 2^spare_bits buckets for a threshold, but not too many: few where there are many tables.
+    """
     edges = np.ascontiguousarray(thresholds).view(np.int64)
     lowest = int(edges[1]) if len(edges) > 1 else ONE
     bits = int(np.ceil(np.log2(len(edges))))
-    n_buckets = 1 << min(max(bits + 4, 8), max(16, min(bits + 1, MOST_BUCKET_BITS)))
+    n_buckets = 1 << min(max(bits, 4) + spare_bits, max(16, min(bits + 1, MOST_BUCKET_BITS)))
     shift = max(0, int(ONE - lowest).bit_length() - n_buckets.bit_length() + 1)
     base = lowest >> shift
     buckets = np.maximum(edges >> shift, base - 1) - base + 1

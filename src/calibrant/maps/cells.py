@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from calibrant.kernels.curves import apply_pieces
 from calibrant.kernels.lookup import apply_step
 from calibrant.kernels.ranked_lookup import apply_ranked, pack_rows
 from calibrant.kernels.rows import divide_by_sums
@@ -24,7 +26,7 @@ from calibrant.maps.base import (
 )
 from calibrant.maps.blocks import find_blocks, lowered
 from calibrant.maps.curve_formulas import write_curves, write_division
-from calibrant.maps.curves import Curve, check_curves
+from calibrant.maps.curves import Curve, Pieces, check_curves, has_pieces, join_pieces
 from calibrant.maps.logits import write_logs
 from calibrant.maps.operations import Operations, Value
 from calibrant.maps.softmax_formulas import write_scaled_softmax
@@ -170,6 +172,7 @@ class ClasswiseCurves(CalibrationMap):
     curves: tuple[Curve, ...]
     normalize_output: bool = True
     kind: str = "probabilities"
+    _pieces: Any = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         self._check_kind()
@@ -205,8 +208,12 @@ class ClasswiseCurves(CalibrationMap):
         """Map the rows."""
         rows = self._probabilities(rows)
         out = np.empty_like(rows)
-        for columns, curve in zip(self._columns(), self.curves, strict=True):
-            out[:, columns] = curve(rows[:, columns])
+        if (pieces := self._all_pieces()) is not None:
+            own = np.arange(len(self.curves)) if self.groups is None else self.groups
+            apply_pieces(rows, rows.view(np.int64), own, *pieces, out)
+        else:
+            for columns, curve in zip(self._columns(), self.curves, strict=True):
+                out[:, columns] = curve(rows[:, columns])
         if self.normalize_output:
             divide_by_sums(out, rows)
         return out
@@ -222,6 +229,13 @@ class ClasswiseCurves(CalibrationMap):
         if self.normalize_output:
             out = write_division(ops, out, rows, self.curves)
         return out
+
+    def _all_pieces(self) -> Pieces | None:
+        """Pieces of all curves, joined when they are first asked for; None if one has none."""
+        if self._pieces is None and all(map(has_pieces, self.curves)):
+            object.__setattr__(self, "_pieces", join_pieces(self.curves))
+        found: Pieces | None = self._pieces
+        return found
 
     def _columns(self) -> Iterable[Any]:
         """Columns of each curve."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
+from calibrant.kernels.logistic import bounded_logs
+from calibrant.kernels.tables import build_lookup
 from calibrant.maps.base import LARGEST, Floats, Wholes, check_number, frozen, hold, require
 from calibrant.maps.steps import Histogram, StepFunction
 
@@ -72,7 +75,9 @@ class BoundedLogs:
 
     def __call__(self, x: Floats) -> tuple[Floats, Floats]:
         """Both logarithms."""
-        return np.log(np.maximum(x, self.low)), np.log(np.maximum(1.0 - x, self.rest))
+        logs = np.empty((2, *x.shape))
+        bounded_logs(x.ravel(), self.low, self.rest, *logs.reshape(2, -1))
+        return logs[0], logs[1]
 
 
 @frozen
@@ -149,3 +154,47 @@ class AveragedHistogram:
     def __call__(self, x: Floats) -> Floats:
         """Value at each ``x``."""
         return self.histogram(x)
+
+
+class Pieces(NamedTuple):
+    """Curves that are lines in pieces, value + slope * (x - start), as their kernel takes them."""
+
+    places: Wholes  # of each curve's pieces and table, with shift and base of the table
+    edges: Wholes  # the starts of all pieces, as bits
+    tables: NDArray[np.int32]
+    values: Floats
+    slopes: Floats
+
+
+def has_pieces(curve: Curve) -> bool:
+    """Whether a curve is a line in pieces."""
+    return isinstance(curve, Histogram | PiecewiseLinear | AveragedHistogram)
+
+
+def pieces_of(curve: Any) -> tuple[Floats, Floats, Floats]:
+    """Return starts from 0 on, values and slopes; those of steps, and outside ``x``, are 0."""
+    if not isinstance(curve, PiecewiseLinear):
+        steps = curve.histogram if isinstance(curve, AveragedHistogram) else curve
+        return steps.thresholds, steps.values, np.zeros(len(steps.values))
+    x, y = curve.x + 0.0, curve.y  # not -0.0
+    slopes = np.append(np.diff(y) / np.diff(x), 0.0)
+    if x[0] == 0.0:
+        return x, y, slopes
+    return np.append(0.0, x), np.append(y[0], y), np.append(0.0, slopes)
+
+
+def join_pieces(curves: tuple[Curve, ...]) -> Pieces:
+    """Pieces of curves that have them."""
+    parts = [pieces_of(curve) for curve in curves]
+    lookups = [build_lookup(starts, spare_bits=1) for starts, _, _ in parts]
+    places = np.zeros((len(curves) + 1, 4), dtype=np.int64)
+    np.cumsum([len(lookup.edges) for lookup in lookups], out=places[1:, 0])
+    np.cumsum([len(lookup.table) for lookup in lookups], out=places[1:, 1])
+    places[:-1, 2:] = [(lookup.shift, lookup.base) for lookup in lookups]
+    return Pieces(
+        places,
+        np.concatenate([lookup.edges for lookup in lookups]),
+        np.concatenate([lookup.table for lookup in lookups]),
+        np.concatenate([values for _, values, _ in parts]),
+        np.concatenate([slopes for _, _, slopes in parts]),
+    )

@@ -9,7 +9,7 @@ from scipy.special import log_softmax
 
 from calibrant.kernels.monotone_spline import log_softmax_rows, spline_softmax
 from calibrant.kernels.rows import bounded_logs
-from calibrant.kernels.softmax import affine_rows, map_logits, scaled_softmax
+from calibrant.kernels.softmax import affine_rows, map_logits, scaled_softmax, vector_softmax
 from calibrant.maps.base import (
     DEEPEST_LOGIT,
     LARGEST_PRODUCT,
@@ -112,10 +112,10 @@ class AffineMap(LogitMap):
         """Map the rows."""
         logits = self._logits(rows, self.zero_logit)
         if self.coef.ndim == 1:
-            mapped = logits * self.coef + self.intercept
-        else:
-            mapped = np.empty_like(logits)
-            affine_rows(logits, np.ascontiguousarray(self.coef.T), self.intercept, mapped)
+            vector_softmax(logits, self.coef, self.intercept, logits)
+            return logits
+        mapped = np.empty_like(logits)
+        affine_rows(logits, np.ascontiguousarray(self.coef.T), self.intercept, mapped)
         scaled_softmax(mapped, 1.0, mapped)
         return mapped
 

@@ -26,7 +26,7 @@ def solve_beta(
     logs = bounds_of_logs(problem.values, zero)
     log_x, log_rest = logs(problem.values)
     theta, report = minimise_logistic(
-        [log_x, -log_rest], problem.positives, problem.negatives, np.zeros(2), tol=tol
+        np.stack([log_x, -log_rest]), problem.positives, problem.negatives, np.zeros(2), tol=tol
     )
     if problem.separates:
         report = replace(report, notes=(SEPARABLE,))

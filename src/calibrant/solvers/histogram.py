@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant.kernels.binary_problems import cut_mass_bins, sums_below
 from calibrant.maps.steps import Histogram
 from calibrant.solvers.report import SolverReport
 
@@ -28,16 +29,14 @@ class MassBins:
     """
 
     problem: BinaryProblem
-    middles: NDArray[np.float64]
+    middles: NDArray[np.float64]  # twice, as they may be halves
     positives_below: NDArray[np.float64]
     cells_below: NDArray[np.float64]
 
     @classmethod
     def of(cls, problem: BinaryProblem) -> MassBins:
         """Prepare the sums."""
-        cells_below = np.concatenate([[0.0], np.cumsum(problem.cells)])
-        positives_below = np.concatenate([[0.0], np.cumsum(problem.positives)])
-        middles = cells_below[:-1] + cells_below[1:]  # twice the middles, which may be halves
+        positives_below, cells_below, middles = sums_below(problem.positives, problem.cells)
         return cls(problem, middles, positives_below, cells_below)
 
     def cut(self, n_bins: int) -> tuple[NDArray[np.float64], ...]:
@@ -45,19 +44,10 @@ class MassBins:
 
         A threshold lies halfway between the two values that it parts.
         """
-        twice = 2.0 * self.cells_below[-1]
-        if n_bins <= len(self.middles):
-            firsts = np.searchsorted(self.middles, np.arange(1, n_bins) * twice / n_bins)
-            firsts = np.unique(np.append(0, firsts[firsts < len(self.middles)]))
-        else:  # no more work than there are values
-            own = np.floor(n_bins * self.middles / twice)
-            firsts = np.flatnonzero(np.append(True, own[1:] > own[:-1]))
-        ends = np.append(firsts[1:], len(self.middles))
-        below, above = self.problem.values[firsts[1:] - 1], self.problem.values[firsts[1:]]
-        halfway = below + (above - below) / 2
-        thresholds = np.append(0.0, np.where(halfway > below, halfway, above))
-        positives = self.positives_below[ends] - self.positives_below[firsts]
-        return thresholds, positives, self.cells_below[ends] - self.cells_below[firsts]
+        found: tuple[NDArray[np.float64], ...] = cut_mass_bins(
+            self.problem.values, self.middles, self.positives_below, self.cells_below, n_bins
+        )
+        return found
 
 
 def sums_by_bin(

@@ -9,8 +9,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.isotonic import IsotonicRegression
 
+from calibrant.kernels.binary_problems import merge_cells, pool_into_line, take_columns
 from calibrant.kernels.isotonic import pool_adjacent_violators
 from calibrant.maps.cells import ClasswiseCurves
 from calibrant.maps.curves import IDENTITY, Curve, PiecewiseLinear
@@ -18,11 +18,17 @@ from calibrant.maps.steps import StepFunction
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
+
+RESOLUTION = 1e-15
+"""Probabilities that differ by less are one to the isotonic line, as in scikit-learn."""
+
+COLUMNS = 16
+"""Columns taken out of the matrix at once: a line of the cache holds eight cells."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +51,8 @@ class BinaryProblem:
 
     def with_prior(self, ratio: float) -> BinaryProblem:
         """Add pseudo-observations, ``ratio`` of each cell, with labels as likely as its value."""
+        if ratio == 0.0:
+            return self
         cells = ratio * self.cells
         return BinaryProblem(self.values, self.positives + cells * self.values, self.cells + cells)
 
@@ -68,14 +76,8 @@ def binary_problem(
     Sums of whole weights are exact, so a row of weight 2 and a row given twice are the same
     problem to the bit.
     """
-    order = np.argsort(values, kind="stable")
-    values = values[order]
-    starts = np.flatnonzero(np.append(True, values[1:] > values[:-1]))
-    return BinaryProblem(
-        values[starts],
-        np.add.reduceat(positives[order], starts),
-        np.add.reduceat(cells[order], starts),
-    )
+    contiguous = (np.ascontiguousarray(part) for part in (values, positives, cells))
+    return BinaryProblem(*merge_cells(*contiguous))
 
 
 def solve_each(
@@ -127,36 +129,38 @@ def solve_one_vs_rest(
     a part of the scores that never held a label from the value 0.
     """
     started = perf_counter()
-    present = np.isin(np.arange(batch.n_classes), batch.class_index)
-    batch = batch.in_canonical_order()
-    probabilities = batch.probabilities()
+    if not batch.has_whole_weights:
+        batch = batch.in_canonical_order()  # whole weights add up to the same in any order
     ratio = prior_strength / float(batch.weight.sum())
-
-    def problem_of(j: int) -> BinaryProblem | None:
-        if not present[j]:
-            return None
-        positives = np.where(batch.class_index == j, batch.weight, 0.0)
-        return binary_problem(probabilities[:, j], positives, batch.weight).with_prior(ratio)
-
-    problems = map(problem_of, range(batch.n_classes))
+    problems = (
+        None if problem is None else problem.with_prior(ratio) for problem in class_problems(batch)
+    )
     curves, report = solve_each(problems, solve, "class", started, weigh=lambda _: 1.0)
     return ClasswiseCurves(None, curves, kind=batch.kind), report
 
 
+def class_problems(batch: SimplexBatch) -> Iterator[BinaryProblem | None]:
+    """Problem of each class in turn; None without a label."""
+    probabilities, label, weight = batch.probabilities(), batch.class_index, batch.weight
+    present = np.bincount(label, minlength=batch.n_classes) > 0
+    for first in range(0, batch.n_classes, COLUMNS):
+        columns = np.empty((min(COLUMNS, batch.n_classes - first), batch.n_rows))
+        take_columns(probabilities, first, columns)
+        for j, values in enumerate(columns, first):
+            positives = np.where(label == j, weight, 0.0)
+            yield binary_problem(values, positives, weight) if present[j] else None
+
+
 def solve_isotonic(problem: BinaryProblem) -> tuple[PiecewiseLinear, SolverReport]:
-    """scikit-learn's isotonic regression, which interpolates linearly.
+    """Isotonic regression that interpolates linearly, as scikit-learn's does.
 
     The objective reported is the mean squared error over cells.
     """
     started = perf_counter()
-    share = problem.positives / problem.cells
-    model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
-    model.fit(problem.values, share, sample_weight=problem.cells)
-    curve = PiecewiseLinear(model.X_thresholds_, model.y_thresholds_)
-    # A label is 0 or 1, so the squared error of a value is positives (1 - 2 v) + cells v^2.
-    v = curve(problem.values)
-    loss = float(np.sum(problem.positives * (1.0 - 2.0 * v) + problem.cells * v**2))
-    n_blocks = len(np.unique(curve.y))
+    x, y, loss, n_blocks = pool_into_line(
+        problem.values, problem.positives, problem.cells, RESOLUTION
+    )
+    curve = PiecewiseLinear(x, y)
     seconds = perf_counter() - started
     return curve, SolverReport("pava", loss / problem.total, 0.0, 0.0, 1, seconds, n_blocks)
 

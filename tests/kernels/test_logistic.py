@@ -1,0 +1,140 @@
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from calibrant.kernels.logistic import bounded_logs, fit_logistic
+
+RIDGE = 1e-10
+FREE = -np.inf
+
+
+def logs(x, low=5e-324):
+    out = np.empty((2, len(x)))
+    bounded_logs(x, low, 1e-300, *out)
+    return out[0]
+
+
+def test_logarithms_are_within_one_ulp_of_the_exact_value():
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.random(3000), np.logspace(-323.2, 0, 2000), 1 - np.logspace(-16, 0)])
+    x = x[x > 0]
+    with mpmath.workdps(40):
+        exact = np.array([float(mpmath.log(mpmath.mpf(float(v)))) for v in x])
+    np.testing.assert_array_max_ulp(logs(x), exact, maxulp=1)
+
+
+def test_the_logarithm_of_one_is_zero_and_of_halves_is_exact():
+    assert logs(np.array([1.0]))[0] == 0.0
+    powers = 0.5 ** np.arange(1075)
+    np.testing.assert_array_equal(logs(powers), np.log(powers))
+
+
+def test_logarithms_increase_across_the_joints_of_the_reduction():
+    joints = np.sqrt(0.5) * 0.5 ** np.arange(0, 1000)
+    around = np.sort(np.concatenate([joints * (1 + k * 2.0**-52) for k in range(-40, 41)]))
+    assert np.all(np.diff(logs(around)) >= 0)
+
+
+def test_both_logarithms_are_bounded():
+    x, (log_x, log_rest) = np.array([0.0, 0.25, 1.0]), np.empty((2, 3))
+    bounded_logs(x, 0.125, 0.5, log_x, log_rest)
+    np.testing.assert_allclose(log_x, np.log([0.125, 0.25, 1]), rtol=1e-15)
+    np.testing.assert_allclose(log_rest, np.log([1, 0.75, 0.5]), rtol=1e-15)
+
+
+def literal(features, positives, negatives):
+    """Mean NLL with the ridge, and its gradient, by their plain formulas in 30 digits."""
+    weight = positives + negatives
+    share = weight / weight.sum()
+    centred = features - (features @ share)[:, None]
+    units = np.maximum(np.sqrt(centred**2 @ share), 1e-8)
+    ridge = RIDGE * np.append(np.maximum(units, 1) ** 2, 1)
+    middle = (features @ share).sum()
+
+    def value(theta):
+        z = [mpmath.mpf(t) for t in theta[:-1] @ features + theta[-1]]
+        with mpmath.workdps(30):
+            loss = mpmath.fsum(
+                p * mpmath.log1p(mpmath.exp(-v)) + n * mpmath.log1p(mpmath.exp(v))
+                for v, p, n in zip(z, positives, negatives, strict=True)
+            )
+            wrong = [
+                float(n / (1 + mpmath.exp(-v)) - p / (1 + mpmath.exp(v)))
+                for v, p, n in zip(z, positives, negatives, strict=True)
+            ]
+        at_mean = theta[-1] + theta[:-1] @ (features @ share)
+        away = np.append(theta[:-1] - 1, at_mean - middle)
+        slopes = np.append(centred @ wrong, np.sum(wrong)) / weight.sum() + ridge * away
+        return float(loss) / weight.sum(), slopes / np.append(units, 1)
+
+    return value
+
+
+@st.composite
+def problems(draw):
+    """One or two features of a few cells, equal ones among them, with or without bounds."""
+    n, d = draw(st.integers(1, 7)), draw(st.integers(1, 2))
+    number = st.one_of(st.integers(-3, 3).map(float), st.floats(-40, 40))
+    features = draw(st.lists(st.lists(number, min_size=n, max_size=n), min_size=d, max_size=d))
+    counts = draw(st.lists(st.tuples(*[st.integers(0, 3)] * 2), min_size=n, max_size=n))
+    positives, negatives = np.array(counts, dtype=float).T.copy()
+    positives[0] += positives.sum() + negatives.sum() == 0
+    lower = np.array(draw(st.lists(st.sampled_from([0.0, FREE]), min_size=d, max_size=d)))
+    return np.array(features), positives, negatives, lower
+
+
+@given(problems())
+def test_the_optimality_condition_holds_by_its_plain_formula(problem):
+    features, positives, negatives, lower = problem
+    theta, loss, violation, _ = fit_logistic(*problem, RIDGE, 1e-10, 200)
+    expected, slopes = literal(features, positives, negatives)(theta)
+    assert loss == pytest.approx(expected, rel=1e-6, abs=1e-14)
+    assert violation <= 1e-10
+    assert np.all(theta[:-1] >= lower)
+    held = np.append(theta[:-1] == lower, False)
+    assert np.all(slopes[held] >= -1e-9)
+    np.testing.assert_allclose(slopes[~held], 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("n", [20, 513, 3000])
+def test_agrees_with_a_general_solver(seed, n):
+    """In blocks that are full and that are not; bounds are active in some."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(0, 2, (1 + seed % 2, n))
+    truth = 1 / (1 + np.exp(-(rng.normal(0.3, 1, len(features)) @ features + 0.4)))
+    weight = rng.uniform(0.5, 2, n)
+    positives = np.where(rng.random(n) < truth, weight, 0.1 * weight)
+    lower = np.zeros(len(features))
+    theta, loss, _, _ = fit_logistic(features, positives, weight, lower, RIDGE, 1e-10, 200)
+
+    def value(t):
+        z = t[:-1] @ features + t[-1]
+        wrong = weight / (1 + np.exp(-z)) - positives / (1 + np.exp(z))
+        total = (positives + weight).sum()
+        nll = np.sum(positives * np.logaddexp(0, -z) + weight * np.logaddexp(0, z))
+        return nll / total, np.append(features @ wrong, wrong.sum()) / total
+
+    other = minimize(
+        value,
+        np.full(len(theta), 0.2),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, None)] * len(features) + [(None, None)],
+        options={"ftol": 1e-15, "gtol": 1e-11, "maxiter": 10_000},
+    )
+    np.testing.assert_allclose(theta, other.x, atol=1e-5)
+    assert loss <= other.fun + 1e-12
+
+
+def test_no_rounds_are_the_better_of_identity_and_share():
+    x = np.array([[-1.0, 0.0, 2.0]])
+    labels = np.array([0.0, 1.0, 1.0])
+    theta, _, violation, rounds = fit_logistic(
+        x, labels, 1 - labels, np.array([FREE]), RIDGE, 1e-10, 0
+    )
+    assert (rounds, theta.tolist()) == (0, [1.0, 0.0])
+    assert violation > 1e-3
