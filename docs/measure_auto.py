@@ -29,7 +29,7 @@ SETTINGS = {
     "without identity": {"candidates": [path for path in PATHS if path != "identity"]},
     "without structured-wide": {"candidates": [path for path in PATHS if "wide" not in path]},
     "and structured > spline": {"candidates": [*PATHS, "structured > spline"]},
-    "finish=inf": {"finish": np.inf},
+    "without finish": {"finish": 1e12},
     "finish=0": {"finish": 0.0},
 }
 MOST_ROWS = 5000

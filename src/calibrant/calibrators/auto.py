@@ -74,7 +74,7 @@ class AutoCalibrator(Composed):
     finish : float, default=50.0
         Nats of held-out loss at which what is fitted to the mixture as a whole has half of its
         share; it has more where there is more to learn from, and never more than the mixture has
-        left temperature scaling and the scores by. ``float("inf")`` leaves it out.
+        left temperature scaling and the scores by. A very large number, as 1e12, leaves it out.
     verbose : bool, default=False
         Whether to say on standard error how far a fit is.
     scores, classes, normalize, min_probability, n_jobs
@@ -117,7 +117,7 @@ class AutoCalibrator(Composed):
     cv: int = number(default=5, low=2, whole=True)
     prior_rows: float = number(default=2.0)
     caution: float = number(default=3000.0)
-    finish: float = number(default=50.0, infinite=True)
+    finish: float = number(default=50.0, high=1e12)
     verbose: bool = choice(default=False)
     paths_: list[list[Calibrator]] = fitted()
     weights_: NDArray[np.float64] = fitted()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import cache
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 BEFORE: dict[str, dict[str, Any]] = {
     method: {"prior_strength": 0.0} for method in ("ts", "ir-ovr", "hb-ovr", "structured", "spline")
-} | {"ms": {"odir": 0.0}, "auto": {"caution": 0.0, "finish": math.inf}}
+} | {"ms": {"odir": 0.0}, "auto": {"caution": 0.0, "finish": 1e12}}
 """Parameters that came after the first files of a method, where what those were fitted with is not
 today's default."""
 
