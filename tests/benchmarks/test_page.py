@@ -10,7 +10,7 @@ from benchmarks.scripts import importing
 from test_architecture import ROOT
 
 with importing() as load:
-    page = load("results_page")
+    page, peers_page = load("results_page"), load("peers_page")
 
 ABOUT = {"versions": {"calibrant": "9.9"}, "machine": {"processor": "Abacus"}}
 DEFAULTS = ABOUT | {
@@ -178,10 +178,16 @@ def test_it_says_where_another_is_better(text):
     assert [one for one in said.splitlines() if one] == [
         "- `ts`, netcal TS: predict 0.50 (300 x 3) of our time.",
         "- brier of netcal: 0.25 (300 x 3) of our time.",
-        "- `ts`, netcal TS: 0.25 (300 x 3) of the memory of our fit.",
+        f"- `ts`, netcal TS: 0.25 (300 x 3) of the memory of our fit. {peers_page.CLASS_BY_CLASS}",
         "- Lowest NLL on 1 of 1 files: a_b (netcal BBQ, 0.3; ours 0.35).",
         "- Lowest Brier score on 1 of 1 files: a_b (netcal BBQ, 0.3; ours 0.35).",
     ]
+
+
+def test_it_says_why_another_is_faster():
+    cell = {"ours": "ir-ovr", "package": "scikit-learn", "method": "isotonic", "size": "300 x 3"}
+    (said,) = peers_page.better({"pairs": [cell | {"predict": {"ratio": 0.5}}]})
+    assert said.endswith(" of our time; " + peers_page.WHY["ir-ovr", "scikit-learn"] + ".")
 
 
 def test_versions_and_the_machine_are_told(text):
