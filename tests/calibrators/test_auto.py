@@ -7,10 +7,12 @@ from sklearn.base import clone
 from calibrant import AutoCalibrator, MonotoneSpline, StructuredScaling, TemperatureScaling
 from calibrant.calibrators import auto_search
 from calibrant.calibrators.auto import FAVOURITES, PATHS
-from calibrant.errors import ParameterError
+from calibrant.errors import FittedValueError, ParameterError
 from calibrant.metrics import negative_log_likelihood
+from calibrant.model_file import dumps, loads
 from calibrant.simplex import check_batch
 from conftest import load_real, real_files, simulate
+from hostile_files.frame import take_apart
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),
@@ -78,6 +80,20 @@ def test_what_comes_after_the_mixture_is_fitted_to_held_out_outputs_of_it():
     loss = negative_log_likelihood(y, rows) * len(y)
     plain = auto.report_.candidates[0].weight
     assert auto.finish_share_ == pytest.approx((1.0 - plain) * loss / (loss + 50.0), rel=1e-6)
+
+
+def test_a_floor_of_the_result_is_none_of_the_mixture(fitted):
+    auto, p, _ = fitted
+    changed = loads(dumps(auto)).set_params(min_probability=0.1)
+    again = loads(dumps(changed)).set_params(min_probability=auto.min_probability)
+    np.testing.assert_array_equal(again.predict_proba(p), auto.predict_proba(p))
+
+
+def test_a_file_has_the_share_of_what_comes_after_the_mixture(fitted):
+    frame = take_apart(dumps(fitted[0]))
+    frame.part(-1)["fitted"]["finish_share_"] = None
+    with pytest.raises(FittedValueError, match="weights"):
+        loads(frame.assemble())
 
 
 @pytest.mark.parametrize("options", [{"finish": 1e12}, {"candidates": ["identity"]}])

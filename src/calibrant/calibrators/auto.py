@@ -41,6 +41,9 @@ PLAIN, CLASSWISE = ("ts", "identity"), {"structured", "structured-wide"}
 """Paths whose share of the mixture asks for nothing after it, and stages that know which class is
 which: where no candidate does, nothing after them does."""
 
+FLOOR = 1e-12
+"""Of the mixture's probabilities, before what comes after it."""
+
 LEAST_WEIGHT = 1e-3
 """Smaller ones are not worth their time."""
 
@@ -211,7 +214,8 @@ class AutoCalibrator(Composed):
         mixture = MixtureMap(tuple(chains), found["weights_"])
         if not found["finish_"]:
             return mixture
-        first, share = Stage(mixture, float(self.min_probability)), found["finish_share_"]
+        first, share = Stage(mixture, FLOOR), found["finish_share_"]
+        share = np.nan if share is None else share  # which no weight may be
         last = ChainMap((first, *map(stage_of, found["finish_"])))
         return MixtureMap((first, last), np.array([1.0 - share, share]))
 
