@@ -83,7 +83,7 @@ def scaled_softmax(const double[:, ::1] logits, double beta, double[:, ::1] out)
                 top = row_top(&logits[i, 0], n_classes)
                 for j in range(n_classes):
                     row[j] = beta * (logits[i, j] - top)
-            divide_exponentials(&room[0], stop - start, n_classes, &out[start, 0])
+            divide_exponentials(&room[0], n_classes, &out[start, 0], &out[stop - 1, n_classes - 1])
 
 
 def vector_softmax(
@@ -107,18 +107,21 @@ def vector_softmax(
                 top = row_top(row, n_classes)
                 for j in range(n_classes):
                     row[j] -= top
-            divide_exponentials(&room[0], stop - start, n_classes, &out[start, 0])
+            divide_exponentials(&room[0], n_classes, &out[start, 0], &out[stop - 1, n_classes - 1])
 
 
 cdef void divide_exponentials(
-    double* gaps, Py_ssize_t n_rows, Py_ssize_t n_classes, double* out
+    double* gaps, Py_ssize_t n_classes, double* out, const double* last
 ) noexcept nogil:
-    """Write exp(gaps) over their sums of a few rows to ``out``; there is room behind the gaps."""
-    cdef Py_ssize_t i, j, n_deep, n_cells = n_rows * n_classes
+    """Write exp(gaps) over their sums of a few rows to ``out``; there is room behind the gaps.
+
+    ``last`` is the last cell to write: who calls has named both ends, where builds check them.
+    """
+    cdef Py_ssize_t j, n_deep, n_cells = last - out + 1
     cdef double* e = gaps + n_cells
     cdef double total
     exponentials(gaps, e, n_cells)
-    for i in range(n_rows):
+    while out <= last:
         total = accurate_sum(e, n_classes)
         n_deep = 0
         for j in range(n_classes):
