@@ -113,10 +113,7 @@ def vector_softmax(
 cdef void divide_exponentials(
     double* gaps, Py_ssize_t n_classes, double* out, const double* last
 ) noexcept nogil:
-    """Write exp(gaps) over their sums of a few rows to ``out``; there is room behind the gaps.
-
-    ``last`` is the last cell to write: who calls has named both ends, where builds check them.
-    """
+    """Write exp(gaps) over their sums of rows, ``last`` cell included; behind gaps is room."""
     cdef Py_ssize_t j, n_deep, n_cells = last - out + 1
     cdef double* e = gaps + n_cells
     cdef double total
