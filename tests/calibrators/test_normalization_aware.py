@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -297,9 +297,15 @@ def scaled(rows, beta):
 
 def best_temperature(rows, labels):
     """1 / T of least NLL, zeros read as 1e-12: what users of other packages have."""
-    return minimize_scalar(
-        lambda beta: nll(scaled(rows, beta), labels), bounds=(0.0, 20.0), method="bounded"
-    ).x
+    logits = np.log(np.maximum(rows, 1e-12))
+
+    def loss(log_beta):  # of probabilities as they are: with a floor it would not be convex
+        return -np.mean(
+            log_softmax(np.exp(log_beta) * logits, axis=1)[np.arange(len(labels)), labels]
+        )
+
+    found = minimize_scalar(loss, bounds=(-6.0, 4.0), method="bounded", options={"xatol": 1e-9})
+    return np.exp(found.x)
 
 
 @pytest.mark.slow
@@ -317,7 +323,7 @@ def test_quality_on_real_data():
         )
         ratios.append(ours / nll(scaled(rows, best_temperature(*files["val"])), labels))
         better += ours < flattened
-    assert np.mean(ratios) <= 0.975
+    assert np.mean(ratios) <= 0.97
     assert np.max(ratios) <= 1.10
     assert better >= 0.75 * len(REAL_FILES)
 

@@ -66,6 +66,11 @@ cdef inline Py_ssize_t octave_of(int64_t key) noexcept nogil:
     return octave if key >= 0 else HALF + octave
 
 
+cdef inline int64_t first_of_bin(int64_t key, int64_t shift) noexcept nogil:
+    """Smallest key of the bin: its last bits are 0. No shift of what is negative."""
+    return key & ~<int64_t> ((<uint64_t> 1 << shift) - 1)
+
+
 cdef inline double in_range(double p) noexcept nogil:
     """Return a score without the sign of -0.0, and not above one by rounding."""
     return min(p, 1.0) if p > 0.0 else 0.0
@@ -79,7 +84,7 @@ def find_keys(const double[::1] scores, const int64_t[::1] shifts, int64_t[::1] 
         for i in range(scores.shape[0]):
             key = find_key(in_range(scores[i]))
             octave = octave_of(key)
-            out[i] = key >> shifts[octave] << shifts[octave]
+            out[i] = first_of_bin(key, shifts[octave])
 
 
 def count_merges(
@@ -112,7 +117,7 @@ cdef inline Py_ssize_t find_record(
 ) noexcept nogil:
     """Record of the bin of a key, made if there is none: ``table`` and ``records`` have room."""
     cdef Py_ssize_t mask = table.shape[0] - 1, octave = octave_of(key), place, record
-    key = key >> shifts[octave] << shifts[octave]
+    key = first_of_bin(key, shifts[octave])
     cdef uint64_t mixed = (<uint64_t> key ^ (<uint64_t> key >> 29)) * <uint64_t> 0x9E3779B97F4A7C15
     place = <Py_ssize_t> ((mixed ^ (mixed >> 32)) & <uint64_t> mask)
     while True:
