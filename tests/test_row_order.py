@@ -59,20 +59,71 @@ def test_orders_do_not_depend_on_how_rows_came():
     assert np.all(np.diff(own[order]) >= 0)
 
 
-@pytest.mark.usefixtures("hashes")
-def test_folds_are_of_content_and_balanced():
+def fold_table(scores, y, weight=None, n_folds=5, **options):
+    """Weight of each row in each fold."""
+    batch = check_batch(scores, y, weight, **options)
+    table = np.zeros((batch.n_rows, n_folds))
+    row, fold, share = batch.deal(n_folds)
+    table[row, fold] = share
+    return table
+
+
+def test_folds_are_of_content_and_stratified():
     p, y = simulate(600, 4)
-    folds = check_batch(p, y).folds(5)
-    assert np.bincount(folds).tolist() == [120] * 5
+    table = fold_table(p, y)
+    assert table.sum(axis=0).tolist() == [120] * 5
+    for label in range(4):
+        assert np.ptp(table[y == label].sum(axis=0)) <= 1
     rng = np.random.default_rng(0)
     rows, columns = rng.permutation(600), np.array([2, 0, 3, 1])
     noisy = p * (1.0 + 1e-15 * rng.normal(size=p.shape))
-    moved = check_batch(noisy[rows][:, columns], np.argsort(columns)[y[rows]])
-    np.testing.assert_array_equal(moved.folds(5), folds[rows])
-    logits = check_batch(np.log(p) + rng.normal(size=(600, 1)), y, kind="logits")
-    np.testing.assert_array_equal(logits.folds(5), folds)
-    twice = check_batch(np.concatenate([p, p[:9]]), np.concatenate([y, y[:9]]))
-    np.testing.assert_array_equal(twice.folds(5), np.append(folds, folds[:9]))
+    moved = fold_table(noisy[rows][:, columns], np.argsort(columns)[y[rows]])
+    np.testing.assert_array_equal(moved, table[rows])
+    logits = fold_table(np.log(p) + rng.normal(size=(600, 1)), y, kind="logits")
+    np.testing.assert_array_equal(logits, table)
+
+
+def test_every_row_is_dealt_with_its_whole_weight():
+    p, y, _ = tied_batch()
+    weight = np.random.default_rng(0).choice([0.25, 1.0, 2.0, 3.7, 1e-9, 500.0], len(y))
+    table = fold_table(p, y, weight)
+    np.testing.assert_allclose(table.sum(axis=1), weight, rtol=1e-9)
+    assert np.count_nonzero(table[weight <= 1.0], axis=1).tolist() == [1] * np.sum(weight <= 1.0)
+    assert np.all(table[weight == 500.0] > 50.0)
+
+
+def test_a_weight_is_that_many_repeats_of_the_row():
+    p, y, w = tied_batch()
+    batch = check_batch(p, y, w)
+    times = w.astype(int)
+    repeated = check_batch(np.repeat(p, times, axis=0), np.repeat(y, times))
+    for one, two in zip(batch.in_folds(5), repeated.in_folds(5), strict=True):
+        for name in ("scores", "class_index", "weight"):
+            np.testing.assert_array_equal(getattr(one, name, one), getattr(two, name, two))
+
+
+def test_labels_of_equal_scores_are_as_frequent_in_all_folds():
+    """Kept together by score and label, all of one label would be in one fold."""
+    rng = np.random.default_rng(0)
+    level = rng.choice([0.1, 0.4, 0.8], 3000)
+    p, y = np.column_stack([1 - level, level]), (rng.random(3000) < level).astype(int)
+    table = fold_table(p, y)
+    for value in (0.1, 0.4, 0.8):
+        here = level == value
+        rate = table[here & (y == 1)].sum(axis=0) / table[here].sum(axis=0)
+        spread = np.sqrt(value * (1 - value) / (here.sum() / 5))
+        assert np.all(np.abs(rate - y[here].mean()) < 4 * spread)
+        # At random, not dealt out evenly: held-out labels must differ from those fitted to.
+        assert 0.2 * spread < np.std(rate) < 2.5 * spread
+
+
+def test_more_repeats_than_can_be_dealt_are_spread(monkeypatch):
+    monkeypatch.setattr(row_order, "MOST_REPEATS", 1000)
+    p, y = simulate(40, 3)
+    weight = np.where(np.arange(40) % 2, 1.0, 1e30)
+    table = fold_table(p, y, weight)
+    np.testing.assert_allclose(table[::2], 2e29)
+    assert np.count_nonzero(table[1::2]) == 20
 
 
 @pytest.mark.usefixtures("hashes")

@@ -6,7 +6,7 @@ collide, by chance or by intent, stay what they are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Order = tuple[NDArray[np.int64], NDArray[np.bool_]]
+
+MOST_REPEATS = 1 << 22
+"""Repeats of rows that are dealt to folds one by one."""
+
+HEAVY_ROW = 64
+"""Repeats from which, where there are more in all, those of a row are spread evenly."""
+
+NO_REPEAT = 1e-9
+"""What is left of a weight beside whole numbers, and is rounding."""
 
 
 def order_rows(
@@ -80,14 +89,14 @@ def _rounded(
     return codes, symmetric_hashes(codes, class_index)
 
 
-def sample_rows(
-    scores: NDArray[np.float64], kind: str, class_index: NDArray[np.int64], most: int
-) -> NDArray[np.bool_]:
+def sample_rows(scores: NDArray[np.float64], kind: str, most: int) -> NDArray[np.bool_]:
     """Which rows stand for all, where not more than ``most`` different ones are wanted.
 
-    Those of the smallest hashes, so equal rows are all in or all out.
+    Those of the smallest hashes of their scores. Rows of equal scores are all in or all out,
+    whatever their labels: a sample in which labels of equal scores went their own ways would show
+    other frequencies than there are.
     """
-    hashes = _rounded(scores, kind, class_index)[1]
+    hashes = _rounded(scores, kind, np.full(len(scores), scores.shape[1]))[1]
     different = np.sort(hashes)
     different = different[np.append(True, different[1:] != different[:-1])]  # np.unique is slower
     chosen: NDArray[np.bool_] = (
@@ -120,3 +129,80 @@ def group_rows(
     group = np.empty(n_rows, dtype=np.int64)
     group[order] = np.cumsum(fresh) - 1
     return group
+
+
+class Dealt(NamedTuple):
+    """Rows by fold: row ``row[i]`` is in fold ``fold[i]`` with ``weight[i]`` of its weight."""
+
+    row: NDArray[np.int64]
+    fold: NDArray[np.int64]
+    weight: NDArray[np.float64]
+
+
+def deal_rows(
+    scores: NDArray[np.float64],
+    kind: str,
+    class_index: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    n_folds: int,
+    *,
+    stratify: bool = True,
+) -> Dealt:
+    """Deal rows to folds at random, as scikit-learn's ``StratifiedKFold`` with ``shuffle=True``.
+
+    A row of weight w is dealt as floor(w) repeats of weight 1 and one of what is left, each to a
+    fold drawn for it alone. So rows whose scores are equal are in all folds, each of which sees
+    about the same frequency of labels among them; were they kept together by score and label, a
+    fold would be judged on labels that its training rows never have at these scores.
+
+    The random number of a repeat is a hash of its group (see ``group_rows``) and of its number
+    there: it is the same in every run, and neither the order of rows nor that of columns changes
+    it. Folds hold as many rows of each class as of any other, up to one, if ``stratify``. Without,
+    labels are not looked at: chance frequencies that are the same in all folds are found on each by
+    what was fitted to the others.
+    """
+    n_rows = len(scores)
+    group = group_rows(scores, kind, class_index if stratify else None)
+    strata = class_index if stratify else np.zeros(n_rows, dtype=np.int64)
+    order = order_by_columns(scores, class_index, weight)[0]
+    if not stratify:  # rows of one group differ in their labels, whose classes may trade names
+        order = order[np.argsort(group_rows(scores, kind, class_index)[order], kind="stable")]
+    order = order[np.lexsort((group[order], strata[order]))]
+    share = np.empty((n_rows, n_folds))
+    share[order] = _deal_weights(group[order], strata[order], weight[order], n_folds)
+    row, fold = np.nonzero(share)
+    return Dealt(row, fold, share[row, fold])
+
+
+def _deal_weights(
+    group: NDArray[np.int64],
+    strata: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    n_folds: int,
+) -> NDArray[np.float64]:
+    """Weight of each row in each fold, for rows sorted by stratum and group."""
+    n_rows = len(weight)
+    whole = np.floor(weight + NO_REPEAT)
+    heavy = (whole > HEAVY_ROW) & (whole.sum() > MOST_REPEATS)
+    whole[heavy] = 0.0
+    left = np.where(heavy, 0.0, weight - whole)
+    has_rest = left > NO_REPEAT * np.minimum(weight, 1.0)
+    repeats = whole.astype(np.int64) + has_rest
+    row = np.repeat(np.arange(n_rows), repeats)
+    size = np.ones(len(row))
+    size[np.cumsum(repeats)[has_rest] - 1] = left[has_rest]
+    pools = np.append(True, (np.diff(group) != 0) | (np.diff(strata) != 0))
+    first = np.concatenate([[0], np.cumsum(repeats)])[:-1]  # repeat of each row
+    start = np.maximum.accumulate(np.where(pools, first, 0))  # and of its group in its stratum
+    number = np.arange(len(row)) - start[row]
+    keys = row_hashes(np.column_stack([group[row], number]), np.zeros(len(row), dtype=np.int64))
+    # Strata one after the other, in an order that does not depend on the names of classes.
+    ends = np.flatnonzero(np.append(True, np.diff(strata[row]) != 0)) if len(row) else row
+    sums = np.repeat(np.add.reduceat(keys, ends), np.diff(np.append(ends, len(row))))
+    dealt = np.lexsort((keys, strata[row], sums))
+    fold = np.empty(len(row), dtype=np.int64)
+    fold[dealt] = np.arange(len(row)) % n_folds
+    cells = np.bincount(row * n_folds + fold, size, minlength=n_rows * n_folds)
+    share: NDArray[np.float64] = cells.astype(np.float64).reshape(n_rows, n_folds)
+    share[heavy] = weight[heavy, None] / n_folds
+    return share

@@ -18,7 +18,7 @@ from calibrant.columns import column_order
 from calibrant.containers import TWO_COLUMNS, column_names, to_matrix
 from calibrant.kernels import rows as row_kernels
 from calibrant.labels import check_labels, check_weights
-from calibrant.row_order import group_rows, order_by_columns
+from calibrant.row_order import Dealt, deal_rows, order_by_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -102,13 +102,23 @@ class SimplexBatch:
         merged = self.take(order[starts])
         return replace(merged, weight=np.add.reduceat(self.weight[order], starts))
 
-    def folds(self, n_folds: int) -> NDArray[np.int64]:
-        """Fold of each row, by its rounded content alone.
+    def deal(self, n_folds: int) -> Dealt:
+        """Deal rows to folds at random by their content, stratified by label.
 
-        Neither the order of rows nor that of columns nor the last bits of scores matter, and
-        equal rows share a fold, so that weight 2 is the row twice in cross-validation as well.
+        Repeats of a row are spread over the folds, and a weight of w is w repeats. Neither the
+        order of rows nor that of columns nor the last bits of scores matter.
         """
-        return group_rows(self.scores, self.kind, self.class_index) % n_folds
+        return deal_rows(self.scores, self.kind, self.class_index, self.weight, n_folds)
+
+    def in_folds(self, n_folds: int) -> tuple[SimplexBatch, NDArray[np.int64]]:
+        """Return the rows, merged where they and their folds are equal, and the fold of each."""
+        batch = self.merged()
+        row, fold, weight = batch.deal(n_folds)
+        return batch.reweighted(row, weight), fold
+
+    def reweighted(self, rows: NDArray[Any], weight: NDArray[np.float64]) -> SimplexBatch:
+        """Return some of the rows, by index, with other weights."""
+        return replace(self.take(rows), weight=weight)
 
     def with_probabilities(self, probabilities: NDArray[np.float64]) -> SimplexBatch:
         """Return the same labels and weights with other scores, which are on the simplex."""

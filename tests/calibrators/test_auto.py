@@ -39,13 +39,50 @@ def test_the_report_has_every_candidate_and_says_why(fitted):
 def test_held_out_scores_are_held_out(fitted):
     """The candidate's reported NLL is that of fits without the row's fold, by hand."""
     auto, p, y = fitted
-    folds = check_batch(p, y).folds(5)
+    folds = check_batch(p, y).deal(5).fold
     own = np.empty(len(y))
     for fold in range(5):
         out = folds == fold
         model = TemperatureScaling().fit(p[~out], y[~out])
         own[out] = model.predict_proba(p[out])[np.arange(out.sum()), y[out]]
     assert auto.report_.candidates[0].nll == pytest.approx(-np.mean(np.log(own)), rel=1e-12)
+
+
+def five_scores(rng, n_rows):
+    """Scores with five values, each of which says more than happens."""
+    told, true = np.array([[0.02, 0.1, 0.3, 0.6, 0.9], [0.01, 0.05, 0.12, 0.25, 0.35]])
+    level = rng.integers(0, 5, n_rows)
+    scores = np.column_stack([1 - told[level], told[level]])
+    return scores, (rng.random(n_rows) < true[level]).astype(int)
+
+
+def test_candidates_are_not_judged_on_labels_that_their_training_rows_lack():
+    """Where scores tie, folds by score and label had all of one label at a score in one of them."""
+    rng = np.random.default_rng(0)
+    p, y = five_scores(rng, 5000)
+    new, labels = five_scores(rng, 20_000)
+    auto = AutoCalibrator().fit(p, y)
+    order = rng.permutation(5000) % 5
+    own = np.empty(5000)
+    for fold in range(5):
+        out = order == fold
+        found = StructuredScaling().fit(p[~out], y[~out]).predict_proba(p[out])
+        own[out] = found[np.arange(out.sum()), y[out]]
+    (told,) = [one.nll for one in auto.report_.candidates if one.path == "structured"]
+    error = np.std(np.log(own)) / np.sqrt(5000)
+    assert abs(told + np.log(own).mean()) < error
+    assert auto.report_.n_rows == 5000
+    alone = StructuredScaling().fit(p, y).predict_proba(new)
+    loss = negative_log_likelihood(labels, auto.predict_proba(new))
+    assert loss < 1.001 * negative_log_likelihood(labels, alone)
+
+
+def test_counts_of_tied_rows_are_the_rows():
+    p, y = five_scores(np.random.default_rng(0), 2000)
+    rows, times = np.unique(np.column_stack([p, y]), axis=0, return_counts=True)
+    one = AutoCalibrator().fit(p, y)
+    two = AutoCalibrator().fit(rows[:, :2], rows[:, 2].astype(int), sample_weight=times)
+    np.testing.assert_allclose(two.predict_proba(p), one.predict_proba(p), atol=1e-9)
 
 
 def applied(stages, rows):
@@ -68,7 +105,7 @@ def test_what_comes_after_the_mixture_is_fitted_to_held_out_outputs_of_it():
     p, y = simulate(800, 4)
     p = 0.5 * p + 0.125  # no temperature undoes this
     auto = AutoCalibrator(candidates=["scir"], caution=0).fit(p, y)
-    folds = auto_search.Search(check_batch(p, y), 5).folds
+    folds = check_batch(p, y).deal(5).fold
     rows = np.zeros_like(p)
     for fold in range(5):
         out = folds == fold

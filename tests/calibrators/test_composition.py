@@ -34,7 +34,7 @@ def test_a_chain_with_cv_fits_the_second_stage_out_of_fold(data):
     p, y = data
     chain = Chain([VectorScaling(), FlattenedIsotonic()], cv=4).fit(p, y)
     batch = check_batch(p, y)
-    outputs = out_of_fold(VectorScaling(), batch, batch.folds(4))
+    outputs = out_of_fold(VectorScaling(), batch, batch.deal(4).fold)
     by_hand = FlattenedIsotonic().fit(outputs, y)
     np.testing.assert_array_equal(
         chain.calibrators_[1].step_function_.values, by_hand.step_function_.values
@@ -46,26 +46,13 @@ def test_a_chain_with_cv_fits_the_second_stage_out_of_fold(data):
 def test_out_of_fold_predictions_come_from_other_rows(data):
     p, y = data
     batch = check_batch(p, y)
-    folds = batch.folds(3)
+    folds = batch.deal(3).fold
     outputs = out_of_fold(FlattenedIsotonic(), batch, folds)
     for fold in range(3):
         others = FlattenedIsotonic().fit(p[folds != fold], y[folds != fold])
         np.testing.assert_array_equal(
             outputs[folds == fold], others.predict_proba(p[folds == fold])
         )
-
-
-def test_folds_depend_on_content_alone(data):
-    p, y = data
-    batch = check_batch(p, y)
-    folds = batch.folds(5)
-    counts = np.bincount(folds)
-    assert counts.min() >= 115
-    rows, columns = np.random.default_rng(0).permutation(600), np.array([2, 0, 3, 1])
-    moved = check_batch(p[rows][:, columns], np.argsort(columns)[y[rows]])
-    assert moved.folds(5).tolist() == folds[rows].tolist()
-    twice = check_batch(np.concatenate([p, p[:9]]), np.concatenate([y, y[:9]]))
-    assert twice.folds(5)[600:].tolist() == twice.folds(5)[:9].tolist()
 
 
 def test_a_mixture_is_the_weighted_mean(data):

@@ -13,7 +13,7 @@ from calibrant import (
     metrics,
 )
 from calibrant.metrics import cross_fitted_decomposition
-from calibrant.metrics.held_out import deal_folds
+from calibrant.row_order import deal_rows
 from conftest import simulate
 from metrics.cases import recorded, weighted
 
@@ -21,16 +21,23 @@ METRICS = ["negative_log_likelihood", "brier_score"]
 SHORT = {"recalibrator": TemperatureScaling(prior_strength=0), "n_resamples": 0}
 
 
-def by_hand(y, proba, recalibrator, weights=None, n_folds=5):
-    """Predictions of what was fitted to all rows but those of a fold, by ``fit`` itself."""
-    folds = deal_folds(proba, n_folds)
+def deal(proba, y, weights=None, n_folds=5):
+    """Rows by fold, without a look at labels: which they are, their folds, their weights."""
     w = np.ones(len(y)) if weights is None else weights
+    index = y.astype(np.int64)
+    return deal_rows(proba, "probabilities", index, w, n_folds, stratify=False)
+
+
+def by_hand(y, proba, recalibrator, weights=None):
+    """Rows by fold, and predictions of what was fitted to all others, by ``fit`` itself."""
+    row, folds, w = deal(proba, y, weights)
+    proba, y = proba[row], y[row]
     found = np.empty_like(proba)
-    for fold in range(n_folds):
+    for fold in range(5):
         own = folds == fold
         recalibrator.fit(proba[~own], y[~own], w[~own])
         found[own] = recalibrator.predict_proba(proba[own])
-    return found
+    return proba, found, y, w
 
 
 @pytest.mark.parametrize("has_weights", [False, True])
@@ -38,13 +45,11 @@ def by_hand(y, proba, recalibrator, weights=None, n_folds=5):
 def test_equals_fits_fold_by_fold(make, has_weights):
     proba, y, w = weighted(400)
     w = w if has_weights else None
-    recalibrated = by_hand(y, proba, make(classes=range(4)), w)
-    one_hot = np.eye(4)[y]
+    *pair, labels, share = by_hand(y, proba, make(classes=range(4)), w)
+    one_hot = np.eye(4)[labels]
     expected = {
-        "negative_log_likelihood": [log_loss(y, p, sample_weight=w) for p in (proba, recalibrated)],
-        "brier_score": [
-            np.average(((p - one_hot) ** 2).mean(axis=1), weights=w) for p in (proba, recalibrated)
-        ],
+        "negative_log_likelihood": [log_loss(labels, p, sample_weight=share) for p in pair],
+        "brier_score": [np.average(((p - one_hot) ** 2).mean(axis=1), weights=share) for p in pair],
     }
     for metric, (score, refinement) in expected.items():
         found = cross_fitted_decomposition(
@@ -62,7 +67,9 @@ def test_agrees_with_probmetrics():
     ::
 
         MetricsWithCalibration(
-            CombinedMetrics([LogLoss(), BrierLoss()]), get_calibrator("temp-scaling"), folds
+            CombinedMetrics([LogLoss(), BrierLoss()]),
+            TemperatureScalingCalibrator(max_bisection_steps=60),
+            folds,
         ).compute_all_from_labels_probs(y, bold)
     """
     bold, _, y = recorded()
@@ -70,10 +77,10 @@ def test_agrees_with_probmetrics():
         metric: cross_fitted_decomposition(y, bold, metric=metric, **SHORT) for metric in METRICS
     }
     loss, brier = found.values()
-    assert loss.calibration.value == pytest.approx(0.12834756191934893, abs=1e-10)
-    assert loss.refinement.value == pytest.approx(0.7359799364317987, abs=1e-10)
-    assert 4 * brier.calibration.value == pytest.approx(0.029049922664214467, abs=1e-10)
-    assert 4 * brier.refinement.value == pytest.approx(0.4106893184603166, abs=1e-10)
+    assert loss.calibration.value == pytest.approx(0.12865091812597151, abs=1e-12)
+    assert loss.refinement.value == pytest.approx(0.735676580225176, abs=1e-12)
+    assert 4 * brier.calibration.value == pytest.approx(0.029150850589927613, abs=1e-12)
+    assert 4 * brier.refinement.value == pytest.approx(0.41058839053460344, abs=1e-12)
 
 
 def honest_rows(rng, n_rows, n_classes=4):
@@ -84,7 +91,7 @@ def honest_rows(rng, n_rows, n_classes=4):
 def test_nothing_is_gained_by_chance():
     """Honest predictions: on average a fit loses what it costs.
 
-    Folds that are balanced by labels, as ``SimplexBatch.folds`` has them, would gain 0.0016 here.
+    Folds that are balanced by labels and scores would gain 0.0016 here.
     """
     rng = np.random.default_rng(0)
     gains = []
@@ -97,16 +104,34 @@ def test_nothing_is_gained_by_chance():
 
 def test_folds_do_not_look_at_labels_and_are_balanced():
     proba, y, _ = weighted()
-    folds = deal_folds(proba, 5)
+    folds = deal(proba, y).fold
     assert np.bincount(folds).tolist() == [120] * 5
+    np.testing.assert_array_equal(deal(proba, np.roll(y, 7)).fold, folds)
     order = np.random.default_rng(0).permutation(len(y))
-    np.testing.assert_array_equal(deal_folds(proba[order], 5), folds[order])
-    np.testing.assert_array_equal(
-        deal_folds(np.ascontiguousarray(proba[:, [2, 0, 3, 1]]), 5), folds
+    np.testing.assert_array_equal(deal(proba[order], y[order]).fold, folds[order])
+    swapped = np.ascontiguousarray(proba[:, [2, 0, 3, 1]])
+    np.testing.assert_array_equal(deal(swapped, y).fold, folds)
+    np.testing.assert_array_equal(deal(proba * (1 + 1e-15), y).fold, folds)
+
+
+def test_what_is_wrong_with_tied_scores_is_found():
+    """Five scores, each of which says more than happens; folds that held out whole scores lost it.
+
+    Given as rows, or as ten rows with the number of times that they came.
+    """
+    rng = np.random.default_rng(0)
+    level = rng.integers(0, 5, 5000)
+    told, true = np.array([[0.02, 0.1, 0.3, 0.6, 0.9], [0.01, 0.05, 0.12, 0.25, 0.35]])
+    y = (rng.random(5000) < true[level]).astype(int)
+    divergence = true * np.log(true / told) + (1 - true) * np.log((1 - true) / (1 - told))
+    found = cross_fitted_decomposition(y, told[level])
+    assert found.n_folds == 5
+    assert found.calibration.value == pytest.approx(divergence[level].mean(), rel=0.1)
+    pairs, times = np.unique(np.column_stack([level, y]), axis=0, return_counts=True)
+    counted = cross_fitted_decomposition(
+        pairs[:, 1], told[pairs[:, 0]], sample_weight=times, n_resamples=0
     )
-    np.testing.assert_array_equal(deal_folds(proba * (1 + 1e-15), 5), folds)
-    tied = np.repeat(proba[:100], 6, axis=0)
-    assert all(len(set(deal_folds(tied, 5)[6 * i : 6 * i + 6])) == 1 for i in range(100))
+    assert counted.calibration.value == pytest.approx(found.calibration.value, rel=1e-9)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -177,14 +202,13 @@ def test_an_interval_of_calibration_reaches_zero():
     assert found.calibration.low < found.calibration.value < found.calibration.high == 0.0
 
 
-def test_rows_that_are_all_the_same_stay_as_they_are():
-    y = np.array([0, 1, 1, 1])
-    found = cross_fitted_decomposition(y, np.full((4, 2), 0.5), n_resamples=10)
+def test_one_row_stays_as_it_is():
+    found = cross_fitted_decomposition([1], [[0.5, 0.5]], classes=[0, 1], n_resamples=10)
     assert found.n_folds == 1
     assert found.calibration == (0.0, 0.0, 0.0)
     assert found.refinement.value == pytest.approx(math.log(2))
-    few = cross_fitted_decomposition(y, [0.2, 0.2, 0.7, 0.9], n_resamples=0)
-    assert few.n_folds == 3
+    few = cross_fitted_decomposition([0, 1, 1, 1], [0.2, 0.2, 0.7, 0.9], n_resamples=0)
+    assert few.n_folds == 4
 
 
 def test_a_class_that_only_one_fold_has():

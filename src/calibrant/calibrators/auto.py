@@ -225,13 +225,14 @@ def _priced_cells(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Probabilities of each path in cells of some rows, and how likely the baseline finds each.
 
-    Rows are chosen by their content. Cells that make no difference to the sum are left out.
+    Rows are chosen as a fold is. Cells that make no difference to the sum are left out.
     """
     batch = search.batch
     n_parts = min(batch.scores.size // PRICED_CELLS, batch.n_rows // PRICED_ROWS)
-    some = batch.folds(1 + n_parts) == 0
+    row, fold, weight = batch.deal(1 + n_parts)
+    some = row[fold == 0]
     baseline = search.held_out[BASELINE].scores[some]
-    share = batch.weight[some, None] * baseline
+    share = weight[fold == 0, None] * baseline
     share /= share.sum()
     told = share > 1e-12 / share.size
     cells = np.column_stack([search.held_out[path].scores[some][told] for path in paths])

@@ -137,4 +137,4 @@ def report_of(
     ]
     mixture = float(-share @ np.log(np.maximum(own @ weights, 1e-300)))
     n_folds = int(search.folds.max()) + 1
-    return AutoReport(tuple(candidates), len(own), n_folds, mixture, finish_share)
+    return AutoReport(tuple(candidates), search.n_rows, n_folds, mixture, finish_share)

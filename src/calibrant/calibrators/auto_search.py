@@ -84,7 +84,7 @@ def judged_rows(batch: SimplexBatch) -> SimplexBatch:
     most = most_judged(batch.n_classes)
     if batch.n_rows <= most:
         return batch
-    chosen = sample_rows(batch.scores, batch.kind, batch.class_index, most)
+    chosen = sample_rows(batch.scores, batch.kind, most)
     return batch if chosen.all() else batch.take(chosen)
 
 
@@ -97,8 +97,9 @@ class Search:
 
     def __init__(self, batch: SimplexBatch, n_folds: int) -> None:
         self._all, self.n_folds = batch, n_folds
-        self.batch = judged_rows(batch)
-        self.folds = self.batch.folds(n_folds)
+        judged = judged_rows(batch)
+        self.n_rows, self._judges_all = judged.n_rows, judged is batch
+        self.batch, self.folds = judged.in_folds(n_folds)
         self.seconds: dict[str, float] = {}
         self.held_out: dict[str, SimplexBatch] = {}
 
@@ -165,13 +166,13 @@ class Search:
         """Return what the stage after ``first`` is fitted to, where all rows are."""
         if not first:
             return self._all
-        if self.batch is self._all:
+        if self._judges_all:
             return self.held_out[first]
         batch, stage = self._all, STAGES[first]
         n_parameters = stage._n_parameters(batch.n_classes)  # noqa: SLF001  (ours)
         if batch.n_rows >= ROWS_PER_PARAMETER * n_parameters:
             return batch.with_probabilities(outputs_of(fitted[first], batch.scores))
-        folds = batch.folds(self.n_folds)
+        batch, folds = batch.in_folds(self.n_folds)
         return batch.with_probabilities(out_of_fold(_roughly(stage), batch, folds))
 
 

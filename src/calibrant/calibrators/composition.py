@@ -245,7 +245,8 @@ class Chain(Composition):
                 if self.cv is None:
                     outputs = outputs_of(fitted[-1], batch.scores)
                 else:
-                    outputs = out_of_fold(stage, batch, batch.folds(self.cv))
+                    batch, folds = batch.in_folds(self.cv)
+                    outputs = out_of_fold(stage, batch, folds)
                 batch = batch.with_probabilities(outputs)
         return {"calibrators_": fitted, "solver_report_": fitted[-1].solver_report_}
 
@@ -316,10 +317,7 @@ class Mixture(Composition):
         rows = on_simplex(batch)
         fitted = list(threads.each(lambda part: fit_part(part, rows), parts))
         if isinstance(self.weights, str) and self.weights == "fit":
-            own = np.column_stack(
-                [self._own(*pair, batch) for pair in zip(parts, fitted, strict=True)]
-            )
-            weights, report = solve_mixture(own, batch.weight)
+            weights, report = self._fit_weights(parts, fitted, batch)
         else:
             weights = np.ones(len(parts)) if isinstance(self.weights, str) else self.weights
             weights = np.asarray(weights, dtype=float) / np.max(weights)  # sums stay finite
@@ -327,14 +325,18 @@ class Mixture(Composition):
             report = SolverReport("fixed", float("nan"), 0.0, 0.0, 0, perf_counter() - started)
         return {"calibrators_": fitted, "weights_": weights, "solver_report_": report}
 
-    def _own(self, part: Calibrator, fitted: Calibrator, batch: SimplexBatch) -> NDArray[Any]:
-        """Probability of each row's label, out of fold where ``cv`` asks for it."""
+    def _fit_weights(
+        self, parts: list[Calibrator], fitted: list[Calibrator], batch: SimplexBatch
+    ) -> tuple[NDArray[np.float64], SolverReport]:
+        """Weights of the largest likelihood, of out-of-fold outputs where ``cv`` asks for it."""
         if self.cv is None:
-            outputs = outputs_of(fitted, batch.scores)
+            outputs = [outputs_of(part, batch.scores) for part in fitted]
         else:
-            outputs = out_of_fold(part, batch, batch.folds(self.cv))
-        own: NDArray[Any] = outputs[np.arange(batch.n_rows), batch.class_index]
-        return own
+            batch, folds = batch.in_folds(self.cv)
+            outputs = [out_of_fold(part, batch, folds) for part in parts]
+        rows = np.arange(batch.n_rows)
+        own = np.column_stack([found[rows, batch.class_index] for found in outputs])
+        return solve_mixture(own, batch.weight)
 
     def _compose(self, found: dict[str, Any]) -> CalibrationMap:
         return MixtureMap(tuple(map(stage_of, found["calibrators_"])), found["weights_"])

@@ -75,10 +75,11 @@ def cross_fitted_decomposition(
         quick, finds what is wrong with single classes, too, and keeps to temperature scaling where
         there are few rows.
     n_folds : int, default=5
-        Rows are dealt to folds by their probabilities, so that neither their order nor their labels
-        matter and equal rows stay together; fewer distinct rows are fewer folds.
+        Rows are dealt to folds at random, without a look at their labels, in the same way in every
+        run and whatever their order.
     sample_weight : array-like of shape (n_rows,), optional
-        Weight 2 is the row twice in every value; the intervals draw it as one row.
+        Weight 2 is the row twice in every value, and may be in two folds; the intervals draw as one
+        row what of it is in one fold.
     n_resamples : int, default=1000
         Resamples of the rows; 0 for no intervals.
     confidence_level : float, default=0.95
@@ -131,12 +132,12 @@ def cross_fitted_decomposition(
     predictions = read_predictions(y_true, y_proba, sample_weight, classes)
     held = hold_out(predictions, recalibrator, int(n_folds), n_jobs)
     k = predictions.n_classes
-    score, before = score_rows(metric, predictions.chunks_of(held.rows), k)
-    refinement, after = score_rows(metric, predictions.chunks_of(held.recalibrated), k)
+    score, before = score_rows(metric, held.chunks(held.rows), k)
+    refinement, after = score_rows(metric, held.chunks(held.recalibrated), k)
     whole, gained, left = bootstrap.estimates(
         [score, score - refinement, refinement],
         [before, before - after, after],
-        predictions.row_weights(),
+        held.weight,
     )
     return CrossFittedDecomposition(
         metric=metric,

@@ -7,20 +7,35 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from calibrant import errors, simplex, threads
-from calibrant.row_order import group_rows
+from calibrant.metrics.chunk import Chunk
+from calibrant.row_order import deal_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from calibrant.calibrators.base import Calibrator
     from calibrant.maps.base import Floats, Wholes
     from calibrant.metrics.predictions import Predictions
 
 
 class HeldOut(NamedTuple):
-    """Rows as they were predicted, recalibrated by calibrators of other folds, and the folds."""
+    """Rows by fold, as they were predicted and recalibrated by calibrators of other folds.
+
+    A row that is in several folds is here once for each, with its weight there. Weights are in
+    units of ``unit``, as those of ``Predictions``.
+    """
 
     rows: Floats
     recalibrated: Floats
+    class_index: Wholes
+    weight: Floats
+    unit: float
     n_folds: int
+
+    def chunks(self, rows: Floats) -> Iterator[Chunk]:
+        """Predictions for these rows in chunks."""
+        for own in simplex.chunks(*rows.shape):
+            yield Chunk(own.start, rows[own], self.class_index[own], self.weight[own], self.unit)
 
 
 def check_recalibrator(recalibrator: Any, n_folds: Any) -> Calibrator:
@@ -40,36 +55,32 @@ def check_recalibrator(recalibrator: Any, n_folds: Any) -> Calibrator:
     return recalibrator
 
 
-def deal_folds(rows: Floats, n_folds: int) -> Wholes:
-    """Fold of each row by its probabilities alone, rounded, whatever their order.
-
-    Labels must not be looked at: folds that are balanced by them know of each other, and what is
-    found on one is then found on the next, also where it is chance. Rows of equal probabilities
-    share a fold, so that weight 2 is the row twice.
-    """
-    return group_rows(rows, "probabilities", None) % n_folds
-
-
 def hold_out(
     predictions: Predictions, recalibrator: Calibrator, n_folds: int, n_jobs: int | None
 ) -> HeldOut:
     """Recalibrate each fold by what was fitted to the others.
 
-    Rows that all have the same probabilities are one fold, and stay as they are.
+    Rows are dealt to folds without a look at their labels. Folds that are balanced by them know of
+    each other, and what is found on one is then found on the next, also where it is chance. One row
+    alone stays as it is.
     """
     from calibrant.calibrators.composition import out_of_fold
 
-    rows = predictions.all_rows()
-    folds = deal_folds(rows, n_folds)
-    found = len(np.unique(folds))
-    if found < 2:
-        return HeldOut(rows, rows, 1)
+    rows, unit = predictions.all_rows(), predictions.unit
     batch = simplex.SimplexBatch(
         rows,
         "probabilities",
         predictions.class_index,
-        predictions.row_weights() * predictions.unit,
+        predictions.row_weights() * unit,
         predictions.classes,
     )
-    with threads.jobs(n_jobs):
-        return HeldOut(rows, out_of_fold(recalibrator, batch, folds), found)
+    row, folds, weight = deal_rows(
+        rows, "probabilities", batch.class_index, batch.weight, n_folds, stratify=False
+    )
+    batch = batch.reweighted(row, weight)
+    found = len(np.unique(folds))
+    recalibrated = batch.scores
+    if found > 1:
+        with threads.jobs(n_jobs):
+            recalibrated = out_of_fold(recalibrator, batch, folds)
+    return HeldOut(batch.scores, recalibrated, batch.class_index, weight / unit, unit, found)

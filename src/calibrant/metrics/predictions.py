@@ -159,12 +159,6 @@ class Predictions:
             found[chunk.start : chunk.start + len(chunk.rows)] = chunk.rows
         return found
 
-    def chunks_of(self, rows: Floats) -> Iterator[Chunk]:
-        """Other predictions of the same rows, checked before, in chunks."""
-        weight = self.row_weights()
-        for own in simplex.chunks(len(rows), self.n_classes):
-            yield Chunk(own.start, rows[own], self.class_index[own], weight[own], self.unit)
-
     def columns(self, columns: Sequence[int]) -> Floats:
         """Return some columns of all rows."""
         found = np.empty((self.n_rows, len(columns)), order="F")

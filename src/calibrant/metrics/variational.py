@@ -136,10 +136,9 @@ def variational_errors(
     recalibrator = check_recalibrator(recalibrator, n_folds)
     predictions = read_predictions(y_true, y_proba, sample_weight, classes)
     held = hold_out(predictions, recalibrator, int(n_folds), n_jobs)
-    parts = _terms(held.rows, held.recalibrated, predictions.class_index, float(p))
-    weight = predictions.row_weights()
-    values = [2.0 * exact_mean(0.5 * part, weight) for part in parts]  # terms are in [-2, 2]
-    error, top, over, under = map(not_negative, bootstrap.estimates(values, parts, weight))
+    parts = _terms(held.rows, held.recalibrated, held.class_index, float(p))
+    values = [2.0 * exact_mean(0.5 * part, held.weight) for part in parts]  # terms are in [-2, 2]
+    error, top, over, under = map(not_negative, bootstrap.estimates(values, parts, held.weight))
     return VariationalErrors(
         error=error,
         top_label=top,

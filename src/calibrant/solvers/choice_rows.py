@@ -28,5 +28,5 @@ def choice_rows(batch: SimplexBatch) -> NDArray[np.bool_] | None:
     most = max(CELLS // batch.n_classes, LEAST_ROWS)
     if batch.n_rows <= most:
         return None
-    chosen = sample_rows(batch.scores, batch.kind, batch.class_index, most)
+    chosen = sample_rows(batch.scores, batch.kind, most)
     return None if chosen.all() else chosen

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.maps.logits import TemperatureMap
+    from calibrant.row_order import Dealt
     from calibrant.simplex import SimplexBatch
 
     Array = NDArray[np.float64]
@@ -140,11 +141,11 @@ class Problem:
         self._near, self._tilt = slopes, gradient - own - self._pull
         self._bend = np.zeros_like(bent) if hessian is None else hessian - bent
 
-    def part(self, rows: NDArray[np.bool_]) -> Problem:
-        """Return the problem of some of the rows."""
+    def part(self, rows: NDArray[Any], weight: Array | None = None) -> Problem:
+        """Return the problem of some of the rows, with their weights or others."""
         values, _, place = self._cells
-        share = self.share[rows] / self.share[rows].sum()
-        return Problem(values[rows], place[rows], share, self.knots)
+        weight = self.share[rows] if weight is None else weight
+        return Problem(values[rows], place[rows], weight / weight.sum(), self.knots)
 
     def losses(self, slopes: Array) -> Array:
         """NLL of each row."""
@@ -256,11 +257,10 @@ def fit_spline(
     if strength is None:
         chosen = choice_rows(batch)
         if chosen is None:
-            strength = choose_strength(problem, batch.folds(N_FOLDS), n_rows)
+            strength = choose_strength(problem, batch.deal(N_FOLDS))
         else:
             some = batch.take(chosen)
-            part, weight_of_some = problem.part(chosen), float(some.weight.sum())
-            strength = choose_strength(part, some.folds(N_FOLDS), weight_of_some)
+            strength = choose_strength(problem.part(chosen), some.deal(N_FOLDS))
         notes = (f"strength {strength:g} by cross-validation",)
     n_rows = n_rows if weight is None else weight
     rate = min(strength, LARGEST_STRENGTH) / n_rows
@@ -310,30 +310,32 @@ def feature_scale(logits: Array, share: Array, beta: float) -> float:
     return max(beta, 0.5 / max(spread, 0.1))
 
 
-def choose_strength(problem: Problem, folds: NDArray[np.int64], n_rows: float) -> float:
+def choose_strength(problem: Problem, dealt: Dealt) -> float:
     """Strength of the least NLL in held-out folds, if it beats the usual one by two errors.
 
     The least NLL alone is a noisy choice: in cross-validation within the validation parts of real
     classifiers it was worse than one strength for all.
     """
-    losses = np.zeros((len(STRENGTHS), len(problem.share)))
+    row, folds, weight = dealt
+    losses = np.zeros((len(STRENGTHS), len(row)))
 
     def judge(fold: int) -> None:
         held = folds == fold
         if not held.any() or held.all():
             return
-        train, rest = problem.part(~held), problem.part(held)
-        rows = n_rows * problem.share[~held].sum()
+        train = problem.part(row[~held], weight[~held])
+        rest = problem.part(row[held], weight[held])
         slopes = np.ones(len(problem.knots) + 1)
         for i, strength in enumerate(STRENGTHS):
-            slopes = minimise(train, strength / rows, slopes, ROUGH, 30)[0]
+            slopes = minimise(train, strength / weight[~held].sum(), slopes, ROUGH, 30)[0]
             losses[i, held] = rest.losses(slopes)
 
     for _ in threads.each(judge, range(N_FOLDS)):
         pass
     gain = losses[STRENGTHS.index(STRENGTH)] - losses
-    mean = gain @ problem.share
-    error = np.sqrt((gain - mean[:, None]) ** 2 @ problem.share / n_rows)
+    n_rows = weight.sum()
+    mean = gain @ weight / n_rows
+    error = np.sqrt((gain - mean[:, None]) ** 2 @ weight) / n_rows
     sure = mean > 2.0 * error + 1e-9
     return STRENGTHS[int(np.argmax(np.where(sure, mean, 0.0)))] if sure.any() else STRENGTH
 

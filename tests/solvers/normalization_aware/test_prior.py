@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from calibrant import simplex
 from calibrant.solvers.normalization_aware.fit import minimise
@@ -14,7 +12,7 @@ from calibrant.solvers.normalization_aware.prior import (
     add_pseudo_observations,
     build_likelihood,
     cross_validate,
-    fold_shares,
+    deal_rows,
     temperature_prior,
 )
 from calibrant.solvers.normalization_aware.rows import segment_rows
@@ -26,39 +24,13 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::calibrant.errors.SmallSampleWarning", "ignore::calibrant.errors.SingleClassWarning"
 )
 
-weights = st.lists(st.sampled_from([1.0, 2.0, 0.25, 7.0]), min_size=1, max_size=60).map(np.array)
 
-
-@given(weights)
-def test_folds_share_out_every_row(weight):
-    shares = fold_shares(weight)
-    assert shares.shape == (len(weight), N_FOLDS)
-    assert np.all(shares >= 0.0)
-    np.testing.assert_allclose(shares.sum(axis=1), weight, rtol=1e-12)
-    assert np.ptp(shares.sum(axis=0)) <= 1.0 + 1e-9
-
-
-def test_rows_of_weight_one_are_dealt_in_turn():
-    shares = fold_shares(np.ones(23))
-    np.testing.assert_array_equal(np.argmax(shares, axis=1), np.arange(23) % N_FOLDS)
-    assert np.all(shares.max(axis=1) == 1.0)
-
-
-@given(st.lists(st.integers(1, 9), min_size=4, max_size=30))
-def test_a_heavy_row_is_dealt_as_equal_rows_are(counts):
-    counts = np.array([*counts, 10])
-    heavy = fold_shares(counts.astype(float))
-    single = fold_shares(np.ones(counts.sum()))
-    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    np.testing.assert_allclose(np.add.reduceat(single, first), heavy, atol=1e-9)
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e-9])
-def test_every_fold_leaves_something_to_fit(scale):
-    for n_rows in (1, 2, 7):
-        shares = fold_shares(np.full(n_rows, scale))
-        assert np.all(shares.sum(axis=0) > 0.0)
-        assert np.all(shares.sum(axis=0) < 0.5 * n_rows * scale)
+def test_folds_share_out_every_row_and_leave_something_to_fit():
+    for n_rows, scale in ((1, 1.0), (2, 1.0), (7, 1e-9), (200, 3.0)):
+        batch = simplex.check_batch(*simulate(n_rows, 4), np.full(n_rows, scale))
+        shares = deal_rows(batch, segment_rows(batch, fill_gaps=True))
+        np.testing.assert_allclose(shares.sum(axis=1), batch.weight, rtol=1e-12)
+        assert np.all(shares.sum(axis=0) < 0.9 * n_rows * scale)
 
 
 def test_strengths_that_only_rounding_tells_apart_are_a_tie():
@@ -101,7 +73,7 @@ def test_pseudo_observations_have_the_weight_they_are_said_to_have():
 def test_held_out_loss_is_that_of_fits_to_the_other_folds():
     batch = simplex.check_batch(*simulate(200, 4))
     rows = segment_rows(batch, fill_gaps=True)
-    share = fold_shares(rows.weight)
+    share = deal_rows(batch, rows)
     prior = temperature_prior(batch, rows, share)
     choice = cross_validate(rows, prior, share)
     np.testing.assert_array_equal(choice.strengths, STRENGTHS)
@@ -123,11 +95,11 @@ def test_held_out_loss_is_that_of_fits_to_the_other_folds():
 
 
 def test_what_temperature_scaling_explains_gets_a_strong_prior_and_what_not_a_weak_one():
-    rows, labels = simulate(3000, 5)
+    rows, labels = simulate(10_000, 5)
     explained, _ = build_likelihood(simplex.check_batch(rows, labels), None)
     rng = np.random.default_rng(0)
     # The largest two trade places in a third of the rows where one is nearly certain.
-    wrong = (rows.max(axis=1) > 0.9) & (rng.random(3000) < 0.33)
+    wrong = (rows.max(axis=1) > 0.9) & (rng.random(10_000) < 0.33)
     second = np.argsort(rows, axis=1)[:, -2]
     twisted, _ = build_likelihood(simplex.check_batch(rows, np.where(wrong, second, labels)), None)
     assert explained.prior_strength >= 300.0

@@ -9,8 +9,6 @@ import numpy as np
 
 from calibrant import threads
 from calibrant.kernels.normalization_aware import add_prior
-from calibrant.kernels.rows import GAP_OFFSET
-from calibrant.row_order import group_rows
 from calibrant.simplex import to_logits
 from calibrant.solvers.choice_rows import choice_rows
 from calibrant.solvers.normalization_aware.fit import minimise
@@ -132,35 +130,12 @@ def choose_strength(batch: SimplexBatch) -> tuple[float, PriorChoice, float]:
 
 def deal_rows(batch: SimplexBatch, rows: SegmentedRows) -> Array:
     """Weight of each row in each fold."""
-    dealt = deal_order(batch, rows)
-    share = np.empty((batch.n_rows, N_FOLDS))
-    share[dealt] = fold_shares(rows.weight[dealt])
-    return share
-
-
-def deal_order(batch: SimplexBatch, rows: SegmentedRows) -> NDArray[np.int64]:
-    """Order in which rows are dealt to folds: by the label's probability and the others, rounded.
-
-    Rows that differ in last bits only have no order of their own, and equal rows are neighbours.
-    """
-    group = group_rows(batch.scores, batch.kind, batch.class_index)[rows.order]
-    own = np.log2(np.maximum(rows.starts[rows.own], np.finfo(float).tiny))
-    return np.lexsort((group, np.floor(1024.0 * own + GAP_OFFSET)))
-
-
-def fold_shares(weight: Array) -> Array:
-    """Weight of each row in each fold.
-
-    Rows are laid end to end, each as long as its weight, and units of length one are dealt to the
-    folds in turn: a row of weight 2 is dealt as two equal rows are, which stand next to each
-    other. Rows come sorted by the probability of their label, so the folds are alike.
-    """
-    unit = min(1.0, float(np.sum(weight)) / (2 * N_FOLDS))  # shorter if there are too few
-    ends = np.concatenate([[0.0], np.cumsum(weight / unit)])[:, None]
-    whole = np.floor(ends / N_FOLDS)
-    dealt = whole + np.clip(ends - N_FOLDS * whole - np.arange(N_FOLDS), 0.0, 1.0)
-    shares: Array = unit * np.diff(dealt, axis=0)
-    return shares
+    row, fold, weight = batch.deal(N_FOLDS)
+    share = np.zeros((batch.n_rows, N_FOLDS))
+    share[row, fold] = weight
+    if np.all(fold == fold[0]):  # one row, which cannot be held out
+        share[:] = batch.weight[:, None] / N_FOLDS
+    return share[rows.order]
 
 
 def temperature_prior(

@@ -8,6 +8,7 @@ decide how much.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from calibrant import threads
 from calibrant.maps.cells import RankedSteps
+from calibrant.row_order import sample_rows
 from calibrant.solvers.pseudo_rows import price
 from calibrant.solvers.report import SolverReport
 from calibrant.solvers.sorted_cumulative.fit import fit_rows
@@ -39,7 +41,7 @@ NLL asks for more of the prior than calibration does, and is flat around its lea
 """
 
 WITHOUT_CHOICE = 0.5
-"""Share where all rows are alike, so that none can be held out."""
+"""Share where there is one row only, so that none can be held out."""
 
 MOST_CELLS = 1 << 20
 """Cells from which the expected loss is taken: more do not change its first digits."""
@@ -54,16 +56,19 @@ def choose_prior_share(
     max_rank: int | None = None,
     zero_probability: float | None = None,
 ) -> tuple[float, SolverReport]:
-    """Share of the temperature-scaled row, by cross-validation with folds by content.
+    """Share of the temperature-scaled row, by cross-validation in folds.
 
     ``rows`` is the batch in sorted cumulative form. The objective reported is the held-out NLL
     per unit of weight at the share that was chosen, with the price of leaving the
     temperature-scaled rows (see ``pseudo_rows``).
     """
     started = perf_counter()
-    own, prior, distances = held_out(batch, rows, max_rank, zero_probability)
+    row, folds, weight = batch.deal(N_FOLDS)
+    batch = batch.reweighted(row, weight)
+    rows = replace(rows.take(row), weight=weight)
+    own, prior, distances = held_out(batch, rows, folds, max_rank, zero_probability)
     if len(own) == 0:
-        note = "all rows are alike: the prior share was not chosen by cross-validation"
+        note = "there is one row only: the prior share was not chosen by cross-validation"
         return WITHOUT_CHOICE, SolverReport(
             "cross-validation", math.nan, 0.0, 0.0, 0, perf_counter() - started, notes=(note,)
         )
@@ -79,6 +84,7 @@ def choose_prior_share(
 def held_out(
     batch: SimplexBatch,
     rows: CumulativeRows,
+    folds: NDArray[np.int64],
     max_rank: int | None,
     zero_probability: float | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
@@ -87,13 +93,12 @@ def held_out(
     And the expected NLL of every share if temperature scaling were right, from a bounded number
     of rows.
     """
-    folds = batch.folds(N_FOLDS)
     names = np.unique(folds)
     if len(names) < 2:
         return np.empty(0), np.empty(0), np.empty(0)
     own, prior = np.empty(batch.n_rows), np.empty(batch.n_rows)
     expected = np.zeros(len(SHARES))
-    looked_at = batch.folds(1 + batch.scores.size // MOST_CELLS) == 0
+    looked_at = sample_rows(batch.scores, batch.kind, max(1, MOST_CELLS // batch.n_classes))
 
     def judge(fold: int) -> NDArray[np.float64]:
         out, rest = folds == fold, folds != fold
