@@ -12,8 +12,8 @@ export CC := $(abspath $(BIN))/python-zig cc -mcpu=baseline
 export AR := $(abspath $(BIN))/python-zig ar
 endif
 
-.PHONY: demo test test-slow test-export bench-export test-checked test-bounds test-sanitizers lint bench kernels \
-	bench-defaults bench-growth bench-peers wheel clean
+.PHONY: demo test test-slow test-export test-data bench-export test-checked test-bounds \
+	test-sanitizers lint bench kernels bench-defaults bench-growth bench-peers wheel clean
 
 # Editable: what is changed in src/ is what runs. Compiled modules are built again on import.
 $(VENV)/.run: pyproject.toml
@@ -66,6 +66,10 @@ test-export: build/export/.ready kernels  ## export to other runtimes, which nee
 	$(TOOLS) OMP_NUM_THREADS=1 MLFLOW_DISABLE_TELEMETRY=true build/export/bin/python -m pytest \
 	  -n $(WORKERS) --dist worksteal --durations 10 -m 'not slow' \
 	  tests/export tests/cli/test_export.py src/calibrant/export docs/into-production.md
+
+test-data: build/export/.ready kernels  ## of both, what reads real predictions beyond tests/data
+	$(TOOLS) OMP_NUM_THREADS=1 MLFLOW_DISABLE_TELEMETRY=true build/export/bin/python -m pytest \
+	  -n $(WORKERS) --dist worksteal --durations 10 -m 'collection and not slow'
 
 bench-export: build/export/.ready kernels  ## exported calibrators beside predict_proba
 	$(TOOLS) build/export/bin/python benchmarks/export.py

@@ -37,11 +37,27 @@ collect_ignore = ["calibrators/toy_method.py", "kernels/every_number.py"]
 
 HERE = Path(__file__).parent
 COLLECTION = HERE.parents[1] / "shared" / "data"
-DATA = Path(os.environ.get("CALIBRANT_DATA", COLLECTION if COLLECTION.exists() else HERE / "data"))
+SMALL = HERE / "data"
+DATA = Path(os.environ.get("CALIBRANT_DATA", COLLECTION if COLLECTION.exists() else SMALL))
 REAL_FILES = sorted(path.stem for path in DATA.glob("*.npz"))
 if not REAL_FILES:
     raise FileNotFoundError(f"{DATA} has no *.npz files; unset CALIBRANT_DATA")
-needs_collection = pytest.mark.skipif(len(REAL_FILES) < 47, reason="not on four small files")
+
+
+def needs_collection(test):
+    """Mark a test that asks about the whole collection; it is skipped where that is not."""
+    is_small = len(REAL_FILES) < 47
+    return pytest.mark.collection(pytest.mark.skipif(is_small, reason="four small files")(test))
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
+def pytest_collection_modifyitems(items):
+    """Mark tests of a real file that does not travel with the repository: ``collection``."""
+    if DATA.resolve() == SMALL.resolve():
+        return
+    for item in items:
+        if getattr(item, "callspec", None) and item.callspec.params.get("name") in REAL_FILES:
+            item.add_marker("collection")
 
 
 def real_files(*beginnings):

@@ -1,4 +1,4 @@
-"""Read a matrix out of whatever holds one; only ``simplex`` uses this."""
+"""Read a matrix out of whatever holds one: arrays, lists, data frames."""
 
 from __future__ import annotations
 

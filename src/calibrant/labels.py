@@ -1,4 +1,4 @@
-"""Read labels and sample weights; only ``simplex`` uses this."""
+"""Read labels and sample weights out of whatever holds them, or say what is wrong with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Scores, labels and weights -> ``SimplexBatch``: the only place that validates or converts.
+"""Scores, labels and weights -> ``SimplexBatch``, or an error: the gate of fits and predictions.
+
+Metrics and statistics, which read a chunk at a time, pass every chunk through it.
 
 Below this module code may assume: float64, C order, finite, rows on the simplex (or bounded
 logits), integer labels, positive weights. Nothing given by a caller is ever modified.

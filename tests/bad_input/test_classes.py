@@ -1,4 +1,4 @@
-"""Labels against classes, and classes that no label has: rows 16-18 and 28."""
+"""Labels against classes, and classes that no label has."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ NAMES = LETTERS.tolist()
     ],
 )
 def test_a_label_that_is_no_class_is_refused_by_name(classes, label):
-    """Row 16."""
     scores, y = good()
     labels = [label if i == 44 else classes[c] for i, c in enumerate(y)]
     with refused(errors.LabelError, "y[44]", repr(label), "classes"):
@@ -53,7 +52,7 @@ def test_a_label_that_is_no_class_is_refused_by_name(classes, label):
 @pytest.mark.parametrize("labels", [["0", "1", "2"], [b"ant", b"bee", b"cat"]], ids=str)
 @pytest.mark.parametrize("classes", [[0, 1, 2], ["ant", "bee", "cat"]], ids=str)
 def test_labels_of_another_type_than_the_classes_are_refused(classes, labels):
-    """Row 16: "0" is not 0, and bytes are not text."""
+    """The text "0" is not 0, and bytes are not text."""
     scores, y = good()
     with refused(errors.LabelError, ("y", "labels"), "classes"):
         AnyCalibrator(classes=classes).fit(scores, np.array(labels)[y])
@@ -63,14 +62,12 @@ def test_labels_of_another_type_than_the_classes_are_refused(classes, labels):
     "classes", [["ant", "bee"], ["ant", "bee", "ant"], "ant", [["ant"]], ["ant", 1, None]], ids=str
 )
 def test_classes_that_do_not_name_each_column_are_refused(classes):
-    """Row 16."""
     scores, y = good()
     with refused(errors.ParameterError, "classes"):
         AnyCalibrator(classes=classes).fit(scores, LETTERS[y])
 
 
 def test_more_labels_than_columns_are_refused():
-    """Row 16."""
     scores, y = good()
     y[3] = 9
     with refused(errors.LabelError, "y", "4", "3", "column"):
@@ -86,7 +83,7 @@ def _without(absent):
 @pytest.mark.parametrize(("kind", "absent"), [("probabilities", 0), ("logits", 1), ("logits", 2)])
 @each_calibrator
 def test_an_absent_class_is_fitted_with_whole_numbers_or_classes(calibrator, kind, absent):
-    """Row 17: methods that fit no class on its own are unaffected and say nothing."""
+    """Methods that fit no class on its own are unaffected and say nothing."""
     scores, y = _without(absent)
     if kind == "logits":
         scores = np.log(scores)
@@ -105,7 +102,7 @@ def test_an_absent_class_is_fitted_with_whole_numbers_or_classes(calibrator, kin
 
 @pytest.mark.parametrize("labels", [LETTERS, LETTERS.astype(object), np.array([3, 5, 9])], ids=str)
 def test_an_absent_class_without_a_name_is_refused(labels):
-    """Row 17: which column is not there cannot be told."""
+    """Which column is not there cannot be told."""
     scores, y = _without(1)
     with refused(errors.LabelError, "y", "pass classes="):
         AnyCalibrator().fit(scores, labels[y])
@@ -113,7 +110,6 @@ def test_an_absent_class_without_a_name_is_refused(labels):
 
 @pytest.mark.parametrize("calibrator", PER_CLASS, ids=lambda c: c.__name__)
 def test_an_absent_class_gives_a_warning_where_classes_are_fitted_apart(calibrator):
-    """Row 17."""
     scores, y = _without(1)
     with pytest.warns(errors.MissingClassWarning, match="bee"):
         calibrator(classes=NAMES).fit(scores, LETTERS[y])
@@ -121,7 +117,7 @@ def test_an_absent_class_gives_a_warning_where_classes_are_fitted_apart(calibrat
 
 @absent_classes
 def test_an_absent_class_keeps_its_score_in_one_vs_rest():
-    """Row 17: before rows are divided by their sums."""
+    """Before rows are divided by their sums."""
     scores, y = _without(1)
     isotonic = calibrant.OneVsRestIsotonic(min_probability=0, prior_strength=0).fit(scores, y)
     out = isotonic.predict_proba(fresh())
@@ -136,7 +132,7 @@ def test_an_absent_class_keeps_its_score_in_one_vs_rest():
 
 @pytest.mark.parametrize("calibrator", ONE_MAP, ids=lambda c: c.__name__)
 def test_an_absent_class_is_calibrated_as_the_others_are(calibrator):
-    """Row 17: to the bit, the fit does not depend on which class is absent."""
+    """To the bit, the fit does not depend on which class is absent."""
     scores, y = _without(1)
     order = [0, 2, 1]
     moved = calibrator().fit(scores[:, order], np.argsort(order)[y])
@@ -151,7 +147,6 @@ def test_an_absent_class_is_calibrated_as_the_others_are(calibrator):
 @absent_classes
 @few_rows
 def test_labels_of_one_class_are_fitted_with_a_warning(calibrator, kind, n_classes):
-    """Row 18."""
     scores, _ = good(kind, n_classes=n_classes)
     with pytest.warns(errors.SingleClassWarning, match="1"):
         estimator = calibrator(scores=kind).fit(scores, np.ones(200, dtype=int))
@@ -162,7 +157,7 @@ def test_labels_of_one_class_are_fitted_with_a_warning(calibrator, kind, n_class
 @each_kind
 @unbounded
 def test_labels_that_are_always_wrong_give_finite_output(calibrator, kind):
-    """Rows 28 and 34: with a warning that the columns may be permuted."""
+    """With a warning that the columns may be permuted."""
     scores, _ = good(kind)
     with pytest.warns(errors.ColumnMismatchWarning, match="accuracy 0.00 is below chance"):
         estimator = calibrator(scores=kind).fit(scores, scores.argmin(axis=1))
@@ -173,21 +168,20 @@ def test_labels_that_are_always_wrong_give_finite_output(calibrator, kind):
 @each_calibrator
 @each_kind
 def test_labels_that_are_noise_give_finite_output(calibrator, kind):
-    """Row 28."""
     y = np.random.default_rng(3).integers(0, 3, 200)
     out = calibrator(scores=kind).fit(good(kind)[0], y).predict_proba(fresh(kind))
     assert_distributions(out, 1e-12)
 
 
 def test_permuted_columns_are_noticed_at_fit():
-    """Row 34: plain matrices have no names, but a classifier is better than chance."""
+    """Plain matrices have no names, but a classifier is better than chance."""
     scores, y = good()
     with pytest.warns(errors.ColumnMismatchWarning, match=r"accuracy 0\.\d\d is below chance"):
         calibrant.TemperatureScaling().fit(scores[:, [1, 2, 0]], LETTERS[y])
 
 
 def test_few_rows_and_bad_luck_are_no_reason_to_suspect_the_columns():
-    """Row 34: nor one heavy row; warnings are errors here."""
+    """Nor one heavy row; warnings are errors here."""
     rng = np.random.default_rng(0)
     for n_rows, n_classes in ((15, 2), (25, 3), (2000, 2), (2000, 50)):
         for _ in range(20):

@@ -1,4 +1,4 @@
-"""Column names against classes: row 33."""
+"""Column names against classes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def wanted(calibrator):
 @each_frame
 @each_reader
 def test_columns_named_after_the_classes_in_order_are_taken_as_they_are(calibrator, frame):
-    """Row 33 (warnings are errors here)."""
+    """Warnings are errors here."""
     scores, y = good()
     estimator = calibrator().fit(frame(scores, NAMES), LETTERS[y])
     assert estimator.classes_.tolist() == NAMES
@@ -63,7 +63,7 @@ def test_columns_named_after_the_classes_in_order_are_taken_as_they_are(calibrat
 @each_frame
 @each_reader
 def test_columns_named_after_the_classes_are_reordered_at_fit(calibrator, frame):
-    """Row 33: with a warning."""
+    """With a warning."""
     scores, y = good()
     with pytest.warns(errors.ColumnOrderWarning, match="reordered"):
         estimator = calibrator().fit(frame(scores[:, PLACES], MIXED), LETTERS[y])
@@ -77,7 +77,7 @@ def test_columns_named_after_the_classes_are_reordered_at_fit(calibrator, frame)
 @each_reader
 @pytest.mark.parametrize("names_at_fit", [None, NAMES])
 def test_columns_named_after_the_classes_are_reordered_at_predict(calibrator, frame, names_at_fit):
-    """Row 33: whether or not the fit saw names."""
+    """Whether or not the fit saw names."""
     scores, y = good()
     scores = scores if names_at_fit is None else frame(scores, names_at_fit)
     estimator = calibrator().fit(scores, LETTERS[y])
@@ -89,7 +89,6 @@ def test_columns_named_after_the_classes_are_reordered_at_predict(calibrator, fr
 @each_frame
 @each_reader
 def test_predict_and_transform_reorder_too(calibrator, frame):
-    """Row 33."""
     estimator = lettered(calibrator)
     mixed = frame(fresh()[:, PLACES], MIXED)
     with pytest.warns(errors.ColumnOrderWarning):
@@ -102,7 +101,7 @@ def test_predict_and_transform_reorder_too(calibrator, frame):
 
 @each_reader
 def test_columns_are_reordered_to_the_classes_given(calibrator):
-    """Row 33: ``classes`` may be in an order of its own."""
+    """``classes`` may be in an order of its own."""
     scores, y = good()
     estimator = calibrator(classes=MIXED)
     with pytest.warns(errors.ColumnOrderWarning, match="cat"):
@@ -115,7 +114,6 @@ def test_columns_are_reordered_to_the_classes_given(calibrator):
 @absent_classes
 @each_reader
 def test_reordered_columns_and_an_absent_class(calibrator):
-    """Rows 17 and 33."""
     scores, y = good()
     y[y == 1] = 0
     estimator = calibrator(classes=NAMES)
@@ -127,7 +125,7 @@ def test_reordered_columns_and_an_absent_class(calibrator):
 @pytest.mark.parametrize("labels", [[0, 1, 2], [10, 20, 30], [-1, 0, 1]], ids=str)
 @each_reader
 def test_columns_named_after_whole_numbers_are_reordered(calibrator, labels):
-    """Row 33: names need not be text."""
+    """Names need not be text."""
     scores, y = good()
     labels = np.array(labels)
     with pytest.warns(errors.ColumnOrderWarning, match="reordered"):
@@ -139,7 +137,7 @@ def test_columns_named_after_whole_numbers_are_reordered(calibrator, labels):
 
 @each_reader
 def test_a_frame_without_names_is_a_plain_matrix(calibrator):
-    """Row 33: pandas numbers such columns 0, 1, 2, which names no class of 1, 2, 3."""
+    """Pandas numbers such columns 0, 1, 2, which names no class of 1, 2, 3."""
     scores, y = good()
     estimator = calibrator().fit(pd.DataFrame(scores), y + 1)
     assert estimator.classes_.tolist() == [1, 2, 3]
@@ -149,7 +147,7 @@ def test_a_frame_without_names_is_a_plain_matrix(calibrator):
 @each_frame
 @each_reader
 def test_columns_named_after_something_else_are_taken_as_they_are(calibrator, frame):
-    """Row 33: as scikit-learn does."""
+    """As scikit-learn does."""
     scores, y = good()
     estimator = calibrator().fit(frame(scores, ["p0", "p1", "p2"]), LETTERS[y])
     out = estimator.predict_proba(frame(fresh(), ["p0", "p1", "p2"]))
@@ -159,7 +157,7 @@ def test_columns_named_after_something_else_are_taken_as_they_are(calibrator, fr
 @pytest.mark.parametrize("names", [["ant", "bee", "dog"], ["p0", "ant", "p2"]], ids=str)
 @each_frame
 def test_columns_partly_named_after_classes_are_refused_at_fit(frame, names):
-    """Row 33: with a column that is one and a column that is not."""
+    """With a column that is one and a column that is not."""
     scores, y = good()
     other = next(name for name in names if name not in NAMES)
     with refused(errors.ColumnNameError, "ant", other, ("name every column", "rename")):
@@ -171,7 +169,7 @@ def test_columns_partly_named_after_classes_are_refused_at_fit(frame, names):
 @pytest.mark.parametrize("names_at_fit", [None, NAMES])
 @each_frame
 def test_columns_partly_named_after_classes_are_refused_at_predict(frame, names_at_fit, names):
-    """Row 33: whether or not the fit saw names."""
+    """Whether or not the fit saw names."""
     scores, y = good()
     scores = scores if names_at_fit is None else frame(scores, names_at_fit)
     estimator = AnyCalibrator().fit(scores, LETTERS[y])
@@ -180,7 +178,7 @@ def test_columns_partly_named_after_classes_are_refused_at_predict(frame, names_
 
 
 def test_a_class_named_twice_is_refused():
-    """Row 33: every name is a class, but not every class is a name."""
+    """Every name is a class, but not every class is a name."""
     scores, y = good()
     frame = pd.DataFrame(scores, columns=["ant", "bee", "bee"])
     with refused(errors.ColumnNameError, "bee", ("name every column", "rename")):
@@ -188,7 +186,7 @@ def test_a_class_named_twice_is_refused():
 
 
 def test_names_of_mixed_types_are_refused():
-    """Row 33: as scikit-learn does, by an error of ours."""
+    """As scikit-learn does, by an error of ours."""
     scores, y = good()
     with refused(errors.DataError, "name", ("string", "text", "type")):
         AnyCalibrator().fit(pd.DataFrame(scores, columns=["p0", 1, 2.0]), LETTERS[y])
@@ -199,7 +197,7 @@ def test_names_of_mixed_types_are_refused():
 )
 @each_frame
 def test_names_that_differ_between_fit_and_predict_are_refused(frame, names):
-    """Row 33: in order or in spelling."""
+    """In order or in spelling."""
     scores, y = good()
     estimator = AnyCalibrator().fit(frame(scores, ["p0", "p1", "p2"]), LETTERS[y])
     with refused(errors.ColumnNameError, "names", ("order", names[-1], names[0])):
@@ -208,7 +206,6 @@ def test_names_that_differ_between_fit_and_predict_are_refused(frame, names):
 
 @each_frame
 def test_class_names_at_fit_and_other_names_at_predict_are_refused(frame):
-    """Row 33."""
     scores, y = good()
     estimator = AnyCalibrator().fit(frame(scores, NAMES), LETTERS[y])
     with refused(errors.ColumnNameError, "p0"):
@@ -229,7 +226,7 @@ def test_a_frame_is_not_changed_by_reordering(calibrator):
 
 
 def test_a_bad_cell_is_named_by_its_column_in_the_frame_that_was_passed():
-    """Rows 1 and 33: the message speaks of the caller's matrix, not of the reordered one."""
+    """The message speaks of the caller's matrix, not of the reordered one."""
     scores, y = good()
     mixed = pd.DataFrame(scores[:, PLACES], columns=MIXED)
     mixed.iloc[17, 0] = np.nan
@@ -243,7 +240,7 @@ def test_a_bad_cell_is_named_by_its_column_in_the_frame_that_was_passed():
 
 @each_frame
 def test_a_prefix_and_a_suffix_that_all_columns_share_do_not_matter(frame):
-    """Row 33: ``prob_cat`` is the column of ``cat``, at fit and at predict."""
+    """``prob_cat`` is the column of ``cat``, at fit and at predict."""
     scores, y = good()
     names = [f"prob_{name}_x" for name in MIXED]
     plain = lettered(TemperatureScaling)
@@ -259,7 +256,7 @@ def test_a_prefix_and_a_suffix_that_all_columns_share_do_not_matter(frame):
 
 @each_frame
 def test_columns_that_cannot_be_told_apart_are_refused(frame):
-    """Row 33: text labels go with columns in sorted order, or with ``classes``."""
+    """Text labels go with columns in sorted order, or with ``classes``."""
     scores, y = good()
     mixed = frame(scores, ["p2", "p0", "p1"])
     with refused(errors.ColumnNameError, "p2", "sorted order", "pass classes="):
@@ -273,7 +270,7 @@ def test_columns_that_cannot_be_told_apart_are_refused(frame):
 
 
 def test_a_missing_class_is_named_by_its_column():
-    """Row 17: also with a prefix, and by number."""
+    """Also with a prefix, and by number."""
     scores, y = good()
     y[y == 1] = 0
     frame = pd.DataFrame(scores, columns=["p_5", "p_7", "p_9"])
@@ -283,7 +280,7 @@ def test_a_missing_class_is_named_by_its_column():
 
 
 def test_a_frame_without_names_goes_with_text_labels():
-    """Row 33: pandas' numbers of columns say nothing about text."""
+    """Pandas' numbers of columns say nothing about text."""
     scores, y = good()
     estimator = TemperatureScaling().fit(pd.DataFrame(scores), LETTERS[y])
     assert same_fit(estimator, lettered(TemperatureScaling), fresh())

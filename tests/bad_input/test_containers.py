@@ -1,4 +1,4 @@
-"""Memory layouts and containers: rows 29-32, 35, 38 and 40."""
+"""Memory layouts and containers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PAIRS += [(name, "logits") for name in ("Fortran order", "strided columns", "rea
 @pytest.mark.parametrize(("holder", "kind"), PAIRS)
 @each_reader
 def test_scores_in_every_layout_and_container_give_the_same_bits(calibrator, holder, kind):
-    """Rows 10, 29-32, 38 and 40, at fit and predict."""
+    """At fit and predict."""
     scores, y = good(kind)
     plain = fitted(calibrator, kind)
     hold = HOLDERS[holder]
@@ -51,7 +51,7 @@ def test_scores_in_every_layout_and_container_give_the_same_bits(calibrator, hol
 @each_reader
 @each_kind
 def test_a_broadcast_row_is_as_its_copies(calibrator, kind):
-    """Row 29, with strides of zero."""
+    """With strides of zero."""
     row, y = good(kind)[0][:1], good()[1]
     view = np.broadcast_to(row, (200, 3))
     estimator = calibrator(scores=kind).fit(view, y)
@@ -64,7 +64,7 @@ def test_a_broadcast_row_is_as_its_copies(calibrator, kind):
 @each_reader
 @pytest.mark.parametrize("mode", ["r", "c"])
 def test_files_mapped_into_memory_are_read(calibrator, mode, tmp_path):
-    """Row 30: scores, labels and weights."""
+    """Scores, labels and weights."""
     scores, y = good()
     weight = np.random.default_rng(0).uniform(0.5, 2.0, 200)
     mapped = []
@@ -80,7 +80,6 @@ def test_files_mapped_into_memory_are_read(calibrator, mode, tmp_path):
 
 @each_kind
 def test_double_precision_rows_on_the_simplex_are_not_copied(kind, tmp_path):
-    """Row 30."""
     np.save(tmp_path / "scores", np.tile([0.5, 0.25, 0.25], (50, 1)))
     mapped = np.load(tmp_path / "scores.npy", mmap_mode="r")
     for array in (mapped, read_only(mapped)):
@@ -130,7 +129,6 @@ def _lacking(holder):
 @new_names
 @each_action
 def test_a_missing_score_is_refused_with_its_cell(action, holder):
-    """Rows 1 and 32."""
     mend = ("fill", "drop", "remove", "repair")
     with refused(errors.NonFiniteError, "scores[17, 2]", mend):
         use(AnyCalibrator, action, _lacking(holder))
@@ -149,7 +147,6 @@ def test_a_missing_score_is_refused_with_its_cell(action, holder):
 @new_names
 @each_action
 def test_a_frame_with_a_column_of_text_is_refused(action, frame):
-    """Rows 10 and 32."""
     scores = good()[0]
     columns = {"f0": scores[:, 0], "f1": scores[:, 1], "f2": ["much"] * 200}
     with refused(errors.ContainerError, "scores", ("f2", "much", "numbers")):
@@ -158,7 +155,6 @@ def test_a_frame_with_a_column_of_text_is_refused(action, frame):
 
 @each_reader
 def test_set_output_decides_on_the_type_of_the_result(calibrator):
-    """Row 32."""
     estimator = calibrator().fit(*good())
     plain = estimator.transform(fresh())
     assert type(plain) is np.ndarray
@@ -178,7 +174,6 @@ def test_set_output_decides_on_the_type_of_the_result(calibrator):
 @pytest.mark.parametrize("form", ["csr_matrix", "csr_array", "coo_array"])
 @each_action
 def test_sparse_scores_are_refused_with_the_way_to_dense(action, form):
-    """Row 35."""
     with refused(errors.ContainerError, "scores", "parse", ".toarray()"):
         use(AnyCalibrator, action, getattr(sparse, form)(good()[0]))
 
@@ -186,7 +181,6 @@ def test_sparse_scores_are_refused_with_the_way_to_dense(action, form):
 @each_kind
 @each_action
 def test_masked_scores_are_refused_with_their_cell(kind, action):
-    """Row 38."""
     scores = np.ma.array(good(kind)[0])
     scores[17, 2] = np.ma.masked
     with refused(errors.DataError, "scores[17, 2]", "mask", ("fill", "drop")):
@@ -195,7 +189,6 @@ def test_masked_scores_are_refused_with_their_cell(kind, action):
 
 @pytest.mark.parametrize("text", [False, True])
 def test_masked_labels_are_refused_with_their_row(text):
-    """Rows 15 and 38."""
     scores, y = good()
     y = np.array(["ant", "bee", "cat"])[y] if text else y
     with refused(errors.LabelError, "y[9]", "mask", ("fill", "drop")):
@@ -235,7 +228,7 @@ def test_masked_labels_are_refused_with_their_row(text):
 )
 @each_action
 def test_what_holds_no_matrix_is_refused(action, make):
-    """Row 40: with what to pass instead."""
+    """With what to pass instead."""
     remedy = ("array", "frame", "collect()", "cpu()", "rows", "columns")
     with refused(errors.DataError, "scores", remedy):
         use(AnyCalibrator, action, make(good()[0]))

@@ -1,4 +1,4 @@
-"""Scores that are not double-precision: rows 8-10."""
+"""Scores that are not double-precision."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ needs_arrow = pytest.mark.skipif(pa is None, reason="pyarrow is not installed")
 @each_reader
 @each_kind
 def test_narrow_floats_are_computed_in_double_and_returned_in_single(calibrator, kind, dtype):
-    """Rows 8, 9 and 31: to one ulp of float32, and to the bit in the fit."""
+    """To one ulp of float32, and to the bit in the fit."""
     scores = good(kind)[0].astype(dtype)
     y = good()[1]
     wide = np.asarray(scores, dtype=np.float64)
@@ -67,7 +67,6 @@ def test_narrow_floats_are_computed_in_double_and_returned_in_single(calibrator,
 )
 @each_reader
 def test_single_precision_in_gives_single_precision_out_of_every_container(calibrator, holder):
-    """Row 9."""
     hold = {
         **HOLDERS,
         "nullable frame": lambda a: pd.DataFrame(a, columns=COLUMNS, dtype="Float32"),
@@ -81,7 +80,6 @@ def test_single_precision_in_gives_single_precision_out_of_every_container(calib
 @each_reader
 @unbounded
 def test_whole_one_hot_rows_are_probabilities(calibrator, dtype):
-    """Row 10."""
     y = np.arange(200) % 3
     hot = np.eye(3)[np.where(np.arange(200) < 12, (y + 1) % 3, y)]
     estimator = calibrator().fit(hot.astype(dtype), y)
@@ -94,7 +92,6 @@ def test_whole_one_hot_rows_are_probabilities(calibrator, dtype):
 @pytest.mark.parametrize("number", [Decimal, Fraction, np.float32])
 @each_reader
 def test_objects_that_are_numbers_are_read(calibrator, number):
-    """Row 10."""
     scores = np.array([[number(0.5), number(0.25), number(0.25)]] * 4, dtype=object)
     out = fitted(calibrator).predict_proba(scores)
     assert np.array_equal(bits(out), bits(fitted(calibrator).predict_proba(scores.astype(float))))
@@ -103,7 +100,7 @@ def test_objects_that_are_numbers_are_read(calibrator, number):
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128, "U8", "S8", "M8[s]", "m8[s]"])
 @each_action
 def test_scores_that_are_not_real_numbers_are_refused(action, dtype):
-    """Row 10: also as a TypeError."""
+    """Also as a TypeError."""
     scores = good()[0]
     scores = scores.astype("i8" if np.dtype(dtype).kind in "mM" else dtype).astype(dtype)
     with refused(errors.ContainerError, "scores", str(scores.dtype), "numbers") as caught:
@@ -114,7 +111,6 @@ def test_scores_that_are_not_real_numbers_are_refused(action, dtype):
 @pytest.mark.parametrize("value", ["0.5", b"0.5", 0.5 + 0j, [0.5], {}])
 @each_action
 def test_an_object_that_is_no_number_is_refused_with_its_cell(action, value):
-    """Row 10."""
     scores = good()[0].astype(object)
     scores[6, 1] = value
     with refused(errors.ContainerError, "scores[6, 1]", repr(value), "number") as caught:

@@ -1,4 +1,4 @@
-"""Labels that are bad or unusual: rows 12-15."""
+"""Labels that are bad or unusual."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ LABELS = {
 @pytest.mark.parametrize("form", LABELS)
 @each_reader
 def test_labels_of_every_kind_give_the_same_fit(calibrator, form):
-    """Rows 12-14: to the bit that of 0, 1, 2."""
+    """To the bit that of 0, 1, 2."""
     scores, y = good()
     estimator = calibrator().fit(scores, LABELS[form](y))
     assert len(estimator.classes_) == 3
@@ -85,7 +85,7 @@ def test_labels_of_every_kind_give_the_same_fit(calibrator, form):
 )
 @each_reader
 def test_classes_keep_the_type_of_the_labels(calibrator, form, kind, first):
-    """Row 12; predictions have it too."""
+    """Predictions have it too."""
     scores, y = good()
     estimator = calibrator().fit(scores, LABELS[form](y))
     assert estimator.classes_.dtype.kind == kind
@@ -98,14 +98,13 @@ def test_classes_keep_the_type_of_the_labels(calibrator, form, kind, first):
 @pytest.mark.parametrize("form", ["categories", "categories in a series", "polars categories"])
 @each_reader
 def test_classes_of_categorical_labels_are_the_sorted_categories(calibrator, form):
-    """Row 12: columns go with sorted labels, as scikit-learn has them."""
+    """Columns go with sorted labels, as scikit-learn has them."""
     scores, y = good()
     assert calibrator().fit(scores, LABELS[form](y)).classes_.tolist() == NAMES
 
 
 @each_reader
 def test_truth_values_are_labels(calibrator):
-    """Row 12."""
     scores, y = good(n_classes=2)
     estimator = calibrator().fit(scores, y.astype(bool))
     assert estimator.classes_.dtype == bool
@@ -116,7 +115,6 @@ def test_truth_values_are_labels(calibrator):
 @each_reader
 @absent_classes
 def test_categories_that_no_label_has_still_name_their_column(calibrator):
-    """Rows 12 and 17."""
     scores, y = good()
     y[y == 1] = 2
     labels = pd.Categorical(LETTERS[y], categories=["bee", "cat", "ant"])
@@ -127,7 +125,7 @@ def test_categories_that_no_label_has_still_name_their_column(calibrator):
 
 @each_reader
 def test_categories_beyond_the_columns_do_not_matter(calibrator):
-    """Row 12: every column is named by a label that is there."""
+    """Every column is named by a label that is there."""
     scores, y = good()
     labels = pd.Categorical(LETTERS[y], categories=[*NAMES, "dog", "eel"])
     estimator = calibrator().fit(scores, labels)
@@ -136,7 +134,6 @@ def test_categories_beyond_the_columns_do_not_matter(calibrator):
 
 
 def test_labels_of_mixed_types_are_refused():
-    """Row 12."""
     scores, y = good()
     labels = LETTERS[y].astype(object)
     labels[4] = 7
@@ -148,7 +145,6 @@ def test_labels_of_mixed_types_are_refused():
     "row", [[1, 1, 0], [0, 0, 0], [0.5, 0.5, 0], [2, 0, 0], [1, -1, 1]], ids=str
 )
 def test_label_rows_without_exactly_one_one_are_refused(row):
-    """Row 13."""
     scores, y = good()
     hot = np.eye(3)[y]
     hot[21] = row
@@ -157,7 +153,6 @@ def test_label_rows_without_exactly_one_one_are_refused(row):
 
 
 def test_label_rows_of_another_width_are_refused():
-    """Row 13."""
     scores, y = good()
     with refused(errors.DataError, "y", "4", "3", "column"):
         AnyCalibrator().fit(scores, np.eye(4)[y])
@@ -166,7 +161,7 @@ def test_label_rows_of_another_width_are_refused():
 @each_reader
 @pytest.mark.parametrize("classes", [NAMES, NAMES[::-1], [2, 0, 1], [10, 20, 30]], ids=str)
 def test_one_hot_columns_are_the_columns_of_the_scores(calibrator, classes):
-    """Row 13: whatever ``classes`` calls the columns."""
+    """Whatever ``classes`` calls the columns."""
     scores, y = good()
     estimator = calibrator(classes=classes).fit(scores, np.eye(3)[y])
     assert estimator.classes_.tolist() == list(classes)
@@ -175,7 +170,6 @@ def test_one_hot_columns_are_the_columns_of_the_scores(calibrator, classes):
 
 @pytest.mark.parametrize("value", [0.5, -0.25, 1e-9])
 def test_labels_that_are_not_whole_are_refused(value):
-    """Row 14."""
     scores, y = good()
     labels = y.astype(float)
     labels[33] = value
@@ -185,7 +179,6 @@ def test_labels_that_are_not_whole_are_refused(value):
 
 @each_reader
 def test_the_label_minus_zero_is_zero(calibrator):
-    """Rows 14 and 37."""
     scores, y = good()
     labels = y.astype(float)
     labels[labels == 0.0] = -0.0
@@ -252,13 +245,11 @@ def _lacking(form):
     ],
 )
 def test_missing_labels_are_refused_with_their_row(form):
-    """Row 15."""
     with refused(errors.LabelError, "y[12]", ("drop", "remove", "repair")):
         AnyCalibrator().fit(good()[0], _lacking(form))
 
 
 def test_no_labels_at_all_are_refused():
-    """Row 15."""
     with refused(errors.LabelError, "y", "None"):
         AnyCalibrator().fit(good()[0], None)
 
@@ -275,13 +266,12 @@ def test_no_labels_at_all_are_refused():
     ids=["too few", "three dimensions", "a number", "a generator", "ragged rows"],
 )
 def test_labels_of_another_number_are_refused(y):
-    """Row 13: one label a row, and no generator."""
+    """One label a row, and no generator."""
     with refused(errors.DataError, "y", "200", "row"):
         AnyCalibrator().fit(good()[0], y)
 
 
 def test_complex_labels_are_refused():
-    """Row 14."""
     scores, y = good()
     with refused(errors.DataError, "y", "complex", "class labels"):
         AnyCalibrator().fit(scores, y.astype(complex))

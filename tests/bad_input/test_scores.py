@@ -1,4 +1,4 @@
-"""Scores with bad or unusual values: rows 1-7 and 11."""
+"""Scores with bad or unusual values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NOT_FINITE = [(kind, value) for kind in KINDS for value in (np.nan, np.inf)]
 @each_action
 @pytest.mark.parametrize(("kind", "value"), [*NOT_FINITE, ("probabilities", -np.inf)])
 def test_a_score_that_is_not_finite_is_refused_with_its_cell(action, kind, value):
-    """Row 1; -inf among logits is row 2."""
+    """But for -inf among logits, which is a probability of zero."""
     scores, _ = good(kind)
     scores[17, 2] = value
     scores[90, 0] = value
@@ -47,7 +47,6 @@ def test_a_score_that_is_not_finite_is_refused_with_its_cell(action, kind, value
 
 @each_action
 def test_normalising_rows_does_not_hide_nan(action):
-    """Row 1."""
     scores, _ = good()
     scores[17, 2] = np.nan
     with refused(errors.NonFiniteError, "scores[17, 2]", "nan", MEND_ROW):
@@ -55,7 +54,7 @@ def test_normalising_rows_does_not_hide_nan(action):
 
 
 def test_a_bad_cell_is_named_by_its_row_in_the_whole_matrix(monkeypatch):
-    """Row 1: rows may be worked off in parts, the caller's numbers count."""
+    """Rows may be worked off in parts, the caller's numbers count."""
     monkeypatch.setattr(simplex, "CHUNK_BYTES", 1000)
     scores, _ = good()
     scores[195, 1] = np.nan
@@ -65,7 +64,7 @@ def test_a_bad_cell_is_named_by_its_row_in_the_whole_matrix(monkeypatch):
 
 @each_calibrator
 def test_minus_infinity_among_logits_is_a_probability_of_zero(calibrator):
-    """Row 2, at fit."""
+    """At fit."""
     logits, y = good("logits")
     rows = np.flatnonzero(y != 2)[:20]
     logits[rows, 2] = -np.inf
@@ -76,7 +75,7 @@ def test_minus_infinity_among_logits_is_a_probability_of_zero(calibrator):
 
 @each_order_keeping
 def test_a_class_of_logit_minus_infinity_is_predicted_last(calibrator):
-    """Row 2, at predict."""
+    """At predict."""
     logits = fresh("logits")
     logits[3, 1] = -np.inf
     logits[4, :2] = -np.inf
@@ -88,7 +87,7 @@ def test_a_class_of_logit_minus_infinity_is_predicted_last(calibrator):
 
 @each_calibrator
 def test_minus_infinity_is_accepted_in_new_logits(calibrator):
-    """Row 2, at predict, also where the fit saw none."""
+    """At predict, also where the fit saw none."""
     logits = fresh("logits")
     logits[3, 1] = -np.inf
     logits[4, :2] = -np.inf
@@ -106,7 +105,7 @@ def _with_large(size):
 @unbounded
 @pytest.mark.parametrize("size", [800.0, 1e100])
 def test_large_logits_are_accepted(calibrator, size):
-    """Row 2: though their exponentials are not finite."""
+    """Though their exponentials are not finite."""
     logits, y = _with_large(size)
     assert_distributions(fitted(calibrator, "logits").predict_proba(logits), 1e-12)
     estimator = calibrator(scores="logits").fit(logits, y)
@@ -117,7 +116,6 @@ def test_large_logits_are_accepted(calibrator, size):
 @each_action
 @pytest.mark.parametrize("size", [1e160, 1e308])
 def test_logits_whose_squares_or_differences_overflow_are_refused(action, size):
-    """Rows 1 and 2."""
     logits, _ = _with_large(size)
     with refused(errors.RangeError, "scores[0, 0]", f"{size:g}", "at most 1e+100"):
         use(AnyCalibrator, action, logits, "logits")
@@ -125,7 +123,6 @@ def test_logits_whose_squares_or_differences_overflow_are_refused(action, size):
 
 @each_action
 def test_a_row_of_logits_without_a_finite_one_is_refused(action):
-    """Row 2."""
     logits, _ = good("logits")
     logits[11] = -np.inf
     with refused(errors.DataError, "scores[11", "-inf", MEND_ROW):
@@ -135,7 +132,6 @@ def test_a_row_of_logits_without_a_finite_one_is_refused(action):
 @each_calibrator
 @pytest.mark.parametrize("excess", [-9e-4, 1e-7])
 def test_row_sums_within_a_thousandth_are_normalised_silently(calibrator, excess):
-    """Row 3."""
     scores, (_, y) = mild(), good()
     new = mild(seed=1)
     exact = calibrator().fit(scores, y)
@@ -151,7 +147,7 @@ def test_row_sums_within_a_thousandth_are_normalised_silently(calibrator, excess
 @each_calibrator
 @pytest.mark.parametrize(("decimals", "n_classes"), [(6, 3), (6, 300), (4, 10)])
 def test_rounded_decimals_are_accepted(calibrator, decimals, n_classes):
-    """Row 3: what a file of six decimals, or of four with few classes, holds."""
+    """What a file of six decimals, or of four with few classes, holds."""
     rng = np.random.default_rng(0)
     scores = rng.dirichlet(np.ones(n_classes), size=20).round(decimals)
     assert np.abs(scores.sum(axis=1) - 1).max() > 1e-7
@@ -166,7 +162,6 @@ def test_rounded_decimals_are_accepted(calibrator, decimals, n_classes):
 @each_action
 @pytest.mark.parametrize("excess", [-0.5, -1.1e-3, 1.1e-3, 0.02])
 def test_a_row_sum_off_by_more_than_a_thousandth_is_refused(action, excess):
-    """Row 3."""
     scores = mild()
     scores[23] *= 1 + excess
     with refused(errors.RowSumError, "scores[23]", f"{1 + excess:.6g}", "normalize='rows'"):
@@ -175,7 +170,6 @@ def test_a_row_sum_off_by_more_than_a_thousandth_is_refused(action, excess):
 
 @each_calibrator
 def test_rows_of_any_sum_are_normalised_on_request(calibrator):
-    """Row 3."""
     scores, y = good()
     factor = np.random.default_rng(0).integers(1, 9, size=(200, 1)).astype(float)
     plain = calibrator().fit(scores, y)
@@ -187,7 +181,7 @@ def test_rows_of_any_sum_are_normalised_on_request(calibrator):
 
 @pytest.mark.parametrize("size", [5e-324, 1e-310, 1e300, 1.2e308])
 def test_rows_of_a_sum_of_any_size_are_normalised(size):
-    """Row 3: up to the largest double, half as much again of which is infinite."""
+    """Up to the largest double, half as much again of which is infinite."""
     found = simplex.check_scores([[size, size / 4, 0.0]], normalize="rows")
     wanted = np.array([size, size / 4, 0.0])
     np.testing.assert_allclose(found[0], wanted / size / (wanted / size).sum(), rtol=1e-14)
@@ -196,7 +190,7 @@ def test_rows_of_a_sum_of_any_size_are_normalised(size):
 @each_action
 @pytest.mark.parametrize("normalize", [None, "rows"])
 def test_a_row_of_zeros_is_refused(action, normalize):
-    """Row 4: not a distribution, whatever is done to it."""
+    """Not a distribution, whatever is done to it."""
     scores, _ = good()
     scores[31] = 0.0
     with refused(errors.RowSumError, "scores[31", "0", "not a distribution", MEND_ROW):
@@ -205,7 +199,6 @@ def test_a_row_of_zeros_is_refused(action, normalize):
 
 @each_action
 def test_logits_passed_as_probabilities_are_refused_with_the_remedy(action):
-    """Row 5."""
     scores, _ = good("logits")
     with refused(
         errors.RangeError,
@@ -218,14 +211,14 @@ def test_logits_passed_as_probabilities_are_refused_with_the_remedy(action):
 
 @each_action
 def test_probabilities_passed_as_logits_give_a_warning(action):
-    """Row 5: cannot be an error."""
+    """Cannot be an error."""
     with pytest.warns(errors.ScoresKindWarning, match="scores='probabilities'"):
         use(AnyCalibrator, action, good()[0], "logits")
 
 
 @each_action
 def test_logits_of_which_one_row_is_no_distribution_give_no_warning(action):
-    """Row 5: the warning speaks of every row (warnings are errors here)."""
+    """The warning speaks of every row (warnings are errors here)."""
     scores, _ = good()
     scores[100] += 0.5
     use(AnyCalibrator, action, scores, "logits")
@@ -234,7 +227,6 @@ def test_logits_of_which_one_row_is_no_distribution_give_no_warning(action):
 @each_calibrator
 @each_action
 def test_a_probability_off_by_rounding_is_clipped_silently(calibrator, action):
-    """Row 6."""
     clipped, _ = good()
     clipped[8:10] = [0.0, 1.0, 0.0]
     scores = clipped.copy()
@@ -251,7 +243,6 @@ def test_a_probability_off_by_rounding_is_clipped_silently(calibrator, action):
 @each_action
 @pytest.mark.parametrize("off", [-1.1e-6, -0.3, 1 + 1.1e-6, 1.3])
 def test_a_probability_beyond_rounding_is_refused(action, off):
-    """Row 6."""
     scores, _ = good()
     scores[8] = [0.0, 1.0, 0.0]
     scores[8, 0 if off < 0 else 1] = off
@@ -262,7 +253,6 @@ def test_a_probability_beyond_rounding_is_refused(action, off):
 
 @each_action
 def test_rounding_below_zero_is_clipped_in_rows_to_be_normalised_too(action):
-    """Row 6."""
     scores, _ = good()
     scores[8] = [-1e-15, 1.0, 0.0]
     use(AnyCalibrator, action, scores, normalize="rows")
@@ -270,7 +260,6 @@ def test_rounding_below_zero_is_clipped_in_rows_to_be_normalised_too(action):
 
 @each_action
 def test_negative_masses_cannot_be_normalised(action):
-    """Row 6."""
     scores, _ = good()
     scores[8] = [-0.3, 1.0, 0.3]
     with refused(errors.RangeError, "scores[8, 0]", "-0.3", "scores='logits'"):
@@ -287,7 +276,6 @@ def _certain(n_rows=200):
 @each_calibrator
 @unbounded
 def test_exact_zeros_and_ones_are_accepted(calibrator):
-    """Row 7."""
     scores, y = _certain()
     out = calibrator().fit(scores, y).predict_proba(np.vstack([scores, fresh()]))
     assert_distributions(out, 1e-12)
@@ -300,7 +288,7 @@ def test_exact_zeros_and_ones_are_accepted(calibrator):
     [("probabilities", 1e-12, np.float64), ("logits", 1e-3, np.float32), ("logits", 0.3, float)],
 )
 def test_the_floor_keeps_the_order_and_the_sums(calibrator, kind, floor, dtype):
-    """Row 7: predictions that are always right send the unfloored output to 0 and 1."""
+    """Predictions that are always right send the unfloored output to 0 and 1."""
     scores, _ = good(kind)
     y = scores.argmax(axis=1)
     new = np.vstack([fresh(kind), as_kind(_certain()[0], kind)]).astype(dtype)
@@ -315,7 +303,7 @@ def test_the_floor_keeps_the_order_and_the_sums(calibrator, kind, floor, dtype):
 
 
 def test_the_floor_is_what_keeps_probabilities_from_zero():
-    """Row 7: for a method that has no floor or limit of its own."""
+    """For a method that has no floor or limit of its own."""
     (scores, y), plain = _certain(), calibrant.FlattenedIsotonic(min_probability=0)
     assert (plain.fit(scores, scores.argmax(axis=1)).predict_proba(scores) == 0).any()
     assert (calibrant.FlattenedIsotonic().fit(scores, y).predict_proba(scores) >= 1e-12).all()
@@ -323,7 +311,6 @@ def test_the_floor_is_what_keeps_probabilities_from_zero():
 
 @pytest.mark.parametrize("floor", [-1e-9, 0.34, 1.5, np.nan, "small", None])
 def test_a_floor_that_three_classes_cannot_have_is_refused(floor):
-    """Row 7."""
     with refused(errors.ParameterError, "min_probability", str(floor)):
         AnyCalibrator(min_probability=floor).fit(*good())
 
@@ -331,7 +318,7 @@ def test_a_floor_that_three_classes_cannot_have_is_refused(floor):
 @each_action
 @pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.float32, np.float64])
 def test_percent_is_refused_with_a_hint(action, dtype):
-    """Row 11, also where rounding to whole numbers makes a row sum to 99 or 101."""
+    """Also where rounding to whole numbers makes a row sum to 99 or 101."""
     percent = np.round(100 * good()[0]).astype(dtype)
     with refused(errors.DataError, "scores[0", "percent", ("100", "normalize='rows'")):
         use(AnyCalibrator, action, percent)
@@ -339,7 +326,6 @@ def test_percent_is_refused_with_a_hint(action, dtype):
 
 @each_calibrator
 def test_percent_is_accepted_with_normalize(calibrator):
-    """Row 11."""
     percent = np.round(100 * good()[0]).astype(np.int64)
     estimator = calibrator(normalize="rows").fit(percent, good()[1])
     assert_distributions(estimator.predict_proba(percent), 1e-12)

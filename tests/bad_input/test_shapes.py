@@ -1,4 +1,4 @@
-"""Shapes and sizes, and calibrators asked too early: rows 19-22, 36 and 39."""
+"""Shapes and sizes, and calibrators asked too early."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ lone_class = pytest.mark.filterwarnings("ignore::calibrant.errors.SingleClassWar
 
 @each_kind
 def test_one_class_is_not_enough(kind):
-    """Row 19."""
     with refused(errors.ClassCountError, "scores", "(200, 1)", "at least two classes"):
         AnyCalibrator(scores=kind).fit(np.ones((200, 1)), np.zeros(200, dtype=int))
 
@@ -46,7 +45,7 @@ TO_TWO_COLUMNS = {
 @each_action
 @pytest.mark.parametrize("shape", [(200,), (200, 1)])
 def test_one_column_is_refused_with_the_way_to_two(kind, action, shape):
-    """Row 20: no guess that it is the positive class."""
+    """No guess that it is the positive class."""
     y = np.arange(200) % 2
     positive = np.where(y == 1, 0.7, 0.4)
     remedy, columns = TO_TWO_COLUMNS[kind]
@@ -63,7 +62,6 @@ def test_one_column_is_refused_with_the_way_to_two(kind, action, shape):
 @each_calibrator
 @each_kind
 def test_two_columns_are_a_binary_problem(calibrator, kind):
-    """Row 20."""
     scores, y = good(kind, n_classes=2)
     out = calibrator(scores=kind).fit(scores, y).predict_proba(fresh(kind, n_classes=2))
     assert out.shape == (150, 2)
@@ -73,7 +71,6 @@ def test_two_columns_are_a_binary_problem(calibrator, kind):
 @each_action
 @pytest.mark.parametrize("shape", [(200, 3, 1), (1, 200, 3), ()])
 def test_anything_but_a_matrix_is_refused(action, shape):
-    """Row 20."""
     scores = good()[0].reshape(shape) if shape else np.array(1.0)
     with refused(errors.ShapeError, "scores", str(shape), ("row", "column")):
         use(AnyCalibrator, action, scores)
@@ -84,7 +81,6 @@ def test_anything_but_a_matrix_is_refused(action, shape):
 @lone_class
 @absent_classes
 def test_one_row_is_fitted_with_a_warning(calibrator, kind):
-    """Row 21."""
     scores, y = good(kind)
     with pytest.warns(errors.SmallSampleWarning, match="1 row"):
         estimator = calibrator(scores=kind).fit(scores[:1], y[:1])
@@ -96,7 +92,6 @@ def test_one_row_is_fitted_with_a_warning(calibrator, kind):
 @unbounded
 @pytest.mark.parametrize(("kind", "n_rows"), [("probabilities", 2), ("logits", 8)])
 def test_fewer_rows_than_classes_are_fitted_with_a_warning(calibrator, kind, n_rows):
-    """Row 21."""
     scores, y = good(kind, n_classes=10)
     with pytest.warns(errors.SmallSampleWarning, match=str(n_rows)):
         estimator = calibrator(scores=kind).fit(scores[:n_rows], y[:n_rows])
@@ -107,7 +102,7 @@ def test_fewer_rows_than_classes_are_fitted_with_a_warning(calibrator, kind, n_r
 @absent_classes
 @unbounded
 def test_few_rows_give_a_warning(calibrator):
-    """Row 21: fewer than 100, however few parameters there are."""
+    """Fewer than 100, however few parameters there are."""
     scores, y = good(n_rows=200)
     with pytest.warns(errors.SmallSampleWarning, match="99 rows .* 100 or more"):
         calibrator().fit(scores[:99], y[:99])
@@ -117,7 +112,7 @@ def test_few_rows_give_a_warning(calibrator):
 @absent_classes
 @unbounded
 def test_enough_rows_give_no_warning(calibrator):
-    """Row 21 (warnings are errors here)."""
+    """Warnings are errors here."""
     scores, y = good(n_rows=200)
     estimator = calibrator().fit(scores[:100], y[:100])
     assert_distributions(estimator.predict_proba(scores), 1e-12)
@@ -126,7 +121,6 @@ def test_enough_rows_give_no_warning(calibrator):
 @each_kind
 @pytest.mark.parametrize("shape", [(0, 3), (5, 0), (0, 0), (0,)])
 def test_a_fit_to_nothing_is_refused(kind, shape):
-    """Row 22."""
     with refused(errors.ShapeError, str(shape), ("0 sample", "0 feature", "scores")):
         AnyCalibrator(scores=kind).fit(np.empty(shape), np.zeros(shape[0], dtype=int))
 
@@ -134,7 +128,6 @@ def test_a_fit_to_nothing_is_refused(kind, shape):
 @each_calibrator
 @pytest.mark.parametrize(("kind", "dtype"), [("probabilities", float), ("logits", np.float32)])
 def test_no_rows_are_predicted_as_no_rows(calibrator, kind, dtype):
-    """Row 22."""
     out = fitted(calibrator, kind).predict_proba(np.empty((0, 3), dtype=dtype))
     assert out.shape == (0, 3)
     assert out.dtype == dtype
@@ -143,20 +136,17 @@ def test_no_rows_are_predicted_as_no_rows(calibrator, kind, dtype):
 
 @pytest.mark.parametrize("shape", [(0, 2), (5, 0), (0, 4)])
 def test_no_rows_of_another_width_are_refused(shape):
-    """Rows 22 and 39."""
     with refused(errors.ShapeError, str(shape[1])):
         fitted(AnyCalibrator).predict_proba(np.empty(shape))
 
 
 @pytest.mark.parametrize("method", ["predict_proba", "predict", "transform"])
 def test_predicting_before_fitting_is_refused(method):
-    """Row 39."""
     with pytest.raises(errors.NotFittedError, match=AnyCalibrator.__name__):
         getattr(AnyCalibrator(), method)(fresh())
 
 
 def test_a_failed_first_fit_is_no_fit():
-    """Row 39."""
     estimator = AnyCalibrator()
     with refused(errors.LabelError):
         estimator.fit(good()[0], None)
@@ -168,14 +158,13 @@ def test_a_failed_first_fit_is_no_fit():
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("method", ["predict_proba", "predict", "transform"])
 def test_another_number_of_classes_is_refused_naming_both(kind, n_classes, method):
-    """Row 39."""
     with refused(errors.ShapeError, str(n_classes), "3", ("column", "class")):
         getattr(fitted(AnyCalibrator, kind), method)(fresh(kind, n_classes=n_classes))
 
 
 @each_calibrator
 def test_a_refit_may_have_another_number_of_classes(calibrator):
-    """Row 39: only predict is bound to the fit before it."""
+    """Only predict is bound to the fit before it."""
     estimator = calibrator().fit(good()[0], LETTERS[good()[1]])
     estimator.fit(*good(n_classes=2))
     assert list(estimator.classes_) == [0, 1]
@@ -183,7 +172,6 @@ def test_a_refit_may_have_another_number_of_classes(calibrator):
 
 
 def test_a_result_beyond_the_memory_limit_is_refused_before_it_is_made(monkeypatch):
-    """Row 36."""
     rows = np.broadcast_to(good()[0][0], (50_000, 3))
     monkeypatch.setenv("CALIBRANT_MAX_MEMORY", str(100_000))
     tracemalloc.start()
@@ -198,7 +186,7 @@ def test_a_result_beyond_the_memory_limit_is_refused_before_it_is_made(monkeypat
 
 
 def test_a_result_beyond_all_memory_is_refused_before_it_is_made(monkeypatch):
-    """Row 36, without a limit set: 10 TB."""
+    """Without a limit set: 10 TB."""
     monkeypatch.delenv("CALIBRANT_MAX_MEMORY", raising=False)
     rows = np.broadcast_to(good()[0][0], (10**13 // 24, 3))
     with pytest.raises(errors.MemoryLimitError, match="CALIBRANT_MAX_MEMORY"):
@@ -207,7 +195,7 @@ def test_a_result_beyond_all_memory_is_refused_before_it_is_made(monkeypatch):
 
 @each_calibrator
 def test_a_fit_beyond_the_memory_limit_is_refused_before_it_is_made(calibrator, monkeypatch):
-    """Row 36: the limit is 100 kB, the matrix 1.2 MB if it is ever made."""
+    """The limit is 100 kB, the matrix 1.2 MB if it is ever made."""
     y = np.arange(50_000) % 2
     rows = np.broadcast_to([0.5, 0.3, 0.2], (50_000, 3))
     estimator = calibrator()
@@ -223,7 +211,7 @@ def test_a_fit_beyond_the_memory_limit_is_refused_before_it_is_made(calibrator, 
 
 
 def test_a_sufficient_memory_limit_is_no_hindrance(monkeypatch):
-    """Row 36; written as a number of bytes in either way."""
+    """Written as a number of bytes in either way."""
     for limit in ("1e9", str(10**9)):
         monkeypatch.setenv("CALIBRANT_MAX_MEMORY", limit)
         estimator = AnyCalibrator().fit(*good())
@@ -232,7 +220,6 @@ def test_a_sufficient_memory_limit_is_no_hindrance(monkeypatch):
 
 @pytest.mark.parametrize("limit", ["plenty", "", "nan"])
 def test_a_memory_limit_that_is_no_number_is_refused_by_name(limit, monkeypatch):
-    """Row 36."""
     monkeypatch.setenv("CALIBRANT_MAX_MEMORY", limit)
     with refused(errors.ParameterError, "CALIBRANT_MAX_MEMORY", limit):
         fitted(AnyCalibrator).predict_proba(fresh())
@@ -243,7 +230,7 @@ def test_a_memory_limit_that_is_no_number_is_refused_by_name(limit, monkeypatch)
 @absent_classes
 @each_calibrator
 def test_many_classes_are_fitted(calibrator):
-    """Row 36: k = 1,000 fits in little memory."""
+    """A thousand classes fit in little memory."""
     scores, y = good(n_rows=10, n_classes=1000)
     estimator = in_one_round(calibrator).fit(scores, y)
     assert_distributions(estimator.predict_proba(scores), 1e-12)

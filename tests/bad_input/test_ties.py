@@ -1,4 +1,4 @@
-"""Ties, zeros of either sign and subnormal scores: rows 23 and 37."""
+"""Ties, zeros of either sign and subnormal scores."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _coarse():
 @each_calibrator
 @each_kind
 def test_the_order_of_tied_rows_does_not_matter(calibrator, kind):
-    """Row 23, to the bit."""
+    """To the bit."""
     scores, y = _coarse()
     scores = as_kind(scores, kind)
     mixed = np.random.default_rng(0).permutation(len(y))
@@ -49,7 +49,7 @@ def test_the_order_of_tied_rows_does_not_matter(calibrator, kind):
 @each_shared_map
 @each_kind
 def test_the_order_of_columns_does_not_matter(calibrator, kind):
-    """Row 23, to the bit, for maps that do not know which class is which."""
+    """To the bit, for maps that do not know which class is which."""
     scores, y = _coarse()
     scores, new = as_kind(scores, kind), fresh(kind)
     order = np.array([2, 0, 1])
@@ -65,7 +65,6 @@ def test_the_order_of_columns_does_not_matter(calibrator, kind):
 @each_shared_map
 @each_kind
 def test_ties_within_a_row_share_one_output(calibrator, kind):
-    """Row 23."""
     scores, y = _coarse()
     out = calibrator(scores=kind).fit(as_kind(scores, kind), y).predict_proba(as_kind(scores, kind))
     for a, b in [(0, 1), (0, 2), (1, 2)]:
@@ -77,7 +76,7 @@ def test_ties_within_a_row_share_one_output(calibrator, kind):
 @each_calibrator
 @each_kind
 def test_scores_that_are_all_equal_are_fitted(calibrator, kind):
-    """Row 23: there is nothing to learn but, per class, how frequent it is."""
+    """There is nothing to learn but, per class, how frequent it is."""
     flat, (_, y) = as_kind(np.full((200, 3), 1 / 3), kind), good()
     # Frequencies are drawn to equal ones by penalties and priors in rows.
     free = {
@@ -108,7 +107,7 @@ def _with_zeros(kind, zero):
 @each_kind
 @unbounded
 def test_minus_zero_is_zero(calibrator, kind):
-    """Row 37: the same bits out, from a fit to it and from a prediction of it."""
+    """The same bits out, from a fit to it and from a prediction of it."""
     plus, minus = (calibrator(scores=kind).fit(*_with_zeros(kind, z)) for z in (0.0, -0.0))
     assert same_fit(plus, minus, fresh(kind))
     ours, theirs = (plus.predict_proba(_with_zeros(kind, z)[0]) for z in (0.0, -0.0))
@@ -121,7 +120,6 @@ def test_minus_zero_is_zero(calibrator, kind):
 @unbounded
 @pytest.mark.parametrize("tiny", [5e-324, 1e-310])
 def test_subnormal_probabilities_are_accepted(calibrator, tiny):
-    """Row 37."""
     scores, y = good()
     scores[:40] = tiny
     scores[np.arange(40), y[:40]] = 1.0
@@ -131,7 +129,7 @@ def test_subnormal_probabilities_are_accepted(calibrator, tiny):
 
 
 def test_subnormal_probabilities_are_kept():
-    """Row 37: a step between zero and the smallest double is a step."""
+    """A step between zero and the smallest double is a step."""
     tiny = 4.1e-320
     scores = np.tile([1.0, tiny, 0.0], (200, 1))
     assert np.array_equal(bits(simplex.check_scores(scores)), bits(scores))

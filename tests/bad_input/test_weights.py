@@ -1,4 +1,4 @@
-"""Sample weights: rows 24-27, and 38 for weights."""
+"""Sample weights."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _some_zeros(seed=0):
 @each_calibrator
 @pytest.mark.parametrize(("kind", "zero"), [("probabilities", 0.0), ("logits", -0.0)])
 def test_weight_zero_is_removal(calibrator, kind, zero):
-    """Row 24, to the bit."""
+    """To the bit."""
     scores, y = good(kind)
     weight = _some_zeros()
     used = weight > 0
@@ -48,7 +48,7 @@ def test_weight_zero_is_removal(calibrator, kind, zero):
 @each_calibrator
 @pytest.mark.parametrize("dtype", [bool, np.float32])
 def test_a_mask_of_ones_and_zeros_is_removal(calibrator, dtype):
-    """Row 24, to the bit of the fit without weights."""
+    """To the bit of the fit without weights."""
     scores, y = good()
     used = _some_zeros() > 0
     whole = calibrator().fit(scores, y, used.astype(dtype))
@@ -57,14 +57,13 @@ def test_a_mask_of_ones_and_zeros_is_removal(calibrator, dtype):
 
 @each_calibrator
 def test_rows_of_weight_zero_do_not_count_as_rows(calibrator):
-    """Row 24: the warnings are those of the rows that are left."""
+    """The warnings are those of the rows that are left."""
     scores, y = good()
     with pytest.warns(errors.SmallSampleWarning, match="60"):
         calibrator().fit(scores, y, np.arange(200) < 60)
 
 
 def test_a_class_only_in_rows_of_weight_zero_is_absent():
-    """Rows 17 and 24."""
     scores, y = good()
     with refused(errors.LabelError, "y", "pass classes="):
         AnyCalibrator().fit(scores, LETTERS[y], y != 1)
@@ -73,7 +72,6 @@ def test_a_class_only_in_rows_of_weight_zero_is_absent():
 @each_calibrator
 @absent_classes
 def test_an_absent_class_may_be_in_rows_of_weight_zero(calibrator):
-    """Rows 17 and 24."""
     scores, y = good()
     used = y != 1
     whole = calibrator().fit(scores, y, used)
@@ -84,7 +82,6 @@ def test_an_absent_class_may_be_in_rows_of_weight_zero(calibrator):
 @each_calibrator
 @absent_classes
 def test_one_class_left_by_the_weights_gives_a_warning(calibrator):
-    """Rows 18 and 24."""
     scores, y = good(n_rows=900)
     with pytest.warns(errors.SingleClassWarning, match="2"):
         estimator = calibrator().fit(scores, y, y == 2)
@@ -92,7 +89,6 @@ def test_one_class_left_by_the_weights_gives_a_warning(calibrator):
 
 
 def test_weights_that_are_all_zero_are_refused():
-    """Row 24."""
     scores, y = good()
     with refused(errors.WeightError, "sample_weight", "zero"):
         AnyCalibrator().fit(scores, y, np.zeros(200))
@@ -100,7 +96,6 @@ def test_weights_that_are_all_zero_are_refused():
 
 @pytest.mark.parametrize("value", [-1.0, -1e-300, -np.inf, np.inf, np.nan])
 def test_a_weight_that_is_negative_or_not_finite_is_refused(value):
-    """Rows 25 and 26."""
     scores, y = good()
     weight = np.ones(200)
     weight[[57, 120]] = value
@@ -123,7 +118,6 @@ def test_a_weight_that_is_negative_or_not_finite_is_refused(value):
     ids=lambda w: str(np.shape(w)),
 )
 def test_weights_of_another_shape_are_refused(weight):
-    """Row 26."""
     with refused(errors.WeightError, "sample_weight", str(np.shape(weight)), "per row"):
         AnyCalibrator().fit(*good(), weight)
 
@@ -142,13 +136,11 @@ def test_weights_of_another_shape_are_refused(weight):
     ids=["text", "None", "pandas NA", "polars null", "complex", "generator", "mapping"],
 )
 def test_weights_that_are_no_numbers_are_refused(weight):
-    """Rows 26 and 40."""
     with refused(errors.WeightError, "sample_weight"):
         AnyCalibrator().fit(*good(), weight)
 
 
 def test_masked_weights_are_refused():
-    """Row 38."""
     weight = np.ma.array(np.ones(200), mask=np.arange(200) == 9)
     with refused(errors.DataError, "sample_weight[9]", "mask", ("fill", "drop")):
         AnyCalibrator().fit(*good(), weight)
@@ -187,7 +179,7 @@ def test_masked_weights_are_refused():
 )
 @each_reader
 def test_weights_in_every_container_give_the_same_fit(calibrator, hold):
-    """Rows 29, 31, 32 and 38, to the bit."""
+    """To the bit."""
     scores, y = good()
     weight = np.random.default_rng(0).uniform(0.5, 2.0, 200)
     plain = calibrator().fit(scores, y, weight)
@@ -197,7 +189,7 @@ def test_weights_in_every_container_give_the_same_fit(calibrator, hold):
 @each_weighing_ratios
 @pytest.mark.parametrize("value", [1, 2.0, 0.25, 2.0**-1000, 2.0**1000])
 def test_equal_weights_are_no_weights(calibrator, value):
-    """Row 27: any finite weight is accepted; without a prior in rows only ratios matter."""
+    """Any finite weight is accepted; without a prior in rows only ratios matter."""
     scores, y = good()
     out = calibrator().fit(scores, y, np.full(200, value)).predict_proba(fresh())
     np.testing.assert_allclose(out, fitted(calibrator).predict_proba(fresh()), rtol=0, atol=1e-9)
@@ -206,7 +198,7 @@ def test_equal_weights_are_no_weights(calibrator, value):
 @each_calibrator
 @each_kind
 def test_weights_of_all_sizes_give_finite_output(calibrator, kind):
-    """Row 26: 600 orders of magnitude between them."""
+    """600 orders of magnitude between them."""
     scores, y = good(kind)
     weight = np.where(_some_zeros() > 0, 1.0, 1e-300)
     weight[:3] = 1e300
@@ -216,7 +208,7 @@ def test_weights_of_all_sizes_give_finite_output(calibrator, kind):
 
 @each_calibrator
 def test_weights_whose_sum_overflows_are_fitted(calibrator):
-    """Row 26: each is finite, so the answer is finite too."""
+    """Each is finite, so the answer is finite too."""
     estimator = calibrator().fit(*good(), np.full(200, 1e308))
     assert_distributions(estimator.predict_proba(fresh()), 1e-12)
 
@@ -225,7 +217,7 @@ def test_weights_whose_sum_overflows_are_fitted(calibrator):
 @each_kind
 @few_rows
 def test_whole_weights_are_repetition(calibrator, kind):
-    """Row 27: objectives within 1e-10 of each other, values within 1e-9."""
+    """Objectives within 1e-10 of each other, values within 1e-9."""
     scores, y = good(kind)
     times = np.random.default_rng(1).integers(0, 5, 200)
     weighted = calibrator(scores=kind).fit(scores, y, times)
@@ -240,7 +232,7 @@ def test_whole_weights_are_repetition(calibrator, kind):
 @each_calibrator
 @pytest.mark.parametrize("times", [4, 7])
 def test_one_weight_for_all_rows_is_their_repetition(calibrator, times):
-    """Row 27: a factor of all weights is repetition as well, in priors and in folds."""
+    """A factor of all weights is repetition as well, in priors and in folds."""
     scores, y = good()
     weighted = calibrator().fit(scores, y, np.full(200, times))
     repeated = calibrator().fit(np.repeat(scores, times, axis=0), np.repeat(y, times))
@@ -252,7 +244,7 @@ def test_one_weight_for_all_rows_is_their_repetition(calibrator, times):
 @each_calibrator
 @each_kind
 def test_the_order_of_weighted_rows_does_not_matter(calibrator, kind):
-    """Rows 23 and 27, to the bit."""
+    """To the bit."""
     scores, y = good(kind)
     weight = np.random.default_rng(2).uniform(0.01, 5.0, 200)
     mixed = np.random.default_rng(3).permutation(200)

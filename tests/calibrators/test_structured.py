@@ -62,6 +62,17 @@ def test_with_all_shrinkage_it_is_temperature_scaling(form):
     np.testing.assert_allclose(ours.predict_proba(p), theirs.predict_proba(p), atol=1e-6)
 
 
+def test_weights_are_numbers_of_rows_against_the_same_penalties():
+    p, y = simulate(300, 4)
+    tilted = p * [5.0, 1.0, 1.0, 0.2]
+    found = [
+        StructuredScaling(normalize="rows", strength=1.0).fit(tilted, y, np.full(300, weight))
+        for weight in (0.25, 1.0, 4.0)
+    ]
+    sizes = [np.linalg.norm(one.intercept_) for one in found]
+    assert sizes[0] < 0.9 * sizes[1] < 0.9**2 * sizes[2]
+
+
 def test_a_bias_of_classes_is_removed():
     """A tilt that no temperature can undo."""
     p, y = simulate(4000, 4)

@@ -11,6 +11,7 @@ from calibrant.scale.affine import AffineSums, ClassSums, VectorStatistics
 from calibrant.scale.statistics import Statistics
 from calibrant.simplex import check_batch, to_logits
 from calibrant.solvers.affine import solve_affine
+from conftest import real_files
 from scale.passes import CASES, count, make_empty, make_rows, passes, real_losses
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -166,8 +167,9 @@ def test_the_scale_of_logits_changes_nothing(scale):
     np.testing.assert_allclose(found["map_"](scores * scale), want(scores), atol=1e-4)
 
 
-def test_a_real_file_to_a_part_in_ten_thousand():
-    ours, theirs = real_losses("letter_knn9", fresh, partial(solve_affine, full=False))
+@pytest.mark.parametrize("name", real_files("letter_knn9", "hpc", "cifar10_vgg16-keras"))
+def test_real_files_to_a_part_in_ten_thousand(name):
+    ours, theirs = real_losses(name, fresh, partial(solve_affine, full=False))
     assert ours == pytest.approx(theirs, rel=1e-4)
 
 

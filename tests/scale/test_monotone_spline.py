@@ -12,6 +12,7 @@ from calibrant.scale.spline_sums import InformationCells, LogCells, SplineSums, 
 from calibrant.scale.statistics import Statistics
 from calibrant.simplex import check_batch
 from calibrant.solvers.monotone_spline import Frame, place_knots, solve_monotone_spline
+from conftest import real_files
 from scale.passes import CASES, count, make_empty, make_rows, passes, real_losses
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -174,8 +175,9 @@ def test_logits_of_any_scale(scale):
     np.testing.assert_allclose(found["map_"](data[0]), want(data[0]), atol=0.02)
 
 
-def test_a_real_file_to_a_part_in_ten_thousand():
-    ours, theirs = real_losses("letter_knn9", fresh, solve_monotone_spline)
+@pytest.mark.parametrize("name", real_files("letter_knn9", "hpc", "cifar10_vgg16-keras"))
+def test_real_files_to_a_part_in_ten_thousand(name):
+    ours, theirs = real_losses(name, fresh, solve_monotone_spline)
     assert ours == pytest.approx(theirs, rel=1e-4)
 
 

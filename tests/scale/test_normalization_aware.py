@@ -17,6 +17,10 @@ from conftest import load_real, real_files, simulate
 
 STRENGTH = 50.0
 
+ENOUGH_ROWS = 250
+"""Rows that are kept, at least: maps have 30 to 120 blocks here, and the Hessian of fewer rows
+is so far from that of all that steps overshoot. 125 for 500 end uncertified, as the report says."""
+
 
 def nll(found, p, y):
     rows = lift(found(p), 1e-12, sums_to_one=True)
@@ -55,8 +59,9 @@ def same_steps(a, b):
 
 
 @pytest.mark.parametrize("strength", [0.0, 30.0, "cv"])
-def test_rows_that_fit_give_the_fit_in_memory(strength):
-    p, y = load_real(real_files("hpc", "cifar10h")[0])["val"]
+@pytest.mark.parametrize("name", real_files("hpc"))
+def test_rows_that_fit_give_the_fit_in_memory(name, strength):
+    p, y = load_real(name)["val"]
     fitted = last(p, y, prior_strength=strength)
     batch = check_batch(p, y, classes=np.arange(p.shape[1]))
     given = None if strength == "cv" else strength
@@ -119,7 +124,7 @@ def test_real_rows_lead_to_the_fit_in_memory(name):
     exact, _, _ = solve_normalization_aware(
         check_batch(p, y, classes=classes), prior_strength=STRENGTH
     )
-    fitted = last(p, y, max_rows=len(p) // 4)
+    fitted = last(p, y, max_rows=max(len(p) // 4, ENOUGH_ROWS))
     new = check_batch(new, labels, classes=classes).scores
     assert abs(nll(fitted["map_"], new, labels) / nll(exact, new, labels) - 1) < 1e-4
 

@@ -13,6 +13,7 @@ from calibrant.scale.structured import StructuredStatistics
 from calibrant.scale.structured_sums import StructuredSums
 from calibrant.simplex import check_batch, to_logits
 from calibrant.solvers.structured import PENALTIES, Frame, solve_structured
+from conftest import real_files
 from scale.passes import CASES, count, make_empty, make_rows, passes, real_losses
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -165,9 +166,10 @@ def test_logits_of_any_scale(scale):
     np.testing.assert_allclose(found["map_"](data[0]), want(data[0]), atol=3e-3)
 
 
-def test_a_real_file_to_a_part_in_ten_thousand():
+@pytest.mark.parametrize("name", real_files("cifar10_lenet5", "hpc", "cifar10_vgg16-keras"))
+def test_real_files_to_a_part_in_ten_thousand(name):
     solve = partial(solve_structured, full=True)
-    ours, theirs = real_losses("cifar10_lenet5", fresh, solve, strength=1.0)
+    ours, theirs = real_losses(name, fresh, solve, strength=1.0)
     assert ours == pytest.approx(theirs, rel=1e-4)
 
 

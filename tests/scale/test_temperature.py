@@ -12,6 +12,7 @@ from calibrant.scale.temperature import TemperatureStatistics, temperature_of
 from calibrant.scale.temperature_sums import TemperatureSums
 from calibrant.simplex import check_batch
 from calibrant.solvers.temperature import ZERO_LABELS, solve_temperature
+from conftest import real_files
 from scale.passes import CASES, count, make_empty, make_rows, passes, real_losses
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -200,7 +201,7 @@ def test_rows_without_an_error():
     assert solutions[-1].fitted["solver_report_"].converged
 
 
-@pytest.mark.parametrize("name", ["cifar10_lenet5", "letter_knn9"])
+@pytest.mark.parametrize("name", real_files("cifar10_lenet5", "letter_knn9"))
 def test_real_files_to_a_part_in_ten_thousand(name):
     ours, theirs = real_losses(name, fresh, solve_temperature)
     assert ours == pytest.approx(theirs, rel=1e-4)

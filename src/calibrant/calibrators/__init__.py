@@ -1,1 +1,1 @@
-"""scikit-learn estimators: bind a solver to ``fit`` and ``predict_proba``, nothing else."""
+"""scikit-learn estimators: a class binds a solver to ``fit``, or is made of several others."""

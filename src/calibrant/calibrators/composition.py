@@ -49,7 +49,7 @@ class Composition(Composed):
 
     stands_alone = False
 
-    calibrators: Any = leading()
+    calibrators: Any = leading(kw_only=False)
     cv: int | None = number(default=None, low=2, whole=True)
     calibrators_: list[Calibrator] = fitted()
 

@@ -115,7 +115,7 @@ class NormalizationAwareIsotonic(Calibrator):
     _copies = 6
     _statistics = NormalizationAwareStatistics
 
-    solver: Any = leading(default="exact")
+    solver: Any = leading(default="exact", kw_only=False)
     prior_strength: Any = number(default="cv", high=1e12, words=("cv",))
     tol: float = number(default=1e-8, low=1e-15, high=1.0)
     max_rounds: int | None = number(default=None, low=1, whole=True)

@@ -87,8 +87,11 @@ def fitted(*, init: Literal[False] = False) -> Any:
     return field(init=init)
 
 
-def leading(*, default: Any = MISSING, kw_only: Literal[False] = False) -> Any:
-    """Declare a parameter that may be given by its place."""
+def leading(*, default: Any = MISSING, kw_only: Literal[False]) -> Any:
+    """Declare a parameter that may be given by its place.
+
+    Say ``kw_only=False`` where it is called: type checkers look there, not here.
+    """
     return field(default=default, kw_only=kw_only)
 
 

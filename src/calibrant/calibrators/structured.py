@@ -75,8 +75,8 @@ class StructuredScaling(Calibrator):
     cross-validation within the validation parts of 46 real classifiers, where doubling or halving
     them changes the NLL by less than half a percent on average. "evidence" takes two steps of
     MacKay's fixed point from there: few labels per class, or classes that need nothing, give
-    stronger penalties. Rows are counted in the largest weight of which all are whole multiples, so
-    that only ratios of weights matter.
+    stronger penalties. A weight is a number of rows: all of them doubled are twice as many rows
+    against the same penalties, which shrink the map less.
 
     The penalised problem is convex, with a single optimum, which exists also where classes have
     no label. It is solved by Newton's method with conjugate gradients.
