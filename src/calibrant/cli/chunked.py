@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import click
 
@@ -19,12 +19,34 @@ if TYPE_CHECKING:
     from calibrant.files.directory import TableChunks
     from calibrant.metrics.evaluation import Evaluation
     from calibrant.metrics.significance import CalibrationTest
+    from calibrant.scale.statistics import Statistics
 
 ARENA_MAX = -8  # of malloc.h
 
 chunks_option = click.option(
     "--chunks", is_flag=True, help="Read a table in chunks, as a directory is: it may be large."
 )
+
+
+class Fitted(NamedTuple):
+    """A calibrator, the rows that it was fitted to, the rows that were read, and from where.
+
+    Rows are fewer than were read where a method that needs them as they are got a sample.
+    """
+
+    calibrator: Calibrator
+    n_rows: int
+    n_read: int
+    source: str
+
+    @classmethod
+    def to(cls, calibrator: Calibrator, statistics: Statistics, source: str) -> Self:
+        """Say what a calibrator saw of the rows that statistics have counted."""
+        from calibrant.scale.rows_only import RowStatistics
+
+        n_read = statistics.n_rows
+        needs_rows = isinstance(statistics, RowStatistics) and not statistics.kept.is_complete
+        return cls(calibrator, statistics.kept.n_rows if needs_rows else n_read, n_read, source)
 
 
 def open_chunks(path: Path, part: str | None, reading: Reading, advance: Any) -> TableChunks:
@@ -81,8 +103,8 @@ def fit_chunks(
     reading: Reading,
     kept: Path | None,
     decay: float,
-) -> tuple[Calibrator, int]:
-    """Fit to all rows; return the calibrator and how many they are.
+) -> Fitted:
+    """Fit to all rows.
 
     ``kept`` is where statistics are found and left: files that they have counted are not counted
     again, and older ones weigh ``decay`` times less.
@@ -105,14 +127,11 @@ def fit_chunks(
         empty = calibrator.statistics(chunks)
         if kept is None:
             counted = chunks.count(empty)
-            calibrator.fit_statistics(counted, chunks)
-            return calibrator, counted.n_rows
+            return Fitted.to(calibrator.fit_statistics(counted, chunks), counted, str(path))
         ledger = Ledger(empty, path, kept)
-        new = ledger.new_files(chunks.files)
-        if new and ledger.sizes:
-            ledger.decay(decay)
-        for file, counted in zip(new, chunks.count_each(empty, new), strict=True):
-            ledger.add(file, counted)
+        for files in ledger.nights(chunks.files, decay):
+            for file, counted in zip(files, chunks.count_each(empty, files), strict=True):
+                ledger.add(file, counted)
         again = chunks if ledger.can_repeat(chunks.files) else None
         calibrator.fit_statistics(ledger.statistics, again)
-    return calibrator, ledger.statistics.n_rows
+    return Fitted.to(calibrator, ledger.statistics, str(path))
