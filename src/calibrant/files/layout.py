@@ -21,16 +21,29 @@ MISSING = re.compile(r"\s*(?:nan|none|null|na|n/a|<na>|-)?\s*", re.IGNORECASE)
 """How tables write what is not there."""
 
 
+MISSING_CELLS = sorted(
+    {"", " ", "-", "#N/A", "#NA", "NaN", "<NA>"}
+    | {
+        cased
+        for word in ("nan", "none", "null", "na", "n/a", "<na>")
+        for cased in (word, word.upper(), word.capitalize())
+    }
+)
+"""The same, of cells with scores, for a reader that takes a list."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What the caller says of the columns, or leaves open: that of the labels, by its name.
 
-    Columns of scores, and columns that hold none, are names or patterns.
+    Columns of scores, and columns that hold none, are names or patterns. A score that is missing in
+    a text table is an error, or NaN where ``takes_missing`` says that bad rows are dealt with.
     """
 
     label: str | None = None
     columns: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    takes_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant.errors import PredictionFileError
 from calibrant.files.arrays import decoding, open_binary
-from calibrant.files.layout import INDEX_NAMES, is_number, make_layout
+from calibrant.files.layout import INDEX_NAMES, MISSING_CELLS, is_number, make_layout
 from calibrant.files.row_groups import open_arrow, open_parquet
 from calibrant.files.text import SAMPLE_ROWS, TEXT, explain, open_text, read_start, suffix_of
 
@@ -103,7 +103,9 @@ def _open_text(path: Path, wish: Wish, stack: ExitStack) -> OpenTable:
             pa.PythonFile(rest, mode="r"),
             read_options=arrow_csv.ReadOptions(block_size=block, column_names=layout.names),
             parse_options=arrow_csv.ParseOptions(delimiter=separator),
-            convert_options=arrow_csv.ConvertOptions(column_types=dict(types), null_values=[]),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict(types), null_values=MISSING_CELLS if wish.takes_missing else []
+            ),
         )
     batches = guarded(stack.enter_context(reader), lambda: _explained(path, layout))
     return OpenTable(layout, pa.schema(types), batches)
