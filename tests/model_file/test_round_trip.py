@@ -75,8 +75,8 @@ def test_two_fits_to_the_same_data_give_the_same_bytes(method):
 
 def test_the_bound_on_what_binning_cost_survives():
     rng = np.random.default_rng(0)
-    scores = rng.dirichlet(np.ones(3), 2000)
-    y = (scores.cumsum(axis=1) > rng.random((2000, 1))).argmax(axis=1)
+    scores = rng.dirichlet(np.ones(3), 60_000)
+    y = (scores.cumsum(axis=1) > rng.random((60_000, 1))).argmax(axis=1)
     calibrator = calibrant.FlattenedIsotonic()
     counted = calibrator.statistics([0, 1, 2], max_rows=100).update(scores, y)
     before = calibrator.fit_statistics(counted).solver_report_.binning
