@@ -65,7 +65,8 @@ def test_progress_counts_rows(days):
     empty = calibrant.FlattenedIsotonic().statistics(found)
     found.count(empty)
     found.count(empty)
-    assert [told[:2] for told in seen] == [(200, 200)] * 2
+    assert [told[:2] for told in seen] == [(200, 200)] * 3
+    assert seen[0][2].startswith("reading the labels of ")
     assert seen[-1][2].endswith("pass 2")
 
 

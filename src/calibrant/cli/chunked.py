@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import click
@@ -12,6 +12,7 @@ import click
 from calibrant.cli.progress import progress_bar
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from calibrant.calibrators.base import Calibrator
@@ -75,6 +76,19 @@ def open_chunks(path: Path, part: str | None, reading: Reading, advance: Any) ->
     )
 
 
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Put the path before what is wrong with all tables together, and names none of them."""
+    from calibrant.errors import DataError
+
+    try:
+        yield
+    except DataError as error:
+        if str(path) in str(error):
+            raise
+        raise type(error)(f"{path}: {error}") from error
+
+
 def evaluate_chunks(
     path: Path, part: str | None, reading: Reading, bins: int, seed: int
 ) -> tuple[Evaluation, CalibrationTest]:
@@ -82,7 +96,7 @@ def evaluate_chunks(
     from calibrant.metrics.counted import known_classes
     from calibrant.metrics.statistics import MetricStatistics, usual_groups
 
-    with progress_bar(f"reading {path}") as advance:
+    with progress_bar(f"reading {path}") as advance, _naming(path):
         chunks = open_chunks(path, part, reading, advance)
         classes = known_classes(chunks, chunks.classes)
         empty = MetricStatistics(
@@ -112,7 +126,7 @@ def fit_chunks(
     from calibrant.calibrators.methods import make_calibrator
     from calibrant.files.ledger import Ledger
 
-    with progress_bar(f"reading {path}") as advance:
+    with progress_bar(f"reading {path}") as advance, _naming(path):
         chunks = open_chunks(path, part, reading, advance)
         calibrator = make_calibrator(
             method,

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from calibrant.files.text import Place
 
 
+LONGEST_LABEL = 1024
+"""Characters of a label; a model file has no room for longer ones."""
+
 FEWEST_IDS = 20
 """Rows from which on whole numbers that are all different are ids."""
 
@@ -136,6 +139,12 @@ def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> ND
     if raw.dtype.kind not in "OUS":
         return raw.astype(str) if as_text else raw
     found = [t.decode() if isinstance(t, bytes) else str(t) for t in raw.tolist()]
+    for i, label in enumerate(found):
+        if len(label) > LONGEST_LABEL:  # in an array of text every row would be as wide
+            raise PredictionFileError(
+                f"{place.label(i)} has {len(label):,} characters; labels have at most "
+                f"{LONGEST_LABEL:,} (--label-column)"
+            )
     check_memory(4 * len(found) * max(map(len, found), default=0), "the labels")
     text = np.array(found, dtype=str)
     distinct, inverse = np.unique(text, return_inverse=True)

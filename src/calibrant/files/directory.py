@@ -132,13 +132,16 @@ class TableChunks(Chunks):
         first: dict[Any, Path] = {}
         for file in self.files:
             first = dict.fromkeys(self._labels(file), file) | first
+        self._n_done = 0
         labels = self._of_one_type(first)
 
         def where(i: int) -> str:
             label = next(own for own in first if str(own) == str(labels[i]))
             return self._where(label, first[label])
 
-        raw, place = np.array(labels), _DistinctLabels(**vars(self._place), where=where)
+        are_text = any(isinstance(label, str) for label in labels)
+        raw = np.array(labels, dtype=object if are_text else None)
+        place = _DistinctLabels(**vars(self._place), where=where)
         found = RawPredictions(self._sample, self._kind, raw, place, self._is_sure)
         return align(found, classes=self._given)
 
@@ -178,11 +181,12 @@ class TableChunks(Chunks):
         found: dict[Any, None] = {}
         with ExitStack() as stack:
             for batch, done in self._label_batches(file, stack):
-                column = batch.column(batch.schema.names.index(self._label))
+                column, n_rows = batch.column(batch.schema.names.index(self._label)), len(batch)
                 if column.null_count == 0:
                     batch = batch.from_arrays([column.unique()], [self._label])  # noqa: PLW2901
                 own = tables.labels_of(batch, self._label, file, done)
                 found |= dict.fromkeys(own.tolist())
+                self._advance(n_rows, f"reading the labels of {self.path}")
         return list(found)
 
     def _label_batches(self, file: Path, stack: ExitStack) -> Iterator[tuple[Any, int]]:
@@ -256,10 +260,10 @@ class TableChunks(Chunks):
             return None
         return np.array([names.index(name) for name in self.names or []])
 
-    def _advance(self, n_rows: int) -> None:
+    def _advance(self, n_rows: int, what: str | None = None) -> None:
         if self._progress is None:
             return
         with self._lock:
             self._n_done += n_rows
-            what = f"reading {self.path}" + (f", pass {self._passes}" if self._passes > 1 else "")
-            self._progress(self._n_done, self.n_rows, what)
+            of = f", pass {self._passes}" if self._passes > 1 else ""
+            self._progress(self._n_done, self.n_rows, what or f"reading {self.path}{of}")
