@@ -1,4 +1,4 @@
-"""Write a file, or a directory of files, whole or not at all."""
+"""Write a file, or a directory of files, whole or not at all; keep others from it meanwhile."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import shutil
+import socket
 import stat
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -20,8 +21,20 @@ try:
 except ImportError:  # Windows, where a file that is open cannot be removed anyway
     fcntl = None
 
+msvcrt: Any
+try:
+    import msvcrt
+except ImportError:
+    msvcrt = None
+
 PREFIX = ".calibrant-tmp-"
+DIRECTORY = ".d"
+"""End of the name of a temporary directory; a file of the same name without it is locked."""
+
 _TEMPORARY = re.compile(re.escape(PREFIX) + "[0-9a-f]{16}")
+_LOCKED_BYTE = 1 << 30
+"""Far behind what is written: on Windows a byte that is locked cannot be read either."""
+
 _ON_WINDOWS = os.name == "nt"
 _HALF_WRITTEN: set[Path] = set()
 
@@ -68,11 +81,18 @@ def replace_file(path: str | os.PathLike[str], mode: int | None = None) -> Itera
 
 @contextmanager
 def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Make a directory that is there, with all its files, when, and only when, all went well."""
+    """Make a directory that is there, with all its files, when, and only when, all went well.
+
+    A locked file beside it says that it is in use. What a killed process left behind is removed the
+    next time a file or a directory is written beside it.
+    """
     target = Path(path)
     if target.exists():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-    temporary = target.absolute().parent / f"{PREFIX}{os.urandom(8).hex()}"
+    parent = target.absolute().parent
+    _remove_stale(parent)
+    file, lock = _create(parent)
+    temporary = lock.with_name(lock.name + DIRECTORY)
     _HALF_WRITTEN.add(temporary)
     try:
         temporary.mkdir()
@@ -82,7 +102,74 @@ def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     finally:
-        _HALF_WRITTEN.discard(temporary)
+        file.close()
+        with suppress(OSError):
+            os.unlink(lock)  # noqa: PTH108
+        _HALF_WRITTEN.difference_update((temporary, lock))
+
+
+@contextmanager
+def only_one(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Keep other processes that ask for the same path out, until the end or until this one dies.
+
+    The lock is that of a file beside ``path``, held by the system for as long as the process lives:
+    what a killed one leaves there locks nobody out.
+    """
+    lock = Path(f"{os.path.realpath(path)}.lock")
+    while True:
+        try:
+            file = open(lock, "a+b", buffering=0)  # noqa: PTH123, SIM115  (closed below)
+        except OSError as error:  # of the file that was asked for, not of a name of our own
+            raise type(error)(error.errno, error.strerror, str(path)) from error
+        try:
+            if not _try_lock(file):
+                raise BlockingIOError(
+                    errno.EAGAIN,
+                    f"another run is at work with it{_holder(file)}; wait until that has ended, or "
+                    "name another file",
+                    str(path),
+                )
+            if _ON_WINDOWS or _is_same(file, lock):
+                file.truncate(0)
+                file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
+                yield
+                return
+        finally:
+            with suppress(OSError), file:
+                if not _ON_WINDOWS and _is_same(file, lock) and _try_lock(file):
+                    os.unlink(lock)  # noqa: PTH108  (while it is locked: no other has it)
+            if _ON_WINDOWS:
+                with suppress(OSError):  # where another has opened it
+                    os.unlink(lock)  # noqa: PTH108
+
+
+def _try_lock(file: IO[bytes]) -> bool:
+    """Lock an open file, unless another process has; where there are no locks, all have it."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        elif msvcrt is not None:
+            file.seek(_LOCKED_BYTE)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+            file.seek(0)
+    except OSError as error:
+        return error.errno not in (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK, errno.EDEADLK)
+    return True
+
+
+def _is_same(file: IO[bytes], path: Path) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))  # noqa: PTH116
+    except FileNotFoundError:
+        return False
+
+
+def _holder(file: IO[bytes]) -> str:
+    """Who has a lock, as far as it said so."""
+    file.seek(0)
+    text = file.read(200).decode(errors="replace").strip()
+    return f" ({text})" if text else ""
 
 
 def remove_half_written() -> None:
@@ -136,13 +223,29 @@ def _remove_stale(directory: Path) -> None:
     """Remove temporaries that no process holds; the lock of a process dies with it."""
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
-            if _TEMPORARY.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
-                with suppress(OSError), ExitStack() as stack:
-                    if fcntl is not None:
-                        descriptor = os.open(entry, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-                        stack.callback(os.close, descriptor)
-                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    os.unlink(entry)  # noqa: PTH108
+            name = entry.name.removesuffix(DIRECTORY)
+            if not _TEMPORARY.fullmatch(name):
+                continue
+            if entry.is_file(follow_symlinks=False):
+                _remove_if_unused(directory / name)
+            elif entry.is_dir(follow_symlinks=False) and _remove_if_unused(directory / name):
+                shutil.rmtree(entry, ignore_errors=True)
+
+
+def _remove_if_unused(temporary: Path) -> bool:
+    """Remove a temporary file that no process holds; return whether it is gone."""
+    try:
+        with ExitStack() as stack:
+            if fcntl is not None:
+                descriptor = os.open(temporary, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+                stack.callback(os.close, descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(temporary)  # noqa: PTH108
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def _sync_directory(directory: Path) -> None:

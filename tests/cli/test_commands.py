@@ -47,7 +47,8 @@ def test_fit_writes_the_model_that_python_would(files):
 def test_apply_writes_what_python_would(files, capsys):
     out = files / "out.npy"
     assert call("apply", files / "m.calibrant", files / "test.npz", "-o", out, "--json") == 0
-    assert json.loads(capsys.readouterr().out) == {"output": str(out), "rows": 600, "bad_rows": 0}
+    found = json.loads(capsys.readouterr().out)
+    assert found == {"version": 1, "output": str(out), "rows": 600, "bad_rows": 0}
     new, _ = simulate(600, 4, 1)
     expected = model_file.load(files / "m.calibrant").predict_proba(new)
     np.testing.assert_array_equal(np.load(out), expected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 import calibrant
 from calibrant import model_file
+from calibrant.atomic_file import only_one
 from calibrant.cli import main
 from calibrant.datasets import simulated_scores
 
@@ -109,8 +111,9 @@ def test_a_bad_row_leaves_nothing_half_written(days, tmp_path, run):
     assert "7.parquet, row 37 (from 0), column 'bee'" in text
     assert not out.exists()
     (days / "7.parquet").unlink()
-    assert json.loads(run("fit", days, "-m", "fir", "-o", out, "--statistics", kept, "--json"))
-    text = run("apply", out, days, "-o", tmp_path / "done")
+    text = run("fit", days, "-m", "fir", "-o", out, "--statistics", kept)
+    assert "'7.parquet', which the interrupted run was to count, is gone" in text
+    run("apply", out, days, "-o", tmp_path / "done")
     bad.to_parquet(days / "7.parquet")
     run("apply", out, days, "-o", tmp_path / "broken", code=3)
     assert not (tmp_path / "broken").exists()
@@ -126,6 +129,53 @@ def test_apply_to_a_directory(days, tmp_path, run):
     assert (found[NAMES].to_numpy() == predictions(out)).all()
     assert found["label"].tolist() == FRAME["label"].tolist()
     assert "File exists" in run("apply", out, days, "-o", tmp_path / "done", code=3)
+
+
+def test_a_killed_run_with_decay_is_finished_without_a_second_one(days, tmp_path, run):
+    """Weights were 712,500 instead of 875,000 where five days were counted, and fifteen new."""
+    kept, out = tmp_path / "kept", tmp_path / "model"
+    later = [days / f"{i}.parquet" for i in (2, 3, 4)]
+    hidden = [file.rename(tmp_path / file.name) for file in later]
+    words = "fit", days, "-m", "fir", "-o", out, "--statistics", kept, "--decay", "0.5"
+    run(*words)
+    for file, old in zip(later, hidden, strict=True):
+        old.rename(file)
+    uninterrupted = shutil.copy(kept, tmp_path / "uninterrupted")
+    run(*words[:-4], "--statistics", uninterrupted, "--decay", "0.5")
+    whole = out.read_bytes()
+    before = kept.read_bytes()
+    process = subprocess.Popen([sys.executable, "-m", "calibrant", *map(str, words)])
+    while kept.read_bytes() == before:
+        assert process.poll() is None
+        time.sleep(0.001)
+    process.kill()
+    process.wait()
+    run(*words)
+    assert kept.read_bytes() == (tmp_path / "uninterrupted").read_bytes()
+    assert out.read_bytes() == whole
+
+
+def test_two_runs_at_once_do_not_mix(days, tmp_path, run):
+    kept, out = tmp_path / "kept", tmp_path / "model"
+    words = "fit", days, "-m", "fir", "-o", out, "--statistics", kept
+    with only_one(kept):
+        text = run(*words, code=3)
+    assert f"{kept}: another run is at work with it (process {os.getpid()} on " in text
+    assert "name another file" in text
+    assert not out.exists()
+    assert not kept.exists()
+    run(*words)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["days", "kept", "model"]
+
+
+def test_the_lock_of_a_killed_run_locks_nobody_out(days, tmp_path, run):
+    kept, out = tmp_path / "kept", tmp_path / "model"
+    code = f"import os; from calibrant.atomic_file import only_one; o = only_one({str(kept)!r});"
+    code += "o.__enter__(); os.kill(os.getpid(), 9)"
+    subprocess.run([sys.executable, "-c", code], check=False)
+    assert (tmp_path / "kept.lock").exists()
+    run("fit", days, "-m", "fir", "-o", out, "--statistics", kept)
+    assert not (tmp_path / "kept.lock").exists()
 
 
 def test_killed_between_two_files_it_goes_on_where_it_was(tmp_path, run):

@@ -211,3 +211,58 @@ def test_classes_that_are_told(tmp_path):
         align(table(tmp_path, "label,x,z,y"), classes=["cat", "emu"])
     with pytest.raises(PredictionFileError, match="line 2: the label 'cat' is not among"):
         align(table(tmp_path, "label,x,z,y"), classes=["a", "emu", "dog"])
+
+
+PROBA = [0.25, 0.5, 0.125, 0.75, 0.375]
+NO_SCORES = {
+    "id": [1000, 1001, 1002, 1003, 1004],
+    "fold": [0, 1, 2, 0, 1],
+    "age": [31.0, 64.0, 31.0, 27.0, 55.0],
+}
+
+
+@pytest.mark.parametrize("kind", ["probabilities", "logits"])
+@pytest.mark.parametrize("name", NO_SCORES)
+def test_a_column_that_holds_no_scores_is_named_and_never_offered_as_logits(tmp_path, name, kind):
+    path = tmp_path / "p.csv"
+    rows = zip(NO_SCORES[name], PROBA, [0, 1, 0, 1, 0], strict=True)
+    path.write_text(f"{name},proba,label\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows))
+    found = read_prediction_file(path, kind=kind)
+    with pytest.raises(
+        PredictionFileError, match=rf"'{name}' hold whole numbers.*--ignore"
+    ) as told:
+        align(found)
+    assert "--scores logits" not in str(told.value)
+    with pytest.raises(PredictionFileError, match=r"one column of scores, 'proba'"):
+        read_prediction_file(path, kind=kind, wish=Wish(ignore=(name,)))
+    chosen = read_prediction_file(path, kind=kind, wish=Wish(columns=(name, "proba")))
+    assert align(chosen).matrix.shape == (5, 2)
+
+
+def test_ids_beside_votes_are_told_by_their_being_all_different(tmp_path):
+    path = tmp_path / "p.csv"
+    rows = [f"{100 + i},{i % 4},{4 - i % 4},{i % 2}" for i in range(30)]
+    path.write_text("\n".join(["row,yes,no,label", *rows]) + "\n")
+    with pytest.raises(PredictionFileError, match="'row' hold whole numbers"):
+        align(read_prediction_file(path))
+    votes = read_prediction_file(path, wish=Wish(ignore=("row",)))
+    assert align(votes).matrix.shape == (30, 2)
+
+
+def test_a_logit_of_reference_is_a_score(tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text("first,second,label\n0,1.5,1\n0,-0.5,0\n0,2.25,1\n")
+    assert align(read_prediction_file(path, kind="logits")).matrix.shape == (3, 2)
+
+
+def test_y_true_holds_the_labels_and_y_pred_never_scores(tmp_path):
+    path = tmp_path / "p.csv"
+    rows = ["0,1,0.25,0.75", "1,1,0.5,0.5", "0,0,0.875,0.125"]
+    path.write_text("\n".join(["y_true,y_pred,p0,p1", *rows]) + "\n")
+    found = align(read_prediction_file(path))
+    assert found.y.tolist() == [0, 1, 0]
+    assert found.place.names == ["p0", "p1"]
+    path.write_text("\n".join(["y_true,Prediction,p0,p1", *rows]) + "\n")
+    assert align(read_prediction_file(path)).place.names == ["p0", "p1"]
+    path.write_text("y_pred,p_cat,p_dog\ncat,0.75,0.25\n")
+    assert read_prediction_file(path).labels is None

@@ -158,3 +158,32 @@ def test_no_rows(tmp_path, fitted):
     source = write(tmp_path / "in.npy", np.empty((0, 3)))
     apply_file(fitted[0], source, tmp_path / "out.npy")
     assert np.load(tmp_path / "out.npy").shape == (0, 3)
+
+
+@pytest.mark.parametrize("cell", ["", "NA", "nan", "NaN", "null", "None", "N/A", "<NA>", '""'])
+def test_a_missing_cell_makes_a_bad_row(tmp_path, fitted, cell):
+    """Pandas writes an empty cell, or what ``na_rep`` says."""
+    calibrator, p, y = fitted
+    path = write(tmp_path / "in.csv", p[:5], y[:5])
+    lines = path.read_text().splitlines()
+    lines[3] = ",".join([*lines[3].split(",")[:2], cell, lines[3].split(",")[3]])
+    path.write_text("\n".join(lines) + "\n")
+    for on_bad_row, n_rows in (("skip", 4), ("nan", 5)):
+        out = tmp_path / f"{on_bad_row}.parquet"
+        done = apply_file(calibrator, path, out, on_bad_row=on_bad_row)
+        assert (done.n_rows, done.n_bad_rows) == (n_rows, 1)
+        assert done.where.endswith("line 4")
+    found = read_prediction_file(out).scores
+    expected = calibrator.predict_proba(p[:5])
+    expected[2] = np.nan
+    np.testing.assert_array_equal(found, expected)
+    with pytest.raises((PredictionFileError, NonFiniteError), match=r"line 4, column 'bee'"):
+        apply_file(calibrator, path, tmp_path / "out.csv")
+
+
+def test_text_in_place_of_a_score_is_no_bad_row_but_another_column(tmp_path, fitted):
+    calibrator, p, y = fitted
+    path = write(tmp_path / "in.csv", p[:5], y[:5])
+    path.write_text(path.read_text().replace(str(p[2, 1]), "much"))
+    with pytest.raises(PredictionFileError, match=r"line 4, column 'bee': 'much' is not a number"):
+        apply_file(calibrator, path, tmp_path / "out.csv", on_bad_row="skip")

@@ -65,7 +65,8 @@ def test_progress_counts_rows(days):
     empty = calibrant.FlattenedIsotonic().statistics(found)
     found.count(empty)
     found.count(empty)
-    assert [told[:2] for told in seen] == [(200, 200)] * 2
+    assert [told[:2] for told in seen] == [(200, 200)] * 3
+    assert seen[0][2].startswith("reading the labels of ")
     assert seen[-1][2].endswith("pass 2")
 
 
@@ -122,3 +123,58 @@ def test_what_is_no_directory_of_tables_is_refused(tmp_path):
     FRAME.drop(columns="label").to_parquet(tmp_path / "a.parquet")
     with pytest.raises(errors.PredictionFileError, match="no labels"):
         chunks_of(tmp_path)
+
+
+def test_an_unknown_label_is_told_by_its_own_file_and_row(days):
+    FRAME[:9].assign(label=["dog" if i == 7 else "bee" for i in range(9)]).to_parquet(
+        days / "z.parquet"
+    )
+    with pytest.raises(errors.PredictionFileError, match=r"z\.parquet, row 7 \(from 0\).*'dog'"):
+        chunks_of(days).labels()
+    FRAME[:9].assign(label=["dog" if i == 7 else "bee" for i in range(9)]).to_csv(
+        days / "b.csv", index=False
+    )
+    with pytest.raises(errors.PredictionFileError, match=r"b\.csv, line 9.*'dog'"):
+        chunks_of(days).labels()
+
+
+def test_a_truncated_file_among_many_is_named(days):
+    path = days / "f.parquet"
+    FRAME.to_parquet(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(errors.PredictionFileError, match=r"f\.parquet cannot be read as Parquet"):
+        chunks_of(days).labels()
+    (days / "e.csv").unlink()
+    (days / "f.arrow").unlink()
+    with pytest.raises(errors.PredictionFileError, match=r"f\.parquet cannot be read as Parquet"):
+        _ = chunks_of(days).n_rows
+
+
+def test_damaged_pages_among_many_files_are_named(days):
+    path = days / "f.parquet"
+    FRAME[["label", *NAMES]].to_parquet(path, compression="gzip")
+    data = bytearray(path.read_bytes())
+    data[4:200] = bytes(196)
+    path.write_bytes(data)
+    with pytest.raises(errors.PredictionFileError, match=r"f\.parquet cannot be read as Parquet"):
+        chunks_of(days).labels()
+
+
+def test_labels_of_different_types_are_told_by_both_places(tmp_path):
+    frame = FRAME.set_axis(["0", "1", "2", "label"], axis=1)
+    frame.assign(label=Y).to_parquet(tmp_path / "a.parquet")
+    frame[:9].assign(label=["1"] * 8 + ["cat"]).to_parquet(tmp_path / "b.parquet")
+    told = r"b\.parquet, row 8 \(from 0\): the label is 'cat'.*a\.parquet, row 0.*write them alike"
+    with pytest.raises(errors.PredictionFileError, match=told):
+        chunks_of(tmp_path).labels()
+
+
+def test_whole_numbers_and_text_of_whole_numbers_are_alike(tmp_path):
+    frame = FRAME.set_axis(["0", "1", "2", "label"], axis=1).assign(label=Y)
+    frame[:400].to_parquet(tmp_path / "a.parquet")
+    frame[400:].astype({"label": str}).to_parquet(tmp_path / "b.parquet")
+    found = chunks_of(tmp_path)
+    assert found.labels().tolist() == [0, 1, 2]
+    far = calibrant.FlattenedIsotonic(classes=found.classes).fit(found, None)
+    near = calibrant.FlattenedIsotonic().fit(SCORES, Y)
+    assert_array_equal(far.predict_proba(frame[["0", "1", "2"]]), near.predict_proba(SCORES))

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import json
+import os
+import warnings
+import zipfile
+
 import pytest
 
 import calibrant
@@ -15,72 +21,200 @@ EMPTY = calibrant.FlattenedIsotonic().statistics([0, 1, 2])
 
 @pytest.fixture
 def files(tmp_path):
-    """Three files of different sizes; what is in them does not matter here."""
+    """Three files; what is in them does not matter here."""
     found = [tmp_path / "data" / f"{i}.parquet" for i in range(3)]
     found[0].parent.mkdir()
     for i, file in enumerate(found):
-        file.write_bytes(b"x" * (i + 1))
+        file.write_bytes(f"file {i}".encode())
     return found
 
 
-def count(i):
-    """Statistics of the i-th file."""
+@pytest.fixture
+def path(tmp_path):
+    """Where the ledger is kept."""
+    return tmp_path / "kept"
+
+
+def count(file):
+    """Statistics of a file, of rows that go by its content."""
+    i = int(file.read_bytes()[5:6])
     return EMPTY.empty().update(SCORES[i::3], Y[i::3])
 
 
-def test_files_are_counted_once(files, tmp_path):
-    path = tmp_path / "kept"
-    first = Ledger(EMPTY.empty(), files[0].parent, path)
-    assert first.new_files(files) == files
-    first.add(files[0], count(0))
-    second = Ledger(EMPTY.empty(), files[0].parent, path)  # whoever was killed comes again
-    assert second.new_files(files) == files[1:]
-    for i in (2, 1):
-        second.add(files[i], count(i))
-    assert second.statistics.to_bytes() == EMPTY.empty().update(SCORES, Y).to_bytes()
-    last = Ledger(EMPTY.empty(), files[0].parent, path)
-    assert last.new_files(files) == []
+class KilledError(Exception):
+    """Stands for kill -9."""
+
+
+def run(path, files, decay=1.0, most=100):
+    """Count what is new, as the command does; killed after ``most`` files."""
+    ledger = Ledger(EMPTY.empty(), files[0].parent, path)
+    done = []
+    for night in ledger.nights(files, decay):
+        for file in night:
+            if len(done) == most:
+                raise KilledError
+            ledger.add(file, count(file))
+            done.append(file)
+    return ledger, done
+
+
+def test_files_are_counted_once(files, path):
+    with pytest.raises(KilledError):
+        run(path, files, most=1)
+    ledger, done = run(path, files)  # whoever was killed comes again
+    assert done == files[1:]
+    assert ledger.statistics.to_bytes() == EMPTY.empty().update(SCORES, Y).to_bytes()
+    last, done = run(path, files)
+    assert done == []
     assert last.can_repeat(files)
     assert not last.can_repeat(files[1:])
 
 
-def test_rows_that_weigh_less_cannot_be_read_again(files, tmp_path):
-    path = tmp_path / "kept"
-    ledger = Ledger(EMPTY.empty(), files[0].parent, path)
-    ledger.add(files[0], count(0))
-    ledger.decay(1.0)
+@pytest.mark.parametrize("most", [0, 1])
+def test_a_night_that_was_interrupted_is_finished_without_a_second_decay(files, path, most):
+    run(path, files[:1])
+    with pytest.raises(KilledError):
+        run(path, files, decay=0.5, most=most)
+    ledger, done = run(path, files, decay=0.5)
+    assert done == files[1 + most :]
+    assert ledger.statistics.weight == pytest.approx(100 + 200 + 200)
+    whole = path.with_name("uninterrupted")
+    run(whole, files[:1])
+    run(whole, files, decay=0.5)
+    assert path.read_bytes() == whole.read_bytes()
+
+
+def test_the_first_night_has_nothing_to_decay_even_if_it_was_interrupted(files, path):
+    with pytest.raises(KilledError):
+        run(path, files, decay=0.5, most=2)
+    ledger, _ = run(path, files, decay=0.5)
+    assert ledger.statistics.weight == pytest.approx(600)
     assert ledger.can_repeat(files)
-    ledger.decay(0.5)
-    ledger.add(files[1], count(1))
-    again = Ledger(EMPTY.empty(), files[0].parent, path)
-    assert again.statistics.weight == pytest.approx(100 + 200)
-    assert not again.can_repeat(files)
 
 
-def test_a_file_that_changed_is_refused(files, tmp_path):
-    ledger = Ledger(EMPTY.empty(), files[0].parent, tmp_path / "kept")
-    ledger.add(files[0], count(0))
-    files[0].write_bytes(b"longer than before")
-    with pytest.raises(errors.PredictionFileError, match=r"0\.parquet.*changed"):
-        ledger.new_files(files)
+def test_what_came_after_an_interruption_is_a_night_of_its_own(files, path):
+    run(path, files[:1])
+    with pytest.raises(KilledError):
+        run(path, files[:2], decay=0.5, most=0)
+    with pytest.warns(errors.CalibrantWarning, match=r"began with --decay 0\.5"):
+        ledger, done = run(path, files, decay=0.1)
+    assert done == files[1:]
+    assert ledger.statistics.weight == pytest.approx(0.1 * (0.5 * 200 + 200) + 200)
 
 
-def test_what_is_no_ledger_is_refused(files, tmp_path):
-    path = tmp_path / "kept"
-    Ledger(EMPTY.empty(), files[0].parent, path).add(files[0], count(0))
+def test_a_file_of_an_interrupted_night_may_be_gone_or_have_another_name(files, path):
+    run(path, files[:1])
+    with pytest.raises(KilledError):
+        run(path, files, decay=0.5, most=0)
+    renamed = files[1].rename(files[1].with_name("9.parquet"))
+    with pytest.warns(errors.CalibrantWarning, match=r"2\.parquet.*is gone"):
+        ledger, done = run(path, [files[0], renamed], decay=0.5)
+    assert done == [renamed]
+    assert ledger.statistics.weight == pytest.approx(100 + 200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert run(path, [files[0], renamed], decay=0.5)[1] == []
+
+
+def test_a_renamed_file_is_not_counted_again(files, path):
+    run(path, files)
+    moved = files[0].rename(files[0].with_name("other.parquet"))
+    with pytest.warns(errors.CalibrantWarning, match=r"other\.parquet was counted as '0\.parquet'"):
+        ledger, done = run(path, [*files[1:], moved])
+    assert done == []
+    assert ledger.can_repeat([*files[1:], moved])
+
+
+def test_names_that_move_on_are_followed(files, path):
+    """Rotated as logs are: 1 becomes 2, 0 becomes 1, and a new 0 comes."""
+    run(path, files[:2])
+    files[1].rename(files[2])
+    files[0].rename(files[1])
+    files[0].write_bytes(b"file 2")
+    with pytest.warns(errors.CalibrantWarning, match="was counted as"):
+        ledger, done = run(path, files)
+    assert done == [files[0]]
+    assert ledger.statistics.to_bytes() == EMPTY.empty().update(SCORES, Y).to_bytes()
+
+
+def test_a_copy_is_counted_as_without_a_ledger_and_told(files, path):
+    run(path, files)
+    copy = files[0].with_name("copy.parquet")
+    copy.write_bytes(files[0].read_bytes())
+    with pytest.warns(errors.CalibrantWarning, match=r"copy\.parquet.*same content"):
+        assert run(path, [*files, copy])[1] == [copy]
+
+
+@pytest.mark.parametrize("content", [b"longer than before", b"FILE 0"])
+@pytest.mark.parametrize("is_time_kept", [False, True])
+def test_a_file_that_changed_is_refused(files, path, content, is_time_kept):
+    run(path, files[:1])
+    then = files[0].stat().st_mtime_ns
+    files[0].write_bytes(content)
+    if is_time_kept:
+        os.utime(files[0], ns=(then, then))
+    told = r"0\.parquet.*changed.*files of their own"
+    with pytest.raises(errors.PredictionFileError, match=told):
+        run(path, files)
+
+
+def test_a_file_that_was_only_touched_is_the_same(files, path):
+    run(path, files)
+    os.utime(files[0], ns=(1, 1))
+    assert run(path, files)[1] == []
+
+
+def test_a_file_that_changes_while_it_is_counted_is_refused(files, path):
+    ledger = Ledger(EMPTY.empty(), files[0].parent, path)
+    night = next(iter(ledger.nights(files, 1.0)))
+    counted = count(files[0])
+    files[0].write_bytes(b"file 2 and more")
+    with pytest.raises(errors.PredictionFileError, match="changed while it was counted"):
+        ledger.add(night[0], counted)
+    assert run(path, files)[1] == files
+
+
+def test_rows_that_weigh_less_cannot_be_read_again(files, path):
+    run(path, files[:1])
+    assert run(path, files[:2])[0].can_repeat(files)
+    assert not run(path, files, decay=0.5)[0].can_repeat(files)
+
+
+def test_a_ledger_of_the_first_version_goes_on(files, path):
+    """It knew files by their names and sizes."""
+    about = {"files": {"0.parquet": 6, "1.parquet": 6}, "has_decayed": False}
+    counted = count(files[0]).merge(count(files[1]))
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("files.json", json.dumps(about))
+        archive.writestr("statistics", counted.to_bytes())
+    path.write_bytes(out.getvalue())
+    assert run(path, files)[1] == files[2:]
+    files[0].write_bytes(b"file 1")
+    with pytest.raises(errors.PredictionFileError, match="changed"):
+        run(path, files)
+
+
+def test_what_is_no_ledger_is_refused(files, path):
+    run(path, files[:1])
     other = calibrant.FlattenedIsotonic().statistics([0, 1, 7])
     with pytest.raises(errors.StatisticsError, match=r"kept: .*cannot be added.*name another file"):
         Ledger(other, files[0].parent, path)
     data = path.read_bytes()
-    for damaged in (b"", b"no zip file", data[:-50], data.replace(b"has_decayed", b"has_decoyed")):
+    for damaged in (
+        b"",
+        b"no zip file",
+        data[:-50],
+        data.replace(b"has_decayed", b"has_decoyed"),
+        data.replace(b'"version": 2', b'"version": 9'),
+    ):
         path.write_bytes(damaged)
         with pytest.raises(errors.StatisticsError, match="kept"):
             Ledger(EMPTY.empty(), files[0].parent, path)
 
 
-def test_a_file_of_its_own_directory(tmp_path):
-    table = tmp_path / "a.parquet"
-    table.write_bytes(b"x")
-    ledger = Ledger(EMPTY.empty(), table, tmp_path / "kept")
-    ledger.add(table, count(0))
-    assert Ledger(EMPTY.empty(), table, tmp_path / "kept").new_files([table]) == []
+def test_a_file_of_its_own_directory(files, path):
+    ledger = Ledger(EMPTY.empty(), files[0], path)
+    for night in ledger.nights(files[:1], 1.0):
+        ledger.add(night[0], count(files[0]))
+    assert list(Ledger(EMPTY.empty(), files[0], path).nights(files[:1], 1.0)) == []

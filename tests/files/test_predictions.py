@@ -1,14 +1,20 @@
+import csv
 import gzip
 import io
 import os
 import threading
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from calibrant.errors import PredictionFileError
+from calibrant.errors import PredictionFileError, RowSumError
+from calibrant.files import text as text_tables
+from calibrant.files.align import align
+from calibrant.files.directory import TableChunks
+from calibrant.files.layout import Wish
 from calibrant.files.predictions import read_prediction_file
 from calibrant.files.tables import check_header
 from conftest import DATA, REAL_FILES, simulate
@@ -253,3 +259,54 @@ def test_simulated_csv_round_trip(tmp_path):
     )
     found = read_text(tmp_path, "label,a,b,c,d\n" + rows)
     assert found.scores.tobytes() == p.tobytes()
+
+
+ROWS = "".join(f"{'ab'[i % 2]},0.25,0.75\n" for i in range(200))
+
+
+def test_a_label_as_long_as_a_book_is_refused_and_not_made_an_array_of(tmp_path):
+    """One of 3 MB among 200 rows took 2.5 GB: every row of an array of text is as wide."""
+    path = tmp_path / "p.csv"
+    path.write_text("label,a,b\n" + ROWS.replace("b,", "x" * 3_000_000 + ",", 1))
+    found = read_prediction_file(path)
+    tracemalloc.start()
+    with pytest.raises(
+        PredictionFileError, match=r"line 3: the label has 3,000,000 characters"
+    ) as told:
+        align(found)
+    assert tracemalloc.get_traced_memory()[1] < 100e6
+    tracemalloc.stop()
+    assert len(str(told.value)) < 1000
+
+
+def test_a_long_field_does_not_hide_what_is_wrong(tmp_path):
+    """The csv module gives up at 131,072 characters, which Arrow does not."""
+    path = tmp_path / "p.csv"
+    note = "n" * 200_000
+    path.write_text(f"label,a,b,note\na,0.25,0.75,{note}\nb,much,0.75,n\n")
+    with pytest.raises(PredictionFileError, match=r"line 3, column 'a': 'much' is not a number"):
+        read_prediction_file(path)
+    path.write_text(f"label,a,b,note\na,0.25,0.75,{note}\nb,0.25,0.25,n\n")
+    with pytest.raises(RowSumError, match="line 3 sums to"):
+        align(read_prediction_file(path)).check()
+    assert csv.field_size_limit() == 131_072
+
+
+def test_a_field_that_no_block_holds_is_told_with_its_line(tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text("label,a,b,note\na,0.25,0.75,n\nb,0.25,0.75," + "n" * 40_000_000 + "\n")
+    told = r"line 3: a field is longer than 16,777,216 characters"
+    with pytest.raises(PredictionFileError, match=told):
+        read_prediction_file(path)
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_a_few_bytes_of_gzip_do_not_become_any_number_of_rows(tmp_path, monkeypatch, is_chunked):
+    monkeypatch.setattr(text_tables, "UNZIPPED_BYTES", 1 << 20)
+    path = tmp_path / "p.csv.gz"
+    path.write_bytes(gzip.compress(b"label,a,b\n" + ROWS.encode() * 2000))
+    told = r"p\.csv\.gz is more than 100 times as large .* decompress it first"
+    with pytest.raises(PredictionFileError, match=told):
+        TableChunks(path, wish=Wish()).labels() if is_chunked else read_prediction_file(path)
+    path.write_bytes(gzip.compress(b"label,a,b\n" + ROWS.encode()))
+    assert len(read_prediction_file(path).scores) == 200

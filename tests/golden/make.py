@@ -6,8 +6,6 @@ there are never made again: that old files load is what they prove.
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 import json
 import sys
 from pathlib import Path
@@ -20,23 +18,6 @@ from calibrant.model_file import format as frame  # noqa: E402
 from model_file.catalogue import METHODS, fitted, probe  # noqa: E402
 
 
-def without_time(calibrator):
-    """Set the seconds of every report to zero, so that files do not differ by them."""
-    for name, value in vars(calibrator).items():
-        if name.endswith("report_") and hasattr(value, "seconds"):
-            setattr(calibrator, name, dataclasses.replace(value, seconds=0.0))
-        elif name == "report_":
-            rows = [dataclasses.replace(c, seconds=0.0) for c in value.candidates]
-            setattr(calibrator, name, dataclasses.replace(value, candidates=tuple(rows)))
-        elif name == "calibrators_":
-            for part in value:
-                without_time(part)
-        elif name == "paths_":
-            for stage in itertools.chain(*value):
-                without_time(stage)
-    return calibrator
-
-
 def main():
     """Write the files that are missing."""
     folder = HERE / f"{frame.MAJOR}.{frame.MINOR}"
@@ -45,7 +26,7 @@ def main():
         path = folder / f"{method}.calibrant"
         if path.exists():
             continue
-        calibrator = without_time(fitted(method))
+        calibrator = fitted(method)
         rows = probe(calibrator, n_rows=3)
         model_file.save(calibrator, path)
         expected = {

@@ -42,6 +42,15 @@ def test_a_golden_file_predicts_what_it_always_did(path):
     np.testing.assert_allclose(found, expected["predictions"], rtol=1e-12, atol=1e-15)
 
 
+def without_times(stored):
+    """Remove what earlier files say of the time that a fit took."""
+    if isinstance(stored, dict):
+        stored.pop("seconds", None)
+        stored = list(stored.values())
+    for inside in stored if isinstance(stored, list) else ():
+        without_times(inside)
+
+
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_a_golden_file_is_written_again_byte_by_byte(path, monkeypatch):
     found = describe(path)
@@ -51,6 +60,7 @@ def test_a_golden_file_is_written_again_byte_by_byte(path, monkeypatch):
     for was, now in zip(old.header["parts"], again.header["parts"], strict=True):
         # A parameter that came later is written when the file is saved again.
         now["parameters"] = {k: v for k, v in now["parameters"].items() if k in was["parameters"]}
+        without_times(was["fitted"])  # which files have no more
         if was["method"] == "auto":  # so is a field of its report
             del now["fitted"]["report_"]["finish_share"]
         if was["method"] == "na-fir":  # its loose options became one object

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,7 +36,7 @@ class Candidate:
     weight : float
         Its share of the mixture.
     seconds : float
-        Time to fit and judge it, of all threads together.
+        Time to fit and judge it, of all threads together; NaN if it was read from a model file.
     """
 
     path: str
@@ -43,7 +44,7 @@ class Candidate:
     difference: float
     standard_error: float
     weight: float
-    seconds: float
+    seconds: float = field(default=math.nan, compare=False, metadata={"written": False})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +102,12 @@ class AutoReport:
         )
 
     def __str__(self) -> str:
-        lines = [f"{'candidate':<26}{'NLL':>9}{'vs ts':>10}{'± s.e.':>9}{'weight':>8}{'s':>7}"]
+        is_timed = not any(math.isnan(c.seconds) for c in self.candidates)
+        head = f"{'candidate':<26}{'NLL':>9}{'vs ts':>10}{'± s.e.':>9}{'weight':>8}"
+        lines = [head + (f"{'s':>7}" if is_timed else "")]
         lines += [
             f"{c.path:<26}{c.nll:>9.4f}{c.difference:>+10.4f}{c.standard_error:>9.4f}"
-            f"{c.weight:>8.1%}{c.seconds:>7.2f}"
+            f"{c.weight:>8.1%}" + (f"{c.seconds:>7.2f}" if is_timed else "")
             for c in self.candidates
         ]
         return "\n".join([*lines, self.why])

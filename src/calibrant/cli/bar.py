@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class CountColumn(ProgressColumn):
-    """Shows "3/10, 0:05", or the time alone where nothing is counted."""
+    """Shows "3/10, 0:05", "3, 0:05" where the end is not known, or the time alone."""
 
     def render(self, task: Task) -> Text:
         """Return what is shown now."""
         seconds = int(task.elapsed or 0.0)
         clock = f"{seconds // 60}:{seconds % 60:02d}"
         if task.total is None:
-            return Text(clock)
+            return Text(f"{task.completed:,.0f}, {clock}" if task.completed else clock)
         return Text(f"{task.completed:,.0f}/{task.total:,.0f}, {clock}")
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import os
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import click
 
 from calibrant.cli.progress import progress_bar
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from calibrant.calibrators.base import Calibrator
@@ -19,12 +20,34 @@ if TYPE_CHECKING:
     from calibrant.files.directory import TableChunks
     from calibrant.metrics.evaluation import Evaluation
     from calibrant.metrics.significance import CalibrationTest
+    from calibrant.scale.statistics import Statistics
 
 ARENA_MAX = -8  # of malloc.h
 
 chunks_option = click.option(
     "--chunks", is_flag=True, help="Read a table in chunks, as a directory is: it may be large."
 )
+
+
+class Fitted(NamedTuple):
+    """A calibrator, the rows that it was fitted to, the rows that were read, and from where.
+
+    Rows are fewer than were read where a method that needs them as they are got a sample.
+    """
+
+    calibrator: Calibrator
+    n_rows: int
+    n_read: int
+    source: str
+
+    @classmethod
+    def to(cls, calibrator: Calibrator, statistics: Statistics, source: str) -> Self:
+        """Say what a calibrator saw of the rows that statistics have counted."""
+        from calibrant.scale.rows_only import RowStatistics
+
+        n_read = statistics.n_rows
+        needs_rows = isinstance(statistics, RowStatistics) and not statistics.kept.is_complete
+        return cls(calibrator, statistics.kept.n_rows if needs_rows else n_read, n_read, source)
 
 
 def open_chunks(path: Path, part: str | None, reading: Reading, advance: Any) -> TableChunks:
@@ -53,6 +76,19 @@ def open_chunks(path: Path, part: str | None, reading: Reading, advance: Any) ->
     )
 
 
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Put the path before what is wrong with all tables together, and names none of them."""
+    from calibrant.errors import DataError
+
+    try:
+        yield
+    except DataError as error:
+        if str(path) in str(error):
+            raise
+        raise type(error)(f"{path}: {error}") from error
+
+
 def evaluate_chunks(
     path: Path, part: str | None, reading: Reading, bins: int, seed: int
 ) -> tuple[Evaluation, CalibrationTest]:
@@ -60,7 +96,7 @@ def evaluate_chunks(
     from calibrant.metrics.counted import known_classes
     from calibrant.metrics.statistics import MetricStatistics, usual_groups
 
-    with progress_bar(f"reading {path}") as advance:
+    with progress_bar(f"reading {path}") as advance, _naming(path):
         chunks = open_chunks(path, part, reading, advance)
         classes = known_classes(chunks, chunks.classes)
         empty = MetricStatistics(
@@ -81,8 +117,8 @@ def fit_chunks(
     reading: Reading,
     kept: Path | None,
     decay: float,
-) -> tuple[Calibrator, int]:
-    """Fit to all rows; return the calibrator and how many they are.
+) -> Fitted:
+    """Fit to all rows.
 
     ``kept`` is where statistics are found and left: files that they have counted are not counted
     again, and older ones weigh ``decay`` times less.
@@ -90,7 +126,7 @@ def fit_chunks(
     from calibrant.calibrators.methods import make_calibrator
     from calibrant.files.ledger import Ledger
 
-    with progress_bar(f"reading {path}") as advance:
+    with progress_bar(f"reading {path}") as advance, _naming(path):
         chunks = open_chunks(path, part, reading, advance)
         calibrator = make_calibrator(
             method,
@@ -105,14 +141,11 @@ def fit_chunks(
         empty = calibrator.statistics(chunks)
         if kept is None:
             counted = chunks.count(empty)
-            calibrator.fit_statistics(counted, chunks)
-            return calibrator, counted.n_rows
+            return Fitted.to(calibrator.fit_statistics(counted, chunks), counted, str(path))
         ledger = Ledger(empty, path, kept)
-        new = ledger.new_files(chunks.files)
-        if new and ledger.sizes:
-            ledger.decay(decay)
-        for file, counted in zip(new, chunks.count_each(empty, new), strict=True):
-            ledger.add(file, counted)
+        for files in ledger.nights(chunks.files, decay):
+            for file, counted in zip(files, chunks.count_each(empty, files), strict=True):
+                ledger.add(file, counted)
         again = chunks if ledger.can_repeat(chunks.files) else None
         calibrator.fit_statistics(ledger.statistics, again)
-    return calibrator, ledger.statistics.n_rows
+    return Fitted.to(calibrator, ledger.statistics, str(path))

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant.cli.chunked import chunks_option, evaluate_chunks, fit_chunks
+from calibrant.cli.chunked import Fitted, chunks_option, evaluate_chunks, fit_chunks
 from calibrant.cli.demo import demo
 from calibrant.cli.export import export
 from calibrant.cli.progress import progress_bar
 from calibrant.cli.reading import Reading, file_argument, reading_options
-from calibrant.cli.showing import json_option, naming, show
+from calibrant.cli.showing import NotConvergedError, json_option, naming, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from calibrant.calibrators.base import Calibrator
-    from calibrant.files.align import Aligned
-
-EXIT_NOT_CONVERGED = 5
 
 part_option = click.option(
     "--part", type=click.Choice(["val", "test"]), help="Part of an npz file with val_* and test_*."
@@ -149,7 +146,7 @@ def fit(
     decay: float,
     strict: bool,
     as_json: bool,
-) -> int:
+) -> None:
     """Fit a calibrator to the predictions and labels in VAL, a file or a directory of tables.
 
     \b
@@ -157,41 +154,55 @@ def fit(
       calibrant fit val.npz -o model.calibrant
       calibrant fit days/ -o model.calibrant -m na-fir --statistics days.statistics
     """  # noqa: D301
+    from calibrant.atomic_file import only_one
+
+    _check_output(output, val, reading.labels, kept)
+    if not chunks and not val.is_dir() and kept is not None:
+        raise click.UsageError("--statistics needs a directory, or --chunks")
+    with nullcontext() if kept is None else only_one(kept):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            if chunks or val.is_dir():
+                fitted = fit_chunks(method, val, part, reading, kept, decay)
+            else:
+                fitted = _fit_file(method, val, part, reading)
+        result = _save_fit(fitted, method, output, caught, strict)
+    rows = f"{fitted.n_rows:,}"
+    if fitted.n_rows < fitted.n_read:
+        rows += f" of {fitted.n_read:,}"
+    show(result, as_json, f"{output}: {method} fitted to {rows} rows of {fitted.source}")
+
+
+def _save_fit(
+    fitted: Fitted,
+    method: str,
+    output: Path,
+    caught: list[warnings.WarningMessage],
+    strict: bool,
+) -> dict[str, Any]:
+    """Write the model file, and return what ``--json`` says of it; tell what was warned of."""
     from calibrant import model_file
     from calibrant.errors import ConvergenceWarning
 
-    _check_output(output, val, reading.labels, kept)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        if chunks or val.is_dir():
-            calibrator, n_rows = fit_chunks(method, val, part, reading, kept, decay)
-            source = str(val)
-        else:
-            if kept is not None:
-                raise click.UsageError("--statistics needs a directory, or --chunks")
-            calibrator, found = _fit_file(method, val, part, reading)
-            n_rows, source = len(found.y), found.place.source
     stuck = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
-    for warning in caught:
-        click.echo(f"calibrant: warning: {warning.message}", err=True)
+    texts = [str(warning.message) for warning in caught]
+    for text in texts:
+        click.echo(f"calibrant: warning: {text}", err=True)
     if stuck and strict:
-        return EXIT_NOT_CONVERGED
-    digest = model_file.save(calibrator, output)
-    result = {
+        raise NotConvergedError(f"{stuck[0].message}; {output} was not written (--strict)")
+    return {
         "method": method,
-        "rows": n_rows,
-        "classes": len(calibrator.classes_),
+        "rows": fitted.n_rows,
+        "rows_read": fitted.n_read,
+        "classes": len(fitted.calibrator.classes_),
         "model": str(output),
-        "sha256": digest,
+        "sha256": model_file.save(fitted.calibrator, output),
         "converged": not stuck,
+        "warnings": texts,
     }
-    show(result, as_json, f"{output}: {method} fitted to {n_rows:,} rows of {source}")
-    return 0
 
 
-def _fit_file(
-    method: str, val: Path, part: str | None, reading: Reading
-) -> tuple[Calibrator, Aligned]:
+def _fit_file(method: str, val: Path, part: str | None, reading: Reading) -> Fitted:
     """Fit to a file that is read whole."""
     from calibrant.calibrators.methods import make_calibrator
 
@@ -205,7 +216,7 @@ def _fit_file(
         found.explained(),
     ):
         calibrator.fit(found.scores, found.y)
-    return calibrator, found
+    return Fitted(calibrator, len(found.y), len(found.y), found.place.source)
 
 
 def _check_output(output: Path, *inputs: Path | None) -> None:

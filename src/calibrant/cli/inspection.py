@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 MOST_VALUES, LONGEST = 8, 60
@@ -77,11 +78,23 @@ def _texts(value: Any) -> list[str]:
     if value["n_blocks"] is not None:
         reached += f", {value['n_blocks']} blocks"
     rounds = f"{value['rounds']} {'round' if value['rounds'] == 1 else 'rounds'}"
-    spent = f"{rounds} in {value['seconds']:.2g} s"
+    spent = rounds if math.isnan(value["seconds"]) else f"{rounds} in {value['seconds']:.2g} s"
     if value["tolerance"] > 0:  # else a closed form
         violation = f"violated by {value['violation']:.1e}, {value['tolerance']:.0e} was asked for"
         spent += f", optimality {violation}"
-    return [reached, spent, *map(_text, value["notes"])]
+    return [reached, spent, *_binning(value), *map(_text, value["notes"])]
+
+
+def _binning(report: dict[str, Any]) -> list[str]:
+    """Say what binning may have cost, where scores were binned."""
+    found = report["binning"]
+    if found is None:
+        return []
+    text = f"{found['n_bins']:,} bins, optimality for the scores themselves violated by at most "
+    text += f"{found['violation']:.1e}"
+    if not math.isnan(found["excess"]):
+        text += f", objective above the least by at most {found['excess']:.1e}"
+    return [text]
 
 
 def _text(value: Any) -> str:
@@ -99,9 +112,10 @@ def _text(value: Any) -> str:
 
 def _table(rows: Any) -> list[str]:
     """Rows with the same fields, in columns."""
-    heads = list(rows[0])
+    heads = [head for head in rows[0] if any(row[head] == row[head] for row in rows)]  # not NaN
     cells = [heads] + [
-        [f"{v:.4g}" if isinstance(v, float) else _text(v) for v in row.values()] for row in rows
+        [f"{row[h]:.4g}" if isinstance(row[h], float) else _text(row[h]) for h in heads]
+        for row in rows
     ]
     widths = [max(len(row[place]) for row in cells) for place in range(len(heads))]
     is_text = [isinstance(rows[0][head], str) for head in heads]

@@ -5,14 +5,19 @@ from __future__ import annotations
 import sys
 import traceback
 import warnings
-from typing import Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from calibrant import __version__
 from calibrant.cli import commands
+from calibrant.cli.showing import to_json
 from calibrant.cli.study import study
 from calibrant.extras import advice, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 EXIT_DATA = 3
 EXIT_MODEL = 4
@@ -55,24 +60,47 @@ def _say(text: str) -> None:
 
 
 def _run(arguments: list[str] | None) -> int:
-    debug = "--debug" in (sys.argv[1:] if arguments is None else arguments)
+    words = sys.argv[1:] if arguments is None else arguments
     try:
         result = cli.main(args=arguments, prog_name="calibrant", standalone_mode=False)
     except click.exceptions.Exit as end:
         return int(end.exit_code)
     except click.ClickException as error:
-        error.show()
+        _fail(words, error, error.format_message(), int(error.exit_code), error.show)
         return int(error.exit_code)
     except SystemExit:  # how click ends when nobody reads its output any more
         return EXIT_PIPE
     except (ValueError, OSError, MemoryError, TypeError, ImportError) as error:
         from calibrant.errors import ModelFileError
 
-        if debug:
+        if "--debug" in words:
             traceback.print_exc()
-        _say(_plain(error))
-        return EXIT_MODEL if isinstance(error, ModelFileError) else EXIT_DATA
+        code = EXIT_MODEL if isinstance(error, ModelFileError) else EXIT_DATA
+        message = _plain(error)
+        _fail(words, error, message, code, lambda: _say(message))
+        return code
     return int(result or 0)
+
+
+def _fail(
+    words: list[str], error: BaseException, message: str, code: int, tell: Callable[[], None]
+) -> None:
+    """Tell an error; with ``--json`` also, or only, where and how the result would have come."""
+    if "--json" not in words:
+        tell()
+        return
+    text = " ".join(message.split())
+    found = {"error": {"type": type(error).__name__, "message": text, "exit_code": code}}
+    is_taken = _writes_to_stdout(words)
+    if not is_taken:
+        tell()
+    click.echo(to_json(found), err=is_taken)
+
+
+def _writes_to_stdout(words: list[str]) -> bool:
+    """Whether calibrated rows go to standard output, so that all else goes elsewhere."""
+    told = {"-o-", "--output=-"} & {*words}
+    return bool(told or {("-o", "-"), ("--output", "-")} & {*pairwise(words)})
 
 
 def _plain(error: BaseException) -> str:

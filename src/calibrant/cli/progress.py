@@ -1,4 +1,4 @@
-"""A bar on a terminal, for those who have waited two seconds."""
+"""A bar on a terminal, for those who have waited two seconds; elsewhere a line in a minute."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any
 
+import click
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 SILENCE = 2.0
 """Seconds without a word before a bar appears."""
+
+LINE_EVERY = 60.0
+"""Seconds between two lines where there is no terminal, as in the log of a night."""
 
 
 class _LateBar:
@@ -29,6 +34,7 @@ class _LateBar:
         self._state: dict[str, Any] = {"description": description, "total": None}
         self._bar: Progress | None = None
         self._lock = Lock()
+        self._next_line = self._began + LINE_EVERY
 
     def start(self) -> None:
         """Show the bar."""
@@ -50,6 +56,17 @@ class _LateBar:
             if self._bar is not None:
                 self._bar.update(self._bar.task_ids[0], **self._state)
 
+    def tell(
+        self, done: float, total: float | None = None, what: str | None = None, **_: Any
+    ) -> None:
+        """Print a line, if the last one was long ago."""
+        with self._lock:
+            if time.monotonic() < self._next_line:
+                return
+            self._next_line = time.monotonic() + LINE_EVERY
+        of_all = "" if total is None else f" of {total:,.0f}"
+        click.echo(f"calibrant: {what or self._description}: {done:,.0f}{of_all}", err=True)
+
     def stop(self) -> None:
         """Wipe the bar away."""
         if self._bar is not None:
@@ -63,11 +80,11 @@ def progress_bar(
     """Show a bar after two seconds; yield what moves it: ``advance(done, total, what, ...)``.
 
     After the bar come the columns, by default what is counted and the time. It is shown if the
-    console, by default standard error, is a terminal.
+    console, by default standard error, is a terminal; else there are lines, far apart.
     """
     bar = _LateBar(description, columns, console)
     if not (_is_terminal() if console is None else console.is_terminal):
-        yield bar.advance
+        yield bar.tell
         return
     timer = Timer(SILENCE, bar.start)
     timer.daemon = True

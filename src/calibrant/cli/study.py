@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant.cli.progress import progress_bar
-from calibrant.cli.showing import json_option
+from calibrant.cli.showing import json_option, show
 from calibrant.cli.stop import last_words
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def run_command(
         "win_rates": rates,
         "seconds": time.monotonic() - started,
     }
-    click.echo(json.dumps(result) if as_json else _summary(result))
+    show(result, as_json, _summary(result))
 
 
 def _methods(text: str | None) -> list[str]:
@@ -217,7 +216,7 @@ def train(corpus: Path, output: Path, models: str | None, seed: int, as_json: bo
             seed=seed,
             progress=lambda done, total, model: advance(done, total, f"training {model}"),
         )
-    click.echo(json.dumps([str(p) for p in paths]) if as_json else "\n".join(map(str, paths)))
+    show({"files": [str(path) for path in paths]}, as_json, "\n".join(map(str, paths)))
 
 
 @study.command()

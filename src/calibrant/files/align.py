@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from calibrant.files.text import Place
 
 
+LONGEST_LABEL = 1024
+"""Characters of a label; a model file has no room for longer ones."""
+
+FEWEST_IDS = 20
+"""Rows from which on whole numbers that are all different are ids."""
+
+
 @dataclass(frozen=True, slots=True)
 class Aligned:
     """Labels, whole numbers or text, and scores that go together.
@@ -132,6 +139,12 @@ def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> ND
     if raw.dtype.kind not in "OUS":
         return raw.astype(str) if as_text else raw
     found = [t.decode() if isinstance(t, bytes) else str(t) for t in raw.tolist()]
+    for i, label in enumerate(found):
+        if len(label) > LONGEST_LABEL:  # in an array of text every row would be as wide
+            raise PredictionFileError(
+                f"{place.label(i)} has {len(label):,} characters; labels have at most "
+                f"{LONGEST_LABEL:,} (--label-column)"
+            )
     check_memory(4 * len(found) * max(map(len, found), default=0), "the labels")
     text = np.array(found, dtype=str)
     distinct, inverse = np.unique(text, return_inverse=True)
@@ -240,20 +253,46 @@ def _complete_the_rows(found: RawPredictions, columns: list[int]) -> bool:
 
 def _refuse_outsiders(found: RawPredictions, names: list[str], n_labels: int) -> None:
     """Refuse columns of numbers that are no scores, where names do not tell which are."""
-    if found.kind == "logits":
-        if n_labels != len(names):
-            raise PredictionFileError(
-                f"{found.source} has {len(names)} columns of numbers and {n_labels} distinct "
-                "labels, and the names do not tell which column belongs to which; choose the "
-                "columns by --columns, or leave some out by --ignore"
-            )
-        return
+    are_logits = found.kind == "logits"
     out = ((found.scores < -SUM_TOLERANCE) | (found.scores > 1.0 + SUM_TOLERANCE)).any(axis=0)
-    if out.any() and np.count_nonzero(~out) >= 2 and _sum_to_one(found.scores[:, ~out]):
+    is_rest = np.count_nonzero(~out) >= 2 and _sum_to_one(found.scores[:, ~out])
+    if out.any() and is_rest and not are_logits:
         raise PredictionFileError(
             f"{found.source}: columns {some_in_words([names[j] for j in np.flatnonzero(out)])} "
             "hold no probabilities, while the others sum to one; leave them out by --ignore"
         )
+    counted = _are_counted(found.scores)
+    if counted.any():
+        raise PredictionFileError(
+            f"{found.source}: columns {some_in_words([names[j] for j in np.flatnonzero(counted)])} "
+            "hold whole numbers, as ids or folds do, and the others scores; leave them out by "
+            "--ignore, or choose the columns of scores by --columns"
+        )
+    if are_logits and n_labels != len(names):
+        raise PredictionFileError(
+            f"{found.source} has {len(names)} columns of numbers and {n_labels} distinct labels, "
+            "and the names do not tell which column belongs to which; choose the columns by "
+            "--columns, or leave some out by --ignore"
+        )
+
+
+def _are_counted(scores: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which columns hold ids, folds, ages and the like, and no scores.
+
+    Scores of a classifier are no whole numbers, but for a class that is certain or impossible in
+    every row, and for votes and counts, which all columns hold: among these only one with another
+    number in every row is told apart, and only if there are so many that chance cannot do it.
+    """
+    is_whole = np.array([_is_whole(column) for column in scores.T], dtype=bool)
+    n_distinct = np.array([len(np.unique(column)) for column in scores.T])
+    least = 3 if not is_whole.all() else max(len(scores), FEWEST_IDS)
+    found: NDArray[np.bool_] = is_whole & (n_distinct >= least)
+    return found & ~found.all()
+
+
+def _is_whole(column: NDArray[Any]) -> bool:
+    known = column[np.isfinite(column)]
+    return len(known) > 0 and bool(np.all(known == np.floor(known)))
 
 
 def _refuse_label_without_column(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,8 +63,9 @@ def apply_file(
     refuse_inputs(out, path)
     n_read = n_bad = 0
     first_bad: list[int] = []
+    wish = replace(wish or Wish(), takes_missing=on_bad_row != "error")
     with open_source(
-        path, part=part, usual_part="test", kind=calibrator.scores, wish=wish or Wish()
+        path, part=part, usual_part="test", kind=calibrator.scores, wish=wish
     ) as source:
         order = _column_order(calibrator, source)
         dtype = output_dtype(np.empty(0, dtype=source.dtype))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import threads
+from calibrant.columns import are_whole
 from calibrant.containers import NamedMatrix
 from calibrant.errors import DataError, PredictionFileError
 from calibrant.files import tables
 from calibrant.files.align import align, read_labels
+from calibrant.files.arrays import decoding, open_binary
 from calibrant.files.layout import Wish
 from calibrant.files.predictions import RawPredictions, open_source
-from calibrant.scale.chunks import Chunks, merge_all, union
+from calibrant.files.text import Place
+from calibrant.scale.chunks import Chunks, merge_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +31,17 @@ if TYPE_CHECKING:
     from calibrant.files.align import Aligned
     from calibrant.files.predictions import Source
     from calibrant.scale.chunks import Counted
+
+
+@dataclass(frozen=True)
+class _DistinctLabels(Place):
+    """The distinct labels of many files: ``where`` tells the place at which one stands first."""
+
+    where: Callable[[int], str] = str
+
+    def label(self, row: int) -> str:
+        """Where a label stands first."""
+        return self.where(row)
 
 
 def find_tables(path: Path) -> list[Path]:
@@ -106,15 +120,53 @@ class TableChunks(Chunks):
 
         if any(file.suffix.lower() not in tables.PARQUET for file in self.files):
             return None
-        return sum(int(pq.read_metadata(file).num_rows) for file in self.files)
+        n_rows = 0
+        for file in self.files:
+            with decoding(file, "Parquet"):
+                n_rows += int(pq.read_metadata(file).num_rows)
+        return n_rows
 
     @cached_property
     def _aligned(self) -> Aligned:
         """Labels of all files, typed, and the classes of the columns."""
-        distinct = union([np.asarray(own, dtype=object) for own in map(self._labels, self.files)])
-        raw = np.array(distinct.tolist())
-        found = RawPredictions(self._sample, self._kind, raw, self._place, self._is_sure)
+        first: dict[Any, Path] = {}
+        for file in self.files:
+            first = dict.fromkeys(self._labels(file), file) | first
+        self._n_done = 0
+        labels = self._of_one_type(first)
+
+        def where(i: int) -> str:
+            label = next(own for own in first if str(own) == str(labels[i]))
+            return self._where(label, first[label])
+
+        are_text = any(isinstance(label, str) for label in labels)
+        raw = np.array(labels, dtype=object if are_text else None)
+        place = _DistinctLabels(**vars(self._place), where=where)
+        found = RawPredictions(self._sample, self._kind, raw, place, self._is_sure)
         return align(found, classes=self._given)
+
+    def _of_one_type(self, first: dict[Any, Path]) -> list[Any]:
+        """Distinct labels, sorted; whole numbers and text that is a whole number are alike."""
+        texts = [label for label in first if isinstance(label, str)]
+        numbers = [label for label in first if not isinstance(label, str)]
+        if texts and numbers and not are_whole(texts):
+            word = next(label for label in texts if not are_whole([label]))
+            raise PredictionFileError(
+                f"{self._where(word, first[word])} is {word!r}, but "
+                f"{self._where(numbers[0], first[numbers[0]])} is {numbers[0]!r}: labels are whole "
+                "numbers in some files and text in others; write them alike"
+            )
+        return sorted(numbers) if not texts else sorted({str(label) for label in first})
+
+    def _where(self, label: Any, file: Path) -> str:
+        """Where a label stands first in a file."""
+        with ExitStack() as stack:
+            for batch, done in self._label_batches(file, stack):
+                own = tables.labels_of(batch, self._label, file, done)
+                same = np.flatnonzero(own == label if label == label else own != own)  # noqa: PLR0124
+                if len(same):
+                    return Place(file, str(file)).label(done + int(same[0]))
+        return f"{file}: a label"
 
     @property
     def classes(self) -> list[Any] | None:
@@ -124,25 +176,28 @@ class TableChunks(Chunks):
     def _distinct(self) -> NDArray[Any]:
         return np.unique(self._aligned.y)
 
-    def _labels(self, file: Path) -> NDArray[Any]:
+    def _labels(self, file: Path) -> list[Any]:
         """Distinct labels of a file, as they stand in it; of Parquet no other column is read."""
-        found = [np.empty(0, dtype=object)]
+        found: dict[Any, None] = {}
         with ExitStack() as stack:
             for batch, done in self._label_batches(file, stack):
-                column = batch.column(batch.schema.names.index(self._label))
+                column, n_rows = batch.column(batch.schema.names.index(self._label)), len(batch)
                 if column.null_count == 0:
                     batch = batch.from_arrays([column.unique()], [self._label])  # noqa: PLW2901
                 own = tables.labels_of(batch, self._label, file, done)
-                found.append(np.unique(own).astype(object))
-        return union(found)
+                found |= dict.fromkeys(own.tolist())
+                self._advance(n_rows, f"reading the labels of {self.path}")
+        return list(found)
 
     def _label_batches(self, file: Path, stack: ExitStack) -> Iterator[tuple[Any, int]]:
         if file.suffix.lower() in tables.PARQUET:
             import pyarrow.parquet as pq
 
-            opened = stack.enter_context(pq.ParquetFile(file))
+            with open_binary(file, "Parquet"), decoding(file, "Parquet"):
+                opened = stack.enter_context(pq.ParquetFile(file))
             self._require_label(opened.schema_arrow.names, file)
-            batches = opened.iter_batches(1 << 20, columns=[self._label])
+            found = opened.iter_batches(1 << 20, columns=[self._label])
+            batches = tables.guarded(found, lambda: decoding(file, "Parquet"))
         else:
             table = tables.open_table(file, self._wish, stack)
             batches = table.batches
@@ -205,10 +260,10 @@ class TableChunks(Chunks):
             return None
         return np.array([names.index(name) for name in self.names or []])
 
-    def _advance(self, n_rows: int) -> None:
+    def _advance(self, n_rows: int, what: str | None = None) -> None:
         if self._progress is None:
             return
         with self._lock:
             self._n_done += n_rows
-            what = f"reading {self.path}" + (f", pass {self._passes}" if self._passes > 1 else "")
-            self._progress(self._n_done, self.n_rows, what)
+            of = f", pass {self._passes}" if self._passes > 1 else ""
+            self._progress(self._n_done, self.n_rows, what or f"reading {self.path}{of}")

@@ -13,7 +13,10 @@ from calibrant.errors import PredictionFileError, some_in_words
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-LABEL_NAMES = {"label", "labels", "target", "y", "class"}
+LABEL_NAMES = {"label", "labels", "target", "y", "y_true", "class"}
+PREDICTION_NAMES = {"y_pred", "y_hat", "pred", "prediction", "predicted"}
+"""What a classifier decided: neither a label nor a score, unless the caller says so."""
+
 INDEX_NAMES = {"", "Unnamed: 0", "__index_level_0__"}
 """What pandas calls an index that was written with the table."""
 
@@ -21,16 +24,29 @@ MISSING = re.compile(r"\s*(?:nan|none|null|na|n/a|<na>|-)?\s*", re.IGNORECASE)
 """How tables write what is not there."""
 
 
+MISSING_CELLS = sorted(
+    {"", " ", "-", "#N/A", "#NA", "NaN", "<NA>"}
+    | {
+        cased
+        for word in ("nan", "none", "null", "na", "n/a", "<na>")
+        for cased in (word, word.upper(), word.capitalize())
+    }
+)
+"""The same, of cells with scores, for a reader that takes a list."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What the caller says of the columns, or leaves open: that of the labels, by its name.
 
-    Columns of scores, and columns that hold none, are names or patterns.
+    Columns of scores, and columns that hold none, are names or patterns. A score that is missing in
+    a text table is an error, or NaN where ``takes_missing`` says that bad rows are dealt with.
     """
 
     label: str | None = None
     columns: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    takes_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +73,7 @@ def make_layout(
     text whatever it holds. ``where`` is the file, for messages.
     """
     ignored = _chosen(names, wish.ignore, "--ignore", where)
-    ignored |= {name for name in names if name in INDEX_NAMES}
+    ignored |= {n for n in names if n in INDEX_NAMES or n.casefold() in PREDICTION_NAMES}
     text = {name for name in names if _is_text(samples[name])}
     free = [name for name in names if name not in ignored]
     label = _label(free, text, samples, wish, where)
@@ -67,9 +83,10 @@ def make_layout(
     else:
         scores = [name for name in free if name != label and name not in text]
     if len(scores) < 2:
+        found = f"one column of scores, {scores[0]!r}" if scores else "no columns of scores"
         raise PredictionFileError(
-            f"{where} has {len(scores)} columns of scores; at least two classes are needed, "
-            "each with a column of numbers (--columns)"
+            f"{where} has {found}; at least two classes are needed, each with a column of numbers "
+            "(--columns), also where one is 1 minus the other"
         )
     is_named = label is not None and (wish.label is not None or label.casefold() in LABEL_NAMES)
     return Layout(names, label, is_named, scores, bool(wish.columns))

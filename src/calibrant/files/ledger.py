@@ -1,7 +1,8 @@
 """``Ledger``: statistics on disk, with the files that they have counted.
 
 It is replaced whole after each file. Whoever is killed goes on from there; whoever comes the next
-night counts the new files only.
+night counts the new files only. The files of a night and its decay are written down before any of
+them is counted, so that a night that was interrupted is finished as it was begun.
 """
 
 from __future__ import annotations
@@ -9,16 +10,26 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from typing import TYPE_CHECKING
+from collections import Counter
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
+from calibrant import notices, threads
 from calibrant.atomic_file import replace_file
-from calibrant.errors import PredictionFileError, StatisticsError, some_in_words
+from calibrant.errors import (
+    CalibrantWarning,
+    PredictionFileError,
+    StatisticsError,
+    some_in_words,
+)
+from calibrant.files.fingerprint import Fingerprint
 from calibrant.scale.statistics import Statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+VERSION = 2
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -31,12 +42,15 @@ class Ledger:
     directory : Path
         Names of files are relative to it, so that both can be moved together.
     path : Path
-        Where it is kept; it goes on from what is there.
+        Where it is kept; it goes on from what is there. Hold ``atomic_file.only_one`` of it.
     """
 
     def __init__(self, statistics: Statistics, directory: Path, path: Path) -> None:
         self.statistics, self._directory, self._path = statistics, directory, path
-        self.sizes: dict[str, int] = {}
+        self.counted: dict[str, Fingerprint] = {}
+        self.pending: dict[str, Fingerprint] = {}
+        """Files of the night that has begun which are not counted yet."""
+        self._decay = 1.0  # that of the pending night, which is applied already
         self.has_decayed = False
         if path.exists():
             self._read(path)
@@ -46,7 +60,11 @@ class Ledger:
             with zipfile.ZipFile(path) as archive:
                 about = json.loads(archive.read("files.json"))
                 found = Statistics.from_bytes(archive.read("statistics"))
-            self.sizes = {str(name): int(size) for name, size in about["files"].items()}
+            if about.get("version", 1) > VERSION:
+                raise StatisticsError("it was written by a newer version of calibrant")
+            self.counted = _fingerprints(about["files"])
+            pending = about.get("pending") or {"files": {}, "decay": 1.0}
+            self.pending, self._decay = _fingerprints(pending["files"]), float(pending["decay"])
             self.has_decayed = bool(about["has_decayed"])
         except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError) as error:
             raise StatisticsError(f"{path}: {error}") from error
@@ -58,42 +76,140 @@ class Ledger:
     def _name(self, file: Path) -> str:
         return file.relative_to(self._directory).as_posix() if file != self._directory else "."
 
-    def new_files(self, files: Sequence[Path]) -> list[Path]:
-        """Return those that are not counted yet; refuse those that have changed since."""
+    def nights(self, files: Sequence[Path], decay: float) -> Iterator[list[Path]]:
+        """Yield the files to be counted next: those of an interrupted night, then the new ones.
+
+        What was counted before a night weighs ``decay`` times less from its beginning on; an
+        interrupted one has begun, with the decay of its own.
+        """
+        new = self._uncounted(files)
+        if self.pending:
+            yield self._resume(new, decay)
+        new = {file: found for file, found in new.items() if self._name(file) not in self.counted}
+        if new:
+            self._begin(new, decay)
+            yield list(new)
+
+    def _uncounted(self, files: Sequence[Path]) -> dict[Path, Fingerprint]:
+        """Return the files whose content was not counted; refuse those that changed since."""
+        known = {**self.pending, **self.counted}
+        pairs = [(known.get(self._name(file), Fingerprint(-1)), file) for file in files]
+        found = threads.each(lambda pair: pair[0].again(pair[1]), pairs)
+        new = dict(zip(files, found, strict=True))
+        before = dict(self.counted)
+        named = {self._name(file): file for file in files}
+        elsewhere = []
+        for name, then in before.items():
+            if name in named and new[named[name]].has_content_of(then):
+                self.counted[name] = new.pop(named[name])
+            else:
+                elsewhere.append(name)
+        self._follow_renamed(elsewhere, new)
         changed = [
-            str(file)
-            for file in files
-            if self.sizes.get(self._name(file), size := file.stat().st_size) != size
+            str(named[name])
+            for name in elsewhere
+            if name in self.counted and named.get(name) in new
         ]
         if changed:
             raise PredictionFileError(
-                f"{some_in_words(changed)} changed after {self._path} had counted it; count all "
-                "files anew, into another one"
+                f"{some_in_words(changed)} changed after {self._path} had counted it; write new "
+                "rows to files of their own, or count all files anew, into another one"
             )
-        return [file for file in files if self._name(file) not in self.sizes]
+        if self.counted != before:
+            self._write()
+        return new
 
-    def decay(self, factor: float) -> None:
-        """Let all that was counted so far weigh less."""
-        if factor < 1.0:
-            self.statistics.scale(factor)
+    def _follow_renamed(self, names: list[str], new: dict[Path, Fingerprint]) -> None:
+        """Let files that were counted under names that are gone have the names of today."""
+        by_content = {found.sha256: file for file, found in reversed(new.items())}
+        renamed = {}
+        for name in names:
+            file = by_content.pop(self.counted[name].sha256, None)
+            if file is not None:
+                del self.counted[name]
+                renamed[self._name(file)] = new.pop(file)
+                self._warn(f"{file} was counted as {name!r} before, and is not counted again")
+        self.counted |= renamed
+
+    def _resume(self, new: dict[Path, Fingerprint], decay: float) -> list[Path]:
+        """Return what is left of the night that was interrupted; forget files that are gone."""
+        if decay != self._decay:
+            self._warn(
+                f"the run that was interrupted began with --decay {self._decay:g}; it is finished "
+                "with that"
+            )
+        names = {self._name(file) for file in new}
+        moved = {found.sha256: name for name, found in self.pending.items() if name not in names}
+        left = {
+            file: found
+            for file, found in new.items()
+            if self._name(file) in self.pending or moved.pop(found.sha256, None) is not None
+        }
+        if moved:
+            gone = some_in_words(sorted(moved.values()))
+            self._warn(f"{gone}, which the interrupted run was to count, is gone")
+        self.pending = {self._name(file): found for file, found in left.items()}
+        self._write()
+        return list(left)
+
+    def _begin(self, new: dict[Path, Fingerprint], decay: float) -> None:
+        """Write down which files are going to be counted, together with what decayed for them."""
+        self._decay = decay
+        if self.counted and decay < 1.0:
+            self.statistics.scale(decay)
             self.has_decayed = True
+        contents = Counter(found.sha256 for found in (*self.counted.values(), *new.values()))
+        copies = [str(file) for file, found in new.items() if contents[found.sha256] > 1]
+        if copies:
+            self._warn(f"{some_in_words(copies)}: files with the same content; each is counted")
+        self.pending = {self._name(file): found for file, found in new.items()}
+        self._write()
+
+    @staticmethod
+    def _warn(text: str) -> None:
+        notices.warn(CalibrantWarning(text))
+
+    def add(self, file: Path, counted: Statistics) -> None:
+        """Merge the statistics of a file of this night, and keep the result."""
+        name = self._name(file)
+        found = self.pending[name]
+        if not found.again(file).has_content_of(found):
+            raise PredictionFileError(
+                f"{file} changed while it was counted; run again when it is whole"
+            )
+        self.statistics.merge(counted)
+        self.counted[name] = self.pending.pop(name)
+        self._write()
 
     def can_repeat(self, files: Sequence[Path]) -> bool:
         """Whether reading these files again would count the same rows at the same weight."""
-        return not self.has_decayed and self.sizes.keys() <= {self._name(f) for f in files}
+        return not self.has_decayed and self.counted.keys() <= {self._name(f) for f in files}
 
-    def add(self, file: Path, counted: Statistics) -> None:
-        """Merge the statistics of a file, and keep the result."""
-        self.statistics.merge(counted)
-        self.sizes[self._name(file)] = file.stat().st_size
-        with replace_file(self._path) as out:
-            out.write(self._to_bytes())
-
-    def _to_bytes(self) -> bytes:
+    def _write(self) -> None:
+        about = {
+            "version": VERSION,
+            "files": _plain(self.counted),
+            "pending": {"files": _plain(self.pending), "decay": self._decay}
+            if self.pending
+            else None,
+            "has_decayed": self.has_decayed,
+        }
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
-            about = {"files": self.sizes, "has_decayed": self.has_decayed}
             text = json.dumps(about, sort_keys=True)
             archive.writestr(zipfile.ZipInfo("files.json", EPOCH), text)
             archive.writestr(zipfile.ZipInfo("statistics", EPOCH), self.statistics.to_bytes())
-        return out.getvalue()
+        with replace_file(self._path) as file:
+            file.write(out.getvalue())
+
+
+def _plain(files: dict[str, Fingerprint]) -> dict[str, Any]:
+    return {name: asdict(found) for name, found in files.items()}
+
+
+def _fingerprints(stored: dict[str, Any]) -> dict[str, Fingerprint]:
+    """Read what is known of files; a ledger of the first version has their sizes alone."""
+    return {
+        str(name): Fingerprint(**told) if isinstance(told, dict) else Fingerprint(int(told))
+        for name, told in stored.items()
+    }

@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant.errors import PredictionFileError
 from calibrant.files.arrays import decoding, open_binary
-from calibrant.files.layout import INDEX_NAMES, is_number, make_layout
+from calibrant.files.layout import INDEX_NAMES, MISSING_CELLS, is_number, make_layout
 from calibrant.files.row_groups import open_arrow, open_parquet
 from calibrant.files.text import SAMPLE_ROWS, TEXT, explain, open_text, read_start, suffix_of
 
@@ -52,14 +52,14 @@ def open_table(path: Path, wish: Wish, stack: ExitStack) -> OpenTable:
     with open_binary(path, kind), decoding(path, kind):
         schema, found = (open_parquet if suffix in PARQUET else open_arrow)(path, stack)
     check_header(schema.names, str(path))
-    batches = _guarded(found, lambda: decoding(path, kind))
+    batches = guarded(found, lambda: decoding(path, kind))
     first = next(batches, None)
     samples = {field.name: _sample(field.type, first, j) for j, field in enumerate(schema)}
     layout = make_layout(schema.names, samples, wish, str(path))
     return OpenTable(layout, schema, batches if first is None else chain([first], batches))
 
 
-def _guarded(
+def guarded(
     batches: Iterator[Any], guard: Callable[[], AbstractContextManager[None]]
 ) -> Iterator[Any]:
     """Record batches, each read under the guard of a context."""
@@ -103,9 +103,11 @@ def _open_text(path: Path, wish: Wish, stack: ExitStack) -> OpenTable:
             pa.PythonFile(rest, mode="r"),
             read_options=arrow_csv.ReadOptions(block_size=block, column_names=layout.names),
             parse_options=arrow_csv.ParseOptions(delimiter=separator),
-            convert_options=arrow_csv.ConvertOptions(column_types=dict(types), null_values=[]),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict(types), null_values=MISSING_CELLS if wish.takes_missing else []
+            ),
         )
-    batches = _guarded(stack.enter_context(reader), lambda: _explained(path, layout))
+    batches = guarded(stack.enter_context(reader), lambda: _explained(path, layout))
     return OpenTable(layout, pa.schema(types), batches)
 
 

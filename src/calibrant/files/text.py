@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 TEXT = {".csv": ",", ".tsv": "\t", "": ","}
 SEPARATORS = ",;\t|"
 LONGEST_HEADER = 1 << 26
+LONGEST_FIELD = 1 << 24
+"""Characters; a row has to fit into a block of the reader, too."""
+
+UNZIPPED_BYTES, UNZIPPED_RATIO = 1 << 30, 100
+"""A table that is larger than this, and than so many times its compressed size, is refused."""
+
 SAMPLE_BYTES = 1 << 16
 SAMPLE_CELLS = 200_000
 SAMPLE_ROWS = 100
@@ -49,9 +55,28 @@ def open_text(path: Path) -> Iterator[IO[bytes]]:
         yield sys.stdin.buffer
         return
     with decoding(path, "text"):
-        file: Any = gzip.GzipFile(path) if is_zipped(path) else path.open("rb")
+        file: Any = _BoundedGzip(path) if is_zipped(path) else path.open("rb")
     with file:
         yield file
+
+
+class _BoundedGzip(gzip.GzipFile):
+    """A gzip file that is no larger than tables are: a few bytes can stand for any number."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._path, self._most = path, max(UNZIPPED_BYTES, UNZIPPED_RATIO * path.stat().st_size)
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return the next bytes, unless they are too many."""
+        found = super().read(size)
+        if self.tell() > self._most:
+            raise PredictionFileError(
+                f"{self._path} is more than {UNZIPPED_RATIO} times as large when it is "
+                f"decompressed, and larger than {UNZIPPED_BYTES / 2**30:g} GiB, as no usual table "
+                "is; decompress it first, if it is one"
+            )
+        return found
 
 
 class Rejoined:
@@ -139,10 +164,14 @@ def _read_header(file: IO[bytes], path: Path) -> tuple[list[str], str]:
 @contextmanager
 def _rows_again(path: Path) -> Iterator[Any]:
     """Read a text table once more, slowly, behind its header; ``line_num`` is the line."""
-    with open_text(path) as file:
-        _, separator = _read_header(file, path)
-        lines = (raw.decode("utf-8", errors="surrogateescape") for raw in file)
-        yield csv.reader(lines, delimiter=separator)
+    usual = csv.field_size_limit(LONGEST_FIELD)  # Arrow has read longer ones than the csv module
+    try:
+        with open_text(path) as file:
+            _, separator = _read_header(file, path)
+            lines = (raw.decode("utf-8", errors="surrogateescape") for raw in file)
+            yield csv.reader(lines, delimiter=separator)
+    finally:
+        csv.field_size_limit(usual)
 
 
 def lines_of(path: Path, rows: list[int]) -> list[int] | None:

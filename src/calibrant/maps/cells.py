@@ -181,7 +181,7 @@ class ClasswiseCurves(CalibrationMap):
             hold(self, "groups", dtype=np.int64)
             g, n = self.groups, len(self.curves)
             require(g.ndim == 1 and g.size > 0, "groups must be 1-D, not empty")
-            one_each = g.min() >= 0 and g.max() + 1 == n
+            one_each = g.min() >= 0 and g.max() == n - 1
             require(one_each, f"{n} curves where groups do not have one each")
 
     @property

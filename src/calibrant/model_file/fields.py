@@ -78,6 +78,7 @@ def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:
     return {
         field: write(of, get(field), f"{name}/{field}", writer)
         for field, of in field_types(kind).items()
+        if _is_written(kind, field, get)
     }
 
 
@@ -128,6 +129,14 @@ def parts_in(value: Any) -> Iterator[Calibrator]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from parts_in(item)
+
+
+def _is_written(kind: Any, field: str, get: Callable[[str], Any]) -> bool:
+    """Whether a field has a place in a file that is written now; older ones may have it."""
+    if is_typeddict(kind):
+        return True
+    written = kind.__dataclass_fields__[field].metadata.get("written", True)
+    return get(field) is not None if written == "unless None" else bool(written)
 
 
 def _other_than_none(kind: Any) -> Any:

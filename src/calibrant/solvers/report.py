@@ -47,13 +47,14 @@ class SolverReport:
     rounds : int
         Iterations.
     seconds : float
-        Wall-clock time.
+        Wall-clock time; NaN of a fit that was read from a model file, which equal data would
+        otherwise not make equal. Reports that differ in it alone are equal.
     n_blocks : int or None
         Number of distinct values of a fitted step function.
     notes : tuple of str
         What a reader should know, such as a bound or a regulariser that was active.
     binning : Binning or None
-        What binning may have cost; None if nothing was binned. Model files have a note of it.
+        What binning may have cost; None if nothing was binned.
 
     Examples
     --------
@@ -67,10 +68,10 @@ class SolverReport:
     violation: float
     tolerance: float
     rounds: int
-    seconds: float
+    seconds: float = field(default=math.nan, compare=False, metadata={"written": False})
     n_blocks: int | None = None
     notes: tuple[str, ...] = ()
-    binning: Binning | None = field(default=None, metadata={"stored": False})
+    binning: Binning | None = field(default=None, metadata={"written": "unless None"})
 
     @property
     def converged(self) -> bool:

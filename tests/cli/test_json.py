@@ -1,0 +1,141 @@
+"""What ``--json`` prints: one object with a version, as docs/cli.md has it, also of an error."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from calibrant.cli.main import run
+from calibrant.datasets import simulated_scores
+from calibrant.scale import rows_only
+
+DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+NAMES = ["ant", "bee", "cow"]
+SCORES, Y = simulated_scores(900)
+FRAME = pd.DataFrame(SCORES, columns=NAMES).assign(label=np.array(NAMES)[Y])
+
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+
+
+@pytest.fixture
+def call(capsys):
+    """A command with ``--json``: its exit code, and what it printed on both outputs."""
+
+    def of(*words):
+        code = run([*map(str, words), "--json"])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return of
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A directory of two files, and one file."""
+    (tmp_path / "days").mkdir()
+    FRAME[:400].to_parquet(tmp_path / "days" / "a.parquet")
+    FRAME[400:].to_parquet(tmp_path / "days" / "b.parquet")
+    FRAME.to_csv(tmp_path / "all.csv", index=False)
+    return tmp_path
+
+
+def strict(text):
+    """Read JSON that any reader understands: without NaN."""
+
+    def refuse(name):
+        raise AssertionError(f"{name} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def documented(command):
+    """Fields that the page names for a command."""
+    line = next(li for li in DOCS.read_text().splitlines() if li.startswith(f"| `{command}` |"))
+    return set(re.findall(r"`(\w+)`", line.split("|")[2]))
+
+
+def test_every_command_prints_what_the_page_says(home, call):
+    model = home / "m.calibrant"
+    for words in (
+        ("fit", home / "all.csv", "-m", "vs", "-o", model),
+        ("evaluate", home / "all.csv"),
+        ("apply", model, home / "all.csv", "-o", home / "out.csv"),
+        ("compare", home / "all.csv", "--split", "0.5", "--methods", "ts"),
+        ("inspect", model),
+    ):
+        code, out, err = call(*words)
+        assert code == 0, err
+        found = strict(out)
+        assert found["version"] == 1
+        assert documented(words[0]) <= found.keys(), words[0]
+        if words[0] in {"fit", "apply", "inspect"}:  # metrics may come, these are complete
+            assert documented(words[0]) == found.keys() - {"version"}
+
+
+def test_fit_tells_the_rows_that_the_method_saw(home, call, monkeypatch):
+    monkeypatch.setattr(rows_only, "CELLS", 300)
+    monkeypatch.setattr("calibrant.scale.kept_rows.FEWEST", 100)
+    out = home / "m.calibrant"
+    _, text, err = call("fit", home / "days", "-m", "ms", "-o", out)
+    found = strict(text)
+    assert (found["rows"], found["rows_read"]) == (100, 900)
+    assert any("100 of 900" in told for told in found["warnings"])
+    assert "100 of 900" in err
+    _, text, _ = call("fit", home / "days", "-m", "fir", "-o", out)
+    assert (strict(text)["rows"], strict(text)["rows_read"]) == (900, 900)
+    run(["fit", str(home / "days"), "-m", "ms", "-o", str(out)])
+
+
+def test_a_sample_is_told_in_words_too(home, capsys, monkeypatch):
+    monkeypatch.setattr(rows_only, "CELLS", 300)
+    monkeypatch.setattr("calibrant.scale.kept_rows.FEWEST", 100)
+    assert run(["fit", str(home / "days"), "-m", "ms", "-o", str(home / "m.calibrant")]) == 0
+    assert "ms fitted to 100 of 900 rows of" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "kind", "message"),
+    [
+        (("evaluate", "nowhere.csv"), 3, "PredictionFileError", "nowhere.csv does not exist"),
+        (("evaluate", "HOME/bad.csv"), 3, "PredictionFileError", "line 2, column 'bee'"),
+        (("evaluate",), 2, "MissingParameter", "FILE"),
+        (("fit", "HOME/all.csv", "-o", "HOME/m", "--decay", "2"), 2, "BadParameter", "decay"),
+        (("inspect", "HOME/all.csv"), 4, "MagicError", "not a calibrant model file"),
+    ],
+)
+def test_errors_are_json_with_the_same_exit_code(home, call, words, code, kind, message):
+    (home / "bad.csv").write_text("label,ant,bee\nant,0.5,much\nbee,0.5,0.5\n")
+    found, out, err = call(*(word.replace("HOME", str(home)) for word in words))
+    assert found == code
+    told = strict(out)
+    assert told.keys() == {"version", "error"}
+    assert told["error"].keys() == {"type", "message", "exit_code"}
+    assert (told["version"], told["error"]["exit_code"]) == (1, code)
+    assert told["error"]["type"] == kind
+    assert message in told["error"]["message"]
+    assert message in err  # the line that people read is there as well
+
+
+def test_not_converged_is_json_too(home, call, monkeypatch):
+    from calibrant.errors import ConvergenceWarning
+    from calibrant.solvers.report import SolverReport
+
+    stuck = property(lambda _: ConvergenceWarning("vs: optimality violated"))
+    monkeypatch.setattr(SolverReport, "complaint", stuck)
+    monkeypatch.setattr(SolverReport, "converged", property(lambda _: False))
+    out = home / "m.calibrant"
+    code, text, _ = call("fit", home / "all.csv", "-m", "vs", "-o", out, "--strict")
+    assert code == 5
+    assert strict(text)["error"]["type"] == "NotConvergedError"
+    assert not out.exists()
+
+
+def test_where_rows_take_standard_output_all_else_goes_to_the_other(home, call):
+    model = home / "m.calibrant"
+    assert call("fit", home / "all.csv", "-m", "ts", "-o", model)[0] == 0
+    code, out, err = call("apply", model, home / "nowhere.csv", "-o", "-")
+    assert (code, out) == (3, "")
+    assert strict(err)["error"]["exit_code"] == 3
