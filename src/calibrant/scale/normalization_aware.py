@@ -59,10 +59,6 @@ SLOW = 0.5
 
 STUCK = 0.9
 
-WEAKEST = 1.0
-"""Pseudo-observations where none were asked for: without any the optimum lies at infinity, and rows
-that were not kept decide how."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Point:
@@ -223,7 +219,12 @@ class NormalizationAwareStatistics(Statistics):
             strength, choice, _ = choose_strength(batch)
             note = ", the strength by cross-validation of the rows that were kept"
         elif strength == 0.0:
-            strength, note = WEAKEST, ": without any the optimum would lie at infinity"
+            raise errors.ParameterError(
+                "prior_strength=0 needs all rows as they are, and "
+                f"{batch.n_rows:,} of {self.n_rows:,} were kept: without pseudo-observations the "
+                "optimum lies at infinity, and rows that were not kept decide how; pass "
+                "prior_strength=1 or more, or statistics(classes, max_rows=...) that keep all rows"
+            )
         sample = place_sample(batch.probabilities(), batch.weight, segments.whole)
         mass = estimate_prior(sample, segments.whole, segments.scores, batch, temperature)
         return _Plan(segments, sample, temperature, strength, choice, note, mass)
