@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -18,6 +19,19 @@ if TYPE_CHECKING:
 
     from calibrant.scale.parts import Part
     from calibrant.simplex import SimplexBatch
+
+
+HOMES = {
+    "fir": "calibrant.scale.flattened",
+    "na-fir": "calibrant.scale.normalization_aware",
+    "rows": "calibrant.scale.rows_only",
+    "scir": "calibrant.scale.sorted_cumulative",
+    "spline": "calibrant.scale.monotone_spline",
+    "structured": "calibrant.scale.structured",
+    "ts": "calibrant.scale.temperature",
+    "vs": "calibrant.scale.affine",
+}
+"""Where the statistics of each method are defined: bytes name a method, and never a module."""
 
 
 class Mergeable(ABC):
@@ -186,12 +200,19 @@ class Mergeable(ABC):
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Read what ``to_bytes`` returned."""
-        found = record.load(data, Mergeable._registered)
+        found = record.load(data, _class_of)
         if not isinstance(found, cls):
             raise errors.StatisticsError(
                 f"these are statistics of {found.describe()}, not {cls.__name__}"
             )
         return found
+
+
+def _class_of(method: str) -> type[Mergeable] | None:
+    """Return the class of a method, which is imported if it is ours; None if nobody knows it."""
+    if method in HOMES:
+        importlib.import_module(HOMES[method])
+    return Mergeable._registered.get(method)  # noqa: SLF001  (its own)
 
 
 def check_all_zero(

@@ -13,6 +13,8 @@ from calibrant import errors
 from calibrant.scale.parts import Part
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from calibrant.scale.mergeable import Mergeable
@@ -46,11 +48,14 @@ def dump(statistics: Mergeable) -> bytes:
     return out.getvalue()
 
 
-def load(data: bytes, known: dict[str, type[Mergeable]]) -> Mergeable:
-    """Read statistics that ``dump`` wrote; everything about them is checked again."""
+def load(data: bytes, class_of: Callable[[str], type[Mergeable] | None]) -> Mergeable:
+    """Read statistics that ``dump`` wrote; everything about them is checked again.
+
+    ``class_of`` takes the name of a method, and returns the class of its statistics.
+    """
     try:
         about, arrays = _members(data)
-        return _build(about, arrays, known)
+        return _build(about, arrays, class_of)
     except errors.StatisticsError:
         raise
     except Exception as error:
@@ -76,19 +81,21 @@ def _members(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def _build(
-    about: dict[str, Any], arrays: dict[str, NDArray[Any]], known: dict[str, type[Mergeable]]
+    about: dict[str, Any],
+    arrays: dict[str, NDArray[Any]],
+    class_of: Callable[[str], type[Mergeable] | None],
 ) -> Mergeable:
     if about["format"] != FORMAT:
         raise errors.StatisticsError(
             f"statistics of format {about['format']!r} cannot be read; {FORMAT!r} can"
         )
     method = about["method"]
-    if method not in known:
+    if (cls := class_of(method)) is None:
         raise errors.StatisticsError(
             f"statistics of {method!r} are not known here; update calibrant, or import the module "
             "that defines them"
         )
-    cls, classes = known[method], arrays["classes"]
+    classes = arrays["classes"]
     if classes.ndim != 1 or len(classes) < 2 or len(np.unique(classes)) != len(classes):
         raise ValueError("classes are not one label for each column")
     shared = {k: about[k] for k in ("scores", "normalize", "max_rows") if k in about}
