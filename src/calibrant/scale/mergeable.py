@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +16,8 @@ from calibrant.scale import record
 from calibrant.scale.exact import Sums, check_sizes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from calibrant.scale.parts import Part
@@ -166,6 +169,11 @@ class Mergeable(ABC):
             part.scale(factor)
         return self
 
+    def check(self) -> None:
+        """Refuse what no rows can have counted; it may come from a stranger's file."""
+        if (self.n_rows > 0) != bool(self.labels.parts().any()):
+            raise ValueError(f"{self.n_rows} rows have a weight of {self.weight}")
+
     def empty(self) -> Self:
         """Return statistics that ask for the same and have counted nothing."""
         found = object.__new__(type(self))
@@ -178,6 +186,19 @@ class Mergeable(ABC):
             "labels": Sums((self.n_classes,)),
             "parts": {name: part.empty() for name, part in self.parts.items()},
         }
+
+    @contextmanager
+    def _solved(self) -> Iterator[None]:
+        """Refuse numbers that no rows have, which bytes may hold, where a solver fails."""
+        try:
+            yield
+        except errors.StatisticsError:
+            raise
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise errors.StatisticsError(
+                f"these statistics of {self.describe()} have no solution, {type(error).__name__}: "
+                f"{error}; if they were read from bytes, count the rows again"
+            ) from error
 
     def describe(self) -> str:
         """Name the method and the size of the problem."""

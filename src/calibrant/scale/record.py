@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import errors
+from calibrant import errors, simplex
 from calibrant.scale.parts import Part
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from calibrant.scale.mergeable import Mergeable
 
 FORMAT = "calibrant statistics 1"
+MOST_ROWS = 1 << 62
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -100,15 +101,17 @@ def _build(
         raise ValueError("classes are not one label for each column")
     shared = {k: about[k] for k in ("scores", "normalize", "max_rows") if k in about}
     found = cls(classes, **shared, **about["options"])
-    if about["parts"].keys() != found.parts.keys():  # of a later pass
+    if about["parts"].keys() != found.parts.keys() and hasattr(found, "next_pass"):
         found.parts = {
             name: Part.registered[name](**settings) for name, settings in about["parts"].items()
         }
     if any(about[key] != value for key, value in found.about().items()):
         raise ValueError("its parts are not those of the method")
     found.labels.restore(arrays["labels"])
-    found.n_rows = int(about["n_rows"])
+    simplex.check_number("n_rows", about["n_rows"], low=0, high=MOST_ROWS, whole=True)
+    found.n_rows = about["n_rows"]
     for name, part in found.parts.items():
         own = {k.partition("/")[2]: a for k, a in arrays.items() if k.partition("/")[0] == name}
         part.restore(own)
+    found.check()
     return found
