@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -15,6 +17,7 @@ from calibrant import errors, model_file, simplex
 from calibrant.calibrators.methods import methods
 from calibrant.datasets import simulated_scores
 from calibrant.scale.chunks import ArrayChunks
+from calibrant.scale.mergeable import HOMES
 from calibrant.scale.statistics import Statistics
 
 SCORES, Y = simulated_scores(1200)
@@ -116,11 +119,52 @@ def test_a_day_that_is_refused_changes_nothing():
     assert (calibrator.statistics_.to_bytes(), calibrator.map_) == before
 
 
-def test_after_fit_days_begin_anew_with_a_word():
-    calibrator = calibrant.FlattenedIsotonic().fit(SCORES, Y)
-    with pytest.warns(errors.ForgottenRowsWarning, match="begins anew"):
-        calibrator.partial_fit(*DAYS[0])
-    assert calibrator.statistics_.n_rows == 400
+def test_bytes_are_read_by_a_process_that_has_imported_no_method(tmp_path):
+    file = tmp_path / "statistics"
+    file.write_bytes(calibrant.VectorScaling().statistics([0, 1, 2]).update(SCORES, Y).to_bytes())
+    code = (
+        "import sys, pathlib; from calibrant.scale.statistics import Statistics; "
+        "found = Statistics.from_bytes(pathlib.Path(sys.argv[1]).read_bytes()); "
+        "print(found.method, found.n_rows, type(found.solve()).__name__)"
+    )
+    command = [sys.executable, "-c", code, str(file)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.stdout.split() == ["vs", "1200", "AffineMap"], ran.stderr
+
+
+def test_the_home_of_all_statistics_is_known():
+    found = {cls.method: cls.__module__ for cls in (c()._statistics for c in ADDS_DAYS)}
+    assert found | {"rows": "calibrant.scale.rows_only"} == HOMES
+
+
+@pytest.mark.parametrize("cls", ADDS_DAYS)
+def test_a_loaded_model_goes_on_from_statistics(cls):
+    night = cls().partial_fit(*DAYS[0], classes=[0, 1, 2]).partial_fit(*DAYS[1])
+    model, data = model_file.dumps(night), night.statistics_.to_bytes()
+    night.partial_fit(*DAYS[2], decay=0.5)
+    loaded = model_file.loads(model).fit_statistics(statistics := Statistics.from_bytes(data))
+    statistics.update(*DAYS[2])  # the caller's own
+    assert loaded.statistics_.n_rows == 800
+    loaded.partial_fit(*DAYS[2], decay=0.5)
+    assert loaded.statistics_.to_bytes() == night.statistics_.to_bytes()
+    assert_array_equal(loaded.predict_proba(SCORES), night.predict_proba(SCORES))
+
+
+def test_without_statistics_days_begin_anew_with_a_word():
+    fitted = calibrant.FlattenedIsotonic().fit(SCORES, Y)
+    daily = calibrant.FlattenedIsotonic().partial_fit(*DAYS[1])
+    for calibrator in (fitted, model_file.loads(model_file.dumps(daily))):
+        said = r"no statistics .* \(fit and model files keep none\).* fit_statistics"
+        with pytest.warns(errors.ForgottenRowsWarning, match=said):
+            calibrator.partial_fit(*DAYS[0])
+        assert calibrator.statistics_.n_rows == 400
+
+
+def test_a_fit_to_chunks_holds_none_of_what_was_counted():
+    chunks = ArrayChunks(SCORES, Y, n_rows=500)
+    assert not hasattr(calibrant.FlattenedIsotonic().fit(chunks, None), "statistics_")
+    rows = calibrant.OneVsRestBeta()
+    assert not hasattr(rows.fit_statistics(chunks.count(rows.statistics(chunks))), "statistics_")
 
 
 def test_the_first_day_must_tell_the_classes():

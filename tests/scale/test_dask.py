@@ -8,18 +8,20 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from numpy.testing import assert_array_equal
 
 import calibrant
-from calibrant import errors
+from calibrant import errors, metrics
 from calibrant.datasets import simulated_scores
 from calibrant.scale.chunks import ArrayChunks
-from calibrant.scale.dask import DaskChunks
+from calibrant.scale.dask import DaskChunks, to_array
 
 SCORES, Y = simulated_scores(3000)
 CHUNKED, LABELS = da.from_array(SCORES, chunks=(700, 3)), da.from_array(Y, chunks=500)
 NAMES = np.array(["ant", "bee", "cow"])
-FRAME = pd.DataFrame(SCORES, columns=NAMES).assign(label=NAMES[Y])
+SCORES_FRAME = pd.DataFrame(SCORES, columns=NAMES)
+FRAME = SCORES_FRAME.assign(label=NAMES[Y])
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +84,71 @@ def test_frames_of_parquet_are_read_once_and_cut_alike(tmp_path):
         assert_array_equal(rows, here.predict_proba(FRAME[list(NAMES)]))
     lazy = far.predict_proba(frame[list(NAMES)]).compute()
     assert_array_equal(lazy, rows)
+
+
+@pytest.fixture
+def days(tmp_path):
+    """A collection of 25 Parquet files, of which Dask reads several at once for a few columns."""
+    for i in range(25):
+        day = FRAME[120 * i : 120 * (i + 1)].assign(
+            weight=1.0 + i, positive=Y[120 * i :][:120] == 0
+        )
+        day.to_parquet(tmp_path / f"{i:02}.parquet", index=False)
+    return dd.read_parquet(tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # in Dask
+def test_what_was_just_calibrated_is_scored_by_labels_of_the_same_frame(days):
+    calibrator = calibrant.TemperatureScaling().fit(days[list(NAMES)], days["label"])
+    lazy, rows = calibrator.predict_proba(days[list(NAMES)]), calibrator.predict_proba(SCORES_FRAME)
+    assert lazy.numblocks == (25, 1)
+    assert len({len(days[one].to_delayed()) for one in ("label", list(NAMES))}) == 2
+    for name in ("negative_log_likelihood", "confidence_ece", "brier_score"):
+        metric = getattr(metrics, name)
+        assert metric(days["label"], lazy) == pytest.approx(metric(FRAME["label"], rows), rel=1e-12)
+    weight = np.repeat(np.arange(1.0, 26.0), 120)
+    found = metrics.accuracy(days["label"], lazy, sample_weight=days["weight"])
+    assert found == pytest.approx(metrics.accuracy(FRAME["label"], rows, sample_weight=weight))
+    found = metrics.brier_score(days["positive"], days["ant"])
+    assert found == pytest.approx(metrics.brier_score(Y == 0, SCORES[:, 0]), rel=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # in Dask
+def test_calibrated_rows_of_a_frame_are_written(days, tmp_path):
+    calibrator = calibrant.TemperatureScaling().fit(days[list(NAMES)], days["label"])
+    lazy, rows = calibrator.predict_proba(days[list(NAMES)]), calibrator.predict_proba(SCORES_FRAME)
+    dd.from_dask_array(lazy, columns=NAMES).to_parquet(tmp_path / "calibrated")
+    assert_array_equal(dd.read_parquet(tmp_path / "calibrated").compute(), rows)
+    assert lazy.compute_chunk_sizes().chunks == ((120,) * 25, (3,))
+    assert_array_equal(lazy[1000:1010], rows[1000:1010])
+    pytest.importorskip("zarr")
+    lazy.to_zarr(str(tmp_path / "calibrated.zarr"))
+    assert_array_equal(da.from_zarr(str(tmp_path / "calibrated.zarr")), rows)
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # in Dask
+def test_columns_that_nobody_asked_for_are_not_read(days, tmp_path):
+    for i in range(25):
+        SCORES_FRAME[120 * i : 120 * (i + 1)].to_parquet(tmp_path / f"{i:02}.parquet", index=False)
+    assert_array_equal(to_array(days[list(NAMES)]), SCORES)
+    with pytest.raises(Exception, match="label"):
+        days["label"].compute()
+
+
+def test_a_data_frame_in_memory_is_not_made_of_chunks():
+    calibrator = calibrant.TemperatureScaling().fit(SCORES_FRAME, FRAME["label"])
+    frame = dd.from_pandas(SCORES_FRAME, npartitions=4)
+    calibrator.set_output(transform="pandas")
+    assert isinstance(calibrator.transform(SCORES_FRAME), pd.DataFrame)
+    said = r"transform_output='pandas' would compute every row.*from_dask_array"
+    with pytest.raises(errors.ContainerError, match=said):
+        calibrator.transform(frame)
+    calibrator.set_output(transform="default")
+    assert isinstance(calibrator.transform(frame), da.Array)
+    with sklearn.config_context(transform_output="pandas"):
+        plain = calibrant.TemperatureScaling().fit(SCORES_FRAME, FRAME["label"])
+        with pytest.raises(errors.ContainerError, match="would compute every row"):
+            plain.transform(frame)
 
 
 def test_labels_and_weights_may_be_in_memory_or_chunked_in_another_way():

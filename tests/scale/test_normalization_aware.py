@@ -185,12 +185,12 @@ def test_the_strength_is_chosen_on_the_rows_that_were_kept():
     )
 
 
-def test_without_a_prior_a_weak_one_keeps_the_optimum_finite():
+def test_without_a_prior_rows_that_were_not_kept_are_missed():
     p, y = simulate(1500, 4)
-    fitted = last(p, y, max_rows=500, prior_strength=0.0)
-    assert fitted["prior_strength_"] == 1.0
-    assert "infinity" in fitted["solver_report_"].notes[0]
-    assert fitted["map_"].step_function.values[0] > 0.0
+    said = r"prior_strength=0 .* 500 of 1,500 .* max_rows"
+    with pytest.raises(errors.ParameterError, match=said):
+        last(p, y, max_rows=500, prior_strength=0.0)
+    assert last(p, y, max_rows=1500, prior_strength=0.0)["prior_strength_"] == 0.0
 
 
 def test_exact_zeros_and_ones_are_fitted():

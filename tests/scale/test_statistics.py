@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import zipfile
 
 import numpy as np
@@ -13,6 +12,7 @@ from calibrant import errors
 from calibrant.datasets import simulated_scores
 from calibrant.scale.rows_only import RowStatistics
 from calibrant.scale.statistics import Statistics
+from scale.forged import rewritten
 
 SCORES, Y = simulated_scores(500)
 
@@ -20,24 +20,6 @@ SCORES, Y = simulated_scores(500)
 def counted(**options):
     """Statistics of a few rows."""
     return RowStatistics([0, 1, 2], **options).update(SCORES, Y)
-
-
-def rewritten(data, changes):
-    """Statistics with other members: of JSON by key, of arrays by name."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
-        for name in old.namelist():
-            content = old.read(name)
-            if name == "about.json":
-                about = json.loads(content)
-                about |= {k: v for k, v in changes.items() if not k.endswith(".npy")}
-                content = json.dumps({k: v for k, v in about.items() if v is not None}).encode()
-            elif name in changes:
-                member = io.BytesIO()
-                np.save(member, changes[name], allow_pickle=True)
-                content = member.getvalue()
-            new.writestr(name, content)
-    return out.getvalue()
 
 
 def test_bytes_are_the_same_for_the_same_rows_and_come_back():
@@ -65,7 +47,7 @@ def test_classes_may_be_text():
         RowStatistics([0, 1]),
         RowStatistics([0, 1, 2], scores="logits"),
         RowStatistics([0, 1, 2], max_rows=7),
-        RowStatistics([0, 1, 2], tol=1.0),
+        RowStatistics([0, 1, 2], normalize="rows"),
     ],
 )
 def test_other_statistics_do_not_merge(other):

@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -292,6 +293,15 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def transform(self, scores: Any) -> NDArray[Any]:
         """Calibrated probabilities: ``predict_proba`` for pipelines and ``set_output``."""
+        if is_dask(scores):
+            asked = get_config()["transform_output"]
+            asked = getattr(self, "_sklearn_output_config", {}).get("transform", asked)
+            if asked != "default":
+                raise errors.ContainerError(
+                    f"scores is a Dask collection, and transform_output={asked!r} would compute "
+                    "every row here; call set_output(transform='default'), and "
+                    "dask.dataframe.from_dask_array(result, columns=...) makes a lazy data frame"
+                )
         return self.predict_proba(scores)
 
     def predict(self, scores: Any) -> NDArray[Any]:

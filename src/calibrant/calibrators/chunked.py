@@ -105,8 +105,16 @@ class FromChunks(Parameters, ABC):
         Returns
         -------
         self : object
-            The fitted calibrator.
+            The fitted calibrator. It remembers the statistics as ``statistics_``, so that
+            ``partial_fit`` goes on from them.
         """
+        self._fit_counted(statistics, chunks)
+        if self._statistics is not None:
+            vars(self)["statistics_"] = copy.deepcopy(statistics)  # the caller may go on counting
+        return self
+
+    def _fit_counted(self, statistics: Statistics, chunks: Chunks | None) -> Self:
+        """Fit to what was counted, and remember nothing of it."""
         wanted = self.statistics(statistics.classes)
         if statistics.method != wanted.method:
             raise errors.ParameterError(
@@ -154,8 +162,10 @@ class FromChunks(Parameters, ABC):
         if before is None and "map_" in vars(self):
             notices.warn(
                 errors.ForgottenRowsWarning(
-                    f"{type(self).__name__} was fitted by fit, which remembers no rows: "
-                    "partial_fit begins anew; call it from the first rows on"
+                    f"this {type(self).__name__} has no statistics of the rows that it was fitted "
+                    "to (fit and model files keep none): partial_fit begins anew. To go on, keep "
+                    "statistics_.to_bytes() of the last partial_fit, and call "
+                    "fit_statistics(Statistics.from_bytes(data)) first"
                 )
             )
         chunks = as_chunks(scores, y, sample_weight)
@@ -192,7 +202,7 @@ class FromChunks(Parameters, ABC):
         """Fit to all chunks, in as many passes over them as it takes."""
         empty = self.statistics(chunks)
         simplex.check_floor(self.min_probability, empty.n_classes)
-        return self.fit_statistics(chunks.count(empty), chunks)
+        return self._fit_counted(chunks.count(empty), chunks)
 
     def _solution(self, statistics: Statistics) -> Solution:
         simplex.check_floor(self.min_probability, statistics.n_classes)

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.parameters import SMALLEST, FromMap, choice, fitted, number
 from calibrant.maps.logits import StructuredMap
-from calibrant.scale.structured import StructuredStatistics
+from calibrant.scale.structured import FORMS, StructuredStatistics
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
 from calibrant.solvers.structured import solve_structured
 
 if TYPE_CHECKING:
     from calibrant.simplex import SimplexBatch
 
-FORMS = ("auto", "matrix", "diagonal")
 MOST_CLASSES = 200
 """Up to which "auto" fits a matrix: its cost grows with the square of the number of classes."""
 

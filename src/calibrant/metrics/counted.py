@@ -162,8 +162,9 @@ class SomeCounts(RowStatistics):
 def read_chunks(y_true: Any, y_proba: Any, sample_weight: Any = None) -> Chunks | None:
     """Return chunks of what comes in chunks; None for what is in memory."""
     if is_dask(y_proba) and len(y_proba.shape) == 1:  # the positive class
-        array = y_proba.to_dask_array() if hasattr(y_proba, "to_dask_array") else y_proba
-        y_proba = array[:, None]
+        from calibrant.scale.dask import values
+
+        y_proba = values(y_proba)[:, None]
     return as_chunks(y_proba, y_true, sample_weight, NAMED)
 
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from calibrant.metrics.chunk import Chunk, DealtRows
 
 
+LARGEST_SUM = 2.0**63
+"""Of whole numbers, over all groups: they are added up as such."""
+
+
 class Counts(Counting):
     """What metrics are made of."""
 
@@ -114,6 +118,8 @@ class RowSums(Counts):
         slots = list(zip(groups.tolist(), units.tolist(), strict=True))
         if sums.shape != (len(slots), *self._shape, 2):
             raise ValueError(f"{len(slots)} sums of shape {sums.shape[1:]}")
+        if sums.astype(np.float64).sum(axis=0).max(initial=0.0) >= LARGEST_SUM:
+            raise ValueError("sums of more rows than there can be")
         if any(group not in range(n_groups) or unit not in UNITS for group, unit in slots):
             raise ValueError("sums of other groups or units")
         for slot, own in zip(slots, sums, strict=True):

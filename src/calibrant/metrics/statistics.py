@@ -20,6 +20,8 @@ from calibrant.metrics.significance import CalibrationTest, judge_problem
 from calibrant.metrics.table import METRICS
 
 if TYPE_CHECKING:
+    from numpy.random import Generator
+
     from calibrant.maps.base import Wholes
     from calibrant.metrics.measures import Counts
     from calibrant.scale.parts import Part
@@ -141,12 +143,19 @@ class MetricStatistics(RowStatistics):
                 "these statistics have no groups of rows to draw, so n_resamples must be 0; make "
                 f"them with n_groups={MOST_GROUPS}"
             )
+        drawing = generator(random_state)
+        with self._solved():
+            return self._evaluation(n_resamples, confidence_level, drawing)
+
+    def _evaluation(
+        self, n_resamples: int, confidence_level: float, drawing: Generator
+    ) -> Evaluation:
         counts: Any = self.rows.counts
         if "confusion" in counts:
             complaint = counts["confusion"].complaint(self.classes)
             if complaint is not None:
                 notices.warn(complaint)
-        draws = self._draws(n_resamples, random_state)
+        draws = self._draws(n_resamples, drawing)
         stretch = _stretch(int(np.count_nonzero(draws.any(axis=0))), confidence_level)
         estimates: dict[str, Any] = {}
         for name, metric in METRICS.items():
@@ -166,15 +175,13 @@ class MetricStatistics(RowStatistics):
             binning_error=counts["thresholded_ece"].binning_error(),
         )
 
-    def _draws(self, n_resamples: int, random_state: Any) -> Wholes:
+    def _draws(self, n_resamples: int, drawing: Generator) -> Wholes:
         """Return how often each resample has each group, of those that have rows."""
         counts: Any = self.rows.counts
         present = np.zeros(self.options["n_groups"], dtype=np.bool_)
         present[[group for group, _ in counts["accuracy"].slots]] = True
         share = present / np.count_nonzero(present)
-        draws: Wholes = generator(random_state).multinomial(
-            np.count_nonzero(present), share, size=n_resamples
-        )
+        draws: Wholes = drawing.multinomial(np.count_nonzero(present), share, size=n_resamples)
         return draws
 
     def calibration_test(
@@ -197,4 +204,6 @@ class MetricStatistics(RowStatistics):
         simplex.check_number("n_resamples", n_resamples, low=1, whole=True)
         counts: Any = self.rows.counts
         bins, moments = counts["confidence_ece"], counts["moments"]
-        return judge_problem(bins, moments, n_resamples=n_resamples, random_state=random_state)
+        drawing = generator(random_state)
+        with self._solved():
+            return judge_problem(bins, moments, n_resamples=n_resamples, random_state=drawing)

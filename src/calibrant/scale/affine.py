@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from calibrant.maps.logits import AffineMap, TemperatureMap
 from calibrant.scale.outer_sums import OuterSums
 from calibrant.scale.parts import SummedPart
 from calibrant.scale.regression import means_of_all
-from calibrant.scale.statistics import Solution, Statistics
+from calibrant.scale.statistics import ROUNDS, ZERO_PROBABILITY, Number, Solution, Statistics
 from calibrant.scale.temperature import (
     MOST_PASSES,
     counting_zeros,
@@ -187,6 +187,12 @@ class VectorStatistics(Statistics):
     """Statistics of vector scaling."""
 
     method = "vs"
+    allowed: ClassVar = {
+        "ridge": Number(),
+        "tol": Number(),
+        "max_rounds": ROUNDS,
+        "zero_probability": ZERO_PROBABILITY,
+    }
 
     def _start(self) -> list[Part]:
         zero = self.options.get("zero_probability")
@@ -204,7 +210,7 @@ class VectorStatistics(Statistics):
     def _tol(self) -> float:
         return float(self.options.get("tol", 1e-6))
 
-    def solution(self) -> Solution:
+    def _solution(self) -> Solution:
         """Fit to all rows counted so far."""
         return self._first_solution() if self.before is None else self._next_solution()
 

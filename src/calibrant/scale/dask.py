@@ -76,7 +76,7 @@ class DaskChunks(Chunks):
         sizes = matrix.chunks[0]
         is_known = not any(map(math.isnan, sizes))
         if _is_frame(values):
-            parts = values.to_delayed()
+            parts = _partitions(values)
             self._refuse_other_chunks(name, len(parts), matrix)
             return parts
         if not isinstance(values, da.Array):
@@ -130,18 +130,38 @@ def _is_frame(given: Any) -> bool:
     return hasattr(given, "npartitions") and not isinstance(given, da.Array)
 
 
+def _partitions(frame: Any) -> Any:
+    """Return the partitions of a frame as it has them.
+
+    Dask reads several at once where few of the columns are asked for: a frame's scores and its
+    labels, or what was calibrated of it, would be cut in two ways.
+    """
+    simple = frame.simplify() if hasattr(frame, "simplify") else frame  # no other column is read
+    return simple.to_delayed(optimize_graph=False)
+
+
 def _weights(sample_weight: Any) -> dict[str, Any]:
     return {} if sample_weight is None else {WEIGHT: sample_weight}
 
 
-def _take(part: Any, columns: Any) -> Any:
+def _take(part: Any, columns: Any = None) -> Any:
     """Columns of a partition, without their index."""
-    return part[columns].to_numpy()
+    return (part if columns is None else part[columns]).to_numpy()
+
+
+def values(frame: Any) -> Any:
+    """Return a Dask array of a data frame or a series, a chunk for each of its partitions."""
+    if not _is_frame(frame):
+        return frame
+    dtype, shape = frame._meta.to_numpy().dtype, (math.nan, *frame.shape[1:])  # noqa: SLF001
+    taken = map(dask.delayed(_take), _partitions(frame))
+    chunks = [da.from_delayed(part, shape, dtype) for part in taken]
+    return da.concatenate(chunks, allow_unknown_chunksizes=True)
 
 
 def to_array(scores: Any, name: str = "scores") -> Any:
     """Return a Dask array with all classes in a chunk."""
-    matrix = scores.to_dask_array() if hasattr(scores, "to_dask_array") else scores
+    matrix = values(scores)
     if not isinstance(matrix, da.Array):
         raise errors.ContainerError(
             f"{name} is a {type(scores).__name__}, not a Dask array or data frame; the labels are "

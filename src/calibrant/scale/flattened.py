@@ -53,7 +53,7 @@ class FlattenedStatistics(Statistics):
         cells: CellCounts = found
         return cells
 
-    def solution(self) -> Solution:
+    def _solution(self) -> Solution:
         """Fit to all rows counted so far."""
         if self.kept.is_complete:
             found, report = solve_flattened(self.kept_batch())

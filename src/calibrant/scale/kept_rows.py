@@ -170,6 +170,8 @@ class KeptRows(Part):
         if np.any((index < 0) | (index >= self.n_classes)):
             raise ValueError("a label is not among the classes")
         weight = Sums((n_rows,)).restore((arrays["weight_high"], arrays["weight_low"]))
+        if not np.all((weight.high > 0) | (weight.low > 0)):
+            raise ValueError("a row has no weight")
         checked = check_scores(scores, self.kind) if n_rows else scores
         self._is_complete = bool(arrays["is_complete"])
         hashes = row_hashes(checked.view(np.int64), index)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -14,10 +16,25 @@ from calibrant.scale import record
 from calibrant.scale.exact import Sums, check_sizes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from calibrant.scale.parts import Part
     from calibrant.simplex import SimplexBatch
+
+
+HOMES = {
+    "fir": "calibrant.scale.flattened",
+    "na-fir": "calibrant.scale.normalization_aware",
+    "rows": "calibrant.scale.rows_only",
+    "scir": "calibrant.scale.sorted_cumulative",
+    "spline": "calibrant.scale.monotone_spline",
+    "structured": "calibrant.scale.structured",
+    "ts": "calibrant.scale.temperature",
+    "vs": "calibrant.scale.affine",
+}
+"""Where the statistics of each method are defined: bytes name a method, and never a module."""
 
 
 class Mergeable(ABC):
@@ -152,6 +169,11 @@ class Mergeable(ABC):
             part.scale(factor)
         return self
 
+    def check(self) -> None:
+        """Refuse what no rows can have counted; it may come from a stranger's file."""
+        if (self.n_rows > 0) != bool(self.labels.parts().any()):
+            raise ValueError(f"{self.n_rows} rows have a weight of {self.weight}")
+
     def empty(self) -> Self:
         """Return statistics that ask for the same and have counted nothing."""
         found = object.__new__(type(self))
@@ -164,6 +186,19 @@ class Mergeable(ABC):
             "labels": Sums((self.n_classes,)),
             "parts": {name: part.empty() for name, part in self.parts.items()},
         }
+
+    @contextmanager
+    def _solved(self) -> Iterator[None]:
+        """Refuse numbers that no rows have, which bytes may hold, where a solver fails."""
+        try:
+            yield
+        except errors.StatisticsError:
+            raise
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise errors.StatisticsError(
+                f"these statistics of {self.describe()} have no solution, {type(error).__name__}: "
+                f"{error}; if they were read from bytes, count the rows again"
+            ) from error
 
     def describe(self) -> str:
         """Name the method and the size of the problem."""
@@ -186,12 +221,19 @@ class Mergeable(ABC):
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Read what ``to_bytes`` returned."""
-        found = record.load(data, Mergeable._registered)
+        found = record.load(data, _class_of)
         if not isinstance(found, cls):
             raise errors.StatisticsError(
                 f"these are statistics of {found.describe()}, not {cls.__name__}"
             )
         return found
+
+
+def _class_of(method: str) -> type[Mergeable] | None:
+    """Return the class of a method, which is imported if it is ours; None if nobody knows it."""
+    if method in HOMES:
+        importlib.import_module(HOMES[method])
+    return Mergeable._registered.get(method)  # noqa: SLF001  (its own)
 
 
 def check_all_zero(

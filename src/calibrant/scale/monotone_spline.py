@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from calibrant.scale.spline_sums import (
     features,
     read_logs,
 )
-from calibrant.scale.statistics import Solution, Statistics
+from calibrant.scale.statistics import ROUNDS, ZERO_PROBABILITY, Number, Solution, Statistics
 from calibrant.scale.temperature import (
     MOST_PASSES,
     counting_zeros,
@@ -53,6 +53,14 @@ class SplineStatistics(Statistics):
     """Statistics of the monotone spline."""
 
     method = "spline"
+    allowed: ClassVar = {
+        "n_knots": Number(low=1, high=1000, whole=True),
+        "strength": Number(infinite=True, words=("cv",)),
+        "prior_strength": Number(high=1e12),
+        "tol": Number(),
+        "max_rounds": ROUNDS,
+        "zero_probability": ZERO_PROBABILITY,
+    }
 
     def _start(self) -> list[Part]:
         settings = self.n_classes, self.scores, self.options.get("zero_probability")
@@ -69,7 +77,7 @@ class SplineStatistics(Statistics):
             "max_rounds": int(self.options.get("max_rounds", 100)),
         }
 
-    def solution(self) -> Solution:
+    def _solution(self) -> Solution:
         """Fit to all rows counted so far."""
         if "spline" in self.parts:
             return self._next_solution()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from calibrant import errors
 from calibrant.maps.cells import SharedSteps
 from calibrant.scale.cells import CellCounts
 from calibrant.scale.segments import Segments, SegmentSums
-from calibrant.scale.statistics import Solution, Statistics
+from calibrant.scale.statistics import Number, Solution, Statistics
 from calibrant.scale.temperature import fit_sample, judge, standing_for
 from calibrant.scale.temperature_sums import TemperatureSums, at
 from calibrant.solvers.normalization_aware import solve_normalization_aware
@@ -58,10 +58,6 @@ SLOW = 0.5
 """A step after which the violation is still this much of what it was is made half as long."""
 
 STUCK = 0.9
-
-WEAKEST = 1.0
-"""Pseudo-observations where none were asked for: without any the optimum lies at infinity, and rows
-that were not kept decide how."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,16 +156,25 @@ class NormalizationAwareStatistics(Statistics):
     """
 
     method = "na-fir"
+    allowed: ClassVar = {
+        "solver": ("exact",),
+        "prior_strength": Number(high=1e12, words=("cv",)),
+        "tol": Number(low=1e-15, high=1.0),
+        "max_rounds": Number(low=1, whole=True, optional=True),
+    }
     plan: _Plan | None = None
     """Of the passes before, where this is not the first."""
 
-    def _start(self) -> list[Part]:
-        solver = self.options.get("solver", "exact")
+    def __init__(self, classes: Any, **options: Any) -> None:
+        solver = options.get("solver", "exact")
         if solver != "exact":
             raise errors.ParameterError(
                 f"solver={errors.in_words(solver)} needs all rows in memory; from chunks only "
                 "solver='exact' is possible"
             )
+        super().__init__(classes, **options)
+
+    def _start(self) -> list[Part]:
         return [self._keep(), CellCounts(), TemperatureSums(self.n_classes, self.scores)]
 
     def empty(self) -> Self:
@@ -180,13 +185,20 @@ class NormalizationAwareStatistics(Statistics):
 
     def solution(self) -> Solution:
         """Fit to all rows counted so far."""
+        is_first = self.plan is None and "kept" in self.parts
+        if is_first and self._prior_strength == 0.0 and not self.kept.is_complete:
+            raise errors.ParameterError(
+                "prior_strength=0 needs all rows as they are, and "
+                f"{self.kept.n_rows:,} of {self.n_rows:,} were kept: without pseudo-observations "
+                "the optimum lies at infinity, and rows that were not kept decide how; pass "
+                "prior_strength=1 or more, or statistics(classes, max_rows=...) that keep all rows"
+            )
+        return super().solution()
+
+    def _solution(self) -> Solution:
+        """Fit to all rows counted so far."""
         if self.plan is not None:
             return self._next_solution(self.plan)
-        if "kept" not in self.parts:
-            raise errors.StatisticsError(
-                "these are sums of a later pass, which say nothing by themselves; merge them into "
-                "the statistics that asked for them"
-            )
         return self._solution_in_memory() if self.kept.is_complete else self._first_solution()
 
     @property
@@ -222,8 +234,6 @@ class NormalizationAwareStatistics(Statistics):
         if strength is None:
             strength, choice, _ = choose_strength(batch)
             note = ", the strength by cross-validation of the rows that were kept"
-        elif strength == 0.0:
-            strength, note = WEAKEST, ": without any the optimum would lie at infinity"
         sample = place_sample(batch.probabilities(), batch.weight, segments.whole)
         mass = estimate_prior(sample, segments.whole, segments.scores, batch, temperature)
         return _Plan(segments, sample, temperature, strength, choice, note, mass)

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import errors
+from calibrant import errors, simplex
 from calibrant.scale.parts import Part
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from calibrant.scale.mergeable import Mergeable
 
 FORMAT = "calibrant statistics 1"
+MOST_ROWS = 1 << 62
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -46,11 +49,14 @@ def dump(statistics: Mergeable) -> bytes:
     return out.getvalue()
 
 
-def load(data: bytes, known: dict[str, type[Mergeable]]) -> Mergeable:
-    """Read statistics that ``dump`` wrote; everything about them is checked again."""
+def load(data: bytes, class_of: Callable[[str], type[Mergeable] | None]) -> Mergeable:
+    """Read statistics that ``dump`` wrote; everything about them is checked again.
+
+    ``class_of`` takes the name of a method, and returns the class of its statistics.
+    """
     try:
         about, arrays = _members(data)
-        return _build(about, arrays, known)
+        return _build(about, arrays, class_of)
     except errors.StatisticsError:
         raise
     except Exception as error:
@@ -76,32 +82,36 @@ def _members(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def _build(
-    about: dict[str, Any], arrays: dict[str, NDArray[Any]], known: dict[str, type[Mergeable]]
+    about: dict[str, Any],
+    arrays: dict[str, NDArray[Any]],
+    class_of: Callable[[str], type[Mergeable] | None],
 ) -> Mergeable:
     if about["format"] != FORMAT:
         raise errors.StatisticsError(
             f"statistics of format {about['format']!r} cannot be read; {FORMAT!r} can"
         )
     method = about["method"]
-    if method not in known:
+    if (cls := class_of(method)) is None:
         raise errors.StatisticsError(
             f"statistics of {method!r} are not known here; update calibrant, or import the module "
             "that defines them"
         )
-    cls, classes = known[method], arrays["classes"]
+    classes = arrays["classes"]
     if classes.ndim != 1 or len(classes) < 2 or len(np.unique(classes)) != len(classes):
         raise ValueError("classes are not one label for each column")
     shared = {k: about[k] for k in ("scores", "normalize", "max_rows") if k in about}
     found = cls(classes, **shared, **about["options"])
-    if about["parts"].keys() != found.parts.keys():  # of a later pass
+    if about["parts"].keys() != found.parts.keys() and hasattr(found, "next_pass"):
         found.parts = {
             name: Part.registered[name](**settings) for name, settings in about["parts"].items()
         }
     if any(about[key] != value for key, value in found.about().items()):
         raise ValueError("its parts are not those of the method")
     found.labels.restore(arrays["labels"])
-    found.n_rows = int(about["n_rows"])
+    simplex.check_number("n_rows", about["n_rows"], low=0, high=MOST_ROWS, whole=True)
+    found.n_rows = about["n_rows"]
     for name, part in found.parts.items():
         own = {k.partition("/")[2]: a for k, a in arrays.items() if k.partition("/")[0] == name}
         part.restore(own)
+    found.check()
     return found

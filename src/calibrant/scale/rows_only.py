@@ -25,7 +25,7 @@ class RowStatistics(Statistics):
         limit = self.max_rows or usual_limit(self.n_classes, CELLS)
         return [KeptRows(self.n_classes, self.scores, limit)]
 
-    def solution(self) -> Solution:
+    def _solution(self) -> Solution:
         """Refuse: a calibrator knows what to do with rows."""
         raise errors.StatisticsError(
             "these are rows of any method; fit a calibrator to them by its fit_statistics"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from calibrant.maps.cells import RankedSteps
 from calibrant.scale.ranks import RankGrid, usual_cells
-from calibrant.scale.statistics import Solution, Statistics
+from calibrant.scale.statistics import ZERO_PROBABILITY, Number, Solution, Statistics
 from calibrant.scale.temperature import MOST_PASSES, fit_sample, judge
 from calibrant.scale.temperature_sums import TemperatureSums, at
 from calibrant.solvers.pseudo_rows import AT_SCORES
@@ -54,6 +54,11 @@ class SortedCumulativeStatistics(Statistics):
     """
 
     method = "scir"
+    allowed: ClassVar = {
+        "prior_share": Number(high=1.0, words=("cv",)),
+        "max_rank": Number(low=1, whole=True, optional=True),
+        "zero_probability": ZERO_PROBABILITY,
+    }
     found: dict[str, Any] | None = None
     """What the first pass has found, if this is a later one: it betters the temperature of it."""
 
@@ -71,7 +76,7 @@ class SortedCumulativeStatistics(Statistics):
             RankGrid(self.n_classes, n_ranks, usual_cells(n_ranks)),
         ]
 
-    def solution(self) -> Solution:
+    def _solution(self) -> Solution:
         """Fit to all rows counted so far; a further pass betters the temperature alone."""
         if self.found is not None:
             return self._with_better_temperature(self.found)

@@ -7,13 +7,17 @@ written, sent, read, weighted down and solved. A pass over the data may ask for 
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from calibrant import simplex
+import numpy as np
+
+from calibrant import errors, simplex
 from calibrant.scale.kept_rows import KeptRows, usual_limit
 from calibrant.scale.mergeable import Mergeable
+from calibrant.scale.parts import FADED
 
 if TYPE_CHECKING:
     from calibrant.maps.base import CalibrationMap
@@ -32,6 +36,32 @@ class Solution:
     again: Statistics | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An option that is a number in [low, high], one of some words, or None if it is optional."""
+
+    low: float = 0.0
+    high: float = math.inf
+    whole: bool = False
+    infinite: bool = False
+    words: tuple[str, ...] = ()
+    optional: bool = False
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse another value; it may come from a stranger's file."""
+        if isinstance(value, str) and self.words:
+            simplex.check_option(name, value, self.words)
+        elif value is not None or not self.optional:
+            limits = {"low": self.low, "high": self.high}
+            simplex.check_number(name, value, **limits, whole=self.whole, infinite=self.infinite)
+
+
+ZERO_PROBABILITY = Number(low=math.ulp(0.0), high=1.0, optional=True)
+"""What an exact zero is read as."""
+
+ROUNDS = Number(low=1, whole=True)
+
+
 class Statistics(Mergeable):
     """What a method needs to know of a calibration set; rows may be added and merged at any time.
 
@@ -47,6 +77,8 @@ class Statistics(Mergeable):
     """
 
     method: ClassVar[str]
+    allowed: ClassVar[dict[str, Number | tuple[str, ...]]] = {}
+    """Options of the method, as its calibrator has them: numbers, or one of a few words."""
 
     def __init__(
         self,
@@ -59,6 +91,17 @@ class Statistics(Mergeable):
     ) -> None:
         if max_rows is not None:
             simplex.check_number("max_rows", max_rows, low=1, whole=True)
+        for name, value in options.items():
+            if name not in self.allowed:
+                raise errors.ParameterError(
+                    f"{self.method} has no option {name!r}; it has "
+                    f"{errors.some_in_words([*self.allowed]) or 'none'}"
+                )
+            limits = self.allowed[name]
+            if isinstance(limits, Number):
+                limits.check(name, value)
+            else:
+                simplex.check_option(name, value, limits)
         self.max_rows = max_rows
         self.before: Self | None = None
         """Those of the pass before, where this is not the first; they are not sent anywhere."""
@@ -67,6 +110,11 @@ class Statistics(Mergeable):
     @property
     def kept(self) -> KeptRows:
         """The rows that were kept."""
+        if "kept" not in self.parts:
+            raise errors.StatisticsError(
+                "these are sums of a later pass, which say nothing by themselves; merge them into "
+                "the statistics that asked for them"
+            )
         found: Any = self.parts["kept"]
         rows: KeptRows = found
         return rows
@@ -80,9 +128,27 @@ class Statistics(Mergeable):
         """Return the rows that were kept as a calibration set, with their own weights."""
         return self.kept.batch(self.classes)
 
-    @abstractmethod
+    def check(self) -> None:
+        """Refuse what no rows can have counted; it may come from a stranger's file."""
+        super().check()
+        if "kept" in self.parts:
+            kept = self.kept_batch()
+            n_labels = np.bincount(kept.class_index, minlength=self.n_classes)
+            if kept.n_rows > self.n_rows or np.any(n_labels[self.labels.values() == 0.0]):
+                raise ValueError("rows that were kept are more than all rows")
+
     def solution(self) -> Solution:
         """Fit to all rows counted so far."""
+        if self.n_rows == 0:
+            raise errors.ShapeError("no row with a weight was counted; nothing is left to fit")
+        if self.before is None and self.kept.n_rows == 0:
+            raise errors.StatisticsError(FADED)
+        with self._solved():
+            return self._solution()
+
+    @abstractmethod
+    def _solution(self) -> Solution:
+        """Fit to the rows counted so far, of which there is one at least."""
 
     def solve(self) -> CalibrationMap:
         """Fit to all rows counted so far, and return the map."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from calibrant.scale.statistics import Solution, Statistics
+from calibrant.scale.statistics import ROUNDS, ZERO_PROBABILITY, Number, Solution, Statistics
 from calibrant.scale.structured_sums import StructuredSums
 from calibrant.scale.temperature import (
     MOST_PASSES,
@@ -51,10 +51,22 @@ ENOUGH = 1 << 14
 """Rows beside which penalties hardly matter; with fewer, all rows are asked in a pass for them."""
 
 
+FORMS = ("auto", "matrix", "diagonal")
+
+
 class StructuredStatistics(Statistics):
     """Statistics of structured scaling."""
 
     method = "structured"
+    allowed: ClassVar = {
+        "form": FORMS,
+        "strength": Number(high=1e12, words=("evidence",)),
+        "bound": Number(high=1.0),
+        "prior_strength": Number(high=1e12),
+        "tol": Number(),
+        "max_rounds": ROUNDS,
+        "zero_probability": ZERO_PROBABILITY,
+    }
 
     @property
     def _is_full(self) -> bool:
@@ -79,7 +91,7 @@ class StructuredStatistics(Statistics):
         frame = Frame(*as_they_are, PENALTIES, np.zeros(2), is_flat=False)
         return [self._keep(), TemperatureSums(*settings), self._sums_at(self._theta(), frame)]
 
-    def solution(self) -> Solution:
+    def _solution(self) -> Solution:
         """Fit to all rows counted so far."""
         if self.before is None:
             return self._first_solution()

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from calibrant.scale.regression import means_of_all
-from calibrant.scale.statistics import Solution, Statistics
+from calibrant.scale.statistics import ZERO_PROBABILITY, Number, Solution, Statistics
 from calibrant.scale.temperature_sums import KNOWN, MEAN, N_ZEROS, ZERO, TemperatureSums, at
 from calibrant.solvers.pseudo_rows import AT_SCORES, remaining
 from calibrant.solvers.report import SolverReport
-from calibrant.solvers.temperature import ZERO_LABELS, TemperatureFit, fit_temperature
+from calibrant.solvers.temperature import HELD, ZERO_LABELS, TemperatureFit, fit_temperature
 from calibrant.solvers.temperature_steps import Step, WholeProblem
 
 if TYPE_CHECKING:
@@ -178,6 +178,11 @@ class TemperatureStatistics(Statistics):
     """Statistics of temperature scaling."""
 
     method = "ts"
+    allowed: ClassVar = {
+        "tol": Number(),
+        "prior_strength": Number(high=HELD),
+        "zero_probability": ZERO_PROBABILITY,
+    }
 
     def _start(self) -> list[Part]:
         zero = self.options.get("zero_probability")
@@ -191,7 +196,7 @@ class TemperatureStatistics(Statistics):
     def _prior_strength(self) -> float:
         return float(self.options.get("prior_strength", AT_SCORES))
 
-    def solution(self) -> Solution:
+    def _solution(self) -> Solution:
         """Fit to all rows counted so far."""
         return self._first_solution() if self.before is None else self._next_solution()
 

@@ -35,6 +35,9 @@ MEAN, ZERO = 1, 3
 OWN, ZERO_LABEL, ZERO_BASE, SPREAD, N_ZEROS = 6, 7, 8, slice(9, 12), 13
 """Places of terms; the first six are ``Moments``."""
 
+NOT_NEGATIVE = [0, 2, ZERO, 4, ZERO_LABEL, N_ZEROS]
+"""Terms that are never negative: logarithms of sums, variances, shares and numbers."""
+
 KNOWN = [0, 1, 2, *range(9, N_TERMS)]
 """Terms that tell, at T = 1, how rows that were kept differ from all."""
 
@@ -131,6 +134,9 @@ class TemperatureSums(SummedPart):
         self._deepest = float(deepest)
         if not -math.inf < self._deepest <= 0.0:
             raise ValueError(f"a deepest logit of {self._deepest}")
+        values = self.values()
+        if not np.isfinite(values).all() or np.any(values[NOT_NEGATIVE] < 0.0):
+            raise ValueError("sums of temperature scaling are not finite, or negative")
 
     def values(self) -> Array:
         """Return the sums."""

@@ -1,0 +1,116 @@
+"""What a stranger wrote is refused when it is read or solved, and in no other way."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+from calibrant import errors
+from calibrant.calibrators.methods import methods
+from calibrant.datasets import simulated_scores
+from calibrant.metrics.statistics import MetricStatistics
+from calibrant.scale.mergeable import Mergeable
+from scale.forged import ODD, mutated, rewritten
+
+SCORES, Y = simulated_scores(300)
+SCORES = SCORES.copy()
+SCORES[::7] = np.roll(np.eye(3), 1, axis=0)[Y[::7]]  # exact zeros, and labels there
+ADDS_DAYS = sorted(name for name, cls in methods().items() if hasattr(cls(), "partial_fit"))
+CASES = [(name, case) for name in ADDS_DAYS for case in ("kept", "counted", "again")]
+CASES = [case for case in CASES if case != ("fir", "again")] + [("metrics", "1"), ("metrics", "2")]
+MAY_REFUSE = {"prior_strength=0 needs all rows", "cannot be added to those of"}
+
+
+@functools.cache
+def honest(name, case):
+    """Statistics of all rows, of a few of them and counts, or of the second pass."""
+    if name == "metrics":
+        return MetricStatistics([0, 1, 2], n_bins=4, n_groups=int(case)).update(SCORES, Y)
+    rows = 1000 if case == "kept" else 100
+    found = methods()[name]().statistics([0, 1, 2], max_rows=rows).update(SCORES, Y)
+    return found.solution().again.update(SCORES, Y) if case == "again" else found
+
+
+def solve(data, name, case):
+    """Read statistics and solve them, those of a second pass with the first."""
+    found = Mergeable.from_bytes(data)
+    if case == "again" and "kept" not in found.parts:
+        found = honest(name, "counted").solution().again.merge(found)
+    found.solve()
+
+
+def count_refused(name, case, n_forged, seed):
+    data, rng, refused = honest(name, case).to_bytes(), np.random.default_rng(seed), 0
+    for _ in range(n_forged):
+        forged = mutated(data, rng)
+        try:
+            solve(forged, name, case)
+        except errors.StatisticsError:
+            refused += 1
+        except errors.ParameterError as error:  # what an honest one is refused for, too
+            if not any(words in str(error) for words in MAY_REFUSE):
+                raise
+    return refused
+
+
+@pytest.mark.filterwarnings("ignore")  # numbers that no rows have may overflow
+@pytest.mark.parametrize(("name", "case"), CASES)
+def test_forged_statistics_are_refused_or_solved(name, case):
+    solve(honest(name, case).to_bytes(), name, case)
+    assert count_refused(name, case, 40, 0) > 20
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "case"), CASES)
+def test_many_forged_statistics_are_refused_or_solved(name, case):
+    assert count_refused(name, case, 800, 1) > 400
+
+
+@pytest.mark.parametrize("name", ADDS_DAYS)
+def test_options_in_bytes_are_those_that_the_calibrator_takes(name):
+    data = honest(name, "kept").to_bytes()
+    options, taken = honest(name, "kept").options, 0
+    for option in options.keys() - {"solver"}:
+        for value in [*ODD, 1e-9, 3, 0.25, 1e12, 1e13, "evidence", "matrix"]:
+            try:
+                methods()[name](**options | {option: value}).statistics([0, 1, 2])
+            except errors.ParameterError:
+                with pytest.raises(errors.StatisticsError, match=option):
+                    Mergeable.from_bytes(rewritten(data, {"options": options | {option: value}}))
+            else:
+                taken += 1
+                Mergeable._registered[name]([0, 1, 2], **options | {option: value})
+    assert taken >= 2 * len(options) or not options
+
+
+@pytest.mark.parametrize("options", [{"odd": 1}, [], None, "ridge"])
+def test_options_that_nobody_has_are_refused(options):
+    data = honest("vs", "kept").to_bytes()
+    with pytest.raises(errors.StatisticsError):
+        Mergeable.from_bytes(rewritten(data, {"options": options}))
+
+
+@pytest.mark.parametrize("n_rows", [0, -1, 12, 300.0, True, 10**30, "300", None])
+def test_the_number_of_rows_fits_to_what_was_counted(n_rows):
+    for name, case in (("ts", "kept"), ("ts", "counted"), ("metrics", "1")):
+        data = honest(name, case).to_bytes()
+        if (n_rows, name) != (12, "metrics"):  # which keep no rows
+            with pytest.raises(errors.StatisticsError):
+                Mergeable.from_bytes(rewritten(data, {"n_rows": n_rows}))
+
+
+@pytest.mark.parametrize("name", ADDS_DAYS)
+def test_sums_of_a_later_pass_say_nothing_by_themselves(name):
+    if name != "fir":  # which has one pass
+        found = Mergeable.from_bytes(honest(name, "again").to_bytes())
+        with pytest.raises(errors.StatisticsError, match="later pass"):
+            found.solve()
+
+
+def test_nothing_is_solved_of_nothing():
+    empty = methods()["ts"]().statistics([0, 1, 2])
+    with pytest.raises(errors.ShapeError, match="nothing is left to fit"):
+        empty.solve()
