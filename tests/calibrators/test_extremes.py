@@ -1,5 +1,6 @@
 """Extreme but legal input: every fit ends at its tolerance or a stated limit, and is sound."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -75,10 +76,10 @@ def draw(seed):
     return scale * (z + shift), y, weight, "logits"
 
 
-def try_one(seed, directory):
+def try_one(setting, data, directory):
     """Fit one method to one set; return what is wrong with it."""
-    cls, given = SETTINGS[seed % len(SETTINGS)]
-    scores, y, weight, kind = draw(seed)
+    cls, given = setting
+    scores, y, weight, kind = data
     model = cls(**given, scores=kind, classes=np.arange(scores.shape[1]))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -104,10 +105,54 @@ def try_one(seed, directory):
 def try_many(seeds, directory):
     found = {}
     for seed in seeds:
-        wrong = try_one(seed, directory)
+        setting = SETTINGS[seed % len(SETTINGS)]
+        wrong = try_one(setting, draw(seed), directory)
         if wrong:
-            found[seed] = (SETTINGS[seed % len(SETTINGS)][0].__name__, wrong)
+            found[seed] = (setting[0].__name__, wrong)
     return found
+
+
+def tiny_sets(n_rows, weights):
+    """Every set of so many rows that are certain, nearly so or tied, of probabilities and logits.
+
+    The label of the first row is class 0, the others are all class 0 or all class 1.
+    """
+    for k, weight in itertools.product((2, 3), weights):
+        certain, tied = np.eye(k), np.where(np.arange(k) < 2, 0.5, 0.0)
+        kinds_of_row = [certain[0], certain[-1], tied, np.r_[1.0, np.full(k - 1, 1e-17)]]
+        for rows in itertools.combinations_with_replacement(kinds_of_row, n_rows):
+            p = np.array(rows)
+            with np.errstate(divide="ignore"):
+                kinds = {"probabilities": p, "logits": np.log(p)}
+            for (kind, scores), others in itertools.product(kinds.items(), (0, 1)):
+                y = np.array([0] + [others] * (n_rows - 1))
+                yield scores, y, np.full(n_rows, weight), kind
+
+
+def try_tiny_sets(setting, data, directory):
+    found = {}
+    for scores, y, weight, kind in data:
+        try:
+            wrong = try_one(setting, (scores, y, weight, kind), directory)
+        except ArithmeticError as error:
+            wrong = [repr(error)]
+        if wrong:
+            found[f"{scores.tolist()} {y} {weight} {kind}"] = wrong
+    return found
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting[0].__name__)
+def test_few_certain_rows_end_well(setting, tmp_path):
+    """Also where they weigh next to nothing, beside whatever number of rows is a prior."""
+    assert try_tiny_sets(setting, tiny_sets(1, (1e-25, 1.0)), tmp_path) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting[0].__name__)
+def test_few_certain_rows_end_well_in_all_ways(setting, tmp_path):
+    for n_rows in (2, 3):
+        data = tiny_sets(n_rows, (1e-25, 1e-12, 1.0, 1e25))
+        assert try_tiny_sets(setting, data, tmp_path) == {}
 
 
 def test_extreme_input_ends_well(tmp_path):

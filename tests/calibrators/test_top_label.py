@@ -86,12 +86,14 @@ def test_a_shared_map_does_not_depend_on_which_class_is_which(cls, data, seed):
 def test_the_confidence_is_how_often_it_is_right(cls):
     """On the data of the fit, in total; also without division, where only it is changed."""
     p, y = simulate(2000, 5)
-    right = np.mean(p.argmax(axis=1) == y)
+    right = p.argmax(axis=1) == y
     rows = np.arange(2000)
     for normalize_output in (True, False):
         calibrator = cls(normalize_output=normalize_output, min_probability=0).fit(p, y)
         out = calibrator.predict_proba(p)
-        assert out[rows, p.argmax(axis=1)].mean() == pytest.approx(right, abs=1e-12)
+        value = out[rows, p.argmax(axis=1)]
+        free = value > (1 / 5 if normalize_output else 0)  # not raised to what chance has
+        assert value[free].mean() == pytest.approx(right[free].mean(), abs=1e-12)
     others = np.ones_like(p, dtype=bool)
     others[rows, p.argmax(axis=1)] = False
     np.testing.assert_array_equal(out[others], p[others])
@@ -183,3 +185,40 @@ def test_logits_are_their_softmax(cls, per_class):
 def test_parameters_are_checked(calibrator):
     with pytest.raises(ParameterError):
         calibrator.fit(*simulate(150, 3))
+
+
+@each
+@any_data
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_the_confidence_of_a_shared_map_is_at_least_one_in_k(cls, n_classes):
+    """The tied classes of an even row have 1 / k each: no row that is less even has less."""
+    rng = np.random.default_rng(n_classes)
+    p = rng.dirichlet(np.full(n_classes, 8.0), 400)
+    y = p.argmin(axis=1)  # never the predicted one
+    model = cls(min_probability=0.0).fit(p, y)
+    top = np.take_along_axis(model.predict_proba(p), p.argmax(axis=1)[:, None], axis=1)
+    assert np.all(top == 1 / n_classes)
+    assert any("raised" in note for note in model.solver_report_.notes)
+
+
+@each
+@any_data
+def test_two_classes_do_not_change_places_at_the_tie(cls):
+    rng = np.random.default_rng(0)
+    positive = rng.uniform(0.3, 0.7, 2000)
+    y = (rng.random(2000) < np.where(positive > 0.5, 0.1, 0.9)).astype(int)
+    model = cls().fit(np.c_[1 - positive, positive], y)
+    before, after = model.predict_proba([[0.5001, 0.4999], [0.4999, 0.5001]])[:, 1]
+    assert before <= after
+
+
+@each
+@any_data
+def test_maps_for_each_class_may_tell_that_one_is_rare(cls):
+    """There the tie is no point of symmetry: a class that is predicted too often may have less."""
+    rng = np.random.default_rng(0)
+    positive = rng.uniform(0.3, 0.7, 4000)
+    y = (rng.random(4000) < 0.1).astype(int)
+    model = cls(per_class=True).fit(np.c_[1 - positive, positive], y)
+    before, after = model.predict_proba([[0.5001, 0.4999], [0.4999, 0.5001]])[:, 1]
+    assert max(before, after) < 0.3

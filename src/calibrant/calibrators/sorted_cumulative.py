@@ -63,7 +63,9 @@ class SortedCumulativeIsotonic(Calibrator):
     The fit is exact: integers are split by maximal upper sets until no part has one, in O(N)
     memory for the N = m (k - 1) points. Exact ties are merged. Classes with equal probabilities
     have no order; they share the label at fit and get the average of their outputs. The regression
-    is the same for every proper scoring rule, squared error and log loss among them.
+    is the same for every proper scoring rule, squared error and log loss among them. Where it is
+    below r / k, what the top r classes have if all tie, g is raised to that: else two classes would
+    change places across the tie.
 
     References
     ----------
@@ -79,7 +81,7 @@ class SortedCumulativeIsotonic(Calibrator):
     >>> bold, y = simulated_scores()
     >>> calibrator = SortedCumulativeIsotonic().fit(bold, y)
     >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
-    array([[0.61, 0.24, 0.15]])
+    array([[0.62, 0.23, 0.15]])
     """
 
     method = "scir"

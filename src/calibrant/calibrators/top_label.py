@@ -97,8 +97,10 @@ class TopLabelHistogram(TopLabelCalibrator):
     Notes
     -----
     A confidence that is lowered far enough falls below the share of another class: the method
-    then changes the predicted class. Tied classes are each taken as the predicted one in turn,
-    at fit and at prediction, with the average as result; the authors break ties at random.
+    then changes the predicted class. It is never lowered below 1 / k, what all classes have where
+    they tie, as long as they share the map and ``normalize_output``: else two classes would change
+    places across the tie. Tied classes are each taken as the predicted one in turn, at fit and at
+    prediction, with the average as result; the authors break ties at random.
 
     References
     ----------

@@ -12,7 +12,7 @@ from calibrant.scale.temperature import MOST_PASSES, fit_sample, judge
 from calibrant.scale.temperature_sums import TemperatureSums, at
 from calibrant.solvers.pseudo_rows import AT_SCORES
 from calibrant.solvers.sorted_cumulative import solve_sorted_cumulative
-from calibrant.solvers.sorted_cumulative.fit import accumulate
+from calibrant.solvers.sorted_cumulative.fit import accumulate, raise_to_even
 from calibrant.solvers.sorted_cumulative.grid import fit_grid
 from calibrant.solvers.sorted_cumulative.prior import choose_prior_share
 
@@ -91,7 +91,7 @@ class SortedCumulativeStatistics(Statistics):
         if share is None:
             share, choice = choose_prior_share(batch, accumulate(batch), self._max_rank, zero)
         ranks: Any = self.parts["ranks"]
-        function, report = fit_grid(ranks.grid())
+        function, report = raise_to_even(*fit_grid(ranks.grid()), self.n_classes)
         fit = fit_sample(self, zero_probability=zero)
         found = RankedSteps(
             function, share, fit.map.inverse_temperature, fit.map.zero_logit, self.scores

@@ -135,6 +135,14 @@ def fit_temperature(
     return TemperatureFit(found, report, strength)
 
 
+def rate_of_zeros(labels: float, prior_strength: float, total: float) -> float:
+    """Labels on exact zeros among all rows, pseudo-observations included, which have none.
+
+    Never 0: beside pseudo-observations the rows may weigh less than floats tell from nothing.
+    """
+    return (labels + ZERO_LABELS) / (prior_strength + total)
+
+
 def read_zero(batch: SimplexBatch, zero_probability: float | None) -> float:
     """Log-probability that an exact zero is read as: that of the fit, if there is one to fit."""
     n_zeros, zero_logit = find_zeros(batch, zero_probability)
@@ -176,7 +184,7 @@ class _Likelihood:
         self._beta = 0.0  # where these sums were taken, if it is positive
         self._zeros = np.flatnonzero(rows.n_zeros)
         own = sum_in_any_order(weight[rows.zero_label]) if whole is None else whole.zero_labels
-        self._zero_labels = own + ZERO_LABELS
+        self._zero_labels = own
         self._tilt = 0.0  # of the mean target of a sample over what it should be
 
     def _sums_at(self, beta: float) -> Array:
@@ -203,7 +211,7 @@ class _Likelihood:
         if prior > 0.0:
             self._target = (1.0 - prior) * self._target + prior * self._scores.expected
         self._mean_target = self._mean(self._target)
-        self._zero_rate = (1.0 - prior) * self._zero_labels / self._total
+        self._zero_rate = rate_of_zeros(self._zero_labels, prior_strength, self._total)
         if self._whole is not None:
             whole, of_sample = self._whole, self._mean_target
             gap = (1.0 - prior) * whole.own + prior * whole.expected
@@ -278,11 +286,13 @@ class _Likelihood:
             zero = part / (s0 + part)
             mean = max(sum_in_any_order(weight * zero) / total, 1e-300)
             slope = -sum_in_any_order(weight * zero * (1.0 - zero)) / total
-            return math.log(mean / rate), slope / mean
+            return math.log(mean) - math.log(rate), slope / mean
 
         low = 0.0
         if high <= 0.0 or excess(0.0)[0] <= 0.0:
             return 0.0
+        # From here on no row gives its zeros more than their rate. Further on they may underflow.
+        high = min(high, math.log(float(mass.max())) - math.log(rate))
         if excess(high)[0] >= 0.0:
             return high
         delta, (value, slope) = 0.0, excess(0.0)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from calibrant.maps.logits import TemperatureMap
 from calibrant.solvers.pseudo_rows import share
-from calibrant.solvers.temperature import LARGEST, ZERO_LABELS, next_beta
+from calibrant.solvers.temperature import LARGEST, next_beta, rate_of_zeros
 from calibrant.solvers.temperature_rows import reach_of
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class WholeProblem:
         prior = share(strength, weight)
         target = (1.0 - prior) * whole.own + prior * whole.expected
         self._target = target / whole.gap_ratio
-        rate = (1.0 - prior) * (whole.zero_labels + ZERO_LABELS) / weight
+        rate = rate_of_zeros(whole.zero_labels, strength, weight)
         self._zero_rate = rate / whole.zero_ratio
         self._reach = reach_of(whole.zero_logit, whole.unit, kind)
 
@@ -101,7 +101,7 @@ class WholeProblem:
                 follow = self._reach
             elif means.bend > 0.0 and (delta > 0.0 or by_delta < 0.0):
                 # To where the logarithm of the zeros' probability is that of their rate.
-                step = means.zero * math.log(means.zero / rate) / means.bend
+                step = means.zero * (math.log(means.zero) - math.log(rate)) / means.bend
                 follow, rest = -cross / means.bend, abs(by_delta)
                 slope += cross * step
                 curvature = max(curvature - cross * cross / means.bend, 0.0)

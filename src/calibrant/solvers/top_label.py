@@ -11,6 +11,7 @@ import numpy as np
 
 from calibrant.maps.cells import TopLabelMap
 from calibrant.maps.curves import IDENTITY
+from calibrant.maps.steps import Histogram
 from calibrant.solvers.histogram import solve_histogram
 from calibrant.solvers.one_vs_rest import BinaryProblem, Solve, binary_problem, solve_each
 from calibrant.solvers.report import SolverReport
@@ -18,7 +19,7 @@ from calibrant.solvers.report import SolverReport
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant.maps.steps import Histogram
+    from calibrant.maps.curves import Curve
     from calibrant.simplex import SimplexBatch
 
 LARGEST_UNIT = 1 << 20
@@ -87,6 +88,24 @@ def solve_points_histogram(
     return solve_histogram(problem, n_bins=n_bins)
 
 
+def raise_to_even(curve: Curve, report: SolverReport, n_classes: int) -> tuple[Curve, SolverReport]:
+    """Raise bins and blocks that give the predicted class less than 1 / k to that.
+
+    It is what each class has where all tie. A shared map that gave less just above the tie would
+    hand the rest to the others, and let two classes change places there. Under this bound the best
+    isotonic map, and the best value of a bin, is the one without it, raised.
+    """
+    even = 1.0 / n_classes
+    if not isinstance(curve, Histogram) or not (low := curve.values < even).any():
+        return curve, report
+    note = (
+        f"{low.sum()} of {len(low)} blocks are raised to 1 / {n_classes}, what a class has where "
+        "all tie; objective and violation are those of the fit before"
+    )
+    raised = replace(curve, values=np.maximum(curve.values, even))
+    return raised, replace(report, notes=(*report.notes, note))
+
+
 def solve_top_label(
     batch: SimplexBatch,
     solve: Solve,
@@ -97,7 +116,8 @@ def solve_top_label(
 ) -> tuple[TopLabelMap, SolverReport]:
     """Return one map of the largest probability, or one for each predicted class.
 
-    A class that is never predicted, or by less than ``enough`` weight, keeps its scores.
+    Where all classes share it and rows sum to 1, the predicted class gets 1 / k or more. A class
+    that is never predicted, or by less than ``enough`` weight, keeps its scores.
     """
     started = perf_counter()
     top = TopLabels.of(batch)
@@ -106,6 +126,8 @@ def solve_top_label(
         top = TopLabels.of(batch)
     if not per_class:
         curve, report = solve(top.pooled(batch.class_index))
+        if normalize_output:
+            curve, report = raise_to_even(curve, report, batch.n_classes)
         found = TopLabelMap((curve,), False, normalize_output, batch.kind)
         return found, replace(report, seconds=perf_counter() - started)
     problems = [top.of_class(j, batch.class_index, enough) for j in range(batch.n_classes)]

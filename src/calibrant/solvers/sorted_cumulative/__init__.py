@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from calibrant.maps.cells import RankedSteps
 from calibrant.solvers.choice_rows import choice_rows
-from calibrant.solvers.sorted_cumulative.fit import accumulate, fit_rows
+from calibrant.solvers.sorted_cumulative.fit import accumulate, fit_rows, raise_to_even
 from calibrant.solvers.sorted_cumulative.prior import choose_prior_share
 from calibrant.solvers.temperature import solve_temperature
 
@@ -32,7 +32,7 @@ def solve_sorted_cumulative(
         chosen = choice_rows(batch)
         some = (batch, rows) if chosen is None else (batch.take(chosen), rows.take(chosen))
         prior_share, choice = choose_prior_share(*some, max_rank, zero_probability)
-    function, report = fit_rows(rows, max_rank)
+    function, report = raise_to_even(*fit_rows(rows, max_rank), batch.n_classes)
     temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
     scale, zero_logit = temperature.inverse_temperature, temperature.zero_logit
     return RankedSteps(function, prior_share, scale, zero_logit, batch.kind), report, choice

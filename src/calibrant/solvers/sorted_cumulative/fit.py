@@ -8,7 +8,7 @@ points shrink to slots before they are split by maximal upper sets.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -160,6 +160,32 @@ def fit_rows(
     n_ranks = rows.cumulative.shape[1] - 1
     n_ranks = n_ranks if max_rank is None else min(max_rank, n_ranks)
     return fit_slots(merge(rows, n_ranks), n_ranks, started)[:2]
+
+
+def raise_to_even(
+    function: RankedStepFunction, report: SolverReport, n_classes: int
+) -> tuple[RankedStepFunction, SolverReport]:
+    """Raise a fit that gives the top r classes less than r / k to that.
+
+    It is what they have in an even row, where all tie: q is r / k there and more everywhere else,
+    so a map that rises in q cannot give less. Isotonic regression does not see that point: with
+    fewer labels at the top than chance has, two classes would change places across the tie. The
+    larger of two functions that rise is one. Of pooled ranks the lowest sets the bound.
+    """
+    even = np.repeat(np.arange(1, function.n_ranks + 1), np.diff(function.offsets)) / n_classes
+    n_raised = int(np.count_nonzero(function.values < even))
+    if n_raised == 0:
+        return function, report
+    values = np.maximum(function.values, even)
+    kept = np.append(True, np.diff(values) != 0.0)
+    kept[function.offsets[:-1]] = True
+    offsets = np.append(0, np.cumsum(kept)[function.offsets[1:] - 1])
+    raised = RankedStepFunction(function.thresholds[kept], values[kept], offsets)
+    note = (
+        f"{n_raised} of {len(values)} blocks are raised to r / {n_classes}, what the top r classes "
+        "have where all tie; objective and violation are those of the regression before"
+    )
+    return raised, replace(report, notes=(*report.notes, note))
 
 
 def fit_slots(

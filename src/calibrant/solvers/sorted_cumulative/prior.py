@@ -19,7 +19,7 @@ from calibrant.maps.cells import RankedSteps
 from calibrant.row_order import sample_rows
 from calibrant.solvers.pseudo_rows import price
 from calibrant.solvers.report import SolverReport
-from calibrant.solvers.sorted_cumulative.fit import fit_rows
+from calibrant.solvers.sorted_cumulative.fit import fit_rows, raise_to_even
 from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def held_out(
 
     def judge(fold: int) -> NDArray[np.float64]:
         out, rest = folds == fold, folds != fold
-        function, _ = fit_rows(rows.take(rest), max_rank)
+        function, _ = raise_to_even(*fit_rows(rows.take(rest), max_rank), batch.n_classes)
         own[out] = label_probabilities(function, rows.take(out))
         temperature, _ = solve_temperature(batch.take(rest), zero_probability=zero_probability)
         scaled = temperature(batch.scores[out])
