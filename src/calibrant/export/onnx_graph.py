@@ -129,8 +129,10 @@ class OnnxOperations:
         **attributes: Any,
     ) -> list[Tensor]:
         names = [one if isinstance(one, str) else one.name for one in inputs]
-        outputs = [f"v{len(self.nodes)}{'ab'[i] if i else ''}" for i in range(len(types))]
-        self.nodes.append(helper.make_node(kind, names, outputs, **attributes))
+        number = len(self.nodes)
+        outputs = [f"v{number}{'ab'[i] if i else ''}" for i in range(len(types))]
+        name = "/".join((*self._prefix, f"{kind}_{number}"))
+        self.nodes.append(helper.make_node(kind, names, outputs, name, **attributes))
         given = [one for one in inputs if isinstance(one, Tensor)]
         if width is None:
             width = max(one.width for one in given)
@@ -215,8 +217,8 @@ class OnnxOperations:
         return self.node("Floor", [x])
 
     def sigmoid(self, x: Tensor) -> Tensor:
-        """Take 1 / (1 + exp(-x)) of each cell."""
-        return self.node("Sigmoid", [x])
+        """Take 1 / (1 + exp(-x)) of each cell; some runtimes have no Sigmoid of float64."""
+        return self._value(1.0, x.type) / (self.exp(0.0 - x) + 1.0)
 
     def softmax(self, x: Tensor) -> Tensor:
         """Take the softmax of each row."""
@@ -285,8 +287,12 @@ class OnnxOperations:
         return self.node("GatherElements", [sums, groups], axis=1)
 
     def shift(self, x: Tensor) -> Tensor:
-        """Move each row to the right by a cell."""
-        return self.node("Pad", [x, self.number([0, 1, 0, -1], np.int64)], x.type)
+        """Move each row to the right by a cell; some runtimes abort where a pad is negative."""
+        first, second, last = (self.number([one], np.int64) for one in (0, 1, x.width - 1))
+        # Of two dimensions, so no columns here: their width is that of what they become.
+        column = self.node("Slice", [x, first, second, second], x.type)
+        others = self.node("Slice", [x, first, last, second], x.type)
+        return self.node("Concat", [column - column, others], x.type, axis=1)
 
     def take(self, table: Tensor, index: Tensor) -> Tensor:
         """Take entries of a table.
