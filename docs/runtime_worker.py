@@ -44,7 +44,8 @@ def run_tract(path, rows):
     import tract
 
     model = tract.onnx().load(path)
-    model.set_input_fact(0, f"{','.join(map(str, rows.shape))},{'f' + rows.dtype.str[2:].replace('4', '32').replace('8', '64')}")
+    sizes = ",".join(map(str, rows.shape))
+    model.set_input_fact(0, f"{sizes},f{8 * rows.itemsize}")
     return model.into_model().into_runnable().run([rows])[0].to_numpy()
 
 
@@ -59,7 +60,9 @@ RUNTIMES = {
 def main(runtime, folder):
     folder = Path(folder)
     for model in json.loads((folder / "models.json").read_text()):
-        paths = {end: folder / f"{model['name']}.{end}" for end in ("onnx", "rows", "found", "error")}
+        paths = {
+            end: folder / f"{model['name']}.{end}" for end in ("onnx", "rows", "found", "error")
+        }
         if paths["found"].exists() or paths["error"].exists():
             continue
         rows = np.fromfile(paths["rows"], model["dtype"]).reshape(model["shape"])
