@@ -99,6 +99,8 @@ class OnnxOperations:
         How far scores that are computed may be off.
     """
 
+    pairs = False
+
     def __init__(self, n_classes: int, opset: int) -> None:
         self.n_classes = n_classes
         self.opset = opset
@@ -141,6 +143,17 @@ class OnnxOperations:
             Tensor(self, name, kept, width, column)
             for name, kept in zip(outputs, types, strict=True)
         ]
+
+    def drop_unused(self) -> None:
+        """Drop nodes and constants that the last node does not need."""
+        needed = {*self.nodes[-1].output}
+        kept = []
+        for node in reversed(self.nodes):
+            if needed.intersection(node.output):
+                needed.update(node.input)
+                kept.append(node)
+        self.nodes = kept[::-1]
+        self.constants = {name: one for name, one in self.constants.items() if name in needed}
 
     def number(self, value: ArrayLike, dtype: Any) -> str:
         """Name of a constant that is no part of the fit; equal ones are the same."""
@@ -278,13 +291,13 @@ class OnnxOperations:
 
     def spread(self, x: Tensor, columns: Tensor) -> Tensor:
         """Undo a sort."""
-        return self.node("ScatterElements", [x, columns, x], axis=1)
+        return self.node("ScatterElements", [x, columns, x], x.type, axis=1)
 
     def group_sums(self, x: Tensor, groups: Tensor) -> Tensor:
         """Give each cell the sum over its group."""
         nothing = x * 0.0
-        sums = self.node("ScatterElements", [nothing, groups, x], axis=1, reduction="add")
-        return self.node("GatherElements", [sums, groups], axis=1)
+        sums = self.node("ScatterElements", [nothing, groups, x], x.type, axis=1, reduction="add")
+        return self.node("GatherElements", [sums, groups], x.type, axis=1)
 
     def shift(self, x: Tensor) -> Tensor:
         """Move each row to the right by a cell; some runtimes abort where a pad is negative."""
