@@ -17,6 +17,7 @@ torch = pytest.importorskip("torch")
 from calibrant.export import to_torch  # noqa: E402
 from calibrant.export import torch as module_of_modules  # noqa: E402
 
+STEPS = ("fir", "na-fir", "hb-ovr", "no floor")
 SMOOTH = ("ts", "vs", "ms", "dirichlet", "structured", "matrix", "spline")
 BAD_ROWS = {
     "probabilities": [
@@ -212,11 +213,33 @@ def test_derivatives_are_numbers(case, kind):
     """Also where there are exact zeros; steps have none, and can be called all the same."""
     rows = torch.tensor(data(kind, 4)[2], requires_grad=True)
     module = to_torch(fitted(case, kind)).requires_grad_(requires_grad=True)
-    found = module(rows)
-    if found.requires_grad:
-        found.square().sum().backward()
-        assert rows.grad.isfinite().all()
-    assert found.requires_grad or case not in SMOOTH
+    module(rows).square().sum().backward()
+    assert rows.grad.isfinite().all()
+    if case in STEPS:
+        assert not rows.grad.any()
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.trace", "ignore:Converting a tensor")  # its own
+@pytest.mark.parametrize("case", ["fir", "scir", "ts"])
+def test_traced_it_takes_any_number_of_rows(case):
+    rows = torch.tensor(data("probabilities", 4)[2])
+    module = to_torch(fitted(case))
+    traced = torch.jit.trace(module, rows[:5])
+    many = rows.repeat(1 + module_of_modules.CELLS // rows.numel(), 1)
+    assert many.numel() > module_of_modules.CELLS
+    for some in (rows[:1], many):
+        assert torch.equal(traced(some), module(some))
+
+
+def test_compiled_calibrators_do_not_share_a_limit():
+    """PyTorch keeps what it compiled of a piece of code, up to a number of times."""
+    torch.compiler.reset()
+    rows = torch.tensor(data("probabilities", 4)[2][:20])
+    modules = [to_torch(fitted("ts")) for _ in range(torch._dynamo.config.recompile_limit + 2)]
+    modules.append(copy.deepcopy(modules[0]))
+    for module in modules:
+        compiled = torch.compile(module, fullgraph=True, backend="eager")
+        assert torch.equal(compiled(rows), module(rows))
 
 
 QUICK = {"fir", "scir"}  # each takes a second

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from calibrant import __version__, extras, simplex
+from calibrant import __version__, errors, extras, simplex
 from calibrant.export.pipeline import check_input, describe, take_calibrator, write_pipeline
 
 try:
@@ -13,7 +13,8 @@ try:
 except ImportError as error:
     raise extras.needed(error, "calibrant.export.to_onnx", "onnx") from error
 
-from calibrant.export.onnx_graph import REAL, OnnxOperations, Tensor
+from calibrant.export.onnx_graph import REAL, SINGLE, OnnxOperations, Tensor
+from calibrant.export.onnx_pairs import PairOperations
 
 if TYPE_CHECKING:
     from calibrant.calibrators.base import Calibrator
@@ -31,6 +32,7 @@ def to_onnx(
     input: str | None = None,  # noqa: A002  (its name in a graph)
     opset: int = 18,
     dtype: str = "float32",
+    precision: str = "float64",
 ) -> onnx.ModelProto:
     """Return a calibrator as an ONNX model, which gives what ``predict_proba`` gives.
 
@@ -84,14 +86,22 @@ def to_onnx(
     kind = check_input(calibrator, input)
     check_opset(opset)
     simplex.check_option("dtype", dtype, tuple(DTYPES))
-    ops = OnnxOperations(calibrator.n_features_in_, opset)
-    scores = Tensor(ops, kind, REAL, ops.n_classes)
-    if dtype == "float32":
-        scores = ops.real(scores)
-    out = write_pipeline(ops, calibrator, scores, kind)
-    if dtype == "float32":
-        out = ops.node("Cast", [out], to=DTYPES[dtype])
+    check_precision(precision, dtype)
+    ops: OnnxOperations
+    if precision == "float32":
+        ops = PairOperations(calibrator.n_features_in_, opset)
+        scores = Tensor(ops, kind, SINGLE, ops.n_classes)
+        ops.node("Identity", [write_pipeline(ops, calibrator, scores, kind).high], SINGLE)
+    else:
+        ops = OnnxOperations(calibrator.n_features_in_, opset)
+        scores = Tensor(ops, kind, REAL, ops.n_classes)
+        if dtype == "float32":
+            scores = ops.real(scores)
+        out = write_pipeline(ops, calibrator, scores, kind)
+        if dtype == "float32":
+            ops.node("Cast", [out], to=DTYPES[dtype])
     ops.nodes[-1].output[0] = OUTPUT
+    ops.drop_unused()
     shape = ["rows", ops.n_classes]
     given, found = (
         helper.make_tensor_value_info(name, DTYPES[dtype], shape) for name in (kind, OUTPUT)
@@ -106,6 +116,15 @@ def check_opset(opset: int) -> None:
     """Refuse a version that lacks an operator, or that is not known."""
     newest = defs.onnx_opset_version()
     simplex.check_number("opset", opset, low=FIRST_OPSET, high=newest, whole=True)
+
+
+def check_precision(precision: str, dtype: str) -> None:
+    """Refuse a precision that is not known, or that the scores do not have."""
+    simplex.check_option("precision", precision, tuple(DTYPES))
+    if precision == "float32" and dtype != "float32":
+        raise errors.ParameterError(
+            f"precision='float32' is for graphs without {dtype}; leave out dtype={dtype!r}"
+        )
 
 
 def _finish(graph: Any, opset: int, about: dict[str, str]) -> onnx.ModelProto:

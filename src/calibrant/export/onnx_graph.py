@@ -99,6 +99,8 @@ class OnnxOperations:
         How far scores that are computed may be off.
     """
 
+    pairs = False
+
     def __init__(self, n_classes: int, opset: int) -> None:
         self.n_classes = n_classes
         self.opset = opset
@@ -129,8 +131,10 @@ class OnnxOperations:
         **attributes: Any,
     ) -> list[Tensor]:
         names = [one if isinstance(one, str) else one.name for one in inputs]
-        outputs = [f"v{len(self.nodes)}{'ab'[i] if i else ''}" for i in range(len(types))]
-        self.nodes.append(helper.make_node(kind, names, outputs, **attributes))
+        number = len(self.nodes)
+        outputs = [f"v{number}{'ab'[i] if i else ''}" for i in range(len(types))]
+        name = "/".join((*self._prefix, f"{kind}_{number}"))
+        self.nodes.append(helper.make_node(kind, names, outputs, name, **attributes))
         given = [one for one in inputs if isinstance(one, Tensor)]
         if width is None:
             width = max(one.width for one in given)
@@ -139,6 +143,17 @@ class OnnxOperations:
             Tensor(self, name, kept, width, column)
             for name, kept in zip(outputs, types, strict=True)
         ]
+
+    def drop_unused(self) -> None:
+        """Drop nodes and constants that the last node does not need."""
+        needed = {*self.nodes[-1].output}
+        kept = []
+        for node in reversed(self.nodes):
+            if needed.intersection(node.output):
+                needed.update(node.input)
+                kept.append(node)
+        self.nodes = kept[::-1]
+        self.constants = {name: one for name, one in self.constants.items() if name in needed}
 
     def number(self, value: ArrayLike, dtype: Any) -> str:
         """Name of a constant that is no part of the fit; equal ones are the same."""
@@ -215,8 +230,8 @@ class OnnxOperations:
         return self.node("Floor", [x])
 
     def sigmoid(self, x: Tensor) -> Tensor:
-        """Take 1 / (1 + exp(-x)) of each cell."""
-        return self.node("Sigmoid", [x])
+        """Take 1 / (1 + exp(-x)) of each cell; some runtimes have no Sigmoid of float64."""
+        return self._value(1.0, x.type) / (self.exp(0.0 - x) + 1.0)
 
     def softmax(self, x: Tensor) -> Tensor:
         """Take the softmax of each row."""
@@ -276,17 +291,21 @@ class OnnxOperations:
 
     def spread(self, x: Tensor, columns: Tensor) -> Tensor:
         """Undo a sort."""
-        return self.node("ScatterElements", [x, columns, x], axis=1)
+        return self.node("ScatterElements", [x, columns, x], x.type, axis=1)
 
     def group_sums(self, x: Tensor, groups: Tensor) -> Tensor:
         """Give each cell the sum over its group."""
         nothing = x * 0.0
-        sums = self.node("ScatterElements", [nothing, groups, x], axis=1, reduction="add")
-        return self.node("GatherElements", [sums, groups], axis=1)
+        sums = self.node("ScatterElements", [nothing, groups, x], x.type, axis=1, reduction="add")
+        return self.node("GatherElements", [sums, groups], x.type, axis=1)
 
     def shift(self, x: Tensor) -> Tensor:
-        """Move each row to the right by a cell."""
-        return self.node("Pad", [x, self.number([0, 1, 0, -1], np.int64)], x.type)
+        """Move each row to the right by a cell; some runtimes abort where a pad is negative."""
+        first, second, last = (self.number([one], np.int64) for one in (0, 1, x.width - 1))
+        # Of two dimensions, so no columns here: their width is that of what they become.
+        column = self.node("Slice", [x, first, second, second], x.type)
+        others = self.node("Slice", [x, first, last, second], x.type)
+        return self.node("Concat", [column - column, others], x.type, axis=1)
 
     def take(self, table: Tensor, index: Tensor) -> Tensor:
         """Take entries of a table.

@@ -10,7 +10,7 @@ from calibrant.export.pipeline import take_calibrator
 
 try:
     import onnx
-    from onnx import checker, compose
+    from onnx import TensorProto, checker, compose, helper
 except ImportError as error:
     raise extras.needed(error, "calibrant.export.merge_onnx", "onnx") from error
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from calibrant.calibrators.base import Calibrator
 
 PREFIX = "calibrant/"
+
+HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+"""Types of scores that are cast to float32: probabilities in 16 bits would be rounded to 1e-3."""
 
 
 def merge_onnx(
@@ -46,7 +49,7 @@ def merge_onnx(
     -------
     model : onnx.ModelProto
         The inputs are those of the classifier. The outputs are ``calibrated`` and those of the
-        classifier other than its scores.
+        classifier other than its scores. Scores of 16 bits are cast, and ``calibrated`` is float32.
 
     Raises
     ------
@@ -81,9 +84,12 @@ def merge_onnx(
     first = onnx.ModelProto()
     first.CopyFrom(model)
     first.ir_version = own.ir_version = max(first.ir_version, own.ir_version)
+    given = scores.name
+    if scores.type.tensor_type.elem_type in HALVES:
+        given = _cast_output(first.graph, given)
     inlet = own.graph.input[0].name
     merged = compose.merge_models(
-        first, own, io_map=[(scores.name, inlet)], prefix2=PREFIX, producer_name="calibrant"
+        first, own, io_map=[(given, inlet)], prefix2=PREFIX, producer_name="calibrant"
     )
     imports = {one.domain: one for one in merged.opset_import}  # each is there twice
     del merged.opset_import[:]
@@ -110,12 +116,13 @@ def _find_output(model: onnx.ModelProto, name: str | None) -> Any:
 def _check_output(scores: Any, n_classes: int) -> str:
     """Refuse scores that the calibrator does not take; return their type."""
     tensor = scores.type.tensor_type
-    dtype = {number: name for name, number in DTYPES.items()}.get(tensor.elem_type)
+    types = {number: name for name, number in DTYPES.items()} | dict.fromkeys(HALVES, "float32")
+    dtype = types.get(tensor.elem_type)
     if dtype is None:
-        kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
+        kind = TensorProto.DataType.Name(tensor.elem_type).lower()
         raise errors.ExportError(
-            f"output {scores.name!r} is of type {kind}; scores are float32 or float64: cast them "
-            "before, or choose another output"
+            f"output {scores.name!r} is of type {kind}; scores are real numbers of 16, 32 or 64 "
+            "bits: choose another output"
         )
     sizes = [d.dim_value or None for d in tensor.shape.dim]
     known = tensor.HasField("shape")
@@ -125,6 +132,16 @@ def _check_output(scores: Any, n_classes: int) -> str:
             f"output {scores.name!r} has shape ({shape}); the calibrator takes (rows, {n_classes})"
         )
     return dtype
+
+
+def _cast_output(graph: Any, name: str) -> str:
+    """Put a cast to float32 behind an output, in its place; return its new name."""
+    new = f"{PREFIX}{name}"
+    (value,) = (one for one in graph.output if one.name == name)
+    value.name, value.type.tensor_type.elem_type = new, TensorProto.FLOAT
+    node = helper.make_node("Cast", [name], [new], f"{PREFIX}Cast_scores", to=TensorProto.FLOAT)
+    graph.node.append(node)
+    return new
 
 
 def _opset(model: onnx.ModelProto) -> int:

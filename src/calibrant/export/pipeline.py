@@ -88,12 +88,17 @@ def write_rows(
         rows, doubt = _normalize(ops, scores)
     else:
         rows, doubt = _put_on_simplex(ops, scores)
-    computed |= given != own or (own == "probabilities" and normalize == "rows")
+    computed |= ops.pairs or given != own or (own == "probabilities" and normalize == "rows")
     if given != own:
         rows = write_softmax(ops, rows) if own == "probabilities" else ops.log(rows)
     out = calibrator.map_.formula(ops, rows, computed=computed)
     floor, sums_to_one = calibrator.min_probability, calibrator.map_.sums_to_one
     return write_lift(ops, out, floor, doubt, sums_to_one=sums_to_one), rows
+
+
+def _real(ops: Operations, scores: Value) -> Value:
+    """Turn what was given into what is computed with."""
+    return ops.real(scores) if ops.pairs else scores
 
 
 def _doubt(ops: Operations, good: Value) -> Value:
@@ -110,7 +115,7 @@ def _check_logits(ops: Operations, scores: Value) -> tuple[Value, Value]:
     """Write down ``check_scores`` of logits; a sum finds what is no number, a maximum may not."""
     top, largest = ops.row_max(scores), simplex.LARGEST_LOGIT
     good = (top >= -largest) & (top <= largest) & (ops.row_sum(scores) <= math.inf)
-    return scores, _doubt(ops, good)
+    return _real(ops, scores), _doubt(ops, good)
 
 
 def _rounding(ops: Operations) -> float:
@@ -120,7 +125,7 @@ def _rounding(ops: Operations) -> float:
 
 def _put_on_simplex(ops: Operations, scores: Value) -> tuple[Value, Value]:
     """Write down ``check_scores`` of probabilities, to the bit."""
-    rows = ops.maximum(scores, 0.0)
+    rows = _real(ops, ops.maximum(scores, 0.0))
     total = write_fixed_sum(ops, rows, 2.0**60)
     gap = total - 1.0
     gap = ops.maximum(gap, 0.0 - gap)
@@ -134,7 +139,7 @@ def _put_on_simplex(ops: Operations, scores: Value) -> tuple[Value, Value]:
 
 def _normalize(ops: Operations, scores: Value) -> tuple[Value, Value]:
     """Write down ``check_scores`` of what is to be normalised."""
-    rows = ops.maximum(scores, 0.0)
+    rows = _real(ops, ops.maximum(scores, 0.0))
     total = ops.row_sum(rows)
     good = (
         (ops.row_min(scores) >= -simplex.CLIP_TOLERANCE)

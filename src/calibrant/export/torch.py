@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Self
 
 from calibrant import errors, extras
@@ -108,6 +109,19 @@ class CalibratorModule(nn.Module):
 
     digest: torch.Tensor
 
+    def __new__(cls, *_: Any) -> Self:
+        """Make a class for each module, whose ``forward`` has code of its own.
+
+        ``torch.compile`` keeps what it compiled by code, and a limited number for each: modules
+        that shared it would be refused from the ninth on. Graphs of ``torch.fx`` do the same.
+        """
+        forward = CalibratorModule.forward
+        own = FunctionType(forward.__code__.replace(), forward.__globals__)
+        own.__doc__ = forward.__doc__
+        made = type(cls.__name__, (cls,), {"forward": own, "__module__": cls.__module__})
+        found: Self = super().__new__(made)
+        return found
+
     def __init__(self, calibrator: Calibrator, kind: str) -> None:
         super().__init__()
         self.classes = calibrator.classes_.tolist()
@@ -135,12 +149,19 @@ class CalibratorModule(nn.Module):
         if not scores.is_floating_point():
             raise errors.ContainerError(f"{self!r} was given scores of {scores.dtype}, no reals")
         rows = scores.cpu() if self._by_cpu else scores
-        if rows.device.type != "cpu" or torch.compiler.is_compiling():
+        whole = torch.compiler.is_compiling() or torch.jit.is_tracing()  # for any number of rows
+        if whole or rows.device.type != "cpu":
             found: torch.Tensor = self.map(rows.to(REAL)).to(scores.dtype)
         else:
             parts = rows.split(max(1, CELLS // self.n_classes))
             found = torch.cat([self.map(part.to(REAL)).to(scores.dtype) for part in parts])
+        if rows.requires_grad and torch.is_grad_enabled() and not found.requires_grad:
+            # Steps do not depend on scores as far as torch can see; their derivative is zero.
+            found = torch.where(torch.zeros_like(found, dtype=torch.bool), rows, found)
         return found.to(scores.device) if self._by_cpu else found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _blank, (), self.__dict__
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:  # noqa: ARG002
         """Move to another device; types stay, since rounded thresholds are other thresholds."""
@@ -173,6 +194,11 @@ class CalibratorModule(nn.Module):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.extra_repr()})"
+
+
+def _blank() -> CalibratorModule:
+    """Make a module that a copy or a file fills: its class has no name to be found by."""
+    return CalibratorModule.__new__(CalibratorModule)
 
 
 def has_float64(device: torch.device) -> bool:

@@ -37,6 +37,8 @@ class TorchOperations:
         What the graph is given.
     """
 
+    pairs = False
+
     def __init__(self, n_classes: int) -> None:
         self.n_classes = n_classes
         self.rounding = Rounding()

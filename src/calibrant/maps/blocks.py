@@ -91,12 +91,18 @@ class BlockSearch:
         return x
 
 
-def plan_search(thresholds: Sequence[Floats], low: float = 0.0, width: float = 1.0) -> BlockSearch:
-    """Find the quickest search of thresholds, one increasing sequence for each curve."""
+def plan_search(
+    thresholds: Sequence[Floats], low: float = 0.0, width: float = 1.0, *, short: bool = False
+) -> BlockSearch:
+    """Find the quickest search of thresholds, one increasing sequence for each curve.
+
+    ``short`` leaves out keys of 64 bits.
+    """
     sizes = np.array([len(curve) for curve in thresholds])
     nothing = np.zeros(0, np.int64)
     n_keys = sizes if len(sizes) > 1 else np.maximum(KEYS_PER_BLOCK * sizes, FEWEST_KEYS)
-    roots = [(0, False), *product(range(1, MOST_ROOTS + 1), (True, False))]
+    kinds = (True,) if short else (True, False)
+    roots = [(0, short), *product(range(1, MOST_ROOTS + 1), kinds)]
     ways = [(turned, *way) for turned in (False, True) for way in roots]
     empty = [BlockSearch(low, width, *way, n_keys, nothing, nothing, 0) for way in ways]
     return min((_fill(search, thresholds) for search in empty), key=lambda search: search.cost)
@@ -109,7 +115,7 @@ def _fill(search: BlockSearch, thresholds: Sequence[Floats]) -> BlockSearch:
     offset, most = 1, 0
     for curve, n in zip(thresholds, search.n_keys.tolist(), strict=True):
         keys = search.key(np, curve[1:]).astype(np.float64) * n
-        slack = SLACK[search.short] if search.n_roots else 0.0
+        slack = SLACK[search.short] if search.n_roots or search.short else 0.0
         least, largest = (  # of the thresholds, for each key
             np.bincount(np.minimum(keys * factor, n).astype(np.int64), minlength=n + 1)
             for factor in (1.0 - slack, 1.0 + slack)
@@ -145,7 +151,8 @@ def lowered(thresholds: Floats, off: Rounding, *, of_sums: bool = False) -> Floa
     t = thresholds
     rounding = np.minimum((1.0 - t) * 2.0**-6, off.of_logits * 2.0**-11) if of_sums else 0.0
     of_cells = np.minimum(np.minimum(t, 1.0 - t) * 2.0**-10, off.of_cells)
-    found = t - t * ((1.0 - t) * off.of_logits + rounding) - of_cells
+    of_numbers = np.minimum((1.0 - t) * 2.0**-20, off.of_numbers)
+    found = t - t * ((1.0 - t) * off.of_logits + rounding + of_numbers) - of_cells
     return np.maximum.accumulate(found)  # of neighbours, too
 
 
@@ -175,7 +182,7 @@ def find_blocks(
     low, width : float
         Where the scores are.
     """
-    search = plan_search(thresholds, low, width)
+    search = plan_search(thresholds, low, width, short=ops.pairs)
     # No score is there: a step cannot leave its curve. Lines need a number.
     above = 2.0 if (low, width) == (0.0, 1.0) else np.inf
     # The last steps of a search may look beyond the only curve.

@@ -120,9 +120,13 @@ def _write_pieces(
 
 
 def _write_terms(ops: Operations, x: Value, terms: list[Terms], curve_of: Wholes | None) -> Value:
+    smallest = np.finfo(np.float32).tiny if ops.pairs else 0.0  # that has a logarithm
+
     def of_curve(name: str) -> Value:
         """Give a coefficient of each column, or of all."""
         numbers = np.array([getattr(one, name) for one in terms])
+        if name in ("low", "rest"):
+            numbers = np.maximum(numbers, smallest)
         shared = curve_of is None or (numbers == numbers[0]).all()
         return ops.fitted(name, numbers[0] if shared else numbers[curve_of])
 

@@ -50,7 +50,7 @@ class LogitMap(CalibrationMap):
 def write_logs(ops: Operations, rows: Value, zero_logit: float) -> Value:
     """Write down the logarithms of probabilities, that of zero bounded."""
     smallest = math.exp(zero_logit)
-    if smallest >= np.finfo(np.float64).tiny:
+    if smallest >= np.finfo(np.float32 if ops.pairs else np.float64).tiny:
         return ops.log(ops.maximum(rows, smallest))
     # Its logarithm is no longer zero_logit. No infinity in between: derivatives stay numbers.
     positive = rows > smallest

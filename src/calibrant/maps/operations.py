@@ -11,7 +11,8 @@ Value = Any
 """A matrix of rows, a column of one number a row, or a constant: what operations take and return.
 
 Values have the operators ``+ - * /`` and ``> >= < <= == & |``, with each other and with numbers,
-which broadcast as numpy's do. Real values have 64 bits, unless they are rounded to ``single``.
+which broadcast as numpy's do. Real values have 64 bits, or are ``pairs`` of 32, unless they are
+rounded to ``single``.
 """
 
 
@@ -24,10 +25,13 @@ class Rounding(NamedTuple):
         Error of logits: it moves a probability p by p (1 - p) of it.
     of_cells : float
         Error of the probabilities themselves.
+    of_numbers : float
+        Error of any number, as a part of it; near 1 it is smaller, since pairs are longer there.
     """
 
     of_logits: float = 2.0**-40
     of_cells: float = 0.0
+    of_numbers: float = 0.0
 
 
 class Operations(Protocol):
@@ -39,6 +43,9 @@ class Operations(Protocol):
 
     n_classes: int
     rounding: Rounding
+    pairs: bool
+    """Whether real values are sums of two numbers of 32 bits: ``row_sum`` is exact to 40 bits, and
+    keys are of 32 bits."""
 
     def fitted(self, name: str, value: ArrayLike) -> Value:
         """Give a number or an array of the fit, which has a name there."""

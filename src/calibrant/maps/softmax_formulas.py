@@ -22,6 +22,8 @@ def write_fixed_sum(ops: Operations, x: Value, scale: Value) -> Value:
     Their leading and their last 30 bits are added up apart, so that sums of doubles are exact in
     any order. ONNX Runtime adds up whole numbers of 64 bits as doubles, too.
     """
+    if ops.pairs:
+        return ops.row_sum(x)
     scaled = x * (scale / HALF)
     high = ops.floor(scaled)
     low = ops.floor((scaled - high) * HALF)
@@ -30,6 +32,8 @@ def write_fixed_sum(ops: Operations, x: Value, scale: Value) -> Value:
 
 def write_softmax(ops: Operations, logits: Value) -> Value:
     """Write down the softmax with the sum of ``softmax_rows``."""
+    if ops.pairs:
+        return ops.softmax(logits)
     powers = ops.exp(logits - ops.row_max(logits))
     total = ops.row_sum(powers)
     # The exponent of 3/4 of the sum, which is at least 1, as ``invariant_sum`` scales by it.
@@ -47,7 +51,7 @@ def write_scaled_softmax(
     ``inner`` is whether the last bits count, since another map follows.
     """
     distances = (logits - ops.row_max(logits)) * factor
-    if not inner:
+    if not inner or ops.pairs:
         return ops.softmax(distances)
     powers = ops.exp(distances)
     scaled = powers * HALF
