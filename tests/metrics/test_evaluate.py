@@ -1,3 +1,4 @@
+import importlib
 import json
 import re
 import warnings
@@ -198,3 +199,29 @@ def test_chance_is_no_reason_to_warn():
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 evaluate(y, proba, n_resamples=0, classes=np.arange(n_classes))
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_intervals_of_many_rows_come_from_groups(is_weighted, n_classes, monkeypatch):
+    """Values stay as they are; intervals are as wide as those of rows, and much is not drawn."""
+    proba, y, w = weighted(6000, n_classes)
+    options = {"sample_weight": w if is_weighted else None, "n_resamples": 300}
+    expected = evaluate(y, proba, **options)
+    told = []
+    module = importlib.import_module("calibrant.metrics.evaluate")
+    monkeypatch.setattr(module, "MOST_ROWS_DRAWN", 5999)
+    monkeypatch.setattr(module, "bootstrap", None)
+    found = evaluate(y, proba, **options, progress=lambda *how_far: told.append(how_far))
+    assert told[-1][0] == told[-1][1]
+    for name, estimate in found.estimates().items():
+        value, low, high = getattr(expected, name)
+        assert estimate.value == value
+        assert estimate.high - estimate.low == pytest.approx(high - low, rel=0.4), name
+
+
+def test_how_far_it_is_can_be_told():
+    proba, y = simulate(200, 3)
+    told = []
+    evaluate(y, proba, n_resamples=10, progress=lambda *how_far: told.append(how_far), n_jobs=2)
+    assert told == [(done, 20) for done in range(1, 21)]

@@ -96,8 +96,8 @@ def test_the_command_and_the_verdict_say_it(name):
 
 def test_the_confidence_hides_what_the_positive_class_shows():
     y, said, _ = drawn("10 points too high")
-    assert metrics.confidence_ece(y, said) < 0.05 < 0.09 < positive_ece(y, said)
-    assert smooth_ece(y, said, kind="confidence") < 0.05 < 0.09 < smooth_ece(y, said)
+    assert 2 * metrics.confidence_ece(y, said) < positive_ece(y, said)
+    assert 2 * smooth_ece(y, said, kind="confidence") < smooth_ece(y, said)
 
 
 def honest_rows(rng, n_rows, middle=-1.0):
