@@ -1,12 +1,14 @@
 """Measure how often intervals hold the truth and tests reject it; prints the tables of metrics.md.
 
-    OMP_NUM_THREADS=1 python docs/measure_intervals.py [N [PROCESSES]]
+    OMP_NUM_THREADS=1 python docs/measure_intervals.py [N [PROCESSES [TABLE ...]]]
 
-N simulations for each case, ten times as many for the p-values; 1000 and two processes by default.
+N simulations for each case, ten times as many for the p-values of cumulative_differences; 1000 and
+two processes by default. Tables are parts, cumulative, tests and evaluate; all by default.
 """
 
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from itertools import product
 
@@ -14,20 +16,54 @@ import numpy as np
 
 from calibrant import TemperatureScaling
 from calibrant.metrics import (
+    calibration_test,
+    class_shares,
     cross_fitted,
     cross_fitted_decomposition,
     cumulative_differences,
+    evaluate,
     post_hoc_improvement,
     variational,
     variational_errors,
 )
+from calibrant.metrics.bins import bin_edges
+from calibrant.metrics.kernel_density import DensityGrid
+from calibrant.metrics.mass_cells import ThresholdedCells
 from calibrant.metrics.resampling import Resamples
+from calibrant.scale.chunks import ArrayChunks
 
 N_CLASSES = 5
 CLASSES = range(N_CLASSES)
 CASES = {"honest": (1.0, 0.0), "over-confident": (1.5, 0.0), "and biased": (1.5, 0.5)}
 SIZES = (300, 1000, 5000)
 POPULATION = 400_000
+
+TESTED = {
+    "300 x 10": (300, 10, 0.0, 1.5, False),
+    "100 x 10": (100, 10, 0.0, 1.5, False),
+    "30 x 10": (30, 10, 0.0, 1.5, False),
+    "300 x 10, sharp": (300, 10, 0.0, 6.0, False),
+    "300 x 10, weighted": (300, 10, 0.0, 1.5, True),
+    "300 x 2": (300, 2, 0.0, 1.5, False),
+    "100 x 2": (100, 2, 0.0, 1.5, False),
+    "30 x 2": (30, 2, 0.0, 1.5, False),
+    "300 x 2, sharp": (300, 2, 0.0, 6.0, False),
+    "300 x 2, weighted": (300, 2, 0.0, 1.5, True),
+    "300 x 2, 2 % positive": (300, 2, 5.0, 1.5, False),
+    "5,000 x 2, 2 % positive": (5000, 2, 5.0, 1.5, False),
+}
+"""Honest predictions: rows, classes, what the first logit is raised by, spread of logits, weights.
+
+Weights are of a gamma distribution of shape 1/2: a tenth of the rows has half of the weight.
+"""
+
+EVALUATED = {
+    "5 classes, over-confident": (5, 1.5, 0.0),
+    "5 classes, and biased": (5, 1.5, 0.5),
+    "2 classes, over-confident": (2, 1.5, 0.0),
+    "2 classes, and biased": (2, 1.5, 0.5),
+}
+"""Classes, power and tilt."""
 
 
 def share_work():
@@ -54,15 +90,52 @@ def share_work():
 
     Resamples.all_counts = counts_once
     cross_fitted.hold_out = variational.hold_out = hold_out_once
+    for name in ("rows", "uniforms"):
+        setattr(Resamples, name, drawn_once(getattr(Resamples, name)))
 
 
-def draw(rng, n_rows, power, tilt):
+def drawn_once(method):
+    """Draw from the same seed once for all simulations with as many rows."""
+    drawn = {}
+
+    def of(resamples, *place):
+        sizes = tuple(resamples._sizes.tolist())  # noqa: SLF001
+        if sum(sizes) > 2000:
+            return method(resamples, *place)
+        key = resamples.replace, resamples.n_resamples, sizes, place
+        if key not in drawn:
+            drawn[key] = method(resamples, *place)
+        return drawn[key]
+
+    return of
+
+
+@contextmanager
+def without_slow_metrics():
+    """Leave out what the table does not show and takes most of the time: KDE-ECE and TECE."""
+    module = sys.modules["calibrant.metrics.evaluate"]
+    slow = (DensityGrid, "replicates"), (ThresholdedCells, "replicates")
+    slow += (module, "_bootstrap_thresholded"), (module.DrawnSums, "densities")
+    kept = [getattr(*place) for place in slow]
+    for owner, name in slow[:2]:
+        setattr(owner, name, lambda _, draws: np.zeros(len(draws)))
+    module._bootstrap_thresholded = lambda _, resamples, __: np.zeros(resamples.n_resamples)  # noqa: SLF001
+    module.DrawnSums.densities = lambda own, _: np.zeros(len(own.row_sums))
+    yield
+    for (owner, name), own in zip(slow, kept, strict=True):
+        setattr(owner, name, own)
+
+
+def draw(rng, n_rows, power, tilt, n_classes=N_CLASSES):
     """Honest rows, and what a classifier says that sharpens them and favours the last classes."""
-    z = rng.normal(0, 1.5, (n_rows, N_CLASSES))
-    honest = np.exp(z - z.max(axis=1, keepdims=True))
-    honest /= honest.sum(axis=1, keepdims=True)
-    said = honest**power * np.exp(tilt * np.linspace(-1, 1, N_CLASSES))
+    honest = softmax(rng.normal(0, 1.5, (n_rows, n_classes)))
+    said = honest**power * np.exp(tilt * np.linspace(-1, 1, n_classes))
     return honest, said / said.sum(axis=1, keepdims=True)
+
+
+def softmax(z):
+    found = np.exp(z - z.max(axis=1, keepdims=True))
+    return found / found.sum(axis=1, keepdims=True)
 
 
 def labels(rng, honest):
@@ -151,21 +224,87 @@ def rejections(task):
     return 100 * found / n_times
 
 
+def test_rejections(task):
+    """How often tests reject honest predictions at 5 %, in percent."""
+    case, n_times = task
+    n_rows, n_classes, raised, spread, is_weighted = TESTED[case]
+    rng = np.random.default_rng([*map(ord, case)])
+    found = []
+    for _ in range(n_times):
+        z = rng.normal(0, spread, (n_rows, n_classes))
+        z[:, 0] += raised
+        honest = softmax(z)
+        y = labels(rng, honest)
+        weight = np.maximum(rng.gamma(0.5, 2.0, n_rows), 0.01) if is_weighted else None
+        chunks = ArrayChunks(honest, y, weight, n_rows=n_rows)
+        told = {"classes": range(n_classes)}
+        draws = {"n_resamples": 199, "random_state": 0, **told}
+        p_values = []
+        for metric in (None, "classwise") if n_classes > 2 else (None,):
+            for keep in ({}, {"resample_rows": False}):
+                own = {"metric": metric, "sample_weight": weight, **keep, **draws}
+                p_values.append(calibration_test(y, honest, **own).p_value)
+            p_values.append(calibration_test(None, chunks, metric=metric, **draws).p_value)
+        shares = class_shares(y, honest, sample_weight=weight, **told)
+        found.append([*p_values, shares.p_holm.min()])
+    return 100 * np.mean(np.array(found) <= 0.05, axis=0)
+
+
+def true_errors(n_classes, power, tilt):
+    """What metrics estimate, of a population whose honest rows are known; bins as they are."""
+    rng = np.random.default_rng(1)
+    honest, said = draw(rng, POPULATION, power, tilt, n_classes)
+    rows, top = np.arange(POPULATION), said.argmax(axis=1)
+    edges = bin_edges(15)
+
+    def ece(values, events):
+        bins = np.maximum(np.searchsorted(edges, values) - 1, 0)
+        return np.abs(np.bincount(bins, values - events)).sum() / POPULATION
+
+    found = {
+        "accuracy": honest[rows, top].mean(),
+        "negative_log_likelihood": -(honest * np.log(said)).sum(axis=1).mean(),
+        "brier_score": np.mean(honest * (1 - honest) + (said - honest) ** 2),
+        "positive_ece": ece(said[:, -1], honest[:, -1]) if n_classes == 2 else None,
+        "confidence_ece": ece(said[rows, top], honest[rows, top]),
+        "classwise_ece": np.mean([ece(said[:, j], honest[:, j]) for j in range(n_classes)]),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def evaluation_coverage(task):
+    """How often intervals of evaluate hold the truth, in memory and from statistics."""
+    case, n_rows, n_times = task
+    n_classes, power, tilt = EVALUATED[case]
+    truth = true_errors(n_classes, power, tilt)
+    rng = np.random.default_rng([n_rows, *map(ord, case)])
+    held = {name: np.zeros(2) for name in truth}
+    for _ in range(n_times):
+        honest, said = draw(rng, n_rows, power, tilt, n_classes)
+        y = labels(rng, honest)
+        told = {"classes": range(n_classes)}
+        chunks = ArrayChunks(said, y, n_rows=n_rows)
+        with without_slow_metrics():
+            both = evaluate(y, said, **told), evaluate(None, chunks, **told)
+        for name, value in truth.items():
+            for place, found in enumerate(both):
+                _, low, high = getattr(found, name)
+                held[name][place] += low <= value <= high
+    return {name: 100 * own / n_times for name, own in held.items()}
+
+
 def table(titles, rows):
     print("| | " + " | ".join(titles) + " |")
     print("|---" * (1 + len(titles)) + "|")
     for name, cells in rows.items():
         print(f"| {name} | " + " | ".join(cells) + " |")
-    print()
+    print(flush=True)
 
 
-def main(n_times, n_processes):
+def show_parts(pool, n_times):
     tasks = [(case, n, n_times) for case, n in product(CASES, SIZES)]
-    chances = [(n, 10 * n_times) for n in (100, 1000, 10_000)]
-    with ProcessPoolExecutor(n_processes, initializer=share_work) as pool:
-        found = [*pool.map(coverage, tasks)]
-        gains = [*pool.map(improvement_coverage, tasks)]
-        rejected = [*pool.map(rejections, chances)]
+    found = [*pool.map(coverage, tasks)]
+    gains = [*pool.map(improvement_coverage, tasks)]
     titles = [f"{case}, {n:,}" for case, n, _ in tasks]
     names = [*found[0]]
     held = {name: [f"{own[name][2]:.1f} / {own[name][3]:.1f}" for own in found] for name in names}
@@ -175,6 +314,11 @@ def main(n_times, n_processes):
         {name: [f"{own[name][0]:.5f} / {own[name][1]:.5f}" for own in found] for name in names},
     )
     table(titles, {name: [f"{own[name][4]:.1f}" for own in found] for name in names})
+
+
+def show_cumulative(pool, n_times):
+    chances = [(n, 10 * n_times) for n in (100, 1000, 10_000)]
+    rejected = [*pool.map(rejections, chances)]
     table(
         [f"{n:,} rows" for n, _ in chances],
         {
@@ -184,6 +328,45 @@ def main(n_times, n_processes):
     )
 
 
+def show_tests(pool, n_times):
+    found = pool.map(test_rejections, [(case, n_times) for case in TESTED])
+    ways = ("rows drawn", "rows kept", "statistics")
+    usual = [f"usual, {way}" for way in ways] + [f"class-wise, {way}" for way in ways]
+    rows = {}
+    for case, shares in zip(TESTED, found, strict=True):
+        *tests, of_classes = [f"{share:.1f}" for share in shares]
+        rows[case] = [*tests, *[""] * (len(usual) - len(tests)), of_classes]
+    table([*usual, "shares"], rows)
+
+
+def show_evaluate(pool, n_times):
+    tasks = [(case, n, n_times) for case, n in product(EVALUATED, (300, 2000))]
+    found = [*pool.map(evaluation_coverage, tasks)]
+    names = ["accuracy", "negative_log_likelihood", "brier_score"]
+    names += ["positive_ece", "confidence_ece", "classwise_ece"]
+    rows = {
+        f"{case}, {n:,} rows": [
+            " / ".join(f"{share:.0f}" for share in own[name]) if name in own else ""
+            for name in names
+        ]
+        for (case, n, _), own in zip(tasks, found, strict=True)
+    }
+    table(names, rows)
+
+
+TABLES = {
+    "parts": show_parts,
+    "cumulative": show_cumulative,
+    "tests": show_tests,
+    "evaluate": show_evaluate,
+}
+
+
+def main(n_times=1000, n_processes=2, *names):
+    with ProcessPoolExecutor(int(n_processes), initializer=share_work) as pool:
+        for name in names or TABLES:
+            TABLES[name](pool, int(n_times))
+
+
 if __name__ == "__main__":
-    given = [int(word) for word in sys.argv[1:]]
-    main(*(given + [1000, 2][len(given) :]))
+    main(*sys.argv[1:])

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 from calibrant import FlattenedIsotonic, errors, model_file
 from calibrant.calibrators import methods
+from calibrant.cli import commands
 from calibrant.cli.main import cli, run
 from conftest import simulate
 
@@ -62,6 +64,42 @@ def test_evaluate_prints_a_table_or_json(files, capsys):
     assert call("evaluate", files / "test.npz", "--json") == 0
     numbers = json.loads(capsys.readouterr().out)
     assert numbers["p_value"] < 0.05
+
+
+@pytest.mark.parametrize("chunks", [False, True])
+def test_evaluate_draws_as_many_resamples_as_asked_for(tmp_path, capsys, chunks):
+    proba, y = simulate(300, 2)
+    lines = ["a,b,label", *(f"{a},{b},{'ab'[i]}" for (a, b), i in zip(proba, y, strict=True))]
+    file = tmp_path / "p.csv"
+    file.write_text("\n".join(lines))
+    more = ["--chunks"] if chunks else []
+    assert call("evaluate", file, "--resamples", "30", "--json", *more) == 0
+    numbers = json.loads(capsys.readouterr().out)
+    assert numbers["n_resamples"] == 30
+    assert round(151 * numbers["p_value"]) == pytest.approx(151 * numbers["p_value"])
+    assert numbers["shares"]["classes"] == ["a", "b"]
+    assert call("evaluate", file, "--resamples", "0", "--json", *more) == 0
+    numbers = json.loads(capsys.readouterr().out)
+    assert numbers["p_value"] is None
+    assert call("evaluate", file, "--resamples", "0", *more) == 0
+    shown = capsys.readouterr().out
+    assert "interval" not in shown
+    assert "pos-ECE" in shown
+    assert call("evaluate", file, "--resamples", "-1", *more) == 2
+
+
+def test_evaluate_moves_its_bar(files, monkeypatch):
+    moved = []
+
+    @contextmanager
+    def bar(description):
+        yield lambda *how_far: moved.append((description, *how_far))
+
+    monkeypatch.setattr(commands, "progress_bar", bar)
+    assert call("evaluate", files / "test.npz") == 0
+    described, *how_far = moved[-1]
+    assert described.startswith("measuring")
+    assert how_far == [400, 400]
 
 
 def test_compare_prints_a_verdict_and_writes_a_page(files, capsys):

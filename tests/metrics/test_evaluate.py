@@ -1,3 +1,4 @@
+import importlib
 import json
 import re
 import warnings
@@ -12,7 +13,7 @@ from calibrant.metrics.evaluate import bootstrap
 from calibrant.metrics.evaluation import basic_interval
 from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.resampling import Resamples
-from calibrant.metrics.table import METRICS
+from calibrant.metrics.table import METRICS, metrics_of
 from conftest import simulate
 from metrics.cases import weighted
 
@@ -24,7 +25,7 @@ def test_values_are_those_of_the_functions(n_classes):
     for name, estimate in result.estimates().items():
         bins = {"n_bins": 9} if name.endswith("ece") and "density" not in name else {}
         assert estimate.value == getattr(metrics, name)(y, proba, sample_weight=w, **bins)
-    assert list(result.estimates()) == list(METRICS)
+    assert list(result.estimates()) == list(metrics_of(n_classes))
     assert (result.n_rows, result.n_classes, result.n_bins) == (500, n_classes, 9)
 
 
@@ -54,21 +55,23 @@ def test_a_metric_knows_how_it_is_printed(name, short, heading, text, best):
     assert metric.best([0.1, 0.2]) == best
 
 
+@pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("is_weighted", [False, True])
-def test_replicates_are_metrics_of_the_rows_drawn(is_weighted, monkeypatch):
+def test_replicates_are_metrics_of_the_rows_drawn(is_weighted, n_classes, monkeypatch):
     """Redo every resample with the metrics themselves, over several chunks, blocks and groups."""
-    proba, y, w = weighted(200)
+    proba, y, w = weighted(200, n_classes)
     weight = w if is_weighted else None
-    monkeypatch.setattr(simplex, "CHUNK_BYTES", 8 * 4 * 70)
-    monkeypatch.setattr(resampling, "BLOCK_BYTES", 8 * (4 * 15 + 2 * 8193) * 2)
+    monkeypatch.setattr(simplex, "CHUNK_BYTES", 8 * n_classes * 70)
+    monkeypatch.setattr(resampling, "BLOCK_BYTES", 8 * (4 * 15 + 4 * 8193) * 2)
     monkeypatch.setattr(metrics.predictions, "GROUP_CELLS", 150)
     draws = Resamples([70, 70, 60], 5, 3)
-    predictions = read_predictions(y, proba, weight, range(4))
+    predictions = read_predictions(y, proba, weight, range(n_classes))
     replicates = bootstrap(predictions, draws, 15)
-    assert set(replicates) == set(METRICS)
+    assert set(replicates) == set(metrics_of(n_classes))
     for r in range(5):
         rows = np.concatenate([draws.rows(r, c) + 70 * c for c in range(3)])
-        options = {"sample_weight": None if weight is None else weight[rows], "classes": range(4)}
+        options = {"sample_weight": None if weight is None else weight[rows]}
+        options["classes"] = range(n_classes)
         for name, found in replicates.items():
             expected = getattr(metrics, name)(y[rows], proba[rows], **options)
             assert found[r] == pytest.approx(expected, rel=1e-9, abs=1e-12), name
@@ -137,7 +140,7 @@ def test_table_lines_up(n_resamples):
     lines = str(evaluate(y, proba, n_resamples=n_resamples)).splitlines()
     *table, caption = lines
     assert len({len(line) for line in table}) == 1
-    titles = [metric.title for metric in METRICS.values()]
+    titles = [metric.title for metric in metrics_of(3).values()]
     assert [line.split()[0] for line in table] == ["metric", *titles]
     points = {tuple(i for i, c in enumerate(line) if c == ".") for line in table[1:]}
     assert len(points) == 1
@@ -196,3 +199,29 @@ def test_chance_is_no_reason_to_warn():
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 evaluate(y, proba, n_resamples=0, classes=np.arange(n_classes))
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_intervals_of_many_rows_come_from_groups(is_weighted, n_classes, monkeypatch):
+    """Values stay as they are; intervals are as wide as those of rows, and much is not drawn."""
+    proba, y, w = weighted(6000, n_classes)
+    options = {"sample_weight": w if is_weighted else None, "n_resamples": 300}
+    expected = evaluate(y, proba, **options)
+    told = []
+    module = importlib.import_module("calibrant.metrics.evaluate")
+    monkeypatch.setattr(module, "MOST_ROWS_DRAWN", 5999)
+    monkeypatch.setattr(module, "bootstrap", None)
+    found = evaluate(y, proba, **options, progress=lambda *how_far: told.append(how_far))
+    assert told[-1][0] == told[-1][1]
+    for name, estimate in found.estimates().items():
+        value, low, high = getattr(expected, name)
+        assert estimate.value == value
+        assert estimate.high - estimate.low == pytest.approx(high - low, rel=0.4), name
+
+
+def test_how_far_it_is_can_be_told():
+    proba, y = simulate(200, 3)
+    told = []
+    evaluate(y, proba, n_resamples=10, progress=lambda *how_far: told.append(how_far), n_jobs=2)
+    assert told == [(done, 20) for done in range(1, 21)]

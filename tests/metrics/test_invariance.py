@@ -76,11 +76,34 @@ def test_one_column_is_the_positive_class(metric):
     p = rng.random(300)
     y = np.where(rng.random(300) < p, "yes", "no")
     expected = metric(y, np.column_stack([1 - p, p]))
-    assert metric(y, p) == expected
-    assert metric(y, p[:, None]) == expected
-    assert metric(y, p.tolist()) == expected
-    assert metric(y, pd.Series(p)) == expected
+    told = {"pos_label": "yes"}
+    assert metric(y, p, **told) == expected
+    assert metric(y, p[:, None], **told) == expected
+    assert metric(y, p.tolist(), **told) == expected
+    assert metric(y, pd.Series(p), **told) == expected
+    assert metric(y, p, classes=["no", "yes"]) == expected
     assert metric(y == "yes", p) == expected
+    assert metric(np.where(y == "yes", 1, -1), p) == expected
+    assert metric((y == "yes").astype(float), p) == expected
+    with pytest.raises(errors.LabelError, match="pass pos_label='yes' or pos_label='no'"):
+        metric(y, p)
+    with pytest.raises(errors.LabelError, match="pos_label=2 or pos_label=1"):
+        metric(np.where(y == "yes", 2, 1), p)
+
+
+@each
+def test_pos_label_names_the_class_of_a_single_column(metric):
+    """Not the label sorted last, which would make "good" the event of a credit file."""
+    rng = np.random.default_rng(1)
+    p = rng.random(300)
+    is_bad = rng.random(300) < p
+    y = np.where(is_bad, "bad", "good")
+    assert metric(y, p, pos_label="bad") == metric(is_bad, p)
+    assert metric(y, p, pos_label="bad", classes=["bad", "good"]) == metric(is_bad, p)
+    with pytest.raises(errors.ParameterError, match="pos_label='ugly' is not one of the classes"):
+        metric(y, p, pos_label="ugly")
+    with pytest.raises(errors.ParameterError, match="pass the column of that class alone"):
+        metric(y, np.column_stack([p, 1 - p]), pos_label="bad")
 
 
 @each

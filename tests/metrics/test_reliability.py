@@ -57,10 +57,14 @@ def test_edges_of_equal_mass_tell_the_bins():
 
 def test_empty_bins_of_equal_mass_are_left_out():
     proba = np.array([[0.9, 0.1]] * 50 + [[0.6, 0.4]] * 10)
-    curve = reliability_curve(np.arange(60) % 2, proba, strategy="quantile", n_resamples=9)
+    options = {"strategy": "quantile", "n_resamples": 9}
+    curve = reliability_curve(np.arange(60) % 2, proba, kind="confidence", **options)
     assert curve.n_bins == 2
     np.testing.assert_array_equal(curve.weight, [10, 50])
     np.testing.assert_array_equal(curve.edges, [0, 0.6, 1])
+    curve = reliability_curve(np.arange(60) % 2, proba, **options)
+    np.testing.assert_array_equal(curve.weight, [50, 10])
+    np.testing.assert_array_equal(curve.edges, [0, 0.1, 1])
 
 
 def test_p_value_is_that_of_the_calibration_test():

@@ -1,3 +1,4 @@
+import importlib
 import json
 
 import numpy as np
@@ -5,7 +6,7 @@ import pytest
 from scipy.stats import kstest
 
 from calibrant import metrics, simplex
-from calibrant.metrics import calibration_test, resampling
+from calibrant.metrics import calibration_test, reliability_curve, resampling
 from calibrant.metrics.chunk import BinaryProblem
 from calibrant.metrics.resampling import Resamples, null_bins
 from conftest import simulate
@@ -146,3 +147,30 @@ def test_result_is_frozen_and_plain():
     assert plain["p_value"] == result.p_value
     levels = [level for level, _ in result.null_quantiles]
     assert levels == sorted(levels)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_many_rows_are_tested_from_sums(n_classes, monkeypatch):
+    """No row is drawn, and the p-value is that of draws, but for chance."""
+    proba, y = simulate(4000, n_classes)
+    milder = proba**0.62
+    milder /= milder.sum(axis=1, keepdims=True)
+    expected = calibration_test(y, milder)
+    curve = reliability_curve(y, milder)
+    for name in ("significance", "reliability"):
+        module = importlib.import_module(f"calibrant.metrics.{name}")
+        monkeypatch.setattr(module, "MOST_ROWS_DRAWN", 3999)
+        monkeypatch.setattr(module, "null_bins", None)
+    found = calibration_test(y, milder)
+    assert (found.metric, found.statistic) == (expected.metric, expected.statistic)
+    assert found.p_value == pytest.approx(expected.p_value, abs=0.05)
+    assert found.null_mean == pytest.approx(expected.null_mean, rel=0.1)
+    from_sums = reliability_curve(y, milder)
+    assert from_sums.ece == curve.ece
+    assert from_sums.p_value == pytest.approx(curve.p_value, abs=0.05)
+    np.testing.assert_array_equal(from_sums.frequency, curve.frequency)
+    full = curve.weight > 100
+    wide = (curve.consistency_high - curve.consistency_low)[full]
+    assert (from_sums.consistency_high - from_sums.consistency_low)[full] == pytest.approx(
+        wide, rel=0.25
+    )

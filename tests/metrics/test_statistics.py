@@ -21,7 +21,7 @@ from calibrant import errors, metrics, simplex
 from calibrant.metrics import confusion, counted, evaluate, mass_cells, statistics
 from calibrant.metrics.chunk import deal_groups
 from calibrant.metrics.statistics import MetricStatistics
-from calibrant.metrics.table import METRICS
+from calibrant.metrics.table import metrics_of
 from calibrant.scale.chunks import ArrayChunks
 from calibrant.scale.mergeable import Mergeable
 from calibrant.scale.statistics import Statistics
@@ -100,7 +100,7 @@ def test_values_without_weights_are_the_same_to_the_bit_but_where_cells_are_sort
     proba, y = simulate(2000, 5)
     found = count(proba, y, parts=7).solve(n_resamples=3).estimates()
     expected = metrics.evaluate(y, proba, n_resamples=0).estimates()
-    for name in METRICS:
+    for name in metrics_of(5):
         if name == "thresholded_ece":
             assert found[name].value == near(expected[name].value)
         else:
@@ -192,7 +192,7 @@ def test_neither_order_in_a_chunk_nor_merges_change_groups():
 def test_groups_change_no_value():
     proba, y = simulate(800, 4)
     without, few, many = (count(proba, y, n_groups=g).solve().estimates() for g in (1, 5, 64))
-    for name in METRICS:
+    for name in metrics_of(4):
         assert without[name].value == few[name].value == many[name].value
 
 
@@ -303,10 +303,10 @@ def test_replicates_are_metrics_of_the_groups_drawn():
     w = np.maximum(w, 0.01)
     statistics = count(proba, y, w, n_groups=6)
     batch = simplex.check_batch(proba, y, w)
-    group = deal_groups(batch, 6)
+    group = deal_groups(batch.scores, batch.class_index, 6)
     assert set(group.tolist()) == set(range(6))
     draws = np.array([[1, 1, 1, 1, 1, 1], [0, 2, 1, 0, 3, 0], [0, 0, 0, 6, 0, 0]])
-    found = {name: statistics.rows.counts[name].replicates(draws) for name in METRICS}
+    found = {name: statistics.rows.counts[name].replicates(draws) for name in metrics_of(4)}
     for r, times in enumerate(draws):
         weight = w * times[group]
         for name, replicates in found.items():
@@ -410,11 +410,19 @@ def test_classes_are_told_by_labels_as_in_memory():
 def test_one_column_is_the_positive_class():
     rng = np.random.default_rng(0)
     p = rng.random((300, 1))
-    y = np.where(rng.random(300) < p[:, 0], "yes", "no")
-    expected = metrics.evaluate(y, p, n_resamples=0).estimates()
-    found = metrics.evaluate(None, ArrayChunks(p, y, n_rows=77), n_resamples=0).estimates()
+    y = np.where(rng.random(300) < p[:, 0], "bad", "good")
+    told = {"pos_label": "bad"}
+    expected = metrics.evaluate(y, p, n_resamples=0, **told).estimates()
+    chunks = ArrayChunks(p, y, n_rows=77)
+    found = metrics.evaluate(None, chunks, n_resamples=0, **told).estimates()
+    assert "positive_ece" in found
     for name, estimate in found.items():
         assert estimate.value == near(expected[name].value)
+    for name in ("smooth_ece", "kuiper_error", "positive_ece"):
+        function = getattr(metrics, name)
+        assert function(None, chunks, **told) == near(function(y, p, **told))
+    with pytest.raises(errors.LabelError, match="pass pos_label='good' or pos_label='bad'"):
+        metrics.brier_score(None, chunks)
 
 
 def test_bad_input_names_the_chunk(monkeypatch):

@@ -106,3 +106,35 @@ def test_quantile_bins_hold_the_same_number_of_rows():
         y, scores, strategy="quantile", n_bins=6, n_resamples=0
     )
     assert np.allclose(display.curve.weight, 100, atol=1)
+
+
+def test_two_classes_are_shown_by_the_positive_one():
+    scores, y = simulate(600, 2)
+    labels = np.array(["no", "yes"])[y]
+    display = ReliabilityDisplay.from_predictions(labels, scores, n_bins=7, n_resamples=0)
+    prob_true, prob_pred = calibration_curve(y, scores[:, 1], n_bins=7)
+    assert np.allclose(display.prob_true, prob_true)
+    assert np.allclose(display.prob_pred, prob_pred)
+    (strip,) = display.ax_.child_axes
+    assert strip.get_xlabel() == "probability of yes"
+    options = {"n_bins": 7, "n_resamples": 0, "pos_label": "no"}
+    other = ReliabilityDisplay.from_predictions(labels, scores[:, 0], **options)
+    assert other.curve.kind == "no"
+    top = ReliabilityDisplay.from_predictions(labels, scores, kind="confidence", n_resamples=0)
+    assert top.curve.kind == "confidence"
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_strip_is_as_high_as_the_fullest_bin_of_all(order):
+    """The second curve has most of its rows in one bin: its bar must not be cut off."""
+    rng = np.random.default_rng(0)
+    p = rng.random(500)
+    y = rng.random(500) < p
+    parts = [p, 0.05 + 0.01 * p]
+    ax = None
+    for place in order:
+        display = ReliabilityDisplay.from_predictions(y, parts[place], ax=ax, n_resamples=0)
+        ax = display.ax_
+    (strip,) = ax.child_axes
+    assert strip.get_ylim()[0] == 0
+    assert 1.0 < strip.get_ylim()[1] < 1.2

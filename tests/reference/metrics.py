@@ -121,8 +121,7 @@ def thresholded_error(rows, labels, weights=None, n_bins=15, norm="l1"):
 def density_error(rows, labels, weights=None, n_steps=400):
     """Zhang et al.: densities at every node by summing the kernel over all rows and images."""
     w = [float(x) for x in exact(weights, len(rows))]
-    values = [max(row) for row in rows]
-    hits = [top(row) == label for row, label in zip(rows, labels, strict=True)]
+    values, hits = usual_problem(rows, labels)
     right = [(v, x) for v, h, x in zip(values, hits, w, strict=True) if h]
     share = sum(x for _, x in right)
     mean = sum(v * x for v, x in right) / share
@@ -154,12 +153,12 @@ def smoothed_error(rows, labels, sigma, weights=None, n_steps=1000):
     integrates each kernel.
     """
     w = [float(x) for x in exact(weights, len(rows))]
-    hits = [top(row) == label for row, label in zip(rows, labels, strict=True)]
-    residuals = [(max(row) - hit) * x for row, hit, x in zip(rows, hits, w, strict=True)]
+    values, hits = usual_problem(rows, labels)
+    residuals = [(value - hit) * x for value, hit, x in zip(values, hits, w, strict=True)]
     far = math.ceil(20 * sigma / 2) + 1  # images within ten deviations and more
     images = [
-        (2 * turn + sign * max(row), residual / sum(w))
-        for row, residual in zip(rows, residuals, strict=True)
+        (2 * turn + sign * value, residual / sum(w))
+        for value, residual in zip(values, residuals, strict=True)
         for turn in range(-far, far + 1)
         for sign in (1, -1)
     ]
@@ -184,14 +183,32 @@ def smoothed_error(rows, labels, sigma, weights=None, n_steps=1000):
     return math.fsum(abs(b - a) for a, b in pairwise(parts))
 
 
-def cumulative_errors(rows, labels, weights=None):
-    """Kuiper and Kolmogorov-Smirnov: partial sums over all rows up to each confidence."""
+def usual_problem(rows, labels):
+    """Probabilities and events: of the positive one of two classes, else of the confidence."""
+    if len(rows[0]) == 2:
+        return [row[1] for row in rows], [label == 1 for label in labels]
+    return [max(row) for row in rows], [top(r) == y for r, y in zip(rows, labels, strict=True)]
+
+
+def positive_error(rows, labels, weights=None, n_bins=15, strategy="uniform", norm="l1"):
+    """ECE of the second of two classes."""
     w = exact(weights, len(rows))
-    values = [max(row) for row in rows]
+    values, hits = usual_problem(rows, labels)
+    if strategy == "uniform":
+        bins = [width_bin(value, n_bins) for value in values]
+    else:
+        bins = mass_bins(values, w, n_bins)
+    return binned_error(values, hits, w, bins, n_bins, norm)
+
+
+def cumulative_errors(rows, labels, weights=None):
+    """Kuiper and Kolmogorov-Smirnov: partial sums over all rows up to each probability."""
+    w = exact(weights, len(rows))
+    values, hits = usual_problem(rows, labels)
     sums = [Fraction(0)]
     for bound in values:
         inside = [i for i, value in enumerate(values) if value <= bound]
-        gaps = [w[i] * ((top(rows[i]) == labels[i]) - Fraction(values[i])) for i in inside]
+        gaps = [w[i] * (hits[i] - Fraction(values[i])) for i in inside]
         sums.append(sum(gaps) / sum(w))
     return max(sums) - min(sums), max(map(abs, sums))
 

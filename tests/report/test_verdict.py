@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calibrant import TemperatureScaling, VectorScaling
-from calibrant.report import compare, reach_verdict
+from calibrant.report import build_report, compare, reach_verdict
 from conftest import simulate
 
 
@@ -93,3 +93,49 @@ def test_no_sentence_holds_a_missing_number(n_resamples):
     words = " ".join([verdict.headline, *verdict.findings, *verdict.cautions])
     assert "nan" not in words
     assert "None" not in words.replace("None of", "")
+
+
+def test_classes_that_are_off_are_named_with_both_shares():
+    parts = [honest(3000, 4, seed, tilt=[1.6, 1, 1, 0.6]) for seed in (5, 6)]
+    (_, _), (said, y) = parts
+    verdict = verdict_of(parts)
+    shares = [
+        f"{100 * said[:, j].mean():.1f} % predicted, {100 * (y == j).mean():.1f} %" for j in (0, 3)
+    ]
+    over, under = verdict.findings[1].split("; under-predicted: ")
+    assert over.startswith(f"Over-predicted: class 0 ({shares[0]} observed, p < 0.001)")
+    assert under.startswith(f"class 3 ({shares[1]} observed, p < 0.001)")
+    assert verdict.findings[1].endswith("corrected for 4 classes.")
+    assert verdict.chosen == "ts"
+
+
+def test_of_honest_classes_none_is_named():
+    verdict = verdict_of([honest(1500, 4, seed) for seed in (3, 4)])
+    assert verdict.findings[1].startswith("No class is predicted more or less often")
+
+
+def test_classes_are_named_where_the_confidence_is_right_on_average():
+    """Two classes take each other's place: the confidence hardly knows."""
+    parts = [honest(4000, 3, seed, power=0.93, tilt=[1.25, 1, 0.8]) for seed in (1, 2)]
+    result = compare(*parts[0][::-1], *parts[1][::-1], "ts", n_resamples=40).results[0]
+    assert abs(result.confidence.overconfidence) < 0.005
+    headline = verdict_of(parts).headline
+    assert "on average, but not of every class (over-predicted: class 0 (" in headline
+
+
+def test_two_classes_need_no_ranks_and_have_one_diagram():
+    parts = [honest(800, 2, seed, power=2.0) for seed in (1, 2)]
+    (scores, y), (new_scores, new_y) = parts
+    names = np.array(["no", "yes"])
+    comparison = compare(names[y], scores, names[new_y], new_scores, "ts", n_resamples=20)
+    page = build_report(comparison)
+    assert "Top r" not in page
+    assert comparison.shown == ()
+    assert comparison.results[0].curve.ece == comparison.results[0].evaluation.positive_ece.value
+    assert "class yes, the positive one" in page
+    assert "pos-ECE, %" in page
+    assert "Predicts class yes " in page
+    three = [honest(300, 3, seed) for seed in (1, 2)]
+    page = build_report(compare(*three[0][::-1], *three[1][::-1], "ts", n_resamples=20))
+    assert "Top r" in page
+    assert "pos-ECE" not in page

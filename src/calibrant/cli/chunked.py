@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from calibrant.calibrators.base import Calibrator
     from calibrant.cli.reading import Reading
     from calibrant.files.directory import TableChunks
+    from calibrant.metrics.class_shares import ClassShares
     from calibrant.metrics.evaluation import Evaluation
     from calibrant.metrics.significance import CalibrationTest
     from calibrant.scale.statistics import Statistics
 
 ARENA_MAX = -8  # of malloc.h
+
+TEST_DRAWS = 5
+"""Draws of the calibration test for each resample behind the intervals."""
 
 chunks_option = click.option(
     "--chunks", is_flag=True, help="Read a table in chunks, as a directory is: it may be large."
@@ -90,8 +94,8 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def evaluate_chunks(
-    path: Path, part: str | None, reading: Reading, bins: int, seed: int
-) -> tuple[Evaluation, CalibrationTest]:
+    path: Path, part: str | None, reading: Reading, bins: int, resamples: int, seed: int
+) -> tuple[Evaluation, CalibrationTest | None, ClassShares]:
     """Measure all rows, in one pass."""
     from calibrant.metrics.counted import known_classes
     from calibrant.metrics.statistics import MetricStatistics, usual_groups
@@ -104,10 +108,15 @@ def evaluate_chunks(
             scores=reading.kind or "probabilities",
             normalize=reading.rows,
             n_bins=bins,
-            n_groups=usual_groups(len(classes), bins),
+            n_groups=usual_groups(len(classes), bins) if resamples else 1,
         )
         counted = chunks.count(empty)
-        return counted.solve(random_state=seed), counted.calibration_test(random_state=seed)
+        found = counted.solve(n_resamples=resamples, random_state=seed)
+        test = None
+        if resamples:
+            n_draws = resamples * TEST_DRAWS
+            test = counted.calibration_test(n_resamples=n_draws, random_state=seed)
+        return found, test, counted.class_shares()
 
 
 def fit_chunks(

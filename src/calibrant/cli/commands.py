@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant.cli.chunked import Fitted, chunks_option, evaluate_chunks, fit_chunks
+from calibrant.cli.chunked import (
+    TEST_DRAWS,
+    Fitted,
+    chunks_option,
+    evaluate_chunks,
+    fit_chunks,
+)
 from calibrant.cli.demo import demo
 from calibrant.cli.export import export
 from calibrant.cli.progress import progress_bar
@@ -19,6 +25,9 @@ from calibrant.cli.showing import NotConvergedError, json_option, naming, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from calibrant.files.align import Aligned
+    from calibrant.metrics import CalibrationTest, ClassShares, Evaluation
 
 
 part_option = click.option(
@@ -73,6 +82,13 @@ def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
 @part_option
 @reading_options()
 @click.option("--bins", default=15, show_default=True, help="Number of bins of the ECEs.")
+@click.option(
+    "--resamples",
+    type=click.IntRange(min=0),
+    default=200,
+    show_default=True,
+    help="Resamples behind the intervals; 0 for no intervals and no test.",
+)
 @click.option("--seed", default=0, show_default=True, help="Seed of the bootstrap.")
 @chunks_option
 @jobs_option
@@ -82,6 +98,7 @@ def evaluate(
     part: str | None,
     reading: Reading,
     bins: int,
+    resamples: int,
     seed: int,
     chunks: bool,
     as_json: bool,
@@ -92,24 +109,41 @@ def evaluate(
     Example:
       calibrant evaluate predictions.csv
     """  # noqa: D301
-    from calibrant import metrics
     from calibrant.cli.tables import evaluation_table
 
     if chunks or file.is_dir():
         source = str(file)
-        result, test = evaluate_chunks(file, part, reading, bins, seed)
+        result, test, shares = evaluate_chunks(file, part, reading, bins, resamples, seed)
     else:
         with progress_bar(f"reading {file}"):
             found = reading.read(file, part=part, usual_part="test")
         source = found.place.source
-        with progress_bar(f"measuring {source}"), found.explained():
-            matrix = found.probabilities()
-            options: dict[str, Any] = {"n_bins": bins, "classes": found.classes}
-            options["random_state"] = seed
-            result = metrics.evaluate(found.y, matrix, **options)
-            test = metrics.calibration_test(found.y, matrix, **options)
-    summary = {"source": source, **result.to_dict(), "p_value": test.p_value}
-    show(summary, as_json, evaluation_table(source, result, test))
+        with progress_bar(f"measuring {source}") as advance, found.explained():
+            result, test, shares = _evaluate_file(found, bins, resamples, seed, advance)
+    summary = {
+        "source": source,
+        **result.to_dict(),
+        "p_value": None if test is None else test.p_value,
+        "shares": shares.to_dict(),
+    }
+    show(summary, as_json, evaluation_table(source, result, test, shares))
+
+
+def _evaluate_file(
+    found: Aligned, bins: int, resamples: int, seed: int, advance: Callable[..., None]
+) -> tuple[Evaluation, CalibrationTest | None, ClassShares]:
+    """Measure a file that was read whole."""
+    from calibrant import metrics
+
+    matrix = found.probabilities()
+    told: dict[str, Any] = {"classes": found.classes}
+    draws = {"n_bins": bins, "random_state": seed, **told}
+    shares = metrics.class_shares(found.y, matrix, **told)
+    result = metrics.evaluate(found.y, matrix, n_resamples=resamples, progress=advance, **draws)
+    if resamples == 0:
+        return result, None, shares
+    n_draws = resamples * TEST_DRAWS
+    return result, metrics.calibration_test(found.y, matrix, n_resamples=n_draws, **draws), shares
 
 
 @click.command()

@@ -19,32 +19,39 @@ def plain_table(*headings: str) -> Table:
     return table
 
 
-def evaluation_table(source: str, result: Any, test: Any) -> Any:
-    """Every metric with its interval, and the verdict of the test."""
+def evaluation_table(source: str, result: Any, test: Any, shares: Any) -> Any:
+    """Every metric with its interval, and the verdict of the test, if there was one."""
     from calibrant.metrics.table import METRICS
+    from calibrant.report.shares import share_words
 
     title = f"{source}: {result.n_rows:,} rows, {result.n_classes:,} classes"
-    level = f"{result.confidence_level:.0%} interval"
-    table = plain_table("metric", "value", level)
+    headings = ["metric", "value"]
+    if result.n_resamples:
+        headings.append(f"{result.confidence_level:.0%} interval")
+    table = plain_table(*headings)
     for name, estimate in result.estimates().items():
         value, low, high = map(METRICS[name].text, estimate)
-        table.add_row(METRICS[name].heading, value, f"{low} .. {high}")
-    verdict = (
-        "no sign of miscalibration" if test.p_value > 0.05 else "the confidences are not calibrated"
-    )
-    return Group(
-        Text(title),
-        table,
-        Text(f"Calibration test of the confidence: p = {test.p_value:.3g}: {verdict}."),
-    )
+        interval = [f"{low} .. {high}"] if result.n_resamples else []
+        table.add_row(METRICS[name].heading, value, *interval)
+    lines = []
+    if test is not None:
+        of = "the confidence" if test.metric == "confidence" else f"class {shares.classes[1]}"
+        verdict = "no sign of miscalibration" if test.p_value > 0.05 else "it is not calibrated"
+        lines.append(f"Calibration test of {of}: p = {test.p_value:.3g}: {verdict}.")
+    off = share_words(shares)
+    lines += [f"{off[0].upper()}{off[1:]}."] if off else []
+    return Group(Text(title), table, *map(Text, lines))
 
 
 def comparison_table(comparison: Any) -> Any:
     """Compare methods, the best of each column starred, and the verdict under it."""
-    from calibrant.metrics.table import METRICS
+    from calibrant.metrics.table import metrics_of
     from calibrant.report import reach_verdict
 
-    metrics = [metric for metric in METRICS.values() if metric.id != "kernel_density_ece"]
+    # Of two classes the class-wise error is that of the positive one.
+    left_out = {"kernel_density_ece", "classwise_ece" if comparison.n_classes == 2 else None}
+    known = metrics_of(comparison.n_classes).values()
+    metrics = [metric for metric in known if metric.id not in left_out]
     headings = [*(metric.heading for metric in metrics), "fit, s"]
     # Units under the names: so the table fits into 80 columns.
     table = plain_table("method", *(heading.replace(", ", "\n") for heading in headings))

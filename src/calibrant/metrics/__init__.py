@@ -1,6 +1,12 @@
 """Scores, calibration errors, intervals and tests of predicted probabilities."""
 
-from calibrant.metrics.calibration_error import classwise_ece, confidence_ece, thresholded_ece
+from calibrant.metrics.calibration_error import (
+    classwise_ece,
+    confidence_ece,
+    positive_ece,
+    thresholded_ece,
+)
+from calibrant.metrics.class_shares import ClassShares, class_shares
 from calibrant.metrics.cross_fitted import CrossFittedDecomposition, cross_fitted_decomposition
 from calibrant.metrics.cumulative import (
     CumulativeDifferences,
@@ -22,6 +28,7 @@ from calibrant.metrics.variational import VariationalErrors, variational_errors
 
 __all__ = [
     "CalibrationTest",
+    "ClassShares",
     "CrossFittedDecomposition",
     "CumulativeDifferences",
     "Estimate",
@@ -33,6 +40,7 @@ __all__ = [
     "accuracy",
     "brier_score",
     "calibration_test",
+    "class_shares",
     "classwise_ece",
     "confidence_ece",
     "cross_fitted_decomposition",
@@ -42,6 +50,7 @@ __all__ = [
     "kolmogorov_smirnov_error",
     "kuiper_error",
     "negative_log_likelihood",
+    "positive_ece",
     "post_hoc_improvement",
     "reliability_curve",
     "score_decomposition",

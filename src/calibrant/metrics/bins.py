@@ -137,9 +137,9 @@ class ThresholdedBins:
         return math.fsum(errors) / len(errors)
 
 
-def mass_error(predictions: Predictions, n_bins: int, norm: str) -> float:
-    """Error of the confidence over bins of equal mass, of all rows at once."""
-    problem = predictions.confidence()
+def mass_error(predictions: Predictions, n_bins: int, norm: str, column: int | None) -> float:
+    """Error of the confidence or of a class over bins of equal mass, of all rows at once."""
+    problem = predictions.problem(column)
     sums = problem_sums(problem, mass_bins(problem, n_bins), n_bins)
     return float(errors_of(sums[None], norm)[0])
 

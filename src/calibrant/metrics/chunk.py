@@ -38,6 +38,15 @@ class BinaryProblem(NamedTuple):
     weight: Floats
 
 
+def usual_column(n_classes: int) -> int | None:
+    """Column that predictions are judged by: the positive one of two; None for the confidence.
+
+    The confidence of two classes hides the positive one: where all its probabilities are too high,
+    rows above one half are over-confident and those below under-confident, and it cancels out.
+    """
+    return 1 if n_classes == 2 else None
+
+
 @dataclass(eq=False)
 class Chunk:
     """Some of the rows.
@@ -129,22 +138,29 @@ class DealtRows:
 
 def deal(batch: SimplexBatch, n_groups: int) -> Iterator[DealtRows]:
     """Deal the rows of a checked chunk to groups, as many at a time as fit."""
-    group = deal_groups(batch, n_groups)
+    group = deal_groups(batch.scores, batch.class_index, n_groups)
     for own in simplex.chunks(batch.n_rows, batch.n_classes):
         part = batch.take(own)
         rows = part.probabilities()
         yield DealtRows(rows, part.class_index, part.weight, group[own], n_groups)
 
 
-def deal_groups(batch: SimplexBatch, n_groups: int) -> Wholes:
+def deal_chunk(chunk: Chunk, n_groups: int) -> DealtRows:
+    """Deal the rows of a chunk in memory to groups, in weights that sums of chunks hold."""
+    group = deal_groups(chunk.rows, chunk.class_index, n_groups)
+    weight = chunk.weight * min(max(chunk.unit, UNITS[0]), UNITS[-1])
+    return DealtRows(chunk.rows, chunk.class_index, weight, group, n_groups)
+
+
+def deal_groups(rows: Floats, class_index: Wholes, n_groups: int) -> Wholes:
     """Group of each row, by its content, by which of equal rows it is, and by the whole chunk.
 
     So neither the order of rows nor a second try changes a group. Equal rows must not share one,
     nor may those of two chunks: to draw them together would make every interval too wide.
     """
     if n_groups == 1:
-        return np.zeros(batch.n_rows, dtype=np.int64)
-    hashes = row_hashes(batch.scores.view(np.int64), batch.class_index)
+        return np.zeros(len(rows), dtype=np.int64)
+    hashes = row_hashes(rows.view(np.int64), class_index)
     in_order = np.sort(hashes)
     salt = in_order.sum(dtype=np.uint64)
     if np.any(in_order[1:] == in_order[:-1]):

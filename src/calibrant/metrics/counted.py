@@ -13,7 +13,7 @@ from calibrant.labels import check_labels
 from calibrant.metrics.chunk import deal
 from calibrant.metrics.fixed_sums import MOST_TERMS
 from calibrant.metrics.measures import Counts
-from calibrant.metrics.predictions import NAMED, read_predictions
+from calibrant.metrics.predictions import NAMED, positive_last, read_predictions
 from calibrant.scale.chunks import is_dask
 from calibrant.scale.mergeable import Mergeable
 from calibrant.scale.parts import Part
@@ -168,14 +168,14 @@ def read_chunks(y_true: Any, y_proba: Any, sample_weight: Any = None) -> Chunks 
     return as_chunks(y_proba, y_true, sample_weight, NAMED)
 
 
-def known_classes(chunks: Chunks, classes: Any = None) -> NDArray[Any]:
+def known_classes(chunks: Chunks, classes: Any = None, pos_label: Any = None) -> NDArray[Any]:
     """Return the class of each column, told or by the rule of ``labels.check_labels``."""
     n_classes = max(2, chunks.n_classes)
     names = chunks.names if chunks.n_classes > 1 else None
     y = chunks.labels() if classes is None else classes
     _, known = check_labels(y, len(y), n_classes, classes=classes, names=names, named=NAMED)
     column_order(names, known, told=classes is not None, named=NAMED)
-    return known
+    return positive_last(known, chunks.n_classes, classes, pos_label, NAMED)
 
 
 def counted(chunks: Chunks, empty: Own) -> Own:
@@ -187,34 +187,37 @@ def counted(chunks: Chunks, empty: Own) -> Own:
 
 
 def count(
-    chunks: Chunks, classes: Any, start: Callable[[NDArray[Any]], dict[str, Counts]]
+    chunks: Chunks, told: dict[str, Any], start: Callable[[NDArray[Any]], dict[str, Counts]]
 ) -> dict[str, Any]:
-    """Let ``start``, which takes the classes, say what is counted of chunks; return it counted."""
-    known = known_classes(chunks, classes)
+    """Let ``start``, which takes the classes, say what is counted of chunks; return it counted.
+
+    ``told`` is what the caller said of the classes: ``classes`` and ``pos_label``.
+    """
+    known = known_classes(chunks, **told)
     empty = SomeCounts(known, counts=describe(start(known)))
     return dict(counted(chunks, empty).rows.counts)
 
 
 def measure(
-    start: Callable[[int], Measure],
+    start: Callable[[NDArray[Any]], Measure],
     y_true: Any,
     y_proba: Any,
     sample_weight: Any = None,
-    classes: Any = None,
     *,
     in_memory: Callable[[Predictions], float] | None = None,
+    **told: Any,
 ) -> float:
     """Return a metric of arrays, or of chunks of them.
 
-    ``start`` takes the number of classes. Sums over rows are the same for both; where a metric
-    needs all rows at once, ``in_memory`` computes it of arrays.
+    ``start`` takes the classes. Sums over rows are the same for both; where a metric needs all rows
+    at once, ``in_memory`` computes it of arrays. ``told`` is as in ``count``.
     """
     chunks = read_chunks(y_true, y_proba, sample_weight)
     if chunks is not None:
-        found = count(chunks, classes, lambda known: {"metric": start(len(known))})
+        found = count(chunks, told, lambda known: {"metric": start(known)})
         return float(found["metric"].value())
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    predictions = read_predictions(y_true, y_proba, sample_weight, **told)
     if in_memory is not None:
         return in_memory(predictions)
-    summed: Any = start(predictions.n_classes)
+    summed: Any = start(predictions.classes)
     return predictions.measure(summed)[0]

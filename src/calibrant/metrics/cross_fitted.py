@@ -51,6 +51,7 @@ def cross_fitted_decomposition(
     n_folds: int = 5,
     sample_weight: Any = None,
     classes: Any = None,
+    pos_label: Any = None,
     n_resamples: int = 1000,
     confidence_level: float = 0.95,
     random_state: Any = 0,
@@ -66,7 +67,7 @@ def cross_fitted_decomposition(
 
     Parameters
     ----------
-    y_true, y_proba, classes
+    y_true, y_proba, classes, pos_label
         As in :func:`accuracy`.
     metric : {"negative_log_likelihood", "brier_score"}, default="negative_log_likelihood"
         The score, as its function has it by default.
@@ -129,7 +130,7 @@ def cross_fitted_decomposition(
     simplex.check_option("metric", metric, PROPER)
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
     recalibrator = check_recalibrator(recalibrator, n_folds)
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     held = hold_out(predictions, recalibrator, int(n_folds), n_jobs)
     k = predictions.n_classes
     score, before = score_rows(metric, held.chunks(held.rows), k)

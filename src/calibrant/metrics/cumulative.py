@@ -12,14 +12,15 @@ from calibrant.kernels.fixed_point import totals
 from calibrant.kernels.metrics import add_weights
 from calibrant.metrics.brownian import peak_exceeds, range_exceeds
 from calibrant.metrics.counted import measure
-from calibrant.metrics.mass_cells import ConfidenceCells, sums_of
+from calibrant.metrics.mass_cells import ProblemCells, sums_of
 from calibrant.metrics.predictions import read_predictions
-from calibrant.metrics.reliability import column_of
+from calibrant.metrics.reliability import column_of, name_of
 from calibrant.metrics.result import Result
 
 if TYPE_CHECKING:
     from calibrant.maps.base import Floats
     from calibrant.metrics.chunk import BinaryProblem
+    from calibrant.metrics.predictions import Predictions
 
 STATISTICS = ("kuiper", "kolmogorov_smirnov")
 
@@ -58,24 +59,33 @@ class CumulativeDifferences(Result):
 
 
 def kuiper_error(
-    y_true: Any, y_proba: Any, *, sample_weight: Any = None, classes: Any = None
+    y_true: Any,
+    y_proba: Any,
+    *,
+    kind: Any = None,
+    sample_weight: Any = None,
+    classes: Any = None,
+    pos_label: Any = None,
 ) -> float:
-    """Kuiper's calibration error of the confidence: the range of the cumulative differences.
+    """Kuiper's calibration error: the range of the cumulative differences.
 
-    Rows are put in the order of their confidence, and hit minus confidence is added up. The error
-    is the largest of these partial sums minus the smallest, over the number of rows. So it is the
-    largest sum, hits minus confidences, over the rows in any interval of confidences. There are no
-    bins and no bandwidth to choose.
+    Rows are put in the order of their probability, of the positive class or, of more than two, of
+    the confidence, and event minus probability is added up. The error is the largest of these
+    partial sums minus the smallest, over the number of rows. So it is the largest sum, events minus
+    probabilities, over the rows in any interval of probabilities. There are no bins and no
+    bandwidth to choose.
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes
+    y_true, y_proba, sample_weight, classes, pos_label
         As in :func:`accuracy`.
+    kind : None, "confidence" or a label, default=None
+        As in :func:`reliability_curve`.
 
     Returns
     -------
     float
-        In [0, 1]; equal confidences are added as one.
+        In [0, 1]; equal probabilities are added as one.
 
     See Also
     --------
@@ -93,20 +103,29 @@ def kuiper_error(
     >>> round(kuiper_error([0, 0, 0, 1], y_proba), 4)
     0.175
     """
-    return _error("kuiper", y_true, y_proba, sample_weight, classes)
+    told = {"classes": classes, "pos_label": pos_label}
+    return _error("kuiper", y_true, y_proba, kind, sample_weight, told)
 
 
 def kolmogorov_smirnov_error(
-    y_true: Any, y_proba: Any, *, sample_weight: Any = None, classes: Any = None
+    y_true: Any,
+    y_proba: Any,
+    *,
+    kind: Any = None,
+    sample_weight: Any = None,
+    classes: Any = None,
+    pos_label: Any = None,
 ) -> float:
-    """Kolmogorov-Smirnov calibration error of the confidence: the largest cumulative difference.
+    """Kolmogorov-Smirnov calibration error: the largest cumulative difference.
 
-    As :func:`kuiper_error`, but over intervals of confidences that begin at 0 alone.
+    As :func:`kuiper_error`, but over intervals of probabilities that begin at 0 alone.
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes
+    y_true, y_proba, sample_weight, classes, pos_label
         As in :func:`accuracy`.
+    kind : None, "confidence" or a label, default=None
+        As in :func:`reliability_curve`.
 
     Returns
     -------
@@ -130,26 +149,27 @@ def kolmogorov_smirnov_error(
     >>> round(kolmogorov_smirnov_error([0, 0, 0, 1], y_proba), 4)
     0.15
     """
-    return _error("kolmogorov_smirnov", y_true, y_proba, sample_weight, classes)
+    told = {"classes": classes, "pos_label": pos_label}
+    return _error("kolmogorov_smirnov", y_true, y_proba, kind, sample_weight, told)
 
 
 def cumulative_differences(
     y_true: Any,
     y_proba: Any,
     *,
-    kind: Any = "confidence",
+    kind: Any = None,
     sample_weight: Any = None,
     classes: Any = None,
+    pos_label: Any = None,
 ) -> CumulativeDifferences:
     """Cumulative differences between hits and predictions, with two tests of calibration.
 
     Parameters
     ----------
-    y_true, y_proba, classes
+    y_true, y_proba, classes, pos_label
         As in :func:`accuracy`.
-    kind : "confidence" or a label, default="confidence"
-        The largest probability of each row against whether it is right, or the probability of
-        one class against whether it is the label.
+    kind : None, "confidence" or a label, default=None
+        As in :func:`reliability_curve`.
     sample_weight : array-like of shape (n_rows,), optional
         A row of weight 2 is one event that counts double in ``scale`` and the p-values, not two
         events; all else has it twice.
@@ -187,15 +207,15 @@ def cumulative_differences(
     >>> cumulative_differences(y, bold).kuiper_p_value < 1e-9
     True
     """
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     column = column_of(predictions.classes, kind)
-    problem = predictions.confidence() if column is None else predictions.one_class(column)
+    problem = predictions.problem(column)
     values, difference = walk(problem)
     spread = problem.weight**2 * problem.values * (1.0 - problem.values)
     scale = math.sqrt(_sum(spread)) / _sum(problem.weight)
     found = {name: statistic(name, difference) for name in STATISTICS}
     return CumulativeDifferences(
-        kind=kind,
+        kind=name_of(predictions.classes, column),
         probability=values,
         difference=difference,
         **found,
@@ -205,14 +225,20 @@ def cumulative_differences(
     )
 
 
-def _error(name: str, y_true: Any, y_proba: Any, sample_weight: Any, classes: Any) -> float:
+def _error(
+    name: str, y_true: Any, y_proba: Any, kind: Any, sample_weight: Any, told: dict[str, Any]
+) -> float:
+    def in_memory(predictions: Predictions) -> float:
+        column = column_of(predictions.classes, kind)
+        return statistic(name, walk(predictions.problem(column))[1])
+
     return measure(
-        lambda _: CumulativeCells(name),
+        lambda known: CumulativeCells(name, column_of(known, kind)),
         y_true,
         y_proba,
         sample_weight,
-        classes,
-        in_memory=lambda predictions: statistic(name, walk(predictions.confidence())[1]),
+        **told,
+        in_memory=in_memory,
     )
 
 
@@ -251,18 +277,18 @@ def _chance(exceeds: Any, found: float, scale: float) -> float:
     return float(exceeds(found / scale))
 
 
-class CumulativeCells(ConfidenceCells):
-    """A statistic of rows in chunks: exact while all distinct confidences fit, then at some."""
+class CumulativeCells(ProblemCells):
+    """A statistic of rows in chunks: exact while all distinct values fit, then at some."""
 
     name = "cumulative cells"
 
-    def __init__(self, statistic: str) -> None:
-        super().__init__(n_bins=1)
+    def __init__(self, statistic: str, column: int | None = None) -> None:
+        super().__init__(n_bins=1, column=column)
         self._statistic = statistic
 
     def settings(self) -> dict[str, Any]:
         """Return what makes an empty one."""
-        return {"statistic": self._statistic}
+        return {"statistic": self._statistic, "column": self._column}
 
     def value(self) -> float:
         """Return the statistic of all rows counted."""

@@ -54,6 +54,7 @@ def score_decomposition(
     recalibration: str = "classwise",
     sample_weight: Any = None,
     classes: Any = None,
+    pos_label: Any = None,
 ) -> ScoreDecomposition:
     """Split a proper score into miscalibration, discrimination and uncertainty (CORP).
 
@@ -63,7 +64,7 @@ def score_decomposition(
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes
+    y_true, y_proba, sample_weight, classes, pos_label
         As in :func:`accuracy`.
     score : {"brier", "log"}, default="brier"
         Squared error, or binary log loss, of each class; averaged over rows and classes. With
@@ -92,7 +93,7 @@ def score_decomposition(
     """
     simplex.check_option("score", score, ("brier", "log"))
     simplex.check_option("recalibration", recalibration, RECALIBRATIONS)
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     is_log = score == "log"
     by_class = []
     all_mass = whole_masses(predictions.row_weights(), 1.0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant.metrics.result import Estimate, Result
-from calibrant.metrics.table import METRICS
+from calibrant.metrics.table import METRICS, metrics_of
 
 if TYPE_CHECKING:
     from calibrant.maps.base import Floats
@@ -24,6 +24,8 @@ class Evaluation(Result):
     Attributes
     ----------
     accuracy, negative_log_likelihood, brier_score : Estimate
+    positive_ece : Estimate or None
+        Of two classes; None of more.
     confidence_ece, classwise_ece, thresholded_ece, kernel_density_ece : Estimate
     n_rows, n_classes, n_bins, n_resamples : int
     confidence_level : float
@@ -46,10 +48,11 @@ class Evaluation(Result):
     n_resamples: int
     confidence_level: float
     binning_error: float = 0.0
+    positive_ece: Estimate | None = None
 
     def estimates(self) -> dict[str, Estimate]:
-        """Return the metrics by name, in the order of the table."""
-        return {name: getattr(self, name) for name in METRICS}
+        """Return the metrics of so many classes by name, in the order of the table."""
+        return {name: getattr(self, name) for name in metrics_of(self.n_classes)}
 
     def __str__(self) -> str:
         has_intervals = self.n_resamples > 0

@@ -47,6 +47,7 @@ def post_hoc_improvement(
     metric: str = "brier_score",
     sample_weight: Any = None,
     classes: Any = None,
+    pos_label: Any = None,
     n_resamples: int = 1000,
     confidence_level: float = 0.95,
     random_state: Any = 0,
@@ -61,7 +62,7 @@ def post_hoc_improvement(
 
     Parameters
     ----------
-    y_true, classes
+    y_true, classes, pos_label
         As in :func:`accuracy`.
     y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
         Probabilities before calibration.
@@ -117,9 +118,10 @@ def post_hoc_improvement(
     """
     simplex.check_option("metric", metric, (*TERMS,))
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
-    first = read_predictions(y_true, y_proba, sample_weight, classes)
+    told = {"sample_weight": sample_weight, "classes": classes, "pos_label": pos_label}
+    first = read_predictions(y_true, y_proba, **told)
     named = MetricArguments("y_calibrated")
-    second = read_predictions(y_true, y_calibrated, sample_weight, classes, named)
+    second = read_predictions(y_true, y_calibrated, named=named, **told)
     if not np.array_equal(first.classes, second.classes):
         raise errors.ShapeError(
             f"y_calibrated has the classes {errors.some_in_words(second.classes)} but y_proba has "

@@ -1,4 +1,4 @@
-"""Calibration error of the confidence by kernel density estimates instead of bins."""
+"""Calibration error by kernel density estimates instead of bins."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from calibrant import simplex
 from calibrant.kernels.metrics import BITS, add_hit_moments, add_to_grid
 from calibrant.metrics.counted import measure
 from calibrant.metrics.measures import SummedMeasure
+from calibrant.metrics.reliability import column_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,22 +30,26 @@ def kernel_density_ece(
     y_proba: Any,
     *,
     bandwidth: float | None = None,
+    kind: Any = None,
     sample_weight: Any = None,
     classes: Any = None,
+    pos_label: Any = None,
 ) -> float:
-    """Calibration error of the confidence without bins (KDE-ECE).
+    """KDE-ECE, without bins: of the positive one of two classes, of more of the confidence.
 
-    The integral of |z - accuracy(z)| density(z) over confidences z, where density and accuracy
-    are kernel estimates: triweight kernel, mirrored at 0 and 1.
+    The integral of |z - frequency(z)| density(z) over probabilities z, where density and frequency
+    of the event are kernel estimates: triweight kernel, mirrored at 0 and 1.
 
     Parameters
     ----------
-    y_true, y_proba, classes
+    y_true, y_proba, classes, pos_label
         As in :func:`accuracy`.
     bandwidth : float, optional
         Standard deviation of the kernel, whose support is three times as far to each side. By
         default s (2 n)^(-1/5), with n the sum of the weights and s the standard deviation of the
-        confidences that are right, as the authors' program has it (their text: of all).
+        probabilities whose event happened, as the authors' program has it (their text: of all).
+    kind : None, "confidence" or a label, default=None
+        As in :func:`reliability_curve`.
     sample_weight : array-like of shape (n_rows,), optional
         Weight 2 is the row twice, weight 0 is no row. The default bandwidth counts rows by
         their weights: scale weights that are no counts to a mean of one.
@@ -58,8 +63,7 @@ def kernel_density_ece(
     -----
     Weights are shared between the two nearest of 2^13 + 1 nodes and convolved there by cosine
     transforms, whose symmetry is the mirroring; time is linear in the number of rows. The
-    bandwidth is at least one step of that grid. A binary problem is judged by the confidence as
-    well, while the authors' program takes the positive class there.
+    bandwidth is at least one step of that grid.
 
     References
     ----------
@@ -71,13 +75,19 @@ def kernel_density_ece(
     >>> import numpy as np
     >>> from calibrant.metrics import kernel_density_ece
     >>> rng = np.random.default_rng(0)
-    >>> confidence = rng.uniform(0.5, 1.0, 10_000)
-    >>> y = rng.random(10_000) < confidence - 0.1  # ten points over-confident
-    >>> round(kernel_density_ece(y, confidence), 2)
-    0.11
+    >>> positive = rng.uniform(0.1, 0.9, 10_000)
+    >>> y = rng.random(10_000) < positive - 0.1  # ten points too high
+    >>> round(kernel_density_ece(y, positive), 2)
+    0.1
     """
-    grid = DensityGrid(bandwidth)
-    return measure(lambda _: grid, y_true, y_proba, sample_weight, classes)
+    return measure(
+        lambda known: DensityGrid(bandwidth, column_of(known, kind)),
+        y_true,
+        y_proba,
+        sample_weight,
+        classes=classes,
+        pos_label=pos_label,
+    )
 
 
 class DensityGrid(SummedMeasure):
@@ -85,20 +95,20 @@ class DensityGrid(SummedMeasure):
 
     name = "density grid"
 
-    def __init__(self, bandwidth: float | None = None) -> None:
+    def __init__(self, bandwidth: float | None = None, column: int | None = None) -> None:
         if bandwidth is not None:
             simplex.check_number("bandwidth", bandwidth, low=0.0, high=1.0)
-        self._bandwidth = bandwidth
+        self._bandwidth, self._column = bandwidth, column
         super().__init__(2 * (N_STEPS + 1) + 4)
 
     def settings(self) -> dict[str, Any]:
         """Return what makes an empty one."""
-        return {"bandwidth": self._bandwidth}
+        return {"bandwidth": self._bandwidth, "column": self._column}
 
     def _count(self, chunk: Chunk, pairs: Wholes) -> None:
-        values, hits = chunk.top_labels()
-        add_to_grid(values, hits, chunk.weight, pairs[:-4].reshape(-1, 2, 2))
-        add_hit_moments(values, hits, chunk.weight, pairs[-4:].reshape(1, 4, 2))
+        values, hits, weight = chunk.problem(self._column)
+        add_to_grid(values, hits, weight, pairs[:-4].reshape(-1, 2, 2))
+        add_hit_moments(values, hits, weight, pairs[-4:].reshape(1, 4, 2))
 
     def value(self) -> float:
         """Return the error of all rows added."""

@@ -94,23 +94,24 @@ class MassBins(Measure):
         return math.fsum(bounds) / len(bounds)
 
 
-class ConfidenceCells(MassBins):
-    """Error of the confidence."""
+class ProblemCells(MassBins):
+    """Error of the confidence, or of the class of a ``column``."""
 
-    name = "confidence cells"
+    name = "problem cells"
 
-    def __init__(self, n_bins: int, norm: str = "l1") -> None:
+    def __init__(self, n_bins: int, norm: str = "l1", column: int | None = None) -> None:
         super().__init__(1, n_bins, norm)
+        self._column = column
 
     def settings(self) -> dict[str, Any]:
         """Return what makes an empty one."""
-        return {"n_bins": self.n_bins, "norm": self._norm}
+        return {"n_bins": self.n_bins, "norm": self._norm, "column": self._column}
 
     def add_rows(self, rows: DealtRows) -> None:
         """Count rows."""
         for chunk in rows.chunks:
-            values, hits = chunk.top_labels()
-            weight = chunk.weight * chunk.unit
+            values, hits, own = chunk.problem(self._column)
+            weight = own * chunk.unit
             column = np.where(hits, 0, 1)
             group = np.zeros(len(values), dtype=np.int64)
             given = values[:, None], column, weight, group

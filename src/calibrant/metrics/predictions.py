@@ -144,12 +144,12 @@ class Predictions:
         """One weight per row, in (0, 1]."""
         return np.ones(self.n_rows) if self.weight is None else self.weight
 
-    def confidence(self) -> BinaryProblem:
-        """Each row's largest probability, and whether it was the label's."""
+    def problem(self, column: int | None) -> BinaryProblem:
+        """Each row's confidence and whether it was right, or one class's probability and label."""
         values, hits = np.empty(self.n_rows), np.empty(self.n_rows, dtype=np.bool_)
         for chunk in self.chunks():
             own = slice(chunk.start, chunk.start + len(chunk.rows))
-            values[own], hits[own] = chunk.top_labels()
+            values[own], hits[own], _ = chunk.problem(column)
         return BinaryProblem(values, hits, self.row_weights())
 
     def all_rows(self) -> Floats:
@@ -165,11 +165,6 @@ class Predictions:
         for chunk in self.chunks():
             found[chunk.start : chunk.start + len(chunk.rows)] = chunk.rows[:, columns]
         return found
-
-    def one_class(self, column: int) -> BinaryProblem:
-        """Each row's probability of one class, and whether it was the label."""
-        hits = self.class_index == column
-        return BinaryProblem(self.columns([column])[:, 0], hits, self.row_weights())
 
     def cells_by_class(self, threshold: float) -> Iterator[ClassCells]:
         """Cells at or above ``threshold``, class by class, as many classes as fit at a time."""
@@ -214,10 +209,12 @@ def read_predictions(
     sample_weight: Any = None,
     classes: Any = None,
     named: MetricArguments = NAMED,
+    *,
+    pos_label: Any = None,
 ) -> Predictions:
     """Check everything but the cells, which are checked as they are read.
 
-    ``y_proba`` of shape (n,) or (n, 1) holds the positive class, the larger label.
+    ``y_proba`` of shape (n,) or (n, 1) holds the class that ``pos_label`` names.
     """
     names = column_names(y_proba)
     try:
@@ -235,11 +232,47 @@ def read_predictions(
         y_true, n_rows, n_classes, classes=classes, names=names, used=is_used, named=named
     )
     order = column_order(names, known, told=classes is not None, named=named)
+    ordered = positive_last(known, matrix.shape[1], classes, pos_label, named)
+    if ordered is not known:
+        index, known = 1 - index, ordered
     used = None if is_used.all() else is_used
     if used is not None:
         index, weight = index[used], weight[used]
     unit, scaled = rescale(weight)
     return Predictions(matrix, order, used, index, scaled, unit, known, named)
+
+
+def positive_last(
+    known: NDArray[Any], n_columns: int, classes: Any, pos_label: Any, named: MetricArguments
+) -> NDArray[Any]:
+    """Return the two classes of a single column with its own as the second; others as they are.
+
+    As in scikit-learn, 0 and 1, -1 and 1, False and True tell which of them it is. Of other labels
+    somebody has to say it: sorted by name, "bad" and "good" would make a good risk the event.
+    """
+    if n_columns > 1:
+        if pos_label is not None:
+            raise errors.ParameterError(
+                f"pos_label={errors.in_words(pos_label)} tells the class of a single column, and "
+                f"{named.scores} has {n_columns}; pass the column of that class alone"
+            )
+        return known
+    if pos_label is None:
+        plain = known.dtype.kind in "biuf" and known.tolist() in ([0, 1], [-1, 1])
+        if classes is None and not plain:
+            raise errors.LabelError(
+                f"{named.scores} has one column, and of the labels {errors.some_in_words(known)} "
+                f"none is known to be its class; pass pos_label={errors.in_words(known[1])} or "
+                f"pos_label={errors.in_words(known[0])}, or probabilities of both classes"
+            )
+        return known
+    place = np.flatnonzero(known == pos_label)
+    if len(place) != 1:
+        raise errors.ParameterError(
+            f"pos_label={errors.in_words(pos_label)} is not one of the classes "
+            f"{errors.some_in_words(known)}"
+        )
+    return known if place[0] == 1 else known[::-1]
 
 
 def whole_masses(weight: Floats, repeats: float) -> Wholes:

@@ -19,10 +19,11 @@ from calibrant.metrics.bins import (
     problem_sums,
     uniform_bins,
 )
+from calibrant.metrics.chunk import usual_column
 from calibrant.metrics.counted import count, read_chunks
 from calibrant.metrics.normal_null import BinMoments, null_problem
 from calibrant.metrics.predictions import read_predictions
-from calibrant.metrics.resampling import null_bins, null_errors, p_value
+from calibrant.metrics.resampling import MOST_ROWS_DRAWN, null_bins, null_errors, p_value
 from calibrant.metrics.result import Result
 
 if TYPE_CHECKING:
@@ -82,11 +83,12 @@ def reliability_curve(
     y_true: Any,
     y_proba: Any,
     *,
-    kind: Any = "confidence",
+    kind: Any = None,
     n_bins: int = 15,
     strategy: str = "uniform",
     sample_weight: Any = None,
     classes: Any = None,
+    pos_label: Any = None,
     n_resamples: int = 1000,
     consistency_level: float = 0.95,
     resample_rows: bool = True,
@@ -97,11 +99,12 @@ def reliability_curve(
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes
+    y_true, y_proba, sample_weight, classes, pos_label
         As in :func:`accuracy`.
-    kind : "confidence" or a label, default="confidence"
-        The largest probability of each row against whether it is right, or the probability of
-        one class against whether it is the label.
+    kind : None, "confidence" or a label, default=None
+        "confidence" is the largest probability of each row against whether it is right; a label
+        is the probability of that class against whether it is the label. None is the positive
+        class of two, the second, and of more the confidence.
     n_bins : int, default=15
         Number of bins.
     strategy : {"uniform", "quantile"}, default="uniform"
@@ -128,7 +131,7 @@ def reliability_curve(
     -----
     Of Dask collections and ``Chunks`` bins are of equal width, and bars and p-value come from the
     normal distribution that has the mean and the variance of each bin, as in
-    :func:`calibration_test`.
+    :func:`calibration_test`; so do those of more than 50,000 rows in such bins.
 
     References
     ----------
@@ -140,10 +143,10 @@ def reliability_curve(
     >>> from calibrant.metrics import reliability_curve
     >>> y_proba = [[0.7, 0.3], [0.7, 0.3], [0.4, 0.6], [0.1, 0.9]]
     >>> curve = reliability_curve([0, 1, 1, 1], y_proba, n_bins=4)
-    >>> curve.edges
-    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    >>> curve.kind, curve.edges
+    (1, array([0.  , 0.25, 0.5 , 0.75, 1.  ]))
     >>> curve.mean_probability.round(3), curve.frequency.round(3)
-    (array([  nan,   nan, 0.667, 0.9  ]), array([  nan,   nan, 0.667, 1.   ]))
+    (array([nan, 0.3, 0.6, 0.9]), array([nan, 0.5, 1. , 1. ]))
     """
     simplex.check_number("n_bins", n_bins, low=1, whole=True)
     simplex.check_option("strategy", strategy, STRATEGIES)
@@ -152,17 +155,18 @@ def reliability_curve(
     threads.check_jobs("n_jobs", n_jobs)
     draws = {"n_resamples": int(n_resamples), "random_state": random_state}
     draws["replace"] = bool(resample_rows)
+    told = {"classes": classes, "pos_label": pos_label}
     chunks = read_chunks(y_true, y_proba, sample_weight)
     with threads.jobs(n_jobs):
         if chunks is None:
-            predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+            predictions = read_predictions(y_true, y_proba, sample_weight, **told)
             binned = _of_arrays(predictions, kind, int(n_bins), strategy, draws)
         else:
-            binned = _of_chunks(chunks, classes, kind, int(n_bins), strategy, draws)
+            binned = _of_chunks(chunks, told, kind, int(n_bins), strategy, draws)
     low, high, chance = _judge(binned, float(consistency_level))
     weight = binned.in_bin[:, WEIGHT]
     return ReliabilityCurve(
-        kind=kind,
+        kind=binned.kind,
         edges=binned.edges,
         mean_probability=_ratio(binned.in_bin[:, VALUE], weight),
         frequency=_ratio(binned.in_bin[:, HIT], weight),
@@ -178,6 +182,7 @@ def reliability_curve(
 class Binned(NamedTuple):
     """Sums of weight, hits and values over bins, in a unit, and those of resamples, if any."""
 
+    kind: Any
     edges: Floats
     in_bin: Floats
     unit: float
@@ -189,17 +194,28 @@ def _of_arrays(
     predictions: Predictions, kind: Any, n_bins: int, strategy: str, draws: dict[str, Any]
 ) -> Binned:
     column = column_of(predictions.classes, kind)
-    problem = predictions.confidence() if column is None else predictions.one_class(column)
-    edges, bins = _bins(problem, n_bins, strategy)
-    sums = problem_sums(problem, bins, len(edges) - 1)
-    null = null_bins(problem, bins, len(sums), **draws) if draws["n_resamples"] > 0 else None
-    return Binned(
-        edges, totals(sums), predictions.unit, float(errors_of(sums[None], "l1")[0]), null
-    )
+    name = name_of(predictions.classes, column)
+    if strategy == "uniform" and predictions.n_rows > MOST_ROWS_DRAWN:
+        bins, moments = problem_counts(n_bins, column)
+        for chunk in predictions.chunks():
+            bins.add(chunk)
+            moments.add(chunk)
+        return _of_counts(name, bins, moments, draws)
+    problem = predictions.problem(column)
+    edges, in_bin = _bins(problem, n_bins, strategy)
+    sums = problem_sums(problem, in_bin, len(edges) - 1)
+    null = null_bins(problem, in_bin, len(sums), **draws) if draws["n_resamples"] > 0 else None
+    ece = float(errors_of(sums[None], "l1")[0])
+    return Binned(name, edges, totals(sums), predictions.unit, ece, null)
 
 
 def _of_chunks(
-    chunks: Chunks, classes: Any, kind: Any, n_bins: int, strategy: str, draws: dict[str, Any]
+    chunks: Chunks,
+    told: dict[str, Any],
+    kind: Any,
+    n_bins: int,
+    strategy: str,
+    draws: dict[str, Any],
 ) -> Binned:
     if strategy != "uniform":
         raise errors.ParameterError(
@@ -207,14 +223,25 @@ def _of_chunks(
             "make the curve of some of the rows in memory"
         )
 
-    def start(known: Any) -> dict[str, Any]:
-        column = column_of(known, kind)
-        return {"bins": ProblemBins(n_bins, column=column), "moments": BinMoments(n_bins, column)}
+    names: list[Any] = []
 
-    found = count(chunks, classes, start)
-    null = null_problem(**found, **draws) if draws["n_resamples"] > 0 else None
-    bins: ProblemBins = found["bins"]
-    return Binned(bin_edges(n_bins), bins.totals()[0], bins.unit, bins.value(), null)
+    def start(known: NDArray[Any]) -> dict[str, Any]:
+        column = column_of(known, kind)
+        names.append(name_of(known, column))
+        return dict(zip(("bins", "moments"), problem_counts(n_bins, column), strict=True))
+
+    found = count(chunks, told, start)
+    return _of_counts(names[0], **found, draws=draws)
+
+
+def _of_counts(name: Any, bins: ProblemBins, moments: BinMoments, draws: dict[str, Any]) -> Binned:
+    null = null_problem(bins, moments, **draws) if draws["n_resamples"] > 0 else None
+    return Binned(name, bin_edges(bins.n_bins), bins.totals()[0], bins.unit, bins.value(), null)
+
+
+def problem_counts(n_bins: int, column: int | None) -> tuple[ProblemBins, BinMoments]:
+    """Return what is counted of the rows of a binary problem, to be judged without them."""
+    return ProblemBins(n_bins, column=column), BinMoments(n_bins, column)
 
 
 def _judge(binned: Binned, level: float) -> tuple[Floats, Floats, float]:
@@ -227,7 +254,9 @@ def _judge(binned: Binned, level: float) -> tuple[Floats, Floats, float]:
 
 
 def column_of(classes: NDArray[Any], kind: Any) -> int | None:
-    """Column of a class, None for the confidence."""
+    """Column of a class, None for the confidence; if nothing is said, the usual one."""
+    if kind is None:
+        return usual_column(len(classes))
     if isinstance(kind, str) and kind == "confidence":
         return None
     matches = np.flatnonzero(classes == kind)
@@ -237,6 +266,11 @@ def column_of(classes: NDArray[Any], kind: Any) -> int | None:
             f"{errors.some_in_words(classes)}"
         )
     return int(matches[0])
+
+
+def name_of(classes: NDArray[Any], column: int | None) -> Any:
+    """Label of a column, "confidence" for None."""
+    return "confidence" if column is None else classes[column : column + 1].tolist()[0]
 
 
 def _bins(problem: BinaryProblem, n_bins: int, strategy: str) -> tuple[Floats, NDArray[np.int32]]:

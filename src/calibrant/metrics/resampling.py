@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +25,34 @@ BLOCK_BYTES = 1 << 27
 TASKS = 64
 """Tasks that the resamples are dealt to."""
 
+MOST_ROWS_DRAWN = 50_000
+"""Rows up to which resamples draw rows and labels one by one.
+
+Of more, sums over groups and bins say the same: a draw of so many is normal, to the digits that are
+printed.
+"""
+
 KEPT_BYTES = 1 << 25
 """Draws that are kept for the next problem with the same seed, as the next class of a diagram."""
+
+
+def _say_nothing() -> None:
+    pass
+
+
+class Steps:
+    """How far a long computation is: ``tell(done, total)`` after each step, in any thread."""
+
+    def __init__(self, tell: Callable[[int, int], None] | None, total: int) -> None:
+        self._tell, self._total, self._done = tell, total, 0
+        self._lock = Lock()
+
+    def step(self) -> None:
+        """Tell of one more step."""
+        if self._tell is not None:
+            with self._lock:
+                self._done += 1
+                self._tell(min(self._done, self._total), self._total)
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -61,6 +88,8 @@ class Resamples:
         self._draws = root.multinomial(n_rows, shares, size=n_resamples)
         self._kept: dict[tuple[int, int], tuple[Wholes, Floats]] = {}
         self._keeps = 16 * n_rows * n_resamples <= KEPT_BYTES
+        self.tell: Callable[[], None] = _say_nothing
+        """Called after each resample of a chunk."""
 
     def _generator(self, resample: int, chunk: int, purpose: int) -> np.random.Generator:
         seed = np.random.SeedSequence(self._entropy, spawn_key=(resample, chunk, purpose))
@@ -102,13 +131,13 @@ class Resamples:
             self._kept[resample, chunk] = drawn
         return drawn
 
-    @staticmethod
-    def each(work: Callable[[int], None], block: range) -> None:
+    def each(self, work: Callable[[int], None], block: range) -> None:
         """Call ``work`` for each resample of a block, in threads."""
 
         def do(part: range) -> None:
             for r in part:
                 work(r)
+                self.tell()
 
         step = max(1, len(block) // TASKS)
         parts = [block[start : start + step] for start in range(0, len(block), step)]

@@ -21,7 +21,14 @@ MIN_PROBABILITY = 1e-12
 """A label's probability counts as at least this in the likelihood, unless told otherwise."""
 
 
-def accuracy(y_true: Any, y_proba: Any, *, sample_weight: Any = None, classes: Any = None) -> float:
+def accuracy(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    sample_weight: Any = None,
+    classes: Any = None,
+    pos_label: Any = None,
+) -> float:
     """Share of rows whose largest probability is that of the label.
 
     Parameters
@@ -34,7 +41,11 @@ def accuracy(y_true: Any, y_proba: Any, *, sample_weight: Any = None, classes: A
     sample_weight : array-like of shape (n_rows,), optional
         Weight 2 is the row twice, weight 0 is no row.
     classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
+        Label of each column, where the labels do not name every column; of a single column the
+        label of the other class and its own.
+    pos_label : object, optional
+        Label of the class that a single column is of. Labels 0 and 1, -1 and 1, False and True tell
+        it by themselves: the larger one.
 
     Returns
     -------
@@ -53,7 +64,8 @@ def accuracy(y_true: Any, y_proba: Any, *, sample_weight: Any = None, classes: A
     >>> accuracy([0, 1, 1], [[0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
     0.6666666666666666
     """
-    return measure(lambda _: Accuracy(), y_true, y_proba, sample_weight, classes)
+    told = {"classes": classes, "pos_label": pos_label}
+    return measure(lambda _: Accuracy(), y_true, y_proba, sample_weight, **told)
 
 
 def negative_log_likelihood(
@@ -62,13 +74,14 @@ def negative_log_likelihood(
     *,
     sample_weight: Any = None,
     classes: Any = None,
+    pos_label: Any = None,
     min_probability: float = MIN_PROBABILITY,
 ) -> float:
     """Mean of -log of the label's probability (log loss, cross-entropy).
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes
+    y_true, y_proba, sample_weight, classes, pos_label
         As in :func:`accuracy`.
     min_probability : float, default=1e-12
         A label's probability below this counts as this, so one exact zero costs 27.6 and not
@@ -89,17 +102,23 @@ def negative_log_likelihood(
     inf
     """
     loss = LossMean(min_probability)
-    return measure(lambda _: loss, y_true, y_proba, sample_weight, classes)
+    told = {"classes": classes, "pos_label": pos_label}
+    return measure(lambda _: loss, y_true, y_proba, sample_weight, **told)
 
 
 def brier_score(
-    y_true: Any, y_proba: Any, *, sample_weight: Any = None, classes: Any = None
+    y_true: Any,
+    y_proba: Any,
+    *,
+    sample_weight: Any = None,
+    classes: Any = None,
+    pos_label: Any = None,
 ) -> float:
     """Mean over rows *and* classes of (probability - label)^2.
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes
+    y_true, y_proba, sample_weight, classes, pos_label
         As in :func:`accuracy`.
 
     Returns
@@ -118,8 +137,11 @@ def brier_score(
     >>> from calibrant.metrics import brier_score
     >>> round(brier_score([0, 1], [[0.8, 0.2], [0.5, 0.5]]), 4)
     0.145
+    >>> round(brier_score(["good", "bad"], [0.2, 0.5], pos_label="bad"), 4)
+    0.145
     """
-    return measure(lambda _: Brier(), y_true, y_proba, sample_weight, classes)
+    told = {"classes": classes, "pos_label": pos_label}
+    return measure(lambda _: Brier(), y_true, y_proba, sample_weight, **told)
 
 
 class RowMean(SummedMeasure):

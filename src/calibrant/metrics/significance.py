@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import simplex, threads
+from calibrant import errors, simplex, threads
 from calibrant.kernels import resampling
 from calibrant.metrics.bins import (
     ClassBins,
-    ProblemBins,
     bin_edges,
     errors_of,
     problem_sums,
     uniform_bins,
 )
+from calibrant.metrics.chunk import usual_column
 from calibrant.metrics.counted import count, read_chunks
-from calibrant.metrics.normal_null import BinMoments, CellProducts, null_classes, null_problem
+from calibrant.metrics.normal_null import CellProducts, null_classes, null_problem
 from calibrant.metrics.predictions import read_predictions
+from calibrant.metrics.reliability import problem_counts
 from calibrant.metrics.resampling import (
+    MOST_ROWS_DRAWN,
     Resamples,
     null_bins,
     null_errors,
@@ -31,11 +33,13 @@ from calibrant.metrics.result import Result
 
 if TYPE_CHECKING:
     from calibrant.maps.base import Floats
+    from calibrant.metrics.bins import ProblemBins
     from calibrant.metrics.chunk import Chunk
+    from calibrant.metrics.normal_null import BinMoments
     from calibrant.metrics.predictions import Predictions
     from calibrant.scale.chunks import Chunks
 
-METRICS = ("confidence", "classwise")
+METRICS = ("positive", "confidence", "classwise")
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 
@@ -45,7 +49,7 @@ class CalibrationTest(Result):
 
     Attributes
     ----------
-    metric : {"confidence", "classwise"}
+    metric : {"positive", "confidence", "classwise"}
     statistic : float
         The calibration error of the data.
     p_value : float
@@ -74,11 +78,12 @@ def calibration_test(
     y_true: Any,
     y_proba: Any,
     *,
-    metric: str = "confidence",
+    metric: str | None = None,
     n_bins: int = 15,
     n_resamples: int = 1000,
     sample_weight: Any = None,
     classes: Any = None,
+    pos_label: Any = None,
     resample_rows: bool = True,
     random_state: Any = 0,
     n_jobs: int | None = None,
@@ -91,10 +96,11 @@ def calibration_test(
 
     Parameters
     ----------
-    y_true, y_proba, classes
+    y_true, y_proba, classes, pos_label
         As in :func:`accuracy`.
-    metric : {"confidence", "classwise"}, default="confidence"
-        The statistic: :func:`confidence_ece` or :func:`classwise_ece`.
+    metric : {None, "positive", "confidence", "classwise"}, default=None
+        The statistic: :func:`positive_ece`, :func:`confidence_ece` or :func:`classwise_ece`. None
+        is that of the positive class if there are two classes, and of the confidence if more.
     n_bins : int, default=15
         Number of bins, of equal width.
     n_resamples : int, default=1000
@@ -127,7 +133,9 @@ def calibration_test(
     rows, the labels in a bin are a sum of independent events, whose means, variances and, between
     classes, covariances are counted in one pass; resamples are drawn from the normal distribution
     that has them. In simulations with 100 rows of three classes and more, 2 to 6 % of p-values
-    were below 0.05. ``metric="classwise"`` takes at most 1,024 bins, of all classes together.
+    were below 0.05. ``metric="classwise"`` takes at most 1,024 bins, of all classes together. The
+    positive class and the confidence of more than 50,000 rows in memory are tested from such sums
+    as well.
 
     References
     ----------
@@ -146,21 +154,36 @@ def calibration_test(
     >>> calibration_test(y, bold).p_value < 0.01
     True
     """
-    simplex.check_option("metric", metric, METRICS)
+    simplex.check_option("metric", metric, (None, *METRICS))
     simplex.check_number("n_bins", n_bins, low=1, whole=True)
     simplex.check_number("n_resamples", n_resamples, low=1, whole=True)
     threads.check_jobs("n_jobs", n_jobs)
+    told = {"classes": classes, "pos_label": pos_label}
+    draws = {"n_resamples": int(n_resamples), "random_state": random_state}
     chunks = read_chunks(y_true, y_proba, sample_weight)
     if chunks is not None:
         with threads.jobs(n_jobs):
-            return _test_chunks(chunks, metric, n_bins, classes, int(n_resamples), random_state)
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
-    run = _test_confidence if metric == "confidence" else _test_classes
-    draws = {"n_resamples": int(n_resamples), "random_state": random_state}
+            return _test_chunks(chunks, told, metric, int(n_bins), draws)
+    predictions = read_predictions(y_true, y_proba, sample_weight, **told)
+    metric = tested_metric(metric, predictions.n_classes)
     draws["replace"] = bool(resample_rows)
     with threads.jobs(n_jobs):
-        statistic, null = run(predictions, int(n_bins), draws)
-    return _result(metric, statistic, null)
+        if metric == "classwise":
+            return _result(metric, *_test_classes(predictions, int(n_bins), draws))
+        return _test_problem(predictions, metric, int(n_bins), draws)
+
+
+def tested_metric(metric: str | None, n_classes: int) -> str:
+    """Return what is tested of so many classes; refuse the positive one of more than two."""
+    column = usual_column(n_classes)
+    if metric is None:
+        return "confidence" if column is None else "positive"
+    if metric == "positive" and column is None:
+        raise errors.ParameterError(
+            f"metric='positive' is for two classes, and there are {n_classes}; take 'confidence' "
+            "or 'classwise'"
+        )
+    return metric
 
 
 def _result(metric: str, statistic: float, null: Floats) -> CalibrationTest:
@@ -175,46 +198,47 @@ def _result(metric: str, statistic: float, null: Floats) -> CalibrationTest:
 
 
 def _test_chunks(
-    chunks: Chunks,
-    metric: str,
-    n_bins: int,
-    classes: Any,
-    n_resamples: int,
-    random_state: Any,
+    chunks: Chunks, told: dict[str, Any], metric: str | None, n_bins: int, draws: dict[str, Any]
 ) -> CalibrationTest:
     """Test rows in chunks, from what one pass over them counts."""
-    if metric == "confidence":
-        found = count(
-            chunks, classes, lambda _: {"bins": ProblemBins(n_bins), "moments": BinMoments(n_bins)}
-        )
-        return judge_problem(**found, n_resamples=n_resamples, random_state=random_state)
-    found = count(
-        chunks,
-        classes,
-        lambda known: {
-            "bins": ClassBins(len(known), n_bins),
-            "products": CellProducts(len(known), n_bins),
-        },
-    )
-    null = null_classes(**found, n_resamples=n_resamples, random_state=random_state)
-    return _result(metric, found["bins"].value(), null)
+    tested: list[str] = []
+
+    def start(known: Any) -> dict[str, Any]:
+        tested.append(tested_metric(metric, len(known)))
+        if tested[0] == "classwise":
+            size = len(known), n_bins
+            return {"bins": ClassBins(*size), "products": CellProducts(*size)}
+        column = usual_column(2) if tested[0] == "positive" else None
+        return dict(zip(("bins", "moments"), problem_counts(n_bins, column), strict=True))
+
+    found = count(chunks, told, start)
+    if tested[0] == "classwise":
+        return _result("classwise", found["bins"].value(), null_classes(**found, **draws))
+    return judge_problem(tested[0], **found, **draws)
 
 
 def judge_problem(
-    bins: ProblemBins, moments: BinMoments, *, n_resamples: int, random_state: Any
+    metric: str, bins: ProblemBins, moments: BinMoments, **draws: Any
 ) -> CalibrationTest:
-    """Test the confidence from sums over the bins."""
-    null = null_problem(bins, moments, n_resamples, random_state, replace=False)
-    return _result("confidence", bins.value(), null_errors(null))
+    """Test the confidence or the positive class from sums over the bins."""
+    null = null_problem(bins, moments, **{"replace": False, **draws})
+    return _result(metric, bins.value(), null_errors(null))
 
 
-def _test_confidence(
-    predictions: Predictions, n_bins: int, draws: dict[str, Any]
-) -> tuple[float, Floats]:
-    problem = predictions.confidence()
-    bins = uniform_bins(problem.values, bin_edges(n_bins))
-    statistic = float(errors_of(problem_sums(problem, bins, n_bins)[None], "l1")[0])
-    return statistic, null_errors(null_bins(problem, bins, n_bins, **draws))
+def _test_problem(
+    predictions: Predictions, metric: str, n_bins: int, draws: dict[str, Any]
+) -> CalibrationTest:
+    column = usual_column(2) if metric == "positive" else None
+    if predictions.n_rows > MOST_ROWS_DRAWN:
+        bins, moments = problem_counts(n_bins, column)
+        for chunk in predictions.chunks():
+            bins.add(chunk)
+            moments.add(chunk)
+        return judge_problem(metric, bins, moments, **draws)
+    problem = predictions.problem(column)
+    in_bin = uniform_bins(problem.values, bin_edges(n_bins))
+    statistic = float(errors_of(problem_sums(problem, in_bin, n_bins)[None], "l1")[0])
+    return _result(metric, statistic, null_errors(null_bins(problem, in_bin, n_bins, **draws)))
 
 
 def _test_classes(

@@ -1,4 +1,4 @@
-"""Smooth ECE: calibration error of the confidence, smoothed as much as there is error."""
+"""Smooth ECE: calibration error that is smoothed as much as there is error."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from calibrant.kernels.metrics import add_residual_moments, add_weights
 from calibrant.metrics.counted import measure
 from calibrant.metrics.heat_series import HeatSeries
 from calibrant.metrics.measures import SummedMeasure
+from calibrant.metrics.reliability import column_of
 
 if TYPE_CHECKING:
     from calibrant.maps.base import Floats, Wholes
@@ -28,19 +29,27 @@ NARROWEST = 2.0**-12
 
 
 def smooth_ece(
-    y_true: Any, y_proba: Any, *, sample_weight: Any = None, classes: Any = None
+    y_true: Any,
+    y_proba: Any,
+    *,
+    kind: Any = None,
+    sample_weight: Any = None,
+    classes: Any = None,
+    pos_label: Any = None,
 ) -> float:
-    """Smooth calibration error of the confidence (smECE).
+    """Smooth calibration error of the positive one of two classes, of more of the confidence.
 
-    Residuals, confidence minus hit, are smoothed over the confidence by a Gaussian kernel that is
-    reflected at 0 and 1, and the absolute value of what is left is integrated. The bandwidth is
+    Residuals, probability minus event, are smoothed over the probability by a Gaussian kernel that
+    is reflected at 0 and 1, and the absolute value of what is left is integrated. The bandwidth is
     the one that equals this error: small errors are looked for closely, large ones need no detail.
     There is nothing to choose, and a small change of the predictions changes the result little.
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes
+    y_true, y_proba, sample_weight, classes, pos_label
         As in :func:`accuracy`.
+    kind : None, "confidence" or a label, default=None
+        As in :func:`reliability_curve`.
 
     Returns
     -------
@@ -55,9 +64,6 @@ def smooth_ece(
     the smoothed function is integrated exactly. Bandwidths below 2^-12 count as 2^-12, so results
     below 0.00025 may be too small, by less than that.
 
-    A binary problem is judged by the confidence, too, while the authors' program ``relplot`` takes
-    the positive class there.
-
     References
     ----------
     .. [1] J. Błasiok and P. Nakkiran, "Smooth ECE: Principled Reliability Diagrams via Kernel
@@ -68,12 +74,19 @@ def smooth_ece(
     >>> import numpy as np
     >>> from calibrant.metrics import smooth_ece
     >>> rng = np.random.default_rng(0)
-    >>> confidence = rng.uniform(0.5, 1.0, 10_000)
-    >>> y = rng.random(10_000) < confidence - 0.1  # ten points over-confident
-    >>> round(smooth_ece(y, confidence), 2)
-    0.11
+    >>> positive = rng.uniform(0.1, 0.9, 10_000)
+    >>> y = rng.random(10_000) < positive - 0.1  # ten points too high
+    >>> round(smooth_ece(y, positive), 2)
+    0.1
     """
-    return measure(lambda _: ResidualMoments(), y_true, y_proba, sample_weight, classes)
+    return measure(
+        lambda known: ResidualMoments(column_of(known, kind)),
+        y_true,
+        y_proba,
+        sample_weight,
+        classes=classes,
+        pos_label=pos_label,
+    )
 
 
 class ResidualMoments(SummedMeasure):
@@ -81,12 +94,17 @@ class ResidualMoments(SummedMeasure):
 
     name = "residual moments"
 
-    def __init__(self) -> None:
+    def __init__(self, column: int | None = None) -> None:
         super().__init__(2 * N_CELLS * N_MOMENTS + 1)
+        self._column = column
+
+    def settings(self) -> dict[str, Any]:
+        """Return what makes an empty one."""
+        return {"column": self._column}
 
     def _count(self, chunk: Chunk, pairs: Wholes) -> None:
         cells = pairs[:-1].reshape(N_CELLS, 2, N_MOMENTS, 2)
-        add_residual_moments(*chunk.problem(None), cells)
+        add_residual_moments(*chunk.problem(self._column), cells)
         add_weights(chunk.weight, pairs[-1:].reshape(1, 1, 2))
 
     def value_of(self, sums: Floats) -> float:

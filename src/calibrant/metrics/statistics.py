@@ -9,6 +9,8 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from calibrant import errors, notices, simplex
+from calibrant.metrics.chunk import usual_column
+from calibrant.metrics.class_shares import ClassMoments, ClassShares, judge_shares
 from calibrant.metrics.confusion import TABLE_CLASSES, Confusion
 from calibrant.metrics.counted import MeasuredRows, RowStatistics, describe
 from calibrant.metrics.evaluation import Evaluation, basic_interval
@@ -16,14 +18,16 @@ from calibrant.metrics.kernel_density import N_STEPS
 from calibrant.metrics.mass_cells import A_GROUP
 from calibrant.metrics.normal_null import BinMoments
 from calibrant.metrics.resampling import generator
-from calibrant.metrics.significance import CalibrationTest, judge_problem
-from calibrant.metrics.table import METRICS
+from calibrant.metrics.significance import CalibrationTest, judge_problem, tested_metric
+from calibrant.metrics.table import METRICS, headline, metrics_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from numpy.random import Generator
 
-    from calibrant.maps.base import Wholes
-    from calibrant.metrics.measures import Counts
+    from calibrant.maps.base import Floats, Wholes
+    from calibrant.metrics.measures import Counts, Measure
     from calibrant.scale.parts import Part
 
 MOST_GROUPS, FEWEST_GROUPS = 64, 8
@@ -45,6 +49,34 @@ def _stretch(n_groups: int, level: float) -> float:
     if 0.0 < level < 1.0:
         wider = stdtrit(n_groups - 1, (1.0 + level) / 2.0) / ndtri((1.0 + level) / 2.0)
     return float(wider * math.sqrt(n_groups / (n_groups - 1)))
+
+
+def drawn_by_group(
+    measures: Mapping[str, Measure],
+    n_groups: int,
+    n_resamples: int,
+    level: float,
+    random_state: Any,
+    tell: Callable[[], None] = lambda: None,
+) -> dict[str, Floats]:
+    """Return each metric, by its name, of draws of the groups; ``tell`` is called after each."""
+    if n_resamples == 0:
+        return {}
+    some: Any = measures["accuracy"]
+    present = np.zeros(n_groups, dtype=np.bool_)
+    present[[group for group, _ in some.slots]] = True
+    n_present = int(np.count_nonzero(present))
+    draws: Wholes = generator(random_state).multinomial(
+        n_present, present / n_present, size=n_resamples
+    )
+    stretch = _stretch(int(np.count_nonzero(draws.any(axis=0))), level)
+    found = {}
+    for name, own in measures.items():
+        replicates = own.replicates(draws)
+        middle = math.fsum(replicates) / n_resamples
+        found[name] = middle + stretch * (replicates - middle)
+        tell()
+    return found
 
 
 class MetricStatistics(RowStatistics):
@@ -101,9 +133,11 @@ class MetricStatistics(RowStatistics):
     def _start(self) -> list[Part]:
         n_bins = self.options["n_bins"]
         counts: dict[str, Counts] = {
-            name: metric.start(self.n_classes, n_bins) for name, metric in METRICS.items()
+            name: metric.start(self.n_classes, n_bins)
+            for name, metric in metrics_of(self.n_classes).items()
         }
-        counts["moments"] = BinMoments(n_bins)
+        counts["moments"] = BinMoments(n_bins, usual_column(self.n_classes))
+        counts["class moments"] = ClassMoments(self.n_classes)
         if self.n_classes <= TABLE_CLASSES:
             counts["confusion"] = Confusion(self.n_classes)
         return [MeasuredRows(self.options["n_groups"], describe(counts))]
@@ -155,16 +189,16 @@ class MetricStatistics(RowStatistics):
             complaint = counts["confusion"].complaint(self.classes)
             if complaint is not None:
                 notices.warn(complaint)
-        draws = self._draws(n_resamples, drawing)
-        stretch = _stretch(int(np.count_nonzero(draws.any(axis=0))), confidence_level)
-        estimates: dict[str, Any] = {}
-        for name, metric in METRICS.items():
-            value, replicates = float(counts[name].value()), None
-            if n_resamples > 0:
-                replicates = counts[name].replicates(draws)
-                middle = math.fsum(replicates) / n_resamples
-                replicates = middle + stretch * (replicates - middle)
-            estimates[name] = basic_interval(value, replicates, confidence_level, metric.largest)
+        measures = {name: counts[name] for name in metrics_of(self.n_classes)}
+        replicates = drawn_by_group(
+            measures, self.options["n_groups"], n_resamples, float(confidence_level), drawing
+        )
+        estimates: dict[str, Any] = {
+            name: basic_interval(
+                float(own.value()), replicates.get(name), confidence_level, METRICS[name].largest
+            )
+            for name, own in measures.items()
+        }
         return Evaluation(
             **estimates,
             n_rows=self.n_rows,
@@ -175,19 +209,12 @@ class MetricStatistics(RowStatistics):
             binning_error=counts["thresholded_ece"].binning_error(),
         )
 
-    def _draws(self, n_resamples: int, drawing: Generator) -> Wholes:
-        """Return how often each resample has each group, of those that have rows."""
-        counts: Any = self.rows.counts
-        present = np.zeros(self.options["n_groups"], dtype=np.bool_)
-        present[[group for group, _ in counts["accuracy"].slots]] = True
-        share = present / np.count_nonzero(present)
-        draws: Wholes = drawing.multinomial(np.count_nonzero(present), share, size=n_resamples)
-        return draws
-
     def calibration_test(
         self, *, n_resamples: int = 1000, random_state: Any = 0
     ) -> CalibrationTest:
-        """Test whether the confidences of all rows counted so far are calibrated.
+        """Test whether the predictions of all rows counted so far are calibrated.
+
+        Those of the positive class are tested if there are two classes, of more the confidence.
 
         Parameters
         ----------
@@ -203,7 +230,20 @@ class MetricStatistics(RowStatistics):
         """
         simplex.check_number("n_resamples", n_resamples, low=1, whole=True)
         counts: Any = self.rows.counts
-        bins, moments = counts["confidence_ece"], counts["moments"]
-        drawing = generator(random_state)
+        bins = counts[headline(self.n_classes).id]
+        metric = tested_metric(None, self.n_classes)
+        draws = {"n_resamples": int(n_resamples), "random_state": generator(random_state)}
         with self._solved():
-            return judge_problem(bins, moments, n_resamples=n_resamples, random_state=drawing)
+            return judge_problem(metric, bins, counts["moments"], **draws)
+
+    def class_shares(self) -> ClassShares:
+        """Compare how often classes were predicted and came, of all rows counted so far.
+
+        Returns
+        -------
+        ClassShares
+            As :func:`calibrant.metrics.class_shares` returns it.
+        """
+        counts: Any = self.rows.counts
+        with self._solved():
+            return judge_shares(self.classes, counts["classwise_ece"], counts["class moments"])

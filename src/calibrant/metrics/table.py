@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from calibrant.metrics.bins import ClassBins, ProblemBins, ThresholdedBins
+from calibrant.metrics.chunk import usual_column
 from calibrant.metrics.kernel_density import DensityGrid
 from calibrant.metrics.mass_cells import ThresholdedCells
 from calibrant.metrics.scores import Accuracy, Brier, LossMean
@@ -41,6 +42,8 @@ class Metric:
         No value is above this.
     is_binned : bool
         Whether the number of bins matters.
+    n_classes : int or None
+        Number of classes that it is for; None for any.
     """
 
     id: str
@@ -51,6 +54,7 @@ class Metric:
     larger_is_better: bool = False
     largest: float = 1.0
     is_binned: bool = False
+    n_classes: int | None = None
     in_memory: Callable[[Predictions, int], Accumulator] | None = None
 
     def accumulator(self, predictions: Predictions, n_bins: int) -> Accumulator:
@@ -80,15 +84,37 @@ class Metric:
         return max(values) if self.larger_is_better else min(values)
 
 
+def _usual_bins(n_classes: int, n_bins: int) -> Measure:
+    return ProblemBins(n_bins, column=usual_column(n_classes))
+
+
+def _usual_grid(n_classes: int, _: int) -> Measure:
+    return DensityGrid(column=usual_column(n_classes))
+
+
 _METRICS = (
     Metric("accuracy", "accuracy", lambda *_: Accuracy(), larger_is_better=True),
     Metric("negative_log_likelihood", "NLL", lambda *_: LossMean(), 1.0, ".4f", largest=math.inf),
     Metric("brier_score", "Brier", lambda *_: Brier(), 1.0, "#.3g"),
+    Metric("positive_ece", "pos-ECE", _usual_bins, is_binned=True, n_classes=2),
     Metric("confidence_ece", "conf-ECE", lambda _, n_bins: ProblemBins(n_bins), is_binned=True),
     Metric("classwise_ece", "cw-ECE", ClassBins, format=".3f", is_binned=True),
     Metric("thresholded_ece", "TECE", ThresholdedCells, is_binned=True, in_memory=ThresholdedBins),
-    Metric("kernel_density_ece", "KDE-ECE", lambda *_: DensityGrid()),
+    Metric("kernel_density_ece", "KDE-ECE", _usual_grid),
 )
 
 METRICS = {metric.id: metric for metric in _METRICS}
 """Every metric by its id, in the order of the tables."""
+
+
+def metrics_of(n_classes: int) -> dict[str, Metric]:
+    """Return the metrics of predictions for so many classes, by id and in the order of the tables.
+
+    The calibration error that comes first is the one that a verdict goes by.
+    """
+    return {name: own for name, own in METRICS.items() if own.n_classes in (None, n_classes)}
+
+
+def headline(n_classes: int) -> Metric:
+    """Return the calibration error that predictions for so many classes are judged by."""
+    return METRICS["confidence_ece" if usual_column(n_classes) is None else "positive_ece"]

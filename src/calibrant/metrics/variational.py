@@ -67,6 +67,7 @@ def variational_errors(
     n_folds: int = 5,
     sample_weight: Any = None,
     classes: Any = None,
+    pos_label: Any = None,
     n_resamples: int = 1000,
     confidence_level: float = 0.95,
     random_state: Any = 0,
@@ -82,7 +83,7 @@ def variational_errors(
 
     Parameters
     ----------
-    y_true, y_proba, classes
+    y_true, y_proba, classes, pos_label
         As in :func:`accuracy`.
     p : float, default=1
         Of the norm of the vector, at least 1; ``math.inf`` is its largest cell. The errors of
@@ -134,7 +135,7 @@ def variational_errors(
     simplex.check_number("p", p, low=1.0, infinite=True)
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
     recalibrator = check_recalibrator(recalibrator, n_folds)
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     held = hold_out(predictions, recalibrator, int(n_folds), n_jobs)
     parts = _terms(held.rows, held.recalibrated, held.class_index, float(p))
     values = [2.0 * exact_mean(0.5 * part, held.weight) for part in parts]  # terms are in [-2, 2]

@@ -68,6 +68,7 @@ def compute_classwise(
     diagram_bins: int = 8,
     sample_weight: Any = None,
     classes: Any = None,
+    pos_label: Any = None,
     n_resamples: int = 200,
     random_state: Any = 0,
 ) -> ClasswiseSummary:
@@ -75,7 +76,7 @@ def compute_classwise(
 
     Parameters
     ----------
-    y_true, y_proba, n_bins, sample_weight, classes, n_resamples, random_state
+    y_true, y_proba, n_bins, sample_weight, classes, pos_label, n_resamples, random_state
         As in :func:`calibrant.metrics.reliability_curve`.
     n_worst : int, default=8
         Number of classes that get a diagram.
@@ -101,7 +102,7 @@ def compute_classwise(
     """
     simplex.check_number("n_bins", n_bins, low=1, whole=True)
     simplex.check_number("n_worst", n_worst, low=0, whole=True)
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     bins = ClassBins(predictions.n_classes, int(n_bins))
     predictions.measure(bins)
     ece = bins.errors()
@@ -109,6 +110,7 @@ def compute_classwise(
     order = np.argsort(-ece, kind="stable")
     shown = order[: int(n_worst)] if columns is None else np.asarray(columns, dtype=np.int64)
     options = {"sample_weight": sample_weight, "classes": classes, "n_bins": diagram_bins}
+    options["pos_label"] = pos_label
     options |= {"n_resamples": n_resamples, "random_state": random_state}
     curves = compute_class_curves(y_true, y_proba, shown.tolist(), **options)
     weight = by_class[:, WEIGHT]
@@ -130,6 +132,7 @@ def compute_class_curves(
     n_bins: int = 8,
     sample_weight: Any = None,
     classes: Any = None,
+    pos_label: Any = None,
     n_resamples: int = 200,
     random_state: Any = 0,
 ) -> dict[int, ReliabilityCurve]:
@@ -137,7 +140,7 @@ def compute_class_curves(
 
     Parameters
     ----------
-    y_true, y_proba, n_bins, sample_weight, classes, n_resamples, random_state
+    y_true, y_proba, n_bins, sample_weight, classes, pos_label, n_resamples, random_state
         As in :func:`calibrant.metrics.reliability_curve`.
     columns : sequence of int
         Columns of the classes.
@@ -156,7 +159,7 @@ def compute_class_curves(
     """
     if len(columns) == 0:
         return {}
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     options: dict[str, Any] = {
         "kind": True,
         "classes": [False, True],

@@ -47,13 +47,19 @@ class ConfidenceHistogram(Result):
 
 
 def compute_confidence_histogram(
-    y_true: Any, y_proba: Any, *, n_bins: int = 20, sample_weight: Any = None, classes: Any = None
+    y_true: Any,
+    y_proba: Any,
+    *,
+    n_bins: int = 20,
+    sample_weight: Any = None,
+    classes: Any = None,
+    pos_label: Any = None,
 ) -> ConfidenceHistogram:
     """Histogram of the largest probability of each row, split by right and wrong.
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes
+    y_true, y_proba, sample_weight, classes, pos_label
         As in :func:`calibrant.metrics.reliability_curve`.
     n_bins : int, default=20
         Number of bins, of equal width.
@@ -74,6 +80,7 @@ def compute_confidence_histogram(
     -0.025
     """
     options = {"n_bins": n_bins, "sample_weight": sample_weight, "classes": classes}
+    options |= {"kind": "confidence", "pos_label": pos_label}
     curve = reliability_curve(y_true, y_proba, **options, n_resamples=0)
     share = curve.weight / curve.weight.sum()
     right = share * np.nan_to_num(curve.frequency)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ReliabilityDisplay:
-    """Reliability diagram of a multi-class classifier, used as scikit-learn's displays are.
+    """Reliability diagram of a classifier of any number of classes, as scikit-learn's displays.
 
     Make one with :meth:`from_estimator` or :meth:`from_predictions`; pass the axes of the first
     to the next to compare them in one diagram.
@@ -119,7 +119,7 @@ class ReliabilityDisplay:
         y_true: Any,
         y_proba: Any,
         *,
-        kind: Any = "confidence",
+        kind: Any = None,
         n_bins: int = 15,
         strategy: str = "uniform",
         name: str | None = None,
@@ -127,6 +127,7 @@ class ReliabilityDisplay:
         ax: Axes | None = None,
         sample_weight: Any = None,
         classes: Any = None,
+        pos_label: Any = None,
         n_resamples: int = 1000,
         random_state: Any = 0,
         **kwargs: Any,
@@ -135,8 +136,10 @@ class ReliabilityDisplay:
 
         Parameters
         ----------
-        y_true, y_proba, kind, n_bins, strategy, sample_weight, classes, n_resamples, random_state
-            As in :func:`calibrant.metrics.reliability_curve`.
+        y_true, y_proba, kind, n_bins, strategy, sample_weight, classes, pos_label, n_resamples, \
+random_state
+            As in :func:`calibrant.metrics.reliability_curve`: of two classes the positive one is
+            drawn, unless ``kind`` says otherwise.
         name : str, optional
             Name in the legend.
         ref_line, ax, **kwargs
@@ -148,6 +151,7 @@ class ReliabilityDisplay:
         """
         options = {"kind": kind, "n_bins": n_bins, "strategy": strategy, "classes": classes}
         options |= {"n_resamples": n_resamples, "random_state": random_state}
+        options["pos_label"] = pos_label
         curve = reliability_curve(y_true, y_proba, sample_weight=sample_weight, **options)
         return cls(curve, estimator_name=name).plot(ax, ref_line=ref_line, **kwargs)
 

@@ -154,7 +154,7 @@ def draw_reliability_grid(
 
 def facts_of(curve: ReliabilityCurve) -> list[str]:
     """Return the error of a curve and its p-value, in words."""
-    name = "conf-ECE" if _is_confidence(curve) else "ECE"
+    name = "conf-ECE" if is_confidence(curve) else "ECE"
     p = style.p_words(curve.p_value)
     return [f"{name} {style.percent(curve.ece)}", *([p] if p else [])]
 
@@ -172,7 +172,8 @@ def _print_lines(ax: Axes, curve: ReliabilityCurve, lines: Sequence[str]) -> Non
     ax.text(at, 1 - at, words, transform=ax.transAxes, **look)
 
 
-def _is_confidence(curve: ReliabilityCurve) -> bool:
+def is_confidence(curve: ReliabilityCurve) -> bool:
+    """Whether a curve is of the confidence, not of a class."""
     return isinstance(curve.kind, str) and curve.kind == "confidence"
 
 
@@ -182,9 +183,7 @@ def draw_frame(ax: Axes, curve: ReliabilityCurve, *, ref_line: bool = True) -> N
     ax.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks)
     if _strip(ax) is None:
         name = f"probability of {style.literal(style.shorten(curve.kind))}"
-        names = (
-            ("confidence", "accuracy") if _is_confidence(curve) else (name, "observed frequency")
-        )
+        names = ("confidence", "accuracy") if is_confidence(curve) else (name, "observed frequency")
         style.name_axes(ax, *names)
     if ref_line and not any(line.get_gid() == REFERENCE for line in ax.lines):
         ax.plot([0, 1], [0, 1], ":", color=style.GREY, linewidth=1.2, gid=REFERENCE)
@@ -253,7 +252,9 @@ def draw_sizes(ax: Axes, curve: ReliabilityCurve, look: style.Look) -> None:
     line: dict[str, Any] = {"color": look.color, "linestyle": look.linestyle, "linewidth": 1.2}
     strip.stairs(share, curve.edges, **line)
     strip.stairs(share, curve.edges, color=look.color, fill=True, alpha=0.25)
-    strip.set_ylim(bottom=0)
+    # A fixed upper end would cut off a second curve with a fuller bin.
+    tops = [0.0 if len(strip.patches) == 2 else strip.get_ylim()[1], 1.05 * float(share.max())]
+    strip.set_ylim(0, max(tops))
 
 
 def add_legend(figure: Figure, curve: ReliabilityCurve) -> None:

@@ -54,12 +54,13 @@ def compute_top_r(
     max_rank: int | None = None,
     sample_weight: Any = None,
     classes: Any = None,
+    pos_label: Any = None,
 ) -> TopRCurve:
     """Compare how often the label is among the top r with the sum of the top r probabilities.
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes
+    y_true, y_proba, sample_weight, classes, pos_label
         As in :func:`calibrant.metrics.reliability_curve`.
     max_rank : int, optional
         Largest r; one less than the number of classes by default (all of them hold the label).
@@ -80,7 +81,7 @@ def compute_top_r(
     >>> curve.share, curve.claimed
     (array([0.5, 0.5]), array([0.55, 0.85]))
     """
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes)
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     largest = predictions.n_classes - 1 if max_rank is None else max_rank
     simplex.check_number("max_rank", largest, low=1, high=predictions.n_classes, whole=True)
     ranks = np.arange(1, int(largest) + 1)

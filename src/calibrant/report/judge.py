@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.metrics import calibration_test, evaluate, reliability_curve
+from calibrant.metrics import calibration_test, class_shares, evaluate, reliability_curve
 from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.scores import chunk_losses
 from calibrant.plots.classwise import compute_class_curves, compute_classwise
@@ -67,6 +67,7 @@ class Judge:
         after = self._predict(method, calibrator)
         seconds = perf_counter() - started
         options = {**data, **self._bins}
+        is_binary = self._test.n_classes == 2
         more_draws = {**self._draws, "n_resamples": 5 * self._n_resamples}
         result = MethodResult(
             method=method,
@@ -74,12 +75,15 @@ class Judge:
             evaluation=evaluate(y, after, confidence_level=self._level, **options, **self._draws),
             difference=None,
             curve=reliability_curve(y, after, **options, **more_draws),
+            shares=replace(class_shares(y, after, **data), classes=self._test.classes),
             classwise_test=calibration_test(y, after, metric="classwise", **options, **self._draws)
-            if self._n_resamples
+            if self._n_resamples and not is_binary
             else None,
             confidence=compute_confidence_histogram(y, after, **data),
             classwise=compute_classwise(y, after, n_worst=0, **options),
-            top_r=compute_top_r(
+            top_r=None
+            if is_binary
+            else compute_top_r(
                 y, after, max_rank=min(self._test.n_classes - 1, MOST_RANKS), **data
             ),
             effect=None
@@ -132,7 +136,12 @@ class Judge:
         return after
 
     def _shown(self, results: list[MethodResult], n_diagrams: int) -> tuple[int, ...]:
-        """Columns of the worst classes before and after, and of the most frequent, in turn."""
+        """Columns of the worst classes before and after, and of the most frequent, in turn.
+
+        None of two: the first diagram is that of the positive one, and of the other its mirror.
+        """
+        if self._test.n_classes == 2:
+            return ()
         best = min(results, key=lambda result: result.evaluation.negative_log_likelihood.value)
         counts = np.bincount(self._test.class_index, minlength=self._test.n_classes)
         lists = (

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from calibrant.atomic_file import replace_file
+from calibrant.metrics.chunk import usual_column
+from calibrant.metrics.table import headline
 from calibrant.pages.shell import render_page
+from calibrant.pages.text import clean
 from calibrant.report import content
 from calibrant.report.figures import forest_figure, reliability_frames
 from calibrant.report.panels import build_panels
@@ -86,6 +89,8 @@ def build_report(
         failures=comparison.failures,
         forest=forest_figure(comparison, verdict.chosen),
         panels=build_panels(comparison, verdict),
+        overall=_overall(comparison),
+        headline=headline(comparison.n_classes).title,
         views={f"c{j}": comparison.classes[j] for j in comparison.shown},
         classes=comparison.classes,
         class_columns=content.class_columns(comparison, applied),
@@ -96,6 +101,14 @@ def build_report(
         facts=content.run_facts(comparison),
         numbers=content.page_numbers(comparison, applied),
     )
+
+
+def _overall(comparison: Comparison) -> str:
+    """Name what the first diagram of a method is of."""
+    usual = usual_column(comparison.n_classes)
+    if usual is None:
+        return "the confidence, all classes"
+    return f"class {clean(comparison.classes[usual])}, the positive one"
 
 
 def write_report(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import threads
+from calibrant.metrics.class_shares import holm
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,21 +98,6 @@ def _draw(
         for r, found in zip(block, threads.each(means, drawn), strict=True):
             out[:, r] = found
     return out
-
-
-def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Adjust p-values so that the chance of any false alarm is kept.
-
-    References
-    ----------
-    .. [1] S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian
-       Journal of Statistics 6, 1979.
-    """
-    order = np.argsort(p_values, kind="stable")
-    factors = np.arange(len(p_values), 0, -1)
-    adjusted = np.empty(len(p_values))
-    adjusted[order] = np.minimum(np.maximum.accumulate(p_values[order] * factors), 1.0)
-    return adjusted
 
 
 def paired_resamples(n_rows: int, n_resamples: int) -> int:

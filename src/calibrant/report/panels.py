@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from calibrant.metrics.chunk import usual_column
 from calibrant.pages.shell import Markup
 from calibrant.pages.text import clean
 from calibrant.plots.style import p_words, percent
 from calibrant.report import figures
+from calibrant.report.shares import said_and_seen
 from calibrant.report.svg import wrap
 
 if TYPE_CHECKING:
@@ -41,12 +43,7 @@ def build_panels(comparison: Comparison, verdict: Verdict) -> list[dict[str, Any
 
 
 def _summary(result: MethodResult) -> str:
-    confidence = result.confidence
-    words = (
-        f"Right {percent(confidence.accuracy)} of the time, claims "
-        f"{percent(confidence.mean_confidence)}; "
-        f"NLL {result.evaluation.negative_log_likelihood.value:.4f}."
-    )
+    words = f"{said_and_seen(result)}; NLL {result.evaluation.negative_log_likelihood.value:.4f}."
     if result.effect is not None:
         words += (
             f" The most probable class changes in {percent(result.effect.changed)} of the rows."
@@ -55,9 +52,11 @@ def _summary(result: MethodResult) -> str:
 
 
 def _pairs(comparison: Comparison, place: int) -> list[dict[str, Any]]:
-    """Diagrams before and after, of the confidence and of each class shown."""
+    """Diagrams before and after: of the confidence or the positive class, and of those shown."""
     first, result = comparison.results[0], comparison.results[place]
-    pairs = [{"id": "all", "pictures": _two(first.curve, result.curve, place, "all", result)}]
+    usual = usual_column(comparison.n_classes)
+    name = None if usual is None else clean(comparison.classes[usual])
+    pairs = [{"id": "all", "pictures": _two(first.curve, result.curve, place, "all", result, name)}]
     for j in comparison.shown:
         curves = first.classwise.curves[j], result.classwise.curves[j]
         name = clean(comparison.classes[j])
@@ -100,7 +99,7 @@ def _picture(marks: Markup, curve: ReliabilityCurve, head: str, name: str | None
 
 
 def _extras(first: MethodResult, result: MethodResult) -> list[Picture]:
-    """Return the map, its effect and the top-r curves."""
+    """Return the map, its effect and, of more than two classes, the top-r curves."""
     who = clean(result.method)
     found: list[Picture] = []
 
@@ -113,6 +112,8 @@ def _extras(first: MethodResult, result: MethodResult) -> list[Picture]:
     if result.effect is not None:
         words = "Median of the rows, and the middle nine tenths of them as a band."
         add(figures.effect_figure(result.effect, who), "What becomes of the confidence", words)
+    if first.top_r is None or result.top_r is None:
+        return found
     words = (
         "How much more the r most probable classes claim than they hold; the band is where a "
         "calibrated classifier would be."

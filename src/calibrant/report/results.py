@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from calibrant import simplex
+from calibrant.metrics.table import headline
 from calibrant.report.table import table_records, table_text
 from calibrant.trial import UNCALIBRATED
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.calibrators.base import Calibrator
-    from calibrant.metrics import CalibrationTest, Evaluation, ReliabilityCurve
+    from calibrant.metrics import CalibrationTest, ClassShares, Evaluation, ReliabilityCurve
+    from calibrant.metrics.table import Metric
     from calibrant.plots import (
         ClasswiseSummary,
         ConfidenceHistogram,
@@ -44,14 +45,18 @@ class MethodResult:
     difference : Difference or None
         Its NLL minus that of temperature scaling.
     curve : ReliabilityCurve
-        Of the confidence, with the p-value of its error.
+        Of the confidence, or of the positive one of two classes, with the p-value of its error.
+    shares : ClassShares
+        How often every class was predicted and came.
     classwise_test : CalibrationTest or None
-        Whether the class-wise error is more than chance; None without resamples.
+        Whether the class-wise error is more than chance; None without resamples, and of two
+        classes, whose error is that of the positive one.
     confidence : ConfidenceHistogram
         With the accuracy and the mean confidence.
     classwise : ClasswiseSummary
         Errors of all classes, and diagrams of some.
-    top_r : TopRCurve
+    top_r : TopRCurve or None
+        None of two classes: of these the first holds the label as often as the confidence says.
     effect : Effect or None
         What became of the confidences; None for the uncalibrated predictions.
     map : MapPicture or None
@@ -68,10 +73,11 @@ class MethodResult:
     evaluation: Evaluation
     difference: Difference | None
     curve: ReliabilityCurve
+    shares: ClassShares
     classwise_test: CalibrationTest | None
     confidence: ConfidenceHistogram
     classwise: ClasswiseSummary
-    top_r: TopRCurve
+    top_r: TopRCurve | None
     effect: Effect | None
     map: MapPicture | None
     calibrator: Calibrator | None
@@ -81,17 +87,26 @@ class MethodResult:
 
     def __repr__(self) -> str:
         nll = self.evaluation.negative_log_likelihood.value
-        ece = self.evaluation.confidence_ece.value
-        return f"<MethodResult of {self.method}: NLL {nll:.4f}, conf-ECE {100 * ece:.2f} %>"
+        name = self.headline.title
+        return f"<MethodResult of {self.method}: NLL {nll:.4f}, {name} {100 * self.error:.2f} %>"
+
+    @property
+    def headline(self) -> Metric:
+        """The calibration error that the verdict goes by."""
+        return headline(self.evaluation.n_classes)
+
+    @property
+    def error(self) -> float:
+        """Its value."""
+        return float(self.evaluation.estimates()[self.headline.id].value)
 
     @property
     def p_values(self) -> dict[str, float]:
         """Chance of errors as large if the predictions were calibrated; NaN if not tested."""
-        test = self.classwise_test
-        return {
-            "confidence_ece": self.curve.p_value,
-            "classwise_ece": math.nan if test is None else test.p_value,
-        }
+        found = {self.headline.id: self.curve.p_value}
+        if self.classwise_test is not None:
+            found["classwise_ece"] = self.classwise_test.p_value
+        return found
 
 
 @dataclass(frozen=True, slots=True)

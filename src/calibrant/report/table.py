@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from calibrant.metrics.table import METRICS
+from calibrant.metrics.table import METRICS, metrics_of
 from calibrant.plots.style import shorten
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def best_texts(results: Sequence[MethodResult]) -> dict[str, str]:
     """Return the best value of each metric, as it is printed."""
     return {
         name: metric.text(metric.best(getattr(r.evaluation, name).value for r in results))
-        for name, metric in METRICS.items()
+        for name, metric in metrics_of(results[0].evaluation.n_classes).items()
     }
 
 

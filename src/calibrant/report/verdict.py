@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from calibrant.plots.style import p_words, percent
+from calibrant.plots.style import p_words, percent, shorten
 from calibrant.report.results import BASELINE
+from calibrant.report.shares import ALPHA, share, share_words
 from calibrant.trial import UNCALIBRATED
 
 if TYPE_CHECKING:
     from calibrant.report.results import Comparison, MethodResult
 
-ALPHA = 0.05
 FEW_ROWS = 100
 NOTICEABLE = 0.005
 """Half a point of over-confidence or less is called none."""
@@ -70,7 +70,7 @@ def reach_verdict(comparison: Comparison) -> Verdict:
     baseline = comparison.result(BASELINE) if BASELINE in comparison.methods else None
     best = min(comparison.results, key=lambda r: r.evaluation.negative_log_likelihood.value)
     chosen = _choose(before, baseline, best)
-    findings = [_state(before)]
+    findings = [_state(before), *_of_classes(before)]
     if baseline is not None:
         findings.append(_effect_of(before, baseline))
     findings.append(_lead(comparison, before, baseline, best))
@@ -94,10 +94,16 @@ def _choose(
     reference = baseline or before
     if best.method != reference.method and _lead_of(best) > 0:
         return best
-    is_off = any(is_significant(p_value) for p_value in before.p_values.values())
-    if baseline is None or not (is_off or _lead_of(before) < 0):
+    if baseline is None or not (_is_off(before) or _lead_of(before) < 0):
         return before
     return baseline
+
+
+def _is_off(result: MethodResult) -> bool:
+    """Whether one of the tests finds an error, corrected for how many there are."""
+    tests = [*result.p_values.values(), float(result.shares.p_holm.min())]
+    known = [p_value for p_value in tests if not math.isnan(p_value)]
+    return min(known) * len(known) < ALPHA
 
 
 def _lead_of(result: MethodResult) -> float:
@@ -107,17 +113,32 @@ def _lead_of(result: MethodResult) -> float:
     return -gap.value if gap is not None and is_clear else 0.0
 
 
+def _off_classes(result: MethodResult) -> str:
+    """Name classes that are off, if the predictions are."""
+    return share_words(result.shares) if _is_off(result) else ""
+
+
 def _tilt(result: MethodResult) -> str:
+    """Say in what way the predictions are off; of two classes, the positive one comes first."""
+    shares, off = result.shares, _off_classes(result)
+    if off and len(shares.classes) == 2:
+        said, seen = float(shares.predicted[1]), float(shares.observed[1])
+        direction = "over-predicted" if said > seen else "under-predicted"
+        return (
+            f"Class {shorten(str(shares.classes[1]))} is {direction}: the predictions say "
+            f"{share(said, seen)} where {share(seen, said)} happen"
+        )
     gap = result.confidence.overconfidence
-    if abs(gap) <= NOTICEABLE:
-        return "about as sure as they should be on average"
-    direction = "over-confident" if gap > 0 else "under-confident"
-    return f"{direction} by {100 * abs(gap):.1f} points"
+    if abs(gap) > NOTICEABLE:
+        direction = "over-confident" if gap > 0 else "under-confident"
+        return f"The predictions are {direction} by {100 * abs(gap):.1f} points"
+    words = "The predictions are about as sure as they should be on average"
+    return f"{words}, but not of every class ({off})" if off else words
 
 
 def _chance(result: MethodResult) -> str:
-    """Conf-ECE of a method, and whether it is more than chance."""
-    words = f"a conf-ECE of {percent(result.evaluation.confidence_ece.value)}"
+    """Calibration error of a method, and whether it is more than chance."""
+    words = f"a {result.headline.title} of {percent(result.error)}"
     chance = p_words(result.curve.p_value)
     if not chance:
         return words
@@ -126,17 +147,31 @@ def _chance(result: MethodResult) -> str:
 
 
 def _state(before: MethodResult) -> str:
-    confidence = before.confidence
-    return (
-        f"Before calibration the predictions are right {percent(confidence.accuracy)} of the time "
-        f"and claim {percent(confidence.mean_confidence)}: {_chance(before)}."
-    )
+    if len(before.shares.classes) == 2:
+        name = shorten(str(before.shares.classes[1]))
+        said, seen = float(before.shares.predicted[1]), float(before.shares.observed[1])
+        words = f"predict class {name} {share(said, seen)} of the time, and it comes "
+        words += share(seen, said)
+    else:
+        found = before.confidence
+        words = f"are right {percent(found.accuracy)} of the time and claim "
+        words += percent(found.mean_confidence)
+    return f"Before calibration the predictions {words}: {_chance(before)}."
+
+
+def _of_classes(before: MethodResult) -> list[str]:
+    """Say which classes are off; of two, the first sentence does."""
+    n_classes = len(before.shares.classes)
+    if n_classes == 2:
+        return []
+    off = share_words(before.shares)
+    if not off:
+        return ["No class is predicted more or less often than it comes, beyond chance."]
+    return [f"{off[0].upper()}{off[1:]}; corrected for {n_classes} classes."]
 
 
 def _removed(before: MethodResult, after: MethodResult) -> str:
-    old = before.evaluation.confidence_ece.value
-    new = after.evaluation.confidence_ece.value
-    share = 1.0 - new / old if old > 0 else 0.0
+    share = 1.0 - after.error / before.error if before.error > 0 else 0.0
     for least, words in ((0.9, "nearly all"), (0.5, "most"), (0.15, "some")):
         if share >= least:
             return words
@@ -183,7 +218,7 @@ def _lead(
 
 
 def _headline(before: MethodResult, baseline: MethodResult | None, chosen: MethodResult) -> str:
-    words = f"The predictions are {_tilt(before)}"
+    words = _tilt(before)
     if chosen.method == UNCALIBRATED:
         return f"{words}, and need no calibration that would show in this test."
     name = "temperature scaling (ts)"
@@ -200,7 +235,9 @@ def _headline(before: MethodResult, baseline: MethodResult | None, chosen: Metho
 
 
 def _it(before: MethodResult) -> str:
-    return "it" if abs(before.confidence.overconfidence) > NOTICEABLE else "their error"
+    is_tilted = abs(before.confidence.overconfidence) > NOTICEABLE
+    is_named = is_tilted or bool(_off_classes(before))
+    return "it" if is_named else "their error"
 
 
 def _cautions(comparison: Comparison, before: MethodResult, chosen: MethodResult) -> list[str]:

@@ -1,0 +1,184 @@
+"""Are classes predicted as often as they come? Mean probability against share, class by class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import gammainc
+
+from calibrant.kernels.metrics import HIT, VALUE, WEIGHT, add_binned_classes
+from calibrant.metrics.bins import ClassBins
+from calibrant.metrics.counted import count, read_chunks
+from calibrant.metrics.measures import RowSums
+from calibrant.metrics.predictions import read_predictions
+from calibrant.metrics.result import Result
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.maps.base import Floats, Wholes
+    from calibrant.metrics.chunk import Chunk
+
+ROUNDING = 1e-9
+"""Gaps of less than this share of the weight are of rounding."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassShares(Result):
+    """Result of :func:`class_shares`; arrays have one number per class.
+
+    Attributes
+    ----------
+    classes : ndarray
+        Label of each column.
+    predicted : ndarray
+        Mean probability of each class.
+    observed : ndarray
+        Share of rows that are of each class.
+    p_value : ndarray
+        How often calibrated predictions miss the share of a class by as much.
+    p_holm : ndarray
+        The same after Holm's correction for the number of classes: the chance that one of them, or
+        more, is below a level by chance is at most that level.
+    """
+
+    classes: NDArray[Any]
+    predicted: Floats
+    observed: Floats
+    p_value: Floats
+    p_holm: Floats
+
+
+def class_shares(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    sample_weight: Any = None,
+    classes: Any = None,
+    pos_label: Any = None,
+) -> ClassShares:
+    """Compare the mean probability of every class with the share of rows that are of it.
+
+    Parameters
+    ----------
+    y_true, y_proba, classes, pos_label
+        As in :func:`accuracy`.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weight 2 is the row twice in the shares; in the p-values it is one event that counts double.
+
+    Returns
+    -------
+    ClassShares
+        Both shares of every class, and whether they differ by more than chance.
+
+    Notes
+    -----
+    If the predictions are right, the rows of a class are a sum of independent events, and its
+    variance v is known: the sum of p (1 - p). No such sum is more skewed than a Poisson variable of
+    the same variance, so the p-value is twice the chance that one exceeds its mean by as much:
+    right for classes of which less than one row is expected, and the normal distribution's where
+    there are many. Weights are counted in units of their mean over the rows that would be of the
+    class. Of two classes one test is made; of more Holm's correction is for all.
+
+    References
+    ----------
+    .. [1] S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian
+       Journal of Statistics 6, 1979.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.metrics import class_shares
+    >>> rng = np.random.default_rng(0)
+    >>> positive = rng.uniform(0.0, 0.4, 2000)
+    >>> found = class_shares(rng.random(2000) < positive / 2, positive)
+    >>> f"{found.predicted[1]:.3f} predicted, {found.observed[1]:.3f} observed"
+    '0.199 predicted, 0.107 observed'
+    >>> found.p_holm[1] < 1e-9
+    True
+    """
+    told = {"classes": classes, "pos_label": pos_label}
+    chunks = read_chunks(y_true, y_proba, sample_weight)
+    if chunks is not None:
+        labels: list[NDArray[Any]] = []
+
+        def start(known: NDArray[Any]) -> dict[str, Any]:
+            labels.append(known)
+            return {"bins": ClassBins(len(known), 1), "moments": ClassMoments(len(known))}
+
+        found = count(chunks, told, start)
+        return judge_shares(labels[0], **found)
+    predictions = read_predictions(y_true, y_proba, sample_weight, **told)
+    bins, moments = ClassBins(predictions.n_classes, 1), ClassMoments(predictions.n_classes)
+    for chunk in predictions.chunks():
+        bins.add(chunk)
+        moments.add(chunk)
+    return judge_shares(predictions.classes, bins, moments)
+
+
+class ClassMoments(RowSums):
+    """Sums of squared weights, with the probability of each class and with its square."""
+
+    name = "class moments"
+    power = 2
+
+    def __init__(self, n_classes: int) -> None:
+        self._n_classes = n_classes
+        super().__init__(2, n_classes, 3)
+
+    def settings(self) -> dict[str, Any]:
+        """Return what makes an empty one."""
+        return {"n_classes": self._n_classes}
+
+    def add(self, chunk: Chunk) -> None:
+        """Count the rows of a chunk; of no group, as nothing is drawn from these sums."""
+        self._count(chunk, self._slot(0, chunk.unit).pairs)
+
+    def _count(self, chunk: Chunk, pairs: Wholes) -> None:
+        rows, square = chunk.rows, chunk.weight * chunk.weight
+        cells = np.zeros(rows.shape, dtype=np.int32)
+        add_binned_classes(rows, chunk.class_index, square, cells, 1, pairs[0])
+        add_binned_classes(rows * rows, chunk.class_index, square, cells, 1, pairs[1])
+
+    def moments(self) -> Floats:
+        """Return (2, n_classes): sums of w^2 p and of w^2 p^2."""
+        return self.totals()[:, :, VALUE] * self.unit**2
+
+
+def judge_shares(classes: NDArray[Any], bins: ClassBins, moments: ClassMoments) -> ClassShares:
+    """Compare the shares of all classes from sums over rows."""
+    by_class = bins.totals().sum(axis=1) * bins.unit
+    weight, happened, said = (by_class[:, column] for column in (WEIGHT, HIT, VALUE))
+    first, second = moments.moments()
+    p_value = chances(said - happened, first, second, said, weight)
+    # The probabilities of two classes add up to one, so that both tests are the same.
+    corrected = np.full(2, p_value.min()) if len(classes) == 2 else holm(p_value)
+    return ClassShares(classes.copy(), said / weight, happened / weight, p_value, corrected)
+
+
+def chances(gap: Floats, first: Floats, second: Floats, said: Floats, weight: Floats) -> Floats:
+    """P-values of gaps between sums of events and of their probabilities.
+
+    ``first`` and ``second`` are the sums of w^2 p and w^2 p^2, ``said`` those of w p.
+    """
+    size = np.divide(first, said, out=np.ones_like(said), where=said > 0)
+    variance = np.maximum(first - second, 0.0) / size**2
+    found: Floats = np.minimum(2.0 * gammainc(variance + np.abs(gap) / size, variance), 1.0)
+    return np.where(np.abs(gap) <= ROUNDING * weight, 1.0, found)
+
+
+def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Adjust p-values so that the chance of any false alarm is kept.
+
+    References
+    ----------
+    .. [1] S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian
+       Journal of Statistics 6, 1979.
+    """
+    order = np.argsort(p_values, kind="stable")
+    factors = np.arange(len(p_values), 0, -1)
+    adjusted = np.empty(len(p_values))
+    adjusted[order] = np.minimum(np.maximum.accumulate(p_values[order] * factors), 1.0)
+    return adjusted

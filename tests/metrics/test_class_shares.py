@@ -1,0 +1,101 @@
+import math
+
+import numpy as np
+import pytest
+
+from calibrant.metrics import class_shares
+from calibrant.metrics.class_shares import chances, holm
+from calibrant.metrics.statistics import MetricStatistics
+from calibrant.scale.chunks import ArrayChunks
+from conftest import simulate
+from metrics.cases import weighted
+
+
+def exact_chance(p, count):
+    """Two-sided: twice the tail of the Poisson binomial distribution from its mean on."""
+    law = np.ones(1)
+    for own in p:
+        law = np.convolve(law, [1 - own, own])
+    tail = law[count:].sum() if count > p.sum() else law[: count + 1].sum()
+    return min(2 * tail, 1.0)
+
+
+def found_chance(p, count):
+    sums = np.array([p.sum()]), np.array([(p * p).sum()])
+    return float(chances(p.sum() - count, *sums, sums[0], np.array([float(len(p))]))[0])
+
+
+@pytest.mark.parametrize(
+    "p",
+    [
+        np.full(1000, 1e-5),
+        np.full(300, 0.01),
+        np.linspace(0.01, 0.99, 200),
+        np.full(50, 0.97),
+        np.r_[np.full(100, 0.001), np.full(100, 0.999)],
+    ],
+    ids=["hardly any", "rare", "even", "nearly all", "sharp"],
+)
+def test_p_values_are_those_of_the_exact_law_or_larger(p):
+    """Where there are many rows, hardly larger; where there are few, never smaller by half."""
+    for count in range(len(p) + 1):
+        exact = exact_chance(p, count)
+        if exact > 1e-12:
+            assert found_chance(p, count) > 0.4 * exact
+    spread = math.sqrt((p * (1 - p)).sum())
+    if spread > 4:
+        for gap in (-3, -2, 2, 3):
+            count = round(p.sum() + gap * spread)
+            assert found_chance(p, count) == pytest.approx(exact_chance(p, count), rel=0.5)
+
+
+def test_shares_and_weights_by_hand():
+    proba = np.array([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+    found = class_shares([0, 1, 2], proba, sample_weight=[2, 1, 1])
+    np.testing.assert_allclose(found.predicted, [1.3 / 4, 1.6 / 4, 1.1 / 4])
+    np.testing.assert_allclose(found.observed, [0.5, 0.25, 0.25])
+    assert found.classes.tolist() == [0, 1, 2]
+    assert (found.p_holm >= found.p_value).all()
+    certain = class_shares([0, 1, 1], np.eye(2)[[0, 1, 1]])
+    assert certain.p_value.tolist() == [1.0, 1.0]
+    wrong = class_shares([0, 1, 1], np.eye(2)[[0, 0, 1]])
+    assert wrong.p_value.tolist() == [0.0, 0.0]
+
+
+def test_chunks_and_statistics_say_the_same():
+    proba, y, w = weighted(500)
+    w = np.maximum(w, 0.01)
+    expected = class_shares(y, proba, sample_weight=w)
+    of_chunks = class_shares(None, ArrayChunks(proba, y, w, n_rows=77))
+    statistics = MetricStatistics(range(4)).update(proba[:200], y[:200], w[:200])
+    statistics.merge(MetricStatistics(range(4)).update(proba[200:], y[200:], w[200:]))
+    sent = MetricStatistics.from_bytes(statistics.to_bytes()).class_shares()
+    for found in (of_chunks, sent):
+        for name in ("predicted", "observed", "p_value", "p_holm"):
+            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9)
+
+
+def test_of_many_rare_classes_none_is_named_by_chance():
+    """Classes of which 0.01 rows are expected come once now and then: that is no error."""
+    rng = np.random.default_rng(0)
+    named = 0
+    for _ in range(10):
+        proba = rng.dirichlet(np.full(500, 0.02), size=300)
+        y = (proba.cumsum(axis=1) > rng.random((300, 1))).argmax(axis=1)
+        named += bool((class_shares(y, proba, classes=range(500)).p_holm < 0.05).any())
+    assert named <= 2
+
+
+def test_the_classes_that_are_off_are_found():
+    rng = np.random.default_rng(0)
+    honest, _ = simulate(4000, 5, 0)
+    y = (honest.cumsum(axis=1) > rng.random((4000, 1))).argmax(axis=1)
+    said = honest * np.exp([0.5, 0, 0, 0, -0.5])
+    found = class_shares(y, said / said.sum(axis=1, keepdims=True))
+    assert found.p_holm[0] < 0.001 > found.p_holm[4]
+    assert found.predicted[0] > found.observed[0]
+    assert found.predicted[4] < found.observed[4]
+
+
+def test_holm_by_hand():
+    np.testing.assert_allclose(holm(np.array([0.01, 0.04, 0.03])), [0.03, 0.06, 0.06])
