@@ -28,7 +28,7 @@ from calibrant import (
     StructuredScaling,
     TemperatureScaling,
 )
-from calibrant.calibrators.classifier import class_scores
+from calibrant.calibrators.classifier_folds import class_scores
 from calibrant.errors import ParameterError
 
 pytestmark = [

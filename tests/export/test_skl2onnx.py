@@ -36,7 +36,7 @@ from calibrant import (
     VectorScaling,
 )
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.classifier import class_scores
+from calibrant.calibrators.classifier_folds import class_scores
 from calibrant.calibrators.methods import saved_methods
 from calibrant.errors import ExportError
 from calibrant.maps.base import CalibrationMap, frozen

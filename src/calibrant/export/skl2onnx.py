@@ -32,6 +32,7 @@ from calibrant.export.skl2onnx_scores import (
     mark_transformer,
     rounding_of,
     write_class_scores,
+    write_known,
 )
 
 if TYPE_CHECKING:
@@ -212,6 +213,7 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
             probabilities, _ = write_rows(
                 ops, calibrator, scores, calibrator.map_.kind, computed=True
             )
+            probabilities = write_known(ops, pair, probabilities)
         both.append((probabilities, scores))
     probabilities, scores = (
         sum(parts[1:], parts[0]) / float(len(parts)) for parts in zip(*both, strict=True)

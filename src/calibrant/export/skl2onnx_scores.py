@@ -26,6 +26,8 @@ from calibrant.maps.operations import Rounding
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant.calibrators.classifier_folds import CalibratedPair
+
 TREES = (
     tree.DecisionTreeClassifier,
     ensemble.RandomForestClassifier,
@@ -173,6 +175,18 @@ def write_class_scores(
     columns = np.full(len(classes), n_known, np.int64)
     columns[np.searchsorted(classes, estimator.classes_)] = np.arange(n_known)
     return ops.node("Gather", [scores, ops.number(columns, np.int64)], width=len(classes), axis=1)
+
+
+def write_known(ops: OnnxOperations, pair: CalibratedPair, probabilities: Tensor) -> Tensor:
+    """Write down ``without_unknown``: what a fold's classifier was not trained on has zero."""
+    is_known = np.isin(pair.classes, pair.estimator.classes_)
+    if is_known.all():
+        return probabilities
+    rest = probabilities * ops.fitted("is_known", is_known.astype(np.float64))
+    total = ops.row_sum(rest)
+    even = ops.fitted("even", is_known / is_known.sum())
+    tiny = float(np.finfo(np.float64).tiny)
+    return ops.where(total > 0.0, rest / ops.maximum(total, tiny), even)
 
 
 def _pad(ops: OnnxOperations, x: Tensor, pads: list[int], value: float, width: int) -> Tensor:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from calibrant.columns import are_whole
-from calibrant.errors import PredictionFileError, some_in_words
+from calibrant.errors import PredictionFileError, number_of, some_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,8 +68,8 @@ def make_layout(
         scores = [name for name in free if name != label and name not in text]
     if len(scores) < 2:
         raise PredictionFileError(
-            f"{where} has {len(scores)} columns of scores; at least two classes are needed, "
-            "each with a column of numbers (--columns)"
+            f"{where} has {number_of(len(scores), 'column')} of scores; at least two classes are "
+            "needed, each with a column of numbers (--columns)"
         )
     is_named = label is not None and (wish.label is not None or label.casefold() in LABEL_NAMES)
     return Layout(names, label, is_named, scores, bool(wish.columns))
