@@ -48,6 +48,7 @@ def test_scores_in_every_layout_and_container_give_the_same_bits(calibrator, hol
     assert same_fit(estimator, plain, new)
 
 
+@pytest.mark.filterwarnings("ignore::calibrant.errors.ClassShareWarning")  # of one row
 @each_reader
 @each_kind
 def test_a_broadcast_row_is_as_its_copies(calibrator, kind):

@@ -23,6 +23,7 @@ from calibrant.calibrators.base import Calibrator, log_of
 from calibrant.calibrators.classifier_folds import (
     CalibratedPair,
     Folds,
+    average_logarithms,
     check_labels,
     keep_warnings,
     refuse_too_many_folds,
@@ -63,9 +64,10 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     ensemble : bool or "auto", default="auto"
         Which classifiers predict, and what their calibrators are fitted to. "auto" keeps the
         classifier of each fold, fits one calibrator to the predictions for all held-out rows, and
-        averages what it makes of the classifiers' predictions. True is as in scikit-learn: each
-        classifier has a calibrator of its own, fitted to its fold alone. False fits one classifier
-        to all data, with the calibrator of "auto". It does not matter for a frozen estimator.
+        averages the logarithms of what it makes of each classifier's predictions. True is as in
+        scikit-learn: each classifier has a calibrator of its own, fitted to its fold alone, and
+        probabilities are averaged, which makes them under-confident. False fits one classifier to
+        all data, with the calibrator of "auto". For a frozen estimator all are the same.
     n_jobs : int, optional
         Folds worked on at once, by processes of joblib, in which a calibrator has one thread. What
         is not done fold by fold, as predictions, has as many threads, unless the calibrator has an
@@ -81,6 +83,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         The labels.
     calibrated_classifiers_ : list of CalibratedPair
         One for each fold, or only one. With ``ensemble="auto"`` they share a calibrator.
+    pooling_ : {"logarithms", "probabilities"}
+        What is averaged over them.
 
     Notes
     -----
@@ -98,6 +102,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     >>> model.predict_proba(X[1000:]).shape
     (797, 10)
     """
+
+    pooling_: str = "probabilities"  # of models that were pickled without it
 
     def __init__(
         self,
@@ -160,7 +166,12 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 pairs = [job.run(everything, everything)]
             else:
                 pairs = self._cross_validate(job, routed.splitter.split)
-        found = {"classes_": classes, "calibrated_classifiers_": pairs}
+        is_shared = self.ensemble == "auto" and len(pairs) > 1
+        found = {
+            "classes_": classes,
+            "calibrated_classifiers_": pairs,
+            "pooling_": "logarithms" if is_shared else "probabilities",
+        }
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(pairs[0].estimator, name):
                 found[name] = getattr(pairs[0].estimator, name)
@@ -289,10 +300,12 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         with threads.jobs(self.n_jobs):
             both = [pair.predict_both(X) for pair in self.calibrated_classifiers_]
-        probabilities, scores = (
-            sum(parts[1:], parts[0]) / len(parts) for parts in zip(*both, strict=True)
-        )
-        return probabilities, scores
+        parts, scores = zip(*both, strict=True)
+        average = sum(scores[1:], scores[0]) / len(scores)
+        if self.pooling_ == "logarithms":
+            known = [pair.is_known for pair in self.calibrated_classifiers_]
+            return average_logarithms(parts, known), average
+        return sum(parts[1:], parts[0]) / len(parts), average
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Where metadata goes: to the estimator's ``fit`` and the splitter's ``split``."""

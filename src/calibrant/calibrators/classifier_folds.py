@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+TINY = float(np.finfo(np.float64).tiny)
+"""A probability of zero has this logarithm."""
+
+
 @dataclass(frozen=True, slots=True)
 class CalibratedPair:
     """A fitted classifier with the calibrator of its scores."""
@@ -45,8 +49,14 @@ class CalibratedPair:
         """Calibrated probabilities, and the scores of the classifier."""
         scores, _ = class_scores(self.estimator, X, self.classes)
         calibrated = self.calibrator.predict_proba(scores)
-        is_known = np.isin(self.classes, self.estimator.classes_)
-        return calibrated if is_known.all() else without_unknown(calibrated, is_known), scores
+        if not self.is_known.all():
+            calibrated = without_unknown(calibrated, self.is_known)
+        return calibrated, scores
+
+    @property
+    def is_known(self) -> NDArray[np.bool_]:
+        """Whether the classifier was trained on a class."""
+        return np.isin(self.classes, self.estimator.classes_)
 
 
 def without_unknown(
@@ -57,6 +67,22 @@ def without_unknown(
     total = rest.sum(axis=1, keepdims=True)
     even = is_known / is_known.sum()  # where nothing else is left, as in scikit-learn
     return np.where(total > 0.0, rest / np.where(total > 0.0, total, 1.0), even)
+
+
+def average_logarithms(
+    parts: Sequence[NDArray[np.float64]], is_known: Sequence[NDArray[np.bool_]]
+) -> NDArray[np.float64]:
+    """Geometric mean of probabilities over classifiers, normalised.
+
+    The arithmetic mean of probabilities that are right is too flat: where classifiers differ, each
+    knows something that the others do not. A class is averaged over the classifiers that know it.
+    """
+    logs = np.zeros_like(parts[0])
+    for part, known in zip(parts, is_known, strict=True):
+        logs += np.log(np.maximum(part, TINY)) * known
+    mean = np.exp(logs / np.sum(is_known, axis=0))
+    averaged: NDArray[np.float64] = mean / mean.sum(axis=1, keepdims=True)
+    return averaged
 
 
 def class_scores(estimator: Any, X: Any, classes: NDArray[Any]) -> tuple[NDArray[np.float64], str]:
@@ -124,7 +150,9 @@ class Folds:
         """Train on some rows and predict others."""
         estimator = self.train(train)
         scores, kind = class_scores(estimator, _safe_indexing(self.X, test), self.classes)
-        return FoldPrediction(estimator, scores, kind, np.isin(self.y[test], estimator.classes_))
+        return FoldPrediction(
+            estimator, scores, kind, np.isin(self.y[test].ravel(), estimator.classes_)
+        )
 
     def calibrate(self, parts: Sequence[FoldPrediction], rows: NDArray[np.int64]) -> Calibrator:
         """Fit a copy of the calibrator to predictions for some rows, but not of unknown classes."""
