@@ -74,20 +74,35 @@ def to_matrix(
     if array.dtype.kind == "O":
         array = _from_objects(array, named)
     elif array.dtype.kind not in "fiub":
+        remedy = f"; pass {named.scores}.astype(np.float32)" if _is_bfloat16(array) else ""
         raise errors.ContainerError(
             f"{named.scores} has dtype {array.dtype}; numbers are needed, one column per class"
+            f"{remedy}"
         )
     if array.ndim != 2:
         raise errors.ShapeError(
             f"{named.scores} has shape {array.shape}; one row per sample and one column per class "
-            f"are needed. Expected 2D array, got {array.ndim}D array instead. Reshape your data: a "
-            f"binary problem has two columns, {TWO_COLUMNS[kind]}"
+            f"are needed. Expected 2D array, got {array.ndim}D array instead. Reshape your data: "
+            f"{_reshaped(array, kind, named)}"
         )
     if array.shape[1] == 0:
         raise errors.ShapeError(
             f"0 feature(s) (shape={array.shape}) while a minimum of 1 is required: no columns"
         )
     return array
+
+
+def _reshaped(array: NDArray[Any], kind: str, named: errors.Arguments) -> str:
+    """Say how to make a matrix of what is none: every pixel of an image is a row."""
+    if array.ndim < 3:
+        return f"a binary problem has two columns, {TWO_COLUMNS[kind]}"
+    name, y = named.scores, named.y
+    return (
+        f"with the {array.shape[1]} classes second, as in (N, C, H, W), every pixel is a row of "
+        f"np.moveaxis(np.asarray({name}), 1, -1).reshape(-1, {array.shape[1]}), and with the "
+        f"{array.shape[-1]} classes last, of np.asarray({name}).reshape(-1, {array.shape[-1]}); "
+        f"its label is in np.asarray({y}).ravel()"
+    )
 
 
 def output_dtype(scores: Any) -> np.dtype[Any]:
@@ -133,6 +148,12 @@ def _to_array(scores: Any, named: errors.Arguments) -> NDArray[Any]:
                 f"{named.scores} has columns that are not numbers: {error}"
             ) from error
     if home == "torch":
+        if _is_bfloat16(scores):
+            raise errors.ContainerError(
+                f"{name} is a tensor of bfloat16, which numpy does not have; pass {name}.float(). "
+                "bfloat16 has three digits: rows of probabilities may not sum to 1, logits are "
+                "better"
+            )
         scores = scores.detach()
     elif not (hasattr(scores, "__array__") or isinstance(scores, list | tuple)):
         raise errors.ContainerError(
@@ -145,6 +166,11 @@ def _to_array(scores: Any, named: errors.Arguments) -> NDArray[Any]:
     except ValueError as error:
         raise errors.ShapeError(f"{name} has rows of different lengths: {error}") from error
     return structured_to_unstructured(array) if array.dtype.names else array
+
+
+def _is_bfloat16(scores: Any) -> bool:
+    """Whether cells are of the type that networks compute with and numpy does not know."""
+    return str(scores.dtype).rpartition(".")[2] == "bfloat16"
 
 
 def _from_pandas(frame: Any, named: errors.Arguments) -> NDArray[Any]:

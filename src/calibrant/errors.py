@@ -37,6 +37,11 @@ def some_in_words(values: Any, most: int = 5) -> str:
     return shown + (", ..." if len(values) > most else "")
 
 
+def number_of(count: int, noun: str) -> str:
+    """Count something for a message: 1 row, 2 rows."""
+    return f"{count} {noun if count == 1 else noun + 's'}"
+
+
 class Arguments:
     """How messages name what a caller gave, and what it can do; calibrators say it like this."""
 
@@ -140,6 +145,10 @@ class MissingClassWarning(CalibrantWarning):
 
 class SingleClassWarning(CalibrantWarning):
     """Every label is the same class."""
+
+
+class ClassShareWarning(CalibrantWarning):
+    """After a fit, the mean probability of a class is not its share of the calibration set."""
 
 
 class ColumnOrderWarning(CalibrantWarning):

@@ -131,8 +131,8 @@ def _one_dimensional(
 def _from_one_hot(labels: NDArray[Any], n_classes: int, named: errors.Arguments) -> NDArray[Any]:
     if labels.shape[1] != n_classes:
         raise errors.ShapeError(
-            f"{named.y} has {labels.shape[1]} columns but {named.scores} has {n_classes}; pass "
-            "labels in one column, or one-hot rows"
+            f"{named.y} has {errors.number_of(labels.shape[1], 'column')} but {named.scores} "
+            f"has {n_classes}; pass labels in one column, or one-hot rows"
         )
     bad = ~(((labels == 0) | (labels == 1)).all(axis=1) & (labels.sum(axis=1) == 1))
     if bad.any():

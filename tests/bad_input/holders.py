@@ -43,6 +43,22 @@ class DeviceTensor(Tensor):
         raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() first")
 
 
+class HalfTensor(Tensor):
+    """Of a type that networks compute with and numpy does not know."""
+
+    __module__ = "torch"
+
+    def __init__(self, array):
+        super().__init__(array)
+        self.dtype = "torch.bfloat16"
+
+    def float(self):
+        return TorchTensor(self.values.astype(np.float32))
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+
 def read_only(array):
     """Return a copy that cannot be written to."""
     array = array.copy()

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from scipy import sparse
 
-from bad_input.holders import COLUMNS, HOLDERS, DeviceTensor, pa, read_only
+from bad_input.holders import COLUMNS, HOLDERS, DeviceTensor, HalfTensor, pa, read_only
 from bad_input.promises import (
     AnyCalibrator,
     bits,
@@ -48,6 +48,7 @@ def test_scores_in_every_layout_and_container_give_the_same_bits(calibrator, hol
     assert same_fit(estimator, plain, new)
 
 
+@pytest.mark.filterwarnings("ignore::calibrant.errors.ClassShareWarning")  # of one row
 @each_reader
 @each_kind
 def test_a_broadcast_row_is_as_its_copies(calibrator, kind):
@@ -232,3 +233,28 @@ def test_what_holds_no_matrix_is_refused(action, make):
     remedy = ("array", "frame", "collect()", "cpu()", "rows", "columns")
     with refused(errors.DataError, "scores", remedy):
         use(AnyCalibrator, action, make(good()[0]))
+
+
+@each_action
+def test_bfloat16_is_refused_with_the_way_to_float32(action):
+    scores = HalfTensor(good()[0])
+    with refused(errors.ContainerError, "scores", "bfloat16", "pass scores.float()"):
+        use(AnyCalibrator, action, scores)
+    use(AnyCalibrator, action, scores.float())
+
+
+@each_action
+def test_bfloat16_of_arrays_is_refused_with_the_way_to_float32(action):
+    """As jax has it; numpy knows the type only with ml_dtypes."""
+    types = pytest.importorskip("ml_dtypes")
+    scores = good()[0].astype(types.bfloat16)
+    with refused(errors.ContainerError, "scores", "bfloat16", "scores.astype(np.float32)"):
+        use(AnyCalibrator, action, scores)
+
+
+@each_action
+def test_bfloat16_of_torch_is_refused(action):
+    torch = pytest.importorskip("torch")
+    scores = torch.as_tensor(good()[0], dtype=torch.bfloat16)
+    with refused(errors.ContainerError, "scores", "bfloat16", "pass scores.float()"):
+        use(AnyCalibrator, action, scores)

@@ -76,6 +76,33 @@ def test_anything_but_a_matrix_is_refused(action, shape):
         use(AnyCalibrator, action, scores)
 
 
+@each_action
+@pytest.mark.parametrize("is_last", [False, True])
+def test_images_of_scores_are_refused_with_the_way_to_a_row_per_pixel(action, is_last):
+    """(N, C, H, W), as networks for segmentation return it, or with the classes last."""
+    scores, y = good()
+    images, labels = scores.reshape(5, 8, 5, 3), y.reshape(5, 8, 5)
+    images = images if is_last else np.moveaxis(images, -1, 1)
+    remedy = {
+        False: "np.moveaxis(np.asarray(scores), 1, -1).reshape(-1, 3)",
+        True: "np.asarray(scores).reshape(-1, 3)",
+    }[is_last]
+    with refused(errors.ShapeError, "scores", str(images.shape), "(N, C, H, W)", remedy):
+        use(AnyCalibrator, action, images)
+    names = {"np": np, "scores": images, "y": labels}
+    np.testing.assert_array_equal(eval(remedy, names), scores)
+    np.testing.assert_array_equal(eval("np.asarray(y).ravel()", names), y)
+
+
+def test_one_column_is_no_columns():
+    """A message counts in grammar."""
+    scores, y = good()
+    with refused(errors.ShapeError, "has 1 column, "):
+        AnyCalibrator().statistics([0, 1, 2]).update(scores[:, :1], y)
+    assert errors.number_of(1, "row") == "1 row"
+    assert errors.number_of(0, "row") == "0 rows"
+
+
 @each_calibrator
 @each_kind
 @lone_class

@@ -12,23 +12,22 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_validate
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
-from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from calibrant import (
+    AutoCalibrator,
     CalibratedClassifier,
     FlattenedIsotonic,
     OneVsRestIsotonic,
     OneVsRestPlatt,
-    StructuredScaling,
     TemperatureScaling,
 )
-from calibrant.calibrators.classifier import class_scores
+from calibrant.calibrators.classifier_folds import class_scores
 from calibrant.errors import ParameterError
 
 pytestmark = [
@@ -36,7 +35,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
 ]
 
-ensembles = pytest.mark.parametrize("ensemble", [True, False])
+ensembles = pytest.mark.parametrize("ensemble", ["auto", True, False])
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +48,9 @@ def digits():
 
 @parametrize_with_checks(
     [
-        CalibratedClassifier(cv=3),
+        CalibratedClassifier(calibrator="ts", cv=3),
         CalibratedClassifier(LogisticRegression(), TemperatureScaling(), cv=3, ensemble=False),
+        CalibratedClassifier(LogisticRegression(), "structured", cv=3, ensemble=True),
     ]
 )
 def test_passes_every_check_of_scikit_learn(estimator, check):
@@ -64,9 +64,11 @@ def test_calibration_improves_log_loss(digits, ensemble):
     raw = GaussianNB().fit(X, y).predict_proba(X_new)
     assert log_loss(y_new, model.predict_proba(X_new)) < 0.8 * log_loss(y_new, raw)
     assert len(model.calibrated_classifiers_) == (5 if ensemble else 1)
+    n_calibrators = len({id(pair.calibrator) for pair in model.calibrated_classifiers_})
+    assert n_calibrators == (5 if ensemble is True else 1)
 
 
-@ensembles
+@pytest.mark.parametrize("ensemble", [True, False])
 def test_agrees_with_scikit_learn_on_temperature(digits, ensemble):
     """The same folds, the same logits, the same convex problem."""
     X, y, X_new, _ = digits
@@ -88,7 +90,7 @@ def test_agrees_with_scikit_learn_on_temperature(digits, ensemble):
 def test_a_frozen_estimator_is_not_fitted_again(digits):
     X, y, X_new, _ = digits
     fitted = GaussianNB().fit(X[:500], y[:500])
-    model = CalibratedClassifier(FrozenEstimator(fitted)).fit(X[500:], y[500:])
+    model = CalibratedClassifier(FrozenEstimator(fitted), "ts").fit(X[500:], y[500:])
     assert len(model.calibrated_classifiers_) == 1
     scores = fitted.predict_proba(X[500:])
     direct = TemperatureScaling(normalize=None).fit(scores, y[500:])
@@ -111,27 +113,6 @@ def test_a_class_missing_from_the_calibration_set_of_a_frozen_estimator(digits, 
 
 
 @ensembles
-@pytest.mark.parametrize("base", [LinearSVC(random_state=0), GaussianNB()])
-def test_a_class_missing_from_a_training_fold(ensemble, base):
-    """scikit-learn#29551, #29449: two of three classes in a fold take the binary path."""
-    rng = np.random.default_rng(0)
-    y = np.repeat([0, 1, 2], [60, 60, 60])
-    X = rng.normal(size=(180, 3)) + 3 * np.eye(3)[y]
-    model = CalibratedClassifier(base, cv=KFold(3), ensemble=ensemble).fit(X, y)
-    out = model.predict_proba(X)
-    assert out.shape == (180, 3)
-    np.testing.assert_allclose(out.sum(axis=1), 1)
-    assert np.all(np.isfinite(out))
-
-
-def test_fewer_members_of_a_class_than_folds_is_no_error(digits):
-    X, y, X_new, _ = digits
-    rare = np.concatenate([np.flatnonzero(y != 7), np.flatnonzero(y == 7)[:2]])
-    model = CalibratedClassifier(GaussianNB(), cv=5).fit(X[rare], y[rare])
-    assert model.predict_proba(X_new).shape == (len(X_new), 10)
-
-
-@ensembles
 def test_zero_weight_equals_removal(digits, ensemble):
     """In one split that is given, so that removal does not move other rows between folds."""
     X, y, X_new, _ = digits
@@ -141,11 +122,11 @@ def test_zero_weight_equals_removal(digits, ensemble):
     cut = 450
     splits = [(np.arange(cut), np.arange(cut, 900))]
     kept = [(np.flatnonzero(keep < cut), np.flatnonzero(keep >= cut))]
-    if not ensemble:
+    if ensemble is not True:
         splits.append((np.arange(cut, 900), np.arange(cut)))
         kept.append(kept[0][::-1])
-    one = CalibratedClassifier(GaussianNB(), cv=splits, ensemble=ensemble)
-    two = CalibratedClassifier(GaussianNB(), cv=kept, ensemble=ensemble)
+    one = CalibratedClassifier(GaussianNB(), "ts", cv=splits, ensemble=ensemble)
+    two = CalibratedClassifier(GaussianNB(), "ts", cv=kept, ensemble=ensemble)
     a = one.fit(X, y, sample_weight=weight).predict_proba(X_new)
     b = two.fit(X[keep], y[keep]).predict_proba(X_new)
     np.testing.assert_allclose(a, b, atol=1e-8)
@@ -234,46 +215,6 @@ def test_jobs_change_nothing(digits):
     np.testing.assert_array_equal(one, two)
 
 
-methods = pytest.mark.parametrize(
-    "calibrator", [TemperatureScaling(), OneVsRestPlatt(), OneVsRestIsotonic(), StructuredScaling()]
-)
-
-
-@ensembles
-@methods
-def test_a_class_missing_from_a_calibration_fold(calibrator, ensemble):
-    """scikit-learn#7796: one class in the first fold and in the last."""
-    X = np.random.default_rng(0).normal(size=(10, 5))
-    y = np.repeat([1, 0], 5)
-    base = LinearSVC(random_state=7)
-    model = CalibratedClassifier(base, calibrator, cv=KFold(3), ensemble=ensemble).fit(X, y)
-    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
-
-
-@methods
-def test_a_class_that_a_fold_was_not_trained_on_is_calibrated(calibrator):
-    """As scikit-learn's test_calibration_less_classes."""
-    X = np.random.default_rng(0).normal(size=(12, 5))
-    y = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
-    model = CalibratedClassifier(DecisionTreeClassifier(random_state=7), calibrator, cv=KFold(3))
-    pairs = model.fit(X, y).calibrated_classifiers_
-    assert pairs[0].estimator.classes_.tolist() == [1, 2, 3]
-    assert pairs[2].estimator.classes_.tolist() == [0, 1, 2]
-    for pair in pairs:
-        out = pair.predict_proba(X)
-        assert np.all(np.isfinite(out))
-        np.testing.assert_allclose(out.sum(axis=1), 1)
-
-
-def test_the_unseen_class_of_a_fold_has_the_score_zero():
-    X = np.random.default_rng(0).normal(size=(12, 5))
-    y = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
-    model = CalibratedClassifier(DecisionTreeClassifier(random_state=7), cv=KFold(3))
-    first = model.fit(X, y).calibrated_classifiers_[0].estimator
-    scores, _ = class_scores(first, X, model.classes_)
-    assert not scores[:, 0].any()
-
-
 @ensembles
 def test_twice_the_weight_is_every_row_twice(digits, ensemble):
     """As scikit-learn's test_calibrated_classifier_cv_double_sample_weights_equivalence."""
@@ -283,8 +224,8 @@ def test_twice_the_weight_is_every_row_twice(digits, ensemble):
     splits = [(np.flatnonzero(half), np.flatnonzero(~half))]
     splits += [splits[0][::-1]]
     doubled = [tuple(np.flatnonzero(np.isin(twice, part)) for part in pair) for pair in splits]
-    one = CalibratedClassifier(GaussianNB(), cv=splits, ensemble=ensemble)
-    two = CalibratedClassifier(GaussianNB(), cv=doubled, ensemble=ensemble)
+    one = CalibratedClassifier(GaussianNB(), "ts", cv=splits, ensemble=ensemble)
+    two = CalibratedClassifier(GaussianNB(), "ts", cv=doubled, ensemble=ensemble)
     a = one.fit(X, y, sample_weight=np.full(len(y), 2)).predict_proba(X_new)
     np.testing.assert_allclose(a, two.fit(X[twice], y[twice]).predict_proba(X_new), atol=1e-8)
 
@@ -308,11 +249,45 @@ def test_weights_are_routed_only_to_those_that_ask_for_them(digits):
     assert not np.array_equal(unweighted.predict_proba(X_new), routed[1].predict_proba(X_new))
 
 
-def test_the_default_is_a_linear_machine_with_a_temperature():
+def test_the_default_is_a_linear_machine_with_the_automatic_choice():
     X, y = make_classification(120, n_features=5, random_state=0)
     pair = CalibratedClassifier(cv=3).fit(X, y).calibrated_classifiers_[0]
     assert isinstance(pair.estimator, LinearSVC)
-    assert isinstance(pair.calibrator, TemperatureScaling)
+    assert isinstance(pair.calibrator, AutoCalibrator)
+
+
+@ensembles
+def test_weights_of_classes_are_undone_by_default(ensemble):
+    """6 % positives, of which a balanced logistic regression makes a third."""
+    X, y = make_classification(3000, weights=[0.95], flip_y=0.02, class_sep=0.6, random_state=0)
+    base = LogisticRegression(class_weight="balanced")
+    raw = base.fit(X[:1500], y[:1500]).predict_proba(X[1500:])
+    assert raw[:, 1].mean() > 4 * y.mean()
+    model = CalibratedClassifier(base, ensemble=ensemble).fit(X[:1500], y[:1500])
+    out = model.predict_proba(X[1500:])
+    assert abs(out[:, 1].mean() - y[1500:].mean()) < 0.02
+    plain = LogisticRegression().fit(X[:1500], y[:1500]).predict_proba(X[1500:])
+    assert log_loss(y[1500:], out) < 1.05 * log_loss(y[1500:], plain)
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("sigmoid", OneVsRestPlatt),
+        ("isotonic", OneVsRestIsotonic),
+        ("temperature", TemperatureScaling),
+        ("fir", FlattenedIsotonic),
+    ],
+)
+def test_methods_have_the_names_of_scikit_learn_too(digits, name, method):
+    X, y, new, _ = digits
+    wanted = CalibratedClassifier(GaussianNB(), method(), cv=2).fit(X, y).predict_proba(new)
+    for model in (
+        CalibratedClassifier(GaussianNB(), name, cv=2),
+        CalibratedClassifier(GaussianNB(), method=name, cv=2),
+    ):
+        assert model.fit(X, y).predict_proba(new).tobytes() == wanted.tobytes()
+    assert clone(model).method == name
 
 
 def test_a_calibrator_can_be_named(digits):
@@ -327,6 +302,8 @@ def test_a_calibrator_can_be_named(digits):
     ("parameters", "message"),
     [
         ({"calibrator": "nothing"}, "calibrator='nothing' is not known; use one of 'na-fir'"),
+        ({"method": "nothing"}, "method='nothing' is not known; use one of .*'isotonic'"),
+        ({"method": "sigmoid", "calibrator": "ts"}, "calibrator='ts' and method='sigmoid' .* one"),
         ({"calibrator": FlattenedIsotonic}, "is no calibrator"),
         ({"cv": "prefit"}, r"cv='prefit' .* FrozenEstimator\(estimator\) from sklearn.frozen"),
         ({"cv": "five"}, "cv='five' is not known; pass a number"),

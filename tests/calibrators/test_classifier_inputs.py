@@ -28,7 +28,7 @@ from calibrant import (
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 
-ensembles = pytest.mark.parametrize("ensemble", [True, False])
+ensembles = pytest.mark.parametrize("ensemble", ["auto", True, False])
 methods = pytest.mark.parametrize(
     "calibrator", [TemperatureScaling(), OneVsRestPlatt(), OneVsRestIsotonic(), StructuredScaling()]
 )
@@ -149,11 +149,11 @@ def test_frames_as_output_of_transformers_change_nothing(digits):
     frame = pd.DataFrame(X, columns=[f"pixel {i}" for i in range(64)])
     new = pd.DataFrame(X_new, columns=frame.columns)
     plain = make_pipeline(StandardScaler(), GaussianNB())
-    wanted = CalibratedClassifier(plain, cv=3).fit(X, y).predict_proba(X_new)
+    wanted = CalibratedClassifier(plain, "ts", cv=3).fit(X, y).predict_proba(X_new)
     named = make_pipeline(StandardScaler().set_output(transform="pandas"), GaussianNB())
-    out = CalibratedClassifier(named, cv=3).fit(frame, y).predict_proba(new)
+    out = CalibratedClassifier(named, "ts", cv=3).fit(frame, y).predict_proba(new)
     np.testing.assert_allclose(out, wanted, atol=1e-12)  # frames are in the order of columns
     with config_context(transform_output="pandas"):
-        out = CalibratedClassifier(plain, cv=3).fit(frame, y).predict_proba(new)
+        out = CalibratedClassifier(plain, "ts", cv=3).fit(frame, y).predict_proba(new)
     assert isinstance(out, np.ndarray)
     np.testing.assert_allclose(out, wanted, atol=1e-12)

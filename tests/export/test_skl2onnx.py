@@ -36,7 +36,7 @@ from calibrant import (
     VectorScaling,
 )
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.classifier import class_scores
+from calibrant.calibrators.classifier_folds import class_scores
 from calibrant.calibrators.methods import saved_methods
 from calibrant.errors import ExportError
 from calibrant.maps.base import CalibrationMap, frozen
@@ -221,10 +221,11 @@ def test_every_estimator(name, n_classes):
     assert (labels != model.predict(X[clear])).sum() <= 1
 
 
+@pytest.mark.parametrize("ensemble", ["auto", True])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("method", ["na-fir", "scir", "ts", "vs", "spline", "hb-ovr"])
-def test_methods_over_folds(method, dtype):
-    model, X = calibrated(GaussianNB(), method, cv=3)
+def test_methods_over_folds(method, dtype, ensemble):
+    model, X = calibrated(GaussianNB(), method, cv=3, ensemble=ensemble)
     assert len(model.calibrated_classifiers_) == 3
     assert_converts(model, X, dtype, TOLERANCES[dtype])
 
@@ -250,12 +251,13 @@ def test_frozen_estimators():
     assert_converts(model, X)
 
 
+@pytest.mark.parametrize("ensemble", ["auto", True])
 @pytest.mark.parametrize("name", ["logistic", "kernel", "bayes", "tree", "boosting"])
-def test_folds_that_never_saw_a_class(name):
+def test_folds_that_never_saw_a_class(name, ensemble):
     X, y = problem()
     rows = np.arange(len(y))
     splits = [(rows[y != 2], rows), (rows[y != 0], rows), (rows, rows)]
-    model, _ = calibrated(ESTIMATORS[name], cv=splits)
+    model, _ = calibrated(ESTIMATORS[name], cv=splits, ensemble=ensemble)
     assert [len(pair.estimator.classes_) for pair in model.calibrated_classifiers_] == [2, 2, 3]
     assert_converts(model, X.astype(np.float32).astype(np.float64))
 

@@ -129,7 +129,7 @@ def test_a_section_over_many_classes_is_quantiles():
 
 
 def test_a_classifier_has_no_map_of_scores():
-    classifier = CalibratedClassifier(LogisticRegression(), cv=2)
+    classifier = CalibratedClassifier(LogisticRegression(), "ts", cv=2)
     classifier.fit(*simulate(200, 3))
     with pytest.raises(ParameterError, match=r"CalibratedClassifier.*\[0\]\.calibrator"):
         compute_map(classifier)

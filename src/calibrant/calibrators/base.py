@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant import errors, notices, simplex, threads
 from calibrant.calibrators.chunked import FromChunks
 from calibrant.calibrators.parameters import fitted, jobs
+from calibrant.calibrators.shares import find_wrong_share
 from calibrant.calibrators.state import replace_state, take_state
 from calibrant.columns import check_names, column_order, feature_names, order_of
 from calibrant.containers import TWO_COLUMNS, column_names, output_dtype, to_matrix
@@ -193,6 +194,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         )
         fitted = self._fit_batch(batch)
         self._warn_of_few_rows(batch.n_rows, batch.n_classes)
+        self._warn_of_shares(batch, fitted["map_"])
         for complaint in {str(found): found for found in self._complaints(batch, fitted)}.values():
             notices.warn(complaint)
         replace_state(self, fitted | feature_names(column_names(scores)))
@@ -215,13 +217,36 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
     def _warn_of_few_rows(self, n_rows: int, n_classes: int) -> None:
         needed = max(FEWEST_ROWS, ROWS_PER_PARAMETER * self._n_parameters(n_classes))
         if n_rows < needed:
-            rows = "1 row" if n_rows == 1 else f"{n_rows} rows"
             notices.warn(
                 errors.SmallSampleWarning(
-                    f"only {rows} to fit {type(self).__name__} to {n_classes} classes; "
-                    f"{needed} or more give a map worth trusting"
+                    f"only {errors.number_of(n_rows, 'row')} to fit {type(self).__name__} to "
+                    f"{n_classes} classes; {needed} or more give a map worth trusting"
                 )
             )
+
+    def _warn_of_shares(self, batch: SimplexBatch, found: CalibrationMap) -> None:
+        """Warn if a class is predicted more or less often than it comes, beyond chance.
+
+        Of the calibrator that the user fits only: parts of others, and fits in folds, are not
+        what is predicted with.
+        """
+
+        def predict(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+            return lift(found(rows), self.min_probability, sums_to_one=found.sums_to_one)
+
+        wrong = find_wrong_share(batch, predict)
+        if wrong is None:
+            return
+        reason = "has one map for all classes" if self.same_for_all_classes else "does not mend it"
+        notices.warn(
+            errors.ClassShareWarning(
+                f"class {errors.in_words(batch.classes[wrong.column])} is predicted with "
+                f"{wrong.predicted:.3g} on average, but {wrong.observed:.3g} of the calibration "
+                f"set are of it, which is no chance; {type(self).__name__} {reason}: use a method "
+                "with terms for each class, as AutoCalibrator ('auto') or StructuredScaling "
+                "('structured')"
+            )
+        )
 
     def predict_proba(self, scores: Any) -> NDArray[Any]:
         """Calibrated probabilities.

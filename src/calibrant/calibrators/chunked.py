@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from calibrant.maps.base import CalibrationMap
     from calibrant.simplex import SimplexBatch
 
 SHARED = {"scores", "classes", "normalize", "min_probability"}
@@ -65,6 +66,10 @@ class FromChunks(Parameters, ABC):
     @abstractmethod
     def _warn_of_few_rows(self, n_rows: int, n_classes: int) -> None:
         """Warn of a small calibration set."""
+
+    @abstractmethod
+    def _warn_of_shares(self, batch: SimplexBatch, found: CalibrationMap) -> None:
+        """Warn of a class that is predicted more or less often than it comes."""
 
     def statistics(self, classes: Any, *, max_rows: int | None = None) -> Statistics:
         """Return empty statistics for this calibrator, to be updated and merged anywhere.
@@ -218,6 +223,7 @@ class FromChunks(Parameters, ABC):
         batch, present = statistics.kept_batch(), statistics.labels.values() > 0.0
         simplex.warn_of_batch(batch, present)
         self._warn_of_few_rows(statistics.n_rows, statistics.n_classes)
+        self._warn_of_shares(batch, fitted["map_"])
         if self._statistics is None:
             found = list(self._complaints(batch, fitted))
             if not statistics.kept.is_complete:

@@ -2,79 +2,45 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Bunch, get_tags, indexable
-from sklearn.utils._indexing import _safe_indexing
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
     _routing_enabled,
     process_routing,
 )
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import _check_method_params, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from calibrant import notices, simplex, threads
 from calibrant.calibrators.base import Calibrator, log_of
+from calibrant.calibrators.classifier_folds import (
+    CalibratedPair,
+    Folds,
+    average_logarithms,
+    check_labels,
+    keep_warnings,
+    refuse_too_many_folds,
+)
 from calibrant.calibrators.methods import make_calibrator, methods
-from calibrant.calibrators.scaling import TemperatureScaling
 from calibrant.calibrators.state import replace_state, take_state
 from calibrant.errors import CalibrantWarning, ParameterError, in_words
 from calibrant.kernels.rows import top_columns
-from calibrant.labels import check_weights, refuse_missing, require_labels
+from calibrant.labels import check_weights
 from calibrant.progress import progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True)
-class CalibratedPair:
-    """A fitted classifier with the calibrator of its scores."""
-
-    estimator: Any
-    calibrator: Calibrator
-    classes: NDArray[Any]
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Calibrated probabilities, one column for each of ``classes``."""
-        return self.predict_both(X)[0]
-
-    def predict_both(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Calibrated probabilities, and the scores of the classifier."""
-        scores, _ = class_scores(self.estimator, X, self.classes)
-        return self.calibrator.predict_proba(scores), scores
-
-
-def class_scores(estimator: Any, X: Any, classes: NDArray[Any]) -> tuple[NDArray[np.float64], str]:
-    """Scores of a fitted classifier with a column for every class, and their kind.
-
-    A class that the classifier never saw gets probability zero, or a logit of minus infinity.
-    """
-    if hasattr(estimator, "decision_function"):
-        kind, missing = "logits", -np.inf
-        found = np.asarray(estimator.decision_function(X), dtype=np.float64)
-        if found.ndim == 1:  # one margin for two classes: softmax([0, z]) is sigmoid(z)
-            found = np.column_stack([np.zeros_like(found), found])
-    elif hasattr(estimator, "predict_proba"):
-        kind, missing = "probabilities", 0.0
-        found = np.asarray(estimator.predict_proba(X), dtype=np.float64)
-    else:
-        raise AttributeError(
-            f"{type(estimator).__name__} has none of the following attributes: "
-            "decision_function, predict_proba"
-        )
-    out = np.full((len(found), len(classes)), missing)
-    out[:, np.searchsorted(classes, estimator.classes_)] = found
-    return out, kind
+OF_SCIKIT_LEARN = {"sigmoid": "platt-ovr", "isotonic": "ir-ovr", "temperature": "ts"}
+"""The methods of scikit-learn's ``CalibratedClassifierCV``, by the names that it has for them."""
 
 
 class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -89,33 +55,42 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ``sklearn.frozen.FrozenEstimator`` is not fitted again: all of the data calibrate it. By
         default a linear support vector machine.
     calibrator : Calibrator or str, optional
-        A calibrator, or the short name of a method, as "auto" or "na-fir". Its ``scores`` and
-        ``classes`` are set to fit. By default ``TemperatureScaling()``, and not "auto", which takes
-        several hundred times as long, again in each fold, where few rows are left to learn from.
+        A calibrator, or the short name of a method, as "structured" or "na-fir"; scikit-learn's
+        "sigmoid", "isotonic" and "temperature" are known, too. Its ``scores`` and ``classes`` are
+        set to fit. By default ``AutoCalibrator()``.
     cv : int, splitter or iterable, default=5
-        How to split the data into a part to train on and a part to calibrate on.
+        How to split the data into a part to train on and a part to calibrate on. Every class
+        has as many rows as there are folds, or more.
     ensemble : bool or "auto", default="auto"
-        True keeps a classifier and a calibrator for each fold and averages them. False fits one
-        calibrator to the predictions of all folds and one classifier to all data. "auto" is
-        False for a frozen estimator and else True.
+        Which classifiers predict, and what their calibrators are fitted to. "auto" keeps the
+        classifier of each fold, fits one calibrator to the predictions for all held-out rows, and
+        averages the logarithms of what it makes of each classifier's predictions. True is as in
+        scikit-learn: each classifier has a calibrator of its own, fitted to its fold alone, and
+        probabilities are averaged, which makes them under-confident. False fits one classifier to
+        all data, with the calibrator of "auto". For a frozen estimator all are the same.
     n_jobs : int, optional
         Folds worked on at once, by processes of joblib, in which a calibrator has one thread. What
         is not done fold by fold, as predictions, has as many threads, unless the calibrator has an
         ``n_jobs`` of its own. The number changes no bit.
     verbose : bool, default=False
         Whether to say on standard error how far a fit is.
+    method : str, optional
+        Name of a method, where no ``calibrator`` is given: as scikit-learn calls it.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels.
     calibrated_classifiers_ : list of CalibratedPair
-        One for each fold, or only one.
+        One for each fold, or only one. With ``ensemble="auto"`` they share a calibrator.
+    pooling_ : {"logarithms", "probabilities"}
+        What is averaged over them.
 
     Notes
     -----
-    A fold without some class is no error: the classifier trained there gives that class
-    probability zero, and the average over folds does not.
+    A splitter may leave a class out of the rows that a fold's classifier is trained on. As in
+    scikit-learn that classifier gives the class probability zero, which the average over folds does
+    not; rows of such a class are left out of its calibration, with a warning.
 
     Examples
     --------
@@ -128,6 +103,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     (797, 10)
     """
 
+    pooling_: str = "probabilities"  # of models that were pickled without it
+
     def __init__(
         self,
         estimator: Any = None,
@@ -137,6 +114,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ensemble: bool | str = "auto",
         n_jobs: int | None = None,
         verbose: bool = False,
+        method: str | None = None,
     ) -> None:
         self.estimator = estimator
         self.calibrator = calibrator
@@ -144,6 +122,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.ensemble = ensemble
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.method = method
 
     def _get_estimator(self) -> Any:
         if self.estimator is not None:
@@ -172,25 +151,27 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self : object
         """
         calibrator = self._check_parameters()
-        require_labels(y)
-        refuse_missing(np.asarray(y))
-        check_classification_targets(y)
-        X, y = indexable(X, y)
-        labels = np.asarray(y)
-        weight = check_weights(sample_weight, len(labels))
         estimator = self._get_estimator()
+        labels = check_labels(y, estimator)
+        X, _ = indexable(X, y)
+        weight = check_weights(sample_weight, len(labels))
         routed = self._route(estimator, sample_weight, fit_params)
         classes = np.unique(labels)
         if isinstance(estimator, FrozenEstimator):  # it may know classes that are not here
             classes = np.union1d(classes, estimator.classes_)
-        job = _Job(estimator, calibrator, X, labels, weight, classes, routed.estimator.fit)
+        job = Folds(estimator, calibrator, X, labels, weight, classes, routed.estimator.fit)
         with threads.jobs(self.n_jobs):
             if isinstance(estimator, FrozenEstimator):
                 everything = np.arange(len(labels))
                 pairs = [job.run(everything, everything)]
             else:
                 pairs = self._cross_validate(job, routed.splitter.split)
-        found = {"classes_": classes, "calibrated_classifiers_": pairs}
+        is_shared = self.ensemble == "auto" and len(pairs) > 1
+        found = {
+            "classes_": classes,
+            "calibrated_classifiers_": pairs,
+            "pooling_": "logarithms" if is_shared else "probabilities",
+        }
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(pairs[0].estimator, name):
                 found[name] = getattr(pairs[0].estimator, name)
@@ -210,11 +191,15 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 else "pass a number of folds or a splitter"
             )
             raise ParameterError(f"cv={in_words(self.cv)} is not known; {remedy}")
-        if self.calibrator is None:
-            return TemperatureScaling()
-        if isinstance(self.calibrator, str):
-            simplex.check_option("calibrator", self.calibrator, tuple(methods()))
-            return make_calibrator(self.calibrator)
+        if self.method is not None and self.calibrator is not None:
+            raise ParameterError(
+                f"calibrator={in_words(self.calibrator)} and method={in_words(self.method)} say "
+                "the same thing; pass one of them"
+            )
+        if self.method is not None:
+            return _calibrator_of("method", self.method)
+        if self.calibrator is None or isinstance(self.calibrator, str):
+            return _calibrator_of("calibrator", self.calibrator or "auto")
         if not isinstance(self.calibrator, Calibrator):
             raise ParameterError(
                 f"calibrator={in_words(self.calibrator)} is no calibrator and no name of one"
@@ -236,30 +221,32 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             fit_params = fit_params | {"sample_weight": sample_weight}
         return Bunch(splitter=Bunch(split={}), estimator=Bunch(fit=fit_params))
 
-    def _cross_validate(self, job: _Job, split_params: dict[str, Any]) -> list[CalibratedPair]:
+    def _cross_validate(self, job: Folds, split_params: dict[str, Any]) -> list[CalibratedPair]:
         from sklearn.model_selection import check_cv  # a slow import, which names need not wait for
 
-        with warnings.catch_warnings():
-            # Fewer members of a class than folds: it is missing somewhere, which is fine here.
-            warnings.filterwarnings("ignore", message="The least populated class")
-            splits = list(
-                check_cv(self.cv, job.y, classifier=True).split(job.X, job.y, **split_params)
-            )
-        is_ensemble = self.ensemble in ("auto", True)
-        work = job.run if is_ensemble else job.predict
+        refuse_too_many_folds(self.cv, job.y)
+        splits = list(check_cv(self.cv, job.y, classifier=True).split(job.X, job.y, **split_params))
+        work = job.run if self.ensemble is True else job.predict
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
         parts: list[Any] = []
+        complaints: dict[type[Warning], Warning] = {}
         with progress("CalibratedClassifier", len(splits), verbose=self.verbose) as start:
-            results = parallel(delayed(work)(train, test) for train, test in splits)
+            results = parallel(delayed(keep_warnings)(work, train, test) for train, test in splits)
             for i in range(len(splits)):
                 start(f"fold {i}")
-                parts.append(next(results))
-        if is_ensemble:
+                part, kept = next(results)
+                parts.append(part)
+                for warning in kept:
+                    complaints.setdefault(type(warning), warning)
+        for warning in complaints.values():  # one of a kind: folds are much alike
+            notices.warn(warning)
+        if self.ensemble is True:
             return parts
-        rows = np.concatenate([test for _, test in splits])
-        scores = np.concatenate([scores for scores, _ in parts])
-        calibrator = job.calibrate(scores, parts[0][1], rows)
-        return [CalibratedPair(job.train(np.arange(len(job.y))), calibrator, job.classes)]
+        calibrator = job.calibrate(parts, np.concatenate([test for _, test in splits]))
+        trained = [part.estimator for part in parts]
+        if self.ensemble is False:
+            trained = [job.train(np.arange(len(job.y)))]
+        return [CalibratedPair(estimator, calibrator, job.classes) for estimator in trained]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Calibrated probabilities, averaged over the folds of an ensemble.
@@ -313,10 +300,12 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         with threads.jobs(self.n_jobs):
             both = [pair.predict_both(X) for pair in self.calibrated_classifiers_]
-        probabilities, scores = (
-            sum(parts[1:], parts[0]) / len(parts) for parts in zip(*both, strict=True)
-        )
-        return probabilities, scores
+        parts, scores = zip(*both, strict=True)
+        average = sum(scores[1:], scores[0]) / len(scores)
+        if self.pooling_ == "logarithms":
+            known = [pair.is_known for pair in self.calibrated_classifiers_]
+            return average_logarithms(parts, known), average
+        return sum(parts[1:], parts[0]) / len(parts), average
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Where metadata goes: to the estimator's ``fit`` and the splitter's ``split``."""
@@ -335,39 +324,6 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """What every fold needs."""
-
-    estimator: Any
-    calibrator: Calibrator
-    X: Any
-    y: NDArray[Any]
-    weight: NDArray[np.float64]
-    classes: NDArray[Any]
-    fit_params: dict[str, Any]
-
-    def train(self, rows: NDArray[np.int64]) -> Any:
-        """Fit a copy of the classifier to some rows; metadata of one value per row is cut alike."""
-        own = _check_method_params(self.X, self.fit_params, indices=rows)
-        return clone(self.estimator).fit(_safe_indexing(self.X, rows), self.y[rows], **own)
-
-    def predict(
-        self, train: NDArray[np.int64], test: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], str]:
-        """Scores of some rows by a classifier that was fitted to others."""
-        return class_scores(self.train(train), _safe_indexing(self.X, test), self.classes)
-
-    def calibrate(
-        self, scores: NDArray[np.float64], kind: str, rows: NDArray[np.int64]
-    ) -> Calibrator:
-        """Fit a copy of the calibrator to scores of some rows."""
-        copy = clone(self.calibrator).set_params(scores=kind, classes=self.classes)
-        fitted: Calibrator = copy.fit(scores, self.y[rows], self.weight[rows])
-        return fitted
-
-    def run(self, train: NDArray[np.int64], test: NDArray[np.int64]) -> CalibratedPair:
-        """Train on some rows and calibrate on others."""
-        estimator = self.train(train)
-        scores, kind = class_scores(estimator, _safe_indexing(self.X, test), self.classes)
-        return CalibratedPair(estimator, self.calibrate(scores, kind, test), self.classes)
+def _calibrator_of(parameter: str, name: Any) -> Calibrator:
+    simplex.check_option(parameter, name, (*methods(), *OF_SCIKIT_LEARN))
+    return make_calibrator(OF_SCIKIT_LEARN.get(name, name))

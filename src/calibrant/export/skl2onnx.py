@@ -31,7 +31,9 @@ from calibrant.export.skl2onnx_scores import (
     declare_scores,
     mark_transformer,
     rounding_of,
+    write_average_logarithms,
     write_class_scores,
+    write_known,
 )
 
 if TYPE_CHECKING:
@@ -212,11 +214,16 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
             probabilities, _ = write_rows(
                 ops, calibrator, scores, calibrator.map_.kind, computed=True
             )
+            probabilities = write_known(ops, pair.is_known, probabilities)
         both.append((probabilities, scores))
-    probabilities, scores = (
-        sum(parts[1:], parts[0]) / float(len(parts)) for parts in zip(*both, strict=True)
-    )
-    _finish(scope, operator, container, probabilities, scores, ops.rounding.of_logits)
+    parts, all_scores = zip(*both, strict=True)
+    if model.pooling_ == "logarithms":
+        known = [pair.is_known for pair in model.calibrated_classifiers_]
+        probabilities = write_average_logarithms(ops, parts, known)
+    else:
+        probabilities = sum(parts[1:], parts[0]) / float(len(parts))
+    average = sum(all_scores[1:], all_scores[0]) / float(len(all_scores))
+    _finish(scope, operator, container, probabilities, average, ops.rounding.of_logits)
 
 
 def _operations(n_classes: int, container: Any) -> OnnxOperations:
@@ -237,7 +244,9 @@ def _write_top_columns(
     Of probabilities that are equal up to rounding it is the one of the largest score, then the
     first.
     """
-    top = ops.row_max(probabilities) * (1.0 - 16 * np.finfo(np.float64).eps)
+    largest = ops.row_max(probabilities)
+    # Not times 1 - 16 eps, which onnxruntime takes for 1 in float32, and leaves out.
+    top = largest - largest * float(16 * np.finfo(np.float64).eps)
     finite = ops.maximum(scores, -1e300)  # as others are not
     candidates = ops.where(probabilities >= top, finite, -np.inf)
     if off:

@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from calibrant import errors, extras
 from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.classifier_folds import TINY
 
 try:
     from skl2onnx import _parse as parsing
@@ -24,6 +25,8 @@ from calibrant.export.onnx_graph import REAL, OnnxOperations, Tensor
 from calibrant.maps.operations import Rounding
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 TREES = (
@@ -173,6 +176,29 @@ def write_class_scores(
     columns = np.full(len(classes), n_known, np.int64)
     columns[np.searchsorted(classes, estimator.classes_)] = np.arange(n_known)
     return ops.node("Gather", [scores, ops.number(columns, np.int64)], width=len(classes), axis=1)
+
+
+def write_known(ops: OnnxOperations, is_known: NDArray[np.bool_], rows: Tensor) -> Tensor:
+    """Write down ``without_unknown``: what a fold's classifier was not trained on has zero."""
+    if is_known.all():
+        return rows
+    rest = rows * ops.fitted("is_known", is_known.astype(np.float64))
+    total = ops.row_sum(rest)
+    even = ops.fitted("even", is_known / is_known.sum())
+    return ops.where(total > 0.0, rest / ops.maximum(total, TINY), even)
+
+
+def write_average_logarithms(
+    ops: OnnxOperations, parts: Sequence[Tensor], is_known: list[NDArray[np.bool_]]
+) -> Tensor:
+    """Write down ``average_logarithms``."""
+    n_known = np.sum(is_known, axis=0)
+    logs = [
+        ops.log(ops.maximum(part, TINY)) * ops.fitted(f"weight{i}", known / n_known)
+        for i, (part, known) in enumerate(zip(parts, is_known, strict=True))
+    ]
+    mean = ops.exp(sum(logs[1:], logs[0]))
+    return mean / ops.row_sum(mean)
 
 
 def _pad(ops: OnnxOperations, x: Tensor, pads: list[int], value: float, width: int) -> Tensor:

@@ -7,7 +7,8 @@ from typing import Any, get_args, get_type_hints
 
 from calibrant import maps
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.classifier import CalibratedClassifier, CalibratedPair
+from calibrant.calibrators.classifier import CalibratedClassifier
+from calibrant.calibrators.classifier_folds import CalibratedPair
 from calibrant.calibrators.methods import saved_methods
 from calibrant.calibrators.parameters import fitted_types
 from calibrant.model_file.schema import OPTIONS

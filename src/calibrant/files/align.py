@@ -12,7 +12,13 @@ import numpy as np
 
 from calibrant.columns import are_whole, key, match_columns
 from calibrant.containers import NamedMatrix
-from calibrant.errors import DataError, ParameterError, PredictionFileError, some_in_words
+from calibrant.errors import (
+    DataError,
+    ParameterError,
+    PredictionFileError,
+    number_of,
+    some_in_words,
+)
 from calibrant.files.layout import MISSING
 from calibrant.simplex import SUM_TOLERANCE, check_batch, check_memory, check_scores, softmax
 
@@ -111,8 +117,8 @@ def align(
         known = _typed(classes, y)
         if len(known) != n_columns:
             raise PredictionFileError(
-                f"{found.source} has {n_columns} columns of scores, but --classes names "
-                f"{len(known)} classes"
+                f"{found.source} has {number_of(n_columns, 'column')} of scores, but --classes "
+                f"names {len(known)} classes"
             )
     elif like is not None:
         known = like.classes
@@ -323,6 +329,6 @@ def refuse_other_columns(names: list[str], classes: Sequence[Any], place: Place)
             "them out by --ignore"
         )
     raise PredictionFileError(
-        f"{place.source} has {len(names)} columns of scores, but the model has {len(classes)} "
-        "classes"
+        f"{place.source} has {number_of(len(names), 'column')} of scores, but the model has "
+        f"{len(classes)} classes"
     )

@@ -11,7 +11,13 @@ from calibrant import notices, simplex
 from calibrant.atomic_file import new_directory
 from calibrant.columns import column_order, order_of
 from calibrant.containers import NamedMatrix, output_dtype
-from calibrant.errors import CalibrantWarning, ColumnNameError, DataError, PredictionFileError
+from calibrant.errors import (
+    CalibrantWarning,
+    ColumnNameError,
+    DataError,
+    PredictionFileError,
+    number_of,
+)
 from calibrant.errors import some_in_words as some
 from calibrant.files.align import refuse_other_columns
 from calibrant.files.directory import find_tables
@@ -121,7 +127,7 @@ def _column_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] |
     if names is None:
         if source.n_columns != len(classes):
             raise PredictionFileError(
-                f"{where} has {source.n_columns} columns of scores, but the model has "
+                f"{where} has {number_of(source.n_columns, 'column')} of scores, but the model has "
                 f"{len(classes)} classes"
             )
         if fitted is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
-from calibrant.errors import Arguments, PredictionFileError
+from calibrant.errors import Arguments, PredictionFileError, number_of
 from calibrant.files.arrays import decoding
 from calibrant.files.layout import is_number
 
@@ -280,7 +280,7 @@ def _first_fault(reader: Any, layout: Layout) -> str | None:
     scores = set(layout.score_names)
     for row in reader:
         if row and len(row) != len(layout.names):
-            return f": {len(row)} columns, but the header has {len(layout.names)}"
+            return f": {number_of(len(row), 'column')}, but the header has {len(layout.names)}"
         for name, text in zip(layout.names, row, strict=False):
             if any("\udc80" <= c <= "\udcff" for c in text):
                 return f", column {name!r} is not UTF-8 text; save the table as UTF-8"

@@ -167,7 +167,7 @@ class CalibrationMap(ABC):
             )
         if not self.takes(rows.shape[1]):
             raise errors.ShapeError(
-                f"rows have {rows.shape[1]} columns, which does not fit the {type(self).__name__} "
-                f"of {self.n_classes or 'more'} classes"
+                f"rows have {errors.number_of(rows.shape[1], 'column')}, which does not fit the "
+                f"{type(self).__name__} of {self.n_classes or 'more'} classes"
             )
         return np.require(rows, requirements=["C", "ALIGNED"])

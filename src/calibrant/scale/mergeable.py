@@ -113,8 +113,8 @@ class Mergeable(ABC):
         matrix = to_matrix(scores, self.scores, named)
         if matrix.shape[1] != self.n_classes:
             raise errors.ShapeError(
-                f"{named.prefix}{named.scores} has {matrix.shape[1]} columns, but there are "
-                f"{self.n_classes} classes; every chunk has one column for each"
+                f"{named.prefix}{named.scores} has {errors.number_of(matrix.shape[1], 'column')}, "
+                f"but there are {self.n_classes} classes; every chunk has one column for each"
             )
         if len(matrix) == 0:
             return self

@@ -1,0 +1,243 @@
+"""Folds of CalibratedClassifier: classes that some of them lack, too many, and their warnings."""
+
+import warnings
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from calibrant import (
+    CalibratedClassifier,
+    OneVsRestIsotonic,
+    OneVsRestPlatt,
+    StructuredScaling,
+    TemperatureScaling,
+)
+from calibrant.calibrators.classifier_folds import class_scores, without_unknown
+from calibrant.errors import (
+    ClassShareWarning,
+    LabelError,
+    MissingClassWarning,
+    ParameterError,
+    SmallSampleWarning,
+)
+
+ignored = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+ensembles = pytest.mark.parametrize("ensemble", ["auto", True, False])
+methods = pytest.mark.parametrize(
+    "calibrator", [TemperatureScaling(), OneVsRestPlatt(), OneVsRestIsotonic(), StructuredScaling()]
+)
+
+
+def three_classes(n_rows=180):
+    y = np.arange(n_rows) % 3
+    return np.random.default_rng(0).normal(size=(n_rows, 3)) + 2 * np.eye(3)[y], y
+
+
+def one_fold_lacks(y, label):
+    """Two folds; the first is trained without a class, and has rows of it to calibrate on."""
+    rows = np.arange(len(y))
+    half = rows % 2 == 0
+    return [(rows[half & (y != label)], rows[~half]), (rows[~half], rows[half])]
+
+
+# Classes that a fold lacks
+
+
+@ignored
+@pytest.mark.parametrize("base", [LinearSVC(random_state=0), GaussianNB()])
+@methods
+@pytest.mark.parametrize("ensemble", ["auto", True])
+def test_a_class_that_a_fold_was_not_trained_on_has_probability_zero_there(
+    base, calibrator, ensemble
+):
+    """As in scikit-learn; it got 0.34 to 0.68. The average over folds does not have zero."""
+    X, y = three_classes()
+    cv = one_fold_lacks(y, 2)
+    model = CalibratedClassifier(base, calibrator, cv=cv, ensemble=ensemble).fit(X, y)
+    first, second = (pair.predict_proba(X) for pair in model.calibrated_classifiers_)
+    assert not first[:, 2].any()
+    np.testing.assert_allclose(first.sum(axis=1), 1)
+    assert second[y == 2, 2].mean() > 0.5
+    out = model.predict_proba(X)
+    assert (out[y == 2, 2] > 0.1).all()
+    np.testing.assert_allclose(out.sum(axis=1), 1)
+    theirs = CalibratedClassifierCV(base, cv=cv).fit(X, y).calibrated_classifiers_[0]
+    assert not theirs.predict_proba(X)[:, 2].any()
+
+
+@ensembles
+def test_rows_of_such_a_class_are_left_out_with_a_warning(ensemble):
+    """They would say that a probability of zero comes true, and spoil what the others say."""
+    X, y = three_classes(600)
+    model = CalibratedClassifier(GaussianNB(), "ts", cv=one_fold_lacks(y, 2), ensemble=ensemble)
+    with pytest.warns(
+        MissingClassWarning, match=r"not trained on, 2: .* StratifiedKFold"
+    ) as caught:
+        model.fit(X, y)
+    assert [warning.filename for warning in caught] == [__file__]
+    for pair in model.calibrated_classifiers_:
+        assert 0.5 < pair.calibrator.temperature_ < 2
+
+
+@ensembles
+def test_folds_with_nothing_but_such_classes_are_refused(ensemble):
+    X, y = three_classes()
+    order = np.argsort(y, kind="stable")
+    model = CalibratedClassifier(GaussianNB(), "ts", cv=KFold(3), ensemble=ensemble)
+    with pytest.raises(LabelError, match=r"rows to calibrate on are of classes .* StratifiedKFold"):
+        model.fit(X[order], y[order])
+
+
+@ignored
+def test_a_frozen_classifier_gives_classes_that_it_does_not_know_probability_zero():
+    X, y = three_classes()
+    frozen = FrozenEstimator(GaussianNB().fit(X[y != 1], y[y != 1]))
+    model = CalibratedClassifier(frozen, "ts").fit(X, y)
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert not model.predict_proba(X)[:, 1].any()
+
+
+@ignored
+@ensembles
+@methods
+def test_a_class_missing_from_a_calibration_fold(calibrator, ensemble):
+    """scikit-learn#7796: one class in the first fold and in the last."""
+    X = np.random.default_rng(0).normal(size=(10, 5))
+    y = np.repeat([1, 0], 5)
+    base = LinearSVC(random_state=7)
+    model = CalibratedClassifier(base, calibrator, cv=KFold(3), ensemble=ensemble).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
+@ignored
+@methods
+@pytest.mark.parametrize("ensemble", ["auto", True])
+def test_a_class_that_a_fold_was_not_trained_on_is_calibrated(calibrator, ensemble):
+    """As scikit-learn's test_calibration_less_classes."""
+    X = np.random.default_rng(0).normal(size=(12, 5))
+    y = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
+    model = CalibratedClassifier(
+        DecisionTreeClassifier(random_state=7), calibrator, cv=KFold(3), ensemble=ensemble
+    )
+    pairs = model.fit(X, y).calibrated_classifiers_
+    assert pairs[0].estimator.classes_.tolist() == [1, 2, 3]
+    assert pairs[2].estimator.classes_.tolist() == [0, 1, 2]
+    for pair, missing in ((pairs[0], 0), (pairs[2], 3)):
+        out = pair.predict_proba(X)
+        assert np.all(np.isfinite(out))
+        assert not out[:, missing].any()
+        np.testing.assert_allclose(out.sum(axis=1), 1)
+        scores, _ = class_scores(pair.estimator, X, model.classes_)
+        assert not scores[:, missing].any()
+
+
+def test_a_row_with_nothing_left_is_spread_over_known_classes():
+    out = without_unknown(np.array([[0.0, 1.0, 0.0], [0.2, 0.5, 0.3]]), np.array([1, 0, 1], bool))
+    np.testing.assert_allclose(out, [[0.5, 0, 0.5], [0.4, 0, 0.6]])
+
+
+# Too many folds
+
+
+@pytest.mark.parametrize("cv", [101, StratifiedKFold(101), KFold(101)])
+@ensembles
+def test_more_folds_than_a_class_has_rows_are_refused_as_in_scikit_learn(cv, ensemble):
+    X, y = make_classification(300, weights=[0.7], flip_y=0, random_state=0)
+    message = (
+        "Requesting 101-fold cross-validation but provided less than 101 examples for at least"
+    )
+    with pytest.raises(ValueError, match=message):
+        CalibratedClassifierCV(GaussianNB(), cv=cv).fit(X, y)
+    n_rare = np.sum(y == 1)
+    with pytest.raises(
+        ParameterError, match=f"{message} least one class: 1 has {n_rare} rows; use cv="
+    ):
+        CalibratedClassifier(GaussianNB(), "ts", cv=cv, ensemble=ensemble).fit(X, y)
+
+
+def test_a_class_of_one_row_is_named():
+    X, y = three_classes(60)
+    y[0] = 7
+    for cv in (None, 5):
+        with pytest.raises(ParameterError, match="7 has 1 row; drop it"):
+            CalibratedClassifier(GaussianNB(), cv=cv).fit(X, y)
+
+
+def test_a_frozen_classifier_has_no_folds():
+    X, y = three_classes(150)
+    frozen = FrozenEstimator(GaussianNB().fit(X, y))
+    few = np.flatnonzero((y != 2) | (np.arange(150) == 2))
+    model = CalibratedClassifier(frozen, "ts").fit(X[few], y[few])
+    assert len(model.calibrated_classifiers_) == 1
+
+
+# Warnings of folds
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading", "sequential"])
+def test_warnings_of_workers_point_to_the_line_that_asked(backend):
+    X, y = three_classes(90)
+    model = CalibratedClassifier(GaussianNB(), "ts", cv=3, n_jobs=2, ensemble=True)
+    with parallel_config(backend=backend), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+    assert [(w.category, w.filename) for w in caught] == [(SmallSampleWarning, __file__)]
+
+
+@ensembles
+def test_wrong_shares_are_said_once_for_all_folds(ensemble):
+    X, y = make_classification(3000, weights=[0.95], class_sep=0.6, random_state=0)
+    base = LogisticRegression(class_weight="balanced")
+    model = CalibratedClassifier(base, "ts", ensemble=ensemble)
+    with pytest.warns(ClassShareWarning, match="class 1 is predicted with") as caught:
+        model.fit(X, y)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+# Several outputs
+
+
+@pytest.mark.parametrize(
+    ("estimator", "n_columns"),
+    [
+        (MultiOutputClassifier(LogisticRegression()), 2),
+        (MultiOutputClassifier(LogisticRegression()), 1),
+        (RandomForestClassifier(5, random_state=0), 2),
+    ],
+)
+def test_several_outputs_are_refused_with_the_way_to_calibrate_each(estimator, n_columns):
+    X, _ = three_classes()
+    Y = (X[:, :2] > 0).astype(int)
+    y = Y if n_columns == 2 else Y[:, 0]
+    inner = type(getattr(estimator, "estimator", estimator)).__name__
+    remedy = rf"MultiOutputClassifier\(CalibratedClassifier\({inner}\(...\)\)\)"
+    with pytest.raises(LabelError, match=remedy):
+        CalibratedClassifier(estimator).fit(X, y)
+
+
+def test_several_outputs_of_a_fitted_classifier_are_refused():
+    X, _ = three_classes()
+    Y = (X[:, :2] > 0).astype(int)
+    fitted = make_pipeline(StandardScaler(), MultiOutputClassifier(LogisticRegression())).fit(X, Y)
+    with pytest.raises(LabelError, match=r"predict_proba returns 2 matrices, .* calibrates one"):
+        CalibratedClassifier(FrozenEstimator(fitted)).fit(X, Y[:, 0])
+
+
+def test_the_remedy_for_several_outputs_works():
+    X, _ = three_classes()
+    Y = (X[:, :2] > 0).astype(int)
+    model = MultiOutputClassifier(CalibratedClassifier(GaussianNB(), "ts")).fit(X, Y)
+    assert [out.shape for out in model.predict_proba(X)] == [(180, 2)] * 2
