@@ -55,7 +55,7 @@ def fit(points, y, w):
     """Value of each point by the kernel for whole numbers."""
     rank, labels, weight = arrays(points, y, w)
     out = np.empty(len(rank))
-    kernels.split_whole(rank, labels, weight, np.arange(len(rank)), rank.max(), out)
+    kernels.split_whole(rank, labels, weight, np.arange(len(rank), dtype=np.int32), rank.max(), out)
     return out.tolist()
 
 
@@ -122,7 +122,7 @@ def test_splitting_in_whole_numbers_and_in_real_numbers_is_the_min_max_formula(p
     for kind, solve in ((np.int64, kernels.split_whole), (np.float64, kernels.split_real)):
         rank, labels, weight = arrays(points, y, w)
         out = np.empty(len(rank))
-        place = np.arange(len(rank))
+        place = np.arange(len(rank), dtype=np.int32)
         head, visits = solve(rank, labels.astype(kind), weight.astype(kind), place, 4, out)
         np.testing.assert_allclose(out, expected, rtol=1e-14, atol=1e-15)
         assert np.all(np.diff(out[place]) >= 0)
@@ -146,7 +146,7 @@ def test_the_proof_fails_for_blocks_that_are_not_the_fit():
 
 
 def test_means_keep_what_a_plain_sum_loses():
-    rank, place, out = np.ones(4, dtype=np.int32), np.arange(4), np.empty(4)
+    rank, place, out = np.ones(4, np.int32), np.arange(4, dtype=np.int32), np.empty(4)
     kernels.split_real(rank, np.array([1e100, 1.0, 1.0, -1e100]), np.ones(4), place, 1, out)
     assert out.tolist() == [0.5] * 4
 
@@ -156,7 +156,7 @@ def test_points_at_the_mean_to_rounding_are_one_block():
     rank, blocks = np.ones(100, dtype=np.int32), np.array([0, 100])
     assert kernels.largest_excess(rank, 0.1 * weight, weight, blocks, np.array([0.1]), 1) == 0.0
     head, visits = kernels.split_real(
-        rank, 0.1 * weight, weight.copy(), np.arange(100), 1, np.empty(100)
+        rank, 0.1 * weight, weight.copy(), np.arange(100, dtype=np.int32), 1, np.empty(100)
     )
     assert np.flatnonzero(head).tolist() == [0]
     assert visits == 100

@@ -36,10 +36,6 @@ ctypedef fused number_t:
     int64_t
     double
 
-ctypedef fused place_t:
-    int32_t
-    int64_t
-
 
 cdef struct Room:  # what a climb needs: reach, gaps of zero and an empty set
     int32_t* reach
@@ -164,14 +160,14 @@ cdef Py_ssize_t take(
     int32_t* rank,
     number_t* labels,
     number_t* weight,
-    place_t* place,
+    int32_t* place,
     Py_ssize_t start,
     Py_ssize_t stop,
     const Room* room,
     int32_t* spare_rank,
     number_t* spare_labels,
     number_t* spare_weight,
-    place_t* spare_place,
+    int32_t* spare_place,
 ) noexcept nogil:
     """Read the maximal upper set off, left to right, and move it behind the rest, in order.
 
@@ -215,7 +211,7 @@ def split_whole(
     int32_t[::1] rank,
     whole_t[::1] labels,
     whole_t[::1] weight,
-    place_t[::1] place,
+    int32_t[::1] place,
     int64_t n_ranks,
     double[::1] out,
 ):
@@ -232,7 +228,7 @@ def split_whole(
     cdef Room room = point_to_room(arrays)
     cdef int32_t[::1] spare_rank = np.empty_like(rank)
     cdef whole_t[::1] spare_labels = np.empty_like(labels), spare_weight = np.empty_like(weight)
-    cdef place_t[::1] spare_place = np.empty_like(place)
+    cdef int32_t[::1] spare_place = np.empty_like(place)
     heads = np.zeros(n, dtype=bool)
     cdef uint8_t[::1] head = heads
     cdef WholePart[STACK] parts
@@ -310,7 +306,7 @@ def split_real(
     int32_t[::1] rank,
     double[::1] labels,
     double[::1] weight,
-    place_t[::1] place,
+    int32_t[::1] place,
     int64_t n_ranks,
     double[::1] out,
 ):
@@ -325,7 +321,7 @@ def split_real(
     cdef Room room = point_to_room(arrays)
     cdef int32_t[::1] spare_rank = np.empty_like(rank)
     cdef double[::1] spare_labels = np.empty_like(labels), spare_weight = np.empty_like(weight)
-    cdef place_t[::1] spare_place = np.empty_like(place)
+    cdef int32_t[::1] spare_place = np.empty_like(place)
     cdef int64_t[::1] excess = np.empty(n, dtype=np.int64)
     heads = np.zeros(n, dtype=bool)
     cdef uint8_t[::1] head = heads

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 LARGEST_PRODUCT = 2.0**61
 """Bound on (total weight) * (sum of absolute labels) for which all sums fit 64 bits."""
 
+MOST_POINTS = 2**31 - 1
+"""Distinct points that 32 bits can number; so many need 130 gigabytes."""
+
 TOLERANCE = 1e-12
 """Violation of the optimality conditions that rounding may leave, per unit of weight and label."""
 
@@ -165,7 +168,12 @@ def split_points(
     The arrays are left grouped by block.
     """
     n = len(rank)
-    fitted, place = np.empty(n), np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
+    if n > MOST_POINTS:
+        raise errors.MemoryLimitError(
+            f"{n} distinct points are more than {MOST_POINTS}, as many as can be numbered; "
+            "fit them in chunks, which are counted on a grid"
+        )
+    fitted, place = np.empty(n), np.arange(n, dtype=np.int32)
     if n == 0:
         return Split(fitted, np.zeros(1, np.int64), fitted, fitted, fitted, 0.0, 0)
     split = split_whole if labels.dtype.kind == "i" else split_real
