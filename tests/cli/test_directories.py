@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -129,30 +128,6 @@ def test_apply_to_a_directory(days, tmp_path, run):
     assert (found[NAMES].to_numpy() == predictions(out)).all()
     assert found["label"].tolist() == FRAME["label"].tolist()
     assert "File exists" in run("apply", out, days, "-o", tmp_path / "done", code=3)
-
-
-def test_a_killed_run_with_decay_is_finished_without_a_second_one(days, tmp_path, run):
-    """Weights were 712,500 instead of 875,000 where five days were counted, and fifteen new."""
-    kept, out = tmp_path / "kept", tmp_path / "model"
-    later = [days / f"{i}.parquet" for i in (2, 3, 4)]
-    hidden = [file.rename(tmp_path / file.name) for file in later]
-    words = "fit", days, "-m", "fir", "-o", out, "--statistics", kept, "--decay", "0.5"
-    run(*words)
-    for file, old in zip(later, hidden, strict=True):
-        old.rename(file)
-    uninterrupted = shutil.copy(kept, tmp_path / "uninterrupted")
-    run(*words[:-4], "--statistics", uninterrupted, "--decay", "0.5")
-    whole = out.read_bytes()
-    before = kept.read_bytes()
-    process = subprocess.Popen([sys.executable, "-m", "calibrant", *map(str, words)])
-    while kept.read_bytes() == before:
-        assert process.poll() is None
-        time.sleep(0.001)
-    process.kill()
-    process.wait()
-    run(*words)
-    assert kept.read_bytes() == (tmp_path / "uninterrupted").read_bytes()
-    assert out.read_bytes() == whole
 
 
 def test_two_runs_at_once_do_not_mix(days, tmp_path, run):

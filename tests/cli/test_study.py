@@ -132,7 +132,7 @@ def test_train_writes_prediction_files(home, capsys):
     with np.load("made/toy_nb.npz") as file:
         assert file["val_probs"].shape == (4, 2)
     assert call("train", "corpus_toy.tsv", "--models", "nb", "--json") == 0
-    assert json.loads(capsys.readouterr().out) == ["toy_nb.npz"]
+    assert json.loads(capsys.readouterr().out) == {"version": 1, "files": ["toy_nb.npz"]}
 
 
 def test_simulate_writes_a_prediction_file(home, capsys):
