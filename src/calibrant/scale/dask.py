@@ -59,7 +59,7 @@ class DaskChunks(Chunks):
             parts = joined.to_delayed()
             self._first_rows: list[int | None] = [None] * len(parts)
             self._scores = [dask.delayed(_take)(part, scores.columns) for part in parts]
-            self._y = [dask.delayed(_take)(part, LABEL) for part in parts]
+            self._y = [part[LABEL] for part in parts]
             self._weight = [None] * len(parts)
             if sample_weight is not None:
                 self._weight = [dask.delayed(_take)(part, WEIGHT) for part in parts]
