@@ -310,6 +310,51 @@ def test_rows_that_cannot_be_calibrated_are_told_with_partition_and_row(session)
         lazy.collect()
 
 
+def test_bad_rows_are_marked_or_left_out(session):
+    calibrator = calibrant.TemperatureScaling().fit(FRAME[NAMES], FRAME["label"])
+    wanted = calibrator.predict_proba(FRAME[NAMES])
+    frame = FRAME.assign(y=np.arange(len(FRAME)))
+    frame.loc[[17, 2400], "cow"] = np.nan
+    frame.loc[1001, NAMES] = 0.0
+    given, bad = in_order(session, frame), [17, 1001, 2400]
+    good = np.delete(np.arange(len(FRAME)), bad)
+    marked = spark.predict_proba(calibrator, given, scores=NAMES, on_bad_row="nan").collect()
+    found = np.array([row["calibrated"] for row in marked])
+    assert np.flatnonzero(np.isnan(found).all(axis=1)).tolist() == bad
+    assert_array_equal(found[good], wanted[good])
+    output = [f"p_{name}" for name in NAMES]
+    asked = {"scores": NAMES, "output": output, "on_bad_row": "skip"}
+    left = spark.predict_proba(calibrator, given, **asked).toPandas()
+    assert left["y"].tolist() == good.tolist()
+    assert left["label"].tolist() == FRAME["label"][good].tolist()
+    assert_array_equal(left[output], wanted[good])
+    with pytest.raises(errors.ParameterError, match="on_bad_row='drop' is not known"):
+        spark.predict_proba(calibrator, given, scores=NAMES, on_bad_row="drop")
+
+
+@pytest.mark.parametrize("array", ["array(0.5D, 0.5D)", "cast(null as array<double>)"])
+def test_arrays_that_are_no_rows_are_bad_rows(session, array):
+    calibrator = calibrant.TemperatureScaling().fit(SCORES, FRAME["label"])
+    frame = FRAME.assign(y=np.arange(len(FRAME)))
+    one = F.when(F.col("y") == 1700, F.expr(array)).otherwise(F.array(*NAMES))
+    given = in_order(session, frame).select(one.alias("s"), "y")
+    marked = spark.predict_proba(calibrator, given, scores="s", on_bad_row="nan").collect()
+    found = np.array([row["calibrated"] for row in marked])
+    assert np.flatnonzero(np.isnan(found).any(axis=1)).tolist() == [1700]
+    left = spark.predict_proba(calibrator, given, scores="s", on_bad_row="skip").collect()
+    assert [row["y"] for row in left] == [i for i in range(len(FRAME)) if i != 1700]
+
+
+def test_labels_of_told_classes_are_not_looked_up(table, monkeypatch):
+    def refuse(_):
+        raise AssertionError
+
+    monkeypatch.setattr(spark.SparkChunks, "_distinct", refuse)
+    far = spark.fit(calibrant.FlattenedIsotonic(classes=NAMES), table, scores=NAMES)
+    assert far.classes_.tolist() == NAMES
+    metrics.accuracy(None, spark.rows(table, scores=NAMES), classes=NAMES)
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
