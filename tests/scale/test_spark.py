@@ -25,6 +25,9 @@ if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
     pytest.skip("Spark needs Java", allow_module_level=True)
 
 from pyspark.errors import PythonException
+from pyspark.ml import Pipeline
+from pyspark.ml.classification import LogisticRegression
+from pyspark.ml.feature import VectorAssembler
 from pyspark.ml.functions import array_to_vector
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -399,6 +402,26 @@ def test_predictions_that_cannot_be_made_are_refused_at_once(table, changes, err
         spark.predict_proba(calibrator, table, **({"scores": NAMES} | changes))
     with pytest.raises(errors.NotFittedError):
         spark.predict_proba(calibrant.TemperatureScaling(), table, scores=NAMES)
+
+
+def test_a_pipeline_is_calibrated_on_rows_that_it_was_not_fitted_to(table):
+    is_even = F.abs(F.hash("ant")) % 2 == 0
+    train, others = table.where(is_even), table.where(~is_even)
+    stages = [
+        VectorAssembler(inputCols=NAMES, outputCol="features"),
+        LogisticRegression(labelCol="y", maxIter=5),
+    ]
+    model = Pipeline(stages=stages).fit(train)
+    calibrator = calibrant.TemperatureScaling()
+    spark.fit(calibrator, model.transform(others), scores="probability", label="y")
+    calibrated = model.transform(others).transform(
+        lambda df: spark.predict_proba(calibrator, df, scores="probability")
+    )
+    rows = calibrated.select("probability", "calibrated", "y").collect()
+    scores = np.array([row["probability"].toArray() for row in rows])
+    near = calibrant.TemperatureScaling().fit(scores, [row["y"] for row in rows])
+    found = np.array([row["calibrated"] for row in rows])
+    assert_array_equal(found, near.predict_proba(scores))
 
 
 def test_no_rows_are_refused(table):
