@@ -327,10 +327,10 @@ def test_bad_rows_are_marked_or_left_out(session):
     assert_array_equal(found[good], wanted[good])
     output = [f"p_{name}" for name in NAMES]
     asked = {"scores": NAMES, "output": output, "on_bad_row": "skip"}
-    left = spark.predict_proba(calibrator, given, **asked).toPandas()
-    assert left["y"].tolist() == good.tolist()
-    assert left["label"].tolist() == FRAME["label"][good].tolist()
-    assert_array_equal(left[output], wanted[good])
+    left = spark.predict_proba(calibrator, given, **asked).collect()
+    assert [row["y"] for row in left] == good.tolist()
+    assert [row["label"] for row in left] == FRAME["label"][good].tolist()
+    assert_array_equal([[row[name] for name in output] for row in left], wanted[good])
     with pytest.raises(errors.ParameterError, match="on_bad_row='drop' is not known"):
         spark.predict_proba(calibrator, given, scores=NAMES, on_bad_row="drop")
 
