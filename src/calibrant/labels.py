@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,52 @@ if TYPE_CHECKING:
 
 LARGEST_EXPONENT = 100
 """The heaviest row has a weight between 2**-100 and 2**100."""
+
+
+class Labels(NamedTuple):
+    """Labels of all rows; or each of them once, and which of them each row has."""
+
+    values: NDArray[Any]
+    codes: NDArray[np.int64] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.values if self.codes is None else self.codes)
+
+    def row(self, i: int) -> Any:
+        """Return the label of a row."""
+        return self.values[i if self.codes is None else self.codes[i]]
+
+    def by_row(self, of_values: NDArray[Any]) -> NDArray[Any]:
+        """Return what is so of each value for each row."""
+        return of_values if self.codes is None else of_values[self.codes]
+
+    def present(self, used: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+        """Return the distinct labels of all rows, or of those that are used, sorted."""
+        if self.codes is None:
+            return np.unique(self.values if used is None else self.values[used])
+        came = np.zeros(len(self.values), dtype=bool)
+        came[self.codes if used is None else self.codes[used]] = True
+        return np.unique(self.values[came])
+
+    def positions(self, known: NDArray[Any], named: errors.Arguments) -> NDArray[np.int64]:
+        """Return the place of the label of each row among the classes."""
+        order = np.argsort(known, kind="stable")
+        try:
+            place = np.minimum(np.searchsorted(known[order], self.values), len(known) - 1)
+            found = self.by_row(known[order][place] == self.values)
+        except TypeError as error:
+            raise errors.LabelError(
+                f"labels and classes are of different types ({error}); make them alike"
+            ) from error
+        if not np.all(found):
+            i = int(np.argmin(found))
+            raise errors.LabelError(
+                f"{named.label(i)} is {errors.in_words(self.row(i))}, which is not among the "
+                f"classes {errors.some_in_words(known)}"
+            )
+        return self.by_row(order[place].astype(np.int64))
 
 
 def check_labels(
@@ -33,12 +79,13 @@ def check_labels(
     labels are whole numbers in that range.
     """
     labels, one_hot = _one_dimensional(y, n_rows, n_classes, named)
-    used = np.ones(n_rows, dtype=bool) if used is None else used
     if classes is not None:
         known = _check_classes(classes, n_classes)
-        return (labels.astype(np.int64) if one_hot else _positions(labels, known, named)), known
+        if one_hot:
+            return labels.values.astype(np.int64), known
+        return labels.positions(known, named), known
     try:
-        present = np.unique(labels[used])
+        present = labels.present(used)
     except TypeError as error:
         raise errors.LabelError(
             f"Unknown label type: {named.y} mixes labels of different types ({error}); "
@@ -46,7 +93,7 @@ def check_labels(
         ) from error
     for told in (present, _categories(y), _named(names, present, named)):
         if told is not None and len(told) == n_classes and np.isin(present, told).all():
-            return _positions(labels, told, named), told
+            return labels.positions(told, named), told
     if len(present) > n_classes:
         raise errors.LabelError(
             f"{named.y} has {len(present)} distinct labels but {named.scores} has {n_classes} "
@@ -54,7 +101,7 @@ def check_labels(
         )
     if present.dtype.kind in "iuf" and present[0] >= 0 and present[-1] < n_classes:
         known = np.arange(n_classes).astype(present.dtype)
-        return _positions(labels, known, named), known
+        return labels.positions(known, named), known
     raise errors.LabelError(
         f"{named.y} has {len(present)} distinct labels ({errors.some_in_words(present)}) for "
         f"{n_classes} columns, so the columns cannot be told apart; {named.if_untold}"
@@ -75,9 +122,12 @@ def _named(
 
 def _one_dimensional(
     y: Any, n_rows: int, n_classes: int, named: errors.Arguments
-) -> tuple[NDArray[Any], bool]:
+) -> tuple[Labels, bool]:
     """Return the labels, and whether they are columns from one-hot rows."""
     require_labels(y, named)
+    encoded = of_pandas(y)
+    if encoded is not None and encoded.n_rows == n_rows:
+        return _refuse_fractions(encoded, named), False
     if np.ma.is_masked(y):
         i = int(np.argwhere(np.ma.getmaskarray(y))[0][0])
         raise errors.LabelError(
@@ -90,7 +140,7 @@ def _one_dimensional(
             f"{named.y} has rows of different lengths; pass one label for each of {n_rows} rows: "
             f"{error}"
         ) from error
-    if isinstance(y, list | tuple) and labels.dtype.kind in "US":
+    if isinstance(y, list | tuple) and labels.dtype.kind in "US" and {*map(type, y)} > {str}:
         plain = np.asarray(y, dtype=object)  # numpy makes text of a missing label
         labels = plain if any(_is_missing(value) for value in plain.ravel()) else labels
     labels = labels + 0 if labels.dtype.kind == "f" else labels  # -0.0 is 0.0
@@ -112,20 +162,23 @@ def _one_dimensional(
             "label per row (inconsistent numbers of samples)"
         )
     refuse_missing(labels, named)
-    if labels.dtype.kind == "O":  # numbers in an object array are numbers
-        plain = np.array(labels.tolist())
-        labels = plain if plain.dtype.kind in "iubf" else labels
     if labels.ndim == 2:
-        return _from_one_hot(labels, n_classes, named), True
-    if labels.dtype.kind == "f":
-        broken = labels != np.floor(labels)
+        labels = np.array(labels.tolist()) if labels.dtype.kind == "O" else labels
+        return Labels(_from_one_hot(labels, n_classes, named)), True
+    return _refuse_fractions(encode(labels), named), False
+
+
+def _refuse_fractions(labels: Labels, named: errors.Arguments) -> Labels:
+    """Raise where a label is a number with a fraction; return the labels."""
+    if labels.values.dtype.kind == "f":
+        broken = labels.by_row(labels.values != np.floor(labels.values))
         if broken.any():
             i = int(np.argmax(broken))
             raise errors.LabelError(
-                f"Unknown label type: continuous. {named.label(i)} is {labels[i]}; pass class "
+                f"Unknown label type: continuous. {named.label(i)} is {labels.row(i)}; pass class "
                 "labels, not probabilities"
             )
-    return labels, False
+    return labels
 
 
 def _from_one_hot(labels: NDArray[Any], n_classes: int, named: errors.Arguments) -> NDArray[Any]:
@@ -158,7 +211,10 @@ def refuse_missing(labels: NDArray[Any], named: errors.Arguments = errors.ARGUME
     if labels.dtype.kind == "f":
         missing = ~np.isfinite(labels)
     elif labels.dtype.kind == "O":
-        missing = np.array([_is_missing(value) for value in labels.ravel()], dtype=bool)
+        rows = labels.ravel().tolist()
+        if not any(map(_is_missing, _distinct(rows))):
+            return
+        missing = np.array([_is_missing(value) for value in rows], dtype=bool)
     else:
         return
     if missing.any():
@@ -169,6 +225,39 @@ def refuse_missing(labels: NDArray[Any], named: errors.Arguments = errors.ARGUME
         )
 
 
+def _distinct(rows: list[Any]) -> list[Any]:
+    """Return each label once, or all of them if they cannot be told apart at once."""
+    try:
+        return list(dict.fromkeys(rows))
+    except TypeError:  # such as a list, which is no label
+        return rows
+
+
+def encode(labels: NDArray[Any]) -> Labels:
+    """Return labels, those of an object array each once: they are slow to compare and to sort.
+
+    Numbers in an object array are numbers.
+    """
+    if labels.dtype.kind != "O":
+        return Labels(labels)
+    rows = labels.tolist()
+    values = _distinct(rows)
+    codes = np.arange(len(rows))
+    if len(values) < len(rows):
+        places = {value: place for place, value in enumerate(values)}
+        codes = np.fromiter(map(places.__getitem__, rows), np.int64, len(rows))
+    return Labels(_numbers_if_any(values), codes)
+
+
+def _numbers_if_any(values: list[Any]) -> NDArray[Any]:
+    plain = np.array(values)
+    if plain.dtype.kind in "iubf":
+        return plain
+    kept = np.empty(len(values), dtype=object)
+    kept[:] = values
+    return kept
+
+
 def _is_missing(value: Any) -> bool:
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return True
@@ -177,10 +266,25 @@ def _is_missing(value: Any) -> bool:
 
 def _categories(y: Any) -> NDArray[Any] | None:
     """Return the categories that a pandas categorical names, present or not."""
+    found = of_pandas(y) if hasattr(getattr(y, "dtype", None), "categories") else None
+    return None if found is None else np.sort(found.values)
+
+
+def of_pandas(y: Any) -> Labels | None:
+    """Return the labels of a pandas categorical, or text of pandas', if none is missing."""
     if not type(y).__module__.startswith("pandas"):
         return None
-    categories = getattr(getattr(y, "dtype", None), "categories", None)
-    return None if categories is None else np.sort(np.asarray(categories))
+    dtype = getattr(y, "dtype", None)
+    values = getattr(dtype, "categories", None)
+    if values is not None:
+        codes = getattr(y, "cat", y).codes
+    elif type(dtype).__name__ == "StringDtype":
+        codes, values = y.factorize()
+    else:
+        return None
+    if np.any(codes < 0):  # a missing one is refused with its row
+        return None
+    return Labels(_numbers_if_any(np.asarray(values).tolist()), np.asarray(codes, np.int64))
 
 
 def _check_classes(classes: Any, n_classes: int) -> NDArray[Any]:
@@ -197,26 +301,6 @@ def _check_classes(classes: Any, n_classes: int) -> NDArray[Any]:
     if len(np.unique(known)) != n_classes:
         raise errors.ParameterError("classes has duplicates; every column needs its own label")
     return known
-
-
-def _positions(
-    labels: NDArray[Any], known: NDArray[Any], named: errors.Arguments
-) -> NDArray[np.int64]:
-    order = np.argsort(known, kind="stable")
-    try:
-        place = np.minimum(np.searchsorted(known[order], labels), len(known) - 1)
-        found = known[order][place] == labels
-    except TypeError as error:
-        raise errors.LabelError(
-            f"labels and classes are of different types ({error}); make them alike"
-        ) from error
-    if not np.all(found):
-        i = int(np.argmin(found))
-        raise errors.LabelError(
-            f"{named.label(i)} is {errors.in_words(labels[i])}, which is not among the classes "
-            f"{errors.some_in_words(known)}"
-        )
-    return order[place].astype(np.int64)
 
 
 def check_weights(

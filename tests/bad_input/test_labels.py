@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from bad_input.promises import (
@@ -18,7 +19,8 @@ from bad_input.promises import (
     refused,
     same_fit,
 )
-from calibrant import errors
+from calibrant import errors, labels
+from calibrant.scale.chunks import distinct
 
 NAMES = LETTERS.tolist()
 
@@ -275,3 +277,66 @@ def test_complex_labels_are_refused():
     scores, y = good()
     with refused(errors.DataError, "y", "complex", "class labels"):
         AnyCalibrator().fit(scores, y.astype(complex))
+
+
+TEXTS = {
+    "objects": lambda text: text.astype(object),
+    "a list": lambda text: text.tolist(),
+    "a series": pd.Series,
+    "a nullable series": lambda text: pd.Series(text, dtype="string"),
+    "a series of objects": lambda text: pd.Series(text, dtype=object),
+    "categories": pd.Categorical,
+    "categories in a series": lambda text: pd.Series(text, dtype="category"),
+    "arrow": pa.array,
+    "categories of arrow": lambda text: pa.array(text).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("form", TEXTS)
+def test_each_text_is_looked_at_once_however_many_rows_have_it(form, monkeypatch):
+    looked_at = []
+    is_missing = labels._is_missing
+    monkeypatch.setattr(labels, "_is_missing", lambda v: looked_at.append(v) or is_missing(v))
+    text = np.tile(LETTERS, 1000)
+    index, classes = labels.check_labels(TEXTS[form](text), len(text), 3)
+    assert len(looked_at) <= 3
+    assert index.tolist() == [0, 1, 2] * 1000
+    assert classes.tolist() == LETTERS.tolist()
+    assert distinct(TEXTS[form](text)).tolist() == LETTERS.tolist()
+    assert len(looked_at) <= 6
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
+@pytest.mark.parametrize("form", ["objects", "a list", "a series of objects", "categories"])
+def test_a_missing_text_is_told_with_its_row(form, missing):
+    text = np.tile(LETTERS, 10).astype(object)
+    text[17] = missing
+    with pytest.raises(errors.LabelError, match=r"y\[17\] is .*contains NaN"):
+        labels.check_labels(TEXTS[form](text), 30, 3)
+
+
+def test_a_missing_text_of_pandas_is_told_with_its_row():
+    text = pd.Series(np.tile(LETTERS, 10).astype(object), dtype="string")
+    text[17] = pd.NA
+    with pytest.raises(errors.LabelError, match=r"y\[17\] is .*contains NaN"):
+        labels.check_labels(text, 30, 3)
+    with pytest.raises(errors.LabelError, match=r"y\[17\] is .*contains NaN"):
+        distinct(text)
+
+
+def test_categories_that_no_row_has_tell_columns_and_no_labels():
+    some = pd.Categorical(["bee", "ant"] * 5, categories=["cow", "bee", "ant"])
+    index, classes = labels.check_labels(some, 10, 3)
+    assert classes.tolist() == ["ant", "bee", "cow"]
+    assert index.tolist() == [1, 0] * 5
+    assert distinct(some).tolist() == ["ant", "bee"]
+    numbers = pd.Categorical([2, 1] * 5, categories=[2, 0.5, 1])
+    index, classes = labels.check_labels(numbers, 10, 2)
+    assert classes.tolist() == [1.0, 2.0]
+    with pytest.raises(errors.LabelError, match=r"continuous. y\[1\] is 0.5"):
+        labels.check_labels(pd.Categorical([1, 0.5]), 2, 2)
+
+
+def test_labels_of_two_types_in_a_chunk_are_refused():
+    with pytest.raises(errors.LabelError, match="y mixes labels of different types"):
+        distinct(np.array(["ant", 1], dtype=object))

@@ -112,6 +112,28 @@ def test_a_column_of_vectors_is_what_spark_has(numbered):
     np.testing.assert_array_equal(found, EXPECTED)
 
 
+def test_bad_rows_are_marked_or_left_out(numbered, named):
+    scores, bad = SCORES.copy(), [3, 250]
+    scores[3, 1], scores[250] = np.nan, 0.0
+    good = np.delete(np.arange(len(scores)), bad)
+    found = numbered.predict(scores, params={"on_bad_row": "nan"})
+    assert np.flatnonzero(np.isnan(found).all(axis=1)).tolist() == bad
+    assert (found[good] == EXPECTED[good]).all()
+    labels = numbered.predict(scores, params={"on_bad_row": "nan", "method": "predict"})
+    assert [labels[i] for i in bad] == [None, None]
+    assert labels[good].tolist() == NUMBERED.predict(SCORES)[good].tolist()
+    assert (numbered.predict(scores, params={"on_bad_row": "skip"}) == EXPECTED[good]).all()
+    frame = pd.DataFrame(scores, columns=NAMES, index=np.arange(len(scores)) + 1000)
+    left = named.predict(frame, params={"on_bad_row": "skip"})
+    assert left.index.tolist() == (good + 1000).tolist()
+    marked = named.predict(frame, params={"on_bad_row": "nan"})
+    assert marked.index[marked.isna().all(axis=1)].tolist() == [1003, 1250]
+    with pytest.raises(errors.NonFiniteError, match=r"scores\[3, 1\] is nan"):
+        numbered.predict(scores)
+    with pytest.raises(errors.ParameterError, match="on_bad_row='drop' is not known"):
+        numbered.predict(scores, params={"on_bad_row": "drop"})
+
+
 def test_another_method_is_refused(numbered):
     with pytest.raises(errors.ParameterError, match="method='fit' is not known"):
         numbered.predict(SCORES, params={"method": "fit"})

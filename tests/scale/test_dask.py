@@ -14,6 +14,7 @@ from numpy.testing import assert_array_equal
 import calibrant
 from calibrant import errors, metrics
 from calibrant.datasets import simulated_scores
+from calibrant.scale import dask as on_dask
 from calibrant.scale.chunks import ArrayChunks
 from calibrant.scale.dask import DaskChunks, to_array
 
@@ -238,6 +239,38 @@ def test_a_fault_in_a_lazy_prediction_is_named_by_chunk():
     lazy = calibrant.FlattenedIsotonic().fit(SCORES, Y).predict_proba(scores)
     with pytest.raises(errors.NonFiniteError, match=r"chunk 2: scores\[17, 1\] is nan"):
         lazy.compute()
+
+
+@pytest.mark.parametrize("names", [None, NAMES])
+def test_bad_rows_are_marked_or_left_out(names):
+    scores = SCORES.copy()
+    scores[[3, 1417, 2999], [0, 1, 2]] = np.nan
+    scores[700] = 0.0
+    bad = [3, 700, 1417, 2999]
+    good = np.delete(np.arange(len(scores)), bad)
+    chunked, plain = da.from_array(scores, chunks=(700, 3)), SCORES
+    if names is not None:
+        chunked, plain = dd.from_dask_array(chunked, columns=names), SCORES_FRAME
+    calibrator = calibrant.TemperatureScaling().partial_fit(plain, Y)
+    wanted = calibrator.predict_proba(plain)
+    marked = on_dask.predict_proba(calibrator, chunked, on_bad_row="nan")
+    found = marked.compute()
+    assert np.flatnonzero(np.isnan(found).all(axis=1)).tolist() == bad
+    assert_array_equal(found[good], wanted[good])
+    left = on_dask.predict_proba(calibrator, chunked, on_bad_row="skip")
+    assert np.isnan(left.shape[0])
+    assert_array_equal(left.compute(), wanted[good])
+    with pytest.raises(errors.DataError, match=r"chunk \d: scores\[\d+(, \d)?\] is (nan|0.0 in)"):
+        on_dask.predict_proba(calibrator, chunked).compute()
+    with pytest.raises(errors.ParameterError, match="on_bad_row='drop' is not known; use one of"):
+        on_dask.predict_proba(calibrator, chunked, on_bad_row="drop")
+    assert hasattr(calibrator, "statistics_")
+
+
+def test_columns_of_other_classes_are_no_bad_rows():
+    calibrator = calibrant.TemperatureScaling().fit(SCORES, Y)
+    with pytest.raises(errors.ShapeError, match="expecting 3 features"):
+        on_dask.predict_proba(calibrator, CHUNKED[:, :2], on_bad_row="skip")
 
 
 @pytest.mark.parametrize(

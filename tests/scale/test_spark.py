@@ -25,6 +25,9 @@ if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
     pytest.skip("Spark needs Java", allow_module_level=True)
 
 from pyspark.errors import PythonException
+from pyspark.ml import Pipeline
+from pyspark.ml.classification import LogisticRegression
+from pyspark.ml.feature import VectorAssembler
 from pyspark.ml.functions import array_to_vector
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -310,6 +313,51 @@ def test_rows_that_cannot_be_calibrated_are_told_with_partition_and_row(session)
         lazy.collect()
 
 
+def test_bad_rows_are_marked_or_left_out(session):
+    calibrator = calibrant.TemperatureScaling().fit(FRAME[NAMES], FRAME["label"])
+    wanted = calibrator.predict_proba(FRAME[NAMES])
+    frame = FRAME.assign(y=np.arange(len(FRAME)))
+    frame.loc[[17, 2400], "cow"] = np.nan
+    frame.loc[1001, NAMES] = 0.0
+    given, bad = in_order(session, frame), [17, 1001, 2400]
+    good = np.delete(np.arange(len(FRAME)), bad)
+    marked = spark.predict_proba(calibrator, given, scores=NAMES, on_bad_row="nan").collect()
+    found = np.array([row["calibrated"] for row in marked])
+    assert np.flatnonzero(np.isnan(found).all(axis=1)).tolist() == bad
+    assert_array_equal(found[good], wanted[good])
+    output = [f"p_{name}" for name in NAMES]
+    asked = {"scores": NAMES, "output": output, "on_bad_row": "skip"}
+    left = spark.predict_proba(calibrator, given, **asked).collect()
+    assert [row["y"] for row in left] == good.tolist()
+    assert [row["label"] for row in left] == FRAME["label"][good].tolist()
+    assert_array_equal([[row[name] for name in output] for row in left], wanted[good])
+    with pytest.raises(errors.ParameterError, match="on_bad_row='drop' is not known"):
+        spark.predict_proba(calibrator, given, scores=NAMES, on_bad_row="drop")
+
+
+@pytest.mark.parametrize("array", ["array(0.5D, 0.5D)", "cast(null as array<double>)"])
+def test_arrays_that_are_no_rows_are_bad_rows(session, array):
+    calibrator = calibrant.TemperatureScaling().fit(SCORES, FRAME["label"])
+    frame = FRAME.assign(y=np.arange(len(FRAME)))
+    one = F.when(F.col("y") == 1700, F.expr(array)).otherwise(F.array(*NAMES))
+    given = in_order(session, frame).select(one.alias("s"), "y")
+    marked = spark.predict_proba(calibrator, given, scores="s", on_bad_row="nan").collect()
+    found = np.array([row["calibrated"] for row in marked])
+    assert np.flatnonzero(np.isnan(found).any(axis=1)).tolist() == [1700]
+    left = spark.predict_proba(calibrator, given, scores="s", on_bad_row="skip").collect()
+    assert [row["y"] for row in left] == [i for i in range(len(FRAME)) if i != 1700]
+
+
+def test_labels_of_told_classes_are_not_looked_up(table, monkeypatch):
+    def refuse(_):
+        raise AssertionError
+
+    monkeypatch.setattr(spark.SparkChunks, "_distinct", refuse)
+    far = spark.fit(calibrant.FlattenedIsotonic(classes=NAMES), table, scores=NAMES)
+    assert far.classes_.tolist() == NAMES
+    metrics.accuracy(None, spark.rows(table, scores=NAMES), classes=NAMES)
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
@@ -354,6 +402,26 @@ def test_predictions_that_cannot_be_made_are_refused_at_once(table, changes, err
         spark.predict_proba(calibrator, table, **({"scores": NAMES} | changes))
     with pytest.raises(errors.NotFittedError):
         spark.predict_proba(calibrant.TemperatureScaling(), table, scores=NAMES)
+
+
+def test_a_pipeline_is_calibrated_on_rows_that_it_was_not_fitted_to(table):
+    is_even = F.abs(F.hash("ant")) % 2 == 0
+    train, others = table.where(is_even), table.where(~is_even)
+    stages = [
+        VectorAssembler(inputCols=NAMES, outputCol="features"),
+        LogisticRegression(labelCol="y", maxIter=5),
+    ]
+    model = Pipeline(stages=stages).fit(train)
+    calibrator = calibrant.TemperatureScaling()
+    spark.fit(calibrator, model.transform(others), scores="probability", label="y")
+    calibrated = model.transform(others).transform(
+        lambda df: spark.predict_proba(calibrator, df, scores="probability")
+    )
+    rows = calibrated.select("probability", "calibrated", "y").collect()
+    scores = np.array([row["probability"].toArray() for row in rows])
+    near = calibrant.TemperatureScaling().fit(scores, [row["y"] for row in rows])
+    found = np.array([row["calibrated"] for row in rows])
+    assert_array_equal(found, near.predict_proba(scores))
 
 
 def test_no_rows_are_refused(table):

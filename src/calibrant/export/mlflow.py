@@ -15,6 +15,7 @@ from calibrant import __version__, errors, extras, model_file, simplex
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.classifier import CalibratedClassifier
 from calibrant.columns import order_of
+from calibrant.scale.bad_rows import ON_BAD_ROW, predict_good
 
 try:
     import mlflow.artifacts
@@ -235,14 +236,20 @@ class _Served:
         """Return a data frame for one, with the classes as its columns, and else an array."""
         method = (params or {}).get("method", METHODS[0])
         simplex.check_option("method", method, METHODS)
+        on_bad_row = (params or {}).get("on_bad_row", ON_BAD_ROW[0])
+        simplex.check_option("on_bad_row", on_bad_row, ON_BAD_ROW)
         if isinstance(data, dict):  # of a vector for each row, which has a name
             (data,) = data.values()
-        found = getattr(self._calibrator, method)(data)
+        if not isinstance(data, pd.DataFrame):
+            data = np.asarray(data)
+        predict = getattr(self._calibrator, method)
+        found, good = predict_good(predict, data, self._calibrator, on_bad_row)
         if not isinstance(data, pd.DataFrame):
             return found
+        index = data.index[good] if on_bad_row == "skip" else data.index
         if method == "predict":
-            return pd.Series(found, index=data.index, name="label")
-        return pd.DataFrame(found, index=data.index, columns=_texts(self._calibrator))
+            return pd.Series(found, index=index, name="label")
+        return pd.DataFrame(found, index=index, columns=_texts(self._calibrator))
 
 
 def _write(calibrator: Any, file: Path) -> tuple[Calibrator, dict[str, Any]]:
@@ -311,8 +318,9 @@ def _signature(calibrator: Calibrator) -> ModelSignature:
             Schema([ColSpec(DataType.double, name) for name in of])
             for of in (names, _texts(calibrator))
         )
-    params = ParamSchema([ParamSpec("method", DataType.string, METHODS[0])])
-    return ModelSignature(inputs, outputs, params)
+    choices = {"method": METHODS[0], "on_bad_row": ON_BAD_ROW[0]}
+    params = [ParamSpec(name, DataType.string, usual) for name, usual in choices.items()]
+    return ModelSignature(inputs, outputs, ParamSchema(params))
 
 
 def _example(calibrator: Calibrator) -> Any:

@@ -24,6 +24,7 @@ from calibrant.files.directory import find_tables
 from calibrant.files.layout import Wish
 from calibrant.files.predictions import open_source
 from calibrant.files.sinks import make_sink, open_output, refuse_inputs
+from calibrant.scale.bad_rows import predict_good
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,6 +155,7 @@ def _calibrate(
     on_bad_row: str,
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Calibrated rows, and which of them are good; bad ones are NaN."""
+    is_strict = on_bad_row == "error"
     fitted = getattr(calibrator, "feature_names_in_", None)
 
     def predict(rows: NDArray[Any]) -> NDArray[Any]:
@@ -165,30 +167,12 @@ def _calibrate(
         known = source.place.names if order is None else [str(c) for c in calibrator.classes_]
         return calibrator.predict_proba(NamedMatrix(rows, known or fitted.tolist()))
 
-    good = np.ones(len(scores), dtype=bool)
     try:
-        return predict(scores), good
+        # Rows that are left out are still counted, so they are marked first.
+        return predict_good(predict, scores, calibrator, "raise" if is_strict else "nan")
     except DataError:
-        if on_bad_row == "error":  # once more, for a message with its place in the file
+        if is_strict:  # once more, for a message with its place in the file
             simplex.check_scores(
                 scores, calibrator.scores, calibrator.normalize, n_done, source.place
             )
-            raise
-    good[bad_rows(scores, calibrator.scores, calibrator.normalize)] = False
-    out = np.full(scores.shape, np.nan)
-    if good.any():
-        out[good] = predict(scores[good])
-    return out, good
-
-
-def bad_rows(rows: NDArray[Any], kind: str, normalize: str | None, first: int = 0) -> list[int]:
-    """Rows that cannot be used, found by halving."""
-    try:
-        simplex.check_scores(rows, kind, normalize)
-    except DataError:
-        if len(rows) == 1:
-            return [first]
-        half = len(rows) // 2
-        low = bad_rows(rows[:half], kind, normalize, first)
-        return low + bad_rows(rows[half:], kind, normalize, first + half)
-    return []
+        raise

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import calibrant.kernels.cells as kernels
-from calibrant import errors
 from calibrant.scale.exact import BITS, Sums
-from calibrant.scale.parts import FADED, Part
+from calibrant.scale.parts import Part
 from calibrant.simplex import chunks, softmax
 
 if TYPE_CHECKING:
@@ -217,8 +216,6 @@ class CellCounts(Part):
 
     def bins(self) -> Bins:
         """Return what is in the bins."""
-        if self._n == 0:
-            raise errors.StatisticsError(FADED)
         records = self._sorted()
         cells, labels, mass, tops = Sums.of(records[:, HIGHS], records[:, LOWS]).values().T.copy()
         smallest, largest, label = (records[:, c].copy() for c in (SMALLEST, LARGEST, LABEL))

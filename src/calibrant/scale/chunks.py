@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant import errors, threads
 from calibrant.containers import library
-from calibrant.labels import refuse_missing
+from calibrant.labels import encode, of_pandas, refuse_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -149,16 +149,25 @@ def count_chunk(
 
 def distinct(y: Any, sample_weight: Any = None) -> NDArray[Any]:
     """Return the distinct labels of the rows of a chunk that have a weight, sorted."""
-    labels = np.asarray(y)
-    refuse_missing(labels)
-    if labels.ndim != 1:
+    labels = of_pandas(y)
+    if labels is None:
+        plain = np.asarray(y)
+        refuse_missing(plain)
+        if plain.ndim != 1:
+            raise errors.LabelError(
+                f"y has {plain.ndim} dimensions; pass classes= for one-hot rows in chunks"
+            )
+        labels = encode(plain)
+    used = None if sample_weight is None else np.asarray(sample_weight) != 0
+    if used is not None and used.shape != (labels.n_rows,):
+        used = None  # is refused when it is counted
+    try:
+        found = labels.present(used)
+    except TypeError as error:
         raise errors.LabelError(
-            f"y has {labels.ndim} dimensions; pass classes= for one-hot rows in chunks"
-        )
-    used = np.asarray(True if sample_weight is None else sample_weight) != 0
-    if used.shape == labels.shape:  # others are refused when they are counted
-        labels = labels[used]
-    return np.unique(np.array(labels.tolist()) if labels.dtype.kind == "O" else labels)
+            f"y mixes labels of different types ({error}); make them all of one type"
+        ) from error
+    return np.array(found.tolist()) if found.dtype.kind == "O" else found
 
 
 def union(found: Sequence[NDArray[Any]]) -> NDArray[Any]:

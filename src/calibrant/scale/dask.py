@@ -6,6 +6,7 @@ because its worker was lost counts the same rows again, and merges are exact: th
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,9 @@ import numpy as np
 
 from calibrant import errors, extras, notices
 from calibrant.containers import NamedMatrix, column_names
+from calibrant.scale.bad_rows import ON_BAD_ROW, predict_good
 from calibrant.scale.chunks import Chunks, count_chunk, distinct, merge_few, merge_tree, union
+from calibrant.simplex import check_option
 
 try:
     import dask
@@ -59,7 +62,7 @@ class DaskChunks(Chunks):
             parts = joined.to_delayed()
             self._first_rows: list[int | None] = [None] * len(parts)
             self._scores = [dask.delayed(_take)(part, scores.columns) for part in parts]
-            self._y = [dask.delayed(_take)(part, LABEL) for part in parts]
+            self._y = [part[LABEL] for part in parts]
             self._weight = [None] * len(parts)
             if sample_weight is not None:
                 self._weight = [dask.delayed(_take)(part, WEIGHT) for part in parts]
@@ -208,16 +211,67 @@ def _count(
     return count_chunk(empty, given, y, weight, number, first_row, named)
 
 
-def map_rows(calibrator: Any, method: str, scores: Any, dtype: Any, n_columns: int | None) -> Any:
+def predict_proba(calibrator: Any, scores: Any, *, on_bad_row: str = "raise") -> Any:
+    """Calibrated probabilities, lazily: ``calibrator.predict_proba``, and a say in bad rows.
+
+    Parameters
+    ----------
+    calibrator : Calibrator
+        A fitted one, as it is now.
+    scores : Dask array or data frame
+        Of the same kind as at ``fit``.
+    on_bad_row : {"raise", "nan", "skip"}, default="raise"
+        What becomes of a row that cannot be calibrated: an error that names it, NaN in every
+        column, or no row, so that chunks are of unknown sizes.
+
+    Returns
+    -------
+    probabilities : dask.array.Array
+        A chunk for each of the scores.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.scale import dask as on_dask
+    >>> scores, y = simulated_scores(500)
+    >>> calibrator = TemperatureScaling().fit(scores, y)
+    >>> scores = scores.copy()
+    >>> scores[7, 1] = np.nan
+    >>> lazy = on_dask.predict_proba(calibrator, da.from_array(scores), on_bad_row="nan")
+    >>> np.flatnonzero(np.isnan(lazy.compute()).any(axis=1))
+    array([7])
+    """
+    check_option("on_bad_row", on_bad_row, ON_BAD_ROW)
+    lazy = calibrator.predict_proba(scores)  # checks names and columns at once
+    if on_bad_row == "raise":
+        return lazy
+    sent = copy.copy(calibrator)
+    vars(sent).pop("statistics_", None)  # predictions need none, and it would travel
+    return map_rows(sent, "predict_proba", scores, lazy.dtype, lazy.shape[1], on_bad_row)
+
+
+def map_rows(
+    calibrator: Any,
+    method: str,
+    scores: Any,
+    dtype: Any,
+    n_columns: int | None,
+    on_bad_row: str = "raise",
+) -> Any:
     """Return the lazy result of a method that takes rows, one chunk for each of the scores."""
     matrix, names = to_array(scores), column_names(scores)
     options: dict[str, Any] = {"dtype": dtype, "meta": np.empty((0,), dtype=dtype)}
     if n_columns is None:
         options["drop_axis"] = 1
     else:
-        options["chunks"] = (matrix.chunks[0], (n_columns,))
+        sizes = matrix.chunks[0]
+        sizes = (math.nan,) * len(sizes) if on_bad_row == "skip" else sizes
+        options["chunks"] = (sizes, (n_columns,))
         options["meta"] = np.empty((0, n_columns), dtype=dtype)
-    return matrix.map_blocks(_apply, calibrator, method, names, **options)
+    return matrix.map_blocks(_apply, calibrator, method, names, on_bad_row, **options)
 
 
 def _apply(
@@ -225,12 +279,17 @@ def _apply(
     calibrator: Any,
     method: str,
     names: list[Any] | None,
+    on_bad_row: str,
     block_id: tuple[int, ...] = (0,),
 ) -> NDArray[Any]:
-    given = block if names is None else NamedMatrix(block, names)
+    def predict(rows: NDArray[Any]) -> NDArray[Any]:
+        given = rows if names is None else NamedMatrix(rows, names)
+        found: NDArray[Any] = getattr(calibrator, method)(given)
+        return found
+
     try:
         with notices.kept():  # names were looked at when it was asked for
-            found: NDArray[Any] = getattr(calibrator, method)(given)
+            found, _ = predict_good(predict, block, calibrator, on_bad_row)
     except errors.DataError as error:
         raise type(error)(f"chunk {block_id[0]}: {error}") from error
     return found

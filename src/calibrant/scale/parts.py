@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from calibrant.simplex import SimplexBatch
 
 
-FADED = "no weight is left of what was counted, as after many factors; count the rows again"
-
-
 class Counting(ABC):
     """What is counted of rows; counting a row is exact, so order and merges change no bit.
 

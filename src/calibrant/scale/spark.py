@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from calibrant import errors, extras, notices, simplex
+from calibrant.scale.bad_rows import ON_BAD_ROW, predict_good
 from calibrant.scale.chunks import Chunks, merge_all
 
 try:
@@ -124,6 +125,7 @@ def predict_proba(
     *,
     scores: str | Sequence[str],
     output: str | Sequence[str] = "calibrated",
+    on_bad_row: str = "raise",
 ) -> Any:
     """Add calibrated probabilities to a data frame, lazily.
 
@@ -137,12 +139,16 @@ def predict_proba(
     output : str or list of str, default="calibrated"
         Name of a new column of arrays, in the order of ``classes_`` as Spark's own classifiers
         have it; or a name for each class, of as many new columns of numbers.
+    on_bad_row : {"raise", "nan", "skip"}, default="raise"
+        What becomes of a row that cannot be calibrated: an error that names it, NaN for every
+        class, or no row.
 
     Returns
     -------
     df : pyspark.sql.DataFrame
         The columns of ``df`` and the new ones; they are float where all scores are, else double.
     """
+    simplex.check_option("on_bad_row", on_bad_row, ON_BAD_ROW)
     found = Scores.of(df, scores, getattr(calibrator, "n_features_in_", 0))
     # No row is calibrated, but names and sizes are checked as ever, and the dtype is told.
     nothing = calibrator.predict_proba(found.named(np.empty((0, found.n_classes), found.dtype)))
@@ -162,7 +168,8 @@ def predict_proba(
     sent = copy.copy(calibrator)
     vars(sent).pop("statistics_", None)  # predictions need none, and it would travel
     schema = T.StructType([*fields, *new])
-    return given.mapInArrow(_calibrating(sent, found, places, schema, len(new)), schema)
+    calibrate = _calibrating(sent, found, places, schema, len(new), on_bad_row)
+    return given.mapInArrow(calibrate, schema)
 
 
 class SparkChunks(Chunks):
@@ -260,7 +267,7 @@ def _merging(empty: Counted) -> Callable[..., Any]:
 
 
 def _calibrating(
-    calibrator: Any, scores: Scores, places: list[int], schema: Any, n_new: int
+    calibrator: Any, scores: Scores, places: list[int], schema: Any, n_new: int, on_bad_row: str
 ) -> Callable[..., Any]:
     """Return what adds probabilities to the rows of a partition."""
 
@@ -271,8 +278,9 @@ def _calibrating(
                 continue
             partition = Partition(batch.columns[-1][0].as_py(), n_rows, scores)
             with partition.told():
-                matrix = scores.matrix([batch.columns[place] for place in places], partition)
-                found = _calibrated(calibrator, scores.named(matrix), partition)
+                own = [batch.columns[place] for place in places]
+                matrix = scores.matrix(own, partition, is_strict=on_bad_row == "raise")
+                found, good = _calibrated(calibrator, matrix, scores, partition, on_bad_row)
             n_rows += batch.num_rows
             if n_new > 1:
                 new = [pa.array(column) for column in found.T]
@@ -280,20 +288,28 @@ def _calibrating(
                 ends = np.arange(0, found.size + 1, found.shape[1], dtype=np.int32)
                 new = [pa.ListArray.from_arrays(ends, found.ravel())]
             kept = batch.columns[: len(schema.names) - n_new]
+            if len(found) < batch.num_rows:
+                kept = [column.filter(pa.array(good)) for column in kept]
             yield pa.RecordBatch.from_arrays([*kept, *new], names=schema.names)
 
     return calibrate
 
 
-def _calibrated(calibrator: Any, given: Any, partition: Partition) -> NDArray[Any]:
+def _calibrated(
+    calibrator: Any, matrix: NDArray[Any], scores: Scores, partition: Partition, on_bad_row: str
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def predict(rows: NDArray[Any]) -> NDArray[Any]:
+        found: NDArray[Any] = calibrator.predict_proba(scores.named(rows))
+        return found
+
     try:
         with notices.kept():  # names were looked at when it was asked for
-            found: NDArray[Any] = calibrator.predict_proba(given)
+            return predict_good(predict, matrix, calibrator, on_bad_row)
     except errors.DataError:  # once more, to name the row
-        kind, normalize = calibrator.map_.kind, calibrator.normalize
-        simplex.check_scores(given, kind, normalize, named=partition)
+        if on_bad_row == "raise":
+            kind, normalize = calibrator.map_.kind, calibrator.normalize
+            simplex.check_scores(scores.named(matrix), kind, normalize, named=partition)
         raise
-    return found
 
 
 _REFUSED = re.compile(

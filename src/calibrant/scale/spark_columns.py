@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from pyspark.sql import types as T  # noqa: N812
 
@@ -77,14 +78,25 @@ class Scores:
         """Return a matrix with the names of its columns, if they have any."""
         return matrix if self.is_array else NamedMatrix(matrix, self.columns)
 
-    def matrix(self, columns: list[Any], partition: Partition) -> NDArray[Any]:
-        """Return the scores that came from Spark; what is null is NaN."""
+    def matrix(
+        self, columns: list[Any], partition: Partition, *, is_strict: bool = True
+    ) -> NDArray[Any]:
+        """Return the scores that came from Spark; what is null is NaN.
+
+        So is an array of another length, unless that is refused.
+        """
         if not self.is_array:
             return np.column_stack([to_numpy(column) for column in columns])
         (arrays,) = columns
         lengths = np.where(arrays.is_null(), -1, np.diff(arrays.offsets))
-        if np.any(lengths != self.n_classes):
-            i = int(np.argmax(lengths != self.n_classes))
+        wrong = lengths != self.n_classes
+        if np.any(wrong) and not is_strict:
+            out = np.full((len(lengths), self.n_classes), np.nan, dtype=self.dtype)
+            good = arrays.filter(pa.array(~wrong)).flatten()
+            out[~wrong] = to_numpy(good).reshape(-1, self.n_classes)
+            return out
+        if np.any(wrong):
+            i = int(np.argmax(wrong))
             held = "is null" if lengths[i] < 0 else f"has {lengths[i]} scores"
             raise errors.ShapeError(
                 f"{partition.cell(i)} {held}, but {self.n_classes} are needed, one for each class"

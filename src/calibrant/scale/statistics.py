@@ -17,7 +17,6 @@ import numpy as np
 from calibrant import errors, simplex
 from calibrant.scale.kept_rows import KeptRows, usual_limit
 from calibrant.scale.mergeable import Mergeable
-from calibrant.scale.parts import FADED
 
 if TYPE_CHECKING:
     from calibrant.maps.base import CalibrationMap
@@ -139,10 +138,14 @@ class Statistics(Mergeable):
 
     def solution(self) -> Solution:
         """Fit to all rows counted so far."""
+        n_kept = self.kept.n_rows if self.before is None else 1  # refuses sums of a later pass
         if self.n_rows == 0:
             raise errors.ShapeError("no row with a weight was counted; nothing is left to fit")
-        if self.before is None and self.kept.n_rows == 0:
-            raise errors.StatisticsError(FADED)
+        if n_kept == 0:
+            raise errors.StatisticsError(
+                "no weight is left of the rows that were kept, as after many factors; count the "
+                "rows again"
+            )
         with self._solved():
             return self._solution()
 
