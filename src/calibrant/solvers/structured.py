@@ -59,9 +59,9 @@ MOST_PRODUCTS = 200
 """Limit of conjugate gradients in one step."""
 
 MOST_WORK, FEWEST_PRODUCTS = 1e9, 2000
-"""Multiplications in all of them, after which a fit ends where it is, unless they were few products;
-usual are less than a hundred. Labels in no order, whose weights differ by twenty powers of ten, have
-their optimum so far out that hundreds of steps do not reach it."""
+"""Multiplications in all of them, after which a fit ends where it is, unless they were few
+products; usual are less than a hundred. Labels in no order, whose weights differ by twenty powers
+of ten, have their optimum so far out that hundreds of steps do not reach it."""
 
 
 def solve_structured(
