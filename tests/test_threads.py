@@ -404,6 +404,52 @@ def test_fits_in_threads_of_others_leave_the_number_of_blas_threads_alone(seen):
 
 
 @pytest.mark.usefixtures("two_blas_threads")
+def test_fits_in_threads_of_others_have_one_blas_thread_too(seen):
+    """So they have the bits of the main thread, whose number of BLAS threads it is."""
+    other = threading.Thread(target=calibrant.TemperatureScaling().fit, args=(P, Y))
+    other.start()
+    other.join()
+    assert seen == [{1}]
+    assert blas_threads() == {2}
+
+
+@pytest.mark.usefixtures("two_blas_threads")
+def test_who_leaves_first_takes_the_limit_from_nobody():
+    """Two fits that overlap, the first to begin is the first to end."""
+    inside, may_leave = threading.Event(), threading.Event()
+
+    def hold():
+        with threads.few_blas_threads(1):
+            inside.set()
+            may_leave.wait(60)
+
+    first = threading.Thread(target=hold)
+    first.start()
+    inside.wait(60)
+    with threads.few_blas_threads(1):
+        may_leave.set()
+        first.join()
+        assert blas_threads() == {1}
+    assert blas_threads() == {2}
+
+
+@pytest.mark.usefixtures("two_blas_threads")
+def test_a_fit_in_a_thread_has_the_bits_of_one_outside():
+    p, y = simulate(20_000, 5)
+    found = []
+
+    def fit():
+        model = calibrant.NormalizationAwareIsotonic().fit(p, y)
+        found.append(model.predict_proba(p).tobytes())
+
+    fit()
+    other = threading.Thread(target=fit)
+    other.start()
+    other.join()
+    assert found[0] == found[1]
+
+
+@pytest.mark.usefixtures("two_blas_threads")
 def test_a_fit_that_fails_gives_all_threads_back(monkeypatch):
     monkeypatch.setattr(calibrant.TemperatureScaling, "_solve", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):

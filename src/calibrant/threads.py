@@ -130,14 +130,57 @@ def _be_like(errstate: Any, config: Any, has_one_blas_thread: bool) -> None:
     np.seterr(**errstate)
     set_config(**config)
     if has_one_blas_thread:  # with OpenMP every thread has to say so for itself
-        _blas().limit(limits=1, user_api="blas")
+        _set_blas_threads([1] * len(_blas().lib_controllers))
 
 
 @cache
 def _blas() -> Any:
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()  # looks at every library that is loaded: 20 ms
+    # Looks at every library that is loaded: 20 ms.
+    return ThreadpoolController().select(user_api="blas")
+
+
+def _set_blas_threads(numbers: Sequence[int]) -> None:
+    """Set the number of threads of each library, from any thread.
+
+    Newer versions of threadpoolctl let OpenBLAS be controlled by the thread that did so first,
+    until it lets go. ``_BlasLimit`` sees to it that no two of ours undo each other's limits.
+    """
+    for library, number in zip(_blas().lib_controllers, numbers, strict=True):
+        let_go = getattr(library, "clear_controlling_thread", lambda *, force: None)
+        let_go(force=True)
+        library.set_num_threads(number)
+        let_go(force=True)
+
+
+class _BlasLimit:
+    """One thread for the linear algebra of the process, as long as anybody asks for it.
+
+    The number belongs to the process. So the last one to leave restores it, whoever came first: who
+    restored it alone would undo the limit of others, or make it last.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_inside = 0
+        self._before: list[int] = []
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._n_inside == 0:
+                self._before = [library.num_threads for library in _blas().lib_controllers]
+            self._n_inside += 1
+            _set_blas_threads([1] * len(self._before))  # with OpenMP each thread for itself
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._n_inside -= 1
+            if self._n_inside == 0:
+                _set_blas_threads(self._before)
+
+
+_one_blas_thread = _BlasLimit()
 
 
 @contextmanager
@@ -145,16 +188,15 @@ def few_blas_threads(n_products: int) -> Iterator[None]:
     """Let a fit whose largest product has so many multiplications use the threads it is worth.
 
     Waiting for other threads takes longer than a small product, and their number changes its last
-    bits: so ``n_jobs`` does not change it, and what is inside another fit has that of the other.
-    It belongs to the process, and threadpoolctl lets one thread at a time change it. That is the
-    main one here: no two undo each other's limits, and fits in threads of others have none.
+    bits: so ``n_jobs`` does not change it, nor does the thread that a fit is in, and what is inside
+    another fit has that of the other.
     """
-    if n_products >= LARGE or threading.current_thread() is not threading.main_thread():
+    if n_products >= LARGE or _is_worker.get():
         yield
         return
     token = _has_one_blas_thread.set(True)
     try:
-        with _blas().limit(limits=1, user_api="blas"):
+        with _one_blas_thread:
             yield
     finally:
         _has_one_blas_thread.reset(token)

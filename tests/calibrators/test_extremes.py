@@ -9,6 +9,7 @@ import pytest
 import calibrant
 from calibrant.errors import CalibrantWarning, ConvergenceWarning
 from calibrant.model_file import load, save
+from calibrant.solvers import structured
 from calibrators.catalogue import CALIBRATORS, QUICK
 
 LIMITS = ("bound", "limit")
@@ -157,6 +158,32 @@ def test_few_certain_rows_end_well_in_all_ways(setting, tmp_path):
 
 def test_extreme_input_ends_well(tmp_path):
     assert try_many(range(300), tmp_path) == {}
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_weights_over_many_powers_of_ten_cost_a_bounded_number_of_products(monkeypatch):
+    """The last stage sees rows that are sure and wrong, each far heavier than the next."""
+    rng = np.random.default_rng(15)
+    z = rng.normal(size=(300, 30)) * 3.0
+    y, weight = rng.integers(0, 30, 300), 10.0 ** rng.uniform(-12, 12, 300)
+    products = []
+
+    def minimise(*arguments, solve=structured._minimise):
+        products.append(0)
+        return solve(*arguments)
+
+    def step(*arguments, solve=structured.conjugate_gradients):
+        found, n = solve(*arguments)
+        products[-1] += n
+        return found, n
+
+    monkeypatch.setattr(structured, "_minimise", minimise)
+    monkeypatch.setattr(structured, "conjugate_gradients", step)
+    model = calibrant.AutoCalibrator(scores="logits", classes=np.arange(30))
+    model.fit(z, y, weight)
+    assert len(products) > 20
+    assert max(products) <= 3703  # 1e9 multiplications
 
 
 @pytest.mark.slow

@@ -58,6 +58,11 @@ MOST_DAMPING = 1e6
 MOST_PRODUCTS = 200
 """Limit of conjugate gradients in one step."""
 
+MOST_WORK, FEWEST_PRODUCTS = 1e9, 2000
+"""Multiplications in all of them, after which a fit ends where it is, unless they were few
+products; usual are less than a hundred. Labels in no order, whose weights differ by twenty powers
+of ten, have their optimum so far out that hundreds of steps do not reach it."""
+
 
 def solve_structured(
     batch: SimplexBatch,
@@ -229,7 +234,7 @@ def _fit(
     point, report = _minimise(likelihood, penalties[kinds] / n_rows, pull, point, tol, max_rounds)
     names = zip(("diagonal", "off-diagonal", "intercept"), penalties[DIAGONAL:], strict=True)
     notes = ", ".join(f"{name} {value:.3g}" for name, value in names)
-    report = replace(report, notes=(f"penalties in rows: {notes}",))
+    report = replace(report, notes=(f"penalties in rows: {notes}", *report.notes))
     return point.theta, report, penalties, pull
 
 
@@ -245,6 +250,13 @@ def _evidence(data: Array, kinds: NDArray[np.int64], theta: Array, penalties: Ar
     found = np.clip(known / np.maximum(squares, 1e-300), WEAKEST * PENALTIES, STRONGEST * PENALTIES)
     found[:DIAGONAL] = PENALTIES[:DIAGONAL]
     return np.array([float(f"{value:.3g}") for value in found])
+
+
+def _most_products(likelihood: Likelihood) -> int:
+    """Return how many products with the Hessian a fit may take; a rough one a quarter of them."""
+    size = likelihood.x.size * (likelihood.shape[0] if len(likelihood.shape) == 2 else 1)
+    most = max(int(MOST_WORK / size), FEWEST_PRODUCTS)
+    return most // 4 if likelihood.rough else most
 
 
 def _minimise(
@@ -265,12 +277,18 @@ def _minimise(
     preconditioner = Preconditioner(common + np.diag(penalty[:2]), rest + penalty[2:])
     value, gradient = point.penalised(penalty, pull)
     rounds, damping = 0, 0.0
+    notes: tuple[str, ...] = ()
+    left = most = _most_products(likelihood)
     while np.max(np.abs(gradient) * preconditioner.unit) > tol and rounds < max_rounds:
+        if left == 0:
+            notes = (f"stopped at its limit of {most} products with the Hessian",)
+            break
         rounds += 1
         bends = penalty + damping / preconditioner.unit**2
-        step, _ = conjugate_gradients(
-            likelihood, bends, preconditioner.solve, gradient, goal, MOST_PRODUCTS
+        step, products = conjugate_gradients(
+            likelihood, bends, preconditioner.solve, gradient, goal, min(MOST_PRODUCTS, left)
         )
+        left -= products
         decrease = 1e-4 * float(gradient @ step)
         size = 1.0
         while True:
@@ -288,4 +306,4 @@ def _minimise(
             continue
         point, value, gradient, damping = other, new_value, new_gradient, 0.1 * damping
     violation = float(np.max(np.abs(gradient) * preconditioner.unit))
-    return point, SolverReport("newton-cg", value, violation, tol, rounds, 0.0)
+    return point, SolverReport("newton-cg", value, violation, tol, rounds, 0.0, notes=notes)
