@@ -135,13 +135,13 @@ def test_logits_of_another_runtime_stay_on_their_side(case, logits_of_a_network)
     def moved(model, rows):
         return int((np.abs(run(model, rows) - wanted).max(axis=1) > 1e-3).sum())
 
-    exact = to_onnx(calibrator)
-    assert moved(exact, logits) == 0
-    assert moved(exact, others) > 3  # 11 to 91 of 3,000
+    exact = merge_onnx(pass_through(10), calibrator, tolerance=0.0)
     merged = merge_onnx(pass_through(10), calibrator)
-    assert moved(merged, others) <= 1
-    assert moved(merged, logits) <= 1  # next to a threshold by chance
-    assert merge_onnx(pass_through(10), calibrator, tolerance=0.0).graph != merged.graph
+    assert moved(exact, logits) == 0
+    jumps = moved(exact, others)
+    assert jumps >= 5
+    assert moved(merged, others) <= jumps // 10  # those that are next to a threshold by chance
+    assert moved(merged, logits) <= jumps // 10
 
 
 @pytest.mark.parametrize("tolerance", [-1e-6, 1.0, np.nan])
