@@ -4,7 +4,9 @@ from importlib.util import find_spec
 
 import pytest
 
-NEEDED = {"into-production.md": ("onnxruntime", "skl2onnx", "torch", "mlflow", "skops")}
+NEEDED = {
+    "into-production.md": ("onnxruntime", "onnxscript", "skl2onnx", "torch", "mlflow", "skops"),
+}
 collect_ignore = [page for page, packages in NEEDED.items() if not all(map(find_spec, packages))]
 
 # mlflow's own, of its type hints and of how it compares the columns of an example; torch's own.

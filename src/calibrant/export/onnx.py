@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from calibrant import __version__, errors, extras, simplex
-from calibrant.export.pipeline import check_input, describe, take_calibrator, write_pipeline
+from calibrant.export.pipeline import check_input, describe, take_calibrator, write_rows
 
 try:
     import onnx
@@ -14,16 +14,26 @@ except ImportError as error:
     raise extras.needed(error, "calibrant.export.to_onnx", "onnx") from error
 
 from calibrant.export.onnx_graph import REAL, SINGLE, OnnxOperations, Tensor
-from calibrant.export.onnx_pairs import PairOperations
+from calibrant.export.onnx_pair_operations import PairOperations
 
 if TYPE_CHECKING:
     from calibrant.calibrators.base import Calibrator
+    from calibrant.maps.operations import Rounding
 
 FIRST_OPSET = 16
 """The oldest that has sums over groups."""
 
 DTYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}
 OUTPUT = "calibrated"
+
+MOST_TOLERANCE = 0.01
+"""Thresholds that are lowered by more are others."""
+
+OF_DIVISION = 2.0**-51
+"""How far quotients are off in runtimes that multiply by the reciprocal instead (tract)."""
+
+ROUNDED = 2.0**-23
+"""How far probabilities in float32 may be off by rounding alone."""
 
 
 def to_onnx(
@@ -33,6 +43,7 @@ def to_onnx(
     opset: int = 18,
     dtype: str = "float32",
     precision: str = "float64",
+    tolerance: float = 0.0,
 ) -> onnx.ModelProto:
     """Return a calibrator as an ONNX model, which gives what ``predict_proba`` gives.
 
@@ -48,6 +59,16 @@ def to_onnx(
     dtype : {"float32", "float64"}, default="float32"
         Type of what goes in and comes out. The graph computes in float64 either way, as
         ``predict_proba`` does: a score in float32 is on the same side of every threshold.
+    precision : {"float64", "float32"}, default="float64"
+        The longest numbers in the graph. Some runtimes (OpenVINO) read float64 as float32 in
+        silence, and are off by whole steps then. With ``"float32"`` the graph has sums of two
+        numbers in float32 instead, with 44 bits or more: it takes longer, and gives what
+        ``predict_proba`` gives.
+    tolerance : float, default=0
+        How far logits may be off from those that the calibrator was fitted to, since another
+        runtime or processor computes them; of probabilities, their logarithms. Thresholds of step
+        functions, which are scores of the fit, are lowered by that much, so that these scores stay
+        on their side. Scores as near below a threshold are taken to be at it.
 
     Returns
     -------
@@ -87,19 +108,23 @@ def to_onnx(
     check_opset(opset)
     simplex.check_option("dtype", dtype, tuple(DTYPES))
     check_precision(precision, dtype)
+    simplex.check_number("tolerance", tolerance, low=0.0, high=MOST_TOLERANCE)
     ops: OnnxOperations
     if precision == "float32":
         ops = PairOperations(calibrator.n_features_in_, opset)
         scores = Tensor(ops, kind, SINGLE, ops.n_classes)
-        ops.node("Identity", [write_pipeline(ops, calibrator, scores, kind).high], SINGLE)
     else:
         ops = OnnxOperations(calibrator.n_features_in_, opset)
         scores = Tensor(ops, kind, REAL, ops.n_classes)
         if dtype == "float32":
             scores = ops.real(scores)
-        out = write_pipeline(ops, calibrator, scores, kind)
-        if dtype == "float32":
-            ops.node("Cast", [out], to=DTYPES[dtype])
+    ops.rounding = _rounding(ops.rounding, dtype, kind, tolerance)
+    computed = tolerance > 0 or dtype == "float32"
+    out, _ = write_rows(ops, calibrator, scores, kind, computed=computed)
+    if precision == "float32":
+        ops.node("Identity", [out.high], SINGLE)
+    elif dtype == "float32":
+        ops.node("Cast", [out], to=DTYPES[dtype])
     ops.nodes[-1].output[0] = OUTPUT
     ops.drop_unused()
     shape = ["rows", ops.n_classes]
@@ -125,6 +150,16 @@ def check_precision(precision: str, dtype: str) -> None:
         raise errors.ParameterError(
             f"precision='float32' is for graphs without {dtype}; leave out dtype={dtype!r}"
         )
+
+
+def _rounding(own: Rounding, dtype: str, kind: str, tolerance: float) -> Rounding:
+    """Tell how far the scores may be off, for a type that has nothing between them and that."""
+    if dtype == "float32":
+        own = own._replace(of_numbers=max(own.of_numbers, OF_DIVISION))
+    if tolerance:
+        of_cells = ROUNDED if dtype == "float32" and kind == "probabilities" else 0.0
+        own = own._replace(of_logits=max(tolerance, own.of_logits), of_cells=of_cells)
+    return own
 
 
 def _finish(graph: Any, opset: int, about: dict[str, str]) -> onnx.ModelProto:

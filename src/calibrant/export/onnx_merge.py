@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 PREFIX = "calibrant/"
 
+OF_FLOAT32 = 2.0**-17
+"""How far logits of a network in float32 are off in another runtime, with room to spare."""
+
 HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 """Types of scores that are cast to float32: probabilities in 16 bits would be rounded to 1e-3."""
 
@@ -31,6 +34,8 @@ def merge_onnx(
     *,
     input: str | None = None,  # noqa: A002  (its name in a graph)
     output: str | None = None,
+    precision: str = "float64",
+    tolerance: float | None = None,
 ) -> onnx.ModelProto:
     """Put a calibrator behind a classifier: one model, from features to calibrated probabilities.
 
@@ -44,6 +49,12 @@ def merge_onnx(
         What the classifier returns; by default what the calibrator was fitted to.
     output : str, optional
         Name of the scores among the outputs of the classifier, if it has several.
+    precision : {"float64", "float32"}, default="float64"
+        The longest numbers that the calibrator computes with, as of ``to_onnx``.
+    tolerance : float, optional
+        How far logits may be off from those that the calibrator was fitted to, as of ``to_onnx``.
+        By default 2 ** -17, 8e-6, of scores in float32 or shorter, which no two runtimes compute
+        alike, and 0 of others.
 
     Returns
     -------
@@ -80,7 +91,16 @@ def merge_onnx(
     scores = _find_output(model, output)
     dtype = _check_output(scores, calibrator.n_features_in_)
     opset = _opset(model)
-    own = to_onnx(calibrator, input=input, opset=opset, dtype=dtype)
+    if tolerance is None:
+        tolerance = OF_FLOAT32 if dtype == "float32" else 0.0
+    own = to_onnx(
+        calibrator,
+        input=input,
+        opset=opset,
+        dtype=dtype,
+        precision=precision,
+        tolerance=tolerance,
+    )
     first = onnx.ModelProto()
     first.CopyFrom(model)
     first.ir_version = own.ir_version = max(first.ir_version, own.ir_version)

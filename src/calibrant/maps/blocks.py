@@ -151,7 +151,7 @@ def lowered(thresholds: Floats, off: Rounding, *, of_sums: bool = False) -> Floa
     t = thresholds
     rounding = np.minimum((1.0 - t) * 2.0**-6, off.of_logits * 2.0**-11) if of_sums else 0.0
     of_cells = np.minimum(np.minimum(t, 1.0 - t) * 2.0**-10, off.of_cells)
-    of_numbers = np.minimum((1.0 - t) * 2.0**-20, off.of_numbers)
+    of_numbers = np.minimum((1.0 - t) * 2.0**-22, off.of_numbers)
     found = t - t * ((1.0 - t) * off.of_logits + rounding + of_numbers) - of_cells
     return np.maximum.accumulate(found)  # of neighbours, too
 

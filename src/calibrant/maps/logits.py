@@ -203,7 +203,8 @@ class StructuredMap(LogitMap):
         logits = logits - ops.row_max(logits)
         x = logits * ops.fitted("scale", self.scale)
         if self.bound > 0:
-            x = ops.log(ops.softmax(x) + ops.fitted("bound", self.bound))
+            shares = write_softmax(ops, x) if inner and ops.pairs else ops.softmax(x)
+            x = ops.log(shares + ops.fitted("bound", self.bound))
         x = x - ops.row_sum(x) / float(ops.n_classes)
         factor = ops.fitted("inverse_temperature", self.inverse_temperature)
         mapped = logits * factor + write_product(ops, x, self.coef)

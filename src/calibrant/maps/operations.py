@@ -72,7 +72,10 @@ class Operations(Protocol):
         """Take 1 / (1 + exp(-x)) of each cell."""
 
     def softmax(self, x: Value) -> Value:
-        """Take the softmax of each row; a cell of minus infinity becomes 0."""
+        """Take the softmax of each row; a cell of minus infinity becomes 0.
+
+        Of ``pairs`` it has 32 bits, for results.
+        """
 
     def maximum(self, a: Value, b: Value) -> Value:
         """Take the larger of two cells."""

@@ -32,10 +32,10 @@ def write_fixed_sum(ops: Operations, x: Value, scale: Value) -> Value:
 
 def write_softmax(ops: Operations, logits: Value) -> Value:
     """Write down the softmax with the sum of ``softmax_rows``."""
-    if ops.pairs:
-        return ops.softmax(logits)
     powers = ops.exp(logits - ops.row_max(logits))
     total = ops.row_sum(powers)
+    if ops.pairs:
+        return powers / total
     # The exponent of 3/4 of the sum, which is at least 1, as ``invariant_sum`` scales by it.
     bounds = 2.0 ** np.arange(math.ceil(math.log2(ops.n_classes)) + 1)
     exponent = ops.row_sum(ops.whole(0.75 * total >= ops.fitted("powers_of_two", bounds)))
@@ -51,9 +51,11 @@ def write_scaled_softmax(
     ``inner`` is whether the last bits count, since another map follows.
     """
     distances = (logits - ops.row_max(logits)) * factor
-    if not inner or ops.pairs:
+    if not inner:
         return ops.softmax(distances)
     powers = ops.exp(distances)
+    if ops.pairs:
+        return powers / ops.row_sum(powers)
     scaled = powers * HALF
     high = ops.floor(scaled)
     # The sum of the rest is small, and so is its rounding.

@@ -1,0 +1,79 @@
+"""Blocks of pages that are no doctests run all the same, and pages name what they need."""
+
+import re
+import runpy
+import tomllib
+import warnings
+from pathlib import Path
+
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import calibrant
+from calibrant.datasets import simulated_scores
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("into-production.md", "calarena.md")
+IMPORTED = {"sklearn", "pandas", "calibrant", "tempfile", "pathlib", "h5py", "numpy"}
+
+
+def blocks(page):
+    """Blocks of Python of a page that doctest does not see."""
+    text = (ROOT / "docs" / page).read_text()
+    found = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return [block for block in found if ">>>" not in block]
+
+
+@pytest.mark.filterwarnings("ignore:.*Any type hint is inferred", "ignore:Operation with range")
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader", "ignore:unclosed scandir")  # mlflow's
+def test_a_classifier_goes_to_mlflow_as_the_page_has_it(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the import
+        mlflow = pytest.importorskip("mlflow")
+        pytest.importorskip("skops")
+    (block,) = blocks("into-production.md")
+    scores, y = simulated_scores(400)
+    classifier = calibrant.CalibratedClassifier(LogisticRegression(), "fir", cv=2).fit(scores, y)
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
+    try:
+        artifacts = (tmp_path / "artifacts").as_uri()
+        mlflow.set_experiment(experiment_id=mlflow.create_experiment("one", artifacts))
+        exec(compile(block, "into-production.md", "exec"), globals() | locals())
+        (logged,) = mlflow.search_logged_models(output_format="list")
+        found = mlflow.pyfunc.load_model(logged.model_uri).predict(scores)
+    finally:
+        mlflow.set_tracking_uri(before)
+    assert (found == classifier.predict_proba(scores)).all()
+
+
+def test_probmetrics_takes_calibrators_as_the_page_has_it():
+    pytest.importorskip("probmetrics")
+    (block,) = blocks("calarena.md")
+    names = {}
+    exec(compile(block, "calarena.md", "exec"), names)
+    assert "calibrant-auto" in names["CUSTOM_CALIBRATORS"]
+
+
+def test_what_the_page_imports_is_named_in_its_first_lines_and_asked_for():
+    """PyTorch writes ONNX by a package that it does not install."""
+    text = (ROOT / "docs" / "into-production.md").read_text()
+    needed = runpy.run_path(str(ROOT / "docs" / "conftest.py"))["NEEDED"]["into-production.md"]
+    assert "torch.onnx.export" in text
+    assert "onnxscript" in needed
+    install = re.search(r"`pip install '([^']*)' (\w+)`", text)
+    assert install[2] == "onnxscript"
+    imports = set(re.findall(r"^>>> (?:import|from) (\w+)", text, re.MULTILINE)) - IMPORTED
+    assert imports <= {*needed}
+    extras = {*re.findall(r"\w+", install[1])}
+    assert {name.removesuffix("runtime") for name in imports} <= extras
+
+
+def test_every_page_about_export_runs_with_what_it_needs():
+    text = (ROOT / "Makefile").read_text()
+    target = text.split("\ntest-export:")[1].split("\n\n")[0]
+    assert {*re.findall(r"docs/([\w-]+\.md)", target)} == {*PAGES}
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    asked = {re.match(r"[\w-]+", one)[0] for one in groups["export"]}
+    needed = runpy.run_path(str(ROOT / "docs" / "conftest.py"))["NEEDED"]["into-production.md"]
+    assert {*needed} <= asked
