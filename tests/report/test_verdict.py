@@ -139,7 +139,7 @@ def test_two_classes_need_no_ranks_and_have_one_diagram():
     assert comparison.results[0].curve.ece == comparison.results[0].evaluation.positive_ece.value
     assert "class yes, the positive one" in page
     assert "pos-ECE, %" in page
-    assert "Predicts class yes " in page
+    assert " % for class yes on average, observed " in page
     three = [honest(300, 3, seed) for seed in (1, 2)]
     page = build_report(compare(*three[0][::-1], *three[1][::-1], "ts", n_resamples=20))
     assert "Top r" in page
