@@ -137,9 +137,9 @@ def calibration_test(
     classes, covariances are counted in one pass; resamples are drawn from the normal distribution
     that has them. Of the confidence and of the positive class that is as good: 5 to 8 % of p-values
     were below 0.05, from 30 rows on. ``metric="classwise"`` needs more rows, as most of its bins
-    hold few labels: 10 % were with 300 rows of ten classes, 5 % with 3,000. It takes at most 1,024 bins, of all
-    classes together. The positive class and the confidence of more than 50,000 rows in memory are
-    tested from such sums as well.
+    hold few labels: of ten classes, 10 % were with 300 rows, and 5 % with 3,000. It takes at most
+    1,024 bins, of all classes together. The positive class and the confidence of more than 50,000
+    rows in memory are tested from such sums as well.
 
     References
     ----------
