@@ -39,6 +39,7 @@ SIZES = (300, 1000, 5000)
 POPULATION = 400_000
 
 TESTED = {
+    "3,000 x 10": (3000, 10, 0.0, 1.5, False),
     "300 x 10": (300, 10, 0.0, 1.5, False),
     "100 x 10": (100, 10, 0.0, 1.5, False),
     "30 x 10": (30, 10, 0.0, 1.5, False),
@@ -241,8 +242,13 @@ def test_rejections(task):
         draws = {"n_resamples": 199, "random_state": 0, **told}
         p_values = []
         for metric in (None, "classwise") if n_classes > 2 else (None,):
-            for keep in ({}, {"resample_rows": False}):
-                own = {"metric": metric, "sample_weight": weight, **keep, **draws}
+            for is_drawn in (True, False):
+                own = {
+                    "metric": metric,
+                    "sample_weight": weight,
+                    "resample_rows": is_drawn,
+                    **draws,
+                }
                 p_values.append(calibration_test(y, honest, **own).p_value)
             p_values.append(calibration_test(None, chunks, metric=metric, **draws).p_value)
         shares = class_shares(y, honest, sample_weight=weight, **told)

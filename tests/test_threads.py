@@ -2,6 +2,7 @@
 
 import _thread
 import multiprocessing
+import re
 import threading
 import time
 import warnings
@@ -229,7 +230,8 @@ def test_the_commands_print_and_write_the_same(tmp_path, monkeypatch, pools, cap
             pools.clear()
             assert command([*words, "--jobs", jobs]) == 0
             assert set(pools) == ({2} if jobs == "2" else set())
-        printed.append(capsys.readouterr().out.replace(f"{jobs}.", ""))
+        shown = capsys.readouterr().out
+        printed.append(re.sub(rf"{jobs}\.(calibrant|npy)", "file", shown))
     assert printed[0] == printed[1]
     assert Path("1.npy").read_bytes() == Path("2.npy").read_bytes()
     assert command(["compare", "val.npz", "--jobs", "0"]) == 2

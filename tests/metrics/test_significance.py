@@ -174,3 +174,16 @@ def test_many_rows_are_tested_from_sums(n_classes, monkeypatch):
     assert (from_sums.consistency_high - from_sums.consistency_low)[full] == pytest.approx(
         wide, rel=0.25
     )
+
+
+def test_rows_are_kept_where_bins_hold_few():
+    """Class-wise, honest predictions of 60 rows of ten classes: drawn rows reject a third."""
+    rng = np.random.default_rng(0)
+    rejected = 0
+    for _ in range(40):
+        proba, y = honest(rng, 60, 10)
+        options = {"metric": "classwise", "classes": range(10), "n_resamples": 99}
+        test = calibration_test(y, proba, **options)
+        assert test == calibration_test(y, proba, resample_rows=False, **options)
+        rejected += test.p_value < 0.05
+    assert rejected <= 6

@@ -101,7 +101,7 @@ def kuiper_error(
     >>> from calibrant.metrics import kuiper_error
     >>> y_proba = [[0.7, 0.3], [0.7, 0.3], [0.4, 0.6], [0.1, 0.9]]
     >>> round(kuiper_error([0, 0, 0, 1], y_proba), 4)
-    0.175
+    0.3
     """
     told = {"classes": classes, "pos_label": pos_label}
     return _error("kuiper", y_true, y_proba, kind, sample_weight, told)
@@ -147,7 +147,7 @@ def kolmogorov_smirnov_error(
     >>> from calibrant.metrics import kolmogorov_smirnov_error
     >>> y_proba = [[0.7, 0.3], [0.7, 0.3], [0.4, 0.6], [0.1, 0.9]]
     >>> round(kolmogorov_smirnov_error([0, 0, 0, 1], y_proba), 4)
-    0.15
+    0.3
     """
     told = {"classes": classes, "pos_label": pos_label}
     return _error("kolmogorov_smirnov", y_true, y_proba, kind, sample_weight, told)

@@ -78,7 +78,7 @@ def kernel_density_ece(
     >>> positive = rng.uniform(0.1, 0.9, 10_000)
     >>> y = rng.random(10_000) < positive - 0.1  # ten points too high
     >>> round(kernel_density_ece(y, positive), 2)
-    0.1
+    0.11
     """
     return measure(
         lambda known: DensityGrid(bandwidth, column_of(known, kind)),

@@ -77,7 +77,7 @@ def smooth_ece(
     >>> positive = rng.uniform(0.1, 0.9, 10_000)
     >>> y = rng.random(10_000) < positive - 0.1  # ten points too high
     >>> round(smooth_ece(y, positive), 2)
-    0.1
+    0.11
     """
     return measure(
         lambda known: ResidualMoments(column_of(known, kind)),

@@ -54,7 +54,7 @@ def compute_reliability_grid(
     >>> from calibrant.plots import compute_reliability_grid
     >>> curves = compute_reliability_grid([0, 1], {"a": [[0.9, 0.1], [0.2, 0.8]]}, n_bins=2)
     >>> curves["a"].frequency
-    array([nan,  1.])
+    array([0., 1.])
     """
     return {
         name: reliability_curve(y_true, y_proba, **options)

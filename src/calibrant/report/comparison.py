@@ -73,12 +73,14 @@ def compare(
         Bins of the binned calibration errors.
     n_resamples : int, default=200
         Resamples behind the intervals and the class-wise test; five times as many behind the
-        test of the confidence, and 25 times, at least 2000, behind the comparison with
-        temperature scaling (fewer where there are very many rows). 0 for no intervals or tests.
+        test of the confidence, or of the positive one of two classes, and 25 times, at least
+        2000, behind the comparison with temperature scaling (fewer where there are very many
+        rows). 0 for no intervals, and no tests but those of the shares of classes.
     confidence_level : float, default=0.95
         Of the intervals.
     n_diagrams : int, default=12
-        Number of classes that get a diagram: the worst before and after, and the most frequent.
+        Number of classes that get a diagram beside that of the confidence: the worst before and
+        after, and the most frequent. Two classes have one diagram, of the positive one.
     random_state : None, int, SeedSequence or Generator, default=0
         Seeds the resamples.
     n_jobs : int, optional

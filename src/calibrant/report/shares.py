@@ -51,7 +51,7 @@ def _one(shares: ClassShares, j: int) -> str:
 def share(value: float, other: float) -> str:
     """Format a share with as many digits as tell it from another."""
     digits = 1
-    while digits < 4 and abs(value - other) < 10.0 ** (-1 - digits):
+    while digits < 4 and abs(value - other) < 10.0 ** (-2 - digits):
         digits += 1
     return percent(value, digits)
 
@@ -66,4 +66,4 @@ def said_and_seen(result: MethodResult) -> str:
     shares = result.shares
     said, seen = float(shares.predicted[1]), float(shares.observed[1])
     name = shorten(str(shares.classes[1]))
-    return f"Predicts class {name} {share(said, seen)} of the time, observed {share(seen, said)}"
+    return f"Says {share(said, seen)} for class {name} on average, observed {share(seen, said)}"

@@ -150,8 +150,8 @@ def _state(before: MethodResult) -> str:
     if len(before.shares.classes) == 2:
         name = shorten(str(before.shares.classes[1]))
         said, seen = float(before.shares.predicted[1]), float(before.shares.observed[1])
-        words = f"predict class {name} {share(said, seen)} of the time, and it comes "
-        words += share(seen, said)
+        words = f"say {share(said, seen)} for class {name} on average, and "
+        words += f"{share(seen, said)} happen"
     else:
         found = before.confidence
         words = f"are right {percent(found.accuracy)} of the time and claim "
