@@ -121,11 +121,11 @@ def measure(X, y, name):
 
 def print_table(heading, names, rows, digits):
     print(f"\n| {heading} | {' | '.join(names)} |\n|---{'|---:' * len(names)}|")
-    for pair, values in rows:
-        best = np.round(values, digits).min()
+    for row, values in rows:
         cells = [f"{value:.{digits}f}" for value in values]
-        cells = [f"**{c}**" if float(c) == best else c for c in cells]
-        print(f"| {pair} | {' | '.join(cells)} |")
+        best = min(cells, key=float)
+        bold = [f"**{cell}**" if cell == best and heading == "NLL" else cell for cell in cells]
+        print(f"| {row} | {' | '.join(bold)} |")
 
 
 def main():
@@ -144,8 +144,8 @@ def main():
         own, theirs = nll[:, names.index("auto")], nll[:, names.index(other)]
         rows.append((np.mean(own < theirs), np.exp(np.mean(np.log(own / theirs)))))
     shares, ratios = np.transpose(rows)
-    print_table("auto beside", names, [("less NLL, % of pairs", 100 * shares)], 0)
-    print_table("auto beside", names, [("mean ratio of NLL", ratios)], 4)
+    beside = [("less NLL, % of pairs", 100 * shares), ("ratio of NLL, %", 100 * ratios)]
+    print_table("auto beside", names, beside, 1)
 
 
 if __name__ == "__main__":
