@@ -202,7 +202,7 @@ def test_wrong_shares_are_said_once_for_all_folds(ensemble):
     X, y = make_classification(3000, weights=[0.95], class_sep=0.6, random_state=0)
     base = LogisticRegression(class_weight="balanced")
     model = CalibratedClassifier(base, "ts", ensemble=ensemble)
-    with pytest.warns(ClassShareWarning, match="class 1 is predicted with") as caught:
+    with pytest.warns(ClassShareWarning, match="class 1 has a mean probability of") as caught:
         model.fit(X, y)
     assert [warning.filename for warning in caught] == [__file__]
 

@@ -50,7 +50,13 @@ def test_one_map_for_two_classes_cannot_move_their_shares(method):
     (warning,) = caught
     text = str(warning.message)
     assert warning.filename == __file__
-    for said in ("class 'yes'", f"{y.mean():.3g} of", method.__name__, "'auto'", "'structured'"):
+    for said in (
+        "class 'yes'",
+        f"a share of {y.mean():.3g} in",
+        method.__name__,
+        "'auto'",
+        "'structured'",
+    ):
         assert said in text
 
 

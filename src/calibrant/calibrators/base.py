@@ -240,11 +240,11 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         reason = "has one map for all classes" if self.same_for_all_classes else "does not mend it"
         notices.warn(
             errors.ClassShareWarning(
-                f"class {errors.in_words(batch.classes[wrong.column])} is predicted with "
-                f"{wrong.predicted:.3g} on average, but {wrong.observed:.3g} of the calibration "
-                f"set are of it, which is no chance; {type(self).__name__} {reason}: use a method "
-                "with terms for each class, as AutoCalibrator ('auto') or StructuredScaling "
-                "('structured')"
+                f"class {errors.in_words(batch.classes[wrong.column])} has a mean probability of "
+                f"{wrong.predicted:.3g} after the fit, but a share of {wrong.observed:.3g} in the "
+                f"calibration set, more than chance explains; {type(self).__name__} {reason}: use "
+                "a method with terms for each class, as AutoCalibrator ('auto') or "
+                "StructuredScaling ('structured')"
             )
         )
 

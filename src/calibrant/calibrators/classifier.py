@@ -96,9 +96,9 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     --------
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.naive_bayes import GaussianNB
-    >>> from calibrant import CalibratedClassifier, FlattenedIsotonic
+    >>> from calibrant import CalibratedClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = CalibratedClassifier(GaussianNB(), FlattenedIsotonic()).fit(X[:1000], y[:1000])
+    >>> model = CalibratedClassifier(GaussianNB()).fit(X[:1000], y[:1000])
     >>> model.predict_proba(X[1000:]).shape
     (797, 10)
     """

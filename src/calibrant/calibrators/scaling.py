@@ -73,7 +73,7 @@ class TemperatureScaling(Calibrator):
     method = "ts"
     title = "TS"
     summary = "one number, the temperature"
-    good_for = "few rows"
+    good_for = "few rows; two classes keep their base rate"
     same_for_all_classes = True
     place, in_paper, keeps_order = 4, True, True
     _copies = 2
