@@ -51,7 +51,7 @@ def test_no_block_is_missed():
     """Python is called python, and pages with examples are among those that pytest looks at."""
     for path, text in TEXTS.items():
         fences = re.findall(r"^ *(?:```+|~~~+) *(\S*)", text, flags=re.MULTILINE)
-        assert set(fences) <= {"", "python", "sh"}, path
+        assert set(fences) <= {"", "json", "python", "sh"}, path
         assert len(blocks(text)) == fences.count("python"), path
     run = [ROOT / name for name in PROJECT["tool"]["pytest"]["ini_options"]["testpaths"]]
     run.append(ROOT / "CONTRIBUTING.md")  # by a test of its own

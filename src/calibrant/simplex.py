@@ -105,22 +105,14 @@ class SimplexBatch:
         return replace(merged, weight=np.add.reduceat(self.weight[order], starts))
 
     def deal(self, n_folds: int) -> Dealt:
-        """Deal rows to folds at random by their content, stratified by label.
-
-        Repeats of a row are spread over the folds, and a weight of w is w repeats. Neither the
-        order of rows nor that of columns nor the last bits of scores matter.
-        """
+        """Deal rows to folds at random by content, stratified by label; see ``deal_rows``."""
         return deal_rows(self.scores, self.kind, self.class_index, self.weight, n_folds)
 
     def in_folds(self, n_folds: int) -> tuple[SimplexBatch, NDArray[np.int64]]:
         """Return the rows, merged where they and their folds are equal, and the fold of each."""
         batch = self.merged()
         row, fold, weight = batch.deal(n_folds)
-        return batch.reweighted(row, weight), fold
-
-    def reweighted(self, rows: NDArray[Any], weight: NDArray[np.float64]) -> SimplexBatch:
-        """Return some of the rows, by index, with other weights."""
-        return replace(self.take(rows), weight=weight)
+        return replace(batch.take(row), weight=weight), fold
 
     def with_probabilities(self, probabilities: NDArray[np.float64]) -> SimplexBatch:
         """Return the same labels and weights with other scores, which are on the simplex."""

@@ -160,7 +160,7 @@ class AutoCalibrator(Composed):
 
     def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
         with progress("AutoCalibrator", len(self._paths()) + 2, verbose=self.verbose) as start:
-            return self._mix(batch.in_canonical_order(), start)
+            return self._mix(batch, start)
 
     def _mix(self, batch: SimplexBatch, start: Callable[[str], None]) -> dict[str, Any]:
         search = Search(batch, self.cv)

@@ -1,4 +1,4 @@
-"""``fit`` and ``evaluate`` on directories, and on tables larger than memory."""
+"""``fit`` and ``evaluate``: on directories, on tables larger than memory, and on files."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import click
 from calibrant.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from calibrant.calibrators.base import Calibrator
     from calibrant.cli.reading import Reading
+    from calibrant.files.align import Aligned
     from calibrant.files.directory import TableChunks
     from calibrant.metrics.class_shares import ClassShares
     from calibrant.metrics.evaluation import Evaluation
@@ -91,6 +92,23 @@ def _naming(path: Path) -> Iterator[None]:
         if str(path) in str(error):
             raise
         raise type(error)(f"{path}: {error}") from error
+
+
+def evaluate_file(
+    found: Aligned, bins: int, resamples: int, seed: int, advance: Callable[..., None]
+) -> tuple[Evaluation, CalibrationTest | None, ClassShares]:
+    """Measure a file that was read whole."""
+    from calibrant import metrics
+
+    matrix = found.probabilities()
+    told: dict[str, Any] = {"classes": found.classes}
+    draws = {"n_bins": bins, "random_state": seed, **told}
+    shares = metrics.class_shares(found.y, matrix, **told)
+    result = metrics.evaluate(found.y, matrix, n_resamples=resamples, progress=advance, **draws)
+    if resamples == 0:
+        return result, None, shares
+    n_draws = resamples * TEST_DRAWS
+    return result, metrics.calibration_test(found.y, matrix, n_resamples=n_draws, **draws), shares
 
 
 def evaluate_chunks(

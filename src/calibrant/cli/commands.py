@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant.cli.chunked import (
-    TEST_DRAWS,
     Fitted,
     chunks_option,
     evaluate_chunks,
+    evaluate_file,
     fit_chunks,
 )
 from calibrant.cli.demo import demo
@@ -25,9 +25,6 @@ from calibrant.cli.showing import NotConvergedError, json_option, naming, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from calibrant.files.align import Aligned
-    from calibrant.metrics import CalibrationTest, ClassShares, Evaluation
 
 
 part_option = click.option(
@@ -119,7 +116,7 @@ def evaluate(
             found = reading.read(file, part=part, usual_part="test")
         source = found.place.source
         with progress_bar(f"measuring {source}") as advance, found.explained():
-            result, test, shares = _evaluate_file(found, bins, resamples, seed, advance)
+            result, test, shares = evaluate_file(found, bins, resamples, seed, advance)
     summary = {
         "source": source,
         **result.to_dict(),
@@ -127,23 +124,6 @@ def evaluate(
         "shares": shares.to_dict(),
     }
     show(summary, as_json, evaluation_table(source, result, test, shares))
-
-
-def _evaluate_file(
-    found: Aligned, bins: int, resamples: int, seed: int, advance: Callable[..., None]
-) -> tuple[Evaluation, CalibrationTest | None, ClassShares]:
-    """Measure a file that was read whole."""
-    from calibrant import metrics
-
-    matrix = found.probabilities()
-    told: dict[str, Any] = {"classes": found.classes}
-    draws = {"n_bins": bins, "random_state": seed, **told}
-    shares = metrics.class_shares(found.y, matrix, **told)
-    result = metrics.evaluate(found.y, matrix, n_resamples=resamples, progress=advance, **draws)
-    if resamples == 0:
-        return result, None, shares
-    n_draws = resamples * TEST_DRAWS
-    return result, metrics.calibration_test(found.y, matrix, n_resamples=n_draws, **draws), shares
 
 
 @click.command()

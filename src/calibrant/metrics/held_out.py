@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -77,7 +78,7 @@ def hold_out(
     row, folds, weight = deal_rows(
         rows, "probabilities", batch.class_index, batch.weight, n_folds, stratify=False
     )
-    batch = batch.reweighted(row, weight)
+    batch = replace(batch.take(row), weight=weight)
     found = len(np.unique(folds))
     recalibrated = batch.scores
     if found > 1:

@@ -64,7 +64,7 @@ def choose_prior_share(
     """
     started = perf_counter()
     row, folds, weight = batch.deal(N_FOLDS)
-    batch = batch.reweighted(row, weight)
+    batch = replace(batch.take(row), weight=weight)
     rows = replace(rows.take(row), weight=weight)
     own, prior, distances = held_out(batch, rows, folds, max_rank, zero_probability)
     if len(own) == 0:
