@@ -148,7 +148,7 @@ def _set_blas_threads(numbers: Sequence[int]) -> None:
     until it lets go. ``_BlasLimit`` sees to it that no two of ours undo each other's limits.
     """
     for library, number in zip(_blas().lib_controllers, numbers, strict=True):
-        let_go = getattr(library, "clear_controlling_thread", lambda *, force: None)
+        let_go = getattr(library, "clear_controlling_thread", lambda **_: None)
         let_go(force=True)
         library.set_num_threads(number)
         let_go(force=True)
