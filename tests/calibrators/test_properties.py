@@ -146,6 +146,21 @@ def test_weights_are_repetitions(cls, data, seed):
     assert_same_map(one, repeated, p, exact=exact)
 
 
+@pytest.mark.parametrize("name", ["VectorScaling", "MatrixScaling", "StructuredScaling"])
+@pytest.mark.parametrize("seed", [59, 268])
+def test_weights_are_repetitions_to_the_bit_where_the_likelihood_is_flat(name, seed):
+    """Few rows with zeros: a last bit of the temperature may lead to another end."""
+    rng = np.random.default_rng(seed)
+    masses = rng.choice([0.0, 0.0, 0.0, 1e-300, 1e-17, 1e-5, 0.3, 1.0, 1.0], (5, 4))
+    masses[masses.sum(axis=1) < 1e-200, 0] = 1.0
+    p, y = masses / masses.sum(axis=1, keepdims=True), rng.integers(0, 4, 5)
+    weight, classes = rng.integers(1, 1000, 5), np.arange(4)
+    (cls,) = (c for c in CALIBRATORS if c.__name__ == name)
+    one = cls(classes=classes).fit(p, y, weight.astype(float))
+    two = cls(classes=classes).fit(np.repeat(p, weight, axis=0), np.repeat(y, weight))
+    assert_same_map(one, two, p)
+
+
 @holds_for(CALIBRATORS, data=calibration_sets(), seed=st.integers(0, 99))
 def test_zero_weight_is_removal(cls, data, seed):
     p, y = data

@@ -159,6 +159,9 @@ def solve_affine(
     units. Classes without a label keep temperature scaling's parameters: the likelihood would
     send their intercepts to minus infinity.
     """
+    # Merged before the temperature is fitted, too: where the likelihood is flat, its last bits
+    # would tell a weight of 2 from two rows.
+    batch = drop_light_rows(batch).merged()
     temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
     present = np.isin(np.arange(batch.n_classes), drop_light_rows(batch).class_index)
     options: Any = {"full": full, "penalty": penalty, "tol": tol, "max_rounds": max_rounds}

@@ -186,6 +186,7 @@ def solve_monotone_spline(
     The violation is the largest projected gradient, each in units of the square root of its
     curvature.
     """
+    batch = drop_light_rows(batch).merged()  # so that a weight of 2 is two rows to the bit
     temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
     fit = fit_spline(
         batch,

@@ -80,6 +80,9 @@ def solve_structured(
     Without ``strength`` the penalties are adapted to the evidence. The violation is the largest
     gradient, each in units of the square root of its curvature.
     """
+    # Merged before the temperature is fitted, too: where the likelihood is flat, its last bits
+    # would tell a weight of 2 from two rows.
+    batch = drop_light_rows(batch).merged()
     temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
     fit = fit_structured(
         batch,

@@ -9,9 +9,9 @@ from calibrant import simplex
 from calibrant.solvers.flattened import solve_flattened
 from calibrant.solvers.normalization_aware import minimise_likelihood
 from calibrant.solvers.normalization_aware.blocks import pool_blocks
-from calibrant.solvers.normalization_aware.fit import minimise
+from calibrant.solvers.normalization_aware.fit import _Pooled, minimise
 from calibrant.solvers.normalization_aware.prior import build_likelihood
-from calibrant.solvers.normalization_aware.rows import certificate, sum_cells
+from calibrant.solvers.normalization_aware.rows import certificate, count_cells, sum_cells
 from calibrant.solvers.temperature import solve_temperature
 from conftest import each_real_file, load_real, simulate
 from reference import normalization_aware as reference
@@ -298,3 +298,18 @@ def test_cells_of_size_two_are_as_two_cells():
     shifted = np.where(spread == 6, 0, spread + 1).astype(np.int32)
     twice = minimise(shifted, weight, spare, sum_cells(shifted, weight, 7), **options)
     np.testing.assert_allclose(sized.values, twice.values[1:], rtol=1e-7)
+
+
+def test_a_step_that_turns_neighbours_round_by_a_last_bit_leaves_them_in_order():
+    """Isotonic regression compares products, which round; the map takes no value that falls."""
+    index = np.arange(4, dtype=np.uint16)[None]
+    counts = count_cells(index, np.arange(4, dtype=np.int32), 4)
+    low, high = -10.589225039239226, -10.589225039239224
+    theta = np.array([-100.0, low, low, 0.0])
+    pooled = _Pooled(counts, np.ones(1), np.array([0.1, 0.2, 0.3, 0.4]), theta, 1.0)
+    diagonal = np.array(
+        [18.099810719471677, 4.286780011147946, 0.007039116727390393, 0.5614576432846055]
+    )
+    group = pooled._move(np.array([0.0, high - low, 0.0, 0.0]), diagonal)
+    assert group.tolist() == [0, 1, 2, 3]  # the step was taken, and none were merged
+    assert np.all(np.diff(pooled.values) >= 0.0)

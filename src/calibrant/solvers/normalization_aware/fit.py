@@ -206,6 +206,8 @@ class _Pooled:
             group = block_of_segment(first, n)
             if len(first) < n:
                 trial = (tops / bottoms + base)[group]
+            # What falls by a last bit may pass the comparison of products, which round.
+            trial = np.maximum.accumulate(trial)
             values, totals, loss, rounding = self._at(trial)
             if loss <= self.loss + rounding:
                 self.theta, self.values = trial[first], values[first]
