@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from calibrant.calibrators.base import Calibrator
     from calibrant.cli.reading import Reading
     from calibrant.files.directory import TableChunks
-    from calibrant.metrics.class_shares import ClassShares
     from calibrant.metrics.evaluation import Evaluation
+    from calibrant.metrics.shares import ClassShares
     from calibrant.metrics.significance import CalibrationTest
 
 ARENA_MAX = -8  # of malloc.h
