@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calibrant.metrics import class_shares
-from calibrant.metrics.class_shares import chances, holm
+from calibrant.metrics.shares import chances, holm
 from calibrant.metrics.statistics import MetricStatistics
 from calibrant.scale.chunks import ArrayChunks
 from conftest import simulate
@@ -37,7 +37,7 @@ def found_chance(p, count):
     ids=["hardly any", "rare", "even", "nearly all", "sharp"],
 )
 def test_p_values_are_those_of_the_exact_law_or_larger(p):
-    """Where there are many rows, hardly larger; where there are few, never smaller by half."""
+    """Twice as large at most, three deviations out; of few rows, never smaller by half."""
     for count in range(len(p) + 1):
         exact = exact_chance(p, count)
         if exact > 1e-12:
@@ -46,7 +46,8 @@ def test_p_values_are_those_of_the_exact_law_or_larger(p):
     if spread > 4:
         for gap in (-3, -2, 2, 3):
             count = round(p.sum() + gap * spread)
-            assert found_chance(p, count) == pytest.approx(exact_chance(p, count), rel=0.5)
+            exact = exact_chance(p, count)
+            assert 0.9 * exact < found_chance(p, count) < 2 * exact
 
 
 def test_shares_and_weights_by_hand():

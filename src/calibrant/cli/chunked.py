@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from calibrant.cli.reading import Reading
     from calibrant.files.align import Aligned
     from calibrant.files.directory import TableChunks
-    from calibrant.metrics.class_shares import ClassShares
     from calibrant.metrics.evaluation import Evaluation
+    from calibrant.metrics.shares import ClassShares
     from calibrant.metrics.significance import CalibrationTest
     from calibrant.scale.statistics import Statistics
 

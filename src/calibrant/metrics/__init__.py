@@ -6,7 +6,6 @@ from calibrant.metrics.calibration_error import (
     positive_ece,
     thresholded_ece,
 )
-from calibrant.metrics.class_shares import ClassShares, class_shares
 from calibrant.metrics.cross_fitted import CrossFittedDecomposition, cross_fitted_decomposition
 from calibrant.metrics.cumulative import (
     CumulativeDifferences,
@@ -22,6 +21,7 @@ from calibrant.metrics.kernel_density import kernel_density_ece
 from calibrant.metrics.reliability import ReliabilityCurve, reliability_curve
 from calibrant.metrics.result import Estimate
 from calibrant.metrics.scores import accuracy, brier_score, negative_log_likelihood
+from calibrant.metrics.shares import ClassShares, class_shares
 from calibrant.metrics.significance import CalibrationTest, calibration_test
 from calibrant.metrics.smooth import smooth_ece
 from calibrant.metrics.variational import VariationalErrors, variational_errors

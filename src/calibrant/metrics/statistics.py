@@ -10,7 +10,6 @@ from scipy.special import ndtri, stdtrit
 
 from calibrant import errors, notices, simplex
 from calibrant.metrics.chunk import usual_column
-from calibrant.metrics.class_shares import ClassMoments, ClassShares, judge_shares
 from calibrant.metrics.confusion import TABLE_CLASSES, Confusion
 from calibrant.metrics.counted import MeasuredRows, RowStatistics, describe
 from calibrant.metrics.evaluation import Evaluation, basic_interval
@@ -18,6 +17,7 @@ from calibrant.metrics.kernel_density import N_STEPS
 from calibrant.metrics.mass_cells import A_GROUP
 from calibrant.metrics.normal_null import BinMoments
 from calibrant.metrics.resampling import generator
+from calibrant.metrics.shares import ClassMoments, ClassShares, judge_shares
 from calibrant.metrics.significance import CalibrationTest, judge_problem, tested_metric
 from calibrant.metrics.table import METRICS, headline, metrics_of
 

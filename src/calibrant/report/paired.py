@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import threads
-from calibrant.metrics.class_shares import holm
+from calibrant.metrics.shares import holm
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
