@@ -114,6 +114,7 @@ def test_truth_values_are_labels(calibrator):
     assert estimator.predict(fresh(n_classes=2)).dtype == bool
 
 
+@pytest.mark.filterwarnings("ignore::calibrant.errors.ClassShareWarning")  # two classes in one
 @each_reader
 @absent_classes
 def test_categories_that_no_label_has_still_name_their_column(calibrator):

@@ -27,6 +27,7 @@ def test_one_isotonic_group_is_flattened_isotonic_to_the_bit(data, new, seed):
     assert one.predict_proba(rows).tobytes() == two.predict_proba(rows).tobytes()
 
 
+@pytest.mark.filterwarnings("ignore::calibrant.errors.ClassShareWarning")  # naive Bayes
 @pytest.mark.parametrize("name", real_files("ng20", "clinc"))
 def test_one_isotonic_group_is_flattened_isotonic_on_real_files(name):
     parts = load_real(name)
