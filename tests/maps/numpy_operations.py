@@ -13,6 +13,7 @@ class NumpyOperations:
     def __init__(self, n_classes):
         self.n_classes = n_classes
         self.rounding = Rounding()
+        self.pairs = False
         self.prefix = ()
         self.names = {}
 

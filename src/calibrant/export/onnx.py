@@ -119,8 +119,7 @@ def to_onnx(
         if dtype == "float32":
             scores = ops.real(scores)
     ops.rounding = _rounding(ops.rounding, dtype, kind, tolerance)
-    computed = tolerance > 0 or dtype == "float32"
-    out, _ = write_rows(ops, calibrator, scores, kind, computed=computed)
+    out, _ = write_rows(ops, calibrator, scores, kind, computed=tolerance > 0)
     if precision == "float32":
         ops.node("Identity", [out.high], SINGLE)
     elif dtype == "float32":
@@ -153,13 +152,15 @@ def check_precision(precision: str, dtype: str) -> None:
 
 
 def _rounding(own: Rounding, dtype: str, kind: str, tolerance: float) -> Rounding:
-    """Tell how far the scores may be off, for a type that has nothing between them and that."""
-    if dtype == "float32":
-        own = own._replace(of_numbers=max(own.of_numbers, OF_DIVISION))
-    if tolerance:
-        of_cells = ROUNDED if dtype == "float32" and kind == "probabilities" else 0.0
-        own = own._replace(of_logits=max(tolerance, own.of_logits), of_cells=of_cells)
-    return own
+    """Tell how far the scores may be off."""
+    if not tolerance:
+        return own
+    rounded = dtype == "float32" and kind == "probabilities"
+    return own._replace(
+        of_logits=max(tolerance, own.of_logits),
+        of_cells=min(ROUNDED, tolerance) if rounded else 0.0,
+        of_numbers=max(own.of_numbers, OF_DIVISION),
+    )
 
 
 def _finish(graph: Any, opset: int, about: dict[str, str]) -> onnx.ModelProto:
