@@ -349,3 +349,19 @@ def test_the_optimum_is_finite_where_every_prediction_is_right(strength, n_steps
     assert report.converged
     out = model.predict_proba(p)
     assert np.all(out.argmax(axis=1) == y)
+
+
+def test_no_value_rounds_below_its_lower_neighbour():
+    """Rows with many exact zeros, without a prior or a floor: the map refused its own values."""
+    rng = np.random.default_rng(21897)
+    rng.choice(4), rng.choice(4), rng.integers(4)
+    p = rng.random((60, 20)) ** rng.choice([4, 20, 60])
+    p[rng.random(p.shape) < 0.8] = 0.0
+    p[p.sum(axis=1) == 0.0] = 1.0
+    p /= p.sum(axis=1, keepdims=True)
+    drawn = rng.random() < 0.5
+    y = rng.integers(0, 20, 60) if drawn else np.array([rng.choice(20, p=row) for row in p])
+    options = {"prior_strength": 0, "min_probability": 0, "classes": range(20)}
+    model = NormalizationAwareIsotonic(**options).fit(p, y)
+    assert np.all(np.diff(model.step_function_.values) >= 0.0)
+    assert model.solver_report_.converged
