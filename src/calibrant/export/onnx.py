@@ -155,10 +155,10 @@ def _rounding(own: Rounding, dtype: str, kind: str, tolerance: float) -> Roundin
     """Tell how far the scores may be off."""
     if not tolerance:
         return own
-    rounded = dtype == "float32" and kind == "probabilities"
+    rounded = dtype == "float32" and kind == "probabilities" and tolerance >= ROUNDED
     return own._replace(
         of_logits=max(tolerance, own.of_logits),
-        of_cells=min(ROUNDED, tolerance) if rounded else 0.0,
+        of_cells=ROUNDED if rounded else 0.0,
         of_numbers=max(own.of_numbers, OF_DIVISION),
     )
 
