@@ -319,7 +319,7 @@ def test_parameters_are_refused_with_a_remedy(digits, parameters, message):
 def test_logarithms_of_probabilities(digits):
     X, y, new, _ = digits
     isotonic = OneVsRestIsotonic(min_probability=0, prior_strength=0)
-    model = CalibratedClassifier(GaussianNB(), isotonic, cv=2).fit(X, y)
+    model = CalibratedClassifier(GaussianNB(), isotonic, cv=2, ensemble=True).fit(X, y)
     out = model.predict_proba(new)
     assert (out == 0).any()
     np.testing.assert_array_equal(np.exp(model.predict_log_proba(new)) > 0, out > 0)
