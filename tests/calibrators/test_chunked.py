@@ -255,3 +255,19 @@ def test_a_rare_class_among_rows_that_were_not_kept_is_a_class():
         warnings.simplefilter("always")
         calibrant.FlattenedIsotonic().fit_statistics(counted)
     assert errors.SingleClassWarning not in [one.category for one in caught]
+
+
+@pytest.mark.parametrize(
+    ("counted", "name"),
+    [
+        (calibrant.NormalizationAwareIsotonic(prior_strength=5.0), "prior"),
+        (calibrant.TemperatureScaling(tol=1e-4), "tol"),
+        (calibrant.TemperatureScaling(scores="logits"), "scores"),
+    ],
+)
+def test_statistics_of_other_parameters_are_refused(counted, name):
+    """They would be solved with their own, whatever the calibrator says of itself."""
+    p, y = simulated_scores(300)
+    found = counted.statistics(range(3)).update(p if name != "scores" else np.log(p), y)
+    with pytest.raises(errors.ParameterError, match=f"counted with {name}.*count the rows again"):
+        type(counted)().fit_statistics(found)

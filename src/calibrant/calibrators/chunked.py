@@ -126,6 +126,7 @@ class FromChunks(Parameters, ABC):
                 f"statistics of {statistics.describe()} are not those of {type(self).__name__}; "
                 f"make them by its statistics()"
             )
+        self._refuse_other_settings(statistics, wanted)
         if statistics.n_rows == 0:
             raise errors.ShapeError("no chunk has a row with a weight; nothing is left to fit")
         solution = self._solution(statistics)
@@ -134,6 +135,20 @@ class FromChunks(Parameters, ABC):
             solution = self._solution(solution.again)
         self._adopt(statistics, solution.fitted, None if chunks is None else chunks.names)
         return self
+
+    def _refuse_other_settings(self, statistics: Statistics, wanted: Statistics) -> None:
+        """Refuse statistics that would be solved with other parameters than the calibrator has."""
+        theirs, own = (
+            {"scores": one.scores, "normalize": one.normalize, **one.options}
+            for one in (statistics, wanted)
+        )
+        for name in own.keys() & theirs.keys():
+            if own[name] != theirs[name]:
+                raise errors.ParameterError(
+                    f"statistics were counted with {name}={errors.in_words(theirs[name])}, but "
+                    f"this {type(self).__name__} has {errors.in_words(own[name])}; set its {name} "
+                    "to theirs, or count the rows again"
+                )
 
     @available_if(_adds_days)  # type: ignore[untyped-decorator]
     def partial_fit(
