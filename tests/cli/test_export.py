@@ -27,6 +27,7 @@ def model(tmp_path):
         (["-o", "model.bin"], "model.bin ends with neither .onnx nor .pt2"),
         (["-o", "m.pt2", "--opset", "18"], "--opset is for ONNX"),
         (["-o", "m.pt2", "--behind", "n.onnx"], "--behind is for ONNX"),
+        (["-o", "m.pt2", "--precision", "float32"], "--precision is for ONNX"),
         (["-o", "m.onnx", "--scores", "logits"], "--scores names an output of --behind"),
         (["-o", "m.onnx", "--behind", "n.onnx", "--dtype", "float32"], "leave them out"),
     ],
@@ -67,6 +68,20 @@ def test_onnx(model, tmp_path, capsys):
     assert np.abs(found - model_file.load(model).predict_proba(SCORES)).max() <= 1e-12
     assert run(["export", str(model), "-o", str(path), "--input", "logits", "--opset", "17"]) == 0
     assert "3 classes, from logits to calibrated probabilities" in capsys.readouterr().out
+
+
+def test_onnx_without_float64(model, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    ort = pytest.importorskip("onnxruntime")
+    path = tmp_path / "model.onnx"
+    options = ["--precision", "float32", "--tolerance", "1e-5"]
+    assert run(["export", str(model), "-o", str(path), *options]) == 0
+    graph = onnx.load(path).graph
+    types = {one.data_type for one in graph.initializer}
+    assert onnx.TensorProto.DOUBLE not in types
+    rows = SCORES.astype(np.float32)
+    (found,) = ort.InferenceSession(path).run(None, {"probabilities": rows})
+    assert np.abs(found - model_file.load(model).predict_proba(rows)).max() <= 1e-6
 
 
 def test_behind_a_network(model, tmp_path, capsys):

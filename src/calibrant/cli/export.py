@@ -34,6 +34,16 @@ SUFFIXES = (".onnx", ".pt2")
 )
 @click.option("--opset", type=int, help="Version of the operators of ONNX; 18 by default.")
 @click.option(
+    "--precision",
+    type=click.Choice(["float64", "float32"]),
+    help="Longest numbers in an ONNX graph: float32 for runtimes without float64 (OpenVINO).",
+)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(min=0),
+    help="How far logits of another runtime may be off from those of the fit.",
+)
+@click.option(
     "--behind",
     type=click.Path(path_type=Path),
     help="An ONNX file of the classifier: both are written as one model.",
@@ -46,6 +56,8 @@ def export(
     given: str | None,
     dtype: str | None,
     opset: int | None,
+    precision: str | None,
+    tolerance: float | None,
     behind: Path | None,
     scores: str | None,
     as_json: bool,
@@ -59,7 +71,14 @@ def export(
     """  # noqa: D301
     from calibrant import model_file
 
-    options = {"dtype": dtype, "opset": opset, "behind": behind, "scores": scores}
+    options = {
+        "dtype": dtype,
+        "opset": opset,
+        "precision": precision,
+        "tolerance": tolerance,
+        "behind": behind,
+        "scores": scores,
+    }
     _check_options(output, options)
     with naming(model):
         calibrator = model_file.load(model)
@@ -101,10 +120,11 @@ def _write_onnx(calibrator: Any, output: Path, given: str | None, options: dict[
     from calibrant.atomic_file import replace_file
     from calibrant.export import merge_onnx, to_onnx
 
-    if options["behind"] is not None:
-        graph = merge_onnx(options["behind"], calibrator, input=given, output=options["scores"])
+    behind, output_of = options.pop("behind"), options.pop("scores")
+    told = {name: value for name, value in options.items() if value is not None}
+    if behind is not None:
+        graph = merge_onnx(behind, calibrator, input=given, output=output_of, **told)
     else:
-        told = {name: options[name] for name in ("dtype", "opset") if options[name] is not None}
         graph = to_onnx(calibrator, input=given, **told)
     with replace_file(output) as file:
         file.write(graph.SerializeToString())
