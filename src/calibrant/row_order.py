@@ -32,15 +32,15 @@ NO_REPEAT = 1e-9
 def order_rows(
     own: NDArray[Any],
     hashes: NDArray[np.uint64],
-    last: NDArray[np.float64],
+    last: tuple[NDArray[np.float64], ...],
     content: Callable[[NDArray[np.int64]], NDArray[Any]],
 ) -> Order:
-    """Sort rows by ``own``, then by their hashes, then by content, then by ``last``.
+    """Sort rows by ``own``, then by their hashes, then by content, then by the keys of ``last``.
 
     ``content`` gives the cells of some rows; it is asked for those whose hashes are not alone.
     Returns the order, and whether each row in it differs from the one before.
     """
-    order = np.lexsort((last, hashes, own))
+    order = np.lexsort((*last[::-1], hashes, own))
     own, hashes = own[order], hashes[order]
     fresh = np.append(True, (own[1:] != own[:-1]) | (hashes[1:] != hashes[:-1]))
     tied = ~fresh
@@ -52,7 +52,8 @@ def order_rows(
     cells = content(rows)
     differ = np.any(cells[1:] != cells[:-1], axis=1)
     if np.any(differ & ~fresh[place[1:]]):  # a collision
-        by_content = np.lexsort((last[rows], *cells.T, hashes[place], own[place]))
+        keys = (key[rows] for key in last[::-1])
+        by_content = np.lexsort((*keys, *cells.T, hashes[place], own[place]))
         order[place], cells = rows[by_content], cells[by_content]
         differ = np.any(cells[1:] != cells[:-1], axis=1)
     fresh[place[1:]] |= differ
@@ -64,16 +65,19 @@ def order_by_columns(
 ) -> Order:
     """Order of rows with their labels, in which columns are told apart."""
     hashes = row_hashes(scores.view(np.int64), class_index)
-    return order_rows(class_index, hashes, weight, lambda rows: scores[rows])
+    return order_rows(class_index, hashes, (weight,), lambda rows: scores[rows])
 
 
 def order_by_cells(
-    scores: NDArray[np.float64], class_index: NDArray[np.int64], weight: NDArray[np.float64]
+    scores: NDArray[np.float64], class_index: NDArray[np.int64], *last: NDArray[np.float64]
 ) -> Order:
-    """Order of rows by the score of the label, which does not change if columns trade places."""
+    """Order of rows by the score of the label, which does not change if columns trade places.
+
+    Rows whose scores are equal, up to the order of columns, are sorted by the keys of ``last``.
+    """
     own = scores[np.arange(len(scores)), class_index]
     hashes = symmetric_hashes(scores.view(np.int64), class_index)
-    return order_rows(own, hashes, weight, lambda rows: np.sort(scores[rows], axis=1))
+    return order_rows(own, hashes, last, lambda rows: np.sort(scores[rows], axis=1))
 
 
 def _rounded(
@@ -125,7 +129,7 @@ def group_rows(
         cells[:, :-1].sort(axis=1)
         return cells
 
-    order, fresh = order_rows(own, hashes, np.zeros(n_rows), content)
+    order, fresh = order_rows(own, hashes, (), content)
     group = np.empty(n_rows, dtype=np.int64)
     group[order] = np.cumsum(fresh) - 1
     return group

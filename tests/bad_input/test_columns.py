@@ -112,6 +112,7 @@ def test_columns_are_reordered_to_the_classes_given(calibrator):
 
 
 @absent_classes
+@pytest.mark.filterwarnings("ignore::calibrant.errors.ClassShareWarning")  # merged labels
 @each_reader
 def test_reordered_columns_and_an_absent_class(calibrator):
     scores, y = good()

@@ -13,6 +13,8 @@ from calibrators.test_properties import calibration_sets
 from conftest import load_real, real_files, simulate
 from reference.binary_maps import share_the_rest
 
+# The top label's map, and one for several classes, do not know how often each class comes.
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.ClassShareWarning")
 any_data = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 each = pytest.mark.parametrize(
     "cls", [TopLabelHistogram, TopLabelIsotonic], ids=lambda c: c.__name__

@@ -9,6 +9,18 @@ from reference import metrics
 
 ROWS = [[0.75, 0.25], [0.75, 0.25], [0.5, 0.5], [0.125, 0.875]]
 LABELS = [0, 1, 1, 1]
+THREE = [[*row, 0.0] for row in ROWS]  # of which the confidence is judged
+
+
+def test_two_classes_are_judged_by_the_positive_one():
+    assert metrics.usual_problem(ROWS, LABELS) == (
+        [0.25, 0.25, 0.5, 0.875],
+        [False, True, True, True],
+    )
+    # In order: 1/4 wrong and right, 1/2 right, 7/8 right: 1/2, 1, 9/8.
+    assert metrics.cumulative_errors(ROWS, LABELS) == (Fraction(9, 32), Fraction(9, 32))
+    assert metrics.smoothed_error([[0.75, 0.25]] * 2, [1, 1], 0.1) == pytest.approx(0.75, rel=1e-14)
+    assert metrics.positive_error(ROWS, LABELS, n_bins=1) == Fraction(9, 32)
 
 
 def test_accuracy_takes_the_first_of_equals():
@@ -69,23 +81,23 @@ def test_thresholded_error_by_hand():
 
 
 def test_density_error_of_rows_far_from_right_is_their_mean_gap():
-    rows = [[0.6, 0.4]] * 9 + [[0.64, 0.36]] * 9
+    rows = [[0.6, 0.4, 0.0]] * 9 + [[0.64, 0.36, 0.0]] * 9
     assert metrics.density_error(rows, [0] * 18) == pytest.approx(1 - 0.62, abs=1e-3)
 
 
 def test_smoothed_error_of_residuals_of_one_sign_is_their_mean():
     """All wrong: whatever the bandwidth, as reflection keeps the mass."""
     for sigma in (0.01, 0.3, 2.0):
-        assert metrics.smoothed_error(ROWS, [1, 1, 1, 0], sigma) == pytest.approx(
+        assert metrics.smoothed_error(THREE, [1, 1, 1, 0], sigma) == pytest.approx(
             (0.75 + 0.75 + 0.5 + 0.875) / 4, rel=1e-14
         )
 
 
 def test_smoothed_error_by_hand():
     """Residuals -1/4 at 3/4 and 3/4 at 3/4 are one; far apart, they do not meet."""
-    together = [[0.75, 0.25], [0.75, 0.25]]
+    together = [[0.75, 0.25, 0.0], [0.75, 0.25, 0.0]]
     assert metrics.smoothed_error(together, [0, 1], 0.1) == pytest.approx(0.25, rel=1e-14)
-    apart = [[0.5, 0.5], [0.0, 1.0]]
+    apart = [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]
     assert metrics.smoothed_error(apart, [0, 0], 0.01) == pytest.approx(0.75, rel=1e-14)
     # As wide as that, all of it has mixed: only the mean is left.
     assert metrics.smoothed_error(apart, [0, 0], 4.0) == pytest.approx(0.25, rel=1e-14)
@@ -93,10 +105,10 @@ def test_smoothed_error_by_hand():
 
 def test_cumulative_errors_by_hand():
     """In order: 1/2 wrong, 3/4 right and wrong, 7/8 right: -1/2, -1, -7/8."""
-    assert metrics.cumulative_errors(ROWS, LABELS) == (Fraction(1, 4), Fraction(1, 4))
+    assert metrics.cumulative_errors(THREE, LABELS) == (Fraction(1, 4), Fraction(1, 4))
     # 1/2 right, 3/4 wrong twice: 1/2, -1, -7/8.
-    assert metrics.cumulative_errors(ROWS, [1, 1, 0, 1]) == (Fraction(3, 8), Fraction(1, 4))
-    assert metrics.cumulative_errors(ROWS, LABELS, [1, 1, 1, 5]) == (Fraction(1, 8),) * 2
+    assert metrics.cumulative_errors(THREE, [1, 1, 0, 1]) == (Fraction(3, 8), Fraction(1, 4))
+    assert metrics.cumulative_errors(THREE, LABELS, [1, 1, 1, 5]) == (Fraction(1, 8),) * 2
 
 
 def test_lp_loss_by_hand():

@@ -187,8 +187,7 @@ def _order(
     in_order = hashes[order]
     if np.all(in_order[1:] != in_order[:-1]):  # nearly always, and much quicker
         return order, np.arange(len(order))
-    nothing = np.zeros(len(hashes))
-    order, fresh = order_rows(nothing, hashes, nothing, content)
+    order, fresh = order_rows(np.zeros(len(hashes)), hashes, (), content)
     return order, np.flatnonzero(fresh)
 
 

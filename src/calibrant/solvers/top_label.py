@@ -99,8 +99,7 @@ def raise_to_even(curve: Curve, report: SolverReport, n_classes: int) -> tuple[C
     if not isinstance(curve, Histogram) or not (low := curve.values < even).any():
         return curve, report
     note = (
-        f"{low.sum()} of {len(low)} blocks are raised to 1 / {n_classes}, what a class has where "
-        "all tie; objective and violation are those of the fit before"
+        f"{low.sum()} of {len(low)} blocks raised to 1 / {n_classes} after the fit"
     )
     raised = replace(curve, values=np.maximum(curve.values, even))
     return raised, replace(report, notes=(*report.notes, note))

@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrant import threads
 from calibrant.kernels.normalization_aware import add_prior
+from calibrant.row_order import group_rows
 from calibrant.simplex import to_logits
 from calibrant.solvers.choice_rows import choice_rows
 from calibrant.solvers.normalization_aware.fit import minimise
@@ -129,13 +130,23 @@ def choose_strength(batch: SimplexBatch) -> tuple[float, PriorChoice, float]:
 
 
 def deal_rows(batch: SimplexBatch, rows: SegmentedRows) -> Array:
-    """Weight of each row in each fold."""
+    """Weight of each row in each fold.
+
+    Rows that differ in the order of their cells at most have no order here: each has its part of
+    what they have together in a fold, so that no sum depends on which of them came first.
+    """
     row, fold, weight = batch.deal(N_FOLDS)
     share = np.zeros((batch.n_rows, N_FOLDS))
     share[row, fold] = weight
     if np.all(fold == fold[0]):  # one row, which cannot be held out
         share[:] = batch.weight[:, None] / N_FOLDS
-    return share[rows.order]
+    group = group_rows(batch.scores, batch.kind, batch.class_index)
+    order = np.lexsort((*share.T, group))
+    starts = np.flatnonzero(np.append(True, np.diff(group[order]) != 0))
+    together = np.add.reduceat(share[order], starts)
+    together /= together.sum(axis=1, keepdims=True)
+    shares: Array = (batch.weight[:, None] * together[group])[rows.order]
+    return shares
 
 
 def temperature_prior(

@@ -106,7 +106,9 @@ def segment_starts(labels: Array, smallest: float | None) -> Array:
 def place_cells(batch: SimplexBatch, probabilities: Array, starts: Array) -> SegmentedRows:
     """Find the segment of every cell."""
     every = np.arange(batch.n_rows)
-    order, _ = order_by_cells(probabilities, batch.class_index, batch.weight)
+    # Logits may differ by a constant where probabilities do not.
+    own_score = batch.scores[every, batch.class_index]
+    order, _ = order_by_cells(probabilities, batch.class_index, batch.weight, own_score)
     index = np.empty(probabilities.shape, np.uint16 if len(starts) <= 1 << 16 else np.int32)
     largest = np.empty(batch.n_rows)
     seen = np.zeros(len(starts), dtype=np.bool_)

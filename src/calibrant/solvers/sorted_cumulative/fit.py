@@ -182,8 +182,7 @@ def raise_to_even(
     offsets = np.append(0, np.cumsum(kept)[function.offsets[1:] - 1])
     raised = RankedStepFunction(function.thresholds[kept], values[kept], offsets)
     note = (
-        f"{n_raised} of {len(values)} blocks are raised to r / {n_classes}, what the top r classes "
-        "have where all tie; objective and violation are those of the regression before"
+        f"{n_raised} of {len(values)} blocks raised to r / {n_classes} after the regression"
     )
     return raised, replace(report, notes=(*report.notes, note))
 
