@@ -98,9 +98,7 @@ def raise_to_even(curve: Curve, report: SolverReport, n_classes: int) -> tuple[C
     even = 1.0 / n_classes
     if not isinstance(curve, Histogram) or not (low := curve.values < even).any():
         return curve, report
-    note = (
-        f"{low.sum()} of {len(low)} blocks raised to 1 / {n_classes} after the fit"
-    )
+    note = f"{low.sum()} of {len(low)} blocks raised to 1 / {n_classes} after the fit"
     raised = replace(curve, values=np.maximum(curve.values, even))
     return raised, replace(report, notes=(*report.notes, note))
 

@@ -181,9 +181,7 @@ def raise_to_even(
     kept[function.offsets[:-1]] = True
     offsets = np.append(0, np.cumsum(kept)[function.offsets[1:] - 1])
     raised = RankedStepFunction(function.thresholds[kept], values[kept], offsets)
-    note = (
-        f"{n_raised} of {len(values)} blocks raised to r / {n_classes} after the regression"
-    )
+    note = f"{n_raised} of {len(values)} blocks raised to r / {n_classes} after the regression"
     return raised, replace(report, notes=(*report.notes, note))
 
 
