@@ -137,6 +137,17 @@ def test_names_that_move_on_are_followed(files, path):
     assert ledger.statistics.to_bytes() == EMPTY.empty().update(SCORES, Y).to_bytes()
 
 
+def test_a_file_that_took_the_place_of_another_is_a_change(files, path):
+    """Else what the other had would be forgotten, and counted once more when it comes back."""
+    run(path, files)
+    files[0].replace(files[1])
+    with (
+        pytest.warns(errors.CalibrantWarning, match="was counted as"),
+        pytest.raises(errors.PredictionFileError, match=r"1\.parquet.* changed after"),
+    ):
+        run(path, files[1:])
+
+
 def test_a_copy_is_counted_as_without_a_ledger_and_told(files, path):
     run(path, files)
     copy = files[0].with_name("copy.parquet")
