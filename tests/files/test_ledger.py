@@ -49,7 +49,7 @@ def run(path, files, decay=1.0, most=100):
     """Count what is new, as the command does; killed after ``most`` files."""
     ledger = Ledger(EMPTY.empty(), files[0].parent, path)
     done = []
-    for night in ledger.nights(files, decay):
+    for night in ledger.runs(files, decay):
         for file in night:
             if len(done) == most:
                 raise KilledError
@@ -177,7 +177,7 @@ def test_a_file_that_was_only_touched_is_the_same(files, path):
 
 def test_a_file_that_changes_while_it_is_counted_is_refused(files, path):
     ledger = Ledger(EMPTY.empty(), files[0].parent, path)
-    night = next(iter(ledger.nights(files, 1.0)))
+    night = next(iter(ledger.runs(files, 1.0)))
     counted = count(files[0])
     files[0].write_bytes(b"file 2 and more")
     with pytest.raises(errors.PredictionFileError, match="changed while it was counted"):
@@ -226,6 +226,6 @@ def test_what_is_no_ledger_is_refused(files, path):
 
 def test_a_file_of_its_own_directory(files, path):
     ledger = Ledger(EMPTY.empty(), files[0], path)
-    for night in ledger.nights(files[:1], 1.0):
+    for night in ledger.runs(files[:1], 1.0):
         ledger.add(night[0], count(files[0]))
-    assert list(Ledger(EMPTY.empty(), files[0], path).nights(files[:1], 1.0)) == []
+    assert list(Ledger(EMPTY.empty(), files[0], path).runs(files[:1], 1.0)) == []

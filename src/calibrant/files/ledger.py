@@ -1,8 +1,8 @@
 """``Ledger``: statistics on disk, with the files that they have counted.
 
-It is replaced whole after each file. Whoever is killed goes on from there; whoever comes the next
-night counts the new files only. The files of a night and its decay are written down before any of
-them is counted, so that a night that was interrupted is finished as it was begun.
+It is replaced whole after each file. Whoever is killed goes on from there; the next run
+counts the new files only. The files of a run and its decay are written down before any of them is
+counted, so that a run that was interrupted is finished as it was begun.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Ledger:
         self.statistics, self._directory, self._path = statistics, directory, path
         self.counted: dict[str, Fingerprint] = {}
         self.pending: dict[str, Fingerprint] = {}
-        """Files of the night that has begun which are not counted yet."""
-        self._decay = 1.0  # that of the pending night, which is applied already
+        """Files of the run that has begun which are not counted yet."""
+        self._decay = 1.0  # that of the pending run, which is applied already
         self.has_decayed = False
         if path.exists():
             self._read(path)
@@ -76,10 +76,10 @@ class Ledger:
     def _name(self, file: Path) -> str:
         return file.relative_to(self._directory).as_posix() if file != self._directory else "."
 
-    def nights(self, files: Sequence[Path], decay: float) -> Iterator[list[Path]]:
-        """Yield the files to be counted next: those of an interrupted night, then the new ones.
+    def runs(self, files: Sequence[Path], decay: float) -> Iterator[list[Path]]:
+        """Yield the files to be counted next: those of an interrupted run, then the new ones.
 
-        What was counted before a night weighs ``decay`` times less from its beginning on; an
+        What was counted before a run weighs ``decay`` times less from its beginning on; an
         interrupted one has begun, with the decay of its own.
         """
         new = self._uncounted(files)
@@ -131,7 +131,7 @@ class Ledger:
         return renamed
 
     def _resume(self, new: dict[Path, Fingerprint], decay: float) -> list[Path]:
-        """Return what is left of the night that was interrupted; forget files that are gone."""
+        """Return what is left of the run that was interrupted; forget files that are gone."""
         if decay != self._decay:
             self._warn(
                 f"the run that was interrupted began with --decay {self._decay:g}; it is finished "
@@ -169,7 +169,7 @@ class Ledger:
         notices.warn(CalibrantWarning(text))
 
     def add(self, file: Path, counted: Statistics) -> None:
-        """Merge the statistics of a file of this night, and keep the result."""
+        """Merge the statistics of a file of this run, and keep the result."""
         name = self._name(file)
         found = self.pending[name]
         if not found.again(file).has_content_of(found):
