@@ -224,6 +224,18 @@ def test_what_is_no_ledger_is_refused(files, path):
             Ledger(EMPTY.empty(), files[0].parent, path)
 
 
+def test_a_compressed_ledger_is_refused(files, path):
+    """A few bytes of it could stand for any number of others."""
+    run(path, files[:1])
+    with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with pytest.raises(errors.StatisticsError, match="kept: it is compressed"):
+        Ledger(EMPTY.empty(), files[0].parent, path)
+
+
 def test_a_file_of_its_own_directory(files, path):
     ledger = Ledger(EMPTY.empty(), files[0], path)
     for night in ledger.runs(files[:1], 1.0):

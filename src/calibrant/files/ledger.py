@@ -58,6 +58,8 @@ class Ledger:
     def _read(self, path: Path) -> None:
         try:
             with zipfile.ZipFile(path) as archive:
+                if any(one.compress_type != zipfile.ZIP_STORED for one in archive.infolist()):
+                    raise StatisticsError("it is compressed, which no ledger is")  # to any size
                 about = json.loads(archive.read("files.json"))
                 found = Statistics.from_bytes(archive.read("statistics"))
             if about.get("version", 1) > VERSION:
