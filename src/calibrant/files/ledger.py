@@ -63,7 +63,9 @@ class Ledger:
                 about = json.loads(archive.read("files.json"))
                 found = Statistics.from_bytes(archive.read("statistics"))
             if about.get("version", 1) > VERSION:
-                raise StatisticsError("it was written by a newer version of calibrant")
+                raise StatisticsError(
+                    "it was written by a newer version of calibrant; update, or name another file"
+                )
             self.counted = _fingerprints(about["files"])
             pending = about.get("pending") or {"files": {}, "decay": 1.0}
             self.pending, self._decay = _fingerprints(pending["files"]), float(pending["decay"])
