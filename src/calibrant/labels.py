@@ -140,7 +140,7 @@ def _one_dimensional(
             f"{named.y} has rows of different lengths; pass one label for each of {n_rows} rows: "
             f"{error}"
         ) from error
-    if isinstance(y, list | tuple) and labels.dtype.kind in "US" and {*map(type, y)} > {str}:
+    if isinstance(y, list | tuple) and labels.dtype.kind in "US" and not _are_texts(y):
         plain = np.asarray(y, dtype=object)  # numpy makes text of a missing label
         labels = plain if any(_is_missing(value) for value in plain.ravel()) else labels
     labels = labels + 0 if labels.dtype.kind == "f" else labels  # -0.0 is 0.0
@@ -162,10 +162,22 @@ def _one_dimensional(
             "label per row (inconsistent numbers of samples)"
         )
     refuse_missing(labels, named)
+    if labels.dtype.kind == "O" and (labels.ndim == 2 or _holds_rows(labels)):
+        labels = np.array(labels.tolist())
     if labels.ndim == 2:
-        labels = np.array(labels.tolist()) if labels.dtype.kind == "O" else labels
         return Labels(_from_one_hot(labels, n_classes, named)), True
     return _refuse_fractions(encode(labels), named), False
+
+
+def _are_texts(y: list[Any] | tuple[Any, ...]) -> bool:
+    """Whether all of a list is text, of Python or of numpy."""
+    return all(issubclass(kind, str | bytes) for kind in {*map(type, y)})
+
+
+def _holds_rows(labels: NDArray[Any]) -> bool:
+    """Whether an object array holds a one-hot row in each cell, as a column of lists does."""
+    is_row = len(labels) > 0 and isinstance(labels[0], list | tuple | np.ndarray)
+    return is_row and np.asarray(labels[0]).dtype.kind in "iubf"
 
 
 def _refuse_fractions(labels: Labels, named: errors.Arguments) -> Labels:

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     Order = tuple[NDArray[np.int64], NDArray[np.bool_]]
 
 MOST_REPEATS = 1 << 22
-"""Repeats of rows that are dealt to folds one by one."""
+"""Repeats of rows that are dealt to folds one by one, beside one of each row."""
 
 HEAVY_ROW = 64
-"""Repeats from which, where there are more in all, those of a row are spread evenly."""
+"""Repeats above which, where there are more in all, those of a row are spread evenly; fewer where
+there are so many rows that theirs would be too many."""
 
 NO_REPEAT = 1e-9
 """What is left of a weight beside whole numbers, and is rounding."""
@@ -187,7 +188,7 @@ def _deal_weights(
     """Weight of each row in each fold, for rows sorted by stratum and group."""
     n_rows = len(weight)
     whole = np.floor(weight + NO_REPEAT)
-    heavy = (whole > HEAVY_ROW) & (whole.sum() > MOST_REPEATS)
+    heavy = (whole > min(HEAVY_ROW, max(1, MOST_REPEATS // n_rows))) & (whole.sum() > MOST_REPEATS)
     whole[heavy] = 0.0
     left = np.where(heavy, 0.0, weight - whole)
     has_rest = left > NO_REPEAT * np.minimum(weight, 1.0)

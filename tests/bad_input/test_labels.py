@@ -55,6 +55,8 @@ LABELS = {
     "one-hot float": lambda y: np.eye(3)[y],
     "one-hot lists": lambda y: np.eye(3, dtype=int)[y].tolist(),
     "one-hot frame": lambda y: pd.DataFrame(np.eye(3)[y]),
+    "one-hot lists in a series": lambda y: pd.Series(np.eye(3, dtype=int)[y].tolist()),
+    "one-hot tuples in objects": lambda y: pd.Series(map(tuple, np.eye(3)[y])).to_numpy(),
     "one-hot dummies": lambda y: pd.get_dummies(pd.Series(LETTERS[y])),
 }
 
@@ -206,6 +208,8 @@ def _lacking(form):
         return [None if i == 12 else label for i, label in enumerate(LETTERS[y])]
     if form == "nan in a list of text":
         return [float("nan") if i == 12 else str(label) for i, label in enumerate(LETTERS[y])]
+    if form == "nan in a list of numpy's text":
+        return [float("nan") if i == 12 else label for i, label in enumerate(LETTERS[y])]
     if form == "pandas NA":
         return pd.Series([pd.NA if i == 12 else label for i, label in enumerate(y)], dtype="Int64")
     if form == "pandas NaT":
@@ -237,6 +241,7 @@ def _lacking(form):
         "nan in objects",
         "None",
         "nan in a list of text",
+        "nan in a list of numpy's text",
         "pandas NA",
         "pandas NaT",
         "pandas text",

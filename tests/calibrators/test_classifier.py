@@ -302,6 +302,7 @@ def test_a_calibrator_can_be_named(digits):
     ("parameters", "message"),
     [
         ({"calibrator": "nothing"}, "calibrator='nothing' is not known; use one of 'na-fir'"),
+        ({"calibrator": ""}, "calibrator='' is not known; use one of 'na-fir'"),
         ({"method": "nothing"}, "method='nothing' is not known; use one of .*'isotonic'"),
         ({"method": "sigmoid", "calibrator": "ts"}, "calibrator='ts' and method='sigmoid' .* one"),
         ({"calibrator": FlattenedIsotonic}, "is no calibrator"),

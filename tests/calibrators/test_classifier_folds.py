@@ -147,6 +147,22 @@ def test_a_class_that_a_fold_was_not_trained_on_is_calibrated(calibrator, ensemb
         assert not scores[:, missing].any()
 
 
+@ignored
+@ensembles
+@methods
+def test_a_class_that_no_fold_was_trained_on_has_probability_zero(calibrator, ensemble):
+    """As of a splitter that goes by time, where a class is new; it was NaN in every column."""
+    X, y = three_classes()
+    rows = np.arange(len(y))
+    half, is_old = rows % 2 == 0, y != 2
+    cv = [(rows[half & is_old], rows[~half]), (rows[~half & is_old], rows[half])]
+    model = CalibratedClassifier(GaussianNB(), calibrator, cv=cv, ensemble=ensemble).fit(X, y)
+    out = model.predict_proba(X)
+    np.testing.assert_allclose(out.sum(axis=1), 1)
+    # If there is no ensemble, the classifier that predicts was trained on all classes.
+    assert out[:, 2].any() == (ensemble is False)
+
+
 def test_a_row_with_nothing_left_is_spread_over_known_classes():
     out = without_unknown(np.array([[0.0, 1.0, 0.0], [0.2, 0.5, 0.3]]), np.array([1, 0, 1], bool))
     np.testing.assert_allclose(out, [[0.5, 0, 0.5], [0.4, 0, 0.6]])

@@ -125,6 +125,20 @@ def test_no_more_rows_are_looked_at_than_it_takes():
     assert seen[0] <= shares.MOST_CELLS_CHECKED // 2
 
 
+def test_the_order_of_rows_does_not_matter():
+    """Every second row of rows that come in pairs, an event first, are others than all rows."""
+    n_rows = 2 * shares.MOST_CELLS_CHECKED // 2
+    p1 = np.random.default_rng(0).uniform(0.2, 0.3, n_rows)
+    y = np.zeros(n_rows, dtype=int)
+    y[::4] = 1
+    assert find_wrong_share(batch_of(np.column_stack([1 - p1, p1]), y), lambda rows: rows) is None
+    order = np.random.default_rng(1).permutation(n_rows)
+    p, y = balanced(n_rows)
+    one = find_wrong_share(batch_of(p, y), lambda rows: rows)
+    two = find_wrong_share(batch_of(p[order], y[order]), lambda rows: rows)
+    np.testing.assert_allclose(one, two, rtol=1e-12)
+
+
 def test_classes_without_a_label_are_left_out():
     """As of a calibration set without one of the classes that a network knows."""
     p, y = simulate(3000, 4)

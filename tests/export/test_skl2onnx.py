@@ -262,6 +262,15 @@ def test_folds_that_never_saw_a_class(name, ensemble):
     assert_converts(model, X.astype(np.float32).astype(np.float64))
 
 
+def test_a_class_that_no_fold_saw():
+    X, y = problem()
+    rows = np.arange(len(y))
+    splits = [(rows[(y != 2) & (rows % 2 == i)], rows[rows % 2 != i]) for i in range(2)]
+    model, X = calibrated(ESTIMATORS["bayes"], "ts", cv=splits)
+    assert not model.predict_proba(X)[:, 2].any()
+    assert_converts(model, X)
+
+
 @pytest.mark.parametrize("name", ["bayes", "tree", "neighbours"])
 def test_folds_of_one_class(name):
     X, y = problem()

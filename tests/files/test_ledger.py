@@ -49,7 +49,7 @@ def run(path, files, decay=1.0, most=100):
     """Count what is new, as the command does; killed after ``most`` files."""
     ledger = Ledger(EMPTY.empty(), files[0].parent, path)
     done = []
-    for night in ledger.nights(files, decay):
+    for night in ledger.runs(files, decay):
         for file in night:
             if len(done) == most:
                 raise KilledError
@@ -137,6 +137,17 @@ def test_names_that_move_on_are_followed(files, path):
     assert ledger.statistics.to_bytes() == EMPTY.empty().update(SCORES, Y).to_bytes()
 
 
+def test_a_file_that_took_the_place_of_another_is_a_change(files, path):
+    """Else what the other had would be forgotten, and counted once more when it comes back."""
+    run(path, files)
+    files[0].replace(files[1])
+    with (
+        pytest.warns(errors.CalibrantWarning, match="was counted as"),
+        pytest.raises(errors.PredictionFileError, match=r"1\.parquet.* changed after"),
+    ):
+        run(path, files[1:])
+
+
 def test_a_copy_is_counted_as_without_a_ledger_and_told(files, path):
     run(path, files)
     copy = files[0].with_name("copy.parquet")
@@ -166,7 +177,7 @@ def test_a_file_that_was_only_touched_is_the_same(files, path):
 
 def test_a_file_that_changes_while_it_is_counted_is_refused(files, path):
     ledger = Ledger(EMPTY.empty(), files[0].parent, path)
-    night = next(iter(ledger.nights(files, 1.0)))
+    night = next(iter(ledger.runs(files, 1.0)))
     counted = count(files[0])
     files[0].write_bytes(b"file 2 and more")
     with pytest.raises(errors.PredictionFileError, match="changed while it was counted"):
@@ -213,8 +224,20 @@ def test_what_is_no_ledger_is_refused(files, path):
             Ledger(EMPTY.empty(), files[0].parent, path)
 
 
+def test_a_compressed_ledger_is_refused(files, path):
+    """A few bytes of it could stand for any number of others."""
+    run(path, files[:1])
+    with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with pytest.raises(errors.StatisticsError, match="kept: it is compressed"):
+        Ledger(EMPTY.empty(), files[0].parent, path)
+
+
 def test_a_file_of_its_own_directory(files, path):
     ledger = Ledger(EMPTY.empty(), files[0], path)
-    for night in ledger.nights(files[:1], 1.0):
+    for night in ledger.runs(files[:1], 1.0):
         ledger.add(night[0], count(files[0]))
-    assert list(Ledger(EMPTY.empty(), files[0], path).nights(files[:1], 1.0)) == []
+    assert list(Ledger(EMPTY.empty(), files[0], path).runs(files[:1], 1.0)) == []

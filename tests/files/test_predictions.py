@@ -300,6 +300,21 @@ def test_a_field_that_no_block_holds_is_told_with_its_line(tmp_path):
         read_prediction_file(path)
 
 
+def test_a_line_without_end_is_not_read_whole(tmp_path, monkeypatch):
+    """Where a message looks for its place: a megabyte of gzip became a gigabyte there."""
+    monkeypatch.setattr(text_tables, "LONGEST_HEADER", 1 << 20)
+    path = tmp_path / "p.csv.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b"label,a,b\na,0.25,0.75\n" + b"0," * (1 << 23))
+    tracemalloc.start()
+    try:
+        assert text_tables.lines_of(path, [2]) is None
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    finally:
+        tracemalloc.stop()
+    assert text_tables.lines_of(path, [0]) == [2]
+
+
 @pytest.mark.parametrize("is_chunked", [False, True])
 def test_a_few_bytes_of_gzip_do_not_become_any_number_of_rows(tmp_path, monkeypatch, is_chunked):
     monkeypatch.setattr(text_tables, "UNZIPPED_BYTES", 1 << 20)

@@ -100,3 +100,10 @@ def test_the_classes_that_are_off_are_found():
 
 def test_holm_by_hand():
     np.testing.assert_allclose(holm(np.array([0.01, 0.04, 0.03])), [0.03, 0.06, 0.06])
+
+
+def test_a_class_that_rows_of_next_to_no_weight_are_predicted_to_be_has_a_p_value():
+    """Squares of their weights are too small to be counted, and its p-value was NaN."""
+    proba = [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+    found = class_shares([0, 1, 1, 0], proba, sample_weight=[1, 1, 1e-12, 1])
+    assert found.p_holm.tolist() == [0.0, 0.0]  # of what was certain, some did not happen

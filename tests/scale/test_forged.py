@@ -102,12 +102,11 @@ def test_the_number_of_rows_fits_to_what_was_counted(n_rows):
                 Mergeable.from_bytes(rewritten(data, {"n_rows": n_rows}))
 
 
-@pytest.mark.parametrize("name", ADDS_DAYS)
+@pytest.mark.parametrize("name", [name for name in ADDS_DAYS if name != "fir"])  # it has one pass
 def test_sums_of_a_later_pass_say_nothing_by_themselves(name):
-    if name != "fir":  # which has one pass
-        found = Mergeable.from_bytes(honest(name, "again").to_bytes())
-        with pytest.raises(errors.StatisticsError, match="later pass"):
-            found.solve()
+    found = Mergeable.from_bytes(honest(name, "again").to_bytes())
+    with pytest.raises(errors.StatisticsError, match="later pass"):
+        found.solve()
 
 
 def test_nothing_is_solved_of_nothing():

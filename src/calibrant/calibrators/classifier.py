@@ -198,8 +198,10 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             )
         if self.method is not None:
             return _calibrator_of("method", self.method)
-        if self.calibrator is None or isinstance(self.calibrator, str):
-            return _calibrator_of("calibrator", self.calibrator or "auto")
+        if self.calibrator is None:
+            return make_calibrator("auto")
+        if isinstance(self.calibrator, str):
+            return _calibrator_of("calibrator", self.calibrator)
         if not isinstance(self.calibrator, Calibrator):
             raise ParameterError(
                 f"calibrator={in_words(self.calibrator)} is no calibrator and no name of one"

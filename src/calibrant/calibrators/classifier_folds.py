@@ -75,14 +75,23 @@ def average_logarithms(
     """Geometric mean of probabilities over classifiers, normalised.
 
     The arithmetic mean of probabilities that are right is too flat: where classifiers differ, each
-    knows something that the others do not. A class is averaged over the classifiers that know it.
+    knows something that the others do not. A class is averaged over the classifiers that know it;
+    one that none of them knows has probability zero.
     """
+    shares = known_shares(is_known)
     logs = np.zeros_like(parts[0])
-    for part, known in zip(parts, is_known, strict=True):
-        logs += np.log(np.maximum(part, TINY)) * known
-    mean = np.exp(logs / np.sum(is_known, axis=0))
+    for part, share in zip(parts, shares, strict=True):
+        logs += np.log(np.maximum(part, TINY)) * share
+    mean = np.where(shares.any(axis=0), np.exp(logs), 0.0)
     averaged: NDArray[np.float64] = mean / mean.sum(axis=1, keepdims=True)
     return averaged
+
+
+def known_shares(is_known: Sequence[NDArray[np.bool_]]) -> NDArray[np.float64]:
+    """Share of each classifier in the average of each class: 0 if it does not know the class."""
+    n_known = np.sum(is_known, axis=0)
+    shares: NDArray[np.float64] = np.asarray(is_known) / np.maximum(n_known, 1)
+    return shares
 
 
 def class_scores(estimator: Any, X: Any, classes: NDArray[Any]) -> tuple[NDArray[np.float64], str]:

@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, dataclass_transform, get_type_hints
 
 from calibrant import simplex, threads
+from calibrant.scale.statistics import Number
 
 SMALLEST = math.ulp(0.0)
 """The smallest positive number."""
@@ -58,14 +59,8 @@ def number(
 
     It may be None if that is its default.
     """
-
-    def check(name: str, value: Any) -> None:
-        if isinstance(value, str) and words:
-            simplex.check_option(name, value, words)
-        elif value is not None or default is not None:
-            simplex.check_number(name, value, low=low, high=high, whole=whole, infinite=infinite)
-
-    return field(default=default, metadata={"check": check})
+    limits = Number(low, high, whole, infinite, words, optional=default is None)
+    return field(default=default, metadata={"check": limits.check})
 
 
 def choice(allowed: tuple[Any, ...] = (True, False), *, default: Any) -> Any:

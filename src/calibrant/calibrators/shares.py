@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from calibrant.kernels.rows import symmetric_hashes
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -19,7 +21,7 @@ FALSE_ALARMS = 1e-4
 
 MOST_CELLS_CHECKED = 1 << 17
 LEAST_ROWS_CHECKED = 2000
-"""Of more rows, every n-th is looked at: so many cells of them, but at least these rows."""
+"""Of more rows, some are looked at: so many cells of them, but at least these rows."""
 
 
 class ClassShare(NamedTuple):
@@ -36,20 +38,21 @@ def find_wrong_share(
     """Return the class whose mean probability differs most from its share, if more than by chance.
 
     If labels are drawn as ``predict`` says, the weighted sum of p - [y = c] over rows exceeds t in
-    size with a probability of at most 2 exp(-t^2 / 2 (V + w t / 3)): Bernstein's inequality, where
-    V sums w^2 p (1 - p) and w is the largest weight. It holds for any number of rows, also where a
-    class has one label. Classes without a label are left out: rows are conditioned on the others.
+    size with a probability of at most 2 exp(-t^2 / (2 (V + w t / 3))): Bernstein's inequality,
+    where V sums w^2 p (1 - p) and w is the largest weight. It holds for any number of rows, also
+    where a class has one label. Classes without a label are left out: rows are conditioned on the
+    others.
     """
     most = max(MOST_CELLS_CHECKED // batch.n_classes, LEAST_ROWS_CHECKED)
-    some = batch.take(slice(None, None, -(-batch.n_rows // most)))
+    some = batch if batch.n_rows <= most else batch.take(_sample(batch.scores, most))
     rows = predict(some.scores)
     labels = np.bincount(some.class_index, some.weight, minlength=batch.n_classes)
     present = np.flatnonzero(labels)
     if len(present) < len(labels):
         rows = rows[:, present]
         rows = rows / np.maximum(rows.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    means = some.weight @ rows
-    gap = np.abs(means - labels[present])
+    expected = some.weight @ rows
+    gap = np.abs(expected - labels[present])
     variance = some.weight**2 @ (rows * (1.0 - rows))
     evidence = gap**2 / (2.0 * (variance + some.weight.max() * gap / 3.0) + 1e-300)
     if evidence.max() <= math.log(2.0 * len(present) / FALSE_ALARMS):
@@ -58,4 +61,15 @@ def find_wrong_share(
     # Two classes are wrong by the same amount, of which the smaller one tells more.
     worst = int(np.argmin(labels[present]) if len(present) == 2 else np.argmax(evidence))
     column = int(present[worst])
-    return ClassShare(column, float(means[worst] / total), float(labels[column] / total))
+    return ClassShare(column, float(expected[worst] / total), float(labels[column] / total))
+
+
+def _sample(scores: NDArray[np.float64], most: int) -> NDArray[np.bool_]:
+    """Choose so many rows, or more where equal ones tie, by their scores.
+
+    Neither the order of rows nor their labels decide: every n-th row of a file in which labels come
+    in turn would be of some classes alone.
+    """
+    hashes = symmetric_hashes(scores.view(np.int64), scores.argmax(axis=1))
+    chosen: NDArray[np.bool_] = hashes <= np.partition(hashes, most - 1)[most - 1]
+    return chosen

@@ -170,7 +170,7 @@ def fit_chunks(
             counted = chunks.count(empty)
             return Fitted.to(calibrator.fit_statistics(counted, chunks), counted, str(path))
         ledger = Ledger(empty, path, kept)
-        for files in ledger.nights(chunks.files, decay):
+        for files in ledger.runs(chunks.files, decay):
             for file, counted in zip(files, chunks.count_each(empty, files), strict=True):
                 ledger.add(file, counted)
         again = chunks if ledger.can_repeat(chunks.files) else None

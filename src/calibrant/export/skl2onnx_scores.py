@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from calibrant import errors, extras
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.classifier_folds import TINY
+from calibrant.calibrators.classifier_folds import TINY, known_shares
 
 try:
     from skl2onnx import _parse as parsing
@@ -189,15 +189,18 @@ def write_known(ops: OnnxOperations, is_known: NDArray[np.bool_], rows: Tensor) 
 
 
 def write_average_logarithms(
-    ops: OnnxOperations, parts: Sequence[Tensor], is_known: list[NDArray[np.bool_]]
+    ops: OnnxOperations, parts: Sequence[Tensor], is_known: Sequence[NDArray[np.bool_]]
 ) -> Tensor:
     """Write down ``average_logarithms``."""
-    n_known = np.sum(is_known, axis=0)
+    shares = known_shares(is_known)
     logs = [
-        ops.log(ops.maximum(part, TINY)) * ops.fitted(f"weight{i}", known / n_known)
-        for i, (part, known) in enumerate(zip(parts, is_known, strict=True))
+        ops.log(ops.maximum(part, TINY)) * ops.fitted(f"weight{i}", share)
+        for i, (part, share) in enumerate(zip(parts, shares, strict=True))
     ]
     mean = ops.exp(sum(logs[1:], logs[0]))
+    somebody_knows = shares.any(axis=0)
+    if not somebody_knows.all():
+        mean = mean * ops.fitted("somebody_knows", somebody_knows.astype(np.float64))
     return mean / ops.row_sum(mean)
 
 

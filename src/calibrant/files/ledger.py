@@ -1,8 +1,8 @@
 """``Ledger``: statistics on disk, with the files that they have counted.
 
-It is replaced whole after each file. Whoever is killed goes on from there; whoever comes the next
-night counts the new files only. The files of a night and its decay are written down before any of
-them is counted, so that a night that was interrupted is finished as it was begun.
+It is replaced whole after each file. Whoever is killed goes on from there; the next run
+counts the new files only. The files of a run and its decay are written down before any of them is
+counted, so that a run that was interrupted is finished as it was begun.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Ledger:
         self.statistics, self._directory, self._path = statistics, directory, path
         self.counted: dict[str, Fingerprint] = {}
         self.pending: dict[str, Fingerprint] = {}
-        """Files of the night that has begun which are not counted yet."""
-        self._decay = 1.0  # that of the pending night, which is applied already
+        """Files of the run that has begun which are not counted yet."""
+        self._decay = 1.0  # that of the pending run, which is applied already
         self.has_decayed = False
         if path.exists():
             self._read(path)
@@ -58,10 +58,14 @@ class Ledger:
     def _read(self, path: Path) -> None:
         try:
             with zipfile.ZipFile(path) as archive:
+                if any(one.compress_type != zipfile.ZIP_STORED for one in archive.infolist()):
+                    raise StatisticsError("it is compressed, which no ledger is")  # to any size
                 about = json.loads(archive.read("files.json"))
                 found = Statistics.from_bytes(archive.read("statistics"))
             if about.get("version", 1) > VERSION:
-                raise StatisticsError("it was written by a newer version of calibrant")
+                raise StatisticsError(
+                    "it was written by a newer version of calibrant; update, or name another file"
+                )
             self.counted = _fingerprints(about["files"])
             pending = about.get("pending") or {"files": {}, "decay": 1.0}
             self.pending, self._decay = _fingerprints(pending["files"]), float(pending["decay"])
@@ -76,10 +80,10 @@ class Ledger:
     def _name(self, file: Path) -> str:
         return file.relative_to(self._directory).as_posix() if file != self._directory else "."
 
-    def nights(self, files: Sequence[Path], decay: float) -> Iterator[list[Path]]:
-        """Yield the files to be counted next: those of an interrupted night, then the new ones.
+    def runs(self, files: Sequence[Path], decay: float) -> Iterator[list[Path]]:
+        """Yield the files to be counted next: those of an interrupted run, then the new ones.
 
-        What was counted before a night weighs ``decay`` times less from its beginning on; an
+        What was counted before a run weighs ``decay`` times less from its beginning on; an
         interrupted one has begun, with the decay of its own.
         """
         new = self._uncounted(files)
@@ -104,23 +108,22 @@ class Ledger:
                 self.counted[name] = new.pop(named[name])
             else:
                 elsewhere.append(name)
-        self._follow_renamed(elsewhere, new)
-        changed = [
-            str(named[name])
-            for name in elsewhere
-            if name in self.counted and named.get(name) in new
-        ]
+        renamed = self._follow_renamed(elsewhere, new)
+        changed = [str(named[name]) for name in elsewhere if name in self.counted and name in named]
         if changed:
             raise PredictionFileError(
                 f"{some_in_words(changed)} changed after {self._path} had counted it; write new "
                 "rows to files of their own, or count all files anew, into another one"
             )
+        self.counted |= renamed
         if self.counted != before:
             self._write()
         return new
 
-    def _follow_renamed(self, names: list[str], new: dict[Path, Fingerprint]) -> None:
-        """Let files that were counted under names that are gone have the names of today."""
+    def _follow_renamed(
+        self, names: list[str], new: dict[Path, Fingerprint]
+    ) -> dict[str, Fingerprint]:
+        """Take files that are there under another name out of both; return them by that name."""
         by_content = {found.sha256: file for file, found in reversed(new.items())}
         renamed = {}
         for name in names:
@@ -129,10 +132,10 @@ class Ledger:
                 del self.counted[name]
                 renamed[self._name(file)] = new.pop(file)
                 self._warn(f"{file} was counted as {name!r} before, and is not counted again")
-        self.counted |= renamed
+        return renamed
 
     def _resume(self, new: dict[Path, Fingerprint], decay: float) -> list[Path]:
-        """Return what is left of the night that was interrupted; forget files that are gone."""
+        """Return what is left of the run that was interrupted; forget files that are gone."""
         if decay != self._decay:
             self._warn(
                 f"the run that was interrupted began with --decay {self._decay:g}; it is finished "
@@ -170,7 +173,7 @@ class Ledger:
         notices.warn(CalibrantWarning(text))
 
     def add(self, file: Path, counted: Statistics) -> None:
-        """Merge the statistics of a file of this night, and keep the result."""
+        """Merge the statistics of a file of this run, and keep the result."""
         name = self._name(file)
         found = self.pending[name]
         if not found.again(file).has_content_of(found):

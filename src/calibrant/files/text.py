@@ -168,10 +168,17 @@ def _rows_again(path: Path) -> Iterator[Any]:
     try:
         with open_text(path) as file:
             _, separator = _read_header(file, path)
-            lines = (raw.decode("utf-8", errors="surrogateescape") for raw in file)
-            yield csv.reader(lines, delimiter=separator)
+            yield csv.reader(_lines(file), delimiter=separator)
     finally:
         csv.field_size_limit(usual)
+
+
+def _lines(file: IO[bytes]) -> Iterator[str]:
+    """Lines of a file; one that is longer than any row is not read to its end."""
+    while raw := file.readline(LONGEST_HEADER):
+        yield raw.decode("utf-8", errors="surrogateescape")
+        if len(raw) == LONGEST_HEADER:
+            raise csv.Error("a line is too long")
 
 
 def lines_of(path: Path, rows: list[int]) -> list[int] | None:

@@ -163,7 +163,8 @@ def chances(gap: Floats, first: Floats, second: Floats, said: Floats, weight: Fl
 
     ``first`` and ``second`` are the sums of w^2 p and w^2 p^2, ``said`` those of w p.
     """
-    size = np.divide(first, said, out=np.ones_like(said), where=said > 0)
+    # The square of a weight may be too small to be counted where the weight itself is not.
+    size = np.divide(first, said, out=np.ones_like(said), where=(said > 0) & (first > 0))
     variance = np.maximum(first - second, 0.0) / size**2
     found: Floats = np.minimum(2.0 * gammainc(variance + np.abs(gap) / size, variance), 1.0)
     return np.where(np.abs(gap) <= ROUNDING * weight, 1.0, found)
