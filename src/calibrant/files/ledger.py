@@ -104,23 +104,22 @@ class Ledger:
                 self.counted[name] = new.pop(named[name])
             else:
                 elsewhere.append(name)
-        self._follow_renamed(elsewhere, new)
-        changed = [
-            str(named[name])
-            for name in elsewhere
-            if name in self.counted and named.get(name) in new
-        ]
+        renamed = self._follow_renamed(elsewhere, new)
+        changed = [str(named[name]) for name in elsewhere if name in self.counted and name in named]
         if changed:
             raise PredictionFileError(
                 f"{some_in_words(changed)} changed after {self._path} had counted it; write new "
                 "rows to files of their own, or count all files anew, into another one"
             )
+        self.counted |= renamed
         if self.counted != before:
             self._write()
         return new
 
-    def _follow_renamed(self, names: list[str], new: dict[Path, Fingerprint]) -> None:
-        """Let files that were counted under names that are gone have the names of today."""
+    def _follow_renamed(
+        self, names: list[str], new: dict[Path, Fingerprint]
+    ) -> dict[str, Fingerprint]:
+        """Take files that are there under another name out of both; return them by that name."""
         by_content = {found.sha256: file for file, found in reversed(new.items())}
         renamed = {}
         for name in names:
@@ -129,7 +128,7 @@ class Ledger:
                 del self.counted[name]
                 renamed[self._name(file)] = new.pop(file)
                 self._warn(f"{file} was counted as {name!r} before, and is not counted again")
-        self.counted |= renamed
+        return renamed
 
     def _resume(self, new: dict[Path, Fingerprint], decay: float) -> list[Path]:
         """Return what is left of the night that was interrupted; forget files that are gone."""

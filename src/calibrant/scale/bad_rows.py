@@ -22,8 +22,8 @@ def bad_rows(rows: Any, kind: str, normalize: str | None, first: int = 0) -> lis
     try:
         simplex.check_scores(rows, kind, normalize)
     except errors.DataError:
-        if len(rows) == 1:
-            return [first]
+        if len(rows) < 2:  # none is wrong in its shape: whoever predicts says so
+            return [first] * len(rows)
         half = len(rows) // 2
         low = bad_rows(rows[:half], kind, normalize, first)
         return low + bad_rows(rows[half:], kind, normalize, first + half)
