@@ -115,6 +115,9 @@ class AutoCalibrator(Composed):
         "whoever does not want to choose; the [best of all](docs/auto.md) on 47 real classifiers"
     )
     place = 17
+    _unlabelled = (
+        "their probabilities are shrunk, as those of rare classes"  # by structured scaling
+    )
 
     candidates: Any = None
     cv: int = number(default=5, low=2, whole=True)
