@@ -1,4 +1,5 @@
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -43,6 +44,9 @@ def test_a_class_without_a_label_warns_once_and_becomes_rare():
         auto = AutoCalibrator(classes=np.arange(4)).fit(p[keep], y[keep])
     assert sum(w.category is MissingClassWarning for w in told) == 1
     assert auto.predict_proba(p[keep])[:, 1].mean() < 0.5 * p[keep, 1].mean()
+    with warnings.catch_warnings():  # where no part knows classes, there is nothing to say
+        warnings.simplefilter("error", MissingClassWarning)
+        AutoCalibrator(candidates=["scir"], classes=np.arange(4)).fit(p[keep], y[keep])
 
 
 def test_held_out_scores_are_held_out(fitted):
