@@ -1,4 +1,5 @@
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from sklearn.base import clone
 from calibrant import AutoCalibrator, MonotoneSpline, StructuredScaling, TemperatureScaling
 from calibrant.calibrators import auto_search
 from calibrant.calibrators.auto import FAVOURITES, PATHS
-from calibrant.errors import FittedValueError, ParameterError
+from calibrant.errors import FittedValueError, MissingClassWarning, ParameterError
 from calibrant.metrics import negative_log_likelihood
 from calibrant.model_file import dumps, loads
 from calibrant.simplex import check_batch
@@ -34,6 +35,18 @@ def test_the_report_has_every_candidate_and_says_why(fitted):
     assert "cross-validation" in report.why
     assert str(report).count("\n") == len(PATHS) + 1
     assert all(c.seconds > 0 for c in report.candidates)
+
+
+def test_a_class_without_a_label_warns_once_and_becomes_rare():
+    p, y = simulate(600, 4)
+    keep = y != 1
+    with pytest.warns(MissingClassWarning, match="1 of 4 classes .* 1 for one; .* shrunk") as told:
+        auto = AutoCalibrator(classes=np.arange(4)).fit(p[keep], y[keep])
+    assert sum(w.category is MissingClassWarning for w in told) == 1
+    assert auto.predict_proba(p[keep])[:, 1].mean() < 0.5 * p[keep, 1].mean()
+    with warnings.catch_warnings():  # where no part knows classes, there is nothing to say
+        warnings.simplefilter("error", MissingClassWarning)
+        AutoCalibrator(candidates=["scir"], classes=np.arange(4)).fit(p[keep], y[keep])
 
 
 def test_held_out_scores_are_held_out(fitted):

@@ -111,10 +111,12 @@ def test_a_confusion_of_two_classes_needs_the_matrix():
 def test_an_absent_class_warns_and_stays_possible():
     p, y = simulate(600, 4)
     keep = y != 1
-    with pytest.warns(errors.MissingClassWarning, match="shrunk"):
+    with pytest.warns(errors.MissingClassWarning, match="probabilities are shrunk"):
         calibrator = StructuredScaling(classes=np.arange(4)).fit(p[keep], y[keep])
     out = calibrator.predict_proba(p)
     assert out[:, 1].max() > 0.01
+    plain = TemperatureScaling(classes=np.arange(4)).fit(p[keep], y[keep]).predict_proba(p)
+    assert out[keep, 1].mean() < 0.5 * plain[keep, 1].mean()  # which it is not held to
 
 
 def frequencies(n_rows):

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from calibrant import FlattenedIsotonic, errors, model_file
@@ -291,3 +292,45 @@ def test_the_reference_in_the_docs_is_up_to_date():
     for name, command in cli.commands.items():
         for option in command.params:
             assert any(flag in text for flag in [*option.opts, option.name.upper()]), (name, option)
+
+
+@pytest.mark.filterwarnings("always::calibrant.errors.CalibrantWarning")
+@pytest.mark.parametrize("chunks", [[], ["--chunks"]])
+@pytest.mark.parametrize("names", [("no", "yes"), ("0", "1")])
+def test_the_positive_class_does_not_depend_on_the_order_of_columns(
+    tmp_path, capsys, names, chunks
+):
+    """Columns are matched by their names: the second of the sorted labels is positive."""
+    rng = np.random.default_rng(0)
+    p = rng.beta(1, 3, size=500)
+    label = np.array(names)[(rng.random(500) < p**2).astype(int)]
+    frame = pd.DataFrame({f"p_{names[1]}": p, f"p_{names[0]}": 1 - p, "label": label})
+    found = []
+    for number, columns in enumerate((list(frame), [*frame.columns[[1, 0]], "label"])):
+        frame[columns].to_csv(tmp_path / f"{number}.csv", index=False)
+        words = ["evaluate", tmp_path / f"{number}.csv", "--resamples", 20, *chunks]
+        assert run([str(word) for word in words]) == 0
+        out, err = capsys.readouterr()
+        assert f"Calibration test of class {names[1]}:" in out
+        assert f"Over-predicted: class {names[1]} (" in out
+        assert err == ""
+        found.append(out.replace(f"{number}.csv", ""))
+    assert found[0] == found[1]
+
+
+@pytest.mark.filterwarnings("always::calibrant.errors.CalibrantWarning")
+def test_compare_judges_the_same_positive_class_in_both_files(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    p = rng.beta(1, 3, size=500)
+    label = np.where(rng.random(500) < p**2, "yes", "no")
+    frame = pd.DataFrame({"yes": p, "no": 1 - p, "label": label})
+    for name, columns in {"a": ["yes", "no", "label"], "b": ["label", "no", "yes"]}.items():
+        frame[columns].to_csv(tmp_path / f"{name}.csv", index=False)
+    for val, test in ("ab", "ba", "aa"):
+        files = [tmp_path / f"{val}.csv", tmp_path / f"{test}.csv"]
+        if val == test:
+            files[1:] = ["--split", "0.5"]
+        assert run(["compare", *map(str, files), "--methods", "ts"]) == 0
+        out, err = capsys.readouterr()
+        assert "Class yes is over-predicted" in out
+        assert err == ""

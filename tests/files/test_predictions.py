@@ -68,7 +68,7 @@ def test_separators_are_seen_in_the_header(tmp_path, sign, name):
         ("", "is empty"),
         ("0.7,0.2,0.1\n0.1,0.8,0.1\n", "line 1: 0.7, 0.2, 0.1 ... are numbers"),
         (GOOD.replace("0.8", "much"), "line 3, column 'bee': 'much' is not a number"),
-        (GOOD.replace("0.8", ""), "line 3, column 'bee': '' is not a number"),
+        (GOOD.replace("0.8", ""), "line 3, column 'bee': '' is not .* .fill it, or drop the row"),
         (GOOD.replace("0.8", '"0,8"'), "line 3, column 'bee': '0,8' .* written with a point"),
         (GOOD.replace("0.1,0.8", "0.8"), "line 3: 3 columns, but the header has 4"),
         (GOOD.replace("0.8", "0.8,9"), "line 3: 5 columns, but the header has 4"),

@@ -56,6 +56,40 @@ def test_a_method_that_is_clearly_better_is_chosen():
     assert any("chosen on the same test part" in caution for caution in verdict.cautions)
 
 
+def test_a_tilt_that_may_be_chance_is_not_called_one_that_is_there():
+    """Honest predictions of few rows are off by points, no more than chance explains."""
+    verdict = verdict_of([honest(150, 4, seed) for seed in (5, 6)])
+    assert verdict.chosen == "uncalibrated"
+    assert "over-confident by 3.4 points" in verdict.headline
+    assert "points, which may be chance: they need no calibration" in verdict.headline
+
+
+def test_predictions_that_no_method_helps_are_not_called_calibrated():
+    """Temperature scaling failed, and the other method learns nothing."""
+    parts = [honest(1500, 4, seed, power=2.0) for seed in (5, 6)]
+    methods = {"ts": TemperatureScaling(tol=-1.0), "same": TemperatureScaling(prior_strength=1e12)}
+    verdict = verdict_of(parts, methods)
+    assert verdict.chosen == "uncalibrated"
+    assert "over-confident by" in verdict.headline
+    assert "need no calibration" not in verdict.headline
+    assert verdict.headline.endswith(
+        "; no method that was compared lowers the NLL by more than chance."
+    )
+
+
+def test_nothing_is_better_still_than_what_removes_nothing():
+    """One map for all classes cannot move the share of the positive one."""
+    rng = np.random.default_rng(0)
+    truth = rng.beta(1, 8, size=4000)
+    y = (rng.random(4000) < truth).astype(int)
+    odds = 6 * truth / (1 - truth)
+    said = np.column_stack([1 / (1 + odds), odds / (1 + odds)])
+    parts = [(said[:2000], y[:2000]), (said[2000:], y[2000:])]
+    verdict = verdict_of(parts, ["ts", "structured"])
+    assert verdict.chosen == "structured"
+    assert "removes little or nothing of it, but structured is better by" in verdict.headline
+
+
 def test_a_method_that_is_better_by_chance_is_not_chosen():
     parts = [simulate(600, 4, seed=13), simulate(600, 4, seed=14)]
     verdict = verdict_of(parts, ["ts", "vs"])

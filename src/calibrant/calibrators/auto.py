@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from calibrant.progress import progress
 from calibrant.solvers.priced_mixture import SMALLEST, solve_priced_mixture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from calibrant.maps.base import CalibrationMap
     from calibrant.simplex import SimplexBatch
@@ -206,6 +207,13 @@ class AutoCalibrator(Composed):
         if share < LEAST_WEIGHT:
             return None, 0.0
         return search.finish(weights, stages), share
+
+    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
+        """Yield what parts with a share in the result say of classes without a label."""
+        present = np.bincount(batch.class_index, minlength=batch.n_classes) > 0
+        for part in chain(*fitted["paths_"], fitted["finish_"] or ()):
+            yield from part._missing(present, batch.classes)  # noqa: SLF001  (ours)
+        yield from super()._complaints(batch, fitted)
 
     def _compose(self, found: dict[str, Any]) -> CalibrationMap:
         parts = {id(part): part for path in found["paths_"] for part in path}

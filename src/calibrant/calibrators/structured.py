@@ -101,7 +101,7 @@ class StructuredScaling(Calibrator):
     summary = "a matrix shrunk to one temperature"
     good_for = "classes that are biased differently"
     place = 15
-    _unlabelled = "they are shrunk to temperature scaling"
+    _unlabelled = "their probabilities are shrunk, as those of rare classes"
     _copies = 8
     _statistics = StructuredStatistics
 

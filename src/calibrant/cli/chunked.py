@@ -120,6 +120,8 @@ def evaluate_chunks(
 
     with progress_bar(f"reading {path}") as advance, _naming(path):
         chunks = open_chunks(path, part, reading, advance)
+        if reading.classes is None:
+            chunks.put_positive_last()
         classes = known_classes(chunks, chunks.classes)
         empty = MetricStatistics(
             classes,

@@ -113,7 +113,7 @@ def evaluate(
         result, test, shares = evaluate_chunks(file, part, reading, bins, resamples, seed)
     else:
         with progress_bar(f"reading {file}"):
-            found = reading.read(file, part=part, usual_part="test")
+            found = reading.read(file, part=part, usual_part="test", positive_last=True)
         source = found.place.source
         with progress_bar(f"measuring {source}") as advance, found.explained():
             result, test, shares = evaluate_file(found, bins, resamples, seed, advance)

@@ -46,9 +46,9 @@ def read_two(
             f"{val} has no val_* and test_* parts, and rows that were fitted to cannot judge; give "
             "a second file, or draw rows by --split 0.5"
         )
-    first = reading.read(val, usual_part="val")
+    first = reading.read(val, usual_part="val", positive_last=True)
     of_test = replace(reading, labels=test_labels)
-    second = of_test.read(test or val, usual_part="test", like=first)
+    second = of_test.read(test or val, usual_part="test", like=first, positive_last=True)
     sources = {"calibration": first.place.source, "test": second.place.source}
     if first.kind != second.kind:
         a, b = sources.values()
@@ -66,7 +66,7 @@ def _is_same(a: Path, b: Path) -> bool:
 
 
 def _split(path: Path, reading: Reading, share: float, seed: int) -> Two:
-    whole = reading.read(path)
+    whole = reading.read(path, positive_last=True)
     whole.check()
     n_rows = len(whole.y)
     if n_rows < 2:

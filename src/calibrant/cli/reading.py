@@ -77,8 +77,15 @@ class Reading:
         """``normalize`` of the calibrators."""
         return "rows" if self.normalize else None
 
-    def read(self, path: Path, *, like: Aligned | None = None, **parts: str | None) -> Aligned:
-        """Read a file of predictions whole; ``like`` is another one with the same classes."""
+    def read(
+        self,
+        path: Path,
+        *,
+        like: Aligned | None = None,
+        positive_last: bool = False,
+        **parts: str | None,
+    ) -> Aligned:
+        """Read a file of predictions whole; the options are those of :func:`align`."""
         from calibrant.files.align import align
         from calibrant.files.predictions import read_prediction_file
 
@@ -87,7 +94,8 @@ class Reading:
         )
         if self.normalize and found.kind == "logits":
             raise click.UsageError(f"--normalize is for probabilities; {path} holds logits")
-        return align(found, classes=self.classes, like=like, normalize=self.rows)
+        options: dict[str, Any] = {"like": like, "positive_last": positive_last}
+        return align(found, classes=self.classes, normalize=self.rows, **options)
 
     def words(self, *known: str) -> list[str]:
         """Return the options among ``known`` as they are typed."""

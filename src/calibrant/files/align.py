@@ -62,6 +62,20 @@ class Aligned:
         names = self.place.names
         return matrix if names is None else NamedMatrix(matrix, names)
 
+    def with_positive_last(self) -> Aligned:
+        """Put two columns that are named after their classes into the sorted order of these."""
+        two = self.classes
+        return self if two is None or len(two) != 2 else self.ordered_by(sorted(two))
+
+    def ordered_by(self, two: list[Any]) -> Aligned:
+        """Put two columns that are named after their classes into the order of these."""
+        names = self.place.names or []
+        match = match_columns(names, two, self.place) if len(names) == 2 else None
+        if match is None or match.classes == two:
+            return self
+        place = replace(self.place, names=names[::-1])
+        return replace(self, matrix=self.matrix[:, ::-1], classes=two, place=place)
+
     def take(self, rows: NDArray[Any]) -> Aligned:
         """Return some of the rows."""
         return replace(self, y=self.y[rows], matrix=self.matrix[rows])
@@ -96,11 +110,13 @@ def align(
     classes: Sequence[str] | None = None,
     like: Aligned | None = None,
     normalize: str | None = None,
+    positive_last: bool = False,
 ) -> Aligned:
     """Read the labels of a file, and find the column of each class.
 
     ``classes`` are those of the columns, from whoever knows them; ``like`` is another part of the
-    same data, whose classes these are.
+    same data, whose classes these are. With ``positive_last``, two classes that names tell are in
+    sorted order, whatever that of their columns: the second one is positive.
     """
     raw, names = found.require_labels(), found.place.names
     n_columns = found.scores.shape[1]
@@ -130,7 +146,10 @@ def align(
         known = list(range(n_columns))
     if known is not None:
         _refuse_unknown(y, known, found.place)
-    return Aligned(y, found.scores, known, found.place, found.kind, normalize)
+    whole = Aligned(y, found.scores, known, found.place, found.kind, normalize)
+    if not positive_last or classes is not None or found.place.path.suffix.lower() == ".npz":
+        return whole
+    return whole.with_positive_last() if like is None else whole.ordered_by(like.classes or [])
 
 
 def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> NDArray[Any]:

@@ -173,6 +173,11 @@ class TableChunks(Chunks):
         """Class of each column, where the tables tell it."""
         return self._aligned.classes
 
+    def put_positive_last(self) -> None:
+        """Read two columns that are named after their classes in sorted order of these."""
+        self._aligned = self._aligned.with_positive_last()
+        self.names = self._aligned.place.names or self.names
+
     def _distinct(self) -> NDArray[Any]:
         return np.unique(self._aligned.y)
 

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from calibrant.errors import Arguments, PredictionFileError, number_of
 from calibrant.files.arrays import decoding
-from calibrant.files.layout import is_number
+from calibrant.files.layout import MISSING, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -301,4 +301,7 @@ def _remedy(text: str, name: str) -> str:
         return " (write percent without the sign; --normalize divides rows by their sums)"
     if "," in text:
         return " (decimals are written with a point)"
-    return f" (--ignore {name!r}, if the column holds no scores)"
+    missing = (
+        "fill it, or drop the row; apply has --on-bad-row; " if MISSING.fullmatch(text) else ""
+    )
+    return f" ({missing}--ignore {name!r}, if the column holds no scores)"

@@ -18,6 +18,9 @@ FEW_ROWS = 100
 NOTICEABLE = 0.005
 """Half a point of over-confidence or less is called none."""
 
+LITTLE = "little or nothing"
+"""Less than 15 % of an error."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -175,7 +178,7 @@ def _removed(before: MethodResult, after: MethodResult) -> str:
     for least, words in ((0.9, "nearly all"), (0.5, "most"), (0.15, "some")):
         if share >= least:
             return words
-    return "little or nothing"
+    return LITTLE
 
 
 def _effect_of(before: MethodResult, baseline: MethodResult) -> str:
@@ -220,7 +223,7 @@ def _lead(
 def _headline(before: MethodResult, baseline: MethodResult | None, chosen: MethodResult) -> str:
     words = _tilt(before)
     if chosen.method == UNCALIBRATED:
-        return f"{words}, and need no calibration that would show in this test."
+        return f"{words}{_left_alone(before)}."
     name = "temperature scaling (ts)"
     if baseline is None or chosen.method == BASELINE:
         subject = name if chosen.method == BASELINE else chosen.method
@@ -228,10 +231,21 @@ def _headline(before: MethodResult, baseline: MethodResult | None, chosen: Metho
     gap = chosen.difference
     better = "" if gap is None else f" by {-gap.value:.4f} in NLL"
     better += "" if gap is None or math.isnan(gap.p_holm) else f", {p_words(gap.p_holm)}"
+    removed = _removed(before, baseline)
+    lead = "but {} is better" if removed == LITTLE else "and {} is better still"
     return (
-        f"{words}; temperature scaling removes {_removed(before, baseline)} of {_it(before)}, and "
-        f"{chosen.method} is better still{better}."
+        f"{words}; temperature scaling removes {removed} of {_it(before)}, "
+        f"{lead.format(chosen.method)}{better}."
     )
+
+
+def _left_alone(before: MethodResult) -> str:
+    """Why nothing is to be done: nothing is off beyond chance, or nothing that was tried helps."""
+    if _is_off(before):
+        return "; no method that was compared lowers the NLL by more than chance"
+    is_tilted = abs(before.confidence.overconfidence) > NOTICEABLE
+    link = ", which may be chance: they" if is_tilted else ", and"
+    return f"{link} need no calibration that would show in this test"
 
 
 def _it(before: MethodResult) -> str:
