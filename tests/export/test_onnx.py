@@ -196,6 +196,7 @@ def test_hostile_sizes():
         assert secret.encode() not in data
 
 
+@pytest.mark.filterwarnings("ignore::calibrant.errors.ClassShareWarning")  # a quarter for each
 def test_values_at_the_floor():
     calibrator = fitted("fir")
     floor = calibrant.FlattenedIsotonic(min_probability=0.25).fit(

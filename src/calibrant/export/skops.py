@@ -31,7 +31,8 @@ def trusted_types() -> list[str]:
 
     Notes
     -----
-    skops cannot hold what ``partial_fit`` remembers: ``statistics_`` has bytes of its own.
+    skops cannot hold what ``partial_fit`` and ``fit_statistics`` remember: ``statistics_`` has
+    bytes of its own. Keep these, and ``del calibrator.statistics_``.
 
     Examples
     --------

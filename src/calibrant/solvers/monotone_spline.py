@@ -141,6 +141,12 @@ class Problem:
         self._near, self._tilt = slopes, gradient - own - self._pull
         self._bend = np.zeros_like(bent) if hessian is None else hessian - bent
 
+    def most_to_gain(self, slopes: Array, value: float) -> float:
+        """Bound how far the value is above the minimum: NLL and penalty are not negative there."""
+        farthest = np.maximum(slopes - FLATTEST, STEEPEST - slopes)
+        linear = float(self._pull @ (slopes - self._start) + np.abs(self._pull) @ farthest)
+        return value + linear if self._near is None else np.inf
+
     def part(self, rows: NDArray[Any], weight: Array | None = None) -> Problem:
         """Return the problem of some of the rows, with their weights or others."""
         values, _, place = self._cells
@@ -271,6 +277,7 @@ def fit_spline(
         problem.match(start, gradient_of_all(frame, start), None)
     slopes, pull = hold(problem, start, rate, prior_strength, n_rows)
     slopes, value, violation, rounds, left = minimise(problem, rate, slopes, tol, max_rounds)
+    left = min(left, problem.most_to_gain(slopes, value))
     if violation > tol and left <= ROUNDING:
         notes += (f"at the limit of rounding: {left:.0e} of the objective is left to gain",)
     report = SolverReport(
