@@ -47,6 +47,7 @@ def test_a_classifier_goes_to_mlflow_as_the_page_has_it(tmp_path):
     assert (found == classifier.predict_proba(scores)).all()
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 def test_probmetrics_takes_calibrators_as_the_page_has_it():
     pytest.importorskip("probmetrics")
     (block,) = blocks("calarena.md")

@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
+from calibrant import FlattenedIsotonic
 from calibrant.errors import ParameterError, ShapeError
 from calibrant.maps import (
     AffineMap,
@@ -32,6 +33,8 @@ from calibrant.maps import (
     TopLabelMap,
 )
 from calibrant.maps.curves import BoundedLogs
+from calibrant.simplex import check_batch
+from conftest import simulate
 
 K = 4
 KINDS = ("probabilities", "logits")
@@ -381,3 +384,24 @@ def test_what_chains_begin_with_is_done_once_and_what_weighs_nothing_is_not_done
     for way in WAYS[:4]:  # also where it comes from another process
         again = way(shared)
         assert again.stages[0].stages[0] is again.stages[1].stages[0]
+
+
+class Unchanged(CalibrationMap):
+    """Of somebody else's: it returns the rows that it was given."""
+
+    kind = "probabilities"
+
+    def __call__(self, rows):
+        return rows
+
+
+def test_rows_of_the_caller_stay_as_they_are():
+    p, y = simulate(200, 3)
+    p[::5] = np.eye(3)[y[::5]]  # zeros, which a floor would lift
+    given = p.copy()
+    calibrator = FlattenedIsotonic().fit(p, y)
+    calibrator._warn_of_shares(check_batch(p, y), Unchanged())
+    calibrator.map_ = Unchanged()
+    assert calibrator.predict_proba(p).min() == pytest.approx(1e-12)
+    assert Stage(Unchanged(), 1e-3)(p).min() == pytest.approx(1e-3)
+    np.testing.assert_array_equal(p, given)

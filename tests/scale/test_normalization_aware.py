@@ -23,7 +23,7 @@ is so far from that of all that steps overshoot. 125 for 500 end uncertified, as
 
 
 def nll(found, p, y):
-    rows = lift(found(p), 1e-12, sums_to_one=True)
+    rows = lift(found(p), 1e-12, sums_to_one=True, given=p)
     return -np.mean(np.log(rows[np.arange(len(y)), y]))
 
 

@@ -232,7 +232,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         """
 
         def predict(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-            return lift(found(rows), self.min_probability, sums_to_one=found.sums_to_one)
+            out, promise = found(rows), found.sums_to_one
+            return lift(out, self.min_probability, sums_to_one=promise, given=rows)
 
         wrong = find_wrong_share(batch, predict)
         if wrong is None:
@@ -304,8 +305,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
                 simplex.warn_of_kind(checked, kind)
             if order is not None:
                 checked = np.take(checked, order, axis=1)
-            calibrated = self.map_(checked)
-            calibrated = lift(calibrated, self.min_probability, sums_to_one=self.map_.sums_to_one)
+            out, promise = self.map_(checked), self.map_.sums_to_one
+            calibrated = lift(out, self.min_probability, sums_to_one=promise, given=checked)
             keep(rows, checked, calibrated)
 
         with threads.jobs(self.n_jobs):

@@ -12,12 +12,15 @@ from calibrant.maps.base import CalibrationMap, Floats, check_number, frozen, ho
 from calibrant.maps.operations import Operations, Value
 
 
-def lift(rows: Floats, floor: float, *, sums_to_one: bool) -> Floats:
+def lift(rows: Floats, floor: float, *, sums_to_one: bool, given: Floats) -> Floats:
     """Lift rows of probabilities to a floor, in place if possible; those that sum to 1 still do.
 
     Rows that need not sum to 1 have nothing to give: only what lies below the floor changes. A map
-    of somebody else's may return rows in any layout.
+    of somebody else's may return rows in any layout, or those that it was ``given``, which are the
+    caller's.
     """
+    if np.may_share_memory(rows, given):
+        rows = rows.copy()
     rows = np.require(rows, np.float64, ["C", "ALIGNED", "WRITEABLE"])
     if not sums_to_one:
         np.maximum(rows, floor, out=rows)
@@ -83,7 +86,7 @@ class Stage(CalibrationMap):
     def __call__(self, rows: Floats) -> Floats:
         """Map the rows."""
         out = self.map(simplex.check_scores(rows, self.kind))
-        return lift(out, self.floor, sums_to_one=self.sums_to_one)
+        return lift(out, self.floor, sums_to_one=self.sums_to_one, given=rows)
 
     def formula(
         self, ops: Operations, rows: Value, *, computed: bool = False, inner: bool = False

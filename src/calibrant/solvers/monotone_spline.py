@@ -57,9 +57,7 @@ ROUGH = 1e-4
 LEAST_DAMPING, MOST_DAMPING = 1e-12, 1e6
 """Part of the curvature that is added to it; more of it where steps fail."""
 
-ROUNDING = 1e-10
-"""What is left to gain where nothing is seen of it."""
-
+ROUNDING = 1e-10  # what is left to gain where nothing is seen of it
 UNSEEN = 1e-12
 """Gain that the rounding of a mean over many rows may hide; the gradient, whose own rounding is as
 small, still tells which of two points is better."""
@@ -144,8 +142,8 @@ class Problem:
     def most_to_gain(self, slopes: Array, value: float) -> float:
         """Bound how far the value is above the minimum: NLL and penalty are not negative there."""
         farthest = np.maximum(slopes - FLATTEST, STEEPEST - slopes)
-        linear = float(self._pull @ (slopes - self._start) + np.abs(self._pull) @ farthest)
-        return value + linear if self._near is None else np.inf
+        linear = self._pull @ (slopes - self._start) + np.abs(self._pull) @ farthest
+        return value + float(linear) if self._near is None else np.inf
 
     def part(self, rows: NDArray[Any], weight: Array | None = None) -> Problem:
         """Return the problem of some of the rows, with their weights or others."""
