@@ -162,9 +162,9 @@ def deal_rows(
 
     The random number of a repeat is a hash of its group (see ``group_rows``) and of its number
     there: it is the same in every run, and neither the order of rows nor that of columns changes
-    it. Folds hold as many rows of each class as of any other, up to one, if ``stratify``. Without,
-    labels are not looked at: chance frequencies that are the same in all folds are found on each by
-    what was fitted to the others.
+    it. If ``stratify``, every fold has as many repeats of a class as any other fold, up to one.
+    Without, labels are not looked at: chance frequencies that are the same in all folds are found
+    on each by what was fitted to the others.
     """
     n_rows = len(scores)
     group = group_rows(scores, kind, class_index if stratify else None)
