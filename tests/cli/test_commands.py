@@ -185,7 +185,7 @@ def test_bad_rows(files, capsys):
     arguments = ["apply", files / "m.calibrant", files / "bad.npy", "-o", files / "b.npy"]
     assert call(*arguments, "--on-bad-row", "skip", "--json") == 0
     said = capsys.readouterr()
-    assert "1 bad rows left out:" in said.err
+    assert "1 bad row left out:" in said.err
     assert "bad.npy, row 7 (from 0)" in said.err
     assert json.loads(said.out)["rows"] == len(np.load(files / "b.npy")) == 49
 

@@ -22,6 +22,7 @@ from calibrant.cli.export import export
 from calibrant.cli.progress import progress_bar
 from calibrant.cli.reading import Reading, file_argument, reading_options
 from calibrant.cli.showing import NotConvergedError, json_option, naming, show
+from calibrant.errors import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -297,7 +298,8 @@ def apply_command(
             done = apply_file(calibrator, file, output, part=part, progress=advance, **options)
     if done.n_bad_rows:
         marked = "left out" if on_bad_row == "skip" else "marked with NaN"
-        click.echo(f"calibrant: {done.n_bad_rows} bad rows {marked}: {done.where}", err=True)
+        bad = number_of(done.n_bad_rows, "bad row")
+        click.echo(f"calibrant: {bad} {marked}: {done.where}", err=True)
     result = {"output": str(output), "rows": done.n_rows, "bad_rows": done.n_bad_rows}
     show(result, as_json, f"{output}: {done.n_rows:,} rows", to_stderr=str(output) == "-")
 
