@@ -22,7 +22,6 @@ from calibrant.cli.export import export
 from calibrant.cli.progress import progress_bar
 from calibrant.cli.reading import Reading, file_argument, reading_options
 from calibrant.cli.showing import NotConvergedError, json_option, naming, show
-from calibrant.errors import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -297,6 +296,8 @@ def apply_command(
         else:
             done = apply_file(calibrator, file, output, part=part, progress=advance, **options)
     if done.n_bad_rows:
+        from calibrant.errors import number_of  # numpy comes with it
+
         marked = "left out" if on_bad_row == "skip" else "marked with NaN"
         bad = number_of(done.n_bad_rows, "bad row")
         click.echo(f"calibrant: {bad} {marked}: {done.where}", err=True)
