@@ -24,8 +24,14 @@ from calibrant.scale.temperature import (
 from calibrant.scale.temperature_sums import TemperatureSums, check_settings
 from calibrant.scale.wide_sums import WideSums
 from calibrant.simplex import small_chunks, to_logits
-from calibrant.solvers.affine import Reference, RidgePenalty, fit_affine, prepare, solve_affine
 from calibrant.solvers.affine_steps import step_affine
+from calibrant.solvers.affine_whole import (
+    Reference,
+    RidgePenalty,
+    fit_affine,
+    prepare,
+    solve_affine,
+)
 from calibrant.solvers.pseudo_rows import AT_SCORES
 
 ROUNDING = 1e-9
