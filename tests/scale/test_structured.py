@@ -12,7 +12,8 @@ from calibrant.scale.statistics import Statistics
 from calibrant.scale.structured import StructuredStatistics
 from calibrant.scale.structured_sums import StructuredSums
 from calibrant.simplex import check_batch, to_logits
-from calibrant.solvers.structured import PENALTIES, Frame, solve_structured
+from calibrant.solvers.structured import PENALTIES, solve_structured
+from calibrant.solvers.structured_whole import Frame
 from conftest import real_files
 from scale.passes import CASES, count, make_empty, make_rows, passes, real_losses
 

@@ -19,7 +19,7 @@ from calibrant.scale.temperature import (
 from calibrant.scale.temperature_sums import TemperatureSums
 from calibrant.simplex import LOG_OF_ZERO
 from calibrant.solvers.pseudo_rows import AT_SCORES, AT_TEMPERATURE
-from calibrant.solvers.structured import (
+from calibrant.solvers.structured_whole import (
     PENALTIES,
     Frame,
     StructuredFit,

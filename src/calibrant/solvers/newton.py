@@ -131,6 +131,7 @@ class PenalisedLoss:
         self._linear = linear_term
         self._anchor: Array | float = 0.0
         self.proximal: Array | float = 0.0
+        self._last: tuple[Array, float, Array] = np.empty(0), 0.0, np.empty(0)
 
     def draw_to(self, anchor: Array, proximal: Array) -> None:
         """Add half the sum of proximal * (t - anchor)^2.
@@ -141,12 +142,15 @@ class PenalisedLoss:
 
     def loss(self, x: Array) -> tuple[float, Array]:
         """Value and gradient without the penalty."""
+        if x is self._last[0]:  # where the rows' Hessian is, too
+            return self._last[1:]
         value, gradient = self.rows.value(x)
         gap = x - self._anchor
         held = self.proximal * gap
         value, gradient = value + 0.5 * float(gap @ held), gradient + held
         if self._linear is not None:
             value, gradient = value - float(self._linear @ gap), gradient - self._linear
+        self._last = x, value, gradient
         return value, gradient
 
     def value(self, x: Array) -> tuple[float, Array]:

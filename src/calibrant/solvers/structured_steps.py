@@ -15,7 +15,7 @@ from scipy.optimize import minimize_scalar
 from calibrant.solvers.monotone_spline import drop_light_rows
 from calibrant.solvers.newton_steps import conjugate_gradients
 from calibrant.solvers.report import SolverReport
-from calibrant.solvers.structured import prepare
+from calibrant.solvers.structured_whole import prepare
 from calibrant.solvers.structured_likelihood import Likelihood, Point, Preconditioner
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
-    from calibrant.solvers.structured import Frame
+    from calibrant.solvers.structured_whole import Frame
 
     Array = NDArray[np.float64]
 
