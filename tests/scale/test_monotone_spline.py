@@ -11,7 +11,7 @@ from calibrant.scale.monotone_spline import SplineStatistics
 from calibrant.scale.spline_sums import InformationCells, LogCells, SplineSums, features
 from calibrant.scale.statistics import Statistics
 from calibrant.simplex import check_batch
-from calibrant.solvers.monotone_spline import Frame, place_knots, solve_monotone_spline
+from calibrant.solvers.spline_whole import Frame, place_knots, solve_monotone_spline
 from conftest import real_files
 from scale.passes import CASES, count, make_empty, make_rows, passes, real_losses
 

@@ -24,14 +24,14 @@ from calibrant.scale.temperature import (
     standing_for,
 )
 from calibrant.scale.temperature_sums import KNOWN, ZERO_LABEL, TemperatureSums, at
-from calibrant.solvers.monotone_spline import (
+from calibrant.solvers.pseudo_rows import AT_SCORES, AT_TEMPERATURE
+from calibrant.solvers.spline_steps import step_spline
+from calibrant.solvers.spline_whole import (
     Frame,
     SplineFit,
     fit_spline,
     solve_monotone_spline,
 )
-from calibrant.solvers.pseudo_rows import AT_SCORES, AT_TEMPERATURE
-from calibrant.solvers.spline_steps import step_spline
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

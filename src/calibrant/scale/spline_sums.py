@@ -15,8 +15,8 @@ from calibrant.scale.parts import SummedPart
 from calibrant.scale.temperature_sums import check_settings
 from calibrant.scale.wide_sums import WideSums
 from calibrant.simplex import small_chunks, to_logits
-from calibrant.solvers.monotone_spline import Frame, knots_of, map_of
 from calibrant.solvers.spline_steps import Reference
+from calibrant.solvers.spline_whole import Frame, knots_of, map_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,6 +19,7 @@ from calibrant.scale.temperature import (
 from calibrant.scale.temperature_sums import TemperatureSums
 from calibrant.simplex import LOG_OF_ZERO
 from calibrant.solvers.pseudo_rows import AT_SCORES, AT_TEMPERATURE
+from calibrant.solvers.structured_steps import step_structured
 from calibrant.solvers.structured_whole import (
     PENALTIES,
     Frame,
@@ -26,7 +27,6 @@ from calibrant.solvers.structured_whole import (
     fit_structured,
     solve_structured,
 )
-from calibrant.solvers.structured_steps import step_structured
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,8 +14,8 @@ from calibrant.scale.parts import SummedPart
 from calibrant.scale.temperature_sums import check_settings
 from calibrant.scale.wide_sums import WideSums
 from calibrant.simplex import small_chunks, to_logits
-from calibrant.solvers.structured_whole import PENALTIES, Frame
 from calibrant.solvers.structured_steps import Reference
+from calibrant.solvers.structured_whole import PENALTIES, Frame
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,9 +19,9 @@ from calibrant.kernels.softmax import (
 from calibrant.maps.logits import AffineMap
 from calibrant.simplex import to_logits
 from calibrant.solvers.logit_unit import divide_by_unit
-from calibrant.solvers.monotone_spline import ROUNDING, drop_light_rows
 from calibrant.solvers.newton_steps import newton_steps
 from calibrant.solvers.report import SolverReport
+from calibrant.solvers.spline_whole import ROUNDING, drop_light_rows
 from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:

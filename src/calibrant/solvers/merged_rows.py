@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,16 +25,6 @@ def merge_rows(batch: SimplexBatch) -> SimplexBatch:
     """Merge equal rows, so that a weight of 2 is two rows to the bit, and drop the lightest."""
     heavy = batch.weight >= SMALLEST_SHARE * batch.weight.max()
     return (batch if heavy.all() else batch.take(heavy)).merged()
-
-
-def sort_cells(batch: SimplexBatch) -> SimplexBatch:
-    """Sort the scores of each row: no order of columns is left.
-
-    A map that is shared by all classes needs no more than the scores and that of the label.
-    """
-    own = np.take_along_axis(batch.scores, batch.class_index[:, None], axis=1)
-    place = np.count_nonzero(batch.scores < own, axis=1)
-    return replace(batch, scores=np.sort(batch.scores, axis=1), class_index=place)
 
 
 def divide_by_unit(logits: Array, weight: Array) -> float:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from calibrant.objectives.base import projected_gradient
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -113,14 +115,6 @@ def minimise_newton(
     if violation > tol and left <= ROUNDING:
         notes += (f"at the limit of rounding: {left:.0e} of the objective is left to gain",)
     return Minimum(x, value, violation, rounds, left, notes)
-
-
-def projected_gradient(
-    x: Array, gradient: Array, unit: Array, bounds: tuple[float, float] = (-np.inf, np.inf)
-) -> float:
-    """Largest gradient, each times its unit, that a bound does not forbid to follow."""
-    held = ((x <= bounds[0]) & (gradient > 0)) | ((x >= bounds[1]) & (gradient < 0))
-    return float(np.max(np.where(held, 0.0, np.abs(gradient) * unit)))
 
 
 class PenalisedLoss:

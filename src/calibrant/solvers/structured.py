@@ -213,7 +213,7 @@ class _StructuredProblem(PenalisedLoss):
     def fit(
         self,
         x: Array | None,
-        adapt: bool,  # noqa: FBT001
+        adapt: bool,
         weight: float,
         strength: float | None,
         prior_strength: float,

@@ -19,11 +19,11 @@ from calibrant.kernels.rows import bounded_logs
 from calibrant.maps.logits import StructuredMap, TemperatureMap
 from calibrant.simplex import to_logits
 from calibrant.solvers.logit_unit import divide_by_unit
-from calibrant.solvers.monotone_spline import drop_light_rows, feature_scale
 from calibrant.solvers.newton_steps import conjugate_gradients
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining
 from calibrant.solvers.pseudo_rows import share as share_of
 from calibrant.solvers.report import SolverReport
+from calibrant.solvers.spline_whole import drop_light_rows, feature_scale
 from calibrant.solvers.structured_likelihood import (
     DIAGONAL,
     Likelihood,
