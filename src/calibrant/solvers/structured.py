@@ -109,8 +109,7 @@ def fit_structured(
     """Do as ``solve_structured`` does; the batch may be a sample of rows of a total ``weight``.
 
     Their mean loss less <``linear_term``, t> is minimised then. An ``objective`` is that of an
-    earlier fit; with ``adapt`` its penalties and pseudo-observations are found again: by rough fits
-    to all rows, or, for a sample of them, as the point of ``start`` tells.
+    earlier fit; with ``adapt`` its penalties and pseudo-observations are found again.
     """
     started = perf_counter()
     # Merged before the temperature is fitted, too: where the likelihood is flat, its last bits
@@ -124,10 +123,10 @@ def fit_structured(
         if temperature is None:
             temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
         objective = _freeze(batch, temperature, bound, full=full)
-    adapt = is_new and not is_sample if adapt is None else adapt
+    adapt = is_new if adapt is None else adapt
     problem = _StructuredProblem(objective.row_loss(batch, total), objective, linear_term)
     problem.is_sample = is_sample
-    if is_new:
+    if adapt:
         problem.set_usual_penalties(*options)
     found = problem.fit(start, adapt, *options, tol, max_rounds)
     if found.x[0] < 0.0:
@@ -184,7 +183,7 @@ class _StructuredProblem(PenalisedLoss):
 
     rows: StructuredRows
     objective: StructuredObjective
-    is_sample = False  # then alpha is bounded from the start, and penalties change step by step
+    is_sample = False  # then alpha is bounded from the start: the coordinates are to stay
     _preconditioner: _Preconditioner
     _tol: float
 
@@ -249,10 +248,7 @@ class _StructuredProblem(PenalisedLoss):
         """Fit roughly, adapt penalties to the evidence and pseudo-observations; then exactly."""
         x = self.objective.start if x is None else x
         options = weight, strength, prior_strength
-        if adapt and self.is_sample:
-            self.loss(x)
-            self._adapt(x, *options)
-        elif adapt and (strength is None or prior_strength > 0.0):
+        if adapt and (strength is None or prior_strength > 0.0):
             self.rows.rough = True
             for _ in range(REWEIGHTINGS):
                 x = self._minimise(x, max(tol, ROUGH_TOLERANCE), max_rounds).x
