@@ -56,10 +56,18 @@ class Objective(ABC):
         """
 
     def sums(self, batch: SimplexBatch, point: Array) -> tuple[float, Array]:
-        """Sums over rows of weight * loss and of weight * gradient, without the penalty."""
+        """Return sums over rows of weight * loss and of weight * gradient, without the penalty."""
         loss, gradient = 0.0, np.zeros_like(point)
         for own in small_chunks(batch.n_rows, batch.n_classes):
             value, slope = self.row_loss(batch.take(own)).value(point)
             loss += value
             gradient += slope
         return loss, gradient
+
+
+def projected_gradient(
+    x: Array, gradient: Array, unit: Array, bounds: tuple[float, float]
+) -> float:
+    """Largest gradient, each times its unit, that a bound does not forbid to follow."""
+    held = ((x <= bounds[0]) & (gradient > 0)) | ((x >= bounds[1]) & (gradient < 0))
+    return float(np.max(np.where(held, 0.0, np.abs(gradient) * unit)))

@@ -17,7 +17,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -44,8 +44,11 @@ NOISE = 5e-4
 """What may be left of it after the last pass: so much of what chance alone moves, which is one over
 the square root of the number of rows."""
 
-MOST_PASSES = 6
+MOST_PASSES = 8
 """Passes at points of one objective."""
+
+ADAPTATIONS = 2
+"""Fits after the first in which penalties are adapted again, as all rows know better."""
 
 LARGEST_WEIGHT = 10.0
 """Of a point in a combination of several; beyond, rounding would tell more than the points."""
@@ -74,6 +77,7 @@ class KeptSolver(Protocol):
         objective: Objective | None = None,
         linear_term: Array | None = None,
         start: Array | None = None,
+        adapt: bool | None = None,
     ) -> KeptFit:
         """Minimise the objective of the rows; one is made, unless it is given."""
 
@@ -99,15 +103,13 @@ class ObjectiveSums(PassPart):
         return type(self)(self.objective, self.point, self.name)
 
 
-@dataclass(frozen=True)
-class Judged:
-    """A fit to kept rows with a linear term, and what all rows say of it."""
+class Judged(NamedTuple):
+    """A fit to kept rows, and what these and all rows say of its point, penalties left aside."""
 
     fit: KeptFit
-    used: Array  # the linear term that it was fitted with, ...
-    wanted: Array  # ... and the one that makes its gradient that of all rows
-    value: float  # of the objective, penalty included
-    violation: float
+    loss: float  # mean over all rows
+    gradient: Array  # its gradient
+    kept_gradient: Array  # that of the rows kept
 
 
 @dataclass(frozen=True)
@@ -126,8 +128,6 @@ class Surrogate:
         Violation at which no further pass is asked for.
     fit : KeptFit
         What the next pass is to judge; after the last one, the fit that follows from it.
-    term : ndarray
-        Linear term that it was fitted with.
     damping : float
         Part of a step that is taken; halved after each that went too far.
     judged : tuple of Judged
@@ -139,7 +139,6 @@ class Surrogate:
     weight: float
     tol: float
     fit: KeptFit
-    term: Array
     damping: float = 1.0
     judged: tuple[Judged, ...] = ()
 
@@ -148,21 +147,30 @@ class Surrogate:
         cls, solver: KeptSolver, kept: SimplexBatch, weight: float, tol: float = 0.0
     ) -> Surrogate:
         """Fit the rows that were kept by themselves."""
-        fit = solver(kept, weight=weight)
-        return cls(solver, kept, weight, max(tol, PROVEN), fit, np.zeros_like(fit.point))
+        return cls(solver, kept, weight, max(tol, PROVEN), solver(kept, weight=weight))
+
+    def value(self, one: Judged) -> float:
+        """Return the objective of all rows, with penalties as they are now."""
+        found = one.loss + self.fit.objective.penalty(one.fit.point)[0]
+        return found if math.isfinite(found) else math.inf
+
+    def violation(self, one: Judged) -> float:
+        """Return how far a fit violates the optimality conditions of all rows."""
+        return self.fit.objective.violation(one.fit.point, one.gradient)
 
     @property
     def best(self) -> Judged:
         """The best fit that all rows have judged."""
-        least = min(one.value for one in self.judged)
-        as_good = [one for one in self.judged if one.value <= least + SAME * (1.0 + abs(least))]
-        return min(as_good, key=lambda one: one.violation)
+        least = min(map(self.value, self.judged))
+        near = least + SAME * (1.0 + abs(least))
+        return min((one for one in self.judged if self.value(one) <= near), key=self.violation)
 
     @property
     def is_done(self) -> bool:
         """Whether all rows have proved a fit, or no further pass is worth its time."""
         n_passes = len(self.judged)
-        return n_passes > 0 and (self.best.violation <= self.tol or n_passes >= MOST_PASSES)
+        is_proven = n_passes > 0 and self.violation(self.best) <= self.tol
+        return is_proven or n_passes >= MOST_PASSES
 
     def sums(self, name: str = "objective") -> ObjectiveSums:
         """Return what the next pass has to count."""
@@ -170,58 +178,60 @@ class Surrogate:
 
     def judge(self, sums: ObjectiveSums) -> Surrogate:
         """Take what a pass has counted, and fit again unless that is not needed."""
-        objective, point = self.fit.objective, self.fit.point
-        mean = sums.gradient / self.weight
-        value = sums.loss / self.weight + objective.penalty(point)[0]
-        violation = objective.violation(point, mean)
-        of_kept = objective.sums(self.kept, point)[1] / float(np.sum(self.kept.weight))
-        if not math.isfinite(value):
-            value = violation = math.inf
-        new = Judged(self.fit, self.term, of_kept - mean, value, violation)
+        _, kept = self.fit.objective.sums(self.kept, self.fit.point)
+        kept /= float(np.sum(self.kept.weight))
+        new = Judged(self.fit, sums.loss / self.weight, sums.gradient / self.weight, kept)
         found = replace(self, judged=(*self.judged, new))
         if found.is_done:
             return found
         if found.best is not new:
             found = replace(found, damping=0.5 * self.damping)
-        term = found._combine()  # noqa: SLF001  (ours)
+        term, start = found._combine()  # noqa: SLF001  (ours)
+        adapt = len(found.judged) <= ADAPTATIONS
         fit = self.solver(
             self.kept,
             weight=self.weight,
-            objective=objective,
+            objective=self.fit.objective,
             linear_term=term,
-            start=found.best.fit.point,
+            start=None if adapt else start,
+            adapt=adapt,
         )
-        return replace(found, fit=fit, term=term)
+        return replace(found, fit=fit)
 
-    def _combine(self) -> Array:
-        """Return the linear term at which the residuals, combined linearly, are least."""
-        best = self.best
-        others = [one for one in self.judged if one is not best and math.isfinite(one.value)]
-        residual = best.wanted - best.used
-        while others:
-            moved = np.column_stack([(o.wanted - o.used) - residual for o in others])
-            share = np.linalg.lstsq(moved, -residual, rcond=1e-10)[0]
+    def _combine(self) -> tuple[Array, Array]:
+        """Return a linear term for the next fit, and a point to start from.
+
+        Of all combinations of points, whose gradients and linear terms are combined alike, it is
+        the one of least gradient; the linear term is what takes that to zero.
+        """
+        best, terms = self.best, []
+        others = [one for one in self.judged if one is not best and math.isfinite(self.value(one))]
+        for one in (best, *others):
+            penalty = self.fit.objective.penalty(one.fit.point)[1]
+            terms.append(
+                np.stack([one.gradient + penalty, one.kept_gradient + penalty, one.fit.point])
+            )
+        found = terms[0]
+        while len(terms) > 1:
+            moved = np.stack(terms[1:]) - terms[0]
+            share = np.linalg.lstsq(moved[:, 0].T, -terms[0][0], rcond=1e-10)[0]
             if np.all(np.abs(share) <= LARGEST_WEIGHT):
-                used = [o.used - best.used for o in others]
-                residual = residual + moved @ share
-                return best.used + np.column_stack(used) @ share + self.damping * residual
-            others = others[1:]
-        found: Array = best.used + self.damping * residual
-        return found
+                found = terms[0] + np.tensordot(share, moved, 1)
+                break
+            del terms[1]
+        gradient, kept, start = found
+        return kept - self.damping * gradient, start
 
     def fitted(self, n_rows: int, n_passes: int) -> dict[str, Any]:
         """Return map and report of the best fit so far."""
-        stand = f"{self.kept.n_rows} rows stand for {n_rows}"
-        if not self.judged:
-            report = self.fit.report
-            notes = *report.notes, stand
-            return {"map_": self.fit.map, "solver_report_": replace(report, notes=notes)}
         best = self.best
-        notes = *best.fit.report.notes, stand, f"all {n_rows} rows were read {n_passes} times"
+        violation = self.violation(best)
+        seen = f"all {n_rows} rows were read {n_passes} times"
+        notes = *best.fit.report.notes, f"{self.kept.n_rows} rows stand for {n_rows}", seen
         report = replace(
             best.fit.report,
-            objective=best.value,
-            violation=best.violation,
+            objective=self.value(best),
+            violation=violation,
             tolerance=max(self.tol, NOISE / math.sqrt(n_rows)),
             rounds=n_passes,
             notes=notes,
@@ -254,33 +264,38 @@ class SurrogateStatistics(Statistics):
 
     def _solution(self) -> Solution:
         """Fit to all rows counted so far."""
-        first, before = self.passes()[0], self.surrogate
-        if before is None and first.kept.is_complete:
-            fit = self._solver(None)(self.kept_batch())
-            return Solution({"map_": fit.map, "solver_report_": fit.report})
-        kept, weight = first.kept_batch(), self.weight
+        before, own = self.surrogate, None
+        if before is None and self.kept.is_complete:
+            return Solution(self._fit_kept)
         if before is None and self.starts_at_temperature:
-            zero = self.options.get("zero_probability")
-            scaling = Surrogate.start(partial(fit_temperature, zero_probability=zero), kept, weight)
-            return Solution(
-                lambda: self._begin(kept, scaling).fitted(self.n_rows, 1),
-                self._ask(scaling, "temperature"),
-            )
+            solver = partial(fit_temperature, zero_probability=self.options.get("zero_probability"))
+            scaling = Surrogate.start(solver, self.kept_batch(), self.weight)
+            return Solution(self._fit_kept, self._ask(scaling, "temperature"))
         if before is None:
-            found = self._begin(kept, None)
+            own = self._begin(None)
         elif "temperature" in self.parts:
-            found = self._begin(kept, before.judge(self.parts["temperature"]))
-        else:
-            found = before.judge(self.parts["objective"])
-        again = None if found.is_done else self._ask(found, "objective")
-        return Solution(found.fitted(self.n_rows, len(self.passes())), again)
+            found: Any = before.judge(self.parts["temperature"]).fit.map
+            own = self._begin(found)
+        if own is not None or before is None:
+            return Solution(self.passes()[0]._fit_kept, self._ask(own, "objective"))
+        judged = before.judge(self.parts["objective"])
+        fitted = judged.fitted(self.n_rows, len(self.passes()))
+        return Solution(fitted, None if judged.is_done else self._ask(judged, "objective"))
 
-    def _begin(self, kept: SimplexBatch, scaling: Surrogate | None) -> Surrogate:
-        temperature: Any = None if scaling is None else scaling.fit.map
-        tol = float(self.options.get("tol", 0.0))
+    def _fit_kept(self) -> dict[str, Any]:
+        """Fit the rows that were kept, as if there were no others."""
+        kept = self.kept_batch()
+        fit = self._solver(None)(kept)
+        notes = () if self.kept.is_complete else (f"{kept.n_rows} rows stand for {self.n_rows}",)
+        report = replace(fit.report, notes=fit.report.notes + notes)
+        return {"map_": fit.map, "solver_report_": report}
+
+    def _begin(self, temperature: TemperatureMap | None) -> Surrogate:
+        kept, tol = self.passes()[0].kept_batch(), float(self.options.get("tol", 0.0))
         return Surrogate.start(self._solver(temperature), kept, self.weight, tol)
 
     def _ask(self, surrogate: Surrogate, name: str) -> Self:
+        """Return statistics of the next pass."""
         found = self.next_pass(surrogate.sums(name))
         found.surrogate = surrogate
         return found
