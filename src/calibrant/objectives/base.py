@@ -40,6 +40,11 @@ class Objective(ABC):
 
     __slots__ = ()
 
+    @property
+    def bounds(self) -> tuple[Array | float, Array | float]:
+        """Least and largest value of each parameter."""
+        return -np.inf, np.inf
+
     @abstractmethod
     def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> RowLoss:
         """Return the loss of some rows, whose weights are divided by ``total``."""
@@ -65,9 +70,16 @@ class Objective(ABC):
         return loss, gradient
 
 
+def held_by_bounds(
+    x: Array, gradient: Array, bounds: tuple[Array | float, Array | float]
+) -> NDArray[np.bool_]:
+    """Return which parameters are at a bound that the gradient draws them over."""
+    return ((x <= bounds[0]) & (gradient > 0)) | ((x >= bounds[1]) & (gradient < 0))
+
+
 def projected_gradient(
-    x: Array, gradient: Array, unit: Array, bounds: tuple[float, float]
+    x: Array, gradient: Array, unit: Array, bounds: tuple[Array | float, Array | float]
 ) -> float:
-    """Largest gradient, each times its unit, that a bound does not forbid to follow."""
-    held = ((x <= bounds[0]) & (gradient > 0)) | ((x >= bounds[1]) & (gradient < 0))
+    """Return the largest gradient, each times its unit, that no bound forbids to follow."""
+    held = held_by_bounds(x, gradient, bounds)
     return float(np.max(np.where(held, 0.0, np.abs(gradient) * unit)))

@@ -81,6 +81,11 @@ class SplineObjective(Objective):
     pull: Array
     unit: Array
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Flattest and steepest slope."""
+        return SLOPE_BOUNDS
+
     def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> SplineRows:
         """Return the loss of some rows."""
         batch = sort_cells(batch)

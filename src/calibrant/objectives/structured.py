@@ -23,7 +23,7 @@ from calibrant.kernels.softmax import (
     weighted_softmax,
 )
 from calibrant.maps.logits import StructuredMap
-from calibrant.objectives.base import Objective
+from calibrant.objectives.base import Objective, projected_gradient
 from calibrant.simplex import to_logits
 
 if TYPE_CHECKING:
@@ -75,6 +75,13 @@ class StructuredObjective(Objective):
         start[0] = 1.0
         return start
 
+    @property
+    def bounds(self) -> tuple[Array, float]:
+        """Alpha is not negative."""
+        lower = np.full_like(self.rates, -np.inf)
+        lower[0] = 0.0
+        return lower, np.inf
+
     def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> StructuredRows:
         """Return the loss of some rows."""
         logits = to_logits(batch.scores, batch.kind, self.zero_logit)
@@ -91,8 +98,9 @@ class StructuredObjective(Objective):
         return 0.5 * float(gap @ held) - float(gap @ self.pull), held - self.pull
 
     def violation(self, point: Array, mean_gradient: Array) -> float:
-        """Return the largest gradient, each times its unit."""
-        return float(np.max(np.abs(mean_gradient + self.penalty(point)[1]) * self.unit))
+        """Return the largest gradient, each times its unit, that no bound forbids to follow."""
+        gradient = mean_gradient + self.penalty(point)[1]
+        return projected_gradient(point, gradient, self.unit, self.bounds)
 
     def map(self, point: Array) -> StructuredMap:
         """Return the map of a point."""

@@ -67,6 +67,11 @@ class TemperatureObjective(Objective):
         lowest = LOWEST_ZERO * (self.unit if self.kind == "logits" else 1.0)
         return max(self.zero_logit - lowest, 0.0) / self.unit
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Both parameters are positive; that of delta depends on beta, and ``map`` sees to it."""
+        return 0.0, np.inf
+
     def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> TemperatureRows:
         """Return the loss of some rows."""
         return read_rows(batch, self.zero_logit, total, self.unit, reads_zeros=self.reads_zeros)
@@ -93,7 +98,7 @@ class TemperatureObjective(Objective):
     def map(self, point: Array) -> TemperatureMap:
         """Return the map of a point."""
         beta, delta = point.tolist()
-        depth = self.unit * delta / beta if delta > 0.0 else 0.0
+        depth = self.unit * min(delta / beta, self.reach) if delta > 0.0 < beta else 0.0
         return TemperatureMap(beta / self.unit, self.zero_logit - depth, self.kind)
 
 

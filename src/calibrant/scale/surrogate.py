@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
+from calibrant.objectives.base import held_by_bounds
 from calibrant.scale.parts import PassPart
 from calibrant.scale.statistics import Solution, Statistics
 from calibrant.solvers.temperature import fit_temperature
@@ -187,14 +188,13 @@ class Surrogate:
         if found.best is not new:
             found = replace(found, damping=0.5 * self.damping)
         term, start = found._combine()  # noqa: SLF001  (ours)
-        adapt = len(found.judged) <= ADAPTATIONS
         fit = self.solver(
             self.kept,
             weight=self.weight,
             objective=self.fit.objective,
             linear_term=term,
-            start=None if adapt else start,
-            adapt=adapt,
+            start=start,
+            adapt=len(found.judged) <= ADAPTATIONS,
         )
         return replace(found, fit=fit)
 
@@ -211,16 +211,17 @@ class Surrogate:
             terms.append(
                 np.stack([one.gradient + penalty, one.kept_gradient + penalty, one.fit.point])
             )
-        found = terms[0]
+        found, bounds = terms[0], self.fit.objective.bounds
+        free = ~held_by_bounds(found[2], found[0], bounds)
         while len(terms) > 1:
             moved = np.stack(terms[1:]) - terms[0]
-            share = np.linalg.lstsq(moved[:, 0].T, -terms[0][0], rcond=1e-10)[0]
+            share = np.linalg.lstsq(moved[:, 0, free].T, -terms[0][0, free], rcond=1e-6)[0]
             if np.all(np.abs(share) <= LARGEST_WEIGHT):
                 found = terms[0] + np.tensordot(share, moved, 1)
                 break
             del terms[1]
         gradient, kept, start = found
-        return kept - self.damping * gradient, start
+        return kept - self.damping * gradient, np.clip(start, *bounds)
 
     def fitted(self, n_rows: int, n_passes: int) -> dict[str, Any]:
         """Return map and report of the best fit so far."""

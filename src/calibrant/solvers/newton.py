@@ -65,7 +65,7 @@ def minimise_newton(
     *,
     tol: float,
     max_rounds: int,
-    bounds: tuple[float, float] = (-np.inf, np.inf),
+    bounds: tuple[Array | float, Array | float] = (-np.inf, np.inf),
     max_products: int = 1 << 62,
 ) -> Minimum:
     """Minimise until no gradient, each times its ``unit``, exceeds ``tol``: x of least f(x).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -115,19 +116,26 @@ def fit_structured(
     # would tell a weight of 2 from two rows.
     batch = merge_rows(batch)
     total = float(batch.weight.sum())
-    adapt = objective is None if adapt is None else adapt
+    weight = total if weight is None else weight
+    options, is_sample = (weight, strength, prior_strength), weight > total
+    is_new = objective is None
     if objective is None:
         if temperature is None:
             temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
         objective = _freeze(batch, temperature, bound, full=full)
-    weight = total if weight is None else weight
+    adapt = is_new if adapt is None else adapt
     problem = _StructuredProblem(objective.row_loss(batch, total), objective, linear_term)
-    found, penalties = problem.fit(start, adapt, weight, strength, prior_strength, tol, max_rounds)
-    if found.x[0] < 0.0:  # by convexity the best of alpha >= 0 is at 0, where logits do nothing
+    problem.is_sample = is_sample
+    if adapt:
+        problem.set_usual_penalties(*options)
+    found = problem.fit(start, adapt, *options, tol, max_rounds)
+    if found.x[0] < 0.0:
+        # By convexity the best of alpha >= 0 is at 0, where logits do nothing.
         objective = replace(problem.objective, inverse_temperature=0.0)
         problem = _StructuredProblem(objective.row_loss(batch, total), objective, linear_term)
-        options = weight, strength, prior_strength, tol, max_rounds
-        found, penalties = problem.fit(None, True, *options)
+        problem.set_usual_penalties(*options)
+        found = problem.fit(None, True, *options, tol, max_rounds)
+    penalties = problem.penalties(weight)
     names = zip(("diagonal", "off-diagonal", "intercept"), penalties[DIAGONAL:], strict=True)
     notes = "penalties in rows: " + ", ".join(f"{name} {value:.3g}" for name, value in names)
     numbers = found.value, found.violation, tol, found.rounds, perf_counter() - started
@@ -175,13 +183,23 @@ class _StructuredProblem(PenalisedLoss):
 
     rows: StructuredRows
     objective: StructuredObjective
+    is_sample = False  # then alpha is bounded from the start: the coordinates are to stay
     _preconditioner: _Preconditioner
     _tol: float
+
+    @cached_property
+    def _kinds(self) -> NDArray[np.int64]:
+        return parameter_kinds(self.objective.n_classes, full=self.objective.full)
+
+    @cached_property
+    def _at_start(self) -> tuple[float, Array]:
+        """Loss and gradient of temperature scaling."""
+        return self.loss(self.objective.start)
 
     def newton_step(
         self,
         gradient: Array,
-        free: NDArray[np.bool_],  # noqa: ARG002  (there are no bounds)
+        free: NDArray[np.bool_],
         ridge: Array,
         most: int,
     ) -> tuple[Array, int]:
@@ -192,9 +210,9 @@ class _StructuredProblem(PenalisedLoss):
             return max(first * max(min(0.01, first), 1e-10), 0.1 * self._tol**2)
 
         def product(direction: Array) -> Array:
-            return self.rows.hessian_product(direction) + ridge * direction
+            return np.where(free, self.rows.hessian_product(direction) + ridge * direction, 0.0)
 
-        most = min(most, MOST_PRODUCTS)
+        most, gradient = min(most, MOST_PRODUCTS), np.where(free, gradient, 0.0)
         return conjugate_gradients(product, self._preconditioner, gradient, goal, most)
 
     def _minimise(self, x: Array, tol: float, max_rounds: int) -> Minimum:
@@ -206,8 +224,15 @@ class _StructuredProblem(PenalisedLoss):
         self.objective = replace(self.objective, unit=self._preconditioner.unit)
         size = self.rows.x.size * (self.objective.n_classes if self.objective.full else 1)
         most = max(int(MOST_WORK / size), FEWEST_PRODUCTS) // (4 if self.rows.rough else 1)
+        bounds = self.objective.bounds if self.is_sample else (-np.inf, np.inf)
         return minimise_newton(
-            self, x, self.objective.unit, tol=tol, max_rounds=max_rounds, max_products=most
+            self,
+            x,
+            self.objective.unit,
+            tol=tol,
+            max_rounds=max_rounds,
+            max_products=most,
+            bounds=bounds,
         )
 
     def fit(
@@ -219,50 +244,47 @@ class _StructuredProblem(PenalisedLoss):
         prior_strength: float,
         tol: float,
         max_rounds: int,
-    ) -> tuple[Minimum, Array]:
-        """Fit roughly, adapt penalties to the evidence and pseudo-observations; then exactly.
-
-        Returns the penalties of each kind, in rows, too.
-        """
-        kinds = parameter_kinds(self.objective.n_classes, full=self.objective.full)
-        start = self.objective.start
-        x = start if x is None else x
-        if adapt:
-            x = self._adapt(x, kinds, weight, strength, prior_strength, tol, max_rounds)
+    ) -> Minimum:
+        """Fit roughly, adapt penalties to the evidence and pseudo-observations; then exactly."""
+        x = self.objective.start if x is None else x
+        options = weight, strength, prior_strength
+        if adapt and (strength is None or prior_strength > 0.0):
+            self.rows.rough = True
+            for _ in range(REWEIGHTINGS):
+                x = self._minimise(x, max(tol, ROUGH_TOLERANCE), max_rounds).x
+                self._adapt(x, *options)
         self.rows.rough = False
-        found = self._minimise(x, tol, max_rounds)
-        penalties = np.zeros(len(PENALTIES))
-        penalties[kinds] = weight * self.objective.rates
-        return found, penalties
+        return self._minimise(x, tol, max_rounds)
+
+    def penalties(self, weight: float) -> Array:
+        """Return the penalties of each kind of parameter, in rows."""
+        found = np.zeros(len(PENALTIES))
+        found[self._kinds] = weight * self.objective.rates
+        return found
+
+    def set_usual_penalties(
+        self, weight: float, strength: float | None, prior_strength: float
+    ) -> None:
+        """Set the penalties to begin with, and all pseudo-observations."""
+        self._set(PENALTIES * (1.0 if strength is None else strength), prior_strength, weight)
+
+    def _set(self, penalties: Array, pseudo_rows: float, weight: float) -> None:
+        # Only the common terms are held: those of classes have penalties of their own.
+        common = np.where(self._kinds < DIAGONAL, self._at_start[1], 0.0)
+        rates, pull = penalties[self._kinds] / weight, share(pseudo_rows, weight) * common
+        self.objective = replace(self.objective, rates=rates, pull=pull)
 
     def _adapt(
-        self,
-        x: Array,
-        kinds: NDArray[np.int64],
-        weight: float,
-        strength: float | None,
-        prior_strength: float,
-        tol: float,
-        max_rounds: int,
-    ) -> Array:
-        """Find penalties and pseudo-observations by rough fits; returns the last point."""
-        start = self.objective.start
-        loss, gradient = self.loss(start)
-        penalties = PENALTIES * (1.0 if strength is None else strength)
-        # Only the common terms are held: those of classes have penalties of their own.
-        common = np.where(kinds < DIAGONAL, gradient, 0.0)
-        pull = share(prior_strength, weight) * common
-        self.objective = replace(self.objective, rates=penalties[kinds] / weight, pull=pull)
-        self.rows.rough = True
-        for _ in range(REWEIGHTINGS if strength is None or prior_strength > 0.0 else 0):
-            x = self._minimise(x, max(tol, ROUGH_TOLERANCE), max_rounds).x
-            divergence = self.loss(x)[0] - loss - float(gradient @ (x - start))
-            pull = share(remaining(prior_strength, divergence), weight) * common
-            if strength is None:
-                data = weight * self.rows.curvature()[1]
-                penalties = _evidence(data, kinds, x, penalties)
-            self.objective = replace(self.objective, rates=penalties[kinds] / weight, pull=pull)
-        return x
+        self, x: Array, weight: float, strength: float | None, prior_strength: float
+    ) -> None:
+        """Set penalties and pseudo-observations by the last point."""
+        loss, gradient = self._at_start
+        divergence = self.loss(x)[0] - loss - float(gradient @ (x - self.objective.start))
+        penalties = self.penalties(weight)
+        if strength is None:
+            data = weight * self.rows.curvature()[1]
+            penalties = _evidence(data, self._kinds, x, penalties)
+        self._set(penalties, remaining(prior_strength, divergence), weight)
 
 
 def _evidence(data: Array, kinds: NDArray[np.int64], theta: Array, penalties: Array) -> Array:
