@@ -65,8 +65,8 @@ class AffineObjective(Objective):
 
         mean_i [log(sum_j exp(W_j z_i + b_j)) - (W_y z_i + b_y)] + sum_j rates_j t_j^2,
 
-    z the logits over ``logit_unit``, W a diagonal or a full matrix. Parameters that are not ``free``
-    stay as they are. A ``unit`` of a parameter changes the gradient by about one.
+    z the logits over ``logit_unit``, W a diagonal or a full matrix. Parameters that are not
+    ``free`` stay as they are. A ``unit`` of a parameter changes the gradient by about one.
     """
 
     kind: str
@@ -75,6 +75,7 @@ class AffineObjective(Objective):
     logit_unit: float
     rates: Array
     free: NDArray[np.bool_]
+    start: Array  # temperature scaling
     unit: Array
 
     def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> AffineRows:

@@ -1,4 +1,4 @@
-"""Objective of structured scaling: an affine map of bounded logarithms, shrunk to temperature scaling.
+"""Objective of structured scaling: an affine map of the logits, shrunk to temperature scaling.
 
 After Berta et al., "Structured matrix scaling for multi-class calibration" (2025), with three
 departures. Probabilities are bounded from below before their logarithms enter the matrix, so that

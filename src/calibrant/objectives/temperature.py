@@ -43,7 +43,7 @@ LARGEST_BETA = 1e6
 
 @dataclass(frozen=True, slots=True)
 class TemperatureObjective(Objective):
-    """Mean NLL in t = (beta, delta), less a linear term:
+    """Mean NLL in t = (beta, delta), less a linear term.
 
         mean_i [log(sum_{j: p_ij > 0} exp(beta d_ij) + n_i exp(beta d_i0 - delta))
                 - beta d_iy + delta [p_iy = 0]] - <pull, t>,

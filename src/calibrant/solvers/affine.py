@@ -107,9 +107,9 @@ def fit_affine(
             temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
         if present is None:
             present = np.isin(np.arange(batch.n_classes), batch.class_index)
-        objective, start = _freeze(batch, temperature, present, penalty or RidgePenalty(), full)
+        objective = _freeze(batch, temperature, present, penalty or RidgePenalty(), full)
     rows = objective.row_loss(batch, total)
-    start = np.zeros_like(objective.unit) if start is None else start
+    start = objective.start if start is None else start
     problem = _AffineProblem(rows, objective, linear_term)
     if weight is not None and weight > total:
         rows.value(start)
@@ -125,8 +125,8 @@ def _freeze(
     present: NDArray[np.bool_],
     penalty: RidgePenalty,
     full: bool,
-) -> tuple[AffineObjective, Array]:
-    """Return the objective of a batch, and temperature scaling as a point of it."""
+) -> AffineObjective:
+    """Return the objective of a batch, in units of the curvature at temperature scaling."""
     k, zero_logit = batch.n_classes, temperature.zero_logit
     logits = to_logits(batch.scores, batch.kind, zero_logit)
     unit = divide_by_unit(logits, batch.weight)
@@ -135,13 +135,14 @@ def _freeze(
     start = np.append(np.diag(slopes) if full else slopes, np.zeros(k))
     free = np.append(np.repeat(present, k if full else 1), present)
     rates = penalty.rates(k, unit, full=full)
-    objective = AffineObjective(batch.kind, k, zero_logit, unit, rates, free, np.ones_like(start))
+    settings = batch.kind, k, zero_logit, unit, rates, free, start
+    objective = AffineObjective(*settings, np.ones_like(start))
     rows = objective.row_loss(batch, float(batch.weight.sum()))
     rows.value(start)
     curvature = rows.hessian_diagonal() + 2.0 * rates
     # A direction without curvature would get an endless step: give it the scale of the others.
     scale = 1.0 / np.sqrt(np.maximum(curvature, 1e-6 * curvature.max() + 1e-300))
-    return replace(objective, unit=scale), start
+    return replace(objective, unit=scale)
 
 
 class _AffineProblem(PenalisedLoss):

@@ -177,8 +177,9 @@ def _place_again(
 def place_knots(information: Array, low: float, n_knots: int) -> Array:
     """Quantiles of the scaled log-probabilities of all cells, weighted by their information.
 
-    That is given by bins from ``low`` to 0. In cross-validation on real classifiers this was better than quantiles of the labels'
-    log-probabilities, most of which lie where every prediction is right.
+    That is given by bins from ``low`` to 0. In cross-validation on real classifiers this was
+    better than quantiles of the labels' log-probabilities, most of which lie where every
+    prediction is right.
     """
     cumulative = np.cumsum(information)
     if not cumulative[-1] > 0.0:
