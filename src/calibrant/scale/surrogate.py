@@ -48,7 +48,7 @@ the square root of the number of rows."""
 MOST_PASSES = 8
 """Passes at points of one objective."""
 
-ADAPTATIONS = 2
+ADAPTATIONS = 3
 """Fits after the first in which penalties are adapted again, as all rows know better."""
 
 LARGEST_WEIGHT = 10.0
@@ -89,15 +89,21 @@ class ObjectiveSums(PassPart):
     def __init__(self, objective: Any, point: Array, name: str = "objective") -> None:
         self.objective, self.point, self.name = objective, point, name
         self.loss, self.gradient = 0.0, np.zeros_like(point)
+        self.curvature: Array | None = None
 
     def add(self, batch: SimplexBatch) -> None:
         """Count the rows of a checked chunk."""
-        loss, gradient = self.objective.sums(batch, self.point)
-        self.loss, self.gradient = self.loss + loss, self.gradient + gradient
+        curvature = self.objective.curvature_sums(batch, self.point)
+        self._add(*self.objective.sums(batch, self.point), curvature)
 
     def merge(self, other: Self) -> None:
         """Add what another one has counted."""
-        self.loss, self.gradient = self.loss + other.loss, self.gradient + other.gradient
+        self._add(other.loss, other.gradient, other.curvature)
+
+    def _add(self, loss: float, gradient: Array, curvature: Array | None) -> None:
+        self.loss, self.gradient = self.loss + loss, self.gradient + gradient
+        if curvature is not None:
+            self.curvature = curvature if self.curvature is None else self.curvature + curvature
 
     def empty(self) -> Self:
         """Return one that has counted nothing."""
@@ -188,6 +194,7 @@ class Surrogate:
         if found.best is not new:
             found = replace(found, damping=0.5 * self.damping)
         term, start = found._combine()  # noqa: SLF001  (ours)
+        more = {} if sums.curvature is None else {"curvature": sums.curvature / self.weight}
         fit = self.solver(
             self.kept,
             weight=self.weight,
@@ -195,6 +202,7 @@ class Surrogate:
             linear_term=term,
             start=start,
             adapt=len(found.judged) <= ADAPTATIONS,
+            **more,
         )
         return replace(found, fit=fit)
 
@@ -265,25 +273,27 @@ class SurrogateStatistics(Statistics):
 
     def _solution(self) -> Solution:
         """Fit to all rows counted so far."""
-        before, own = self.surrogate, None
-        if before is None and self.kept.is_complete:
-            return Solution(self._fit_kept)
-        if before is None and self.starts_at_temperature:
-            solver = partial(fit_temperature, zero_probability=self.options.get("zero_probability"))
-            scaling = Surrogate.start(solver, self.kept_batch(), self.weight)
-            return Solution(self._fit_kept, self._ask(scaling, "temperature"))
+        before = self.surrogate
         if before is None:
-            own = self._begin(None)
-        elif "temperature" in self.parts:
-            found: Any = before.judge(self.parts["temperature"]).fit.map
-            own = self._begin(found)
-        if own is not None or before is None:
-            return Solution(self.passes()[0]._fit_kept, self._ask(own, "objective"))
+            return self._first_solution()
+        if "temperature" in self.parts:
+            temperature: Any = before.judge(self.parts["temperature"]).fit.map
+            first = self.passes()[0]
+            return Solution(first.fit_kept, self._ask(self._begin(temperature), "objective"))
         judged = before.judge(self.parts["objective"])
         fitted = judged.fitted(self.n_rows, len(self.passes()))
         return Solution(fitted, None if judged.is_done else self._ask(judged, "objective"))
 
-    def _fit_kept(self) -> dict[str, Any]:
+    def _first_solution(self) -> Solution:
+        if self.kept.is_complete:
+            return Solution(self.fit_kept())
+        if not self.starts_at_temperature:
+            return Solution(self.fit_kept, self._ask(self._begin(None), "objective"))
+        solver = partial(fit_temperature, zero_probability=self.options.get("zero_probability"))
+        scaling = Surrogate.start(solver, self.kept_batch(), self.weight)
+        return Solution(self.fit_kept, self._ask(scaling, "temperature"))
+
+    def fit_kept(self) -> dict[str, Any]:
         """Fit the rows that were kept, as if there were no others."""
         kept = self.kept_batch()
         fit = self._solver(None)(kept)
