@@ -65,6 +65,7 @@ class StructuredStatistics(SurrogateStatistics):
     """Statistics of structured scaling."""
 
     method = "structured"
+    adaptations = 3
     allowed: ClassVar = {
         "form": FORMS,
         "strength": Number(high=1e12, words=("evidence",)),
@@ -87,6 +88,7 @@ class SplineStatistics(SurrogateStatistics):
     """Statistics of the monotone spline."""
 
     method = "spline"
+    adaptations = 2
     allowed: ClassVar = {
         "n_knots": Number(low=1, high=1000, whole=True),
         "strength": Number(infinite=True, words=("cv",)),

@@ -48,9 +48,6 @@ the square root of the number of rows."""
 MOST_PASSES = 8
 """Passes at points of one objective."""
 
-ADAPTATIONS = 3
-"""Fits after the first in which penalties are adapted again, as all rows know better."""
-
 LARGEST_WEIGHT = 10.0
 """Of a point in a combination of several; beyond, rounding would tell more than the points."""
 
@@ -78,9 +75,13 @@ class KeptSolver(Protocol):
         objective: Objective | None = None,
         linear_term: Array | None = None,
         start: Array | None = None,
-        adapt: bool | None = None,
+        **more: Any,
     ) -> KeptFit:
-        """Minimise the objective of the rows; one is made, unless it is given."""
+        """Minimise the objective of the rows; one is made, unless it is given.
+
+        Where penalties are adapted, ``more`` is ``adapt`` and what the objective knows of the
+        ``curvature`` of all rows.
+        """
 
 
 class ObjectiveSums(PassPart):
@@ -135,6 +136,8 @@ class Surrogate:
         Violation at which no further pass is asked for.
     fit : KeptFit
         What the next pass is to judge; after the last one, the fit that follows from it.
+    adaptations : int
+        Fits after the first in which penalties are adapted again, as all rows know better.
     damping : float
         Part of a step that is taken; halved after each that went too far.
     judged : tuple of Judged
@@ -146,15 +149,22 @@ class Surrogate:
     weight: float
     tol: float
     fit: KeptFit
+    adaptations: int = 0
     damping: float = 1.0
     judged: tuple[Judged, ...] = ()
 
     @classmethod
     def start(
-        cls, solver: KeptSolver, kept: SimplexBatch, weight: float, tol: float = 0.0
+        cls,
+        solver: KeptSolver,
+        kept: SimplexBatch,
+        weight: float,
+        tol: float = 0.0,
+        adaptations: int = 0,
     ) -> Surrogate:
         """Fit the rows that were kept by themselves."""
-        return cls(solver, kept, weight, max(tol, PROVEN), solver(kept, weight=weight))
+        fit = solver(kept, weight=weight)
+        return cls(solver, kept, weight, max(tol, PROVEN), fit, adaptations)
 
     def value(self, one: Judged) -> float:
         """Return the objective of all rows, with penalties as they are now."""
@@ -194,14 +204,17 @@ class Surrogate:
         if found.best is not new:
             found = replace(found, damping=0.5 * self.damping)
         term, start = found._combine()  # noqa: SLF001  (ours)
-        more = {} if sums.curvature is None else {"curvature": sums.curvature / self.weight}
+        more: dict[str, Any] = {}
+        if len(found.judged) <= self.adaptations:
+            curvature = sums.curvature
+            more = {"adapt": True}
+            more |= {} if curvature is None else {"curvature": curvature / self.weight}
         fit = self.solver(
             self.kept,
             weight=self.weight,
             objective=self.fit.objective,
             linear_term=term,
             start=start,
-            adapt=len(found.judged) <= ADAPTATIONS,
             **more,
         )
         return replace(found, fit=fit)
@@ -255,6 +268,9 @@ class SurrogateStatistics(Statistics):
     """Whether the objective is made at the temperature scaling of all rows, which is found first,
     as far as one pass tells it."""
 
+    adaptations: ClassVar[int] = 0
+    """Fits after the first in which penalties are adapted again."""
+
     surrogate: Surrogate | None = None
     """Of the passes before, where this is not the first; it is not sent anywhere."""
 
@@ -303,7 +319,8 @@ class SurrogateStatistics(Statistics):
 
     def _begin(self, temperature: TemperatureMap | None) -> Surrogate:
         kept, tol = self.passes()[0].kept_batch(), float(self.options.get("tol", 0.0))
-        return Surrogate.start(self._solver(temperature), kept, self.weight, tol)
+        solver = self._solver(temperature)
+        return Surrogate.start(solver, kept, self.weight, tol, self.adaptations)
 
     def _ask(self, surrogate: Surrogate, name: str) -> Self:
         """Return statistics of the next pass."""
