@@ -146,14 +146,9 @@ def test_a_file_above_the_limit_is_refused_before_it_is_read(tmp_path):
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch, difference):
     path = tmp_path / "model.calibrant"
     save(fitted("ts"), path)
-    honest = os.fstat
-
-    def earlier(descriptor):
-        found = list(honest(descriptor))
-        found[6] += difference  # the size
-        return os.stat_result(found)
-
-    monkeypatch.setattr(os, "fstat", earlier)
+    found = list(os.stat(path))  # noqa: PTH116
+    found[6] += difference  # the size
+    monkeypatch.setattr(os, "stat", lambda _: os.stat_result(found))
     with pytest.raises(errors.ChangedFileError):
         load(path)
 
