@@ -77,7 +77,7 @@ def open_chunks(path: Path, part: str | None, reading: Reading, advance: Any) ->
     if reading.normalize and kind == "logits":
         raise click.UsageError(f"--normalize is for probabilities; {path} holds logits")
     return TableChunks(
-        path, wish=reading.wish, kind=kind, classes=reading.classes, progress=advance
+        path, selection=reading.selection, kind=kind, classes=reading.classes, progress=advance
     )
 
 

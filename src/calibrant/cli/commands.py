@@ -287,7 +287,7 @@ def apply_command(
         raise click.UsageError(f"--normalize is for probabilities; {model} takes logits")
     if reading.normalize:
         calibrator.set_params(normalize="rows")
-    options: dict[str, Any] = {"wish": reading.wish, "on_bad_row": on_bad_row}
+    options: dict[str, Any] = {"selection": reading.selection, "on_bad_row": on_bad_row}
     with progress_bar(f"calibrating {file}") as advance:
         if file.is_dir():
             if part is not None:
