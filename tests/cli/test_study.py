@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from calibrant.cli import progress
+from calibrant import progress
 from calibrant.cli import study as module
 from calibrant.cli.main import run
 from calibrant.study import StudyTable, read_table

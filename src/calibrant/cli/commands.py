@@ -19,9 +19,9 @@ from calibrant.cli.chunked import (
 )
 from calibrant.cli.demo import demo
 from calibrant.cli.export import export
-from calibrant.cli.progress import progress_bar
 from calibrant.cli.reading import Reading, file_argument, reading_options
 from calibrant.cli.showing import NotConvergedError, json_option, naming, show
+from calibrant.progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
