@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from contextlib import contextmanager, nullcontext
-from datetime import timedelta
 from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any
 
@@ -50,10 +48,10 @@ def progress(title: str, n_steps: int, *, verbose: bool) -> Iterator[Callable[[s
 def progress_bar(
     description: str, *, console: Console | None = None, silence: float | None = None
 ) -> Iterator[Callable[..., None]]:
-    """Show a bar after a while; yield what moves it: ``advance(done, total, what, end=...)``.
+    """Show a bar after a while; yield what moves it: ``advance(done, total, what)``.
 
-    Behind the bar are what is counted and the time, or the time that is left until ``end``. It is
-    shown if the console, by default standard error, is a terminal; else there are lines, far apart.
+    Behind the bar are what is counted and the time. It is shown if the console, by default standard
+    error, is a terminal; else there are lines, far apart.
     """
     bar = _LateBar(description, console)
     is_shown = _is_terminal() if console is None else console.is_terminal
@@ -107,19 +105,15 @@ class _LateBar:
             self._bar.tasks[task].start_time = self._began
         self._bar.start()
 
-    def advance(
-        self, done: float, total: float | None = None, what: str | None = None, **fields: Any
-    ) -> None:
+    def advance(self, done: float, total: float | None = None, what: str | None = None) -> None:
         """Move the bar, also while it is not shown."""
         words = what or self._description
         with self._lock:
-            self._state = {"completed": done, "total": total, "description": words, **fields}
+            self._state = {"completed": done, "total": total, "description": words}
             if self._bar is not None:
                 self._bar.update(self._bar.task_ids[0], **self._state)
 
-    def tell(
-        self, done: float, total: float | None = None, what: str | None = None, **_: Any
-    ) -> None:
+    def tell(self, done: float, total: float | None = None, what: str | None = None) -> None:
         """Print a line, if the last one was long ago."""
         with self._lock:
             if time.monotonic() < self._next_line:
@@ -136,13 +130,9 @@ class _LateBar:
 
 
 def _count(task: Task) -> str:
-    """Say "3/10, 0:05", "3, 0:05", the time alone, or "3/10, about 0:01:30 left"."""
-    end = task.fields.get("end")
+    """Say "3/10, 0:05", "3, 0:05" where the end is not known, or the time alone."""
     seconds = int(task.elapsed or 0.0)
     clock = f"{seconds // 60}:{seconds % 60:02d}"
-    if end is not None:
-        left = timedelta(seconds=0 if math.isnan(end) else round(max(end - time.monotonic(), 0.0)))
-        clock = "estimating" if math.isnan(end) else f"about {left} left"
     if task.total is None:
         return f"{task.completed:,.0f}, {clock}" if task.completed else clock
     return f"{task.completed:,.0f}/{task.total:,.0f}, {clock}"

@@ -95,11 +95,3 @@ def test_damage_has_the_error_that_says_so():
         for file in files:
             with pytest.raises(error):
                 loads(file)
-
-
-@pytest.mark.parametrize("path", SMALL, ids=name)
-def test_bytes_at_the_end_or_the_start_are_refused(path):
-    data = path.read_bytes()
-    for file in (data + b"\0", data + data, b"\0" + data, b"\n" + data):
-        with pytest.raises(errors.ModelFileError):
-            loads(file)

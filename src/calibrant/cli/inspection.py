@@ -12,13 +12,7 @@ INDENT = "  "
 
 
 def inspection_text(found: dict[str, Any]) -> str:
-    """Return the description of a model file, a fact in a line and parts indented.
-
-    >>> print(inspection_text({"method": "ts", "fitted": {"a_": 0.123456789, "b_": None}}))
-    method  ts
-    fitted
-      a_    0.123457
-    """
+    """Return the description of a model file, a fact in a line and parts indented."""
     return "\n".join(_block(_without_repetition(found)))
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from calibrant.files.layout import ColumnSelection
 
 file_argument = click.Path(path_type=Path, allow_dash=True)
+path_argument = click.Path(path_type=Path)
 
 
 def names(text: str) -> tuple[str, ...]:

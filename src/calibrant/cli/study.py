@@ -252,8 +252,8 @@ def study_bar() -> Iterator[tuple[Callable[[int, int, float], None], Callable[[s
     console = Console(stderr=True)
     with progress_bar("study", console=console) as move:
 
-        def advance(done: int, total: int, seconds_left: float) -> None:
-            move(done, total, end=time.monotonic() + seconds_left)
+        def advance(done: int, total: int, _: float) -> None:
+            move(done, total)
 
         def say(text: str) -> None:
             console.print(f"calibrant: {text}", markup=False, highlight=False, soft_wrap=True)

@@ -102,7 +102,7 @@ class TableChunks(Chunks):
         n_rows = 0
         for file in self.files:
             with decoding(file, "Parquet"):
-                n_rows += int(pq.read_metadata(file).num_rows)
+                n_rows += pq.read_metadata(file).num_rows
         return n_rows
 
     @cached_property
@@ -110,7 +110,7 @@ class TableChunks(Chunks):
         """Labels of all files, typed, and the classes of the columns."""
         first: dict[Any, Path] = {}
         for file in self.files:
-            first = dict.fromkeys(self._labels(file), file) | first
+            first = self._labels(file) | first
         self._n_done = 0
         labels = self._of_one_type(first)
 
@@ -120,8 +120,7 @@ class TableChunks(Chunks):
 
         are_text = any(isinstance(label, str) for label in labels)
         raw = np.array(labels, dtype=object if are_text else None)
-        place = replace(self._place)
-        vars(place)["label"] = where  # rows are distinct labels here: where each stands first
+        place = replace(self._place, where=where)
         found = RawPredictions(self._sample, self._kind, raw, place, self._is_sure)
         return align(found, classes=self._given)
 
@@ -161,18 +160,18 @@ class TableChunks(Chunks):
     def _distinct(self) -> NDArray[Any]:
         return np.unique(self._aligned.y)
 
-    def _labels(self, file: Path) -> list[Any]:
+    def _labels(self, file: Path) -> dict[Any, Path]:
         """Distinct labels of a file, as they stand in it; of Parquet no other column is read."""
-        found: dict[Any, None] = {}
+        found: dict[Any, Path] = {}
         with ExitStack() as stack:
             for batch, done in self._label_batches(file, stack):
                 column, n_rows = batch.column(batch.schema.names.index(self._label)), len(batch)
                 if column.null_count == 0:
                     batch = batch.from_arrays([column.unique()], [self._label])  # noqa: PLW2901
                 own = tables.labels_of(batch, self._label, file, done)
-                found |= dict.fromkeys(own.tolist())
+                found |= dict.fromkeys(own.tolist(), file)
                 self._advance(n_rows, f"reading the labels of {self.path}")
-        return list(found)
+        return found
 
     def _label_batches(self, file: Path, stack: ExitStack) -> Iterator[tuple[Any, int]]:
         if file.suffix.lower() in tables.PARQUET:
@@ -191,17 +190,9 @@ class TableChunks(Chunks):
             done += batch.num_rows
 
     def count(self, empty: Counted) -> Counted:
-        """Let a copy of ``empty`` count every file, and merge them."""
+        """Let a copy of ``empty`` count every file, and merge them in their order."""
         self._n_done, self._passes = 0, self._passes + 1
-        n_parts = min(threads.count_threads(), len(self.files))
-
-        def work(part: int) -> Counted:
-            found = empty.empty()
-            for file in self.files[part::n_parts]:
-                self._count_file(found, file)
-            return found
-
-        return merge_all(empty, threads.each(work, range(n_parts)))
+        return merge_all(empty, self.count_each(empty, self.files))
 
     def count_each(self, empty: Counted, files: Sequence[Path]) -> Iterator[Counted]:
         """Yield the statistics of one file after the other."""

@@ -16,7 +16,7 @@ from calibrant.files.arrays import decoding
 from calibrant.files.layout import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 TEXT = {".csv": ",", ".tsv": "\t", "": ","}
@@ -176,13 +176,15 @@ class Place(Arguments):
     """A file of predictions, for messages about it in the words of the command.
 
     ``source`` is the file and which part of it, ``names`` are those of the columns of scores. Rows
-    are counted from ``first_row``, where only some of them were read.
+    are counted from ``first_row``, where only some of them were read; ``where`` tells the place of
+    a label, where rows are something else.
     """
 
     path: Path
     source: str
     names: list[str] | None = None
     first_row: int = 0
+    where: Callable[[int], str] | None = None
 
     if_logits = "logits? Then --scores logits"
     use_logits = "use --scores logits"
@@ -220,7 +222,7 @@ class Place(Arguments):
 
     def label(self, row: int) -> str:
         """Where the label of a row is."""
-        return f"{self.rows([row])}: the label"
+        return f"{self.rows([row])}: the label" if self.where is None else self.where(row)
 
 
 def explain(path: Path, names: list[str], message: str) -> str:
