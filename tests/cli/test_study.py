@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from calibrant.cli import progress
+from calibrant import progress
 from calibrant.cli import study as module
 from calibrant.cli.main import run
 from calibrant.study import StudyTable, read_table
@@ -181,13 +181,10 @@ def test_bar_is_on_a_terminal_only(monkeypatch, capsys):
     terminal = Console(force_terminal=True, width=100)
     monkeypatch.setattr("rich.console.Console", lambda **_: terminal)
     with module.study_bar() as (advance, _):
-        advance(1, 2, float("nan"))
-        time.sleep(0.3)
         advance(1, 2, 90.0)
         time.sleep(0.3)
     shown = capsys.readouterr().out
-    assert "1/2, estimating" in shown
-    assert re.search(r"1/2, about 0:01:(30|29) left", shown)
+    assert re.search(r"1/2, 0:0\d", shown)
 
 
 @pytest.mark.parametrize("name", ["run", "train", "simulate"])

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant.cli.progress import progress_bar
 from calibrant.cli.showing import json_option, show
-from calibrant.cli.stop import last_words
+from calibrant.cli.stop import final_message
+from calibrant.progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,7 +91,7 @@ def run_command(
     refuse_inputs(output, directory)
     _check_against(against, directory)
     started = time.monotonic()
-    goes_on = last_words("stopped; the same command goes on from here")
+    goes_on = final_message("stopped; the same command goes on from here")
     with goes_on, study_bar() as (advance, say):
         table = library.run_study(
             directory,
@@ -249,13 +249,11 @@ def study_bar() -> Iterator[tuple[Callable[[int, int, float], None], Callable[[s
     """Show a bar on a terminal; yield what moves it and what prints a line beside it."""
     from rich.console import Console
 
-    from calibrant.cli.bar import CellsColumn
-
     console = Console(stderr=True)
-    with progress_bar("study", CellsColumn(), console=console) as move:
+    with progress_bar("study", console=console) as move:
 
-        def advance(done: int, total: int, seconds_left: float) -> None:
-            move(done, total, end=time.monotonic() + seconds_left)
+        def advance(done: int, total: int, _: float) -> None:
+            move(done, total)
 
         def say(text: str) -> None:
             console.print(f"calibrant: {text}", markup=False, highlight=False, soft_wrap=True)
