@@ -10,9 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
-from calibrant.cli import progress
 from calibrant.cli import study as module
 from calibrant.cli.main import run
 from calibrant.study import StudyTable, read_table
@@ -147,24 +145,6 @@ def signal_group(pid, number):
     import os
 
     os.killpg(pid, number)
-
-
-def test_bar_is_on_a_terminal_only(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "SILENCE", 0.0)
-    with module.study_bar() as (advance, say):
-        advance(1, 2, 3.0)
-        say("a line [not markup]")
-    assert capsys.readouterr().err == "calibrant: a line [not markup]\n"
-    terminal = Console(force_terminal=True, width=100)
-    monkeypatch.setattr("rich.console.Console", lambda **_: terminal)
-    with module.study_bar() as (advance, _):
-        advance(1, 2, float("nan"))
-        time.sleep(0.3)
-        advance(1, 2, 90.0)
-        time.sleep(0.3)
-    shown = capsys.readouterr().out
-    assert "1/2, estimating" in shown
-    assert re.search(r"1/2, about 0:01:(30|29) left", shown)
 
 
 def test_the_command_is_documented_with_an_example_that_parses():

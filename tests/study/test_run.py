@@ -16,8 +16,8 @@ from calibrant.calibrators.methods import make_calibrator
 from calibrant.study import read_table, run_study
 from calibrant.study import run as module
 from calibrant.study.cell import MEASURED, Cell, Outcome, Records, measure, versions
-from calibrant.study.files import StudyFile, find_files, look_at
-from calibrant.study.run import TimeLeft, cost, longest_first
+from calibrant.study.files import find_files, look_at
+from calibrant.study.run import longest_first
 from calibrant.study.table import PAPER_METHODS
 from calibrant.study.workers import compute
 from conftest import simulate
@@ -284,14 +284,10 @@ def test_without_pyarrow_there_is_still_a_table(home, tmp_path, monkeypatch):
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["cells", "study.csv"]
 
 
-def test_progress_counts_up_and_time_left_goes_to_zero(home, tmp_path):
+def test_progress_counts_up(home, tmp_path):
     calls = []
     run_study(home, tmp_path / "out", QUICK, n_jobs=0, progress=lambda *c: calls.append(c))
-    assert [done for done, _, _ in calls] == list(range(7))
-    assert {total for _, total, _ in calls} == {6}
-    assert math.isnan(calls[0][2])
-    assert all(seconds > 0 for *_, seconds in calls[1:-1])
-    assert calls[-1][2] == 0.0
+    assert calls == [(done, 6, "study") for done in range(7)]
 
 
 def test_records_keep_every_bit(home, tmp_path):
@@ -326,36 +322,11 @@ def test_a_study_that_was_killed_goes_on_where_it_was(home, tmp_path):
     assert values(table) == values(run_study(home, tmp_path / "whole", n_jobs=0))
 
 
-# The order of cells, and the time that is left
-
-
-def cell(model, method):
-    n_classes = {"small": 3, "wide": 6}[model]
-    file = StudyFile(Path(f"toy_{model}.npz"), "toy", model, 80, 240, n_classes, 1, "0")
-    return Cell(file, method, 0)
-
-
-def test_long_cells_come_first():
-    order = longest_first(cell(model, m) for model in ("small", "wide") for m in PAPER_METHODS)
-    assert order[0].name == "toy_wide__ms"
-    assert [cost(c) for c in order] == sorted(map(cost, order), reverse=True)
-
-
-def test_time_left_is_learnt_for_each_method():
-    left = TimeLeft(2)
-    small, wide = cell("small", "ts"), cell("wide", "ts")
-    assert left.estimate([]) == 0.0
-    assert math.isnan(left.estimate([small, wide]))  # nothing is known before the first cell
-    left.learn(small, None)  # its process died: nothing is known either
-    left.learn(small, 3.0)
-    assert left.estimate([wide]) == pytest.approx(6.0)  # twice the classes; one process at work
-    assert left.estimate([small] * 4) == pytest.approx(6.0)  # two at a time
-    assert left.estimate([cell("small", "fir")]) == pytest.approx(3.0)  # like all that were seen
-    left.learn(cell("small", "ms"), 30.0)
-    assert left.estimate([wide]) == pytest.approx(6.0)
-    assert left.estimate([cell("wide", "ms")]) == pytest.approx(120.0)
-    left.learn(small, 5.0)
-    assert left.estimate([small]) == pytest.approx(4.0)
+def test_long_cells_come_first(home):
+    order = longest_first(Cell(f, m, 0) for f in find_files(home)[0] for m in PAPER_METHODS)
+    names = [cell.name for cell in order]
+    assert names[0] == "toy_wide_net__ms"  # a parameter for each pair of classes
+    assert names[-1] == "toy_small__vs"
 
 
 # Processes: what their death costs, and when they end

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -25,19 +22,6 @@ class CountColumn(ProgressColumn):
         if task.total is None:
             return Text(f"{task.completed:,.0f}, {clock}" if task.completed else clock)
         return Text(f"{task.completed:,.0f}/{task.total:,.0f}, {clock}")
-
-
-class CellsColumn(ProgressColumn):
-    """Shows "3/10, about 0:01:30 left": it counts down to the expected end of the study."""
-
-    def render(self, task: Task) -> Text:
-        """Return what is shown now."""
-        end = task.fields.get("end", math.nan)
-        left = "estimating"
-        if not math.isnan(end):
-            seconds = round(max(end - time.monotonic(), 0.0))
-            left = f"about {timedelta(seconds=seconds)} left"
-        return Text(f"{task.completed:.0f}/{task.total or 0:.0f}, {left}")
 
 
 def make_bar(columns: tuple[ProgressColumn, ...], console: Console | None) -> Progress:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from calibrant.cli.showing import json_option, show
 from calibrant.cli.stop import last_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 
 class StudyGroup(click.Group):
@@ -81,14 +81,17 @@ def run_command(
       calibrant study run predictions -o out --methods ts,na-fir,scir
       calibrant study run cv-multiclass.h5 -o out --against CalArena/results/cv-multiclass
     """  # noqa: D301
+    from rich.console import Console
+
     from calibrant import study as library
     from calibrant.files.sinks import refuse_inputs
 
     refuse_inputs(output, directory)
     _check_against(against, directory)
     started = time.monotonic()
+    console = Console(stderr=True)
     goes_on = last_words("stopped; the same command goes on from here")
-    with goes_on, study_bar() as (advance, say):
+    with goes_on, progress_bar("study", console=console) as advance:
         table = library.run_study(
             directory,
             output,
@@ -97,7 +100,7 @@ def run_command(
             seed=seed,
             retry_failed=retry_failed,
             progress=advance,
-            message=say,
+            message=partial(_say, console),
         )
     written = []
     if not table_only:
@@ -117,6 +120,11 @@ def run_command(
         "seconds": time.monotonic() - started,
     }
     show(result, as_json, _summary(result))
+
+
+def _say(console: Any, text: str) -> None:
+    """Print a line beside the bar."""
+    console.print(f"calibrant: {text}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _methods(text: str | None) -> list[str]:
@@ -178,22 +186,3 @@ def _summary(result: dict[str, Any]) -> str:
 
 def _clock(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
-
-
-@contextmanager
-def study_bar() -> Iterator[tuple[Callable[[int, int, float], None], Callable[[str], None]]]:
-    """Show a bar on a terminal; yield what moves it and what prints a line beside it."""
-    from rich.console import Console
-
-    from calibrant.cli.bar import CellsColumn
-
-    console = Console(stderr=True)
-    with progress_bar("study", CellsColumn(), console=console) as move:
-
-        def advance(done: int, total: int, seconds_left: float) -> None:
-            move(done, total, end=time.monotonic() + seconds_left)
-
-        def say(text: str) -> None:
-            console.print(f"calibrant: {text}", markup=False, highlight=False, soft_wrap=True)
-
-        yield advance, say

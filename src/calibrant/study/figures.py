@@ -155,61 +155,37 @@ def draw_critical_difference(
     return lay_out(figure)
 
 
-def _name_rows(ax: Axes, methods: Sequence[str], order: NDArray[np.intp], title: str) -> None:
-    """Tidy a panel with a method in each row."""
-    style.tidy(ax)
-    ax.set_yticks(range(len(order)), [short(methods[j]) for j in order], fontsize=8.5)
-    ax.tick_params(axis="x", labelsize=8.5)
-    style.head(ax, title)
-
-
-def draw_intervals(
-    averages: Mapping[str, Matrix], bounds: Mapping[str, Matrix], methods: Sequence[str]
+def draw_rank_panels(
+    panels: Mapping[str, pd.DataFrame], methods: Sequence[str], label: str, n_columns: int = 3
 ) -> Figure:
-    """Draw average ranks with their bootstrap intervals, one panel for each metric.
+    """Draw average ranks of methods with what they vary by, one panel for each metric.
 
-    Both mappings are by the metric's title; bounds have a row (low, high) for each method.
+    A frame has a row for each method, and columns that are marks with a legend; or ``average``
+    alone is marked and ``low`` and ``high`` are the ends of its line.
     """
     from matplotlib.ticker import MaxNLocator
 
-    n_columns = min(3, len(averages))
-    n_rows = math.ceil(len(averages) / n_columns)
-    figure = new_figure(3.4 * n_columns + 0.6, n_rows * (0.24 * len(methods) + 0.9))
-    for place, (metric, average) in enumerate(averages.items()):
+    n_columns = min(n_columns, len(panels))
+    n_rows = math.ceil(len(panels) / n_columns)
+    figure = new_figure(3.4 * n_columns + 0.6, n_rows * (0.25 * len(methods) + 0.9) + 0.3)
+    for place, (title, frame) in enumerate(panels.items()):
         ax = figure.add_subplot(n_rows, n_columns, place + 1)
-        order = np.argsort(-average, kind="stable")
-        _name_rows(ax, methods, order, metric)
-        low, high = bounds[metric][order].T
-        rows = np.arange(len(order))
-        ax.hlines(rows, low, high, color=style.SKY, linewidth=3)
-        ax.plot(average[order], rows, "o", color=style.BLUE, markersize=5)
+        marked = [name for name in frame if name not in {"low", "high"}]
+        order = np.argsort(-frame[marked[len(marked) // 2]].to_numpy(), kind="stable")
+        spans, rows = frame.iloc[order], np.arange(len(order))
+        style.tidy(ax)
+        ax.set_yticks(rows, [short(methods[j]) for j in order], fontsize=8.5)
+        ax.tick_params(axis="x", labelsize=8.5)
+        style.head(ax, title)
+        ax.hlines(rows, spans.min(axis=1), spans.max(axis=1), color=style.PALE, linewidth=2.5)
+        for turn, name in enumerate(marked):
+            marks: dict[str, Any] = style.look(turn)._asdict() | {"linestyle": "none"}
+            ax.plot(spans[name], rows, **marks, markersize=5.5, alpha=0.9, label=name)
         ax.set_xlim(0.8, len(methods) + 0.2)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    figure.supxlabel("average rank, with 95 % interval over data sets", fontsize=9)
-    return lay_out(figure)
-
-
-def draw_sensitivity(
-    averages: Mapping[str, Mapping[int, Matrix]], methods: Sequence[str]
-) -> Figure:
-    """Draw how average ranks move with the number of bins, one panel for each metric."""
-    figure = new_figure(3.4 * len(averages) + 0.6, 0.26 * len(methods) + 1.4)
-    for place, (metric, by_bins) in enumerate(averages.items()):
-        ax = figure.add_subplot(1, len(averages), place + 1)
-        numbers = np.stack(list(by_bins.values()))
-        order = np.argsort(-numbers[len(numbers) // 2], kind="stable")
-        _name_rows(ax, methods, order, metric)
-        rows = np.arange(len(order))
-        spans = numbers[:, order]
-        ax.hlines(rows, spans.min(axis=0), spans.max(axis=0), color=style.PALE, linewidth=2)
-        for turn, n_bins in enumerate(by_bins):
-            look = style.look(turn)
-            marks: dict[str, Any] = {"color": look.color, "marker": look.marker, "markersize": 5.5}
-            label = f"{n_bins} bins"
-            ax.plot(spans[turn], rows, linestyle="none", alpha=0.9, label=label, **marks)
-        if place == 0:
-            figure.legend(loc="outside upper center", ncols=len(by_bins), fontsize=9, frameon=False)
-    figure.supxlabel("average rank", fontsize=9)
+        if place == 0 and len(marked) > 1:
+            figure.legend(loc="outside upper center", ncols=len(marked), fontsize=9, frameon=False)
+    figure.supxlabel(label, fontsize=9)
     return lay_out(figure)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import pandas as pd
+
 from calibrant.plots.style import p_words
 from calibrant.study import figures, ranks, tables
 from calibrant.study.tables import metric_title
@@ -76,18 +78,21 @@ def _critical_differences(table: StudyTable, columns: Columns) -> Iterator[Pictu
 
 
 def _intervals(table: StudyTable, columns: Columns) -> Iterator[Picture]:
-    averages, bounds = {}, {}
+    panels = {}
     for metric in ranks.known_metrics(table):
-        of, title = ranks.rank_cases(table, metric, columns.methods), metric_title(metric)
-        averages[title] = of.mean().to_numpy()
-        bounds[title] = ranks.rank_intervals(of)
+        of = ranks.rank_cases(table, metric, columns.methods)
+        low, high = ranks.rank_intervals(of).T
+        panels[metric_title(metric)] = pd.DataFrame(
+            {"average": of.mean(), "low": low, "high": high}
+        )
+    label = "average rank, with 95 % interval over data sets"
     yield Picture(
         "intervals",
         "significance",
         f"Average ranks of {columns.words}",
         f"With 95 % bootstrap intervals: the {len(table.datasets)} data sets are resampled whole, "
         "since classifiers of one data set share its rows.",
-        figures.draw_intervals(averages, bounds, columns.titles),
+        figures.draw_rank_panels(panels, columns.titles, label),
     )
 
 
@@ -112,8 +117,10 @@ def _boxes(table: StudyTable, columns: Columns) -> Iterator[Picture]:
 
 def _sensitivity(table: StudyTable) -> Picture:
     columns = tables.all_columns(table)
-    averages = {
-        metric_title(metric): tables.binned_ranks(table, metric, columns)
+    panels = {
+        metric_title(metric): pd.DataFrame(tables.binned_ranks(table, metric, columns)).add_suffix(
+            " bins"
+        )
         for metric in tables.binned_metrics(table)
     }
     return Picture(
@@ -121,7 +128,7 @@ def _sensitivity(table: StudyTable) -> Picture:
         "bins",
         "Average ranks with 10, 15 and 25 bins",
         "A method whose marks are far apart owes part of its rank to the number of bins.",
-        figures.draw_sensitivity(averages, columns.titles),
+        figures.draw_rank_panels(panels, columns.titles, "average rank"),
     )
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
-from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,7 +34,7 @@ def run_study(
     n_jobs: int | None = None,
     seed: int = 0,
     retry_failed: bool = False,
-    progress: Callable[[int, int, float], None] | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
     message: Callable[[str], None] | None = None,
 ) -> StudyTable:
     """Fit every method to every prediction file of a directory, or group of HDF5, and judge it.
@@ -68,8 +66,7 @@ def run_study(
     retry_failed : bool, default=False
         Whether to compute cells again in which the method failed.
     progress : callable, optional
-        Called as ``progress(done, total, seconds_left)`` at the start and after each cell;
-        ``seconds_left`` is NaN as long as nothing is known.
+        Called as ``progress(done, total, "study")`` at the start and after each cell.
     message : callable, optional
         Called with each line of the log: failures, and files that were skipped.
 
@@ -117,23 +114,20 @@ def run_study(
     for name, reason in skipped.items():
         log(f"{name} skipped: {reason}")
     cells = [Cell(file, method, int(seed)) for file in files for method in wanted]
-    left = TimeLeft(max(n_workers, 1))
     waiting = []
     for cell in cells:
         found = records.read(cell)
         if found is None or (retry_failed and found[0].error is not None):
             waiting.append(cell)
-        else:
-            left.learn(cell, found[0].all_seconds)
     tell = progress or (lambda *_: None)
-    tell(len(cells) - len(waiting), len(cells), left.estimate(waiting))
+    n_done = len(cells) - len(waiting)
+    tell(n_done, len(cells), "study")
     for cell, outcome in _outcomes(longest_first(waiting), n_workers):
-        waiting.remove(cell)
+        n_done += 1
         records.write(cell, outcome)
         if outcome.error is not None:
             log(f"{cell.file.name}: {cell.method} failed: {outcome.error}")
-        left.learn(cell, outcome.all_seconds)
-        tell(len(cells) - len(waiting), len(cells), left.estimate(waiting))
+        tell(n_done, len(cells), "study")
     return _finish(cells, records, home)
 
 
@@ -146,43 +140,15 @@ def _check_methods(methods: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((UNCALIBRATED, *methods)))
 
 
-def cost(cell: Cell) -> float:
-    """Work of a cell in units of its method's own, which only a run can tell."""
-    file = cell.file
-    numbers = (file.n_val + file.n_test) * file.n_classes
-    return float(numbers * file.n_classes if cell.method in SQUARE else numbers)
-
-
 def longest_first(cells: Iterable[Cell]) -> list[Cell]:
     """Order cells so that no long one starts when the others have ended."""
+
+    def cost(cell: Cell) -> int:
+        file = cell.file
+        numbers = (file.n_val + file.n_test) * file.n_classes
+        return numbers * file.n_classes if cell.method in SQUARE else numbers
+
     return sorted(cells, key=lambda cell: (-cost(cell), cell.name))
-
-
-class TimeLeft:
-    """Learns how long methods take from the cells that are finished, some at a time."""
-
-    def __init__(self, n_workers: int) -> None:
-        self.n_workers = n_workers
-        self._seconds: Counter[str] = Counter()
-        self._cost: Counter[str] = Counter()
-
-    def learn(self, cell: Cell, seconds: float | None) -> None:
-        """Take in how long a cell took; None tells nothing."""
-        if seconds is not None:
-            self._seconds.update({cell.method: seconds})  # type: ignore[dict-item]
-            self._cost.update({cell.method: cost(cell)})  # type: ignore[dict-item]
-
-    def estimate(self, cells: Iterable[Cell]) -> float:
-        """Seconds until these cells are done; NaN as long as no cell is finished."""
-        expected = [cost(cell) * self._rate(cell.method) for cell in cells]
-        return max(math.fsum(expected) / self.n_workers, *expected) if expected else 0.0
-
-    def _rate(self, method: str) -> float:
-        """Seconds per unit of cost: of the method, else of all that were seen."""
-        if method in self._cost:
-            return self._seconds[method] / self._cost[method]
-        total = self._cost.total()
-        return self._seconds.total() / total if total else math.nan
 
 
 def _outcomes(cells: list[Cell], n_workers: int) -> Iterator[tuple[Cell, Outcome]]:

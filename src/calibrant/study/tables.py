@@ -160,24 +160,6 @@ def model_table(table: StudyTable, dataset: str) -> Table:
     )
 
 
-def win_table(table: StudyTable, metric: str, columns: Columns) -> Table:
-    """How often the method of the row is better than that of the column."""
-    shares = ranks.win_shares(table.wide(metric, columns.methods), metric).to_numpy()
-    rows = [
-        (Entry(title), *(Entry("" if math.isnan(share) else f"{share:.0%}") for share in line))
-        for title, line in zip(columns.titles, shares, strict=True)
-    ]
-    title = metric_title(metric)
-    return Table(
-        f"wins-{metric}-{columns.name}",
-        f"{title}, wins in percent, {len(columns.methods)} methods",
-        f"{title}: how often the method of the row has a better value than that of the column, "
-        f"over {len(table.cases)} classifiers. Ties win for neither.",
-        ("", *columns.titles),
-        [rows],
-    )
-
-
 def time_table(table: StudyTable) -> Table:
     """Median seconds of a fit, by data set and method."""
     fitted = [m for m in all_columns(table).methods if m != UNCALIBRATED]
@@ -295,7 +277,6 @@ def build_tables(table: StudyTable) -> list[Table]:
         *(interval_table(table, columns) for columns in both),
         significance_table(table),
         *([binned] if binned is not None else []),
-        *(win_table(table, m, columns) for m in ranks.known_metrics(table) for columns in both),
         time_table(table),
         *(model_table(table, dataset) for dataset in table.datasets),
     ]
