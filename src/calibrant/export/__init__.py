@@ -17,6 +17,7 @@ _HOMES: dict[str, str] = {
     "to_onnx": "onnx",
     "to_torch": "torch",
     "trusted_types": "skops",
+    "write_map": "map_formulas",
 }
 """The module here of every public name."""
 

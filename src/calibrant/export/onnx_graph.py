@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import extras
-from calibrant.maps.operations import Rounding
+from calibrant.export.operations import Rounding
 
 try:
     from onnx import NodeProto, TensorProto, helper, numpy_helper

@@ -19,7 +19,7 @@ from calibrant.export.onnx_graph import (
     OnnxOperations,
     Tensor,
 )
-from calibrant.maps.operations import Rounding
+from calibrant.export.operations import Rounding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

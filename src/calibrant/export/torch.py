@@ -6,7 +6,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Self
 
 from calibrant import errors, extras
-from calibrant.export.pipeline import check_input, describe, take_calibrator, write_pipeline
+from calibrant.export.pipeline import check_input, describe, take_calibrator, write_rows
 
 try:
     import torch
@@ -130,7 +130,7 @@ class CalibratorModule(nn.Module):
         self.input = kind
         self._by_cpu = False
         ops = TorchOperations(self.n_classes)
-        self.map = ops.finish(write_pipeline(ops, calibrator, ops.scores, kind))
+        self.map = ops.finish(write_rows(ops, calibrator, ops.scores, kind)[0])
         self.about = describe(calibrator) | {"calibrant.input": kind}
         self.sha256 = self.about.get("calibrant.sha256")
         digest = bytearray.fromhex(self.sha256 or "")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import extras
-from calibrant.maps.operations import Rounding
+from calibrant.export.operations import Rounding
 
 try:
     import torch
