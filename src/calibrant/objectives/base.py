@@ -60,6 +60,10 @@ class Objective(ABC):
         The penalty is added here. In the units of the solver.
         """
 
+    def curvature_sums(self, batch: SimplexBatch, point: Array) -> Array | None:  # noqa: ARG002
+        """Sum over rows what second derivatives ``adapt`` needs to know of all rows, if any."""
+        return None
+
     def sums(self, batch: SimplexBatch, point: Array) -> tuple[float, Array]:
         """Return sums over rows of weight * loss and of weight * gradient, without the penalty."""
         loss, gradient = 0.0, np.zeros_like(point)

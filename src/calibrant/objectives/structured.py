@@ -24,7 +24,7 @@ from calibrant.kernels.softmax import (
 )
 from calibrant.maps.logits import StructuredMap
 from calibrant.objectives.base import Objective, projected_gradient
-from calibrant.simplex import to_logits
+from calibrant.simplex import small_chunks, to_logits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -101,6 +101,15 @@ class StructuredObjective(Objective):
         """Return the largest gradient, each times its unit, that no bound forbids to follow."""
         gradient = mean_gradient + self.penalty(point)[1]
         return projected_gradient(point, gradient, self.unit, self.bounds)
+
+    def curvature_sums(self, batch: SimplexBatch, point: Array) -> Array:
+        """Sum the weighted second derivatives in all parameters but alpha and gamma."""
+        found = np.zeros(len(point) - DIAGONAL)
+        for own in small_chunks(batch.n_rows, batch.n_classes):
+            rows = self.row_loss(batch.take(own))
+            rows.value(point)
+            found += rows.curvature()[1]
+        return found
 
     def map(self, point: Array) -> StructuredMap:
         """Return the map of a point."""

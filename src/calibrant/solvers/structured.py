@@ -69,6 +69,7 @@ def fit_structured(
     linear_term: Array | None = None,
     start: Array | None = None,
     adapt: bool | None = None,
+    curvature: Array | None = None,
 ) -> ScalingFit[StructuredMap, StructuredObjective]:
     """Find the map of least penalised NLL; see ``StructuredObjective``.
 
@@ -78,7 +79,8 @@ def fit_structured(
 
     The batch may be a sample of rows of a total ``weight``: then the mean loss less
     <``linear_term``, t> is minimised. An ``objective`` is that of an earlier fit; with ``adapt``
-    its penalties and pseudo-observations are found again.
+    its penalties and pseudo-observations are found again, by rough fits from temperature scaling
+    as for a new one, and by the mean ``curvature`` of all rows.
     """
     started = perf_counter()
     # Merged before the temperature is fitted, too: where the likelihood is flat, its last bits
@@ -94,8 +96,9 @@ def fit_structured(
         objective = _freeze(batch, temperature, bound, full=full)
     adapt = is_new if adapt is None else adapt
     problem = _StructuredProblem(objective.row_loss(batch, total), objective, linear_term)
-    problem.is_sample = is_sample
+    problem.is_sample, problem.curvature_of_all = is_sample, curvature
     if adapt:
+        start = None
         problem.set_usual_penalties(*options)
     found = problem.fit(start, adapt, *options, tol, max_rounds)
     if found.x[0] < 0.0:
@@ -152,6 +155,7 @@ class _StructuredProblem(PenalisedLoss):
 
     rows: StructuredRows
     objective: StructuredObjective
+    curvature_of_all: Array | None = None
     is_sample = False  # then alpha is bounded from the start: the coordinates are to stay
     _preconditioner: _Preconditioner
     _tol: float
@@ -253,7 +257,8 @@ class _StructuredProblem(PenalisedLoss):
         divergence = self.loss(x)[0] - loss - float(gradient @ (x - self.objective.start))
         penalties = self.penalties(weight)
         if strength is None:
-            data = weight * self.rows.curvature()[1]
+            known = self.curvature_of_all
+            data = weight * (self.rows.curvature()[1] if known is None else known)
             penalties = _evidence(data, self._kinds, x, penalties)
         self._set(penalties, remaining(prior_strength, divergence), weight)
 
