@@ -30,7 +30,6 @@ MODULES = (
     "score_keys",
     "softmax",
     "sorted_cumulative",
-    "spline_sums",
 )
 
 is_plain = os.environ.get("CALIBRANT_KERNELS") == "baseline" or not has_vectors()
