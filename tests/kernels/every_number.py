@@ -57,10 +57,12 @@ from calibrant.scale import isotonic as scale_isotonic  # noqa: E402
 from calibrant.scale.affine import VectorStatistics  # noqa: E402
 from calibrant.scale.cells import CellCounts  # noqa: E402
 from calibrant.scale.chunks import ArrayChunks  # noqa: E402
-from calibrant.scale.isotonic import FlattenedStatistics  # noqa: E402
+from calibrant.scale.isotonic import (
+    FlattenedStatistics,
+    SortedCumulativeStatistics,
+)
 from calibrant.scale.monotone_spline import SplineStatistics  # noqa: E402
 from calibrant.scale.normalization_aware import NormalizationAwareStatistics  # noqa: E402
-from calibrant.scale.isotonic import SortedCumulativeStatistics  # noqa: E402
 from calibrant.scale.structured import StructuredStatistics  # noqa: E402
 from calibrant.scale.temperature import TemperatureStatistics  # noqa: E402
 from calibrant.simplex import check_batch  # noqa: E402

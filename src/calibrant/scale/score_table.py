@@ -108,7 +108,7 @@ class ScoreTable(Part):
             self._take(self._count(*points(batch.take(slice(start, start + step)))))
 
     def _sums(self, batch: SimplexBatch) -> tuple[Array, Array, Wholes]:
-        """Sums of the largest cells of each row, rank by rank; tied labels come in equal steps."""
+        """Sum up the largest cells of each row, rank by rank; tied labels come in equal steps."""
         rows, n_ranks = accumulate(batch), batch.n_classes - 1
         rank = np.arange(1, n_ranks + 1)[:, None]
         terms = np.empty((n_ranks, batch.n_rows, 2))
