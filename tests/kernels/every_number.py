@@ -55,7 +55,7 @@ from calibrant.metrics.cell_table import CellTable, collect  # noqa: E402
 from calibrant.metrics.statistics import MetricStatistics  # noqa: E402
 from calibrant.scale import isotonic as scale_isotonic  # noqa: E402
 from calibrant.scale.affine import VectorStatistics  # noqa: E402
-from calibrant.scale.cells import CellCounts  # noqa: E402
+from calibrant.scale.score_table import ScoreTable  # noqa: E402
 from calibrant.scale.chunks import ArrayChunks  # noqa: E402
 from calibrant.scale.isotonic import (
     FlattenedStatistics,
@@ -193,7 +193,7 @@ def count(kind, data):
     """Yield what statistics count, in fewer bins than there are scores."""
     rows, y, weights, _ = data
     batch = check_batch(rows, y, weights, kind=kind, classes=np.arange(rows.shape[1]))
-    cells = CellCounts(50)
+    cells = ScoreTable(1, 50)
     cells.add(batch)
     for array in cells.arrays().values():
         yield array.tobytes()

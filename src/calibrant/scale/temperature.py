@@ -14,8 +14,8 @@ from calibrant.scale.statistics import ZERO_PROBABILITY, Number, Solution, Stati
 from calibrant.scale.temperature_sums import KNOWN, MEAN, N_ZEROS, ZERO, TemperatureSums, at
 from calibrant.solvers.pseudo_rows import AT_SCORES, remaining
 from calibrant.solvers.report import SolverReport
-from calibrant.solvers.temperature_whole import HELD, ZERO_LABELS, TemperatureFit, fit_temperature
 from calibrant.solvers.temperature_steps import Step, WholeProblem
+from calibrant.solvers.temperature_whole import HELD, ZERO_LABELS, TemperatureFit, fit_temperature
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

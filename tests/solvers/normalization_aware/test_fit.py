@@ -11,7 +11,7 @@ from calibrant.solvers.normalization_aware import minimise_likelihood
 from calibrant.solvers.normalization_aware.blocks import pool_blocks
 from calibrant.solvers.normalization_aware.fit import _Pooled, minimise
 from calibrant.solvers.normalization_aware.prior import build_likelihood
-from calibrant.solvers.normalization_aware.rows import certificate, count_cells, sum_cells
+from calibrant.objectives.normalization_aware import certificate, count_cells, sum_cells
 from calibrant.solvers.temperature import solve_temperature
 from conftest import each_real_file, load_real, simulate
 from reference import normalization_aware as reference

@@ -15,7 +15,7 @@ from calibrant.solvers.normalization_aware.prior import (
     deal_rows,
     temperature_prior,
 )
-from calibrant.solvers.normalization_aware.rows import segment_rows
+from calibrant.objectives.normalization_aware import segment_rows
 from calibrant.solvers.pseudo_rows import IN_CHOICES
 from calibrant.solvers.temperature import solve_temperature
 from conftest import simulate
