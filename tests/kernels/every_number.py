@@ -63,8 +63,12 @@ from calibrant.scale.isotonic import (
 )
 from calibrant.scale.monotone_spline import SplineStatistics  # noqa: E402
 from calibrant.scale.normalization_aware import NormalizationAwareStatistics  # noqa: E402
+<<<<<<< HEAD
+=======
+from calibrant.scale.scaling import TemperatureStatistics  # noqa: E402
+from calibrant.scale.sorted_cumulative import SortedCumulativeStatistics  # noqa: E402
+>>>>>>> scale
 from calibrant.scale.structured import StructuredStatistics  # noqa: E402
-from calibrant.scale.temperature import TemperatureStatistics  # noqa: E402
 from calibrant.simplex import check_batch  # noqa: E402
 from calibrators.catalogue import CALIBRATORS, make  # noqa: E402
 from conftest import simulate  # noqa: E402

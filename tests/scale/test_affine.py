@@ -2,13 +2,10 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.special import log_softmax
 
 from calibrant.scale import affine
 from calibrant.scale.affine import AffineSums, ClassSums, VectorStatistics
-from calibrant.scale.statistics import Statistics
 from calibrant.simplex import check_batch, to_logits
 from calibrant.solvers.affine import solve_affine
 from conftest import real_files
@@ -67,19 +64,6 @@ def test_sums_by_class(kind):
     np.testing.assert_allclose(part.values(), want, atol=1e-7)
 
 
-@settings(max_examples=15)
-@given(st.sampled_from(CASES), st.integers(0, 2**32 - 1), st.integers(1, 5))
-def test_chunks_order_and_merges_change_no_bit(case, seed, n_chunks):
-    data = make(*case, 120)
-    want, found = (count(fresh(case[0], 50), data, *how) for how in ((0, 1), (seed, n_chunks)))
-    assert found.to_bytes() == want.to_bytes()
-    one, other = want.solution(), Statistics.from_bytes(found.to_bytes()).solution()
-    np.testing.assert_array_equal(one.fitted["map_"].coef, other.fitted["map_"].coef)
-    second = count(one.again, data, seed, n_chunks)
-    assert second.to_bytes() == count(other.again, data, 0, 1).to_bytes()
-    assert Statistics.from_bytes(second.to_bytes()).to_bytes() == second.to_bytes()
-
-
 @pytest.mark.parametrize(("kind", "zeros"), CASES)
 def test_rows_that_fit_give_the_bits_of_the_fit_in_memory(kind, zeros):
     scores, y, _ = make(kind, zeros, 300)
@@ -128,34 +112,6 @@ def test_one_pass_is_closer_than_a_fit_to_the_rows_that_were_kept():
         ours.append(np.mean((statistics.solve()(data[0]) - want) ** 2))
         kept.append(np.mean((alone(data[0]) - want) ** 2))
     assert np.mean(ours) < 0.1 * np.mean(kept)
-
-
-def test_classes_without_a_label_keep_the_temperature():
-    scores, y, weight = make("probabilities", zeros=False, k=5)
-    data = scores, np.where(y == 3, 0, y), weight
-    found = passes(fresh("probabilities", 300, k=5), data)[-1].fitted["map_"]
-    want, _ = solve(data, "probabilities")
-    assert found.intercept[3] == 0.0
-    assert found.coef[3] == pytest.approx(want.coef[3], rel=1e-2)
-    np.testing.assert_allclose(found(scores), want(scores), atol=1e-3)
-
-
-def test_a_class_whose_labels_were_all_dropped_is_fitted():
-    scores, y, weight = make("probabilities", zeros=False)
-    y = np.where(y == 2, 0, y)
-    y[:40] = 2
-    for first in range(0, 400, 8):  # eight labels that no kept row has
-        few = y.copy()
-        few[few == 2] = 0
-        few[first : first + 8] = 2
-        statistics = count(fresh("probabilities", 100), (scores, few, weight))
-        if not np.any(statistics.kept_batch().class_index == 2):
-            break
-    else:
-        pytest.fail("no such rows")
-    solutions = passes(fresh("probabilities", 100), (scores, few, weight))
-    found, want = solutions[-1].fitted["map_"], solve((scores, few, weight), "probabilities")[0]
-    np.testing.assert_allclose(found(scores), want(scores), atol=5e-3)
 
 
 @pytest.mark.parametrize("scale", [1e-80, 1e97])

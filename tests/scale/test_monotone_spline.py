@@ -2,14 +2,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
 from calibrant.scale import monotone_spline, spline_sums
 from calibrant.scale.monotone_spline import SplineStatistics
 from calibrant.scale.spline_sums import InformationCells, LogCells, SplineSums, features
-from calibrant.scale.statistics import Statistics
 from calibrant.simplex import check_batch
 from calibrant.solvers.monotone_spline import Frame, place_knots, solve_monotone_spline
 from conftest import real_files
@@ -79,22 +76,6 @@ def test_knots_are_those_of_all_rows():
     values = np.sort(0.8 * np.log(scores), axis=1)
     want = place_knots(values, weight / weight.sum(), 7)
     np.testing.assert_allclose(part.knots(7), want, atol=0.0101)
-
-
-@settings(max_examples=12)
-@given(st.sampled_from(CASES), st.integers(0, 2**32 - 1), st.integers(1, 5))
-def test_chunks_order_and_merges_change_no_bit(case, seed, n_chunks):
-    data = make(*case, 150)
-    one, other = fresh(case[0], 60, strength=8.0), fresh(case[0], 60, strength=8.0)
-    for _ in range(3):
-        one.merge(count(one.empty(), data, 0, 1))
-        other.merge(count(other.empty(), data, seed, n_chunks))
-        assert one.to_bytes() == other.to_bytes()
-        read = Statistics.from_bytes(other.to_bytes())
-        assert read.to_bytes() == other.to_bytes()
-        first, second = one.solution(), other.solution()
-        np.testing.assert_array_equal(first.fitted["map_"].slopes, second.fitted["map_"].slopes)
-        one, other = first.again, second.again
 
 
 @pytest.mark.parametrize(("kind", "zeros"), CASES)

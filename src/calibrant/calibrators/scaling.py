@@ -8,7 +8,7 @@ from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.parameters import SMALLEST, FromMap, fitted, number
 from calibrant.maps.logits import AffineMap, TemperatureMap
 from calibrant.scale.affine import VectorStatistics
-from calibrant.scale.temperature import TemperatureStatistics
+from calibrant.scale.scaling import TemperatureStatistics
 from calibrant.solvers.affine import RidgePenalty, solve_affine
 from calibrant.solvers.pseudo_rows import AT_SCORES
 from calibrant.solvers.temperature import HELD, solve_temperature

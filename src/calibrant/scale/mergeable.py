@@ -36,7 +36,7 @@ HOMES = {
     "scir": "calibrant.scale.isotonic",
     "spline": "calibrant.scale.monotone_spline",
     "structured": "calibrant.scale.structured",
-    "ts": "calibrant.scale.temperature",
+    "ts": "calibrant.scale.scaling",
     "vs": "calibrant.scale.affine",
 }
 """Where the statistics of each method are defined: bytes name a method, and never a module."""

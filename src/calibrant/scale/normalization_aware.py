@@ -10,10 +10,11 @@ import numpy as np
 
 from calibrant import errors
 from calibrant.objectives.normalization_aware import SegmentObjective, segment_starts
-from calibrant.scale.isotonic import FLATTENED_CELLS
+from calibrant.scale.isotonic import FLATTENED_CELLS, find_scaling
 from calibrant.scale.score_table import ScoreTable
 from calibrant.scale.statistics import Number, Solution
 from calibrant.scale.surrogate import SurrogateStatistics
+from calibrant.solvers.choice_rows import choice_rows
 from calibrant.solvers.normalization_aware import solve_normalization_aware
 from calibrant.solvers.normalization_aware.kept import fit_normalization_aware, spread_rows
 from calibrant.solvers.normalization_aware.prior import choose_strength
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
 
 MOST_SEGMENTS = 1 << 15
 """Segments that start at labels; where more cells of the table have labels, some are merged."""
-
-MOST_SCALINGS, NEAR = 3, 1e-3
-"""Passes that look for the temperature of the prior, and violation from which the next step needs
-no proof."""
 
 
 class NormalizationAwareStatistics(SurrogateStatistics):
@@ -68,8 +65,6 @@ class NormalizationAwareStatistics(SurrogateStatistics):
         "tol": Number(low=1e-15, high=1.0),
         "max_rounds": Number(low=1, whole=True, optional=True),
     }
-    chosen: tuple[float, PriorChoice | None] | None = None
-    """Strength of the prior, and how it was chosen, once it was."""
 
     def __init__(self, classes: Any, **options: Any) -> None:
         solver = options.get("solver", "exact")
@@ -101,68 +96,69 @@ class NormalizationAwareStatistics(SurrogateStatistics):
         return super().solution()
 
     def _solution(self) -> Solution:
+        """Fit to all rows counted so far; the temperature of the prior is found first."""
         if self.surrogate is None and self.kept.is_complete:
-            return Solution(self._fit_all(self.kept_batch()))
-        solution, first = self._next(), self.passes()[0]
-        return replace(
-            solution,
-            found=lambda: _with_prior(solution.fitted, *first._choose()),  # noqa: SLF001
-        )
-
-    def _next(self) -> Solution:
-        """Take the next step; the temperature of the prior is found first."""
-        scaling = self.surrogate
-        if scaling is None or "temperature" not in self.parts:
-            return super()._solution()
-        scaling = scaling.judge(self.parts["temperature"])
-        kept, n_passes = self.passes()[0].kept_batch(), len(self.passes())
-        if scaling.is_done or n_passes > MOST_SCALINGS or scaling.best.violation < NEAR:
+            found, report, choice = solve_normalization_aware(
+                self.kept_batch(),
+                prior_strength=self._prior_strength,
+                tol=float(self.options.get("tol", 1e-8)),
+                max_rounds=self.options.get("max_rounds"),
+            )
+            fitted = {"map_": found, "solver_report_": report}
+            return Solution(_with_prior(fitted, self._prior_strength, choice))
+        first, before, n_passes = self.passes()[0], self.surrogate, len(self.passes())
+        kept = first.kept_batch()
+        if before is not None and "objective" in self.parts:
+            found = before.judge(self.parts["objective"])
+        else:
+            scaling, is_near = find_scaling(self, kept)
+            if not is_near:
+                return Solution(
+                    lambda: self._describe(self._begin(kept, scaling), n_passes),
+                    self._ask(scaling, "temperature"),
+                )
             found = self._begin(kept, scaling)
-            return Solution(found.fitted(self.n_rows, n_passes), self._ask(found, "objective"))
-        return Solution(
-            lambda: self._begin(kept, scaling).fitted(self.n_rows, n_passes),
-            self._ask(scaling, "temperature"),
-        )
+        again = None if found.is_done else self._ask(found, "objective")
+        return Solution(self._describe(found, n_passes), again)
 
-    def _fit_all(self, batch: SimplexBatch) -> dict[str, Any]:
-        found, report, choice = solve_normalization_aware(
-            batch,
-            prior_strength=self._prior_strength,
-            tol=float(self.options.get("tol", 1e-8)),
-            max_rounds=self.options.get("max_rounds"),
-        )
-        fitted = {"map_": found, "solver_report_": report}
-        return _with_prior(fitted, self._prior_strength, choice)
-
-    def _choose(self) -> tuple[float, PriorChoice | None]:
-        """Return the strength of the prior, chosen on the rows that were kept if it is not given."""
-        if self.chosen is None:
-            given = self._prior_strength
-            self.chosen = choose_strength(self.kept_batch())[:2] if given is None else (given, None)
-        return self.chosen
+    def _describe(self, found: Surrogate, n_passes: int) -> dict[str, Any]:
+        solver: Any = found.solver
+        return _with_prior(found.fitted(self.n_rows, n_passes), *solver.keywords["chosen"])
 
     def _begin(self, kept: SimplexBatch, scaling: Surrogate | None) -> Surrogate:
-        cells: Any = self.passes()[0].parts["scores"]
-        (starts, *_), _ = find_segments(cells.cells())
-        table = cells.cells()
-        kept = spread_rows(kept, table.scores, table.sums[:, 0].copy(), len(starts))
-        return super()._begin(kept, scaling)
+        """Fit the rows that were kept, spread over the scores of all."""
+        table: Any = self.passes()[0].parts["scores"]
+        cells = table.cells()
+        return super()._begin(spread_rows(kept, cells.scores, cells.sums[:, 0]), scaling)
 
     def _solver(self, temperature: TemperatureMap | None) -> KeptSolver:
         first: Any = self.passes()[0]
-        strength, choice = first._choose()
+        prior: Any = temperature
+        strength, choice, note = self._prior_strength, None, ""
+        if strength is None:
+            kept = first.kept_batch()
+            rows = choice_rows(kept)
+            strength, choice, _ = choose_strength(kept if rows is None else kept.take(rows))
+            note = ", the strength by cross-validation of the rows that were kept"
         segments, binning = find_segments(first.parts["scores"].cells())
-        assert temperature is not None
-        objective = SegmentObjective(*segments, temperature, strength / self.weight)
-        beta = temperature.inverse_temperature
-        note = f"prior of {strength:g} pseudo-observations, 1/T = {beta:.4g}"
-        if choice is not None:
-            note += ", the strength by cross-validation of the rows that were kept"
-        return partial(_fit, made=objective, binning=binning, notes=(note,))
+        objective = SegmentObjective(*segments, prior, strength / self.weight)
+        beta = prior.inverse_temperature
+        note = f"prior of {strength:g} pseudo-observations, 1/T = {beta:.4g}{note}"
+        return partial(
+            _fit, made=objective, binning=binning, chosen=(strength, choice), notes=(note,)
+        )
 
 
-def _fit(kept: Any, *, made: Any, binning: Any, objective: Any = None, **known: Any) -> Any:
-    """Fit kept rows on segments that were made before."""
+def _fit(
+    kept: Any,
+    *,
+    made: Any,
+    binning: Any,
+    chosen: Any,  # noqa: ARG001  (is told)
+    objective: Any = None,
+    **known: Any,
+) -> Any:
+    """Fit kept rows on segments that were made before, by a prior that was ``chosen``."""
     found = fit_normalization_aware(kept, objective=objective or made, **known)
     return found._replace(report=replace(found.report, binning=binning))
 
@@ -180,9 +176,9 @@ def find_segments(table: ScoreCells) -> tuple[tuple[Array, ...], Binning | None]
     """Start segments at the labels of a table, or at some of them, and at octaves.
 
     Returns the starts of those with cells, of octaves without, the weight of the cells and of the
-    labels of each; and a bound on what it cost that labels of several scores share a segment: from a score inside,
-    the sum of residuals that optimality is judged by lies below that of the next segment by the
-    labels of this one at most.
+    labels of each; and a bound on what it cost that labels of several scores share a segment: from
+    a score inside, the sum of residuals that optimality is judged by lies below that of the next
+    segment by the labels of this one at most.
     """
     weight, labels = np.ascontiguousarray(table.sums.T)
     scores, holds = table.scores, labels > 0.0

@@ -236,9 +236,8 @@ def _counting(empty: Counted, scores: Scores, label: str, weight: str | None) ->
                 found.update(scores.named(matrix), y, w, named=partition)
             n_rows += batch.num_rows
         if found.n_rows > 0:
-            yield pa.RecordBatch.from_pydict(
-                {"place": [number], "statistics": [SERIALIZER.dumps(found)]}
-            )
+            data = SERIALIZER.dumps(found)
+            yield pa.RecordBatch.from_pydict({"place": [number], "statistics": [data]})
 
     return count
 

@@ -70,11 +70,12 @@ class KeptSolver(Protocol):
         self,
         kept: SimplexBatch,
         *,
-        weight: float,
+        weight: float | None = None,
         objective: Objective | None = None,
         linear_term: Array | None = None,
         start: Array | None = None,
-    ) -> KeptFit: ...
+    ) -> KeptFit:
+        """Minimise the objective of the rows; one is made, unless it is given."""
 
 
 class ObjectiveSums(PassPart):
@@ -239,12 +240,8 @@ class SurrogateStatistics(Statistics):
     """Of the passes before, where this is not the first; it is not sent anywhere."""
 
     @abstractmethod
-    def _fit_all(self, batch: SimplexBatch) -> dict[str, Any]:
-        """Return the fitted attributes for all rows in memory."""
-
-    @abstractmethod
     def _solver(self, temperature: TemperatureMap | None) -> KeptSolver:
-        """Return what fits rows that were kept."""
+        """Return what fits rows; ``temperature`` is that of all, where these are a sample."""
 
     def _start(self) -> list[Part]:
         return [self._keep()]
@@ -259,7 +256,8 @@ class SurrogateStatistics(Statistics):
         """Fit to all rows counted so far."""
         first, before = self.passes()[0], self.surrogate
         if before is None and first.kept.is_complete:
-            return Solution(self._fit_all(self.kept_batch()))
+            fit = self._solver(None)(self.kept_batch())
+            return Solution({"map_": fit.map, "solver_report_": fit.report})
         kept, weight = first.kept_batch(), self.weight
         if before is None and self.starts_at_temperature:
             zero = self.options.get("zero_probability")

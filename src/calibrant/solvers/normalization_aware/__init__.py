@@ -1,8 +1,8 @@
 """NA-FIR: the solver of a calibration set, and of rows that stand for more than were kept.
 
 ``prior`` draws it towards temperature scaling, ``fit`` minimises the objective exactly,
-``infinity`` does so where the optimum is not finite, ``kept`` for rows that stand for more, and ``ways`` has the paper's own methods,
-which work on the ``blocks`` of PAVA.
+``infinity`` does so where the optimum is not finite, ``kept`` for rows that stand for more, and
+``ways`` has the paper's own methods, which work on the ``blocks`` of PAVA.
 """
 
 from __future__ import annotations

@@ -25,8 +25,10 @@ TOLERANCE, MAX_ROUNDS = 3e-8, 30
 """Of fits to kept rows."""
 
 GROUP_CELLS, LARGEST_SIZE = 50, 100.0
-MOST_COPIES, SEGMENT_CELLS = 8, 8
-"""Copies of the kept rows at most, and cells that segments have in the mean, if they suffice."""
+"""Cells of kept rows that tell of exposures around a segment, and bound on what they count."""
+
+MOST_COPIES, MOST_CELLS = 8, 1 << 21
+"""Copies of the kept rows, and cells of them, at most."""
 
 
 class NormalizationAwareFit(NamedTuple):
@@ -38,7 +40,7 @@ class NormalizationAwareFit(NamedTuple):
     point: Array  # theta of each segment
 
 
-def spread_rows(kept: SimplexBatch, scores: Array, cells: Array, n_segments: int) -> SimplexBatch:
+def spread_rows(kept: SimplexBatch, scores: Array, cells: Array) -> SimplexBatch:
     """Spread kept rows over the scores of all, so that few segments are left without a cell.
 
     Each kept cell stands for 1 / f of all. Copies of the rows have every cell at another place
@@ -46,8 +48,8 @@ def spread_rows(kept: SimplexBatch, scores: Array, cells: Array, n_segments: int
     weights. Gradients of these copies differ from those of all rows less, and a linear term makes
     up for the rest.
     """
-    n_copies = MOST_COPIES
     probabilities = kept.probabilities()
+    n_copies = min(max(MOST_CELLS // probabilities.size, 1), MOST_COPIES)
     ends = np.cumsum(cells)
     place = np.searchsorted(scores, probabilities)
     rank = ends[place] - 0.5 * cells[place]
@@ -87,6 +89,7 @@ def fit_normalization_aware(
     gradient = values * exposures - likelihood.target
     n_cells = np.bincount(rows.index.ravel(), minlength=n_segments)
     group = np.maximum(np.cumsum(n_cells) - 1, 0) // GROUP_CELLS
+    group = np.unique(group, return_inverse=True)[1]
     sizes = np.ones(n_segments)
     if linear_term is not None:
         gradient = gradient - weight * linear_term  # that of all rows
@@ -112,4 +115,4 @@ def fit_normalization_aware(
     step = objective.step_function(point)
     about = float("nan"), found.violation, TOLERANCE, found.rounds, perf_counter() - started
     report = SolverReport("exact", *about, n_blocks=step.n_blocks, notes=notes)
-    return NormalizationAwareFit(SharedSteps(step, kept.kind), report, objective, point)
+    return NormalizationAwareFit(SharedSteps(step, objective.prior.kind), report, objective, point)
