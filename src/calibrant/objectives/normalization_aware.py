@@ -277,19 +277,21 @@ class SegmentObjective(Objective):
     ----------
     starts, empty : ndarray
         Where segments start (no cell lies below the first), and octaves that have no cell.
-    cells, labels : ndarray of shape (n_segments,)
-        Weight of the cells of all rows in each segment, and of those that hold the label.
+    cells : ndarray of shape (n_segments,)
+        Weight of the cells of all rows in each segment.
     prior : TemperatureMap
     ratio : float
         Pseudo-observations for each row.
+    target : ndarray of shape (n_segments,), optional
+        Mean of b over all rows, once it is known.
     """
 
     starts: Array
     empty: Array
     cells: Array
-    labels: Array
     prior: TemperatureMap
     ratio: float
+    target: Array | None = None
 
     def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> NormalizedLikelihood:
         """Return the loss of some rows, whose weights are divided by ``total``."""

@@ -39,7 +39,7 @@ FEWEST_CELLS, MOST_CELLS, CELLS_OF_RANK = 1 << 19, 3 << 20, 1 << 14
 ENOUGH_ROWS = 100_000
 """Rows that tell the temperature so well that another pass would not change a prediction's NLL."""
 
-MOST_SCALINGS, NEAR = 3, 1e-3
+MOST_SCALINGS, NEAR = 4, 1e-5
 """Passes that look for the temperature of a prior, and violation from which the next step needs no
 proof."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from calibrant.objectives.normalization_aware import SegmentObjective, segment_s
 from calibrant.scale.isotonic import FLATTENED_CELLS, find_scaling
 from calibrant.scale.score_table import ScoreTable
 from calibrant.scale.statistics import Number, Solution
-from calibrant.scale.surrogate import SurrogateStatistics
+from calibrant.scale.surrogate import Judged, ObjectiveSums, Surrogate, SurrogateStatistics
+from calibrant.simplex import chunks
 from calibrant.solvers.choice_rows import choice_rows
 from calibrant.solvers.normalization_aware import solve_normalization_aware
 from calibrant.solvers.normalization_aware.kept import fit_normalization_aware, spread_rows
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from calibrant.maps.logits import TemperatureMap
     from calibrant.scale.parts import Part
     from calibrant.scale.score_table import ScoreCells
-    from calibrant.scale.surrogate import KeptSolver, Surrogate
+    from calibrant.scale.surrogate import KeptSolver
     from calibrant.simplex import SimplexBatch
     from calibrant.solvers.normalization_aware.prior import PriorChoice
 
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 MOST_SEGMENTS = 1 << 15
 """Segments that start at labels; where more cells of the table have labels, some are merged."""
+
+SAME_LOSS = 1e-6
+"""Mean loss that two points may differ by and be as good: violations tell more then."""
 
 
 class NormalizationAwareStatistics(SurrogateStatistics):
@@ -129,7 +133,8 @@ class NormalizationAwareStatistics(SurrogateStatistics):
         """Fit the rows that were kept, spread over the scores of all."""
         table: Any = self.passes()[0].parts["scores"]
         cells = table.cells()
-        return super()._begin(spread_rows(kept, cells.scores, cells.sums[:, 0]), scaling)
+        found = super()._begin(spread_rows(kept, cells.scores, cells.sums[:, 0]), scaling)
+        return SegmentSurrogate(**vars(found))
 
     def _solver(self, temperature: TemperatureMap | None) -> KeptSolver:
         first: Any = self.passes()[0]
@@ -147,6 +152,49 @@ class NormalizationAwareStatistics(SurrogateStatistics):
         return partial(
             _fit, made=objective, binning=binning, chosen=(strength, choice), notes=(note,)
         )
+
+
+class SegmentSums(ObjectiveSums):
+    """Sums over rows of NA-FIR's loss and its gradient at a point, and of the targets b."""
+
+    def __init__(self, objective: Any, point: Array, name: str = "objective") -> None:
+        super().__init__(objective, point, name)
+        self.target = np.zeros_like(point)
+
+    def add(self, batch: SimplexBatch) -> None:
+        """Count the rows of a checked chunk."""
+        for own in chunks(batch.n_rows, batch.n_classes):
+            likelihood = self.objective.row_loss(batch.take(own))
+            loss, gradient = likelihood.value(self.point)
+            self.loss, self.gradient = self.loss + loss, self.gradient + gradient
+            self.target = self.target + likelihood.target
+
+    def merge(self, other: Self) -> None:
+        """Add what another one has counted."""
+        super().merge(other)
+        self.target = self.target + other.target
+
+
+class SegmentSurrogate(Surrogate):
+    """NA-FIR of all rows, pass after pass; the first tells what they want by segment."""
+
+    @property
+    def best(self) -> Judged:
+        """The fit of least violation among those that are as good as the best."""
+        least = min(one.value for one in self.judged)
+        as_good = [one for one in self.judged if one.value <= least + SAME_LOSS]
+        return min(as_good, key=lambda one: one.violation)
+
+    def sums(self, name: str = "objective") -> ObjectiveSums:
+        """Return what the next pass has to count."""
+        return SegmentSums(self.fit.objective, self.fit.point, name)
+
+    def judge(self, sums: Any) -> Surrogate:
+        """Take what a pass has counted, and fit again unless that is not needed."""
+        fit: Any = self.fit
+        objective = replace(fit.objective, target=sums.target / self.weight)
+        known = replace(self, fit=fit._replace(objective=objective))
+        return super(SegmentSurrogate, known).judge(sums)
 
 
 def _fit(
@@ -197,5 +245,4 @@ def find_segments(table: ScoreCells) -> tuple[tuple[Array, ...], Binning | None]
         n_segments = int(np.count_nonzero(seen))
         binning = Binning(n_segments, float(inside.max()) / float(np.sum(labels)))
     empty = starts[~seen]
-    held = np.bincount(segment, labels, minlength=len(starts))[seen]
-    return (starts[seen], empty[empty > 0.0], cells[seen], held), binning
+    return (starts[seen], empty[empty > 0.0], cells[seen]), binning

@@ -127,17 +127,19 @@ def minimise(
 
 @dataclass
 class Sample:
-    """Rows that stand for more, of which it is known how many cells each segment has.
+    """Rows that stand for more, and what is known of all rows by segment.
 
     Single segments of a sample have too few cells to be told apart by their exposures. Those of all
-    rows are about a_j = n_j c(j): n_j cells, and a mean c(j) of 1 / T over the rows that have them,
-    which changes slowly and is that of the sample around j. PAVA of (a g - r) / a with weights a,
-    where r is the gradient by the sample with its linear term, has the fixed points of that of b/a.
+    rows are known, or estimated, at the start, and change as those of the sample around do. So
+    blocks are pooled by PAVA of b / a with weights a of all rows; without b, of (a g - r) / a, where
+    r is the gradient by the sample: fixed points are the same.
     """
 
     values: Array  # g of each segment, at the last point
-    cells: Array  # of all rows
+    exposures: Array  # of all rows, at the start
+    target: Array | None  # b of all rows
     group: NDArray[np.int64]  # of neighbouring segments
+    held: Array  # exposures of the sample at the start, by group
     sizes: Array  # how much a cell counts
     top: Array  # weight of the rows whose largest cell lies in each segment
 
@@ -147,10 +149,10 @@ class Sample:
         Blocks are merged between which a jump could grow without bound: if what lies below wants
         no more than the weight of the rows that have all their cells there.
         """
-        own, cells = np.bincount(self.group, exposures), np.bincount(self.group, self.cells)
-        smooth = self.cells * (own / cells)[self.group]
+        change = np.bincount(self.group, exposures) / self.held
+        smooth = self.exposures * change[self.group]
         now = smooth * self.values
-        wanted = now - (exposures * self.values - target)
+        wanted = now - (exposures * self.values - target) if self.target is None else self.target
         first, _, _ = pool_adjacent_violators(wanted, smooth)
         below, left = (np.cumsum(np.add.reduceat(part, first)) for part in (target, self.top))
         is_start = np.append(True, below[:-1] > (1.0 + FINITE) * left[:-1])

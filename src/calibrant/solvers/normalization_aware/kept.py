@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-TOLERANCE, MAX_ROUNDS = 3e-8, 30
+TOLERANCE, MAX_ROUNDS = 3e-8, 12
 """Of fits to kept rows."""
 
 GROUP_CELLS, LARGEST_SIZE = 50, 100.0
 """Cells of kept rows that tell of exposures around a segment, and bound on what they count."""
+
+LEAST_SHARE = 0.01
 
 MOST_COPIES, MOST_CELLS = 8, 1 << 21
 """Copies of the kept rows, and cells of them, at most."""
@@ -90,17 +92,20 @@ def fit_normalization_aware(
     n_cells = np.bincount(rows.index.ravel(), minlength=n_segments)
     group = np.maximum(np.cumsum(n_cells) - 1, 0) // GROUP_CELLS
     group = np.unique(group, return_inverse=True)[1]
-    sizes = np.ones(n_segments)
+    sizes, target, held = np.ones(n_segments), None, np.bincount(group, exposures)
+    of_all = objective.cells * (held / np.bincount(group, objective.cells))[group]
     if linear_term is not None:
         gradient = gradient - weight * linear_term  # that of all rows
+        target = weight * objective.target
+        shares = np.maximum(gradient + target, LEAST_SHARE * target)
+        of_all = shares / values
         # Cells count as much as it takes for groups to have about the shares of all rows.
-        pseudo = likelihood.target - rows.positives(rows.weight)
-        shares = np.bincount(group, gradient + objective.labels + pseudo)
-        sizes = shares / np.bincount(group, values * exposures)
+        sizes = np.bincount(group, shares) / np.bincount(group, values * exposures)
         sizes = np.clip(sizes, 1.0 / LARGEST_SIZE, LARGEST_SIZE)[group]
         each = np.arange(n_segments, dtype=np.int32)
         totals = count_cells(rows.index, each, n_segments, sizes).totals(values)
         exposures = sum_cells(rows.index, row_weight / totals, n_segments, sizes)
+        held = np.bincount(group, exposures)
     top = np.bincount(rows.index.max(axis=1), row_weight, minlength=n_segments)
     found = minimise(
         rows.index,
@@ -109,7 +114,7 @@ def fit_normalization_aware(
         exposures,
         tol=TOLERANCE,
         max_rounds=MAX_ROUNDS,
-        sample=Sample(values, objective.cells, group, sizes, top),
+        sample=Sample(values, of_all, target, group, held, sizes, top),
     )
     point = np.log(found.values)
     step = objective.step_function(point)
