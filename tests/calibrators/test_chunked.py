@@ -43,7 +43,7 @@ def test_days_add_up_to_the_fit_of_all_rows(cls):
 
 @pytest.mark.parametrize("cls", ADDS_DAYS)
 def test_days_of_more_rows_than_are_kept_come_in_any_order(cls):
-    days = [cls().statistics([0, 1, 2], max_rows=100).update(*day) for day in DAYS]
+    days = [cls().statistics([0, 1, 2], max_rows=400).update(*day) for day in DAYS]
     one = days[0].empty().merge(days[0]).merge(days[1]).merge(days[2])
     other = days[0].empty().merge(days[2]).merge(days[0]).merge(days[1])
     assert not one.kept.is_complete

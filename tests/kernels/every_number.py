@@ -54,21 +54,19 @@ from calibrant.cli.main import run  # noqa: E402
 from calibrant.metrics.cell_table import CellTable, collect  # noqa: E402
 from calibrant.metrics.statistics import MetricStatistics  # noqa: E402
 from calibrant.scale import isotonic as scale_isotonic  # noqa: E402
-from calibrant.scale.affine import VectorStatistics  # noqa: E402
-from calibrant.scale.score_table import ScoreTable  # noqa: E402
 from calibrant.scale.chunks import ArrayChunks  # noqa: E402
-from calibrant.scale.isotonic import (
+from calibrant.scale.isotonic import (  # noqa: E402
     FlattenedStatistics,
     SortedCumulativeStatistics,
 )
-from calibrant.scale.monotone_spline import SplineStatistics  # noqa: E402
 from calibrant.scale.normalization_aware import NormalizationAwareStatistics  # noqa: E402
-<<<<<<< HEAD
-=======
-from calibrant.scale.scaling import TemperatureStatistics  # noqa: E402
-from calibrant.scale.sorted_cumulative import SortedCumulativeStatistics  # noqa: E402
->>>>>>> scale
-from calibrant.scale.structured import StructuredStatistics  # noqa: E402
+from calibrant.scale.scaling import (  # noqa: E402
+    SplineStatistics,
+    StructuredStatistics,
+    TemperatureStatistics,
+    VectorStatistics,
+)
+from calibrant.scale.score_table import ScoreTable  # noqa: E402
 from calibrant.simplex import check_batch  # noqa: E402
 from calibrators.catalogue import CALIBRATORS, make  # noqa: E402
 from conftest import simulate  # noqa: E402
