@@ -17,8 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant import errors
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.methods import saved_methods
-from calibrant.calibrators.parameters import fitted_types, stored_names
-from calibrant.calibrators.parameters import take_state
+from calibrant.calibrators.parameters import fitted_types, stored_names, take_state
 from calibrant.model_file import limits, vectors
 from calibrant.model_file.fields import parts_in, write
 from calibrant.model_file.parts import Labels, Tree, check_fitted
