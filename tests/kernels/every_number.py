@@ -54,15 +54,17 @@ from calibrant.cli.main import run  # noqa: E402
 from calibrant.metrics.cell_table import CellTable, collect  # noqa: E402
 from calibrant.metrics.statistics import MetricStatistics  # noqa: E402
 from calibrant.scale import ranks  # noqa: E402
-from calibrant.scale.affine import VectorStatistics  # noqa: E402
 from calibrant.scale.cells import CellCounts  # noqa: E402
 from calibrant.scale.chunks import ArrayChunks  # noqa: E402
 from calibrant.scale.flattened import FlattenedStatistics  # noqa: E402
-from calibrant.scale.monotone_spline import SplineStatistics  # noqa: E402
 from calibrant.scale.normalization_aware import NormalizationAwareStatistics  # noqa: E402
+from calibrant.scale.scaling import (  # noqa: E402
+    SplineStatistics,
+    StructuredStatistics,
+    TemperatureStatistics,
+    VectorStatistics,
+)
 from calibrant.scale.sorted_cumulative import SortedCumulativeStatistics  # noqa: E402
-from calibrant.scale.structured import StructuredStatistics  # noqa: E402
-from calibrant.scale.temperature import TemperatureStatistics  # noqa: E402
 from calibrant.simplex import check_batch  # noqa: E402
 from calibrators.catalogue import CALIBRATORS, make  # noqa: E402
 from conftest import simulate  # noqa: E402

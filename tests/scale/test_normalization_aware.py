@@ -8,7 +8,6 @@ from calibrant.maps.compositions import lift
 from calibrant.scale import normalization_aware, segments
 from calibrant.scale.chunks import ArrayChunks
 from calibrant.scale.normalization_aware import NormalizationAwareStatistics
-from calibrant.scale.statistics import Statistics
 from calibrant.simplex import check_batch
 from calibrant.solvers.normalization_aware import solve_normalization_aware
 from calibrant.solvers.normalization_aware.prior import build_likelihood
@@ -127,30 +126,6 @@ def test_real_rows_lead_to_the_fit_in_memory(name):
     fitted = last(p, y, max_rows=max(len(p) // 4, ENOUGH_ROWS))
     new = check_batch(new, labels, classes=classes).scores
     assert abs(nll(fitted["map_"], new, labels) / nll(exact, new, labels) - 1) < 1e-4
-
-
-def test_neither_chunks_nor_order_change_a_bit():
-    p, y = simulate(1500, 3)
-    weight = np.random.default_rng(0).gamma(2.0, 1.0, len(y)) + 0.01
-    order = np.random.default_rng(1).permutation(len(y))
-    one = passes(p, y, weight, max_rows=200)
-    other = passes(p[order], y[order], weight[order], n_rows=170, max_rows=200)
-    for (left, first), (right, second) in zip(one, other, strict=True):
-        assert left.to_bytes() == right.to_bytes()
-        same_steps(first.fitted["map_"].step_function, second.fitted["map_"].step_function)
-
-
-def test_bytes_of_every_pass_can_be_merged():
-    p, y = simulate(800, 3)
-    statistics = NormalizationAwareStatistics(np.arange(3), max_rows=100, prior_strength=STRENGTH)
-    for _ in range(3):
-        sent = Statistics.from_bytes(statistics.empty().update(p, y).to_bytes())
-        wanted = statistics.empty().update(p, y).to_bytes()
-        statistics.merge(sent)
-        assert statistics.to_bytes() == wanted
-        statistics = statistics.solution().again
-    with pytest.raises(errors.StatisticsError, match="of a later pass"):
-        statistics.empty().solution()
 
 
 def test_logits_are_fitted_as_their_probabilities(simulated):

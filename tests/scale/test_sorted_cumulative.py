@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from calibrant import errors
 from calibrant.scale import ranks
-from calibrant.scale.ranks import RankGrid
 from calibrant.scale.sorted_cumulative import SortedCumulativeStatistics
 from calibrant.scale.statistics import Statistics
 from calibrant.simplex import check_batch
@@ -125,19 +122,6 @@ def test_a_second_pass_betters_the_temperature_alone():
 def test_with_many_rows_one_pass_is_enough(monkeypatch):
     monkeypatch.setattr("calibrant.scale.sorted_cumulative.ENOUGH", 60)
     assert len(passes(fresh(max_rows=60, prior_share=0.5), (ROWS, Y, WEIGHT))) == 1
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.booleans())
-@settings(max_examples=15)
-def test_chunks_order_and_merges_change_no_bit(seed, n_chunks, is_binned):
-    data = ROWS[:200], Y[:200], WEIGHT[:200]
-    empty = fresh(max_rows=50, prior_share=0.5)
-    if is_binned:
-        empty.parts["ranks"] = RankGrid(4, 3, 90)
-    want, found = count(empty, data, 0, 1), count(empty, data, seed, n_chunks)
-    assert found.to_bytes() == want.to_bytes()
-    maps = [one.solution().fitted["map_"] for one in (want, found)]
-    assert numbers(maps[0]) == numbers(maps[1])
 
 
 def test_bytes_come_back_and_fit_the_same(monkeypatch):
