@@ -80,7 +80,7 @@ def _restore(kind: type, dtype: str, values: Any) -> Vector:
         )
     if kind in _STORED:
         with np.errstate(all="ignore"):  # compared below
-            vector = (values.astype(bool) if kind is bool else values).astype(dtype)
+            vector: Vector = (values.astype(bool) if kind is bool else values).astype(dtype)
         is_same = np.array_equal(vector, values)  # NaN is not
     else:
         _check_width(dtype, values)
