@@ -76,7 +76,7 @@ def test_every_command_prints_what_the_page_says(home, call):
 
 
 def test_the_table_of_the_page_is_one():
-    for command in ("export", "study run", "study train"):
+    for command in ("export", "study run"):
         assert documented(command)
 
 
