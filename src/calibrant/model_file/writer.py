@@ -17,8 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant import errors
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.methods import saved_methods
-from calibrant.calibrators.parameters import fitted_types, stored_names
-from calibrant.calibrators.state import take_state
+from calibrant.calibrators.parameters import fitted_types, stored_names, take_state
 from calibrant.model_file import header, labels
 from calibrant.model_file.checks import Nesting, check_fitted
 from calibrant.model_file.fields import parts_in, stored_types, stored_values, write
