@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant.cli.progress import progress_bar
 from calibrant.cli.showing import json_option, show
-from calibrant.cli.stop import last_words
+from calibrant.cli.stop import final_message
+from calibrant.progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,7 @@ def run_command(
     _check_against(against, directory)
     started = time.monotonic()
     console = Console(stderr=True)
-    goes_on = last_words("stopped; the same command goes on from here")
+    goes_on = final_message("stopped; the same command goes on from here")
     with goes_on, progress_bar("study", console=console) as advance:
         table = library.run_study(
             directory,

@@ -13,10 +13,11 @@ _HOMES: dict[str, str] = {
     "ArenaCalibrator": "arena",
     "merge_onnx": "onnx_merge",
     "register_skl2onnx": "skl2onnx",
-    "save_pt2": "pt2",
+    "save_pt2": "torch",
     "to_onnx": "onnx",
     "to_torch": "torch",
     "trusted_types": "skops",
+    "write_map": "map_formulas",
 }
 """The module here of every public name."""
 
