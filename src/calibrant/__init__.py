@@ -17,7 +17,6 @@ if TYPE_CHECKING:  # for editors; what is there when it runs is what is found be
     from calibrant.calibrators.monotone_spline import *  # noqa: F403
     from calibrant.calibrators.normalization_aware import *  # noqa: F403
     from calibrant.calibrators.one_vs_rest import *  # noqa: F403
-    from calibrant.calibrators.one_vs_rest_bins import *  # noqa: F403
     from calibrant.calibrators.scaling import *  # noqa: F403
     from calibrant.calibrators.shared_classwise import *  # noqa: F403
     from calibrant.calibrators.sorted_cumulative import *  # noqa: F403

@@ -5,8 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.calibrators.one_vs_rest import OneVsRestBeta, OneVsRestIsotonic, OneVsRestPlatt
-from calibrant.calibrators.one_vs_rest_bins import OneVsRestBBQ, OneVsRestHistogram
+from calibrant import (
+    OneVsRestBBQ,
+    OneVsRestBeta,
+    OneVsRestHistogram,
+    OneVsRestIsotonic,
+    OneVsRestPlatt,
+)
 from calibrant.errors import ConvergenceWarning, MissingClassWarning, ParameterError
 from calibrant.kernels.rows import divide_by_sums
 from calibrant.maps.curves import IDENTITY

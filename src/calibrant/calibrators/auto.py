@@ -81,8 +81,6 @@ class AutoCalibrator(Composed):
         left temperature scaling and the scores by. A very large number, as 1e12, leaves it out.
     verbose : bool, default=False
         Whether to say on standard error how far a fit is.
-    scores, classes, normalize, min_probability, n_jobs
-        As for every calibrator.
 
     Attributes
     ----------

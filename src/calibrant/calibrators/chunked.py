@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from calibrant import errors, notices, simplex, threads
-from calibrant.calibrators.parameters import Parameters, stored_names
-from calibrant.calibrators.state import replace_state
+from calibrant.calibrators.parameters import Parameters, replace_state, stored_names
 from calibrant.columns import column_order, feature_names
 from calibrant.containers import column_names, to_matrix
 from calibrant.labels import check_labels

@@ -29,7 +29,7 @@ from calibrant.calibrators.classifier_folds import (
     refuse_too_many_folds,
 )
 from calibrant.calibrators.methods import make_calibrator, methods
-from calibrant.calibrators.state import replace_state, take_state
+from calibrant.calibrators.parameters import replace_state, take_state
 from calibrant.errors import CalibrantWarning, ParameterError, in_words
 from calibrant.kernels.rows import top_columns
 from calibrant.labels import check_weights

@@ -13,10 +13,11 @@ _HOMES: dict[str, str] = {
     "ArenaCalibrator": "calibrant.export.arena",
     "merge_onnx": "calibrant.export.onnx_merge",
     "register_skl2onnx": "calibrant.export.skl2onnx",
-    "save_pt2": "calibrant.export.pt2",
+    "save_pt2": "calibrant.export.torch",
     "to_onnx": "calibrant.export.onnx",
     "to_torch": "calibrant.export.torch",
     "trusted_types": "calibrant.export.skops",
+    "write_map": "calibrant.export.map_formulas",
 }
 """The module of every public name."""
 

@@ -22,7 +22,7 @@ except ImportError as error:
     raise extras.needed(error, "calibrant.export.register_skl2onnx", "skl2onnx") from error
 
 from calibrant.export.onnx_graph import REAL, OnnxOperations, Tensor
-from calibrant.maps.operations import Rounding
+from calibrant.export.operations import Rounding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

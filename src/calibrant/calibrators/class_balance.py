@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from calibrant import errors
 from calibrant.kernels.rows import symmetric_hashes
 
 if TYPE_CHECKING:
@@ -30,6 +31,15 @@ class ClassShare(NamedTuple):
     column: int
     predicted: float
     observed: float
+
+    def warning(self, classes: NDArray[Any], reason: str) -> errors.ClassShareWarning:
+        """Say so, with the reason and the remedy."""
+        return errors.ClassShareWarning(
+            f"class {errors.in_words(classes[self.column])} has a mean probability of "
+            f"{self.predicted:.3g} after the fit, but a share of {self.observed:.3g} in the "
+            f"calibration set, more than chance explains; {reason}: use a method with terms for "
+            "each class, as AutoCalibrator ('auto') or StructuredScaling ('structured')"
+        )
 
 
 def find_wrong_share(

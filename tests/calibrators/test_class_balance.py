@@ -13,8 +13,8 @@ from calibrant import (
     StructuredScaling,
     TemperatureScaling,
 )
-from calibrant.calibrators import shares
-from calibrant.calibrators.shares import find_wrong_share
+from calibrant.calibrators import class_balance
+from calibrant.calibrators.class_balance import find_wrong_share
 from calibrant.errors import ClassShareWarning
 from calibrant.simplex import SimplexBatch
 from conftest import simulate
@@ -97,7 +97,7 @@ def test_honest_scores_are_left_alone(method, n_classes):
 
 def test_the_rate_of_false_alarms_is_below_what_is_said(monkeypatch):
     """Asked for one in ten instead of one in ten thousand, so that there is something to count."""
-    monkeypatch.setattr(shares, "FALSE_ALARMS", 0.1)
+    monkeypatch.setattr(class_balance, "FALSE_ALARMS", 0.1)
     rng = np.random.default_rng(0)
     n_alarms, n_sets = 0, 400
     for _ in range(n_sets):
@@ -122,12 +122,12 @@ def test_no_more_rows_are_looked_at_than_it_takes():
     p, y = balanced(200_000)
     seen = []
     find_wrong_share(batch_of(p, y), lambda rows: seen.append(len(rows)) or rows)
-    assert seen[0] <= shares.MOST_CELLS_CHECKED // 2
+    assert seen[0] <= class_balance.MOST_CELLS_CHECKED // 2
 
 
 def test_the_order_of_rows_does_not_matter():
     """Every second row of rows that come in pairs, an event first, are others than all rows."""
-    n_rows = 2 * shares.MOST_CELLS_CHECKED // 2
+    n_rows = 2 * class_balance.MOST_CELLS_CHECKED // 2
     p1 = np.random.default_rng(0).uniform(0.2, 0.3, n_rows)
     y = np.zeros(n_rows, dtype=int)
     y[::4] = 1

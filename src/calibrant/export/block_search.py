@@ -8,15 +8,17 @@ thresholds that it can reach are halved, which is one comparison in most fits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.maps.base import Floats, Wholes
-from calibrant.maps.operations import Operations, Rounding, Value
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from calibrant.export.operations import Operations, Rounding, Value
+    from calibrant.maps.base import Floats, Wholes
 
 MOST_ROOTS = 6
 """Square roots that a key may take of a score, to tell small scores apart."""

@@ -7,10 +7,12 @@ exponentials, since an error of theirs is one of s alone.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.maps.operations import Operations, Value
+if TYPE_CHECKING:
+    from calibrant.export.operations import Operations, Value
 
 HALF = 2.0**30
 """Cells are split at this fraction of 1: sums of either part are free of rounding."""

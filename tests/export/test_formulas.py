@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.export.pipeline import write_pipeline
-from calibrant.maps.blocks import find_blocks, lowered, plan_search
-from calibrant.maps.operations import Rounding
-from calibrant.maps.softmax_formulas import write_fixed_sum, write_softmax
+from calibrant.export.block_search import find_blocks, lowered, plan_search
+from calibrant.export.operations import Rounding
+from calibrant.export.pipeline import write_rows
+from calibrant.export.softmax_formulas import write_fixed_sum, write_softmax
 from calibrant.simplex import check_scores, softmax
 from conftest import load_real, real_files
 from export.cases import CASES, KINDS, assert_same, fitted, make, rows_for
-from maps.numpy_operations import NumpyOperations
+from export.numpy_operations import NumpyOperations
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -23,7 +23,7 @@ from maps.numpy_operations import NumpyOperations
 def test_formula_of_every_method(case, kind):
     calibrator = fitted(case, kind)
     rows = rows_for(calibrator)
-    found = write_pipeline(NumpyOperations(4), calibrator, rows, kind)
+    found, _ = write_rows(NumpyOperations(4), calibrator, rows, kind)
     assert_same(found, calibrator, rows, "float64")
 
 
@@ -36,7 +36,7 @@ def test_formula_on_real_rows(case, name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few rows, classes without a label
         calibrator.fit(scores, y)
-    found = write_pipeline(NumpyOperations(scores.shape[1]), calibrator, scores, "probabilities")
+    found, _ = write_rows(NumpyOperations(scores.shape[1]), calibrator, scores, "probabilities")
     assert_same(found, calibrator, scores, "float64")
 
 
@@ -133,7 +133,7 @@ def test_names_of_what_is_fitted():
     """They are the paper's words, wherever they are read."""
     ops = NumpyOperations(4)
     calibrator = fitted("mixture")
-    write_pipeline(ops, calibrator, rows_for(calibrator), "probabilities")
+    write_rows(ops, calibrator, rows_for(calibrator), "probabilities")
     assert (
         ops.names["map_0.inverse_temperature"]
         == calibrator.calibrators_[0].map_.inverse_temperature

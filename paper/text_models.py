@@ -1,8 +1,12 @@
-"""Train the classical text classifiers of the paper on a corpus and write their predictions."""
+"""Train the classical text classifiers of the paper on a corpus and write their predictions.
+
+``python paper/text_models.py CORPUS OUT [MODEL ...]``
+"""
 
 from __future__ import annotations
 
 import gzip
+import sys
 import warnings
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +22,7 @@ from calibrant.study.make_predictions import split_rows, write_predictions
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -97,7 +101,6 @@ def train_text_models(
     models: Sequence[str] | None = None,
     *,
     seed: int = 0,
-    progress: Callable[[int, int, str], None] | None = None,
 ) -> list[Path]:
     """Train text classifiers and write their prediction files.
 
@@ -113,8 +116,6 @@ def train_text_models(
         "logreg", "mlp".
     seed : int, default=0
         Of the split, of cross-validation and of the models.
-    progress : callable, optional
-        Called as ``progress(done, total, model)`` before each model, and at the end.
 
     Returns
     -------
@@ -129,7 +130,7 @@ def train_text_models(
 
     Examples
     --------
-    >>> from calibrant.study import train_text_models
+    >>> from text_models import train_text_models
     >>> train_text_models("corpus_r52.tsv.gz", "predictions", ["nb"])  # doctest: +SKIP
     [PosixPath('predictions/r52_nb.npz')]
     """
@@ -139,16 +140,13 @@ def train_text_models(
     data = read_corpus(corpus)
     home = Path(directory)
     home.mkdir(parents=True, exist_ok=True)
-    tell = progress or (lambda *_: None)
     paths = []
-    for done, model in enumerate(wanted):
-        tell(done, len(wanted), model)
+    for model in wanted:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # rare classes, few epochs
             fitted = train(model, data.texts["train"], data.labels["train"], seed)
         path = home / f"{data.name}_{model}.npz"
         paths.append(_predict(fitted, data, path, seed, with_logits=model == "nb"))
-    tell(len(wanted), len(wanted), "")
     return paths
 
 
@@ -208,3 +206,15 @@ def train(model: str, texts: list[str], labels: NDArray[np.int64], seed: int) ->
             machine = CalibratedClassifierCV(machine, ensemble=False)
         return make_pipeline(words, machine).fit(texts, labels)
     return make_pipeline(words, found.fit(rows, labels).best_estimator_)
+
+
+def main() -> None:
+    """Train what the command line names."""
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    for path in train_text_models(sys.argv[1], sys.argv[2], sys.argv[3:] or None):
+        print(path)
+
+
+if __name__ == "__main__":
+    main()

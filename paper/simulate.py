@@ -1,7 +1,8 @@
-"""Simulated predictions of the size of ImageNet-1k."""
+"""Simulate predictions of the size of ImageNet-1k: ``python paper/simulate.py FILE.npz [SEED]``."""
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -49,10 +50,6 @@ def simulate_imagenet(
     Returns
     -------
     path : Path
-
-    See Also
-    --------
-    run_study : Whose example takes such a file.
     """
     for name, size in (("n_val", n_val), ("n_test", n_test), ("n_classes", n_classes)):
         simplex.check_number(name, size, low=2 if name == "n_classes" else 1, whole=True)
@@ -74,3 +71,14 @@ def simulate_imagenet(
             logits[rows] = z / TEMPERATURE
         arrays |= {f"{part}_logits": logits, f"{part}_labels": labels}
     return write_predictions(path, **arrays)
+
+
+def main() -> None:
+    """Write the file that the command line names."""
+    if len(sys.argv) not in {2, 3}:
+        sys.exit(__doc__)
+    print(f"wrote {simulate_imagenet(sys.argv[1], seed=int((*sys.argv, 0)[2]))}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,16 +1,16 @@
-"""The family of a classifier, by its name.
+"""A study by architecture: ``python paper/architectures.py RESULTS OUT``.
 
-The first pattern of ``FAMILIES`` that matches the name, in lower case and anywhere in it, decides;
-what matches none is "other".
+RESULTS is the table that ``calibrant study`` writes. OUT gets the same tables, figures and page,
+with families of classifiers in place of data sets. The first pattern of ``FAMILIES`` that matches
+the name, in lower case and anywhere in it, decides; what matches none is "other".
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+import sys
 
-if TYPE_CHECKING:
-    from calibrant.study.table import StudyTable
+from calibrant.study import StudyTable, read_table, write_outputs
 
 OTHER = "other"
 
@@ -41,6 +41,20 @@ def family_of(model: str) -> str:
     return next((family for family, pattern in FAMILIES if re.search(pattern, name)), OTHER)
 
 
-def families_of(table: StudyTable) -> tuple[str, ...]:
-    """Return the family of every case of a table, in the order of its cases."""
-    return tuple(family_of(model) for _, model in table.cases)
+def by_architecture(table: StudyTable) -> StudyTable:
+    """Return a table with families in place of data sets: classifiers are "data set/model"."""
+    frame = table.frame
+    names = frame["dataset"] + "/" + frame["model"]
+    return StudyTable(frame.assign(dataset=frame["model"].map(family_of), model=names))
+
+
+def main() -> None:
+    """Write the outputs that the command line asks for."""
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    write_outputs(by_architecture(read_table(sys.argv[1])), sys.argv[2])
+    print(f"wrote {sys.argv[2]}/index.html")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,67 +1,37 @@
-"""Curves of classes as formulas: all classes at once, of two families."""
+"""Curves of classes as formulas: all classes at once, in pieces or as sigmoids of logarithms."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibrant import errors
-from calibrant.maps.base import Floats, Wholes
-from calibrant.maps.blocks import find_blocks, lowered
-from calibrant.maps.curves import (
-    IDENTITY,
-    AveragedHistogram,
-    BetaMap,
-    Curve,
-    PiecewiseLinear,
-    Sigmoid,
-)
-from calibrant.maps.operations import Operations, Value
-from calibrant.maps.steps import Histogram
+from calibrant.export.block_search import find_blocks, lowered
+from calibrant.maps.curves import IDENTITY, BoundedLogs, Curve, Pieces, Terms
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-class Pieces(NamedTuple):
-    """``values + slopes * (x - starts)`` in the block of each threshold."""
-
-    thresholds: Floats
-    values: Floats
-    slopes: Floats
-
-
-class Terms(NamedTuple):
-    """``sigmoid(a log max(x, low) - b log max(1 - x, rest) + c)``."""
-
-    a: float
-    b: float
-    c: float
-    low: float
-    rest: float
-
+    from calibrant.export.operations import Operations, Value
+    from calibrant.maps.base import Floats, Wholes
 
 NO_PIECES = Pieces(np.zeros(1), np.zeros(1), np.zeros(1))
-NO_TERMS = Terms(0.0, 0.0, 0.0, 1.0, 1.0)
+NO_TERMS = Terms(0.0, 0.0, 0.0, BoundedLogs(1.0, 1.0))
 LEAST_TOP = 1.0 - 1e-9
 """The largest of k probabilities is at least this part of 1/k."""
 
 
 def _describe(curve: Curve) -> Pieces | Terms:
-    if isinstance(curve, AveragedHistogram):
-        curve = curve.histogram
-    if isinstance(curve, Histogram):
-        return Pieces(curve.thresholds, curve.values, np.zeros_like(curve.values))
-    if isinstance(curve, PiecewiseLinear):  # constant below the first x and above the last
-        inner = np.diff(curve.y) / np.diff(curve.x)
-        return Pieces(np.r_[0.0, curve.x], np.r_[curve.y[0], curve.y], np.r_[0.0, inner, 0.0])
-    if isinstance(curve, Sigmoid):
-        slope = curve.slope
-        return Terms(slope, slope, curve.intercept, curve.logs.low, curve.logs.rest)
-    if isinstance(curve, BetaMap):
-        return Terms(curve.a, curve.b, curve.c, curve.logs.low, curve.logs.rest)
-    raise errors.ExportError(
-        f"a curve of {type(curve).__name__} cannot be exported: it has no formula"
-    )
+    found: Pieces | Terms | None = getattr(curve, "pieces", getattr(curve, "terms", None))
+    if found is None:
+        raise errors.ExportError(
+            f"a curve of {type(curve).__name__} cannot be exported: it has no formula"
+        )
+    if isinstance(found, Pieces) and found.slopes[0]:  # searches do not know where the first starts
+        starts, values, slopes = found
+        found = Pieces(np.r_[0.0, starts], np.r_[values[0], values], np.r_[0.0, slopes])
+    return found
 
 
 def write_curves(
@@ -86,7 +56,7 @@ def write_curves(
     if is_smooth.all():
         return out
     # Classes that nothing is known of stay as they are, among others.
-    rest = [curve for curve in curves if not isinstance(curve, Sigmoid | BetaMap)]
+    rest = [curve for curve, smooth in zip(curves, is_smooth, strict=True) if not smooth]
     others = x
     if any(curve is not IDENTITY for curve in rest):
         others = _write_pieces(ops, x, pieces, curve_of, computed=computed)
@@ -103,9 +73,7 @@ def _write_pieces(
     computed: bool,
 ) -> Value:
     thresholds = [  # where there are no jumps, rounding changes nothing
-        lowered(one.thresholds, ops.rounding)
-        if computed and not one.slopes.any()
-        else one.thresholds
+        lowered(one.starts, ops.rounding) if computed and not one.slopes.any() else one.starts
         for one in pieces
     ]
     block, edges = find_blocks(ops, x, thresholds, curve_of)
@@ -122,19 +90,17 @@ def _write_pieces(
 def _write_terms(ops: Operations, x: Value, terms: list[Terms], curve_of: Wholes | None) -> Value:
     smallest = np.finfo(np.float32).tiny if ops.pairs else 0.0  # that has a logarithm
 
-    def of_curve(name: str) -> Value:
+    def of_curve(name: str, numbers: Floats) -> Value:
         """Give a coefficient of each column, or of all."""
-        numbers = np.array([getattr(one, name) for one in terms])
-        if name in ("low", "rest"):
-            numbers = np.maximum(numbers, smallest)
         shared = curve_of is None or (numbers == numbers[0]).all()
         return ops.fitted(name, numbers[0] if shared else numbers[curve_of])
 
-    log_x = ops.log(ops.maximum(x, of_curve("low")))
-    log_rest = ops.log(ops.maximum(1.0 - x, of_curve("rest")))
-    if all(one.a == one.b for one in terms):
-        return ops.sigmoid((log_x - log_rest) * of_curve("a") + of_curve("c"))
-    return ops.sigmoid(log_x * of_curve("a") - log_rest * of_curve("b") + of_curve("c"))
+    a, b, c, low, rest = np.array([(*one[:3], one.logs.low, one.logs.rest) for one in terms]).T
+    log_x = ops.log(ops.maximum(x, of_curve("low", np.maximum(low, smallest))))
+    log_rest = ops.log(ops.maximum(1.0 - x, of_curve("rest", np.maximum(rest, smallest))))
+    if (a == b).all():
+        return ops.sigmoid((log_x - log_rest) * of_curve("a", a) + of_curve("c", c))
+    return ops.sigmoid(log_x * of_curve("a", a) - log_rest * of_curve("b", b) + of_curve("c", c))
 
 
 def write_division(ops: Operations, mapped: Value, rows: Value, curves: Sequence[Curve]) -> Value:
@@ -152,5 +118,5 @@ def _least(curve: Curve, top: Floats) -> float:
     found = _describe(curve)
     if isinstance(found, Terms):
         return 0.0
-    inside = np.searchsorted(found.thresholds, top[0], side="right") - 1
+    inside = np.searchsorted(found.starts, top[0], side="right") - 1
     return float(found.values[max(int(inside), 0) :].min())
