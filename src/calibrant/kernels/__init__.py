@@ -14,7 +14,6 @@ from calibrant.kernels.processor import has_vectors
 MODULES = (
     "annealing",
     "binary_problems",
-    "cells",
     "curves",
     "exact_sums",
     "isotonic",
@@ -23,11 +22,11 @@ MODULES = (
     "metrics",
     "monotone_spline",
     "normalization_aware",
-    "rank_grid",
     "ranked_lookup",
     "resampling",
     "rows",
     "score_keys",
+    "score_table",
     "softmax",
     "sorted_cumulative",
 )
