@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 HOMES = {
-    "fir": "calibrant.scale.flattened",
+    "fir": "calibrant.scale.isotonic",
     "na-fir": "calibrant.scale.normalization_aware",
     "rows": "calibrant.scale.rows_only",
-    "scir": "calibrant.scale.sorted_cumulative",
+    "scir": "calibrant.scale.isotonic",
     "spline": "calibrant.scale.scaling",
     "structured": "calibrant.scale.scaling",
     "ts": "calibrant.scale.scaling",

@@ -11,7 +11,6 @@ from scipy.optimize import minimize
 
 from calibrant.kernels.softmax import (
     curve_rows,
-    residuals,
     spread_rows,
     vector_likelihood,
     weighted_softmax,
@@ -102,9 +101,9 @@ class _Likelihood:
             )
             return float(loss), slope_grad, intercept_grad
         mapped = self._map(slope, intercept)
-        losses = np.empty(len(mapped))
-        residuals(mapped, self.class_index, self.share, losses)
-        return float(losses @ self.share), mapped.T @ self.logits, mapped.sum(axis=0)
+        loss = weighted_softmax(mapped, self.class_index, self.share)
+        mapped[np.arange(len(mapped)), self.class_index] -= self.share
+        return float(loss), mapped.T @ self.logits, mapped.sum(axis=0)
 
     def bend(self, slope: Array, intercept: Array) -> None:
         """Take the Hessian at a point from now on."""

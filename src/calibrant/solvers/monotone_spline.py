@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from calibrant.solvers.choice_rows import choice_rows
 from calibrant.solvers.merged_rows import divide_by_unit, feature_scale, merge_rows
 from calibrant.solvers.newton import Minimum, PenalisedLoss, minimise_newton
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining, share
-from calibrant.solvers.report import SolverReport
+from calibrant.solvers.report import ScalingFit, SolverReport
 from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
@@ -49,43 +49,9 @@ ROUGH_VIOLATION, ROUGH_ROUNDS = 1e-4, 30
 N_FOLDS = 5
 
 
-class SplineFit(NamedTuple):
-    """A map, the proof of it, the objective and its minimiser."""
-
-    map: SplineMap
-    report: SolverReport
-    objective: SplineObjective
-    point: Array
-
-
-def solve_monotone_spline(
-    batch: SimplexBatch,
-    *,
-    n_knots: int = 12,
-    strength: float | None = None,
-    prior_strength: float = AT_TEMPERATURE,
-    tol: float = 1e-8,
-    max_rounds: int = 100,
-    zero_probability: float | None = None,
-    temperature: TemperatureMap | None = None,
-) -> tuple[SplineMap, SolverReport]:
-    """Slopes of least penalised NLL; see ``SplineObjective``.
-
-    Without ``strength``, cross-validation chooses it. The ``temperature`` that it starts from may
-    be known. The violation is the largest projected gradient, each in units of the square root of
-    its curvature.
-    """
-    fit = fit_spline(
-        batch,
-        n_knots=n_knots,
-        strength=strength,
-        prior_strength=prior_strength,
-        tol=tol,
-        max_rounds=max_rounds,
-        zero_probability=zero_probability,
-        temperature=temperature,
-    )
-    return fit.map, fit.report
+def solve_monotone_spline(batch: SimplexBatch, **options: Any) -> tuple[SplineMap, SolverReport]:
+    """Return map and report of ``fit_spline``."""
+    return fit_spline(batch, **options)[:2]
 
 
 def fit_spline(
@@ -104,12 +70,17 @@ def fit_spline(
     start: Array | None = None,
     adapt: bool | None = None,
     information: Array | None = None,
-) -> SplineFit:
-    """Do as ``solve_monotone_spline`` does; the batch may be a sample of rows of a ``weight``.
+) -> ScalingFit[SplineMap, SplineObjective]:
+    """Find the slopes of least penalised NLL; see ``SplineObjective``.
 
-    Their mean loss less <``linear_term``, t> is minimised then. An ``objective`` is that of an
-    earlier fit; with ``adapt`` its number of pseudo-observations is found again, and with the
-    ``information`` of all rows, summed by an earlier objective, its knots are.
+    Without ``strength``, cross-validation chooses it. The ``temperature`` that it starts from may
+    be known. The violation is the largest projected gradient, each in units of the square root of
+    its curvature.
+
+    The batch may be a sample of rows of a total ``weight``: then the mean loss less
+    <``linear_term``, t> is minimised. An ``objective`` is that of an earlier fit; with ``adapt``
+    its number of pseudo-observations is found again, and with the ``information`` of all rows,
+    summed by it, its knots are.
     """
     started = perf_counter()
     batch = merge_rows(sort_cells(batch))
@@ -137,7 +108,7 @@ def fit_spline(
     found = problem.minimise(start, tol, max_rounds)
     numbers = found.value, found.violation, tol, found.rounds, perf_counter() - started
     report = SolverReport("projected-newton", *numbers, notes=notes + found.notes)
-    return SplineFit(problem.objective.map(found.x), report, problem.objective, found.x)
+    return ScalingFit(problem.objective.map(found.x), report, problem.objective, found.x)
 
 
 def _freeze(
@@ -194,6 +165,7 @@ class _SplineProblem(PenalisedLoss):
 
     rows: SplineRows
     objective: SplineObjective
+    _penalty_hessian: Array
 
     def newton_step(
         self,
@@ -203,7 +175,7 @@ class _SplineProblem(PenalisedLoss):
         most: int,  # noqa: ARG002  (there are none)
     ) -> tuple[Array, int]:
         """Newton's step of the free slopes, by elimination."""
-        hessian = self.rows.hessian + self.objective.penalty_hessian() + np.diag(ridge)
+        hessian = self.rows.hessian + self._penalty_hessian + np.diag(ridge)
         hessian[np.diag_indices_from(hessian)] += 1e-12 * _curvature_of(hessian)
         step = np.zeros_like(gradient)
         step[free] = np.linalg.solve(hessian[np.ix_(free, free)], gradient[free])
@@ -212,8 +184,8 @@ class _SplineProblem(PenalisedLoss):
     def minimise(self, x: Array, tol: float, max_rounds: int) -> Minimum:
         """Minimise from ``x``, in units of the curvature there."""
         self.loss(x)
-        hessian = self.rows.hessian + self.objective.penalty_hessian()
-        unit = 1.0 / np.sqrt(_curvature_of(hessian))
+        self._penalty_hessian = self.objective.penalty_hessian()
+        unit = 1.0 / np.sqrt(_curvature_of(self.rows.hessian + self._penalty_hessian))
         self.objective = replace(self.objective, unit=unit)
         return minimise_newton(self, x, unit, tol=tol, max_rounds=max_rounds, bounds=SLOPE_BOUNDS)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from calibrant.simplex import to_logits
 from calibrant.solvers.merged_rows import divide_by_unit, feature_scale, merge_rows
 from calibrant.solvers.newton import Minimum, PenalisedLoss, conjugate_gradients, minimise_newton
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining, share
-from calibrant.solvers.report import SolverReport
+from calibrant.solvers.report import ScalingFit, SolverReport
 from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
@@ -48,45 +48,9 @@ products; usual are less than a hundred. Labels in no order, whose weights diffe
 of ten, have their optimum so far out that hundreds of steps do not reach it."""
 
 
-class StructuredFit(NamedTuple):
-    """A map, the proof of it, the objective and its minimiser."""
-
-    map: StructuredMap
-    report: SolverReport
-    objective: StructuredObjective
-    point: Array
-
-
-def solve_structured(
-    batch: SimplexBatch,
-    *,
-    full: bool,
-    strength: float | None = None,
-    prior_strength: float = AT_TEMPERATURE,
-    bound: float = 0.02,
-    tol: float = 1e-6,
-    max_rounds: int = 100,
-    zero_probability: float | None = None,
-    temperature: TemperatureMap | None = None,
-) -> tuple[StructuredMap, SolverReport]:
-    """Affine map of bounded log-probabilities of least penalised NLL; see ``StructuredObjective``.
-
-    Without ``strength`` the penalties are adapted to the evidence. The ``temperature`` that it
-    starts from may be known. The violation is the largest gradient, each in units of the square
-    root of its curvature.
-    """
-    fit = fit_structured(
-        batch,
-        full=full,
-        strength=strength,
-        prior_strength=prior_strength,
-        bound=bound,
-        tol=tol,
-        max_rounds=max_rounds,
-        zero_probability=zero_probability,
-        temperature=temperature,
-    )
-    return fit.map, fit.report
+def solve_structured(batch: SimplexBatch, **options: Any) -> tuple[StructuredMap, SolverReport]:
+    """Return map and report of ``fit_structured``."""
+    return fit_structured(batch, **options)[:2]
 
 
 def fit_structured(
@@ -106,12 +70,17 @@ def fit_structured(
     start: Array | None = None,
     adapt: bool | None = None,
     curvature: Array | None = None,
-) -> StructuredFit:
-    """Do as ``solve_structured`` does; the batch may be a sample of rows of a total ``weight``.
+) -> ScalingFit[StructuredMap, StructuredObjective]:
+    """Find the map of least penalised NLL; see ``StructuredObjective``.
 
-    Their mean loss less <``linear_term``, t> is minimised then. An ``objective`` is that of an
-    earlier fit; with ``adapt`` its penalties and pseudo-observations are found again, by rough
-    fits from temperature scaling as for a new one, and the mean ``curvature`` of all rows.
+    Without ``strength`` the penalties are adapted to the evidence. The ``temperature`` that it
+    starts from may be known. The violation is the largest gradient, each in units of the square
+    root of its curvature.
+
+    The batch may be a sample of rows of a total ``weight``: then the mean loss less
+    <``linear_term``, t> is minimised. An ``objective`` is that of an earlier fit; with ``adapt``
+    its penalties and pseudo-observations are found again, by rough fits from temperature scaling
+    as for a new one, and by the mean ``curvature`` of all rows.
     """
     started = perf_counter()
     # Merged before the temperature is fitted, too: where the likelihood is flat, its last bits
@@ -143,7 +112,7 @@ def fit_structured(
     notes = "penalties in rows: " + ", ".join(f"{name} {value:.3g}" for name, value in names)
     numbers = found.value, found.violation, tol, found.rounds, perf_counter() - started
     report = SolverReport("newton-cg", *numbers, notes=(notes, *found.notes))
-    return StructuredFit(problem.objective.map(found.x), report, problem.objective, found.x)
+    return ScalingFit(problem.objective.map(found.x), report, problem.objective, found.x)
 
 
 def _freeze(
@@ -214,9 +183,11 @@ class _StructuredProblem(PenalisedLoss):
             return max(first * max(min(0.01, first), 1e-10), 0.1 * self._tol**2)
 
         def product(direction: Array) -> Array:
-            return np.where(free, self.rows.hessian_product(direction) + ridge * direction, 0.0)
+            change = self.rows.hessian_product(direction) + ridge * direction
+            return change if all_free else np.where(free, change, 0.0)
 
-        most, gradient = min(most, MOST_PRODUCTS), np.where(free, gradient, 0.0)
+        most, all_free = min(most, MOST_PRODUCTS), bool(free.all())
+        gradient = np.where(free, gradient, 0.0)
         return conjugate_gradients(product, self._preconditioner, gradient, goal, most)
 
     def _minimise(self, x: Array, tol: float, max_rounds: int) -> Minimum:

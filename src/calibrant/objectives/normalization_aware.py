@@ -1,4 +1,4 @@
-"""A calibration set by segments, the paper's matrix C, and the objective on them.
+"""NA-FIR's objective: a calibration set by segments of the score, the paper's matrix C.
 
 With theta = log g, T_i = sum_j C_ij g_j, row weights w and targets b (sum b = sum w),
 
@@ -6,12 +6,12 @@ With theta = log g, T_i = sum_j C_ij g_j, row weights w and targets b (sum b = s
 
 log-sum-exp minus a linear term: convex, where the paper has a non-convex problem in g. A prior of
 s pseudo-observations only changes the numbers: w_i (1 + s / W) for w_i, and its mass on each
-segment is added to b.
+segment, times s / W, is added to b.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +21,14 @@ from calibrant.kernels import normalization_aware as kernels
 from calibrant.kernels.rows import smallest_positive
 from calibrant.kernels.tables import build_lookup
 from calibrant.maps.steps import StepFunction
+from calibrant.objectives.base import Objective
 from calibrant.row_order import order_by_cells
+from calibrant.simplex import chunks, to_logits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant.maps.logits import TemperatureMap
     from calibrant.simplex import SimplexBatch
 
     Array = NDArray[np.float64]
@@ -104,23 +107,47 @@ def segment_starts(labels: Array, smallest: float | None) -> Array:
 
 
 def place_cells(batch: SimplexBatch, probabilities: Array, starts: Array) -> SegmentedRows:
-    """Find the segment of every cell."""
-    every = np.arange(batch.n_rows)
+    """Find the segment of every cell, rows in an order of their own."""
     # Logits may differ by a constant where probabilities do not.
-    own_score = batch.scores[every, batch.class_index]
+    own_score = batch.scores[np.arange(batch.n_rows), batch.class_index]
     order, _ = order_by_cells(probabilities, batch.class_index, batch.weight, own_score)
+    rows, seen = _index_cells(batch, probabilities, starts, order)
+    if seen.all():
+        return rows
+    # A segment without cells is part of its neighbour.
+    kernels.relabel_cells(rows.index, np.maximum(np.cumsum(seen, dtype=np.int64) - 1, 0))
+    own = rows.index[np.arange(batch.n_rows), batch.class_index[order]].astype(np.int64)
+    empty = starts[~seen]
+    return replace(rows, starts=starts[seen], empty=empty[empty > 0.0], own=own)
+
+
+def _index_cells(
+    batch: SimplexBatch, probabilities: Array, starts: Array, order: NDArray[np.int64]
+) -> tuple[SegmentedRows, NDArray[np.bool_]]:
+    """Find the segment of every cell, and which segments have any."""
     index = np.empty(probabilities.shape, np.uint16 if len(starts) <= 1 << 16 else np.int32)
     largest = np.empty(batch.n_rows)
     seen = np.zeros(len(starts), dtype=np.bool_)
     bits = probabilities.view(np.int64)
     kernels.index_cells(probabilities, bits, order, *build_lookup(starts), index, largest, seen)
-    empty, starts = starts[~seen], starts[seen]
-    if len(empty):  # a segment without cells is part of its neighbour
-        kernels.relabel_cells(index, np.maximum(np.cumsum(seen, dtype=np.int64) - 1, 0))
-    own = index[every, batch.class_index[order]].astype(np.int64)
-    return SegmentedRows(
-        starts, empty[empty > 0.0], index, own, largest, batch.weight[order], order
-    )
+    own = index[np.arange(batch.n_rows), batch.class_index[order]].astype(np.int64)
+    none = np.empty(0)
+    return SegmentedRows(starts, none, index, own, largest, batch.weight[order], order), seen
+
+
+def prior_mass(
+    batch: SimplexBatch, rows: SegmentedRows, share: Array, temperature: TemperatureMap
+) -> tuple[Array, Array]:
+    """Sum temperature-scaled predictions by segment, for parts of the rows; and their row sums.
+
+    ``share`` is the weight of each row in each part. Row sums are those of p ** beta relative to
+    the largest.
+    """
+    logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
+    mass, totals = np.zeros((share.shape[1], rows.n_segments)), np.empty(len(rows.order))
+    beta = temperature.inverse_temperature
+    kernels.add_prior(logits, rows.order, beta, share, rows.index, mass, totals)
+    return mass, totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +193,12 @@ class RowCounts:
 
 
 def count_cells(
-    index: NDArray[Any],
-    block_of: NDArray[np.int32],
-    n_blocks: int,
-    sizes: Array | None = None,
+    index: NDArray[Any], block_of: NDArray[np.int32], n_blocks: int, sizes: Array | None = None
 ) -> RowCounts:
-    """Count the cells of each row by block; segments with a negative block are left out."""
+    """Count the cells of each row by block; segments with a negative block are left out.
+
+    ``sizes`` are how much a cell of each segment counts, if that is not one.
+    """
     n_rows, n_classes = index.shape
     most = n_rows * min(n_classes, n_blocks)
     pointers = np.empty(n_rows + 1, dtype=np.int64)
@@ -211,12 +238,22 @@ class NormalizedLikelihood:
 
     def evaluate(self, values: Array) -> tuple[float, float]:
         """Objective per unit of weight, and the certificate: from all segments."""
+        totals, exposures = self.at(values)
+        violation = certificate(values, exposures, self.target, self.total)
+        return self.objective(totals, values), violation
+
+    def value(self, point: Array) -> tuple[float, Array]:
+        """F and its gradient, for finite theta."""
+        values = np.exp(point - point[-1])
+        totals, exposures = self.at(values)
+        return self.objective(totals, values) * self.total, values * exposures - self.target
+
+    def at(self, values: Array) -> tuple[Array, Array]:
+        """T of each row, and the exposures of each segment."""
         first = block_starts(values)
         counts = count_cells(self.rows.index, block_of_segment(first, len(values)), len(first))
         totals = counts.totals(values[first])
-        exposures = self.rows.exposures(self.weight / totals)
-        violation = certificate(values, exposures, self.target, self.total)
-        return self.objective(totals, values), violation
+        return totals, self.rows.exposures(self.weight / totals)
 
     def objective(self, totals: Array, values: Array) -> float:
         """Mean NLL: sum_i w_i log T_i - sum_j b_j log g_j per unit of weight, where 0 log 0 = 0."""
@@ -230,6 +267,66 @@ class NormalizedLikelihood:
         sizes = rows.exposures(rows.weight)
         beta = self.prior_beta if self.prior_strength > 0.0 else None
         return step_function(rows.starts, values, sizes, rows.empty, beta)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SegmentObjective(Objective):
+    """NA-FIR's objective on given segments and with a given prior, for rows wherever they are.
+
+    Attributes
+    ----------
+    starts, empty : ndarray
+        Where segments start (no cell lies below the first), and octaves that have no cell.
+    cells : ndarray of shape (n_segments,)
+        Weight of the cells of all rows in each segment.
+    prior : TemperatureMap
+    ratio : float
+        Pseudo-observations for each row.
+    target : ndarray of shape (n_segments,), optional
+        Mean of b over all rows, once it is known.
+    """
+
+    starts: Array
+    empty: Array
+    cells: Array
+    prior: TemperatureMap
+    ratio: float
+    target: Array | None = None
+
+    def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> NormalizedLikelihood:
+        """Return the loss of some rows, whose weights are divided by ``total``."""
+        weight = batch.weight / total
+        every = np.arange(batch.n_rows)
+        edges = np.append(0.0, self.starts[1:])
+        rows, _ = _index_cells(batch, batch.probabilities(), edges, every)
+        rows = replace(rows, weight=weight)
+        mass, _ = prior_mass(batch, rows, np.ascontiguousarray(weight[:, None]), self.prior)
+        target = rows.positives(weight) + self.ratio * mass[0]
+        exposures = rows.exposures(weight)
+        return NormalizedLikelihood(rows, (1.0 + self.ratio) * weight, target, exposures)
+
+    def sums(self, batch: SimplexBatch, point: Array) -> tuple[float, Array]:
+        """Sum up weight * loss and weight * gradient over rows."""
+        loss, gradient = 0.0, np.zeros_like(point)
+        for own in chunks(batch.n_rows, batch.n_classes):
+            value, slope = self.row_loss(batch.take(own)).value(point)
+            loss, gradient = loss + value, gradient + slope
+        return loss, gradient
+
+    def penalty(self, point: Array) -> tuple[float, Array]:
+        """Return nothing: pseudo-observations are a part of the rows' losses."""
+        return 0.0, np.zeros_like(point)
+
+    def violation(self, point: Array, mean_gradient: Array) -> float:
+        """Violation of the optimality conditions; see ``certificate``."""
+        values = np.exp(point - point[-1])
+        return largest_violation(values, mean_gradient) / (1.0 + self.ratio)
+
+    def step_function(self, point: Array) -> StepFunction:
+        """Return the map of a point."""
+        beta = self.prior.inverse_temperature
+        values = np.exp(point - point[-1])
+        return step_function(self.starts, values, self.cells, self.empty, beta)
 
 
 def step_function(
