@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import entr
+from scipy.special import entr, xlog1py, xlogy
 
 from calibrant import simplex
 from calibrant.kernels.isotonic import pool_adjacent_violators
-from calibrant.kernels.metrics import class_segments
-from calibrant.metrics.predictions import read_predictions, whole_masses
+from calibrant.metrics.parameters import inherit_parameters
+from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.result import Result
 
 if TYPE_CHECKING:
     from calibrant.maps.base import Floats
+    from calibrant.metrics.cells import SortedCells
 
 RECALIBRATIONS = ("classwise",)
 
@@ -46,6 +47,7 @@ class ScoreDecomposition(Result):
     refinement: float
 
 
+@inherit_parameters
 def score_decomposition(
     y_true: Any,
     y_proba: Any,
@@ -64,8 +66,6 @@ def score_decomposition(
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes, pos_label
-        As in :func:`accuracy`.
     score : {"brier", "log"}, default="brier"
         Squared error, or binary log loss, of each class; averaged over rows and classes. With
         "brier" the score is :func:`brier_score`. With "log" it is not the negative
@@ -96,14 +96,14 @@ def score_decomposition(
     predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     is_log = score == "log"
     by_class = []
-    all_mass = whole_masses(predictions.row_weights(), 1.0)
-    for column, values, rows in predictions.sorted_classes(0.0):
-        hits = (predictions.class_index == column)[rows]
-        mass = all_mass if predictions.weight is None else all_mass[rows]
-        raw, positives, weight = class_segments(values, hits, mass, is_log)
-        _, top, bottom = pool_adjacent_violators(positives, weight)
-        total = np.array([positives.sum()]), np.array([weight.sum()])
-        losses = raw, _fitted_loss(top, bottom, is_log), _fitted_loss(*total, is_log)
+    for _, cells in predictions.sorted_classes(0.0):
+        hits, weight = cells.hits.astype(np.float64), cells.weight.astype(np.float64)
+        # A block of the fit starts at a positive cell: moving others down always helps.
+        starts = np.flatnonzero(np.append(True, hits[1:] > 0.0))
+        segments = (np.add.reduceat(part, starts) for part in (hits, weight))
+        _, top, bottom = pool_adjacent_violators(*segments)
+        total = np.array([hits.sum()]), np.array([weight.sum()])
+        losses = _loss(cells, is_log), _fitted_loss(top, bottom, is_log), _fitted_loss(*total, is_log)
         by_class.append([loss / float(total[1][0]) for loss in losses])
     means = [math.fsum(part) / predictions.n_classes for part in zip(*by_class, strict=True)]
     mean_score, refinement, uncertainty = means
@@ -114,6 +114,14 @@ def score_decomposition(
         uncertainty=uncertainty,
         refinement=refinement,
     )
+
+
+def _loss(cells: SortedCells, is_log: bool) -> float:
+    """Loss of the predictions of a class."""
+    misses, values = cells.weight - cells.hits, cells.values
+    if is_log:
+        return -float(np.sum(xlogy(cells.hits, values) + xlog1py(misses, -values)))
+    return float(np.sum(cells.hits * (1.0 - values) ** 2 + misses * values**2))
 
 
 def _fitted_loss(positives: Floats, weight: Floats, is_log: bool) -> float:
