@@ -10,7 +10,7 @@ from calibrant.calibrators.scaling import TemperatureScaling
 from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
 from calibrant.errors import ParameterError
 from calibrant.maps import cells
-from calibrant.scale.sorted_cumulative import SortedCumulativeStatistics
+from calibrant.scale.isotonic import SortedCumulativeStatistics
 from conftest import REAL_FILES, load_real, needs_collection, real_files, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")

@@ -53,14 +53,16 @@ from calibrant import Annealing, metrics, model_file  # noqa: E402
 from calibrant.cli.main import run  # noqa: E402
 from calibrant.metrics.cell_table import CellTable, collect  # noqa: E402
 from calibrant.metrics.statistics import MetricStatistics  # noqa: E402
-from calibrant.scale import ranks  # noqa: E402
+from calibrant.scale import isotonic as scale_isotonic  # noqa: E402
 from calibrant.scale.affine import VectorStatistics  # noqa: E402
 from calibrant.scale.cells import CellCounts  # noqa: E402
 from calibrant.scale.chunks import ArrayChunks  # noqa: E402
-from calibrant.scale.flattened import FlattenedStatistics  # noqa: E402
+from calibrant.scale.isotonic import (
+    FlattenedStatistics,
+    SortedCumulativeStatistics,
+)
 from calibrant.scale.monotone_spline import SplineStatistics  # noqa: E402
 from calibrant.scale.normalization_aware import NormalizationAwareStatistics  # noqa: E402
-from calibrant.scale.sorted_cumulative import SortedCumulativeStatistics  # noqa: E402
 from calibrant.scale.structured import StructuredStatistics  # noqa: E402
 from calibrant.scale.temperature import TemperatureStatistics  # noqa: E402
 from calibrant.simplex import check_batch  # noqa: E402
@@ -99,7 +101,10 @@ STATISTICS = [
     TemperatureStatistics,
     VectorStatistics,
 ]
-ranks.FEWEST, ranks.PER_RANK = 128, 4  # so few cells that they have to be made larger
+scale_isotonic.FEWEST_CELLS, scale_isotonic.CELLS_OF_RANK = (
+    128,
+    4,
+)  # so few cells that they have to be made larger
 
 
 def small(n_rows, n_classes, seed=0):

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrant import errors
-from calibrant.scale import ranks
-from calibrant.scale.ranks import RankGrid
-from calibrant.scale.sorted_cumulative import SortedCumulativeStatistics
+from calibrant.scale import isotonic
+from calibrant.scale.isotonic import SortedCumulativeStatistics
+from calibrant.scale.score_table import ScoreTable
 from calibrant.scale.statistics import Statistics
 from calibrant.simplex import check_batch
 from calibrant.solvers.sorted_cumulative import solve_sorted_cumulative
@@ -21,7 +21,7 @@ from scale.test_statistics import rewritten
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 
 ROWS, Y = simulate(900, 4)
-WEIGHT = np.random.default_rng(0).choice([1.0, 0.4, 2.0], 900)
+WEIGHT = np.random.default_rng(0).choice([1.0, 0.5, 2.0], 900)  # their sums are exact
 
 
 def fresh(k=4, **options):
@@ -123,7 +123,7 @@ def test_a_second_pass_betters_the_temperature_alone():
 
 
 def test_with_many_rows_one_pass_is_enough(monkeypatch):
-    monkeypatch.setattr("calibrant.scale.sorted_cumulative.ENOUGH", 60)
+    monkeypatch.setattr("calibrant.scale.isotonic.ENOUGH_ROWS", 60)
     assert len(passes(fresh(max_rows=60, prior_share=0.5), (ROWS, Y, WEIGHT))) == 1
 
 
@@ -133,7 +133,7 @@ def test_chunks_order_and_merges_change_no_bit(seed, n_chunks, is_binned):
     data = ROWS[:200], Y[:200], WEIGHT[:200]
     empty = fresh(max_rows=50, prior_share=0.5)
     if is_binned:
-        empty.parts["ranks"] = RankGrid(4, 3, 90)
+        empty.parts["scores"] = ScoreTable(3, 90, True)
     want, found = count(empty, data, 0, 1), count(empty, data, seed, n_chunks)
     assert found.to_bytes() == want.to_bytes()
     maps = [one.solution().fitted["map_"] for one in (want, found)]
@@ -141,8 +141,8 @@ def test_chunks_order_and_merges_change_no_bit(seed, n_chunks, is_binned):
 
 
 def test_bytes_come_back_and_fit_the_same(monkeypatch):
-    monkeypatch.setattr(ranks, "FEWEST", 100)
-    monkeypatch.setattr(ranks, "PER_RANK", 1)
+    monkeypatch.setattr(isotonic, "FEWEST_CELLS", 100)
+    monkeypatch.setattr(isotonic, "CELLS_OF_RANK", 1)
     counted = count(fresh(max_rows=300), (ROWS, Y, WEIGHT))
     data = counted.to_bytes()
     again = Statistics.from_bytes(data)
@@ -153,10 +153,10 @@ def test_bytes_come_back_and_fit_the_same(monkeypatch):
     assert 30 < binning.n_bins <= 100
     assert 0 < binning.violation < 0.1
     assert 0 < binning.excess < 0.1
-    arrays = counted.parts["ranks"].arrays()
-    for name in ("code", "weight", "labels", "offsets"):
+    arrays = counted.parts["scores"].arrays()
+    for name in ("key", "sums", "offsets"):
         with pytest.raises(errors.StatisticsError):
-            Statistics.from_bytes(rewritten(data, {f"ranks/{name}.npy": arrays[name][::-1]}))
+            Statistics.from_bytes(rewritten(data, {f"scores/{name}.npy": -arrays[name][::-1]}))
     with pytest.raises(errors.StatisticsError):
         Statistics.from_bytes(rewritten(data, {"options": {"max_rank": 1}}))
 

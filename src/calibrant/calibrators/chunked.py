@@ -235,7 +235,7 @@ class FromChunks(Parameters, ABC):
         self, statistics: Statistics, fitted: dict[str, Any], names: list[Any] | None
     ) -> None:
         """Take the fit over, and say what there is to say of it."""
-        batch, present = statistics.kept_batch(), statistics.labels.values() > 0.0
+        batch, present = statistics.kept_batch(), statistics.labels > 0.0
         simplex.warn_of_batch(batch, present)
         self._warn_of_few_rows(statistics.n_rows, statistics.n_classes)
         self._warn_of_shares(batch, fitted["map_"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.parameters import SMALLEST, FromMap, fitted, number
 from calibrant.maps.cells import RankedSteps
-from calibrant.scale.sorted_cumulative import SortedCumulativeStatistics
+from calibrant.scale.isotonic import SortedCumulativeStatistics
 from calibrant.solvers.report import SolverReport
 from calibrant.solvers.sorted_cumulative import solve_sorted_cumulative
 

@@ -218,17 +218,9 @@ class TableChunks(Chunks):
             )
 
     def count(self, empty: Counted) -> Counted:
-        """Let a copy of ``empty`` count every file, and merge them."""
+        """Let a copy of ``empty`` count every file, and merge them in their order."""
         self._n_done, self._passes = 0, self._passes + 1
-        n_parts = min(threads.count_threads(), len(self.files))
-
-        def work(part: int) -> Counted:
-            found = empty.empty()
-            for file in self.files[part::n_parts]:
-                self._count_file(found, file)
-            return found
-
-        return merge_all(empty, threads.each(work, range(n_parts)))
+        return merge_all(empty, self.count_each(empty, self.files))
 
     def count_each(self, empty: Counted, files: Sequence[Path]) -> Iterator[Counted]:
         """Yield the statistics of one file after the other."""

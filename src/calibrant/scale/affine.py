@@ -222,7 +222,7 @@ class VectorStatistics(Statistics):
             found, report = solve_affine(batch, full=False, zero_probability=zero, **options)
             return Solution({"map_": found, "solver_report_": report})
         fit = fit_sample(self, zero_probability=zero)
-        k, present = self.n_classes, self.labels.values() > 0.0
+        k, present = self.n_classes, self.labels > 0.0
         slopes = np.full(k, fit.map.inverse_temperature)
         found = AffineMap(slopes, np.zeros(k), fit.map.zero_logit, self.scores)
         options["proximal"] = PROXIMAL
@@ -238,7 +238,7 @@ class VectorStatistics(Statistics):
     def _next_solution(self) -> Solution:
         """Step from the best point so far, unless all rows prove that none is needed."""
         passes = self.passes()
-        first, present = passes[0], self.labels.values() > 0.0
+        first, present = passes[0], self.labels > 0.0
         sums: list[Any] = [one.parts["affine"] for one in passes[1:]]
         losses = [self._loss(one) for one in sums]
         best = len(sums) - 1
@@ -299,5 +299,5 @@ def estimate_gradient(statistics: Statistics, found: AffineMap, batch: SimplexBa
         found_means[j] = means_of_all(known, wanted, batch.weight, means, RIDGE)
     slopes, intercepts, *curvature = found_means.T
     slopes = slopes - sums[:, LABEL_Z] - zero * sums[:, LABEL_ZERO]
-    intercepts = intercepts - statistics.labels.values() / weight
+    intercepts = intercepts - statistics.labels / weight
     return Reference(found, math.nan, slopes, intercepts, curvature=np.array(curvature))

@@ -1,7 +1,7 @@
 """Dask arrays and data frames: counted chunk by chunk, calibrated lazily.
 
-Chunks are read, counted and merged by Dask, wherever its workers are. A task that is repeated
-because its worker was lost counts the same rows again, and merges are exact: the answer stays.
+Chunks are read and counted by Dask, wherever its workers are, and merged in the order of chunks: a
+task that is repeated because its worker was lost changes no bit.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from calibrant.scale.statistics import ZERO_PROBABILITY, Number, Solution, Stati
 from calibrant.scale.temperature_sums import KNOWN, MEAN, N_ZEROS, ZERO, TemperatureSums, at
 from calibrant.solvers.pseudo_rows import AT_SCORES, remaining
 from calibrant.solvers.report import SolverReport
-from calibrant.solvers.temperature import HELD, ZERO_LABELS, TemperatureFit, fit_temperature
+from calibrant.solvers.temperature_whole import HELD, ZERO_LABELS, TemperatureFit, fit_temperature
 from calibrant.solvers.temperature_steps import Step, WholeProblem
 
 if TYPE_CHECKING:
