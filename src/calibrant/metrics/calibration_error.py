@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant import errors, simplex
 from calibrant.metrics.bins import STRATEGIES, ClassBins, ProblemBins, check_bins, threshold_of
-from calibrant.metrics.cells import MassBins
+from calibrant.metrics.cells import EqualMassBins
 from calibrant.metrics.chunk import usual_column
 from calibrant.metrics.counted import measure
 from calibrant.metrics.parameters import inherit_parameters
@@ -126,7 +126,7 @@ def _problem_bins(
         column = column_of(len(classes))
         if strategy == "uniform":
             return ProblemBins(n_bins, norm, column)
-        return MassBins(n_bins, norm, column=column)
+        return EqualMassBins(n_bins, norm, column=column)
 
     return bins
 
@@ -218,6 +218,6 @@ def thresholded_ece(
     return measure(bins, y_true, y_proba, sample_weight, classes, pos_label)
 
 
-def thresholded_bins(n_classes: int, n_bins: int, norm: str = "l1") -> MassBins:
+def thresholded_bins(n_classes: int, n_bins: int, norm: str = "l1") -> EqualMassBins:
     """Bins of equal mass of the predictions of each class that TECE counts."""
-    return MassBins(n_bins, norm, n_classes, threshold=threshold_of(n_classes))
+    return EqualMassBins(n_bins, norm, n_classes, threshold=threshold_of(n_classes))

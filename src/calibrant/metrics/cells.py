@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from calibrant.kernels.metrics import HIT, VALUE, WEIGHT
+from calibrant.kernels.metrics import HIT, VALUE, WEIGHT, count_above, take_cells
+from calibrant.kernels.tables import LARGEST_KEY, score_of_key
 from calibrant.metrics.bins import check_bins, errors_in
-from calibrant.metrics.cell_table import CellTable, collect, scores_of
 from calibrant.metrics.measures import Body, State
+from calibrant.scale.score_table import ScoreTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.maps.base import Floats, Wholes
-    from calibrant.metrics.cell_table import Cells
     from calibrant.metrics.chunk import Chunk
     from calibrant.metrics.predictions import Predictions
+    from calibrant.scale.score_table import ScoreCells
 
 MOST_CELLS_KEPT = 1 << 19
 """Cells of all rows in chunks: 32 MiB."""
@@ -44,48 +46,63 @@ class SortedCells(NamedTuple):
     ----------
     starts : ndarray
         Where the cells of each problem begin.
-    values, weight, hits : ndarray
-        Prediction, weight of its rows, and weight of those whose event happened.
+    sums : ndarray of shape (3, n_cells)
+        Weight, weight of those whose event happened, and value times weight.
     """
 
     starts: Wholes
-    values: Floats
-    weight: Floats
-    hits: Floats
+    sums: Floats
 
     @classmethod
-    def of_rows(cls, values: Floats, mass: Wholes | None, hits: NDArray[np.bool_]) -> SortedCells:
-        """Return the cells of a problem's rows, sorted by value; whole masses add up exactly."""
-        first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
-        if mass is None:
-            mass = np.ones(len(values), dtype=np.int64)
-        weight, of_hits = (np.add.reduceat(part, first) for part in (mass, mass * hits))
-        return cls(np.zeros(1, dtype=np.int64), values[first], weight, of_hits)
+    def of_rows(
+        cls, starts: Wholes, values: Floats, mass: Wholes | None, hits: NDArray[np.bool_]
+    ) -> tuple[SortedCells, Floats]:
+        """Return the cells of rows that are sorted by value within each problem, and their values.
 
-    def bins(self, n_bins: int) -> tuple[Wholes, Wholes]:
-        """Problem of each cell, and its bin of equal mass.
+        Masses, those of ones if they are None, are whole numbers: those of equal values add up
+        exactly, in any order.
+        """
+        of_hits: Any = hits if mass is None else mass * hits
+        weight: Any = 1.0 if mass is None else mass
+        is_first = np.empty(len(values), dtype=np.bool_)
+        np.not_equal(values[1:], values[:-1], out=is_first[1:])
+        is_first[starts] = True
+        if not is_first.all():
+            first = np.flatnonzero(is_first)
+            of_hits = np.add.reduceat(of_hits, first, dtype=np.int64)
+            ends = np.append(first[1:], len(values))
+            weight = ends - first if mass is None else np.add.reduceat(mass, first)
+            starts, values = np.searchsorted(first, starts), values[first]
+        sums = np.empty((3, len(values)))
+        sums[WEIGHT], sums[HIT] = weight, of_hits
+        np.multiply(sums[WEIGHT], values, out=sums[VALUE])
+        return cls(starts, sums), values
+
+    def edges(self, n_bins: int) -> Wholes:
+        """Where each bin of equal mass of each problem begins, (problem, bin).
 
         Equal values are never split: the bin is that of the midpoint of their cumulative weight.
         """
-        weight = self.weight
-        sizes = np.diff(np.append(self.starts, len(weight)))
-        problem = np.repeat(np.arange(len(self.starts)), sizes)
-        ends = np.cumsum(weight)
-        offset = (ends - weight)[self.starts]
-        total = np.append(offset[1:], ends[-1]) - offset
-        middle = ends - offset[problem] - 0.5 * weight
-        place = n_bins * middle / np.maximum(total, 1e-300)[problem] + ON_EDGE
-        return problem, np.clip(place.astype(np.int64), 0, n_bins - 1)
+        weight, last = self.sums[WEIGHT], np.append(self.starts[1:], self.sums.shape[1])
+        total = np.maximum(np.add.reduceat(weight, self.starts), 1e-300)
+        share = weight / (total if len(total) == 1 else np.repeat(total, last - self.starts))
+        ends = np.cumsum(share)
+        offset = ends[self.starts] - share[self.starts]
+        place = (np.arange(n_bins) - ON_EDGE) / n_bins
+        share *= -0.5
+        share += ends  # the midpoints
+        found = np.searchsorted(share, offset[:, None] + place)
+        found[:, 0] = self.starts
+        return np.clip(found, self.starts[:, None], last[:, None])
 
     def bin_sums(self, n_bins: int) -> Floats:
         """Weight, hits and values, all weighted, of (problem, bin of equal mass)."""
-        problem, bins = self.bins(n_bins)
-        cell, shape = bins + n_bins * problem, (len(self.starts), n_bins)
-        found = np.empty((*shape, 3))
-        parts = (self.weight, self.hits, self.weight * self.values)
-        for column, part in zip((WEIGHT, HIT, VALUE), parts, strict=True):
-            found[..., column] = np.bincount(cell, part, math.prod(shape)).reshape(shape)
-        return found
+        edges = self.edges(n_bins)
+        begin = edges.ravel()
+        size = np.diff(np.append(begin, self.sums.shape[1]))
+        found = np.zeros((3, len(begin)))
+        found[:, size > 0] = np.add.reduceat(self.sums, begin[size > 0], axis=1)
+        return np.moveaxis(found.reshape(3, *edges.shape), 0, -1)
 
 
 class CellMeasure(Body):
@@ -117,7 +134,7 @@ class CellMeasure(Body):
         """Return the metric of the cells of all problems, some of them at a time."""
 
 
-class MassBins(CellMeasure):
+class EqualMassBins(CellMeasure):
     """Calibration error over bins of equal mass, mean over the problems that have cells."""
 
     name = "mass bins"
@@ -150,6 +167,54 @@ class MassBins(CellMeasure):
         return math.fsum(errors) / max(len(errors), 1)
 
 
+class PredictionTable(ScoreTable):
+    """Weight, labels and values, all weighted, by (problem, score key)."""
+
+    name = "predictions"
+    n_sums = 3
+
+    def _check(self, shift: NDArray[Any], cells: ScoreCells) -> None:
+        """Refuse cells that no rows have."""
+        super()._check(shift, cells)
+        weight, _, values = cells.sums.T
+        if not np.all((values >= 0.0) & (values <= weight * (1.0 + 1e-9))):
+            raise ValueError("values that no predictions have")
+
+    def add_classes(self, groups: Iterable[tuple[int, Chunk]], threshold: float) -> None:
+        """Count cells at or above a threshold; class j of group g is problem g * k + j."""
+        scores, terms = [], []
+        counts = np.zeros(self.n_problems, dtype=np.int64)
+        for group, chunk in groups:
+            k = chunk.rows.shape[1]
+            own = counts[group * k : (group + 1) * k]
+            count_above(chunk.rows, threshold, own)
+            ends = np.cumsum(own)
+            values, row_of = np.empty(ends[-1]), np.empty(ends[-1], dtype=np.int64)
+            take_cells(chunk.rows, 0, threshold, 0, ends - own, values, row_of)
+            hits = chunk.class_index[row_of] == np.repeat(np.arange(k), own)
+            scores.append(values)
+            terms.append(_terms(values, hits, chunk.weight[row_of] * chunk.unit))
+        self.add_points(
+            np.concatenate(scores), np.concatenate(terms), np.append(0, np.cumsum(counts))
+        )
+
+    def add_events(self, groups: Iterable[tuple[int, Chunk]], column: int | None) -> None:
+        """Count one problem of each group."""
+        counts = np.zeros(self.n_problems, dtype=np.int64)
+        events = []
+        for group, chunk in groups:
+            events.append(chunk.events(column))
+            events[-1] = events[-1]._replace(weight=chunk.weight * chunk.unit)
+            counts[group] = len(chunk.rows)
+        scores = np.concatenate([own.values for own in events])
+        terms = np.concatenate([_terms(*own) for own in events])
+        self.add_points(scores, terms, np.append(0, np.cumsum(counts)))
+
+
+def _terms(values: Floats, hits: NDArray[np.bool_], weight: Floats) -> Floats:
+    return np.column_stack([weight, weight * hits, weight * values])
+
+
 class CellState(State):
     """Cells of a ``CellMeasure``, and those of groups, in a coarser table.
 
@@ -160,79 +225,78 @@ class CellState(State):
         self, body: CellMeasure, n_groups: int, predictions: Predictions | None = None
     ) -> None:
         self.body, self.n_groups, self._predictions = body, n_groups, predictions
-        self._table = CellTable(body.n_problems, MOST_CELLS_KEPT)
-        n_problems = n_groups * body.n_problems
-        limit = max(MOST_GROUP_CELLS, CLASS_GROUP_CELLS * n_problems)
-        self._by_group = CellTable(n_problems, limit)
         self.needs_chunks = predictions is None or n_groups > 1
-
-    def _tables(self) -> dict[str, CellTable]:
-        found = {} if self._predictions is not None else {"": self._table}
-        return found if self.n_groups == 1 else {**found, "group_": self._by_group}
+        self.tables: dict[str, PredictionTable] = {}
+        if predictions is None:
+            limit = max(MOST_CELLS_KEPT, body.n_problems)
+            self.tables["all_"] = PredictionTable(body.n_problems, limit)
+        if n_groups > 1:
+            n_problems = n_groups * body.n_problems
+            limit = max(MOST_GROUP_CELLS, CLASS_GROUP_CELLS * n_problems)
+            self.tables["group_"] = PredictionTable(n_problems, limit)
 
     def add(self, chunk: Chunk) -> None:
         """Count the cells of a chunk."""
-        rows, index, weight = chunk.rows, chunk.class_index, chunk.weight
-        if self._predictions is None:  # in memory all weights have one unit
-            weight = weight * chunk.unit
-        if self.body.n_problems == 1:
-            values, hits, _ = chunk.events(self.body.column)
-            rows, index = values[:, None], np.where(hits, 0, 1)
-        group = np.zeros(len(rows), dtype=np.int64)
-        for table in self._tables().values():
-            n_groups = table.n_problems // self.body.n_problems
-            if n_groups > 1:
-                group = chunk.group_of_rows(n_groups)
-            table.take(collect(rows, index, weight, group, n_groups, self.body.threshold, table))
+        for table in self.tables.values():
+            groups = chunk.groups(table.n_problems // self.body.n_problems)
+            if self.body.n_problems > 1:
+                table.add_classes(groups, self.body.threshold)
+            else:
+                table.add_events(groups, self.body.column)
 
     def merge(self, other: Self) -> None:
         """Add the cells of another."""
-        for own, others in zip(self._tables().values(), other._tables().values(), strict=True):
-            own.merge(others)
+        for name, table in self.tables.items():
+            table.merge(other.tables[name])
 
     def scale(self, factor: float) -> None:
         """Multiply the weight of every row added so far."""
-        for table in self._tables().values():
+        for table in self.tables.values():
             table.scale(factor)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the cells."""
         return {
             f"{start}{name}": array
-            for start, table in self._tables().items()
+            for start, table in self.tables.items()
             for name, array in table.arrays().items()
         }
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take what ``arrays`` returned."""
-        for start, table in self._tables().items():
-            own = {name: arrays[f"{start}{name}"] for name in table.arrays()}
-            table.restore(own)
+        for start, table in self.tables.items():
+            table.restore({name: arrays[f"{start}{name}"] for name in table.arrays()})
 
     def value(self) -> float:
         """Return the metric of all rows added."""
         if self._predictions is not None:
-            body = self.body
-            return body.value(self._predictions.sorted_cells(body))
-        return self.body.value([_sorted(self._table.cells)])
+            return self.body.value(self._predictions.sorted_cells(self.body))
+        cells = self.tables["all_"].cells()
+        sums = cells.sums.T.copy()
+        is_single = cells.is_single == 1  # the key tells the value, without rounding
+        sums[VALUE, is_single] = sums[WEIGHT, is_single] * cells.scores[is_single]
+        starts = cells.offsets[:-1][np.diff(cells.offsets) > 0]
+        return self.body.value([SortedCells(starts, sums)])
 
     def replicates(self, draws: Wholes) -> Floats:
         """Return the metric of rows drawn by group, as it differs from that of all on the table."""
-        cells = self._by_group.cells
-        group, column = np.divmod(cells.problem, self.body.n_problems)
-        order = np.lexsort((cells.key, column))
-        group, column, key = group[order], column[order], cells.key[order]
+        table = self.tables["group_"]
+        cells = table.cells()
+        problem = np.repeat(np.arange(table.n_problems), np.diff(cells.offsets))
+        group, column = np.divmod(problem, self.body.n_problems)
+        key = cells.key >> table.shift
+        order = np.lexsort((key, column))
+        group, column, key = group[order], column[order], key[order]
         fresh = np.append(True, (column[1:] != column[:-1]) | (key[1:] != key[:-1]))
-        cell = np.cumsum(fresh) - 1
-        weight, hits, values = (part[order] for part in sums_of(cells))
-        starts = _starts(column[fresh])
+        first, parts = np.flatnonzero(fresh), cells.sums[order].T.copy()
+        of_class = column[first]
+        starts = np.flatnonzero(np.append(True, of_class[1:] != of_class[:-1]))
 
         def metric(counts: Wholes) -> float:
-            times = counts[group]
-            n_cells = int(cell[-1]) + 1
-            own = [np.bincount(cell, times * part, n_cells) for part in (weight, hits, values)]
-            mean = np.divide(own[2], own[0], out=np.zeros(n_cells), where=own[0] > 0.0)
-            return self.body.value([SortedCells(starts, mean, own[0], own[1])])
+            sums = parts * counts.astype(np.float64)[group]
+            if len(first) < len(group):
+                sums = np.add.reduceat(sums, first, axis=1)
+            return self.body.value([SortedCells(starts, sums)])
 
         as_they_are = metric(np.ones(self.n_groups, dtype=np.int64))
         return self.value() - as_they_are + np.array([metric(counts) for counts in draws])
@@ -244,37 +308,20 @@ class CellState(State):
         only if the edge of a bin lies within it. Of one that moves, a label takes 1 - p from one
         gap to another, and what is none takes p.
         """
-        cells = self._table.cells
-        if cells.shift == 0 or self._predictions is not None:
+        if "all_" not in self.tables or (table := self.tables["all_"]).shift == 0:
             return 0.0
-        weight, hits, _ = sums_of(cells)
-        low, high = cells.edges()
+        cells, n_bins = table.cells(), getattr(self.body, "n_bins", 1)
+        weight, hits, _ = cells.sums.T
+        first_key = cells.key >> table.shift << table.shift
+        last_key = np.minimum(first_key + ((1 << table.shift) - 1), LARGEST_KEY)
+        low, high = score_of_key(first_key), score_of_key(last_key)
         may_move = hits * (1.0 - low) + (weight - hits) * high
-        n_bins = getattr(self.body, "n_bins", 1)
         bounds = []
-        starts = _starts(cells.problem)
-        for start, end in zip(starts, [*starts[1:], len(weight)], strict=True):
-            own = slice(start, end)
-            below, total = np.cumsum(weight[own]), math.fsum(weight[own])
-            first = np.floor(n_bins * (below - weight[own]) / total)
-            last = np.ceil(n_bins * below / total) - 1.0
-            bounds.append(2.0 * math.fsum(may_move[own][last > first]) / total)
+        for start, end in pairwise(cells.offsets):
+            if end > start:
+                own = slice(start, end)
+                below, total = np.cumsum(weight[own]), math.fsum(weight[own])
+                first = np.floor(n_bins * (below - weight[own]) / total)
+                last = np.ceil(n_bins * below / total) - 1.0
+                bounds.append(2.0 * math.fsum(may_move[own][last > first]) / total)
         return math.fsum(bounds) / len(bounds)
-
-
-def _starts(problem: Wholes) -> Wholes:
-    """Where the cells of each problem that has any begin."""
-    return np.flatnonzero(np.append(True, problem[1:] != problem[:-1]))
-
-
-def _sorted(cells: Cells) -> SortedCells:
-    weight, hits, values = sums_of(cells)
-    return SortedCells(_starts(cells.problem), values / weight, weight, hits)
-
-
-def sums_of(cells: Cells) -> tuple[Floats, Floats, Floats]:
-    """Return weight, labels and values of each cell; where keys are whole, values are exact."""
-    sums = cells.sums()
-    weight = sums[:, WEIGHT]
-    values = weight * scores_of(cells.key) if cells.shift == 0 else sums[:, VALUE]
-    return weight, sums[:, HIT], values

@@ -210,15 +210,15 @@ def cumulative_differences(
     """
     predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     column = column_of(predictions.classes, kind)
-    body = CumulativeCells("kuiper", column)
-    (cells,) = predictions.sorted_cells(body)
+    events = predictions.events(column)
+    cells, distinct = predictions.sort_events(events)
     difference = cumulate(cells)
-    values, _, weight = predictions.events(column)
+    values, _, weight = events
     scale = math.sqrt(exact_sum(weight**2 * values * (1.0 - values))) / exact_sum(weight)
     found = {name: statistic(name, difference) for name in STATISTICS}
     return CumulativeDifferences(
         kind=name_of(predictions.classes, column),
-        probability=cells.values,
+        probability=distinct,
         difference=difference,
         **found,
         scale=scale,
@@ -229,7 +229,8 @@ def cumulative_differences(
 
 def cumulate(cells: SortedCells) -> Floats:
     """Cumulative differences at each distinct value of one problem."""
-    found: Floats = np.cumsum(cells.hits - cells.weight * cells.values) / cells.weight.sum()
+    weight, hits, values = cells.sums
+    found: Floats = np.cumsum(hits - values) / weight.sum()
     return found
 
 
@@ -280,7 +281,8 @@ def range_exceeds(x: float) -> float:
         )
         return min(max(1.0 - below, 0.0), 1.0)
     return math.fsum(
-        4.0 * (-1.0) ** (k - 1) * k * math.erfc(k * x / math.sqrt(2.0)) for k in range(1, N_TERMS + 1)
+        4.0 * (-1.0) ** (k - 1) * k * math.erfc(k * x / math.sqrt(2.0))
+        for k in range(1, N_TERMS + 1)
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from calibrant.metrics.result import Result
 
 if TYPE_CHECKING:
     from calibrant.maps.base import Floats
-    from calibrant.metrics.cells import SortedCells
 
 RECALIBRATIONS = ("classwise",)
 
@@ -96,15 +96,10 @@ def score_decomposition(
     predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     is_log = score == "log"
     by_class = []
-    for _, cells in predictions.sorted_classes(0.0):
-        hits, weight = cells.hits.astype(np.float64), cells.weight.astype(np.float64)
-        # A block of the fit starts at a positive cell: moving others down always helps.
-        starts = np.flatnonzero(np.append(True, hits[1:] > 0.0))
-        segments = (np.add.reduceat(part, starts) for part in (hits, weight))
-        _, top, bottom = pool_adjacent_violators(*segments)
-        total = np.array([hits.sum()]), np.array([weight.sum()])
-        losses = _loss(cells, is_log), _fitted_loss(top, bottom, is_log), _fitted_loss(*total, is_log)
-        by_class.append([loss / float(total[1][0]) for loss in losses])
+    for cells, values in predictions.sorted_classes(0.0):
+        for start, end in pairwise([*cells.starts, len(values)]):
+            own = slice(start, end)
+            by_class.append(_losses(values[own], *cells.sums[:2, own], is_log))
     means = [math.fsum(part) / predictions.n_classes for part in zip(*by_class, strict=True)]
     mean_score, refinement, uncertainty = means
     return ScoreDecomposition(
@@ -116,12 +111,20 @@ def score_decomposition(
     )
 
 
-def _loss(cells: SortedCells, is_log: bool) -> float:
-    """Loss of the predictions of a class."""
-    misses, values = cells.weight - cells.hits, cells.values
+def _losses(values: Floats, weight: Floats, hits: Floats, is_log: bool) -> list[float]:
+    """Mean loss of the predictions of a class, recalibrated ones, and constant ones."""
     if is_log:
-        return -float(np.sum(xlogy(cells.hits, values) + xlog1py(misses, -values)))
-    return float(np.sum(cells.hits * (1.0 - values) ** 2 + misses * values**2))
+        raw = -float(np.sum(xlogy(hits, values) + xlog1py(weight - hits, -values)))
+    else:
+        raw = float(np.sum(values * (weight * values - 2.0 * hits)) + hits.sum())
+    # A block of the fit starts at a positive cell: moving others down always helps.
+    starts = np.flatnonzero(np.append(True, hits[1:] > 0.0))
+    _, top, bottom = pool_adjacent_violators(
+        np.add.reduceat(hits, starts), np.add.reduceat(weight, starts)
+    )
+    whole = np.array([hits.sum()]), np.array([weight.sum()])
+    losses = raw, _fitted_loss(top, bottom, is_log), _fitted_loss(*whole, is_log)
+    return [loss / float(whole[1][0]) for loss in losses]
 
 
 def _fitted_loss(positives: Floats, weight: Floats, is_log: bool) -> float:

@@ -105,7 +105,9 @@ def evaluate(
         bodies = evaluated_bodies(len(known), int(n_bins))
         n_steps = len(list(simplex.chunks(*source.matrix.shape)))
         steps = Steps(progress, n_steps + (len(metrics_of(len(known))) if n_resamples else 0))
-        states = dict(zip(bodies, source.add_up(bodies.values(), n_groups, steps.step), strict=True))
+        states = dict(
+            zip(bodies, source.add_up(bodies.values(), n_groups, steps.step), strict=True)
+        )
         return judge_states(
             states, known, n_bins=int(n_bins), n_rows=source.n_rows, tell=steps.step, **options
         )

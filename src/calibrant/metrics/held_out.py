@@ -84,4 +84,6 @@ def hold_out(
     if found > 1:
         with threads.jobs(n_jobs):
             recalibrated = out_of_fold(recalibrator, batch, folds)
-    return RecalibratedRows(batch.scores, recalibrated, batch.class_index, weight / unit, unit, found)
+    return RecalibratedRows(
+        batch.scores, recalibrated, batch.class_index, weight / unit, unit, found
+    )

@@ -106,12 +106,21 @@ class DensityGrid(Measure):
         add_to_grid(*events, sums[:-4].reshape(-1, 2, 2))
         add_hit_moments(*events, sums[-4:].reshape(1, 4, 2))
 
+    def prepare(self, sums: Floats) -> Floats:
+        """Transform the masses at the nodes, of all rows and of hits, to cosines."""
+        mass = sums[..., :-4].reshape(*sums.shape[:-1], -1, 2).swapaxes(-1, -2).copy()
+        # Even about both ends, the sequence has each end node once where its mirror image adds a
+        # second: so masses there count double.
+        mass[..., [0, -1]] *= 2.0
+        waves = dct(mass, type=1, overwrite_x=True).reshape(*sums.shape[:-1], -1)
+        return np.concatenate([waves, sums[..., -4:]], axis=-1)
+
     def value(self, sums: Floats, unit: float = 1.0) -> float:
         """Return the error."""
         bandwidth = self._bandwidth
         if bandwidth is None:
             bandwidth = bandwidth_rule(float(sums[-4]) * unit, *sums[-3:].tolist())
-        return density_error(sums[:-4].reshape(-1, 2), bandwidth)
+        return density_error(sums[:-4].reshape(2, -1), bandwidth)
 
 
 def bandwidth_rule(count: float, hits: float, first: float, second: float) -> float:
@@ -122,15 +131,11 @@ def bandwidth_rule(count: float, hits: float, first: float, second: float) -> fl
     return math.sqrt(max(variance, 0.0)) * math.pow(2.0 * count, -0.2)
 
 
-def density_error(grid: Floats, bandwidth: float) -> float:
-    """Integrate |z - accuracy(z)| density(z), from masses of all rows and of hits at the nodes."""
-    n_steps = len(grid) - 1
+def density_error(waves: Floats, bandwidth: float) -> float:
+    """Integrate |z - accuracy(z)| density(z), from cosines of the masses of all rows and of hits."""
+    n_steps = waves.shape[1] - 1
     kernel = _mirrored_triweight(n_steps, 3.0 * max(bandwidth * n_steps, 1.0))
-    # Even about both ends, the sequence has each end node once where its mirror image adds a
-    # second: so masses there count double.
-    mass = grid.copy()
-    mass[[0, -1]] *= 2.0
-    density, hit_density = idct(dct(mass.T, type=1) * dct(kernel, type=1), type=1)
+    density, hit_density = idct(waves * dct(kernel, type=1), type=1, overwrite_x=True)
     gap = np.abs(np.linspace(0.0, 1.0, n_steps + 1) * density - hit_density)
     return min(_trapezoid(gap) / _trapezoid(density), 1.0)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from calibrant import threads
 from calibrant.kernels.fixed_point import totals
 from calibrant.kernels.metrics import add_products, add_weights
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from calibrant.maps.base import Floats, Wholes
     from calibrant.metrics.chunk import Chunk
     from calibrant.metrics.predictions import Predictions
+
+DRAWN_AT_ONCE = 50
+"""Resamples whose sums are made at once."""
 
 
 class Body(ABC):
@@ -119,6 +123,10 @@ class RowSums(Body):
 class Measure(RowSums):
     """A metric that is a function of sums over rows."""
 
+    def prepare(self, sums: Floats) -> Floats:
+        """Return a linear function of sums of shape (..., *shape) that ``value`` takes."""
+        return sums
+
     @abstractmethod
     def value(self, sums: Floats, unit: float = 1.0) -> float:
         """Return the metric of rows that have these sums, with weights in units of ``unit``."""
@@ -213,15 +221,16 @@ class SummedState(State):
     def value(self) -> float:
         """Return the metric of all rows added."""
         body: Any = self.body
-        return float(body.value(self.total, self.unit))
+        return float(body.value(body.prepare(self.total), self.unit))
 
     def replicates(self, draws: Wholes) -> Floats:
         """Return the metric of rows drawn by group."""
         body: Any = self.body
-        by_group = self.by_group.reshape(self.n_groups, -1)
-        found = np.empty(len(draws))
-        for r, drawn in enumerate(draws.astype(np.float64)):
-            sums = np.einsum("g,gs->s", drawn, by_group)  # no BLAS, whose bits depend on threads
-            found[r] = body.value(sums.reshape(self.body.shape), self.unit)
-        return found
-
+        by_group = body.prepare(self.by_group).reshape(self.n_groups, -1)
+        found = []
+        for start in range(0, len(draws), DRAWN_AT_ONCE):
+            block = draws[start : start + DRAWN_AT_ONCE].astype(np.float64)
+            with threads.few_blas_threads(0):  # whose number would change the last bits
+                sums = block @ by_group
+            found += [body.value(own.reshape(self.body.shape), self.unit) for own in sums]
+        return np.array(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -169,18 +170,22 @@ class Predictions:
         return found
 
     def sorted_cells(self, body: CellMeasure) -> Iterator[SortedCells]:
-        """Cells that a measure asks for, problem after problem."""
+        """Cells that a measure asks for, some problems at a time."""
         if body.n_problems > 1:
-            for _, cells in self.sorted_classes(body.threshold):
+            for cells, _ in self.sorted_classes(body.threshold):
                 yield cells
-            return
-        values, hits, _ = self.events(body.column)
-        order = np.argsort(values)
-        mass = None if self.weight is None else whole_masses(self.weight[order], 2.0)
-        yield SortedCells.of_rows(values[order], mass, hits[order])
+        else:
+            yield self.sort_events(self.events(body.column))[0]
 
-    def sorted_classes(self, threshold: float) -> Iterator[tuple[int, SortedCells]]:
-        """Columns and their cells at or above ``threshold``, as many at a time as fit."""
+    def sort_events(self, events: EventRows) -> tuple[SortedCells, Floats]:
+        """Cells of one problem of all rows, and their values."""
+        order = np.argsort(events.values)
+        mass = None if self.weight is None else whole_masses(events.weight[order])
+        first = np.zeros(1, dtype=np.int64)
+        return SortedCells.of_rows(first, events.values[order], mass, events.hits[order])
+
+    def sorted_classes(self, threshold: float) -> Iterator[tuple[SortedCells, Floats]]:
+        """Cells at or above ``threshold``, and their values, of as many classes as fit at once."""
         counts = np.zeros(self.n_classes, dtype=np.int64)
         if threshold > 0.0:
             for chunk in self.chunks():
@@ -191,29 +196,30 @@ class Predictions:
         while first < self.n_classes:
             ends = np.cumsum(counts[first:])
             last = first + max(1, int(np.searchsorted(ends, CELLS_SORTED, side="right")))
-            yield from self._take_cells(threshold, first, counts[first:last])
+            if counts[first:last].any():
+                yield self._take_cells(threshold, first, counts[first:last])
             first = last
 
     def _take_cells(
         self, threshold: float, first: int, counts: Wholes
-    ) -> Iterator[tuple[int, SortedCells]]:
+    ) -> tuple[SortedCells, Floats]:
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         values = np.empty(starts[-1])
         row_of = np.empty(starts[-1], dtype=np.int32 if self.n_rows < 2**31 else np.int64)
         place = starts[:-1].copy()
         for chunk in self.chunks():
             take_cells(chunk.rows, chunk.start, threshold, first, place, values, row_of)
-        for c in np.flatnonzero(counts):
-            own = slice(starts[c], starts[c + 1])
+        mass = None if self.weight is None else np.empty(len(values), dtype=np.int64)
+        for start, end in pairwise(starts[np.append(True, counts > 0)]):
+            own = slice(start, end)
             order = np.argsort(values[own])
-            rows = row_of[own][order]
-            mass = None
-            if self.weight is not None:
+            values[own], row_of[own] = values[own][order], row_of[own][order]
+            if self.weight is not None and mass is not None:
                 # In a unit of their own: a class counts as much as any, whatever its weights.
-                scaled = rescale(self.weight[rows])[1]
-                mass = None if scaled is None else whole_masses(scaled, 2.0)
-            hits = self.class_index[rows] == first + c
-            yield int(first + c), SortedCells.of_rows(values[own][order], mass, hits)
+                mass[own] = whole_masses(self.weight[row_of[own]])
+        label = np.repeat(np.arange(first, first + len(counts)), counts)
+        hits = self.class_index[row_of] == label
+        return SortedCells.of_rows(starts[:-1][counts > 0], values, mass, hits)
 
 
 def read_predictions(
@@ -311,16 +317,17 @@ def name_of(classes: NDArray[Any], column: int | None) -> Any:
     return "confidence" if column is None else classes[column : column + 1].tolist()[0]
 
 
-def whole_masses(weight: Floats, repeats: float) -> Wholes:
-    """Weights in (0, 1] as positive whole numbers whose sum times ``repeats`` is below 2**62.
+def whole_masses(weight: Floats) -> Wholes:
+    """Weights as positive whole numbers whose sum is below 2**61.
 
     Sums of them are exact, whatever the order; weights that were whole, of a sane size, are still
     in proportion.
     """
-    if np.all(weight == 1.0):
+    scaled = rescale(weight)[1]
+    if scaled is None:
         return np.ones(len(weight), dtype=np.int64)
-    scale = math.ldexp(1.0, 61 - math.frexp(repeats * exact_sum(weight))[1])
-    return np.maximum(np.rint(weight * scale), 1.0).astype(np.int64)
+    scale = math.ldexp(1.0, 61 - math.frexp(exact_sum(scaled))[1])
+    return np.maximum(np.rint(scaled * scale), 1.0).astype(np.int64)
 
 
 def exact_sum(terms: Floats) -> float:

@@ -11,7 +11,6 @@ from calibrant import errors, simplex, threads
 from calibrant.kernels.fixed_point import totals
 from calibrant.kernels.metrics import HIT, VALUE, WEIGHT, add_binned
 from calibrant.metrics.bins import STRATEGIES, bin_edges, errors_in, uniform_bins
-from calibrant.metrics.cells import MassBins
 from calibrant.metrics.counted import add_up, classes_of, read
 from calibrant.metrics.normal_null import null_problem, problem_bodies
 from calibrant.metrics.parameters import inherit_parameters
@@ -183,7 +182,7 @@ def _of_rows(
         edges = bin_edges(n_bins)
         bins = uniform_bins(events.values, edges)
     else:
-        edges, bins = _mass_bins(predictions, events, n_bins, column)
+        edges, bins = _mass_bins(predictions, events, n_bins)
     pairs = np.zeros((len(edges) - 1, 3, 2), dtype=np.int64)
     add_binned(*events, bins, pairs)
     sums = totals(pairs)
@@ -208,15 +207,15 @@ def _judge(binned: Binned, level: float) -> tuple[Floats, Floats, float]:
 
 
 def _mass_bins(
-    predictions: Predictions, events: EventRows, n_bins: int, column: int | None
+    predictions: Predictions, events: EventRows, n_bins: int
 ) -> tuple[Floats, NDArray[np.int32]]:
     """Edges of the bins of equal mass that are not empty, and the bin of each row."""
-    (cells,) = predictions.sorted_cells(MassBins(n_bins, column=column))
-    present, of_cell = np.unique(cells.bins(n_bins)[1], return_inverse=True)
-    edges = np.zeros(len(present) + 1)
-    np.maximum.at(edges, of_cell + 1, cells.values)  # a bin ends at its largest value
-    edges[-1] = 1.0
-    return edges, of_cell[np.searchsorted(cells.values, events.values)].astype(np.int32)
+    cells, values = predictions.sort_events(events)
+    begin = np.unique(cells.edges(n_bins))
+    begin = begin[begin < len(values)]
+    edges = np.concatenate([[0.0], values[begin[1:] - 1], [1.0]])  # a bin ends at its last value
+    bins = np.repeat(np.arange(len(begin), dtype=np.int32), np.diff(np.append(begin, len(values))))
+    return edges, bins[np.searchsorted(values, events.values)]
 
 
 def _bars(null: Floats, level: float) -> tuple[Floats, ...]:

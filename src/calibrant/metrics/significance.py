@@ -198,7 +198,9 @@ def _result(metric: str, statistic: float, null: Floats) -> CalibrationTest:
         statistic=statistic,
         p_value=p_value(statistic, null),
         null_mean=math.fsum(null) / len(null),
-        null_quantiles=tuple(zip(NULL_LEVELS, np.quantile(null, NULL_LEVELS).tolist(), strict=True)),
+        null_quantiles=tuple(
+            zip(NULL_LEVELS, np.quantile(null, NULL_LEVELS).tolist(), strict=True)
+        ),
         n_resamples=len(null),
     )
 
