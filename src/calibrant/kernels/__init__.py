@@ -25,7 +25,6 @@ MODULES = (
     "ranked_lookup",
     "resampling",
     "rows",
-    "score_keys",
     "score_table",
     "softmax",
     "sorted_cumulative",
