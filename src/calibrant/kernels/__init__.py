@@ -15,7 +15,6 @@ MODULES = (
     "annealing",
     "binary_problems",
     "curves",
-    "exact_sums",
     "isotonic",
     "logistic",
     "lookup",
