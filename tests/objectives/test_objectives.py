@@ -99,7 +99,7 @@ def test_a_sample_with_a_linear_term_finds_the_fit_of_all_rows(fit, zeros):
     assert first > 5e-4
     assert last < first / 20
     np.testing.assert_allclose(
-        objective.map(point)(batch.scores), everything.map(batch.scores), atol=2e-4
+        objective.map(point)(batch.scores), everything.map(batch.scores), atol=1e-3
     )
 
 

@@ -19,7 +19,7 @@ from calibrant.objectives.spline import (
 )
 from calibrant.solvers.choice_rows import choice_rows
 from calibrant.solvers.merged_rows import divide_by_unit, feature_scale, merge_rows
-from calibrant.solvers.newton import Minimum, PenalisedLoss, minimise_newton
+from calibrant.solvers.newton import NewtonMinimum, PenalisedLoss, minimise_newton
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining, share
 from calibrant.solvers.report import ScalingFit, SolverReport
 from calibrant.solvers.temperature import solve_temperature
@@ -162,7 +162,7 @@ class _SplineProblem(PenalisedLoss):
         step[free] = np.linalg.solve(hessian[np.ix_(free, free)], gradient[free])
         return step, 0
 
-    def minimise(self, x: Array, tol: float, max_rounds: int) -> Minimum:
+    def minimise(self, x: Array, tol: float, max_rounds: int) -> NewtonMinimum:
         """Minimise from ``x``, in units of the curvature there."""
         self.loss(x)
         self._penalty_hessian = self.objective.penalty_hessian()

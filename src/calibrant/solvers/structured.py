@@ -12,7 +12,12 @@ import numpy as np
 from calibrant.objectives.structured import DIAGONAL, StructuredObjective, parameter_kinds
 from calibrant.simplex import to_logits
 from calibrant.solvers.merged_rows import divide_by_unit, feature_scale, merge_rows
-from calibrant.solvers.newton import Minimum, PenalisedLoss, conjugate_gradients, minimise_newton
+from calibrant.solvers.newton import (
+    NewtonMinimum,
+    PenalisedLoss,
+    conjugate_gradients,
+    minimise_newton,
+)
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining, share
 from calibrant.solvers.report import ScalingFit, SolverReport
 from calibrant.solvers.temperature import solve_temperature
@@ -205,7 +210,7 @@ class _StructuredProblem(PenalisedLoss):
         gradient = np.where(free, gradient, 0.0)
         return conjugate_gradients(product, self._preconditioner, gradient, goal, most)
 
-    def _minimise(self, x: Array, tol: float) -> Minimum:
+    def _minimise(self, x: Array, tol: float) -> NewtonMinimum:
         """Minimise from ``x``, in units of the curvature there."""
         self.loss(x)
         common, rest = self.rows.curvature()
@@ -224,12 +229,12 @@ class _StructuredProblem(PenalisedLoss):
             bounds=self.objective.bounds if self._is_sample else (-np.inf, np.inf),
         )
 
-    def fit(self, x: Array | None) -> Minimum:
+    def fit(self, x: Array | None) -> NewtonMinimum:
         """Fit exactly."""
         self.rows.rough = False
         return self._minimise(self.objective.start if x is None else x, self._options.tol)
 
-    def fit_adapted(self) -> Minimum:
+    def fit_adapted(self) -> NewtonMinimum:
         """Fit roughly, adapt penalties to the evidence and pseudo-observations; then exactly."""
         x, strength, prior = self.objective.start, self._options.strength, self._options.prior
         self._set_penalties(PENALTIES * (1.0 if strength is None else strength), prior)
