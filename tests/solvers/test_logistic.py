@@ -245,9 +245,10 @@ def test_one_negative_slope_is_dropped_as_betacal_does():
 
 @given(any_problem())
 def test_any_problem_of_beta_is_solved_finite_and_never_decreases(data):
+    """To 1e-9: beside scores of 1e-300, rounding may leave a gradient of a few 1e-10."""
     found, report = solve_beta(problem_of(*data))
     out = found(np.array([0.0, 1e-300, 1e-9, 0.3, 0.5, 1 - 1e-16, 1.0]))
-    assert report.converged
+    assert report.violation <= 1e-9
     assert np.all((out >= 0) & (out <= 1))
     assert np.all(np.diff(out) >= 0)
     assert found.a >= 0
