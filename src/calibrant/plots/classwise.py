@@ -105,9 +105,10 @@ def compute_classwise(
     simplex.check_number("n_worst", n_worst, low=0, whole=True)
     predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     bins = ClassBins(predictions.n_classes, int(n_bins))
-    predictions.measure(bins)
-    ece = bins.errors()
-    by_class = bins.totals().sum(axis=1)
+    (state,) = predictions.add_up([bins])
+    sums = state.total
+    ece = bins.errors(sums)
+    by_class = sums.sum(axis=1)
     order = np.argsort(-ece, kind="stable")
     shown = order[: int(n_worst)] if columns is None else np.asarray(columns, dtype=np.int64)
     options = {"sample_weight": sample_weight, "classes": classes, "n_bins": diagram_bins}
