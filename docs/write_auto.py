@@ -22,31 +22,29 @@ COLUMNS = (
 
 def lines(table: StudyTable) -> list[str]:
     """Return the rows of the table, the best average rank in NLL first."""
-    ts = table.methods.index("ts")
-    nll, brier = table.matrix("nll"), table.matrix("brier")
-    nll, brier = nll / nll[:, [ts]], brier / brier[:, [ts]]
-    ranks = [
-        rank_methods(table.matrix(metric), metric).mean(axis=0)
-        for metric in ("nll", "brier", "conf-ece")
-    ]
+    nll, brier = (table.wide(m).div(table.wide(m)["ts"], axis=0) for m in ("nll", "brier"))
+    metrics = ("nll", "brier", "conf-ece")
+    ranks = [rank_methods(table.wide(metric), metric).mean() for metric in metrics]
     columns = [
-        (nll.mean(axis=0), ".3f"),
-        (nll.max(axis=0), ".3f"),
-        (brier.mean(axis=0), ".3f"),
-        (brier.max(axis=0), ".3f"),
-        (100 * table.matrix("conf-ece").mean(axis=0), ".2f"),
-        (100 * table.matrix("cw-ece").mean(axis=0), ".2f"),
+        (nll.mean(), ".3f"),
+        (nll.max(), ".3f"),
+        (brier.mean(), ".3f"),
+        (brier.max(), ".3f"),
+        (100 * table.wide("conf-ece").mean(), ".2f"),
+        (100 * table.wide("cw-ece").mean(), ".2f"),
         *((rank, ".2f") for rank in ranks),
-        (np.median(table.seconds(), axis=0), ".2f"),
+        (table.seconds().median(), ".2f"),
     ]
     best = [np.nanmin(values) for values, _ in columns]
     found = []
-    for i in np.argsort(ranks[0]):
+    for method in ranks[0].sort_values().index:
         cells = [
-            f"**{values[i]:{form}}**" if values[i] == least else f"{values[i]:{form}}"
+            f"**{values[method]:{form}}**"
+            if values[method] == least
+            else f"{values[method]:{form}}"
             for (values, form), least in zip(columns, best, strict=True)
         ]
-        found.append("| " + " | ".join([f"`{table.methods[i]}`", *cells]) + " |")
+        found.append("| " + " | ".join([f"`{method}`", *cells]) + " |")
     head = ["| " + " | ".join(COLUMNS) + " |", "|---" + "|---:" * (len(COLUMNS) - 1) + "|"]
     return head + found
 

@@ -16,7 +16,7 @@ from scipy import stats
 import printed
 from calibrant.study import ranks
 from calibrant.study.table import PAPER_METHODS
-from calibrant.study.tables import format_seconds, median_of, method_title, rank_correlation
+from calibrant.study.tables import format_seconds, method_title
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -132,13 +132,11 @@ def read_study(table: StudyTable) -> Source:
     methods = [method for method in PAPER_METHODS if method in table.methods]
     rank, first, by_dataset = {}, {}, {}
     for metric in ranks.known_metrics(table, ranks.TABLE_METRICS):
-        groups, overall = ranks.summarize_ranks(table, metric, methods)
-        rank[metric] = dict(zip(methods, overall.ranks.tolist(), strict=True))
-        first[metric] = dict(zip(methods, overall.firsts.tolist(), strict=True))
-        by_dataset[metric] = {
-            group: dict(zip(methods, average.ranks.tolist(), strict=True))
-            for group, average in groups.items()
-        }
+        values = table.wide(metric, methods)
+        of = ranks.rank_methods(values, metric)
+        rank[metric] = of.mean().to_dict()
+        first[metric] = ranks.mark_first(values, metric).mean().to_dict()
+        by_dataset[metric] = of.groupby(level="dataset").mean().to_dict("index")
     known = printed.DATA_SETS_HERE
     facts = {dataset: known[dataset] for dataset in table.datasets if dataset in known}
     return Source(rank, first, by_dataset, facts)
@@ -208,10 +206,9 @@ def sign_test(table: StudyTable, metric: str, method: str, rival: str) -> Findin
     """Ask whether a method is better than another on more classifiers than chance allows."""
     if metric not in ranks.known_metrics(table) or not {method, rival} <= set(table.methods):
         return NOTHING
-    shares = ranks.win_shares(table.matrix(metric, (method, rival)), metric)
-    n_won, n_lost = (
-        round(float(share) * len(table.cases)) for share in (shares[0, 1], shares[1, 0])
-    )
+    losses = ranks.as_losses(table.wide(metric, (method, rival)), metric)
+    n_won = int((losses[method] < losses[rival]).sum())
+    n_lost = int((losses[rival] < losses[method]).sum())
     p_value = (
         float(stats.binomtest(n_won, max(n_won + n_lost, 1)).pvalue) if n_won + n_lost else 1.0
     )
@@ -227,7 +224,7 @@ def correlation(source: Source, metric: str, method: str, what: str) -> Finding:
     facts = [source.facts[d] for d in known]
     sizes = [f.n_classes if what == "classes" else f.n_val / f.n_classes for f in facts]
     line = [source.by_dataset[metric][d][method] for d in known]
-    rho = rank_correlation(np.array(sizes, dtype=np.float64), np.array(line))
+    rho = ranks.rank_correlation(np.array(sizes, dtype=np.float64), np.array(line))
     bound = 0.5 if what == "classes" else -0.5
     return Finding(f"{rho:+.2f}", rho >= bound if bound > 0 else rho <= bound)
 
@@ -271,16 +268,11 @@ def steadier_within(table: StudyTable, metric: str) -> Finding:
     wanted = {*ORDER_PRESERVING, *OTHERS}
     if metric not in ranks.known_metrics(table) or not wanted <= set(chosen):
         return NOTHING
-    of = ranks.rank_methods(table.matrix(metric, chosen), metric)
-    names = np.asarray(table.case_datasets)
-    parts = [of[names == name] for name in np.unique(names) if (names == name).sum() > 1]
-    if not parts:
+    groups = ranks.rank_cases(table, metric, chosen).groupby(level="dataset")
+    spread = groups.std(ddof=0)[groups.size() > 1].mean()
+    if spread.isna().any():
         return NOTHING
-    spread = np.mean([part.std(axis=0) for part in parts], axis=0)
-    means = [
-        float(np.mean([spread[chosen.index(m)] for m in group]))
-        for group in (ORDER_PRESERVING, OTHERS)
-    ]
+    means = [float(spread[list(group)].mean()) for group in (ORDER_PRESERVING, OTHERS)]
     return Finding(f"{means[0]:.2f} against {means[1]:.2f}", means[0] < means[1])
 
 
@@ -288,8 +280,7 @@ def fit_time(table: StudyTable, method: str, limit: float) -> Finding:
     """Ask whether the longest fit of a method stays under a limit."""
     if method not in table.methods:
         return NOTHING
-    column = table.seconds((method,))
-    longest = float(np.nanmax(column)) if not np.isnan(column).all() else math.nan
+    longest = float(table.seconds((method,))[method].max())
     if math.isnan(longest):
         return NOTHING
     return Finding(f"longest {format_seconds(longest)} s", longest < limit)
@@ -299,8 +290,8 @@ def slower(table: StudyTable, method: str, rivals: Sequence[str]) -> Finding:
     """Ask whether the median fit of a method is longer than those of others."""
     if not {method, *rivals} <= set(table.methods):
         return NOTHING
-    medians = dict(zip((method, *rivals), median_of(table.seconds((method, *rivals))), strict=True))
-    if any(math.isnan(median) for median in medians.values()):
+    medians = table.seconds((method, *rivals)).median()
+    if medians.isna().any():
         return NOTHING
     shown = ", ".join(
         f"{method_title(m)} {format_seconds(medians[m])} s" for m in (method, *rivals)

@@ -10,7 +10,7 @@ import claim_rules as rules
 import printed
 from assumptions import measure_assumptions
 from calibrant.atomic_file import replace_file
-from calibrant.study import ranks, significance
+from calibrant.study import ranks
 from calibrant.study.table import PAPER_METHODS
 from calibrant.study.tables import method_title, metric_title
 from calibrant.study.typeset import Entry, Table, escape_markdown, to_markdown
@@ -83,7 +83,7 @@ def _overview(claims: Sequence[Claim]) -> str:
             )
         )
     head = ("Claim", "Verdict", "Checks passed")
-    return to_markdown(Table("overview", "", "Verdicts.", head, tuple(rows), 2))
+    return to_markdown(Table("overview", "", "Verdicts.", head, [rows], 2))
 
 
 def _main_results(table: StudyTable) -> str:
@@ -109,14 +109,12 @@ def explain_loss(table: StudyTable, metric: str, wanted: Sequence[str]) -> list[
     an order-preserving map cannot raise.
     """
     methods = [m for m in PAPER_METHODS if m in table.methods]
-    values = table.matrix(metric, methods)
-    of = ranks.rank_methods(values, metric)
-    average = dict(zip(methods, of.mean(axis=0).tolist(), strict=True))
+    of = ranks.rank_cases(table, metric, methods)
+    average = of.mean().to_dict()
     order = sorted(methods, key=lambda m: average[m])
     limit = average[order[len(wanted) - 1]] + 1e-9
     lost = [m for m in wanted if average[m] > limit]
-    groups = table.case_datasets
-    draws = significance.resample_average_ranks(of, groups)
+    draws = ranks.resample_means(of, of.index.get_level_values("dataset"))
     lines = []
     for method in lost:
         rivals = [m for m in order[: order.index(method)] if m not in wanted]
@@ -135,19 +133,16 @@ def explain_loss(table: StudyTable, metric: str, wanted: Sequence[str]) -> list[
 
 def _where_lost(table: StudyTable, metric: str, method: str, rival: str) -> str:
     """Describe the classifiers on which a method loses against another."""
-    pair = ranks.as_losses(table.matrix(metric, (method, rival)), metric)
-    lost = pair[:, 1] < pair[:, 0]
-    names = np.asarray(table.case_datasets)
-    where = sorted(
-        {str(name): int(lost[names == name].sum()) for name in np.unique(names)}.items(),
-        key=lambda item: -item[1],
-    )
-    most = ", ".join(f"{name} ({n})" for name, n in where[:4] if n)
-    words = f"It is better on {int(lost.sum())} of {len(lost)} classifiers, most of {most}."
-    if "accuracy" in ranks.known_metrics(table) and lost.any():
-        accuracy = table.matrix("accuracy", (method, rival))[lost]
-        n_better = int((accuracy[:, 1] > accuracy[:, 0]).sum())
+    pair = ranks.as_losses(table.wide(metric, (method, rival)), metric)
+    is_lost = pair[rival] < pair[method]
+    where = is_lost.groupby(level="dataset").sum().sort_values(ascending=False, kind="stable")
+    most = ", ".join(f"{name} ({n})" for name, n in where[:4].items() if n)
+    words = f"It is better on {is_lost.sum()} of {len(is_lost)} classifiers, most of {most}."
+    if "accuracy" in table.metrics and is_lost.any():
+        accuracy = table.wide("accuracy", (method, rival))[is_lost]
+        n_better = (accuracy[rival] > accuracy[method]).sum()
         words += f" On {n_better} of these it is also more accurate."
+    names, lost = is_lost.index.get_level_values("dataset"), is_lost.to_numpy()
     rows = _rows_for_a_class(names)
     counted = ~np.isnan(rows)
     if (lost & counted).any() and (~lost & counted).any():
@@ -188,7 +183,7 @@ def _ranks_beside(table: StudyTable) -> str:
             rows.append((Entry(metric_title(metric)), Entry(name), *cells))
     head = ("Metric", "", *map(method_title, printed.COLUMNS))
     caption = "Average rank over all classifiers (share of first places); the lowest is bold."
-    overall = to_markdown(Table("beside", "", caption, head, tuple(rows), 2))
+    overall = to_markdown(Table("beside", "", caption, head, [rows], 2))
     return "\n".join([*lines, overall, _shared_datasets(there, here)])
 
 
@@ -213,13 +208,13 @@ def _shared_datasets(there: rules.Source, here: rules.Source) -> str:
         return ""
     caption = "Average ranks on the data sets that both have, of other classifiers."
     head = ("Metric", "Data set", *map(method_title, printed.COLUMNS))
-    return to_markdown(Table("shared", "", caption, head, tuple(rows), 2))
+    return to_markdown(Table("shared", "", caption, head, [rows], 2))
 
 
 def _claim_part(number: int, claim: Claim) -> str:
-    rows = tuple(_check_row(check) for check in claim.checks)
+    rows = [_check_row(check) for check in claim.checks]
     head = ("Check", "Paper", "passes there", "Here", "passes here")
-    table = to_markdown(Table("claim", "", f"Verdict: {claim.verdict}.", head, rows, len(head)))
+    table = to_markdown(Table("claim", "", f"Verdict: {claim.verdict}.", head, [rows], len(head)))
     lines = [
         f"## {number}. {escape_markdown(claim.title)}",
         "",
@@ -251,13 +246,10 @@ def _sources(table: StudyTable) -> str:
             + escape_markdown(", ".join(unknown))
             + "."
         )
-    failed = [
-        f"{method_title(m)} {int(n)}"
-        for m, n in zip(table.methods, np.isnan(table.matrix("nll")).sum(axis=0), strict=True)
-        if n and m in PAPER_METHODS
-    ]
+    counts = table.wide("nll").isna().sum()
+    failed = [f"{method_title(m)} {n}" for m, n in counts.items() if n and m in PAPER_METHODS]
     if failed:
         lines.append(f"- Without a number, and ranked last there: {', '.join(failed)} classifiers.")
-    versions = sorted({row.versions for row in table.rows if row.versions})
+    versions = sorted(filter(None, table.frame["versions"].unique()))
     lines += [f"- Computed with {escape_markdown(version)}." for version in versions[:3]]
     return "\n".join([*lines, ""])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MODULES = ("click", "rich", "matplotlib", "jinja2", "markupsafe", "pyarrow")
+MODULES = ("click", "rich", "matplotlib", "jinja2", "markupsafe", "pyarrow", "pandas")
 """Modules of the extra ``cli``."""
 
 

@@ -1,14 +1,24 @@
-"""How far a long fit is, on standard error: a bar where ``rich`` is installed, else plain lines."""
+"""How far long work is, on standard error: a bar on a terminal, elsewhere lines."""
 
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
-from threading import Lock
+import time
+from contextlib import contextmanager, nullcontext
+from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from rich.console import Console
+    from rich.progress import Progress, Task
+
+SILENCE = 2.0
+"""Seconds without a word before a command shows a bar."""
+
+LINE_EVERY = 60.0
+"""Seconds between two lines where there is no terminal, as in the log of a night."""
 
 _one_bar = Lock()
 """Fits may be inside each other or in threads, and a terminal has place for one bar."""
@@ -16,37 +26,126 @@ _one_bar = Lock()
 
 @contextmanager
 def progress(title: str, n_steps: int, *, verbose: bool) -> Iterator[Callable[[str], None]]:
-    """Yield what is to be called at the start of each step, with a name for it."""
+    """Yield what is to be called at the start of each step of a fit, with a name for it.
+
+    With ``verbose`` there is a bar on a terminal, if ``rich`` is installed; else lines.
+    """
     done = 0
-    bar = _bar() if verbose and sys.stderr.isatty() and _one_bar.acquire(blocking=False) else None
+    with progress_bar(title, silence=0.0) if verbose and _can_draw() else nullcontext() as advance:
 
-    def start(step: str) -> None:
-        nonlocal done
-        done += 1
-        if bar is not None:
-            bar.update(task, completed=done - 1, description=f"{title}: {step}")
-        elif verbose:
-            print(f"{title}: {done} of {n_steps}, {step}", file=sys.stderr, flush=True)  # noqa: T201
+        def start(step: str) -> None:
+            nonlocal done
+            done += 1
+            if advance is not None:
+                advance(done - 1, n_steps, f"{title}: {step}")
+            elif verbose:
+                print(f"{title}: {done} of {n_steps}, {step}", file=sys.stderr, flush=True)  # noqa: T201
 
-    if bar is None:
         yield start
+
+
+@contextmanager
+def progress_bar(
+    description: str, *, console: Console | None = None, silence: float | None = None
+) -> Iterator[Callable[..., None]]:
+    """Show a bar after a while; yield what moves it: ``advance(done, total, what)``.
+
+    Behind the bar are what is counted and the time. It is shown if the console, by default standard
+    error, is a terminal; else there are lines, far apart.
+    """
+    bar = _LateBar(description, console)
+    is_shown = _is_terminal() if console is None else console.is_terminal
+    if not is_shown or not _one_bar.acquire(blocking=False):
+        yield bar.tell
         return
+    timer = Timer(SILENCE if silence is None else silence, bar.start)
+    timer.daemon = True
+    timer.start()
     try:
-        with bar:
-            task = bar.add_task(title, total=n_steps)
-            yield start
+        yield bar.advance
     finally:
+        timer.cancel()
+        timer.join()  # it may be at work
+        bar.stop()
         _one_bar.release()
 
 
-def _bar() -> Any:
-    try:
+class _LateBar:
+    """What there is to show, and from some time on a bar that shows it."""
+
+    def __init__(self, description: str, console: Console | None) -> None:
+        self._description, self._console = description, console
+        self._began = time.monotonic()
+        self._next_line = self._began + LINE_EVERY
+        self._state: dict[str, Any] = {"description": description, "total": None}
+        self._bar: Progress | None = None
+        self._lock = Lock()
+
+    def start(self) -> None:
+        """Show the bar."""
+        # Only those who wait pay for it: loading it takes as long as many a command.
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+        from rich.text import Text
+
+        class Count(ProgressColumn):
+            def render(self, task: Task) -> Text:
+                return Text(_count(task))
+
+        with self._lock:
+            self._bar = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                Count(),
+                console=self._console or Console(stderr=True),
+                transient=True,
+                redirect_stdout=False,  # where calibrated rows may go
+            )
+            task = self._bar.add_task(**self._state)
+            self._bar.tasks[task].start_time = self._began
+        self._bar.start()
+
+    def advance(self, done: float, total: float | None = None, what: str | None = None) -> None:
+        """Move the bar, also while it is not shown."""
+        words = what or self._description
+        with self._lock:
+            self._state = {"completed": done, "total": total, "description": words}
+            if self._bar is not None:
+                self._bar.update(self._bar.task_ids[0], **self._state)
+
+    def tell(self, done: float, total: float | None = None, what: str | None = None) -> None:
+        """Print a line, if the last one was long ago."""
+        with self._lock:
+            if time.monotonic() < self._next_line:
+                return
+            self._next_line = time.monotonic() + LINE_EVERY
+        of_all = "" if total is None else f" of {total:,.0f}"
+        words = f"calibrant: {what or self._description}: {done:,.0f}{of_all}"
+        print(words, file=sys.stderr, flush=True)  # noqa: T201
+
+    def stop(self) -> None:
+        """Wipe the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _count(task: Task) -> str:
+    """Say "3/10, 0:05", "3, 0:05" where the end is not known, or the time alone."""
+    seconds = int(task.elapsed or 0.0)
+    clock = f"{seconds // 60}:{seconds % 60:02d}"
+    if task.total is None:
+        return f"{task.completed:,.0f}, {clock}" if task.completed else clock
+    return f"{task.completed:,.0f}/{task.total:,.0f}, {clock}"
+
+
+def _is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _can_draw() -> bool:
+    """Whether there is a terminal, and what draws on it."""
+    try:
+        import rich.progress  # noqa: F401
     except ImportError:
-        _one_bar.release()
-        return None
-    words = TextColumn("{task.description}", markup=False)
-    return Progress(
-        words, BarColumn(), MofNCompleteColumn(), console=Console(stderr=True), transient=True
-    )
+        return False
+    return _is_terminal()

@@ -1,7 +1,5 @@
 """Scores, labels and weights -> ``SimplexBatch``, or an error: the gate of fits and predictions.
 
-Metrics and statistics, which read a chunk at a time, pass every chunk through it.
-
 Below this module code may assume: float64, C order, finite, rows on the simplex (or bounded
 logits), integer labels, positive weights. Nothing given by a caller is ever modified.
 """
@@ -201,7 +199,19 @@ def check_scores(
             f"{named.scores} has shape {matrix.shape}, 1 feature(s); at least two classes are "
             f"needed. A binary problem has one column per class: {TWO_COLUMNS[kind]}"
         )
-    matrix = np.require(matrix, np.float64, ["C", "ALIGNED", "ENSUREARRAY"])
+    if matrix.dtype != np.float64 or not matrix.flags.carray or type(matrix) is not np.ndarray:
+        matrix = np.require(matrix, np.float64, ["C", "ALIGNED", "ENSUREARRAY"])
+    return repair_rows(matrix, kind, normalize, first_row, named)
+
+
+def repair_rows(
+    matrix: NDArray[np.float64],
+    kind: str,
+    normalize: str | None = None,
+    first_row: int = 0,
+    named: errors.Arguments = errors.ARGUMENTS,
+) -> NDArray[np.float64]:
+    """Do so with rows that are float64 in C order already."""
     if kind == "logits":
         _refuse(row_kernels.scan_logits(matrix, LARGEST_LOGIT), matrix, kind, first_row, named)
         return matrix
@@ -219,46 +229,38 @@ def check_scores(
 
 
 def _refuse(
-    found: Any,
-    matrix: NDArray[np.float64],
-    kind: str,
-    first_row: int,
-    named: errors.Arguments,
+    found: Any, matrix: NDArray[np.float64], kind: str, first_row: int, named: errors.Arguments
 ) -> None:
     code, i, j, value = found
     if code == row_kernels.FINE:
         return
+    row, cell = named.cell(first_row + i), f"{named.cell(first_row + i, j)} is {value}"
     if code == row_kernels.NO_MASS:
         raise errors.RowSumError(
-            f"{named.cell(first_row + i)} is {value} in every class: not a distribution; "
-            "remove the row or repair its scores"
+            f"{row} is {value} in every class: not a distribution; remove or repair the row"
         )
     with np.errstate(over="ignore", invalid="ignore"):  # of 1e308 and more
-        total = float(np.sum(matrix[i]))
-    percent = ""
-    if abs(total - 100.0) <= 1.0:
-        percent = f"; the row sums to about 100: {named.if_percent}"
+        is_percent = abs(float(np.sum(matrix[i])) - 100.0) <= 1.0
+    percent = f"; the row sums to about 100: {named.if_percent}" if is_percent else ""
     if code == row_kernels.BAD_SUM:
         raise errors.RowSumError(
-            f"{named.cell(first_row + i)} sums to {value:.6g}, not 1{percent}; "
-            f"{named.if_unnormalized}"
+            f"{row} sums to {value:.6g}, not 1{percent}; {named.if_unnormalized}"
         )
-    cell = f"{named.cell(first_row + i, j)} is {value}"
     if code == row_kernels.NOT_FINITE:
         raise errors.NonFiniteError(
             f"{cell}: Input {named.scores} contains NaN or infinity; remove or repair the row"
         )
     if kind == "logits":
-        raise errors.RangeError(f"{cell}: logits are at most {LARGEST_LOGIT:g} in size; scale them")
-    if kind == "masses":
-        raise errors.RangeError(
-            f"{cell}: Negative values in data passed as {named.scores} cannot be normalised; "
+        reason = f"logits are at most {LARGEST_LOGIT:g} in size; scale them"
+    elif kind == "masses":
+        reason = (
+            f"Negative values in data passed as {named.scores} cannot be normalised; "
             f"{named.use_logits}"
         )
-    raise errors.RangeError(
-        f"{cell}: probabilities are in [0, 1] (Negative values in data, or values above one)"
-        f"{percent or f'; {named.if_logits}'}"
-    )
+    else:
+        reason = "probabilities are in [0, 1] (Negative values in data, or values above one)"
+        reason += percent or f"; {named.if_logits}"
+    raise errors.RangeError(f"{cell}: {reason}")
 
 
 def check_batch(
@@ -383,16 +385,15 @@ def check_memory(n_bytes: int, purpose: str) -> int | None:
 
 def chunks(n_rows: int, n_classes: int) -> Iterator[slice]:
     """Slices of rows of a fixed number of bytes each."""
-    yield from _slices(n_rows, max(1, CHUNK_BYTES // (8 * n_classes)))
+    return _slices(n_rows, CHUNK_BYTES // (8 * n_classes))
 
 
 def small_chunks(n_rows: int, n_classes: int) -> Iterator[slice]:
     """Slices of rows that are enough for a thread; methods that go by class need many at once."""
-    fit = CHUNK_BYTES // (8 * n_classes)
-    step = max(SMALL_CHUNK_BYTES // (8 * n_classes), SMALL_CHUNK_ROWS)
-    yield from _slices(n_rows, max(1, min(step, fit)))
+    enough = max(SMALL_CHUNK_BYTES // (8 * n_classes), SMALL_CHUNK_ROWS)
+    return _slices(n_rows, min(enough, CHUNK_BYTES // (8 * n_classes)))
 
 
 def _slices(n_rows: int, step: int) -> Iterator[slice]:
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))
+    for start in range(0, n_rows, max(1, step)):
+        yield slice(start, min(start + max(1, step), n_rows))

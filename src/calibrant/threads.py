@@ -86,7 +86,7 @@ def each(work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterator[Found
     if n_threads == 1:
         yield from map(work, tasks)
         return
-    pool = ThreadPoolExecutor(n_threads, "calibrant", _be_like, _settings())
+    pool = ThreadPoolExecutor(n_threads, "calibrant", _apply_settings, _settings())
     is_stopped = False
     try:
         waiting = deque(pool.submit(copy_context().run, _attempt, work, task) for task in tasks)
@@ -123,7 +123,7 @@ def _settings() -> tuple[Any, ...]:
     return np.geterr(), get_config(), _has_one_blas_thread.get()
 
 
-def _be_like(errstate: Any, config: Any, has_one_blas_thread: bool) -> None:
+def _apply_settings(errstate: Any, config: Any, has_one_blas_thread: bool) -> None:
     """Begin a thread with the settings of the one that asked."""
     from sklearn import set_config
 

@@ -124,13 +124,6 @@ def test_compare_prints_a_verdict_and_writes_a_page(files, capsys):
     ]
 
 
-def test_inspect_says_what_a_model_is(files, capsys):
-    assert call("inspect", files / "m.calibrant") == 0
-    assert "fir" in capsys.readouterr().out
-    assert call("inspect", files / "m.calibrant", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["method"] == "fir"
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -188,23 +181,6 @@ def test_bad_rows(files, capsys):
     assert "1 bad row left out:" in said.err
     assert "bad.npy, row 7 (from 0)" in said.err
     assert json.loads(said.out)["rows"] == len(np.load(files / "b.npy")) == 49
-
-
-def test_class_names_come_from_headers(tmp_path):
-    p, y = simulate(300, 3)
-    names = np.array(["ant", "bee", "cow"])
-    rows = "\n".join(
-        f"{names[label]},{a!r},{b!r},{c!r}" for label, (a, b, c) in zip(y, p.tolist(), strict=True)
-    )
-    (tmp_path / "val.csv").write_text(f"label,ant,bee,cow\n{rows}\n")
-    assert call("fit", tmp_path / "val.csv", "-m", "ts", "-o", tmp_path / "m.calibrant") == 0
-    loaded = model_file.load(tmp_path / "m.calibrant")
-    assert loaded.classes_.tolist() == names.tolist()
-    assert (
-        call("apply", tmp_path / "m.calibrant", tmp_path / "val.csv", "-o", tmp_path / "o.csv") == 0
-    )
-    written = (tmp_path / "o.csv").read_text()
-    assert written.replace('"', "").startswith("label,ant,bee,cow\n")
 
 
 def spawn(*arguments, **options):

@@ -16,29 +16,20 @@ def printed(tmp_path_factory):
     return lines
 
 
-def test_table_has_a_row_for_each_method_and_the_uncalibrated(printed):
-    table = printed[1].renderables[0]
+def test_the_table_has_all_methods_and_marks_the_best(printed):
+    table, *lines = printed[1].renderables
     assert table.row_count == len(methods()) + 1
-
-
-def test_every_column_marks_its_best(printed):
-    for column in printed[1].renderables[0].columns[1:-1]:
+    for column in table.columns[1:-1]:
         cells = [str(cell) for cell in column.cells]
         values = [float(cell.strip(" *")) for cell in cells]
         starred = {float(cell.strip(" *")) for cell in cells if cell.endswith("*")}
         assert starred == {max(values) if "accuracy" in column.header else min(values)}
+    assert not [line for line in lines if "failed" in str(line)]
 
 
-def test_summary_is_two_lines_about_the_table(printed):
+def test_the_summary_and_the_path_of_the_report_follow(printed):
     first, second = printed[2].splitlines()
     assert re.search(r"over-confident by \d+ points", first)
     assert "best NLL" in second
     assert "conf-ECE" in second
-
-
-def test_it_ends_with_the_path_of_its_report(printed):
     assert re.fullmatch(r"Report: file://.*/calibrant-demo\.html", printed[-1])
-
-
-def test_no_method_failed(printed):
-    assert not [thing for thing in printed[1].renderables if "failed" in str(thing)]

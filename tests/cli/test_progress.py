@@ -6,7 +6,7 @@ import time
 import pytest
 from rich.console import Console
 
-from calibrant.cli import progress
+from calibrant import progress
 
 
 def show(monkeypatch, capsys, silence, *counts, **options):

@@ -53,7 +53,7 @@ def test_tensors_go_the_same_way():
 def test_numbers_of_result_files_are_those_of_their_metrics(tmp_path, n_classes):
     arrays = write_benchmark(tmp_path / "toy.h5", {"toy/net": {"n_classes": n_classes}})["toy/net"]
     run_study(tmp_path / "toy.h5", tmp_path / "out", ["ts"], n_jobs=0)
-    (found,) = read_results(tmp_path / "out" / "calarena" / "toy")["calibrant-ts"].values()
+    found = read_results(tmp_path / "out" / "calarena" / "toy")["calibrant-ts"].iloc[0]
     entry = probmetrics.calibrator("ts").fit(arrays["probas_cal"], arrays["labels_cal"])
     rows = entry.predict_proba(arrays["probas_test"])
     expected = Metrics.from_names(list(METRICS)).compute_all_from_labels_probs(

@@ -7,7 +7,7 @@ import pytest
 
 from calibrant.errors import PredictionFileError
 from calibrant.files.align import align
-from calibrant.files.layout import Wish
+from calibrant.files.layout import ColumnSelection
 from calibrant.files.predictions import read_prediction_file
 
 ROWS = [(0.7, 0.2, 0.1), (0.1, 0.8, 0.1), (0.2, 0.2, 0.6)]
@@ -21,7 +21,7 @@ def table(tmp_path, head, labels=("cat", "dog", "emu"), more=(), name="p.csv", r
     ]
     path = tmp_path / name
     path.write_text("\n".join([head, *lines]) + "\n")
-    return read_prediction_file(path, wish=Wish(**named))
+    return read_prediction_file(path, selection=ColumnSelection(**named))
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,12 @@ def test_other_columns_of_numbers_are_named_and_refused(tmp_path, head, values):
     found = table(tmp_path, f"label,{head},fold", labels, [values])
     with pytest.raises(PredictionFileError, match=r"p\.csv: columns 'fold' match no label.*ignore"):
         align(found)
-    for wish in ({"ignore": ("fold",)}, {"ignore": ("f*",)}, {"columns": tuple(head.split(","))}):
-        found = align(table(tmp_path, f"label,{head},fold", labels, [values], **wish))
+    for selection in (
+        {"ignore": ("fold",)},
+        {"ignore": ("f*",)},
+        {"columns": tuple(head.split(","))},
+    ):
+        found = align(table(tmp_path, f"label,{head},fold", labels, [values], **selection))
         assert found.place.names == head.split(",")
 
 
@@ -234,8 +238,10 @@ def test_a_column_that_holds_no_scores_is_named_and_never_offered_as_logits(tmp_
         align(found)
     assert "--scores logits" not in str(told.value)
     with pytest.raises(PredictionFileError, match=r"one column of scores, 'proba'"):
-        read_prediction_file(path, kind=kind, wish=Wish(ignore=(name,)))
-    chosen = read_prediction_file(path, kind=kind, wish=Wish(columns=(name, "proba")))
+        read_prediction_file(path, kind=kind, selection=ColumnSelection(ignore=(name,)))
+    chosen = read_prediction_file(
+        path, kind=kind, selection=ColumnSelection(columns=(name, "proba"))
+    )
     assert align(chosen).matrix.shape == (5, 2)
 
 
@@ -245,7 +251,7 @@ def test_ids_beside_votes_are_told_by_their_being_all_different(tmp_path):
     path.write_text("\n".join(["row,yes,no,label", *rows]) + "\n")
     with pytest.raises(PredictionFileError, match="'row' hold whole numbers"):
         align(read_prediction_file(path))
-    votes = read_prediction_file(path, wish=Wish(ignore=("row",)))
+    votes = read_prediction_file(path, selection=ColumnSelection(ignore=("row",)))
     assert align(votes).matrix.shape == (30, 2)
 
 

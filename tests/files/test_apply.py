@@ -114,45 +114,11 @@ def test_float32_stays_float32(tmp_path):
     assert np.load(tmp_path / "out.npy").dtype == np.float32
 
 
-def test_the_input_is_never_the_output(tmp_path, fitted):
-    calibrator, p, _ = fitted
-    path = write(tmp_path / "in.npy", p)
-    (tmp_path / "link.npy").symlink_to(path)
-    with pytest.raises(PredictionFileError, match="the input itself"):
-        apply_file(calibrator, path, tmp_path / "link.npy")
-    np.testing.assert_array_equal(np.load(path), p)
-
-
 def test_another_number_of_classes_is_named(tmp_path, fitted):
     calibrator, *_ = fitted
     p, _ = simulate(20, 4)
     with pytest.raises(PredictionFileError, match="4 columns of scores, but the model has 3"):
         apply_file(calibrator, write(tmp_path / "in.npy", p), tmp_path / "out.npy")
-
-
-def test_a_short_file_is_an_error_and_the_old_output_stays(tmp_path, fitted):
-    calibrator, p, _ = fitted
-    path = write(tmp_path / "in.npy", p)
-    path.write_bytes(path.read_bytes()[:-100])
-    target = tmp_path / "out.npy"
-    target.write_bytes(b"old")
-    with pytest.raises(PredictionFileError, match="promises 500 rows"):
-        apply_file(calibrator, path, target)
-    assert target.read_bytes() == b"old"
-
-
-@pytest.mark.parametrize(
-    ("array", "message"),
-    [
-        (np.asfortranarray(np.eye(3)), "Fortran order"),
-        (np.ones(3), "has shape"),
-        (np.array([["a", "b"]], dtype=object), "numbers|dtype"),
-    ],
-)
-def test_arrays_that_cannot_be_streamed(tmp_path, fitted, array, message):
-    np.save(tmp_path / "in.npy", array, allow_pickle=True)
-    with pytest.raises(PredictionFileError, match=message):
-        apply_file(fitted[0], tmp_path / "in.npy", tmp_path / "out.npy")
 
 
 def test_no_rows(tmp_path, fitted):

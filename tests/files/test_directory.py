@@ -11,7 +11,7 @@ import calibrant
 from calibrant import errors, threads
 from calibrant.datasets import simulated_scores
 from calibrant.files.directory import TableChunks, find_tables
-from calibrant.files.layout import Wish
+from calibrant.files.layout import ColumnSelection
 
 NAMES = np.array(["ant", "bee", "cow"])
 SCORES, Y = simulated_scores(900)
@@ -35,7 +35,7 @@ def days(tmp_path):
 
 def chunks_of(path, **options):
     """Chunks of a directory, with nothing said about it."""
-    return TableChunks(path, **{"wish": Wish(), **options})
+    return TableChunks(path, **{"selection": ColumnSelection(), **options})
 
 
 def test_a_fit_to_a_directory_is_the_fit_in_memory(days):
@@ -90,7 +90,7 @@ def test_a_fault_names_file_and_row(days, change, words):
 
 
 def test_a_row_far_inside_a_file_is_named_by_its_place_in_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("calibrant.files.row_groups.CHUNK_BYTES", 8 * 4 * 100)
+    monkeypatch.setattr("calibrant.files.tables.CHUNK_BYTES", 8 * 4 * 100)
     FRAME.assign(bee=FRAME.bee.mask(FRAME.index == 777)).to_parquet(tmp_path / "a.parquet")
     with pytest.raises(
         errors.NonFiniteError, match=r"a\.parquet, row 777 \(from 0\), column 'bee'"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import warnings
 import zipfile
@@ -189,21 +188,6 @@ def test_rows_that_weigh_less_cannot_be_read_again(files, path):
     run(path, files[:1])
     assert run(path, files[:2])[0].can_repeat(files)
     assert not run(path, files, decay=0.5)[0].can_repeat(files)
-
-
-def test_a_ledger_of_the_first_version_goes_on(files, path):
-    """It knew files by their names and sizes."""
-    about = {"files": {"0.parquet": 6, "1.parquet": 6}, "has_decayed": False}
-    counted = count(files[0]).merge(count(files[1]))
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("files.json", json.dumps(about))
-        archive.writestr("statistics", counted.to_bytes())
-    path.write_bytes(out.getvalue())
-    assert run(path, files)[1] == files[2:]
-    files[0].write_bytes(b"file 1")
-    with pytest.raises(errors.PredictionFileError, match="changed"):
-        run(path, files)
 
 
 def test_what_is_no_ledger_is_refused(files, path):

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from calibrant.files import row_groups
-from calibrant.files.predictions import read_prediction_file
+from calibrant.files import tables
+from calibrant.files.predictions import open_source, read_prediction_file
 from conftest import simulate
 
 KINDS = ["parquet", "arrow", "feather"]
@@ -29,28 +29,20 @@ def write(path, table, rows):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rows", [7, 100, 1000])
-def test_groups_that_are_too_large_are_read_some_columns_at_a_time(
-    tmp_path, monkeypatch, kind, rows
-):
+def test_groups_of_any_size_are_read_a_chunk_at_a_time(tmp_path, monkeypatch, kind, rows):
     p, y = simulate(300, 9)
-    labels = np.array([f"c.{j}" for j in range(9)])[y]
-    columns = {f"c.{j}": p[:, j] for j in range(9)}
-    columns["c"] = columns.pop("c.8")  # a name that is the beginning of others
-    labels[y == 8] = "c"
+    names = [*(f"c.{j}" for j in range(8)), "c"]  # a name that is the beginning of others
+    labels = np.array(names)[y]
+    columns = dict(zip(names, p.T, strict=True))
     table = pa.table({"label": pa.array(labels).dictionary_encode(), **columns})
     path = tmp_path / f"p.{kind}"
     write(path, table, rows)
-    monkeypatch.setattr(row_groups, "CHUNK_BYTES", 1000)
-    seen = []
-    copy = row_groups._copy
-    monkeypatch.setattr(row_groups, "_copy", lambda *a: seen.append(1) or copy(*a))
-    for budget, is_split in ((1 << 25, False), (1500, True), (1, True)):
-        monkeypatch.setattr(row_groups, "GROUP_BYTES", budget)
-        seen.clear()
-        found = read_prediction_file(path)
-        np.testing.assert_array_equal(found.scores, p)
-        assert found.labels.tolist() == labels.tolist()
-        assert bool(seen) == (is_split and (rows > 7 or budget == 1))
+    monkeypatch.setattr(tables, "CHUNK_BYTES", 1000)
+    with open_source(path) as source:
+        assert max(len(chunk.scores) for chunk in source.chunks) <= 13
+    found = read_prediction_file(path)
+    np.testing.assert_array_equal(found.scores, p)
+    assert found.labels.tolist() == labels.tolist()
 
 
 MEMORY = """
@@ -70,9 +62,9 @@ print(peaks[1] - peaks[0])
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB here")
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("n_rows", "n_classes"), [(12_000, 2000), (2_400_000, 10)])
-def test_memory_of_apply_does_not_grow_with_a_group(tmp_path, kind, n_rows, n_classes):
+def test_memory_of_apply_does_not_grow_with_a_group(tmp_path, kind):
     """192 MB in one group; the first file is small."""
+    n_rows, n_classes = 2_400_000, 10
     from calibrant import TemperatureScaling, model_file
 
     p, y = simulate(300, n_classes)

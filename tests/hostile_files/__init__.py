@@ -1,17 +1,11 @@
 """Builders of broken and malicious model files, independent of the code that reads them."""
 
-from hostile_files import (
-    arrays_and_maps,
-    classes_and_parts,
-    frames_and_headers,
-    sizes_and_products,
-)
-from hostile_files.registry import CASES
+from hostile_files import fit_cases, frame_cases, map_cases
 
-__all__ = [
-    "CASES",
-    "arrays_and_maps",
-    "classes_and_parts",
-    "frames_and_headers",
-    "sizes_and_products",
+CASES = [
+    (name.replace(" ", "_"), method, change, error, match)
+    for table in (*frame_cases.TABLES, *fit_cases.TABLES, *map_cases.TABLES)
+    for (error, method), cases in table.items()
+    for name, change, match in cases
 ]
+"""(name, method, change, error, match): ``change`` breaks the ``Frame`` of a file of ``method``."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import pickle
 import warnings
 import zipfile
@@ -27,6 +26,7 @@ from calibrant.scale.statistics import Statistics
 from conftest import each_real_file, load_real, simulate
 from metrics.cases import NEED_ARRAYS, SCALARS, predictions, weighted
 from reference import metrics as reference
+from scale.forged import rewritten
 
 CHUNKED = {name: metric for name, metric in SCALARS.items() if name not in NEED_ARRAYS}
 each = pytest.mark.parametrize("name", CHUNKED)
@@ -263,12 +263,10 @@ def test_damaged_arrays_are_refused():
     ],
 )
 def test_damaged_options_are_refused(options):
-    good = members(count(*simulate(50, 3), n_groups=4).to_bytes())
-    about = json.loads(str(array(good["about.npy"])))
-    about["options"] = (about["options"] | options) if options else {}
-    files = good | {"about.npy": stored(np.array(json.dumps(about)))}
+    good = count(*simulate(50, 3), n_groups=4)
+    changed = {"options": (good.options | options) if options else {}}
     with pytest.raises(errors.StatisticsError):
-        MetricStatistics.from_bytes(written(files))
+        MetricStatistics.from_bytes(rewritten(good.to_bytes(), changed))
 
 
 # Intervals

@@ -6,7 +6,7 @@ import pytest
 
 import calibrant
 from calibrant.errors import ModelFileError, StoredClassesError, UnsavableError
-from calibrant.model_file import dumps, limits, loads
+from calibrant.model_file import dumps, header, loads
 from model_file.catalogue import same, scores_of
 
 LABELS = {
@@ -21,8 +21,6 @@ LABELS = {
     "null at the end": np.array(["a", "b", "c\0"], dtype=object),
     "objects of int": np.array([10**15, 2, 3], dtype=object),
 }
-if hasattr(np.dtypes, "StringDType"):
-    LABELS["StringDType"] = np.array(["a", "bb", "ccc"], dtype=np.dtypes.StringDType())
 
 
 def fit(labels, **parameters):
@@ -60,17 +58,9 @@ def test_boolean_labels_survive():
         np.array(["a", "b", 3], dtype=object),
         np.array(["2001-01-01", "2001-01-02", "2001-01-03"], dtype="datetime64[D]"),
         np.array([(1, 2), (3, 4), (5, 6), 0], dtype=object)[:3],
+        ["a", "b", "c"],
     ],
-    ids=[
-        "too long",
-        "half a surrogate pair",
-        "too large",
-        "larger",
-        "2-D",
-        "mixed",
-        "dates",
-        "tuples",
-    ],
+    ids=str,
 )
 def test_labels_that_cannot_come_back_are_refused(labels):
     calibrator = fit(["a", "b", "c"])
@@ -79,17 +69,14 @@ def test_labels_that_cannot_come_back_are_refused(labels):
         dumps(calibrator)
 
 
-def test_labels_of_a_newer_numpy_are_refused_by_an_older_one(monkeypatch):
-    if "StringDType" not in LABELS:
-        pytest.skip("this numpy is the older one")
-    data = dumps(fit(LABELS["StringDType"]))
-    monkeypatch.delattr(np.dtypes, "StringDType")
-    with pytest.raises(StoredClassesError, match="need numpy 2"):
-        loads(data)
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="needs numpy 2")
+def test_labels_of_numpys_string_type_are_objects_again():
+    after = loads(dumps(fit(np.array(["a", "bb", "ccc"], dtype=np.dtypes.StringDType()))))
+    assert same(after.classes_, np.array(["a", "bb", "ccc"], dtype=object))
 
 
 def test_text_that_numpy_would_blow_up_is_refused(monkeypatch):
-    monkeypatch.setattr(limits, "MAX_LABEL_TABLE", 1000)
+    monkeypatch.setattr(header, "MAX_LABEL_TABLE", 1000)
     assert loads(dumps(fit(["a", "b", "c" * 80]))).classes_[2] == "c" * 80
     with pytest.raises(StoredClassesError, match="use an object array"):
         dumps(fit(["a", "b", "c" * 90]))
@@ -139,20 +126,6 @@ def test_more_arrays_than_a_file_holds_are_refused():
     parts = [(str(i), calibrant.FlattenedIsotonic()) for i in range(22)]
     with pytest.raises(UnsavableError, match="68 arrays"):
         dumps(calibrant.Mixture(parts).fit(scores, y))
-
-
-def test_too_long_a_header_is_refused(monkeypatch):
-    monkeypatch.setattr(limits, "MAX_HEADER", 2000)
-    with pytest.raises(UnsavableError, match="too long class labels"):
-        dumps(fit(["a" * 700, "b" * 700, "c" * 700]))
-
-
-def test_long_lists_of_numbers_are_refused_with_the_remedy(monkeypatch):
-    monkeypatch.setattr(limits, "MAX_VALUES", 100)
-    calibrator = fit([0, 1, 2])
-    assert dumps(calibrator.set_params(classes=np.arange(100)))
-    with pytest.raises(UnsavableError, match="give long lists as arrays"):
-        dumps(calibrator.set_params(classes=list(range(100))))
 
 
 def test_parameters_in_infinite_depth_are_refused():

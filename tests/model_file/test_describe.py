@@ -37,15 +37,6 @@ def test_a_description_includes_the_parts(tmp_path):
     assert found["parts"][0]["parameters"]["classes"] == [0, 1, 2]
 
 
-def test_parts_share_one_list_of_classes(tmp_path):
-    path = tmp_path / "model.calibrant"
-    save(fitted("mixture"), path)
-    found = describe(path)
-    for part in found["parts"]:
-        assert part["classes"] is found["classes"]
-        assert part["parameters"]["classes"] is found["classes"]
-
-
 def test_every_description_is_json(tmp_path):
     path = tmp_path / "model.calibrant"
     for method in METHODS:

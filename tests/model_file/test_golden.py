@@ -6,14 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrant import (
-    SLSQP,
-    Annealing,
-    Penalty,
-    ProjectedGradient,
-    TrustConstr,
-    errors,
-)
+from calibrant import errors
 from calibrant.model_file import describe, dumps, load, loads
 from calibrant.model_file import format as frame
 from hostile_files.frame import take_apart
@@ -63,31 +56,12 @@ def test_a_golden_file_is_written_again_byte_by_byte(path, monkeypatch):
         without_times(was["fitted"])  # which files have no more
         if was["method"] == "auto":  # so is a field of its report
             del now["fitted"]["report_"]["finish_share"]
-        if was["method"] == "na-fir":  # its loose options became one object
+        if was["method"] == "na-fir":  # loose options of annealing are not read
             was["parameters"] = {k: was["parameters"][k] for k in now["parameters"]}
     assert found["format"] == path.parent.name
     assert again.text() == old.text()
     assert again.data == old.data
     assert same(loads(dumps(load(path))), load(path))
-
-
-@pytest.mark.parametrize(
-    ("solver", "stands_for"),
-    [
-        ("exact", "exact"),
-        ("annealing", Annealing(beta=50.0, random_state=3)),
-        ("projected-gradient", ProjectedGradient()),
-        ("slsqp", SLSQP()),
-        ("trust-constr", TrustConstr()),
-        ("penalty", Penalty()),
-    ],
-)
-def test_a_solver_with_loose_options_is_the_object_that_holds_them(solver, stands_for):
-    file = take_apart((FOLDER / "1.0" / "na-fir.calibrant").read_bytes())
-    file.part()["parameters"] |= {"solver": solver, "beta": 50.0, "random_state": 3}
-    found = loads(file.assemble())
-    assert found.solver == stands_for
-    assert loads(dumps(found)).solver == stands_for
 
 
 @pytest.mark.parametrize("path", SMALL, ids=name)
@@ -121,11 +95,3 @@ def test_damage_has_the_error_that_says_so():
         for file in files:
             with pytest.raises(error):
                 loads(file)
-
-
-@pytest.mark.parametrize("path", SMALL, ids=name)
-def test_bytes_at_the_end_or_the_start_are_refused(path):
-    data = path.read_bytes()
-    for file in (data + b"\0", data + data, b"\0" + data, b"\n" + data):
-        with pytest.raises(errors.ModelFileError):
-            loads(file)

@@ -87,11 +87,6 @@ def test_the_bound_on_what_binning_cost_survives():
 
 
 @each
-def test_equal_calibrators_give_equal_bytes_whatever_is_in_memory(method):
-    assert dumps(fitted(method)) == dumps(fitted(method))
-
-
-@each
 def test_a_loaded_calibrator_can_be_fitted_again(method):
     scores, y = scores_of()
     again = quietly(loads(dumps(fitted(method))).fit, scores, y)

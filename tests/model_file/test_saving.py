@@ -2,10 +2,6 @@
 
 import ast
 import hashlib
-import os
-import subprocess
-import sys
-import textwrap
 import tracemalloc
 from contextlib import nullcontext
 from pathlib import Path
@@ -25,22 +21,11 @@ SOURCES = [
 ]
 
 
-def test_the_digest_is_that_of_the_whole_file(tmp_path):
-    path = tmp_path / "model.calibrant"
-    digest = save(fitted("fir"), path)
-    assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def test_a_file_is_replaced_whole(tmp_path):
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     path = tmp_path / "model.calibrant"
     save(fitted("fir"), path)
-    save(fitted("ts"), path)
-    assert_same_calibrator(fitted("ts"), load(path))
-
-
-def test_a_calibrator_that_cannot_be_saved_leaves_the_old_file(tmp_path):
-    path = tmp_path / "model.calibrant"
-    save(fitted("ts"), path)
+    digest = save(fitted("ts"), path)
+    assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
     with pytest.raises(ModelFileError):
         save("no calibrator", path)
     assert_same_calibrator(fitted("ts"), load(path))
@@ -108,46 +93,3 @@ def test_a_hostile_header_is_refused_in_bounded_memory():
     for extra in ([[]] * 500_000, [0] * 500_000, [{}] * 500_000):
         frame.header["extra"] = extra
         assert peak_of(loads, frame.assemble(), refused=True) < 12 * 2**20
-
-
-KILLED = textwrap.dedent("""
-    import os, random, signal, sys, time
-    sys.path.insert(0, sys.argv[1])
-    from calibrant.model_file import dumps, load, save
-    from model_file.catalogue import fitted
-    path, times = sys.argv[2], int(sys.argv[3])
-    models = [fitted("fir"), fitted("scir")]
-    whole = {dumps(model) for model in models}
-    rng = random.Random(0)
-    seen = set()
-    for _ in range(times):
-        if rng.random() < 0.2 and os.path.exists(path):
-            os.unlink(path)
-        child = os.fork()
-        if child == 0:
-            while True:
-                for model in models:
-                    save(model, path)
-        time.sleep(rng.uniform(0, 0.03))
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        if os.path.exists(path):
-            with open(path, "rb") as file:
-                content = file.read()
-            assert content in whole
-            seen.add(content)
-            load(path)
-    save(models[0], path)
-    assert os.listdir(os.path.dirname(path)) == [os.path.basename(path)]
-    print(len(seen))
-""")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_process_killed_while_it_saves_leaves_a_file_that_loads(tmp_path):
-    tests = str(Path(__file__).parents[1])
-    command = [sys.executable, "-c", KILLED, tests, str(tmp_path / "model.calibrant"), "200"]
-    out = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert out.returncode == 0, out.stderr
-    assert out.stdout.strip() == "2"  # it was killed after each of the two

@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import architectures
 import claim_rules as rules
 import printed
 from assumptions import Measured, measure_assumptions, measure_map, simulate
-from calibrant.study.storage import write_table
-from calibrant.study.table import StudyRow, StudyTable
+from calibrant.study import StudyTable, write_table
 from calibrant.study.tables import all_columns
 from claim_list import judge_claims
 from claims import build_claims, write_claims
-from study.small_tables import PAPER, random_table, rows_of, table_of
+from study.small_tables import PAPER, join, random_table, rows, table_of
 
 TITLES = [
     "NA-FIR has the best NLL",
@@ -40,8 +40,7 @@ def ordered(best_first, n=6, metric="nll", datasets=None, seconds=1.0):
 
 
 def both_metrics(nll, conf_ece, n=6, datasets=None):
-    parts = [ordered(nll, n, "nll", datasets), ordered(conf_ece, n, "conf-ece", datasets)]
-    return StudyTable.of(row for part in parts for row in part.rows)
+    return join(ordered(nll, n, "nll", datasets), ordered(conf_ece, n, "conf-ece", datasets))
 
 
 def verdict_of(table, title, measured=None):
@@ -205,13 +204,11 @@ def test_improvement_needs_nine_data_sets_of_ten():
 def many_classes(hurt):
     """MS and IR-OvR rank first on few classes and last on many, or the other way round."""
     names = ["yelp", "mnist", "ng20", "r52", "cifar100", "udhr-langid"]
-    rows = []
-    for metric in ("nll", "conf-ece"):
-        ramp = np.linspace(0.0, 1.0, 6)
-        slope = ramp if hurt else 1 - ramp
-        values = np.stack([slope, slope + 0.01, np.full(6, 0.3), np.full(6, 0.7)], axis=1)
-        rows += rows_of(values, ("ms", "ir-ovr", "ts", "vs"), metric, names)
-    return StudyTable.of(rows)
+    ramp = np.linspace(0.0, 1.0, 6)
+    slope = ramp if hurt else 1 - ramp
+    values = np.stack([slope, slope + 0.01, np.full(6, 0.3), np.full(6, 0.7)], axis=1)
+    methods = ("ms", "ir-ovr", "ts", "vs")
+    return join(*(table_of(values, methods, metric, names) for metric in ("nll", "conf-ece")))
 
 
 def test_many_classes():
@@ -250,16 +247,12 @@ def test_order_preserving_methods_are_steadier():
         up = [*first, *second]
         down = [*first, *second[::-1]]
         values = np.arange(7.0)
-        rows = rows_of([values], up, "nll", ["a"]) + rows_of([values], down, "nll", ["b"])
-        source = rules.read_study(StudyTable.of(rows))
+        one = table_of([values], up, datasets=["a"])
+        source = rules.read_study(join(one, table_of([values], down, datasets=["b"])))
         found = rules.steadier(source, "nll", steady, moving)
         assert found.passed == passed
-        one = rows_of([values], up, "nll", ["a"])
-        two = [
-            StudyRow("a", "m1", r.method, "nll", r.value, 1.0)
-            for r in rows_of([values], down, "nll", ["a"])
-        ]
-        assert rules.steadier_within(StudyTable.of(one + two), "nll").passed == passed
+        two = join(one, table_of([values], down, datasets=["a"], first=1))
+        assert rules.steadier_within(two, "nll").passed == passed
 
 
 def test_within_needs_two_classifiers_of_a_data_set():
@@ -268,8 +261,8 @@ def test_within_needs_two_classifiers_of_a_data_set():
 
 def test_times():
     def at(seconds):
-        return StudyTable.of(
-            StudyRow("a", "m", k, "nll", 0.1, s)
+        return rows(
+            ("a", "m", k, "nll", 0.1, s, "")
             for k, s in zip(("ts", "vs", "na-fir", "scir"), seconds, strict=True)
         )
 
@@ -320,13 +313,9 @@ def test_maps_that_break_one_assumption_each():
 def full_table(best):
     """Every metric and method; one method is first in NLL everywhere."""
     cases = [("r52", "nb"), ("r52", "mlp"), ("cifar10", "lenet5"), ("yelp", "nb"), ("ng20", "nb")]
-    table = random_table(cases, PAPER)
-    return StudyTable.of(
-        StudyRow(r.dataset, r.model, r.method, r.metric, 0.01, r.seconds, r.versions)
-        if (r.metric, r.method) == ("nll", best)
-        else r
-        for r in table.rows
-    )
+    frame = random_table(cases, PAPER).frame
+    frame.loc[(frame["metric"] == "nll") & (frame["method"] == best), "value"] = 0.01
+    return StudyTable(frame)
 
 
 def test_the_page_says_so_where_the_main_results_hold():
@@ -344,9 +333,8 @@ def test_the_page_says_so_and_why_where_they_do_not():
     line = next(x for x in page.splitlines() if x.startswith("- VS stands before NA-FIR by"))
     assert "over resampled data sets the difference is" in line
     assert "It is better on 5 of 5 classifiers, most of r52 (2)" in line
-    accuracy = table.matrix("accuracy")
-    place = {m: j for j, m in enumerate(table.methods)}
-    n_better = int((accuracy[:, place["vs"]] > accuracy[:, place["na-fir"]]).sum())
+    accuracy = table.wide("accuracy")
+    n_better = (accuracy["vs"] > accuracy["na-fir"]).sum()
     assert f"On {n_better} of these it is also more accurate." in line
 
 
@@ -389,3 +377,38 @@ def test_the_script_writes_the_page_from_a_file(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["write_claims.py"])
     with pytest.raises(SystemExit, match="RESULTS"):
         module.main()
+
+
+# A study by architecture
+
+
+def test_architectures_by_name():
+    names = {
+        "wrn-16-4": "resnet",
+        "densenet-bc-100": "densenet",
+        "vgg16-bn": "vgg",
+        "lenet5": "lenet",
+        "mobilenet-v2": "other cnn",
+        "logreg": "linear",
+        "nb": "naive bayes",
+        "gaussian-nb": "naive bayes",
+        "fasttext": "fasttext",
+        "mlp": "mlp",
+        "svm-linear": "svm",
+        "knn9": "neighbours",
+        "bert-base-uncased": "transformer",
+        "vit-1": "transformer",
+        "cleanlab-crossval": "other",
+        "splinecalib-sample": "other",
+    }
+    assert {name: architectures.family_of(name) for name in names} == names
+
+
+def test_families_take_the_place_of_data_sets():
+    lines = [("r52", "nb"), ("ng20", "nb"), ("cifar10", "resnet50")]
+    table = architectures.by_architecture(random_table(lines, ("ts", "vs"), ("nll",)))
+    assert table.cases == [
+        ("naive bayes", "ng20/nb"),
+        ("naive bayes", "r52/nb"),
+        ("resnet", "cifar10/resnet50"),
+    ]

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from calibrant import errors
 from calibrant.scale import isotonic
 from calibrant.scale.isotonic import SortedCumulativeStatistics
-from calibrant.scale.score_table import ScoreTable
 from calibrant.scale.statistics import Statistics
 from calibrant.simplex import check_batch
 from calibrant.solvers.sorted_cumulative import solve_sorted_cumulative
@@ -119,25 +116,12 @@ def test_a_second_pass_betters_the_temperature_alone():
     assert gaps[-1] < 1e-3 < gaps[0]
     first, last = found[0].fitted["map_"], found[-1].fitted["map_"]
     assert first.step_function is last.step_function
-    assert found[0].again.empty().found is None  # the fit does not travel
+    assert found[0].again.empty().regression is None  # the fit does not travel
 
 
 def test_with_many_rows_one_pass_is_enough(monkeypatch):
     monkeypatch.setattr("calibrant.scale.isotonic.ENOUGH_ROWS", 60)
     assert len(passes(fresh(max_rows=60, prior_share=0.5), (ROWS, Y, WEIGHT))) == 1
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.booleans())
-@settings(max_examples=15)
-def test_chunks_order_and_merges_change_no_bit(seed, n_chunks, is_binned):
-    data = ROWS[:200], Y[:200], WEIGHT[:200]
-    empty = fresh(max_rows=50, prior_share=0.5)
-    if is_binned:
-        empty.parts["scores"] = ScoreTable(3, 90, True)
-    want, found = count(empty, data, 0, 1), count(empty, data, seed, n_chunks)
-    assert found.to_bytes() == want.to_bytes()
-    maps = [one.solution().fitted["map_"] for one in (want, found)]
-    assert numbers(maps[0]) == numbers(maps[1])
 
 
 def test_bytes_come_back_and_fit_the_same(monkeypatch):
@@ -186,5 +170,5 @@ def test_on_real_predictions_counts_fit_as_rows_do(name):
     last = passes(fresh(k, max_rows=len(y) // 4, prior_share=0.3), counted, n_chunks=2)[-1]
     found = last.fitted["map_"]
     new = check_batch(new, labels, classes=np.arange(k)).scores
-    assert nll(found, new, labels) == pytest.approx(nll(want, new, labels), rel=1e-4)
+    assert nll(found, new, labels) == pytest.approx(nll(want, new, labels), abs=1e-4)
     assert last.fitted["solver_report_"].objective == pytest.approx(report.objective, abs=1e-9)

@@ -5,37 +5,42 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
-from calibrant.study.outputs import write_outputs
-from calibrant.study.table import StudyRow, StudyTable
+from calibrant.study import StudyTable, write_outputs
 
 METRICS = ("accuracy", "nll", "brier", "conf-ece", "cw-ece", "tece")
 BINNED = tuple(f"{metric}-{n}" for metric in METRICS[3:] for n in (10, 25))
 PAPER = ("uncalibrated", "na-fir", "scir", "fir", "ir-ovr", "ts", "vs", "ms")
+COLUMNS = ["dataset", "model", "method", "metric", "value", "seconds", "versions"]
 EVIL_METHOD = "<b>a_b|100%</b>"
 EVIL_DATASET = "</script><script>alert(1)</script>|x_y%"
 EVIL_MODEL = '"><img src=x onerror=alert(2)> $\\alpha$ {{ 7 * 7 }}'
 
 
-def table_of(values, methods, metric="nll", datasets=None, seconds=1.0):
+def rows(lines):
+    """A table from (dataset, model, method, metric, value, seconds, versions)."""
+    return StudyTable(pd.DataFrame(list(lines), columns=COLUMNS))
+
+
+def table_of(values, methods, metric="nll", datasets=None, seconds=1.0, first=0):
     """A table from a matrix: rows are classifiers, named m0, m1, ... of the given data sets."""
-    values = np.asarray(values, dtype=np.float64)
     names = datasets or [f"d{i}" for i in range(len(values))]
-    return StudyTable.of(rows_of(values, methods, metric, names, seconds))
-
-
-def rows_of(values, methods, metric, names, seconds=1.0):
-    return [
-        StudyRow(name, f"m{i}", method, metric, float(value), seconds)
-        for i, (name, line) in enumerate(zip(names, values, strict=True))
+    return rows(
+        (name, f"m{i}", method, metric, value, seconds, "")
+        for i, (name, line) in enumerate(zip(names, values, strict=True), first)
         for method, value in zip(methods, line, strict=True)
-    ]
+    )
+
+
+def join(*tables):
+    return StudyTable(pd.concat([table.frame for table in tables]))
 
 
 def random_table(cases, methods, metrics=METRICS + BINNED, seed=0):
     rng = np.random.default_rng(seed)
-    return StudyTable.of(
-        StudyRow(d, m, k, metric, rng.uniform(0.1, 0.9), rng.uniform(0.01, 9.0), "calibrant 0; <i>")
+    return rows(
+        (d, m, k, metric, rng.uniform(0.1, 0.9), rng.uniform(0.01, 9.0), "calibrant 0; <i>")
         for d, m in cases
         for k in methods
         for metric in metrics
@@ -45,13 +50,9 @@ def random_table(cases, methods, metrics=METRICS + BINNED, seed=0):
 @cache
 def hostile_outputs():
     """(table, directory, paths) of a study in which a name is an attack and a method failed."""
-    cases = [(EVIL_DATASET, EVIL_MODEL), ("r52", "nb"), ("r52", "logreg"), ("cifar10", "resnet18")]
-    table = random_table(cases, ("uncalibrated", "na-fir", "ts", EVIL_METHOD))
-    failed = [
-        StudyRow("r52", "svm", k, metric, np.nan if k == "ts" else 0.5, 0.1, "calibrant 0; <i>")
-        for k in table.methods
-        for metric in METRICS + BINNED
-    ]
-    table = StudyTable.of([*table.rows, *failed])
+    cases = [(EVIL_DATASET, EVIL_MODEL), ("r52", "nb"), ("r52", "svm"), ("cifar10", "resnet18")]
+    metrics = ("nll", "cw-ece", "cw-ece-10", "cw-ece-25")
+    frame = random_table(cases, ("uncalibrated", "na-fir", "ts", EVIL_METHOD), metrics).frame
+    frame.loc[(frame["model"] == "svm") & (frame["method"] == "ts"), "value"] = np.nan
     directory = Path(tempfile.mkdtemp()) / "not" / "there"
-    return table, directory, write_outputs(table, directory)
+    return StudyTable(frame), directory, write_outputs(StudyTable(frame), directory)

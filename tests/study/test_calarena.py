@@ -10,9 +10,9 @@ import pytest
 from calibrant import errors
 from calibrant.calibrators.methods import make_calibrator
 from calibrant.cli.main import run
-from calibrant.study import calarena, read_results, run_study, win_rates
+from calibrant.study import read_results, run_study, win_rates
 from calibrant.study import run as module
-from calibrant.study.cell import failed
+from calibrant.study.cell import Outcome
 from calibrant.study.files import find_files
 from files.hdf5_files import N_CAL, write_benchmark
 
@@ -109,7 +109,7 @@ def test_zeros_cost_what_they_cost_there(tmp_path):
     table = run_study(tmp_path / "toy.h5", tmp_path / "out", [], n_jobs=0)
     (line,) = lines(tmp_path / "out" / "calarena" / "toy" / "Base-model.csv")
     assert float(line["Base-model_logloss"]) == pytest.approx((87.3365 + math.log(2)) / 2, rel=1e-5)
-    assert table.matrix("nll")[0, 0] == pytest.approx((-math.log(1e-12) + math.log(2)) / 2)
+    assert table.wide("nll").iloc[0, 0] == pytest.approx((-math.log(1e-12) + math.log(2)) / 2)
 
 
 def test_a_study_of_groups_can_be_resumed(home, monkeypatch):
@@ -125,7 +125,7 @@ def test_records_of_groups_have_names_of_their_own(tmp_path):
     """In names of files "a_b" + "c" and "a" + "b_c" would be one."""
     write_benchmark(tmp_path / "toy.h5", {"a_b/c": {"seed": 1}, "a/b_c": {"seed": 2}})
     table = run_study(tmp_path / "toy.h5", tmp_path / "out", [], n_jobs=0)
-    assert table.cases == (("a", "b_c"), ("a_b", "c"))
+    assert table.cases == [("a", "b_c"), ("a_b", "c")]
     names = sorted(path.name for path in (tmp_path / "out" / "cells").iterdir())
     assert names == ["a%2Fb_c__uncalibrated.json", "a_b%2Fc__uncalibrated.json"]
 
@@ -160,14 +160,14 @@ def test_what_is_no_study_is_said(home):
 
 
 def test_a_failure_leaves_its_cells_empty_and_loses(home, monkeypatch):
-    monkeypatch.setattr(module, "measure", lambda cell: failed(f"{cell.method}: no"))
+    monkeypatch.setattr(module, "measure", lambda cell: Outcome(error=f"{cell.method}: no"))
     run_study(home / "toy-multiclass.h5", home / "out", ["ts"], n_jobs=0)
     monkeypatch.undo()
     run_study(home / "toy-multiclass.h5", home / "good", ["fir"], n_jobs=0)
     results = home / "out" / "calarena" / "toy-multiclass"
     assert lines(results / "calibrant-ts.csv")[0]["calibrant-ts_brier"] == ""
     rates = win_rates(home / "good" / "calarena" / "toy-multiclass", results)
-    assert rates.methods[-1] == calarena.WinRate("calibrant-ts", 0.0, 0.0, 0.0)
+    assert rates.loc["calibrant-ts", ["score", "lower", "upper"]].tolist() == [0.0, 0.0, 0.0]
 
 
 def save(folder, method, numbers, metric="brier"):
@@ -185,24 +185,24 @@ def test_win_rates_count_strict_wins(tmp_path):
     for method, values in {"A": (1, 1, 1, 1), "B": (2, 1, 0, 3), "C": (3, 3, 3, 0)}.items():
         save(tmp_path, method, dict(zip(CASES, values, strict=True)), "logloss")
     rates = win_rates(tmp_path, metric="logloss")
-    assert rates.n_experiments == 4
     # A beats B in two (one tie), C in three; B beats A once, C in three; C beats both once.
-    found = {rate.method: rate.score for rate in rates.methods}
-    assert found == {"A": 5 / 8, "B": 4 / 8, "C": 2 / 8}
-    assert [rate.method for rate in rates.methods] == ["A", "B", "C"]
-    assert all(rate.lower <= rate.score <= rate.upper for rate in rates.methods)
+    assert rates["score"].to_dict() == {"A": 5 / 8, "B": 4 / 8, "C": 2 / 8}
+    assert rates.index.tolist() == ["A", "B", "C"]
+    assert rates["experiments"].tolist() == [4, 4, 4]
+    assert (rates["lower"] <= rates["score"]).all()
+    assert (rates["score"] <= rates["upper"]).all()
 
 
 def test_more_accuracy_wins(tmp_path):
     save(tmp_path, "A", dict.fromkeys(CASES, 0.9), "accuracy")
     save(tmp_path, "B", dict.fromkeys(CASES, 0.8), "accuracy")
-    assert win_rates(tmp_path, metric="accuracy").methods[0].method == "A"
+    assert win_rates(tmp_path, metric="accuracy").index[0] == "A"
 
 
 def test_only_experiments_that_all_have_count(tmp_path):
     save(tmp_path, "A", dict.fromkeys(CASES, 1.0), "logloss")
     save(tmp_path, "B", {CASES[0]: 2.0}, "logloss")
-    assert win_rates(tmp_path, metric="logloss").n_experiments == 1
+    assert win_rates(tmp_path, metric="logloss")["experiments"].tolist() == [1, 1]
     save(tmp_path, "C", {("other", "z"): 2.0})
     with pytest.raises(errors.DataError, match=r"C\.csv has none of the experiments of A\.csv"):
         win_rates(tmp_path)
@@ -213,7 +213,7 @@ def test_the_first_directory_counts(tmp_path):
     save(tmp_path / "two", "A", dict.fromkeys(CASES, 3.0), "logloss")
     save(tmp_path / "two", "B", dict.fromkeys(CASES, 2.0), "logloss")
     best = [
-        win_rates(*(tmp_path / name for name in order), metric="logloss").methods[0].method
+        win_rates(*(tmp_path / name for name in order), metric="logloss").index[0]
         for order in (("one", "two"), ("two", "one"))
     ]
     assert best == ["A", "B"]
@@ -228,7 +228,7 @@ def test_intervals_draw_whole_data_sets_where_there_are_thirty(tmp_path):
             folder = tmp_path / f"{copies}-{n_datasets}"
             save(folder, "A", {case: int(case[0][1:]) % 2 for case in cases}, "logloss")
             save(folder, "B", dict.fromkeys(cases, 0.5), "logloss")
-            first = win_rates(folder, metric="logloss").methods[0]
+            first = win_rates(folder, metric="logloss").iloc[0]
             widths.append(first.upper - first.lower)
     of_experiments, of_datasets, of_more, of_copies = widths
     assert of_more < 0.7 * of_experiments
@@ -238,14 +238,15 @@ def test_intervals_draw_whole_data_sets_where_there_are_thirty(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,b\n1,2\n", "no column 'TS_brier'"),
-        ("dataset,model,cal_size,test_size,TS_brier\na,x,1,2,much\n", r"TS\.csv, line 2: could"),
-        ("", "no column"),
+        ("a,b\n1,2\n", "dataset"),
+        ("dataset,model,cal_size,test_size,TS_nll\na,x,1,2,1\n", "TS_brier"),
+        ("dataset,model,cal_size,test_size,TS_brier\na,x,1,2,much\n", "much"),
+        ("", "No columns"),
     ],
 )
 def test_other_files_are_refused(tmp_path, text, message):
     (tmp_path / "TS.csv").write_text(text)
-    with pytest.raises(errors.DataError, match=message):
+    with pytest.raises(errors.DataError, match=rf"TS\.csv is no result file.*{message}"):
         read_results(tmp_path)
 
 

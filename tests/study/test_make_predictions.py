@@ -125,7 +125,7 @@ def test_whole_numbers_as_labels_do_not_become_columns(tmp_path):
     path = from_estimator(model, X, y, tmp_path / "a_b.npz")
     outcome = measure(Cell(look_at(path), "uncalibrated", 0))
     _, test = split_rows(len(y))
-    assert outcome["values"]["accuracy"] == pytest.approx(model.score(X[test], y[test]))
+    assert outcome.metrics["accuracy"] == pytest.approx(model.score(X[test], y[test]))
 
 
 def test_study_accepts_what_is_written(tmp_path):

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from calibrant.errors import ParameterError
-from calibrant.study import tables, typeset
-from calibrant.study.architectures import families_of, family_of
-from calibrant.study.outputs import write_outputs
-from calibrant.study.table import StudyTable
+from calibrant.study import ranks, tables, typeset, write_outputs
+from calibrant.study.outputs import find_best, find_failures
 from study.small_tables import (
     EVIL_DATASET,
     EVIL_METHOD,
+    EVIL_MODEL,
     PAPER,
     hostile_outputs,
     random_table,
+    rows,
     table_of,
 )
 
@@ -49,14 +49,11 @@ def test_everything_is_written_and_returned(study):
 
 
 def test_the_figures_are_those_of_the_paper_and_beyond(study):
+    both = ("wins-nll", "wins-cw-ece", "critical-difference-nll", "critical-difference-cw-ece")
+    both += ("boxes-nll-standardised", "boxes-cw-ece-standardised", "boxes-cw-ece", "intervals")
+    expected = {f"{name}-{columns}" for name in both for columns in ("paper", "all")}
     names = {path.stem for path in study[2] if path.suffix == ".svg"}
-    metrics = ("accuracy", "nll", "brier", "conf-ece", "cw-ece", "tece")
-    assert {f"wins-{m}-{s}" for m in metrics for s in ("paper", "all")} <= names
-    assert {f"critical-difference-{m}-paper" for m in metrics} <= names
-    standard = {f"boxes-{m}-standardised-paper" for m in ("nll", "brier", "cw-ece")}
-    assert standard | {f"boxes-{m}-paper" for m in ("conf-ece", "tece", "cw-ece")} <= names
-    assert {"architecture-ranks-nll", "architecture-boxes-conf-ece"} <= names
-    assert {"intervals-paper", "intervals-all", "sensitivity", "times"} <= names
+    assert names == expected | {"sensitivity", "times"}
 
 
 def test_markdown_rows_are_as_wide_as_their_head(study):
@@ -157,52 +154,14 @@ def test_numbers_are_printed_as_in_the_paper(value, metric, text):
 
 
 def test_times_are_medians_and_skip_what_has_none():
-    rows = [
-        row
-        for seconds, name in ((1.0, "1"), (3.0, "2"), (20.0, "3"))
-        for row in random_table([("a", name)], ("uncalibrated", "ts"), ("nll",)).rows
-        for row in [type(row)(row.dataset, row.model, row.method, "nll", 0.1, seconds)]
+    lines = [
+        ("a", name, method, "nll", 0.1, seconds, "")
+        for seconds, name in ((1.0, "1"), (3.0, "2"), (20.0, "3"), (np.nan, "4"))
+        for method in ("uncalibrated", "ts")
     ]
-    found = tables.time_table(StudyTable.of(rows))
+    found = tables.time_table(rows(lines))
     assert found.head == ("Data set", "TS")
     assert body_of(found) == [["a", "3.0"], ["all, median", "3.0"], ["all, longest", "20"]]
-
-
-def test_architectures_by_name():
-    names = {
-        "wrn-16-4": "resnet",
-        "resnet50": "resnet",
-        "densenet-bc-100": "densenet",
-        "vgg16-bn": "vgg",
-        "lenet5": "lenet",
-        "googlenet": "other cnn",
-        "mobilenet-v2": "other cnn",
-        "human": "human",
-        "logreg": "linear",
-        "lda-crossval": "linear",
-        "nb": "naive bayes",
-        "gaussian-nb": "naive bayes",
-        "fasttext": "fasttext",
-        "mlp": "mlp",
-        "svm-linear": "svm",
-        "knn9": "neighbours",
-        "bert-base-uncased": "transformer",
-        "vit-1": "transformer",
-        "xlnet-base-cased": "transformer",
-        "cleanlab-crossval": "other",
-        "splinecalib-sample": "other",
-    }
-    assert {name: family_of(name) for name in names} == names
-
-
-def test_architecture_table_averages_ranks_over_data_sets():
-    values = [[0.2, 0.1], [0.1, 0.2], [0.3, 0.2]]
-    table = table_of(values, ("ts", "vs"), datasets=["a", "b", "c"])
-    assert families_of(table) == ("other",) * 3
-    found = tables.architecture_table(table, "nll")
-    assert [c.text for c in found.rows[0]] == ["other", "1.7", "1.3"]
-    assert [c.note for c in found.rows[0]] == ["3", "0.2000", "0.1667"]
-    assert [c.bold for c in found.rows[0]] == [False, False, True]
 
 
 def test_sensitivity_compares_three_numbers_of_bins():
@@ -212,8 +171,8 @@ def test_sensitivity_compares_three_numbers_of_bins():
     last = [cell.text for cell in found.rows[-1]]
     assert last[0] == "correlation"
     assert [last[i] for i in (2, 5, 8)] == ["1.000"] * 3
-    plain = tables.binned_ranks(table, "tece", 15, PAPER[:4])
-    np.testing.assert_allclose(plain, tables.by_classifiers(table, "tece", PAPER[:4]).mean(axis=0))
+    plain = tables.binned_ranks(table, "tece", tables.Columns("all", PAPER[:4]))[15]
+    assert plain.equals(ranks.rank_cases(table, "tece", PAPER[:4]).mean())
 
 
 def test_no_bins_no_sensitivity():
@@ -254,8 +213,136 @@ def test_hostile_names_are_printed_as_text(study):
 
 
 def test_an_empty_table_is_refused(tmp_path):
-    with pytest.raises(ParameterError, match="two methods"):
-        write_outputs(StudyTable.of([]), tmp_path)
-    with pytest.raises(ParameterError, match="two methods"):
-        write_outputs(table_of([[1.0]], ("ts",)), tmp_path)
+    for table in (rows([]), table_of([[1.0]], ("ts",))):
+        with pytest.raises(ParameterError, match="two methods"):
+            write_outputs(table, tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+VISITS = {
+    "desktop": ({"width": 1280, "height": 900}, "light"),
+    "phone": ({"width": 390, "height": 844}, "light"),
+    "dark phone": ({"width": 390, "height": 844}, "dark"),
+}
+FACTS = """() => ({
+  width: document.documentElement.scrollWidth,
+  ground: getComputedStyle(document.body).backgroundColor,
+  images: [...document.images].map(i => ({ok: i.complete && i.naturalWidth > 0, alt: i.alt})),
+  scripts: document.querySelectorAll('script, iframe, object, embed, link, form').length,
+  handlers: document.querySelectorAll('[onerror], [onload], [autofocus]').length,
+  heads: [...document.querySelectorAll('h1, h2, h3')].map(e => +e.tagName[1]),
+  unscoped: document.querySelectorAll('th:not([scope])').length,
+  labels: [...document.querySelectorAll('[role=region]')].map(e =>
+    e.getAttribute('aria-label') && e.tabIndex === 0),
+  dangling: [...document.querySelectorAll('a[href^="#"]')].filter(a =>
+    !document.getElementById(a.getAttribute('href').slice(1))).length,
+  ids: [...document.querySelectorAll('[id]')].map(e => e.id),
+  wide: [...document.querySelectorAll('.scroll')].some(e => e.scrollWidth > e.clientWidth),
+  text: document.body.textContent,
+  tables: document.querySelectorAll('table').length,
+})"""
+
+
+@pytest.fixture(scope="module")
+def seen(browser):
+    """The page opened in every way, and what is seen."""
+    path = hostile_outputs()[1] / "index.html"
+    seen = {}
+    for name, (viewport, scheme) in VISITS.items():
+        context = browser.new_context(viewport=viewport, color_scheme=scheme)
+        page = context.new_page()
+        requests, complaints = [], []
+        page.on("request", lambda r, into=requests: into.append(r.url))
+        page.on("console", lambda m, into=complaints: into.append(m.text))
+        page.on("pageerror", lambda e, into=complaints: into.append(str(e)))
+        page.on("dialog", lambda d, into=complaints: (into.append(d.message), d.dismiss()))
+        page.goto(path.as_uri())
+        facts = page.evaluate(FACTS) | {"requests": [*requests]}
+        refused = page.evaluate(
+            "() => fetch('https://example.org/').then(() => 'sent', () => 'refused')"
+        )
+        seen[name] = facts | {"refused": refused}
+        # The refusal itself is a complaint, and the only one.
+        seen[name]["complaints"] = [c for c in complaints if "example.org" not in c]
+        context.close()
+    return seen
+
+
+@pytest.fixture(params=VISITS)
+def visit(request, seen):
+    return seen[request.param]
+
+
+def test_opens_from_disk_and_asks_for_nothing(visit):
+    asked = [url for url in visit["requests"] if not url.startswith("data:image/svg+xml;base64,")]
+    assert [url.partition(":")[0] for url in asked] == ["file"]
+    assert visit["complaints"] == []
+    assert visit["refused"] == "refused"
+
+
+def test_every_figure_is_shown_and_described(visit):
+    assert len(visit["images"]) == 18
+    assert all(image["ok"] for image in visit["images"])
+    assert all(len(image["alt"]) > 20 for image in visit["images"])
+
+
+def test_a_phone_scrolls_inside_boxes_only(visit, seen):
+    limit = 1280 if visit is seen["desktop"] else 390
+    assert visit["width"] <= limit
+    assert visit["wide"] == (limit == 390)
+    assert all(visit["labels"])
+
+
+def test_dark_and_light(seen):
+    assert seen["phone"]["ground"] == "rgb(255, 255, 255)"
+    assert seen["dark phone"]["ground"] == "rgb(21, 23, 27)"
+
+
+def test_hostile_names_stay_text(visit):
+    assert visit["scripts"] == 0
+    assert visit["handlers"] == 0
+    for name in (EVIL_METHOD, EVIL_DATASET, EVIL_MODEL):
+        assert name in visit["text"]
+
+
+def test_a_screen_reader_finds_its_way(visit):
+    assert visit["heads"][0] == 1
+    assert visit["heads"].count(1) == 1
+    assert visit["unscoped"] == 0
+    assert visit["dangling"] == 0
+    assert len(visit["ids"]) == len(set(visit["ids"]))
+
+
+def test_every_table_is_on_the_page(visit):
+    _, directory, _ = hostile_outputs()
+    assert visit["tables"] == 1 + len(list(directory.glob("tables/*.md")))
+
+
+def test_the_page_is_one_file_with_nothing_to_load():
+    _, directory, _ = hostile_outputs()
+    page = (directory / "index.html").read_text("utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert "<script" not in page
+    assert "default-src &#39;none&#39;" in page
+    assert 'style="' not in page
+
+
+def test_the_best_are_named_with_those_within_chance():
+    values = [[3.0, 1.0, 2.0, 9.0]] * 40
+    found = find_best(table_of(values, ("uncalibrated", "na-fir", "ts", "spline")))
+    assert found == [
+        {
+            "metric": "NLL",
+            "paper": "NA-FIR (1.00)",
+            "paper_near": "",
+            "all": "NA-FIR (1.00)",
+            "all_near": "",
+        }
+    ]
+    few = find_best(table_of(values[:2], ("uncalibrated", "na-fir", "ts", "spline")))
+    assert few[0]["paper_near"] == "TS (2.00), Uncalibrated (3.00)"
+
+
+def test_failures_are_counted():
+    table = table_of([[1.0, float("nan")], [1.0, 2.0]], ("ts", "ms"), datasets=["a", "b"])
+    assert find_failures(table) == {"ms": ["a / m0"]}

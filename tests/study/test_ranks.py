@@ -1,13 +1,17 @@
-"""Ranks, first places, wins and standardised scores, by hand."""
+"""Ranks, wins and standardised scores by hand; tests against scipy and Demšar's tables."""
+
+import itertools
+import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy import stats
 
 from calibrant.study import ranks
-from study.small_tables import random_table, table_of
 
 NAN = np.nan
 VALUES = hnp.arrays(
@@ -15,54 +19,59 @@ VALUES = hnp.arrays(
     hnp.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=6),
     elements=st.sampled_from([0.0, 0.1, 0.1 + 0.2, 0.3, 1.0, np.inf]),
 )
+# Demšar (2006), Table 5: q of the two-tailed Nemenyi test for 2 to 10 classifiers.
+DEMSAR = {
+    0.05: (1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164),
+    0.10: (1.645, 2.052, 2.291, 2.459, 2.589, 2.693, 2.780, 2.855, 2.920),
+}
+
+
+def frame(values, groups=None):
+    """Values as a table of a study has them."""
+    groups = ["d"] * len(values) if groups is None else groups
+    cases = [(group, f"m{i}") for i, group in enumerate(groups)]
+    return pd.DataFrame(values, index=pd.MultiIndex.from_tuples(cases, names=["dataset", "model"]))
 
 
 @given(VALUES)
-def test_accuracy_ranks_from_above(values):
-    np.testing.assert_array_equal(
-        ranks.rank_methods(values, "accuracy"), ranks.rank_methods(-values, "nll")
-    )
-
-
-@given(VALUES)
-def test_ranks_of_a_row_add_up(values):
+def test_ranks_of_a_row_add_up_and_accuracy_ranks_from_above(values):
     k = values.shape[1]
-    np.testing.assert_allclose(ranks.rank_methods(values, "nll").sum(axis=1), k * (k + 1) / 2)
+    found = ranks.rank_methods(frame(values), "nll")
+    np.testing.assert_allclose(found.sum(axis=1), k * (k + 1) / 2)
+    np.testing.assert_array_equal(ranks.rank_methods(frame(-values), "accuracy"), found)
 
 
-def test_ties_share_ranks_and_failures_come_last():
-    values = np.array([[0.2, 0.1, 0.2, NAN, NAN], [NAN, NAN, NAN, NAN, NAN]])
-    expected = [[2.5, 1.0, 2.5, 4.5, 4.5], [3.0, 3.0, 3.0, 3.0, 3.0]]
-    np.testing.assert_array_equal(ranks.rank_methods(values, "nll"), expected)
-    np.testing.assert_array_equal(ranks.rank_methods(-values, "accuracy"), expected)
-
-
-def test_a_failure_comes_after_an_infinite_loss_only_by_a_tie():
-    np.testing.assert_array_equal(
-        ranks.rank_methods(np.array([[np.inf, NAN, 1.0]]), "nll"), [[2.5, 2.5, 1.0]]
-    )
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.2, 0.1, 0.2, NAN, NAN], [2.5, 1.0, 2.5, 4.5, 4.5]),
+        ([NAN, NAN, NAN, NAN, NAN], [3.0, 3.0, 3.0, 3.0, 3.0]),
+        ([np.inf, NAN, 1.0], [2.5, 2.5, 1.0]),
+    ],
+)
+def test_ties_share_ranks_and_failures_come_last(values, expected):
+    np.testing.assert_array_equal(ranks.rank_methods(frame([values]), "nll"), [expected])
 
 
 def test_all_that_reach_the_best_value_are_first_and_failures_never():
-    values = np.array([[0.1, 0.1, 0.3], [0.5, 0.2, NAN], [NAN, NAN, NAN], [np.inf, NAN, np.inf]])
+    values = [[0.1, 0.1, 0.3], [0.5, 0.2, NAN], [NAN, NAN, NAN], [np.inf, NAN, np.inf]]
     first = [[True, True, False], [False, True, False], [False] * 3, [True, False, True]]
-    np.testing.assert_array_equal(ranks.mark_first(values, "nll"), first)
-    np.testing.assert_array_equal(
-        ranks.mark_first(np.array([[0.9, 0.8, NAN]]), "accuracy"), [[True, False, False]]
-    )
+    np.testing.assert_array_equal(ranks.mark_first(frame(values), "nll"), first)
+    found = ranks.mark_first(frame([[0.9, 0.8, NAN]]), "accuracy")
+    np.testing.assert_array_equal(found, [[True, False, False]])
 
 
 def test_wins_by_hand():
-    values = np.array([[1.0, 2.0, NAN], [2.0, 2.0, 1.0], [3.0, 1.0, NAN], [1.0, 4.0, NAN]])
+    values = frame([[1.0, 2.0, NAN], [2.0, 2.0, 1.0], [3.0, 1.0, NAN], [1.0, 4.0, NAN]])
     expected = [[NAN, 0.5, 0.75], [0.25, NAN, 0.75], [0.25, 0.25, NAN]]
     np.testing.assert_array_equal(ranks.win_shares(values, "nll"), expected)
-    flipped = ranks.win_shares(values[:, :2], "accuracy")
+    flipped = ranks.win_shares(values[[0, 1]], "accuracy")
     np.testing.assert_array_equal(flipped, [[NAN, 0.25], [0.5, NAN]])
 
 
 @given(VALUES)
 def test_two_opposite_wins_and_the_ties_make_one(values):
-    shares = ranks.win_shares(values, "nll")
+    shares = ranks.win_shares(frame(values), "nll").to_numpy()
     ties = (values[:, :, None] == values[:, None, :]).mean(axis=0)
     np.fill_diagonal(ties, NAN)
     np.testing.assert_allclose(shares + shares.T + ties, np.where(np.isnan(ties), NAN, 1.0))
@@ -72,58 +81,93 @@ def test_standardised_within_a_data_set_and_not_across():
     rng = np.random.default_rng(0)
     values = rng.normal(size=(6, 3)) * [[1], [1], [1], [50], [50], [50]] + 7
     values[4, 1] = NAN
-    groups = ["a", "a", "a", "b", "b", "b"]
-    out = ranks.standardize_within(values, groups)
+    out = ranks.standardize_within(frame(values, list("aaabbb"))).to_numpy()
     for part in (out[:3], out[3:]):
         assert np.nanmean(part) == pytest.approx(0.0, abs=1e-12)
         assert np.nanstd(part) == pytest.approx(1.0)
-    assert np.isnan(out[4, 1])
-    assert np.isnan(out).sum() == 1
+    np.testing.assert_array_equal(np.isnan(out), np.isnan(values))
 
 
-def test_a_constant_data_set_is_zero_and_an_empty_one_stays_empty():
-    values = np.array([[2.0, 2.0], [NAN, NAN]])
-    np.testing.assert_array_equal(
-        ranks.standardize_within(values, ["a", "b"]), [[0.0, 0.0], [NAN, NAN]]
-    )
+def test_what_is_constant_infinite_or_empty_spoils_nothing():
+    values = [[2.0, 2.0, 2.0], [NAN, NAN, NAN], [1.0, 3.0, np.inf]]
+    expected = [[0.0, 0.0, 0.0], [NAN, NAN, NAN], [-1.0, 1.0, np.inf]]
+    np.testing.assert_array_equal(ranks.standardize_within(frame(values, list("abc"))), expected)
 
 
-def test_an_infinite_score_does_not_spoil_its_data_set():
-    out = ranks.standardize_within(np.array([[1.0, 3.0, np.inf]]), ["a"])
-    np.testing.assert_array_equal(out, [[-1.0, 1.0, np.inf]])
+@pytest.mark.parametrize("digits", [0, 1, 6])
+@pytest.mark.parametrize("shape", [(3, 3), (12, 4), (47, 8), (15, 19)])
+def test_friedman_is_that_of_scipy_with_ties_and_without(shape, digits):
+    values = np.random.default_rng(digits).normal(size=shape).round(digits)
+    values[:, 0] += 0.4
+    test = ranks.friedman_test(ranks.rank_methods(frame(values), "nll"))
+    expected = stats.friedmanchisquare(*values.T)
+    assert test.statistic == pytest.approx(expected.statistic, rel=1e-10)
+    assert test.p_value == pytest.approx(expected.pvalue, rel=1e-8)
 
 
-def test_table_two_by_hand():
-    values = [[0.3, 0.1, 0.2], [0.3, 0.1, 0.1], [0.1, NAN, 0.2]]
-    table = table_of(values, ("uncalibrated", "ts", "vs"), datasets=["a", "a", "b"])
-    groups, overall = ranks.summarize_ranks(table, "nll", ("ts", "vs", "uncalibrated"))
-    assert {name: of.n_cases for name, of in groups.items()} == {"a": 2, "b": 1}
-    np.testing.assert_allclose(groups["a"].ranks, [1.25, 1.75, 3.0])
-    np.testing.assert_allclose(groups["b"].ranks, [3.0, 2.0, 1.0])
-    np.testing.assert_allclose(groups["a"].firsts, [1.0, 0.5, 0.0])
-    np.testing.assert_allclose(groups["b"].firsts, [0.0, 0.0, 1.0])
-    np.testing.assert_allclose(overall.ranks, [5.5 / 3, 5.5 / 3, 7 / 3])
-    np.testing.assert_allclose(overall.firsts, [2 / 3, 1 / 3, 1 / 3])
-    assert ranks.best_of(overall.ranks).tolist() == [True, True, False]
+def test_friedman_by_hand_and_of_what_is_all_tied():
+    """Average ranks 1, 2.25, 2.75 of four rows: 12 * 4 / 12 * (1 + 0.0625 + 0.5625) = 6.5."""
+    found = np.array([[1, 2, 3], [1, 2, 3], [1, 3, 2], [1, 2, 3]], dtype=np.float64)
+    assert ranks.friedman_test(found).statistic == pytest.approx(6.5)
+    assert ranks.friedman_test(np.full((5, 3), 2.0)).p_value == 1.0
+    assert math.isnan(ranks.friedman_test(np.ones((1, 3))).p_value)
 
 
-def test_fewer_methods_are_ranked_among_themselves():
-    table = table_of([[0.3, 0.1, 0.2]], ("uncalibrated", "ts", "vs"))
-    _, overall = ranks.summarize_ranks(table, "nll", ("vs", "uncalibrated"))
-    np.testing.assert_array_equal(overall.ranks, [1.0, 2.0])
-    np.testing.assert_array_equal(overall.firsts, [1.0, 0.0])
+@pytest.mark.parametrize("level", DEMSAR)
+def test_critical_differences_are_those_of_demsar(level):
+    """His example: four classifiers on fourteen data sets differ by 1.25 at 0.05, 1.12 at 0.10."""
+    found = [
+        ranks.critical_difference(k, 1, level) / math.sqrt(k * (k + 1) / 6) for k in range(2, 11)
+    ]
+    np.testing.assert_allclose(found, DEMSAR[level], atol=1.1e-3)
+    example = {0.05: 1.25, 0.10: 1.12}[level]
+    assert round(ranks.critical_difference(4, 14, level), 2) == example
 
 
-def test_overall_is_the_average_weighted_with_cases():
-    cases = [("a", "1"), ("a", "2"), ("a", "3"), ("b", "1"), ("c", "1"), ("c", "2")]
-    table = random_table(cases, ("ts", "vs", "fir", "ms"))
-    groups, overall = ranks.summarize_ranks(table, "brier")
-    n_cases, by_group, _ = zip(*groups.values(), strict=True)
-    np.testing.assert_allclose(overall.ranks, np.average(by_group, axis=0, weights=n_cases))
-    assert overall.ranks.sum() == pytest.approx(10)
+def maximal_sets(average, width):
+    """All maximal sets whose members are pairwise within the width, by brute force."""
+    near = [
+        set(c)
+        for size in range(2, len(average) + 1)
+        for c in itertools.combinations(range(len(average)), size)
+        if np.ptp(average[list(c)]) <= width
+    ]
+    return {frozenset(c) for c in near if not any(c < other for other in near)}
 
 
-def test_other_groups_than_data_sets():
-    table = random_table([("a", "1"), ("b", "1"), ("c", "1")], ("ts", "vs"))
-    groups, _ = ranks.summarize_ranks(table, "nll", groups=["x", "y", "x"])
-    assert {name: of.n_cases for name, of in groups.items()} == {"x": 2, "y": 1}
+@pytest.mark.parametrize("seed", range(10))
+def test_groups_are_the_maximal_sets(seed):
+    rng = np.random.default_rng(seed)
+    average = rng.uniform(1, 7, 7).round(1)
+    width = rng.uniform(0.1, 3.0)
+    groups = ranks.indistinct_groups(average, width)
+    assert {frozenset(group) for group in groups} == maximal_sets(average, width)
+    starts = [average[list(group)].min() for group in groups]
+    assert starts == sorted(starts)
+
+
+def test_draws_are_those_of_an_enumeration():
+    """Two data sets: aa, ab, ba, bb with probability 1/4 each, classifiers counted once each."""
+    values = np.array([[1.0, 2.0], [1.0, 2.0], [2.0, 1.0]])
+    draws = ranks.resample_means(values, ["a", "a", "b"], n_resamples=20_000)
+    found, counts = np.unique(draws[:, 0].round(9), return_counts=True)
+    np.testing.assert_allclose(found, [1.0, 4 / 3, 2.0])
+    np.testing.assert_allclose(counts / 20_000, [0.25, 0.5, 0.25], atol=0.015)
+    np.testing.assert_allclose(draws.sum(axis=1), 3.0)
+
+
+def test_intervals_resample_whole_data_sets():
+    """One data set can only be drawn as a whole: its average rank does not vary."""
+    bounds = ranks.rank_intervals(frame([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0]]))
+    np.testing.assert_allclose(bounds, [[4 / 3, 4 / 3], [5 / 3, 5 / 3]])
+
+
+def test_intervals_hold_the_average_and_are_the_same_twice():
+    values = np.random.default_rng(0).normal(size=(40, 6))
+    found = ranks.rank_methods(frame(values, [f"d{i % 9}" for i in range(40)]), "nll")
+    bounds = ranks.rank_intervals(found)
+    average = found.mean().to_numpy()
+    assert (bounds[:, 0] < average).all()
+    assert (average < bounds[:, 1]).all()
+    np.testing.assert_array_equal(bounds, ranks.rank_intervals(found))
+    assert (bounds != ranks.rank_intervals(found, seed=1)).any()

@@ -2,24 +2,27 @@
 
 import json
 import math
+import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from calibrant import errors, metrics
 from calibrant.calibrators.methods import make_calibrator
+from calibrant.study import read_table, run_study
 from calibrant.study import run as module
-from calibrant.study import run_study
-from calibrant.study.cell import MEASURED, Cell, failed, measure, versions
+from calibrant.study.cell import MEASURED, Cell, Outcome, Records, measure, versions
 from calibrant.study.files import find_files, look_at
-from calibrant.study.records import Records
-from calibrant.study.table import PAPER_METHODS, StudyTable
-from calibrant.study.workers import Death
+from calibrant.study.run import longest_first
+from calibrant.study.table import PAPER_METHODS
+from calibrant.study.workers import compute
 from conftest import simulate
 from files.damaged import archive, raw_npy
+from study.work import work
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 
@@ -53,25 +56,30 @@ def home(tmp_path):
 
 
 def values(table):
-    return [(r.dataset, r.model, r.method, r.metric, repr(r.value)) for r in table.rows]
+    return table.frame.drop(columns="seconds").to_dict("records")
 
 
 def test_table_has_every_metric_of_every_cell(home, tmp_path):
-    table = run_study(home, tmp_path / "out", n_jobs=0)
-    assert table.cases == (("toy", "small"), ("toy", "wide_net"))
-    assert table.methods == PAPER_METHODS
-    assert len(table.rows) == 2 * 8 * 12
-    assert {row.metric for row in table.rows} == set(MEASURED)
-    assert all(math.isfinite(row.value) and row.seconds >= 0 for row in table.rows)
-    assert {row.versions for row in table.rows} == {versions()}
-    assert not (tmp_path / "out" / "study.log").exists()
+    out = tmp_path / "out"
+    table = run_study(home, out, n_jobs=0)
+    assert table.cases == [("toy", "small"), ("toy", "wide_net")]
+    assert table.methods == list(PAPER_METHODS)
+    assert len(table.frame) == 2 * 8 * 12
+    assert set(table.metrics) == set(MEASURED)
+    assert np.isfinite(table.frame["value"]).all()
+    assert (table.frame["seconds"] >= 0).all()
+    assert set(table.frame["versions"]) == {versions()}
+    assert not (out / "study.log").exists()
+    assert read_table(out / "study.csv") == read_table(out / "study.parquet") == table
+    processes = run_study(home, tmp_path / "two", n_jobs=2)
+    assert values(processes) == values(table)
 
 
 def test_numbers_are_those_of_the_calibrators_and_metrics(home):
     p, y = simulate(320, 3, 1)
     outcome = measure(Cell(look_at(home / "toy_small.npz"), "na-fir", 0))
     out = make_calibrator("na-fir").fit(p[:80], y[:80]).predict_proba(p[80:])
-    assert outcome["values"] == {
+    assert outcome.metrics == {
         "accuracy": metrics.accuracy(y[80:], out),
         "nll": metrics.negative_log_likelihood(y[80:], out),
         "brier": metrics.brier_score(y[80:], out),
@@ -92,9 +100,9 @@ def test_logits_are_softmaxed_where_there_are_no_probabilities(home):
     file = look_at(home / "toy_wide_net.npz")
     raw = measure(Cell(file, "uncalibrated", 0))
     expected = metrics.negative_log_likelihood(y[80:], p[80:])
-    assert raw["values"]["nll"] == pytest.approx(expected, rel=1e-12)
-    assert raw["seconds"] == 0.0
-    scaled = measure(Cell(file, "ts", 0))["values"]["nll"]
+    assert raw.metrics["nll"] == pytest.approx(expected, rel=1e-12)
+    assert raw.seconds == 0.0
+    scaled = measure(Cell(file, "ts", 0)).metrics["nll"]
     direct = make_calibrator("ts", scores="logits").fit(np.log(p[:80]), y[:80])
     out = direct.predict_proba(np.log(p[80:]))
     assert scaled == metrics.negative_log_likelihood(y[80:], out)
@@ -105,7 +113,7 @@ def test_probabilities_come_before_logits(tmp_path):
     zeros = {"val_logits": np.zeros((80, 3)), "test_logits": np.zeros((240, 3))}
     p, y = save(tmp_path / "a_b.npz", **zeros)
     raw = measure(Cell(look_at(tmp_path / "a_b.npz"), "uncalibrated", 0))
-    assert raw["values"]["accuracy"] == metrics.accuracy(y[80:], p[80:])
+    assert raw.metrics["accuracy"] == metrics.accuracy(y[80:], p[80:])
 
 
 @pytest.mark.parametrize("method", PAPER_METHODS)
@@ -120,8 +128,8 @@ def test_val_part_may_lack_classes(tmp_path, method):
         test_labels=y[200:],
     )
     outcome = measure(Cell(look_at(tmp_path / "a_b.npz"), method, 0))
-    assert outcome["error"] is None
-    assert math.isfinite(outcome["values"]["nll"])
+    assert outcome.error is None
+    assert math.isfinite(outcome.metrics["nll"])
 
 
 def test_labels_may_be_names_of_the_columns(tmp_path):
@@ -138,13 +146,7 @@ def test_labels_may_be_names_of_the_columns(tmp_path):
     save(tmp_path / "a_numbered.npz", seed=1)
     files = [look_at(tmp_path / f"a_{name}.npz") for name in ("named", "numbered")]
     found = [measure(Cell(file, "vs", 0)) for file in files]
-    assert found[0]["values"] == found[1]["values"]
-
-
-def test_processes_give_the_same_table_as_none(home, tmp_path):
-    one = run_study(home, tmp_path / "one", n_jobs=0)
-    two = run_study(home, tmp_path / "two", n_jobs=2)
-    assert values(one) == values(two)
+    assert found[0].metrics == found[1].metrics
 
 
 def test_finished_cells_are_not_run_again(home, tmp_path, monkeypatch):
@@ -208,10 +210,9 @@ def test_a_file_that_no_method_can_use_gives_nan_and_a_line_in_the_log(home, tmp
     )
     said = []
     table = run_study(home, tmp_path / "out", ["ts"], n_jobs=0, message=said.append)
-    bad = [row for row in table.rows if row.dataset == "bad" and row.method == "ts"]
-    assert len(bad) == 12
-    assert all(math.isnan(row.value) and math.isnan(row.seconds) for row in bad)
-    assert all(math.isfinite(row.value) for row in table.rows if row.dataset == "toy")
+    frame = table.frame.set_index(["dataset", "method"])[["value", "seconds"]]
+    assert frame.loc["bad", "ts"].isna().all(axis=None)
+    assert frame.loc["toy"].notna().all(axis=None)
     assert any("bad_rows: ts failed: NonFiniteError: " in line for line in said)
     log = (tmp_path / "out" / "study.log").read_text()
     assert all(line in log for line in said)
@@ -220,7 +221,7 @@ def test_a_file_that_no_method_can_use_gives_nan_and_a_line_in_the_log(home, tmp
 def test_failed_cells_are_run_again_only_if_asked(home, tmp_path, monkeypatch):
     out = tmp_path / "out"
     with monkeypatch.context() as patch:
-        patch.setattr(module, "measure", lambda _: failed("ValueError: no"))
+        patch.setattr(module, "measure", lambda _: Outcome(error="ValueError: no"))
         run_study(home, out, ["ts"], n_jobs=0)
     assert run_counting(home, out, monkeypatch, ["ts"]) == []
     assert len(run_counting(home, out, monkeypatch, ["ts"], retry_failed=True)) == 4
@@ -277,52 +278,32 @@ def test_bad_arguments_are_errors_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
-def test_table_is_written_as_csv_and_parquet(home, tmp_path):
-    from calibrant.study import read_table
-
-    table = run_study(home, tmp_path / "out", ["ts"], n_jobs=0)
-    assert read_table(tmp_path / "out" / "study.csv") == table
-    assert read_table(tmp_path / "out" / "study.parquet") == table
-
-
 def test_without_pyarrow_there_is_still_a_table(home, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "can_write_parquet", lambda: False)
     run_study(home, tmp_path / "out", ["ts"], n_jobs=0)
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["cells", "study.csv"]
 
 
-def test_progress_counts_up_and_time_left_goes_to_zero(home, tmp_path):
+def test_progress_counts_up(home, tmp_path):
     calls = []
     run_study(home, tmp_path / "out", QUICK, n_jobs=0, progress=lambda *c: calls.append(c))
-    assert [done for done, _, _ in calls] == list(range(7))
-    assert {total for _, total, _ in calls} == {6}
-    assert math.isnan(calls[0][2])
-    assert all(seconds > 0 for *_, seconds in calls[1:-1])
-    assert calls[-1][2] == 0.0
+    assert calls == [(done, 6, "study") for done in range(7)]
 
 
 def test_records_keep_every_bit(home, tmp_path):
     cell = Cell(find_files(home)[0][0], "ts", 0)
     records = Records(tmp_path / "cells")
-    outcome = failed("ValueError: no")
-    outcome["values"]["nll"] = 0.1 + 0.2
-    outcome["seconds"] = 1 / 3
+    outcome = Outcome(dict.fromkeys(MEASURED) | {"nll": 0.1 + 0.2}, seconds=1 / 3, error="E: no")
     records.write(cell, outcome)
     read, written = records.read(cell)
     assert written == versions()
-    assert read["values"]["nll"] == 0.1 + 0.2
-    assert math.isnan(read["values"]["accuracy"])
-    assert read["seconds"] == 1 / 3
-    assert read["error"] == "ValueError: no"
+    assert read._replace(warnings=()) == outcome
 
 
 def test_a_death_becomes_a_failed_cell(home, tmp_path, monkeypatch):
-    def compute_nothing(_, tasks, __):
-        return [(task, Death(-9)) for task in tasks]
-
-    monkeypatch.setattr(module, "compute", compute_nothing)
+    monkeypatch.setattr(module, "compute", lambda _, tasks, __: [(task, None) for task in tasks])
     table = run_study(home, tmp_path / "out", ["ts"], n_jobs=2)
-    assert all(math.isnan(row.value) for row in table.rows)
+    assert table.frame["value"].isna().all()
     assert "toy_small: ts failed: its process died" in (tmp_path / "out/study.log").read_text()
 
 
@@ -341,6 +322,66 @@ def test_a_study_that_was_killed_goes_on_where_it_was(home, tmp_path):
     assert values(table) == values(run_study(home, tmp_path / "whole", n_jobs=0))
 
 
-def test_rows_are_in_a_fixed_order(home, tmp_path):
-    table = run_study(home, tmp_path / "out", QUICK, n_jobs=0)
-    assert table == StudyTable.of(reversed(table.rows))
+def test_long_cells_come_first(home):
+    order = longest_first(Cell(f, m, 0) for f in find_files(home)[0] for m in PAPER_METHODS)
+    names = [cell.name for cell in order]
+    assert names[0] == "toy_wide_net__ms"  # a parameter for each pair of classes
+    assert names[-1] == "toy_small__vs"
+
+
+# Processes: what their death costs, and when they end
+
+
+def test_death_of_a_process_costs_its_own_task_alone(tmp_path):
+    once = f"die once {tmp_path / 'marker'}"
+    found = dict(compute(work, [1, "die", 2, once, 3, 4], 2))
+    assert found == {1: 2, 2: 4, 3: 6, 4: 8, "die": None, once: "alive"}
+
+
+def test_processes_that_cannot_start_are_an_error(tmp_path):
+    script = tmp_path / "unguarded.py"
+    script.write_text(
+        "from calibrant.study.workers import compute\nprint(list(compute(abs, [1, 2], 1)))\n"
+    )
+    out = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert out.returncode == 1
+    assert 'if __name__ == "__main__"' in out.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+@pytest.mark.parametrize("how", ["kill", "interrupt"])
+def test_processes_end_with_their_parent(tmp_path, how):
+    """Killed, or interrupted while its process computes something that never ends."""
+    script = tmp_path / "parent.py"
+    script.write_text(
+        "import os, sys, time\n"
+        "from pathlib import Path\n"
+        "from calibrant.study.workers import compute\n"
+        "def busy(path):\n"
+        "    Path(path).write_text(str(os.getpid()))\n"
+        "    while True: time.sleep(0.01)\n"
+        "if __name__ == '__main__': list(compute(busy, [sys.argv[1]], 1))\n"
+    )
+    note = tmp_path / "pid"
+    command = [sys.executable, script, note]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as parent:
+        wait_until(lambda: note.exists() and note.read_text())
+        worker = int(note.read_text())
+        assert is_alive(worker)
+        parent.send_signal({"kill": signal.SIGKILL, "interrupt": signal.SIGINT}[how])
+    wait_until(lambda: not is_alive(worker))
+
+
+def is_alive(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -13,20 +13,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors, notices, simplex, threads
 from calibrant.calibrators.chunked import FromChunks
-from calibrant.calibrators.parameters import fitted, jobs
-from calibrant.calibrators.shares import find_wrong_share
-from calibrant.calibrators.state import replace_state, take_state
+from calibrant.calibrators.class_balance import find_wrong_share
+from calibrant.calibrators.parameters import fitted, jobs, replace_state, take_state
 from calibrant.columns import check_names, column_order, feature_names, order_of
 from calibrant.containers import TWO_COLUMNS, column_names, output_dtype, to_matrix
 from calibrant.kernels.rows import top_columns
 from calibrant.maps.base import CalibrationMap
-from calibrant.maps.compositions import lift
+from calibrant.maps.compositions import Stage, lift
 from calibrant.scale.chunks import is_dask
 from calibrant.scale.sources import as_chunks
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -57,7 +56,32 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
     estimator as it was, and one in another thread does not disturb predictions. Nothing in
     ``_solve`` warns: ``_complaints`` says what there is to warn of, so that a calibrator inside
     another one can be quiet. With a ``method`` of its own, a subclass is known everywhere
-    (``methods``).
+    (``methods``). What is documented here is documented in every subclass.
+
+    Parameters
+    ----------
+    scores : {"probabilities", "logits"}, default="probabilities"
+        What the matrix holds; never guessed. Methods of logits log probabilities.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+    normalize : {None, "rows"}, default=None
+        "rows" divides rows of the input by their sums, whatever they are.
+    min_probability : float, default=1e-12
+        Floor of the output; the order is kept and rows sum to 1. Without ``normalize_output``
+        smaller values are replaced by it, and nothing else changes.
+    n_jobs : int, optional
+        Threads for folds, candidates and chunks of rows; their number changes no bit of a result.
+        -1 is all cores, -2 all but one. None is what ``joblib.parallel_config`` says, else 1.
+        Model files do not have it.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Label of each column.
+    map_ : CalibrationMap
+        The fit: checked rows of scores in, rows of probabilities out, before the floor.
+    solver_report_ : SolverReport
+        What the solver reached.
     """
 
     method: ClassVar[str | None] = None
@@ -230,24 +254,12 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         Of the calibrator that the user fits only: parts of others, and fits in folds, are not
         what is predicted with.
         """
-
-        def predict(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-            out, promise = found(rows), found.sums_to_one
-            return lift(out, self.min_probability, sums_to_one=promise, given=rows)
-
-        wrong = find_wrong_share(batch, predict)
-        if wrong is None:
-            return
-        reason = "has one map for all classes" if self.same_for_all_classes else "does not mend it"
-        notices.warn(
-            errors.ClassShareWarning(
-                f"class {errors.in_words(batch.classes[wrong.column])} has a mean probability of "
-                f"{wrong.predicted:.3g} after the fit, but a share of {wrong.observed:.3g} in the "
-                f"calibration set, more than chance explains; {type(self).__name__} {reason}: use "
-                "a method with terms for each class, as AutoCalibrator ('auto') or "
-                "StructuredScaling ('structured')"
+        wrong = find_wrong_share(batch, Stage(found, float(self.min_probability)))
+        if wrong is not None:
+            reason = (
+                "has one map for all classes" if found.same_for_all_classes else "does not mend it"
             )
-        )
+            notices.warn(wrong.warning(batch.classes, f"{type(self).__name__} {reason}"))
 
     def predict_proba(self, scores: Any) -> NDArray[Any]:
         """Calibrated probabilities.
@@ -270,11 +282,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         dtype = output_dtype(scores)
         simplex.check_memory(dtype.itemsize * matrix.size, "the result of predict_proba")
         out = np.empty(matrix.shape, dtype=dtype)
-
-        def keep(rows: slice, _: NDArray[np.float64], calibrated: NDArray[np.float64]) -> None:
+        for rows, _, calibrated in self._calibrate(scores, matrix):
             out[rows] = calibrated
-
-        self._calibrate(scores, matrix, keep)
         return out
 
     def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> NDArray[Any]:
@@ -286,32 +295,25 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         lazy: NDArray[Any] = map_rows(self, method, scores, dtype, n_columns)
         return lazy
 
-    def _calibrate(
-        self,
-        scores: Any,
-        matrix: NDArray[Any],
-        keep: Callable[[slice, NDArray[np.float64], NDArray[np.float64]], None],
-    ) -> None:
-        """Give ``keep`` rows, their scores and their probabilities in the order of ``classes_``.
+    def _calibrate(self, scores: Any, matrix: NDArray[Any]) -> Iterator[tuple[slice, Any, Any]]:
+        """Yield rows, their scores and their probabilities, columns in the order of ``classes_``.
 
         ``matrix`` is ``scores`` without their names. Chunks are worked on in threads.
         """
-        kind = self.map_.kind
+        found, floor = self.map_, self.min_probability
+        kind, promise = found.kind, found.sums_to_one
         order = self._check_columns(scores, matrix.shape)
 
-        def work(rows: slice) -> None:
+        def work(rows: slice) -> tuple[slice, Any, Any]:
             checked = simplex.check_scores(matrix[rows], kind, self.normalize, rows.start)
             if rows.start == 0:
                 simplex.warn_of_kind(checked, kind)
             if order is not None:
                 checked = np.take(checked, order, axis=1)
-            out, promise = self.map_(checked), self.map_.sums_to_one
-            calibrated = lift(out, self.min_probability, sums_to_one=promise, given=checked)
-            keep(rows, checked, calibrated)
+            return rows, checked, lift(found(checked), floor, sums_to_one=promise, given=checked)
 
         with threads.jobs(self.n_jobs):
-            for _ in threads.each(work, list(simplex.small_chunks(*matrix.shape))):
-                pass
+            yield from threads.each(work, list(simplex.small_chunks(*matrix.shape)))
 
     def predict_log_proba(self, scores: Any) -> NDArray[Any]:
         """Logarithms of the calibrated probabilities; minus infinity only without a floor."""
@@ -341,12 +343,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         matrix = to_matrix(scores, self.map_.kind)
         best = np.empty(len(matrix), dtype=np.int64)
 
-        def keep(
-            rows: slice, checked: NDArray[np.float64], calibrated: NDArray[np.float64]
-        ) -> None:
+        for rows, checked, calibrated in self._calibrate(scores, matrix):
             top_columns(calibrated, checked, best[rows])
-
-        self._calibrate(scores, matrix, keep)
         labels: NDArray[Any] = self.classes_[best]
         return labels
 

@@ -14,8 +14,7 @@ from sklearn.base import clone
 
 from calibrant import simplex, threads
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.parameters import fitted, leading, number
-from calibrant.calibrators.state import replace_state
+from calibrant.calibrators.parameters import fitted, leading, number, replace_state
 from calibrant.errors import ParameterError, in_words
 from calibrant.maps.compositions import ChainMap, MixtureMap, Stage
 from calibrant.solvers.mixture import solve_mixture
@@ -213,8 +212,6 @@ class Chain(Composition):
     cv : int, optional
         Fit every stage but the first on out-of-fold outputs of the one before, from this many
         folds; by default on its outputs for the rows it was fitted to, which are too good.
-    scores, classes, normalize, min_probability, n_jobs
-        As for every calibrator; they replace those of the stages.
 
     Attributes
     ----------
@@ -266,8 +263,6 @@ class Mixture(Composition):
         used as they are, divided by their sum.
     cv : int, optional
         With ``weights="fit"``: fit the weights on out-of-fold outputs from this many folds.
-    scores, classes, normalize, min_probability, n_jobs
-        As for every calibrator; they replace those of the parts.
 
     Attributes
     ----------

@@ -29,25 +29,6 @@ class DirichletCalibration(MatrixScaling):
     odir : float, default=100.0
         Strength of the squared penalties off the diagonal of W, divided by k (k - 1), and on the
         intercepts, divided by k.
-    tol : float, default=1e-6
-        Largest gradient of the penalised mean NLL, each in units of its curvature.
-    max_rounds : int, default=500
-        Most iterations: of L-BFGS, and in the last tenth of Newton's method.
-    zero_probability : float, optional
-        What an exact zero is read as; by default temperature scaling's fit of it.
-    scores, classes, normalize, min_probability, n_jobs
-        As for every calibrator.
-
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_classes, n_classes)
-        The matrix W.
-    intercept_ : ndarray of shape (n_classes,)
-        The intercepts b.
-    zero_logit_ : float
-        Log-probability that an exact zero is read as.
-    classes_, map_, solver_report_
-        As of every calibrator.
 
     See Also
     --------

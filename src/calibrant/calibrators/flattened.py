@@ -22,17 +22,10 @@ class FlattenedIsotonic(Calibrator):
     sum. Keeps the order of the classes and does not depend on which class is which, so classes
     without a label in the calibration set are no problem.
 
-    Parameters
-    ----------
-    scores, classes, normalize, min_probability, n_jobs
-        As for every calibrator.
-
     Attributes
     ----------
     step_function_ : StepFunction
         The fitted map, before division by the sum.
-    classes_, map_, solver_report_
-        As of every calibrator.
 
     See Also
     --------
@@ -51,15 +44,6 @@ class FlattenedIsotonic(Calibrator):
        Isotonic Techniques", ICML 2025.
     .. [2] J. Zhang, B. Kailkhura and T. Han, "Mix-n-Match: Ensemble and Compositional Methods for
        Uncertainty Calibration in Deep Learning", ICML 2020.
-
-    Examples
-    --------
-    >>> from calibrant import FlattenedIsotonic
-    >>> from calibrant.datasets import simulated_scores
-    >>> bold, y = simulated_scores()
-    >>> calibrator = FlattenedIsotonic().fit(bold, y)
-    >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
-    array([[0.61, 0.23, 0.16]])
     """
 
     method = "fir"

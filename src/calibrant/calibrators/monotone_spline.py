@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.parameters import SMALLEST, FromMap, fitted, number
+from calibrant.calibrators.parameters import FromMap, fitted, number
+from calibrant.calibrators.scaling import LogitCalibrator
 from calibrant.maps.logits import SplineMap
-from calibrant.scale.monotone_spline import SplineStatistics
+from calibrant.scale.scaling import SplineStatistics
 from calibrant.solvers.monotone_spline import solve_monotone_spline
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from calibrant.simplex import SimplexBatch
 
 
-class MonotoneSpline(Calibrator):
+class MonotoneSpline(LogitCalibrator):
     """Monotone spline: softmax(theta(log p)) with one increasing, piecewise linear theta.
 
     The smooth sibling of NA-FIR: fitted with the division by the sum of the row in mind, but
@@ -40,10 +40,6 @@ class MonotoneSpline(Calibrator):
         Largest projected gradient of the mean NLL, each in units of its curvature.
     max_rounds : int, default=100
         Most evaluations of Newton's method.
-    zero_probability : float, optional
-        What an exact zero is read as; by default temperature scaling's fit of it.
-    scores, classes, normalize, min_probability, n_jobs
-        As for every calibrator.
 
     Attributes
     ----------
@@ -52,8 +48,6 @@ class MonotoneSpline(Calibrator):
         predictions take few values.
     slopes_ : ndarray of shape (n_knots + 1,)
         Slope of theta below the first knot, between knots and above the last; positive.
-    zero_logit_ : float
-        Log-probability that an exact zero is read as.
     solver_report_ : SolverReport
         What the solver reached; its notes name the strength that was chosen.
 
@@ -89,12 +83,10 @@ class MonotoneSpline(Calibrator):
     prior_strength: float = number(default=AT_TEMPERATURE, high=1e12)
     tol: float = number(default=1e-8)
     max_rounds: int = number(default=100, low=1, whole=True)
-    zero_probability: float | None = number(default=None, low=SMALLEST, high=1.0)
     map_: SplineMap = fitted()
 
     knots_ = FromMap("knots")
     slopes_ = FromMap("slopes")
-    zero_logit_ = FromMap("zero_logit")
 
     def _n_parameters(self, n_classes: int) -> int:  # noqa: ARG002
         return int(self.n_knots) + 1

@@ -49,14 +49,6 @@ class NormalizationAwareIsotonic(Calibrator):
     max_rounds : int, optional
         Limit of iterations; by default the solver's own (100 for "exact", which needs 2 to 6).
         ``Annealing`` has limits among its options.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums, whatever they are.
-    min_probability : float, default=1e-12
-        Floor of the output; the order is kept and rows sum to 1.
 
     Attributes
     ----------

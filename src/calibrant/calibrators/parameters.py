@@ -9,41 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Literal, dataclass_transform, get_type_hints
+from typing import Any, Literal, TypeVar, dataclass_transform, get_type_hints
 
 from calibrant import simplex, threads
+from calibrant.calibrators.docstrings import inherit_docstring
 from calibrant.scale.statistics import Number
+
+Estimator = TypeVar("Estimator")
 
 SMALLEST = math.ulp(0.0)
 """The smallest positive number."""
-
-_SHARED = (
-    "    scores, classes, normalize, min_probability, n_jobs\n        As for every calibrator.\n"
-)
-_SHARED_IN_FULL = """\
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrix holds; never guessed. Methods of logits log probabilities.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows of the input by their sums, whatever they are.
-    min_probability : float, default=1e-12
-        Floor of the output; the order is kept and rows sum to 1. Without ``normalize_output``
-        smaller values are replaced by it, and nothing else changes.
-    n_jobs : int, optional
-        Threads for folds, candidates and chunks of rows; their number changes no bit of a result.
-        -1 is all cores, -2 all but one. None is what ``joblib.parallel_config`` says, else 1.
-        Model files do not have it.
-"""
-_FOUND = "    classes_, map_, solver_report_\n        As of every calibrator.\n"
-_FOUND_IN_FULL = """\
-    classes_ : ndarray of shape (n_classes,)
-        Label of each column.
-    map_ : CalibrationMap
-        The fit: checked rows of scores in, rows of probabilities out, before the floor.
-    solver_report_ : SolverReport
-        What the solver reached.
-"""
 
 
 def number(
@@ -101,8 +76,8 @@ class Parameters:
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         dataclass(kw_only=True, eq=False, repr=False, match_args=False)(cls)
-        text = (cls.__doc__ or "").replace(_SHARED, _SHARED_IN_FULL)
-        cls.__doc__ = text.replace(_FOUND, _FOUND_IN_FULL)
+        is_public = getattr(cls, "method", None) and cls.__module__.startswith("calibrant.")
+        inherit_docstring(cls, example=bool(is_public))
 
     def _check_parameters(self) -> None:
         """Refuse parameters outside their documented values."""
@@ -147,3 +122,22 @@ class FromMap:
 
     def __set__(self, owner: Any, value: Any) -> None:
         raise AttributeError(f"{self._own} belongs to the map, which is frozen; fit again")
+
+
+def replace_state(estimator: Any, fitted: dict[str, Any]) -> None:
+    """Give an estimator its new fitted attributes, all at once; parameters stay.
+
+    It may be fitted again, also with another number of classes, while other threads predict: a new
+    dictionary takes the place of the old one in a single assignment.
+    """
+    kept = vars(estimator).copy()
+    for name in ("feature_names_in_", "statistics_"):  # not every fit sets these
+        kept.pop(name, None)
+    estimator.__dict__ = kept | fitted
+
+
+def take_state(estimator: Estimator) -> Estimator:
+    """Return the estimator as it is now, which no later ``fit`` or ``set_params`` changes."""
+    taken = object.__new__(type(estimator))
+    taken.__dict__ = vars(estimator).copy()
+    return taken

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.parameters import SMALLEST, FromMap, fitted, number
 from calibrant.maps.logits import AffineMap, TemperatureMap
-from calibrant.scale.affine import VectorStatistics
-from calibrant.scale.temperature import TemperatureStatistics
-from calibrant.solvers.affine import RidgePenalty, solve_affine
+from calibrant.objectives.affine import RidgePenalty
+from calibrant.scale.scaling import TemperatureStatistics, VectorStatistics
+from calibrant.solvers.affine import solve_affine
 from calibrant.solvers.pseudo_rows import AT_SCORES
 from calibrant.solvers.temperature import HELD, solve_temperature
 
@@ -17,15 +17,32 @@ if TYPE_CHECKING:
     from calibrant.simplex import SimplexBatch
 
 
-class TemperatureScaling(Calibrator):
+class LogitCalibrator(Calibrator):
+    """A calibrator of logits, in which an exact zero has none.
+
+    Parameters
+    ----------
+    zero_probability : float, optional
+        What an exact zero is read as; by default temperature scaling's fit of it.
+
+    Attributes
+    ----------
+    zero_logit_ : float
+        Log-probability that an exact zero is read as.
+    """
+
+    zero_probability: float | None = number(default=None, low=SMALLEST, high=1.0)
+
+    zero_logit_ = FromMap("zero_logit")
+
+
+class TemperatureScaling(LogitCalibrator):
     """Temperature scaling (TS): softmax(z / T) with one temperature for all classes.
 
     Keeps the order of the classes and does not depend on which class is which.
 
     Parameters
     ----------
-    scores, classes, normalize, min_probability, n_jobs
-        As for every calibrator.
     tol : float, default=1e-10
         Largest slope of the mean NLL in the inverse temperature, in units of the typical gap
         between logits.
@@ -34,8 +51,6 @@ class TemperatureScaling(Calibrator):
         as the scores say: they draw T to 1 where there are few rows, or none that is wrong. The
         farther the scores prove to be from honest, the fewer they become. 0 is the paper's, which
         is boundlessly confident on a set without errors; with 1e12, the most, T is 1.
-    zero_probability : float, optional
-        What an exact zero, which has no logarithm, is read as; by default that is fitted, too.
 
     Attributes
     ----------
@@ -43,10 +58,6 @@ class TemperatureScaling(Calibrator):
         1 / T, not negative.
     temperature_ : float
         T; above 1 for an over-confident classifier.
-    zero_logit_ : float
-        Log-probability that an exact zero is read as.
-    classes_, map_, solver_report_
-        As of every calibrator.
 
     Notes
     -----
@@ -81,11 +92,9 @@ class TemperatureScaling(Calibrator):
 
     tol: float = number(default=1e-10)
     prior_strength: float = number(default=AT_SCORES, high=HELD)
-    zero_probability: float | None = number(default=None, low=SMALLEST, high=1.0)
     map_: TemperatureMap = fitted()
 
     inverse_temperature_ = FromMap("inverse_temperature")
-    zero_logit_ = FromMap("zero_logit")
 
     @property
     def temperature_(self) -> float:
@@ -103,8 +112,31 @@ class TemperatureScaling(Calibrator):
         return {"map_": found, "solver_report_": report}
 
 
-class _AffineScaling(Calibrator):
-    """Softmax of an affine map of the logits."""
+class _AffineScaling(LogitCalibrator):
+    """Softmax of an affine map of the logits.
+
+    Parameters
+    ----------
+    ridge : float, default=0.0
+        Strength of the squared penalty on all parameters.
+    tol : float, default=1e-6
+        Largest gradient of the penalised mean NLL, each in units of its curvature.
+    max_rounds : int, default=500
+        Most iterations: of L-BFGS, and in the last tenth of Newton's method.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_classes)
+        The matrix W.
+    intercept_ : ndarray of shape (n_classes,)
+        The intercepts b.
+
+    References
+    ----------
+    .. [1] C. Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
+    .. [2] M. Kull et al., "Beyond temperature scaling: Obtaining well-calibrated multi-class
+       probabilities with Dirichlet calibration", NeurIPS 2019.
+    """
 
     _unlabelled = "they keep the temperature-scaled logit"
     _copies = 6
@@ -112,12 +144,10 @@ class _AffineScaling(Calibrator):
     ridge: float = number(default=0.0)
     tol: float = number(default=1e-6)
     max_rounds: int = number(default=500, low=1, whole=True)
-    zero_probability: float | None = number(default=None, low=SMALLEST, high=1.0)
     map_: AffineMap = fitted()
 
     coef_ = FromMap("coef")
     intercept_ = FromMap("intercept")
-    zero_logit_ = FromMap("zero_logit")
 
     def _fit_affine(
         self, batch: SimplexBatch, penalty: RidgePenalty, *, full: bool
@@ -136,33 +166,10 @@ class _AffineScaling(Calibrator):
 class VectorScaling(_AffineScaling):
     """Vector scaling (VS): softmax(a * z + b), with a slope and an intercept for each class.
 
-    Parameters
-    ----------
-    ridge : float, default=0.0
-        Strength of the squared penalty on slopes and intercepts.
-    tol : float, default=1e-6
-        Largest gradient of the mean NLL, each in units of its curvature.
-    max_rounds : int, default=500
-        Most iterations: of L-BFGS, and in the last tenth of Newton's method.
-    zero_probability : float, optional
-        What an exact zero is read as; by default temperature scaling's fit of it.
-    scores, classes, normalize, min_probability, n_jobs
-        As for every calibrator.
-
     Attributes
     ----------
     coef_ : ndarray of shape (n_classes,)
         Slope of each class.
-    intercept_ : ndarray of shape (n_classes,)
-        Intercept of each class.
-    zero_logit_ : float
-        Log-probability that an exact zero is read as.
-    classes_, map_, solver_report_
-        As of every calibrator.
-
-    References
-    ----------
-    .. [1] C. Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
 
     Examples
     --------
@@ -196,36 +203,9 @@ class MatrixScaling(_AffineScaling):
 
     Parameters
     ----------
-    ridge : float, default=0.0
-        Strength of the squared penalty on all parameters.
     odir : float, default=100.0
         Strength of the penalty off the diagonal and on the intercepts, as in
         ``DirichletCalibration`` (Kull et al. 2019). 0 is Guo et al.'s, which overfits.
-    tol : float, default=1e-6
-        Largest gradient of the mean NLL, each in units of its curvature.
-    max_rounds : int, default=500
-        Most iterations: of L-BFGS, and in the last tenth of Newton's method.
-    zero_probability : float, optional
-        What an exact zero is read as; by default temperature scaling's fit of it.
-    scores, classes, normalize, min_probability, n_jobs
-        As for every calibrator.
-
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_classes, n_classes)
-        The matrix W.
-    intercept_ : ndarray of shape (n_classes,)
-        The intercepts b.
-    zero_logit_ : float
-        Log-probability that an exact zero is read as.
-    classes_, map_, solver_report_
-        As of every calibrator.
-
-    References
-    ----------
-    .. [1] C. Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
-    .. [2] M. Kull et al., "Beyond temperature scaling: Obtaining well-calibrated multi-class
-       probabilities with Dirichlet calibration", NeurIPS 2019.
 
     Examples
     --------

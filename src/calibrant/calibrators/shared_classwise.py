@@ -37,8 +37,6 @@ class SharedClasswise(Calibrator):
     normalize_output : bool, default=True
         Whether rows are divided by their sums. False gives the method as it was published: each
         cell is calibrated on its own, and rows need not sum to 1.
-    scores, classes, normalize, min_probability, n_jobs
-        As for every calibrator.
 
     Attributes
     ----------
@@ -46,8 +44,6 @@ class SharedClasswise(Calibrator):
         Group of each class, from 0 for the rarest.
     curves_ : tuple of StepFunction or of Histogram
         The map of each group.
-    classes_, map_, solver_report_
-        As of every calibrator.
 
     See Also
     --------

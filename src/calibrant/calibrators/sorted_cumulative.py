@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.parameters import SMALLEST, FromMap, fitted, number
+from calibrant.calibrators.parameters import FromMap, fitted, number
+from calibrant.calibrators.scaling import LogitCalibrator
 from calibrant.maps.cells import RankedSteps
 from calibrant.scale.isotonic import SortedCumulativeStatistics
 from calibrant.solvers.report import SolverReport
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from calibrant.simplex import SimplexBatch
 
 
-class SortedCumulativeIsotonic(Calibrator):
+class SortedCumulativeIsotonic(LogitCalibrator):
     """Sorted cumulative isotonic regression (SCIR): how sure is it that the label is in the top r.
 
     Every row gives a point (q, r) for each rank r: q is the sum of its r largest probabilities,
@@ -33,10 +33,6 @@ class SortedCumulativeIsotonic(Calibrator):
     max_rank : int, optional
         Ranks from this one on are pooled: there g depends on q alone. Makes the fit smaller and
         quicker where there are many classes; 1 leaves isotonic regression on q.
-    zero_probability : float, optional
-        What an exact zero is read as in the temperature-scaled row; by default that is fitted.
-    scores, classes, normalize, min_probability, n_jobs
-        As for every calibrator.
 
     Attributes
     ----------
@@ -46,8 +42,6 @@ class SortedCumulativeIsotonic(Calibrator):
         The share that is mixed in.
     inverse_temperature_ : float
         1 / T of the temperature-scaled rows.
-    zero_logit_ : float
-        Log-probability that an exact zero is read as in those rows.
     solver_report_ : SolverReport
         What the solver of the isotonic problem reached.
     prior_report_ : SolverReport or None
@@ -73,15 +67,6 @@ class SortedCumulativeIsotonic(Calibrator):
        Isotonic Techniques", ICML 2025.
     .. [2] J. Spouge, H. Wan and W. J. Wilbur, "Least squares isotonic regression in two
        dimensions", Journal of Optimization Theory and Applications 117, 2003.
-
-    Examples
-    --------
-    >>> from calibrant import SortedCumulativeIsotonic
-    >>> from calibrant.datasets import simulated_scores
-    >>> bold, y = simulated_scores()
-    >>> calibrator = SortedCumulativeIsotonic().fit(bold, y)
-    >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
-    array([[0.61, 0.24, 0.15]])
     """
 
     method = "scir"
@@ -95,14 +80,12 @@ class SortedCumulativeIsotonic(Calibrator):
 
     prior_share: str | float = number(default="cv", high=1.0, words=("cv",))
     max_rank: int | None = number(default=None, low=1, whole=True)
-    zero_probability: float | None = number(default=None, low=SMALLEST, high=1.0)
     map_: RankedSteps = fitted()
     prior_report_: SolverReport | None = fitted()
 
     step_function_ = FromMap("step_function")
     prior_share_ = FromMap("prior_share")
     inverse_temperature_ = FromMap("inverse_temperature")
-    zero_logit_ = FromMap("zero_logit")
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         found, report, choice = solve_sorted_cumulative(

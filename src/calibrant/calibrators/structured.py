@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.parameters import SMALLEST, FromMap, choice, fitted, number
+from calibrant.calibrators.parameters import FromMap, choice, fitted, number
+from calibrant.calibrators.scaling import LogitCalibrator
 from calibrant.maps.logits import StructuredMap
-from calibrant.scale.structured import FORMS, StructuredStatistics
+from calibrant.scale.scaling import FORMS, StructuredStatistics
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
 from calibrant.solvers.structured import solve_structured
 
@@ -18,7 +18,7 @@ MOST_CLASSES = 200
 """Up to which "auto" fits a matrix: its cost grows with the square of the number of classes."""
 
 
-class StructuredScaling(Calibrator):
+class StructuredScaling(LogitCalibrator):
     """Structured scaling: softmax(z / T + A x + c), shrunk to temperature scaling.
 
     z are the logits, and x = log(q + bound), less its mean over the row, are bounded logarithms
@@ -46,10 +46,6 @@ class StructuredScaling(Calibrator):
         Largest gradient of the mean NLL, each in units of its curvature.
     max_rounds : int, default=100
         Most iterations of Newton's method.
-    zero_probability : float, optional
-        What an exact zero is read as; by default temperature scaling's fit of it.
-    scores, classes, normalize, min_probability, n_jobs
-        As for every calibrator.
 
     Attributes
     ----------
@@ -61,8 +57,6 @@ class StructuredScaling(Calibrator):
         c.
     scale_ : float
         Inverse temperature at which q is taken.
-    zero_logit_ : float
-        Log-probability that an exact zero is read as.
     solver_report_ : SolverReport
         What the solver reached; its notes name the penalties.
 
@@ -111,14 +105,12 @@ class StructuredScaling(Calibrator):
     prior_strength: float = number(default=AT_TEMPERATURE, high=1e12)
     tol: float = number(default=1e-6)
     max_rounds: int = number(default=100, low=1, whole=True)
-    zero_probability: float | None = number(default=None, low=SMALLEST, high=1.0)
     map_: StructuredMap = fitted()
 
     inverse_temperature_ = FromMap("inverse_temperature")
     coef_ = FromMap("coef")
     intercept_ = FromMap("intercept")
     scale_ = FromMap("scale")
-    zero_logit_ = FromMap("zero_logit")
 
     def _n_parameters(self, n_classes: int) -> int:
         return 2 * n_classes  # the penalties hold the matrix

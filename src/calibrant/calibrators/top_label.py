@@ -24,7 +24,19 @@ if TYPE_CHECKING:
 
 
 class TopLabelCalibrator(Calibrator):
-    """A calibrator with a binary map of the largest probability, shared or for each class."""
+    """A calibrator with a binary map of the largest probability, shared or for each class.
+
+    Parameters
+    ----------
+    normalize_output : bool, default=True
+        Whether the other classes share what is left. False leaves them as they are, so that rows
+        need not sum to 1; only the confidence has a meaning then.
+
+    References
+    ----------
+    .. [1] C. Gupta and A. Ramdas, "Top-label calibration and multiclass-to-binary reductions",
+       ICLR 2022.
+    """
 
     per_class: bool = choice(default=False)
     normalize_output: bool = choice(default=True)
@@ -77,18 +89,11 @@ class TopLabelHistogram(TopLabelCalibrator):
         Whether there is a map for each predicted class, as in the authors' top-label calibration,
         or one for all, as in their confidence calibration. A class that is predicted in fewer rows
         than fill a bin keeps its scores.
-    normalize_output : bool, default=True
-        Whether the other classes share what is left. False leaves them as they are, so that rows
-        need not sum to 1; only the confidence has a meaning then.
-    scores, classes, normalize, min_probability, n_jobs
-        As for every calibrator.
 
     Attributes
     ----------
     curves_ : tuple of Histogram
         The map, or one for each class; the identity for a class that is predicted too rarely.
-    classes_, map_, solver_report_
-        As of every calibrator.
 
     See Also
     --------
@@ -101,20 +106,6 @@ class TopLabelHistogram(TopLabelCalibrator):
     they tie, as long as they share the map and ``normalize_output``: else two classes would change
     places across the tie. Tied classes are each taken as the predicted one in turn, at fit and at
     prediction, with the average as result; the authors break ties at random.
-
-    References
-    ----------
-    .. [1] C. Gupta and A. Ramdas, "Top-label calibration and multiclass-to-binary reductions",
-       ICLR 2022.
-
-    Examples
-    --------
-    >>> from calibrant import TopLabelHistogram
-    >>> from calibrant.datasets import simulated_scores
-    >>> bold, y = simulated_scores()
-    >>> calibrator = TopLabelHistogram().fit(bold, y)
-    >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
-    array([[0.66, 0.27, 0.07]])
     """
 
     method = "m2b-hb"
@@ -143,37 +134,16 @@ class TopLabelIsotonic(TopLabelCalibrator):
     per_class : bool, default=False
         Whether there is a map for each predicted class, or one for all. A class that is never
         predicted keeps its scores.
-    normalize_output : bool, default=True
-        Whether the other classes share what is left. False leaves them as they are, so that rows
-        need not sum to 1; only the confidence has a meaning then.
-    scores, classes, normalize, min_probability, n_jobs
-        As for every calibrator.
 
     Attributes
     ----------
     curves_ : tuple of StepFunction
         The map, or one for each class; the identity for a class that is never predicted.
-    classes_, map_, solver_report_
-        As of every calibrator.
 
     See Also
     --------
     TopLabelHistogram : The same with histograms, and what to know about ties.
     SortedCumulativeIsotonic : Calibrates the two, three, ... largest as well.
-
-    References
-    ----------
-    .. [1] C. Gupta and A. Ramdas, "Top-label calibration and multiclass-to-binary reductions",
-       ICLR 2022.
-
-    Examples
-    --------
-    >>> from calibrant import TopLabelIsotonic
-    >>> from calibrant.datasets import simulated_scores
-    >>> bold, y = simulated_scores()
-    >>> calibrator = TopLabelIsotonic().fit(bold, y)
-    >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
-    array([[0.63, 0.3 , 0.07]])
     """
 
     method = "m2b-ir"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import os
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import click
 
-from calibrant.cli.progress import progress_bar
+from calibrant.cli.showing import naming
+from calibrant.progress import progress_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from calibrant.calibrators.base import Calibrator
@@ -67,9 +68,7 @@ def open_chunks(path: Path, part: str | None, reading: Reading, advance: Any) ->
         raise click.UsageError(f"--part is for npz files; {path} is read in chunks")
     if reading.labels is not None:
         raise click.UsageError(f"--labels is for npy files; the tables of {path} have a column")
-    with suppress(
-        AttributeError, OSError, TypeError
-    ):  # glibc's: an arena for each thread would be reserved
+    with suppress(AttributeError, OSError, TypeError):  # glibc's: an arena for each thread
         ctypes.CDLL(None).mallopt(ARENA_MAX, 1)
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
@@ -77,21 +76,8 @@ def open_chunks(path: Path, part: str | None, reading: Reading, advance: Any) ->
     if reading.normalize and kind == "logits":
         raise click.UsageError(f"--normalize is for probabilities; {path} holds logits")
     return TableChunks(
-        path, wish=reading.wish, kind=kind, classes=reading.classes, progress=advance
+        path, selection=reading.selection, kind=kind, classes=reading.classes, progress=advance
     )
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Put the path before what is wrong with all tables together, and names none of them."""
-    from calibrant.errors import DataError
-
-    try:
-        yield
-    except DataError as error:
-        if str(path) in str(error):
-            raise
-        raise type(error)(f"{path}: {error}") from error
 
 
 def evaluate_file(
@@ -119,7 +105,7 @@ def evaluate_chunks(
     from calibrant.metrics.evaluation import usual_groups
     from calibrant.metrics.statistics import MetricStatistics
 
-    with progress_bar(f"reading {path}") as advance, _naming(path):
+    with progress_bar(f"reading {path}") as advance, naming(path):
         chunks = open_chunks(path, part, reading, advance)
         if reading.classes is None:
             chunks.put_positive_last()
@@ -156,7 +142,7 @@ def fit_chunks(
     from calibrant.calibrators.methods import make_calibrator
     from calibrant.files.ledger import Ledger
 
-    with progress_bar(f"reading {path}") as advance, _naming(path):
+    with progress_bar(f"reading {path}") as advance, naming(path):
         chunks = open_chunks(path, part, reading, advance)
         calibrator = make_calibrator(
             method,

@@ -19,13 +19,15 @@ from calibrant.cli.chunked import (
 )
 from calibrant.cli.demo import demo
 from calibrant.cli.export import export
-from calibrant.cli.progress import progress_bar
-from calibrant.cli.reading import Reading, file_argument, reading_options
+from calibrant.cli.reading import Reading, file_argument, path_argument, reading_options
 from calibrant.cli.showing import NotConvergedError, json_option, naming, show
+from calibrant.progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
+BAD_ROWS = click.Choice(["error", "skip", "nan"])
 
 part_option = click.option(
     "--part", type=click.Choice(["val", "test"]), help="Part of an npz file with val_* and test_*."
@@ -54,16 +56,9 @@ def _check_jobs(_: click.Context, __: click.Parameter, jobs: int) -> int:
 
 def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command ``--jobs``, and all that it does so many threads."""
+    help_text = "Number of threads; -1 is all cores. It changes no number."
 
-    @click.option(
-        "-j",
-        "--jobs",
-        type=int,
-        default=1,
-        show_default=True,
-        callback=_check_jobs,
-        help="Number of threads; -1 is all cores. It changes no number.",
-    )
+    @click.option("-j", "--jobs", type=int, default=1, callback=_check_jobs, help=help_text)
     @wraps(command)
     def run(*, jobs: int, **options: Any) -> Any:
         from calibrant import threads
@@ -78,15 +73,11 @@ def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("file", type=file_argument)
 @part_option
 @reading_options()
-@click.option("--bins", default=15, show_default=True, help="Number of bins of the ECEs.")
+@click.option("--bins", default=15, help="Number of bins of the ECEs.")
 @click.option(
-    "--resamples",
-    type=click.IntRange(min=0),
-    default=200,
-    show_default=True,
-    help="Resamples behind the intervals; 0 for no intervals and no test.",
+    "--resamples", type=click.IntRange(min=0), default=200, help="Of the intervals; 0 for none."
 )
-@click.option("--seed", default=0, show_default=True, help="Seed of the bootstrap.")
+@click.option("--seed", default=0, help="Seed of the bootstrap.")
 @chunks_option
 @jobs_option
 @json_option
@@ -128,8 +119,8 @@ def evaluate(
 
 @click.command()
 @click.argument("val", type=file_argument)
-@click.option("-m", "--method", type=MethodChoice(), default="auto", show_default=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Model file.")
+@click.option("-m", "--method", type=MethodChoice(), default="auto")
+@click.option("-o", "--output", type=path_argument, required=True, help="Model file.")
 @part_option
 @reading_options()
 @chunks_option
@@ -140,11 +131,7 @@ def evaluate(
     help="Keep in this file what was counted: the next run counts new files only.",
 )
 @click.option(
-    "--decay",
-    type=click.FloatRange(0, 1),
-    default=1.0,
-    show_default=True,
-    help="With --statistics: factor on the weight of older rows.",
+    "--decay", type=click.FloatRange(0, 1), default=1.0, help="Factor on the weight of older rows."
 )
 @click.option("--strict", is_flag=True, help="Write nothing and exit with 5 if not converged.")
 @jobs_option
@@ -243,7 +230,7 @@ def _check_output(output: Path, *inputs: Path | None) -> None:
 
 
 @click.command(name="apply")
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=path_argument)
 @click.argument("file", type=file_argument)
 @click.option(
     "-o", "--output", type=file_argument, required=True, help="New file; - is standard output."
@@ -251,11 +238,7 @@ def _check_output(output: Path, *inputs: Path | None) -> None:
 @part_option
 @reading_options("normalize", "label_column", "columns", "ignore")
 @click.option(
-    "--on-bad-row",
-    type=click.Choice(["error", "skip", "nan"]),
-    default="error",
-    show_default=True,
-    help="What to do with a row that is no distribution.",
+    "--on-bad-row", type=BAD_ROWS, default="error", help="For a row that is no distribution."
 )
 @click.option("--sha256", help="Refuse a model file with another digest.")
 @jobs_option
@@ -287,7 +270,7 @@ def apply_command(
         raise click.UsageError(f"--normalize is for probabilities; {model} takes logits")
     if reading.normalize:
         calibrator.set_params(normalize="rows")
-    options: dict[str, Any] = {"wish": reading.wish, "on_bad_row": on_bad_row}
+    options: dict[str, Any] = {"selection": reading.selection, "on_bad_row": on_bad_row}
     with progress_bar(f"calibrating {file}") as advance:
         if file.is_dir():
             if part is not None:
@@ -309,7 +292,7 @@ def apply_command(
 @click.argument("val", type=file_argument)
 @click.argument("test", type=file_argument, required=False)
 @click.option("--methods", help="Comma-separated; all by default.")
-@click.option("--report", type=click.Path(path_type=Path), help="Write a page to this HTML file.")
+@click.option("--report", type=path_argument, help="Write a page to this HTML file.")
 @click.option(
     "--split",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -317,7 +300,7 @@ def apply_command(
 )
 @reading_options()
 @click.option("--test-labels", type=file_argument, help="A npy file with the labels of TEST.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the resampling and the split.")
+@click.option("--seed", default=0, help="Seed of the resampling and the split.")
 @jobs_option
 @json_option
 def compare(
@@ -374,7 +357,7 @@ def compare(
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=path_argument)
 @json_option
 def inspect(model: Path, as_json: bool) -> None:
     """Say what MODEL is, without applying it.

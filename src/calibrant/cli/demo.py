@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calibrant.cli.progress import progress_bar
+from calibrant.progress import progress_bar
 
 if TYPE_CHECKING:
     from calibrant.report import Comparison

@@ -2,65 +2,38 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from calibrant.cli.reading import path_argument
 from calibrant.cli.showing import json_option, naming, show
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 SUFFIXES = (".onnx", ".pt2")
+KINDS = click.Choice(["probabilities", "logits"])
+DTYPES = click.Choice(["float32", "float64"])
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=path_argument)
 @click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="The file to write; .onnx or .pt2 (a program of torch.export) at its end tell the format.",
+    "-o", "--output", type=path_argument, required=True, help="The file to write: .onnx or .pt2."
 )
-@click.option(
-    "--input",
-    "given",
-    type=click.Choice(["probabilities", "logits"]),
-    help="What the graph is given; by default what the model was fitted to.",
-)
-@click.option(
-    "--dtype",
-    type=click.Choice(["float32", "float64"]),
-    help="Type of what goes in and comes out; float32 by default.",
-)
+@click.option("--input", "given", type=KINDS, help="What the graph is given; as fitted by default.")
+@click.option("--dtype", type=DTYPES, help="Of what goes in and comes out; float32 by default.")
 @click.option("--opset", type=int, help="Version of the operators of ONNX; 18 by default.")
+@click.option("--precision", type=DTYPES, help="Longest numbers in an ONNX graph (OpenVINO).")
 @click.option(
-    "--precision",
-    type=click.Choice(["float64", "float32"]),
-    help="Longest numbers in an ONNX graph: float32 for runtimes without float64 (OpenVINO).",
+    "--tolerance", type=click.FloatRange(min=0), help="How far logits of other runtimes may be off."
 )
-@click.option(
-    "--tolerance",
-    type=click.FloatRange(min=0),
-    help="How far logits of another runtime may be off from those of the fit.",
-)
-@click.option(
-    "--behind",
-    type=click.Path(path_type=Path),
-    help="An ONNX file of the classifier: both are written as one model.",
-)
+@click.option("--behind", type=path_argument, help="ONNX file of a classifier, to be one with it.")
 @click.option("--scores", help="Name of the scores among the outputs of --behind.")
 @json_option
 def export(
-    model: Path,
-    output: Path,
-    given: str | None,
-    dtype: str | None,
-    opset: int | None,
-    precision: str | None,
-    tolerance: float | None,
-    behind: Path | None,
-    scores: str | None,
-    as_json: bool,
+    model: Path, output: Path, given: str | None, as_json: bool, dtype: str | None, **others: Any
 ) -> None:
     """Write MODEL as a graph that runs without calibrant.
 
@@ -71,14 +44,7 @@ def export(
     """  # noqa: D301
     from calibrant import model_file
 
-    options = {
-        "dtype": dtype,
-        "opset": opset,
-        "precision": precision,
-        "tolerance": tolerance,
-        "behind": behind,
-        "scores": scores,
-    }
+    options, behind = {"dtype": dtype, **others}, others["behind"]
     _check_options(output, options)
     with naming(model):
         calibrator = model_file.load(model)

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 MOST_VALUES, LONGEST = 8, 60
 """Lists, such as the classes, are cut after so many values or letters."""
 
-INDENT = "  "
-
 
 def inspection_text(found: dict[str, Any]) -> str:
-    """Return the description of a model file, a fact in a line and parts indented.
-
-    >>> print(inspection_text({"method": "ts", "fitted": {"a_": 0.123456789, "b_": None}}))
-    method  ts
-    fitted
-      a_    0.123457
-    """
+    """Return the description of a model file, a fact in a line and parts indented."""
     return "\n".join(_block(_without_repetition(found)))
 
 
@@ -30,71 +21,34 @@ def _without_repetition(found: dict[str, Any], classes: Any = None) -> dict[str,
         if key == "parts":
             for place, part in enumerate(value, start=1):
                 inner = _without_repetition(part, known)
-                name = f"part {place}: {inner.pop('method')} ({inner.pop('class')})"
-                facts[name] = inner
+                facts[f"part {place}: {inner.pop('method')} ({inner.pop('class')})"] = inner
         elif key == "parameters":
             facts[key] = {k: v for k, v in value.items() if k != "classes" or v != known}
         elif key == "arrays":
-            facts[key] = {
-                name: f"{' x '.join(map(str, shape))} {dtype}"
-                for name, (dtype, shape) in value.items()
-            }
+            sizes = {name: " x ".join(map(str, shape)) for name, (_, shape) in value.items()}
+            facts[key] = {name: f"{sizes[name]} {dtype}" for name, (dtype, _) in value.items()}
         elif key not in {"classes", "n_classes"} or classes is None or found["classes"] != classes:
             facts[key] = value
     return facts
 
 
 def _block(found: dict[str, Any]) -> list[str]:
-    """Facts under each other, their values in a column."""
-    facts = {key: value for key, value in found.items() if value not in (None, (), [], {})}
+    """Facts under each other, their values in a column; what is not known is left out."""
+    facts = {k: v for k, v in found.items() if v == v and v not in (None, (), [], {})}  # noqa: PLR0124  (NaN)
     width = max((len(key) for key, value in facts.items() if not _is_block(value)), default=0)
     lines: list[str] = []
     for key, value in facts.items():
         if _is_block(value):
             inner = _block(value) if isinstance(value, dict) else _table(value)
-            lines += [key, *(INDENT + line for line in inner)] if inner else []
+            lines += [key, *(f"  {line}" for line in inner)] if inner else []
         else:
-            first, *others = _texts(value)
-            lines.append(f"{key:<{width}}  {first}")
-            lines += [f"{'':<{width}}  {line}" for line in others]
+            lines.append(f"{key:<{width}}  {_text(value)}")
     return lines
 
 
-def _is_report(value: Any) -> bool:
-    return isinstance(value, dict) and {"solver", "violation", "rounds"} <= value.keys()
-
-
 def _is_block(value: Any) -> bool:
-    if isinstance(value, dict):
-        return not _is_report(value)
-    return isinstance(value, list | tuple) and all(isinstance(item, dict) for item in value)
-
-
-def _texts(value: Any) -> list[str]:
-    """Lines of one value."""
-    if not _is_report(value):
-        return [_text(value)]
-    reached = f"{value['solver']}: objective {value['objective']:.6g}"
-    if value["n_blocks"] is not None:
-        reached += f", {value['n_blocks']} blocks"
-    rounds = f"{value['rounds']} {'round' if value['rounds'] == 1 else 'rounds'}"
-    spent = rounds if math.isnan(value["seconds"]) else f"{rounds} in {value['seconds']:.2g} s"
-    if value["tolerance"] > 0:  # else a closed form
-        violation = f"violated by {value['violation']:.1e}, {value['tolerance']:.0e} was asked for"
-        spent += f", optimality {violation}"
-    return [reached, spent, *_binning(value), *map(_text, value["notes"])]
-
-
-def _binning(report: dict[str, Any]) -> list[str]:
-    """Say what binning may have cost, where scores were binned."""
-    found = report["binning"]
-    if found is None:
-        return []
-    text = f"{found['n_bins']:,} bins, optimality for the scores themselves violated by at most "
-    text += f"{found['violation']:.1e}"
-    if not math.isnan(found["excess"]):
-        text += f", objective above the least by at most {found['excess']:.1e}"
-    return [text]
+    is_list = isinstance(value, list | tuple)
+    return isinstance(value, dict) or (is_list and all(isinstance(item, dict) for item in value))
 
 
 def _text(value: Any) -> str:
@@ -111,13 +65,10 @@ def _text(value: Any) -> str:
 
 
 def _table(rows: Any) -> list[str]:
-    """Rows with the same fields, in columns."""
-    heads = [head for head in rows[0] if any(row[head] == row[head] for row in rows)]  # not NaN
-    cells = [heads] + [
-        [f"{row[h]:.4g}" if isinstance(row[h], float) else _text(row[h]) for h in heads]
-        for row in rows
-    ]
-    widths = [max(len(row[place]) for row in cells) for place in range(len(heads))]
+    """Rows with the same fields, in columns; those that nobody knows are left out."""
+    heads = [head for head in rows[0] if any(row[head] == row[head] for row in rows)]
+    cells = [heads, *([_text(row[head]) for head in heads] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     is_text = [isinstance(rows[0][head], str) for head in heads]
     return [
         "  ".join(

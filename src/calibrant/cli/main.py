@@ -24,7 +24,10 @@ EXIT_MODEL = 4
 EXIT_PIPE = 141
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
+
+
+@click.group(context_settings=SETTINGS)
 @click.version_option(__version__, prog_name="calibrant")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
 def cli() -> None:

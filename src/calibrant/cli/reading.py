@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from calibrant.files.align import Aligned
-    from calibrant.files.layout import Wish
+    from calibrant.files.layout import ColumnSelection
 
 file_argument = click.Path(path_type=Path, allow_dash=True)
+path_argument = click.Path(path_type=Path)
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -66,11 +67,11 @@ class Reading:
     classes: tuple[str, ...] | None = None
 
     @property
-    def wish(self) -> Wish:
+    def selection(self) -> ColumnSelection:
         """What the columns of a table are."""
-        from calibrant.files.layout import Wish
+        from calibrant.files.layout import ColumnSelection
 
-        return Wish(self.label_column, self.columns or (), self.ignore or ())
+        return ColumnSelection(self.label_column, self.columns or (), self.ignore or ())
 
     @property
     def rows(self) -> str | None:
@@ -90,7 +91,7 @@ class Reading:
         from calibrant.files.predictions import read_prediction_file
 
         found = read_prediction_file(
-            path, kind=self.kind, labels=self.labels, wish=self.wish, **parts
+            path, kind=self.kind, labels=self.labels, selection=self.selection, **parts
         )
         if self.normalize and found.kind == "logits":
             raise click.UsageError(f"--normalize is for probabilities; {path} holds logits")

@@ -21,12 +21,14 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON f
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Put the path of a model file before what is wrong with it."""
-    from calibrant.errors import ModelFileError
+    """Put a path before what is wrong with a model file, or with data, unless it is named there."""
+    from calibrant.errors import DataError, ModelFileError
 
     try:
         yield
-    except ModelFileError as error:
+    except (DataError, ModelFileError) as error:
+        if str(path) in str(error):
+            raise
         raise type(error)(f"{path}: {error}") from error
 
 

@@ -12,7 +12,7 @@ from calibrant.atomic_file import remove_half_written
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LAST_WORDS: list[str] = []
+_FINAL_MESSAGES: list[str] = []
 _CURSOR = "\r\x1b[K\x1b[?25h"  # a bar hides it
 
 
@@ -24,13 +24,13 @@ def listen() -> None:
 
 
 @contextmanager
-def last_words(text: str) -> Iterator[None]:
+def final_message(text: str) -> Iterator[None]:
     """Say this if a signal comes meanwhile."""
-    _LAST_WORDS.append(text)
+    _FINAL_MESSAGES.append(text)
     try:
         yield
     finally:
-        _LAST_WORDS.remove(text)
+        _FINAL_MESSAGES.remove(text)
 
 
 def _die(number: int, _: Any) -> None:
@@ -40,7 +40,7 @@ def _die(number: int, _: Any) -> None:
     tells a shell what happened (128 + its number).
     """
     remove_half_written()
-    words = "".join(f"calibrant: {text}\n" for text in _LAST_WORDS)
+    words = "".join(f"calibrant: {text}\n" for text in _FINAL_MESSAGES)
     with suppress(OSError):  # nobody listens
         os.write(2, ((_CURSOR if os.isatty(2) else "") + words).encode())
     signal.signal(number, signal.SIG_DFL)

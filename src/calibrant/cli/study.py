@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import time
-from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant.cli.progress import progress_bar
 from calibrant.cli.showing import json_option, show
-from calibrant.cli.stop import last_words
+from calibrant.cli.stop import final_message
+from calibrant.progress import progress_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-seed_option = click.option("--seed", default=0, show_default=True, help="Seed of what is random.")
+    from collections.abc import Iterator
 
 
 class StudyGroup(click.Group):
@@ -36,8 +33,7 @@ def study() -> None:
     """Run every method on every classifier, as the paper does.
 
     DIR holds files dataset_model.npz with the arrays val_labels, test_labels and val_probs,
-    test_probs (or val_logits, test_logits). The other commands make such files. It may also be
-    an HDF5 file of CalArena.
+    test_probs (or val_logits, test_logits), or is an HDF5 file of CalArena.
 
     \b
     Example:
@@ -54,7 +50,7 @@ def study() -> None:
 @click.option(
     "-j", "--jobs", type=click.IntRange(min=1), help="Number of processes; one per core by default."
 )
-@seed_option
+@click.option("--seed", default=0, show_default=True, help="Seed of what is random.")
 @click.option("--retry-failed", is_flag=True, help="Run cells again in which a method failed.")
 @click.option("--table-only", is_flag=True, help="Write the table of numbers and nothing else.")
 @click.option(
@@ -85,14 +81,17 @@ def run_command(
       calibrant study run predictions -o out --methods ts,na-fir,scir
       calibrant study run cv-multiclass.h5 -o out --against CalArena/results/cv-multiclass
     """  # noqa: D301
+    from rich.console import Console
+
     from calibrant import study as library
     from calibrant.files.sinks import refuse_inputs
 
     refuse_inputs(output, directory)
     _check_against(against, directory)
     started = time.monotonic()
-    goes_on = last_words("stopped; the same command goes on from here")
-    with goes_on, study_bar() as (advance, say):
+    console = Console(stderr=True)
+    goes_on = final_message("stopped; the same command goes on from here")
+    with goes_on, progress_bar("study", console=console) as advance:
         table = library.run_study(
             directory,
             output,
@@ -101,28 +100,31 @@ def run_command(
             seed=seed,
             retry_failed=retry_failed,
             progress=advance,
-            message=say,
+            message=partial(_say, console),
         )
     written = []
     if not table_only:
         with progress_bar("drawing"):
             written = library.write_outputs(table, output)
     rates = [] if against is None else _win_rates(against, output / "calarena" / directory.stem)
-    failures = [
-        f"{row.dataset}_{row.model}: {row.method}"
-        for row in table.rows
-        if row.metric == "nll" and math.isnan(row.value)
-    ]
+    frame = table.frame
+    lost = frame[(frame["metric"] == "nll") & frame["value"].isna()]
+    failures = (lost["dataset"] + "_" + lost["model"] + ": " + lost["method"]).tolist()
     result = {
         "output": str(output),
         "classifiers": len(table.cases),
-        "methods": list(table.methods),
+        "methods": table.methods,
         "failures": failures,
         "written": [str(path) for path in written],
         "win_rates": rates,
         "seconds": time.monotonic() - started,
     }
     show(result, as_json, _summary(result))
+
+
+def _say(console: Any, text: str) -> None:
+    """Print a line beside the bar."""
+    console.print(f"calibrant: {text}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _methods(text: str | None) -> list[str]:
@@ -152,15 +154,13 @@ def _win_rates(against: Path, own: Path) -> list[dict[str, Any]]:
     """Win rates by the two proper scores, of published results and ours."""
     from calibrant.study import win_rates
 
-    both = [win_rates(against, own, metric=metric) for metric in ("brier", "logloss")]
-    return [
-        {
-            "metric": rates.metric,
-            "experiments": rates.n_experiments,
-            "methods": [rate._asdict() for rate in rates.methods],
-        }
-        for rates in both
-    ]
+    found = []
+    for metric in ("brier", "logloss"):
+        rates = win_rates(against, own, metric=metric).reset_index()
+        n_experiments = int(rates.pop("experiments")[0])
+        methods = rates.to_dict("records")
+        found.append({"metric": metric, "experiments": n_experiments, "methods": methods})
+    return found
 
 
 def _rate_lines(rates: dict[str, Any]) -> Iterator[str]:
@@ -184,80 +184,5 @@ def _summary(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-@study.command()
-@click.argument("corpus", type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    default=Path(),
-    help="Directory for the prediction files; this one by default.",
-)
-@click.option("--models", help="Comma-separated from nb, svm-linear, logreg, mlp; all by default.")
-@seed_option
-@json_option
-def train(corpus: Path, output: Path, models: str | None, seed: int, as_json: bool) -> None:
-    """Train the paper's classical text models on CORPUS and write their predictions.
-
-    CORPUS is corpus_<dataset>.tsv.gz with a line "part, label, text" for each document, with
-    tabs; a part is train, val or test. Without a val part the test part is split 25 / 75.
-
-    \b
-    Example:
-      calibrant study train corpus_r52.tsv.gz -o predictions --models nb,logreg
-    """  # noqa: D301
-    from calibrant.study import train_text_models
-
-    with progress_bar("training") as advance:
-        paths = train_text_models(
-            corpus,
-            output,
-            models.split(",") if models else None,
-            seed=seed,
-            progress=lambda done, total, model: advance(done, total, f"training {model}"),
-        )
-    show({"files": [str(path) for path in paths]}, as_json, "\n".join(map(str, paths)))
-
-
-@study.command()
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, help="Prediction file."
-)
-@click.option("--val-rows", default=12_500, show_default=True, help="Rows to calibrate on.")
-@click.option("--test-rows", default=37_500, show_default=True, help="Rows to judge on.")
-@click.option("--classes", default=1000, show_default=True, help="Number of classes.")
-@seed_option
-def simulate(output: Path, val_rows: int, test_rows: int, classes: int, seed: int) -> None:
-    """Write simulated predictions of the size of ImageNet-1k, over-confident by a factor of two.
-
-    \b
-    Example:
-      calibrant study simulate -o predictions/imagenet_simulated.npz
-    """  # noqa: D301
-    from calibrant.study import simulate_imagenet
-
-    path = simulate_imagenet(output, seed=seed, n_val=val_rows, n_test=test_rows, n_classes=classes)
-    click.echo(f"{path}: {val_rows:,} + {test_rows:,} rows, {classes:,} classes")
-
-
 def _clock(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
-
-
-@contextmanager
-def study_bar() -> Iterator[tuple[Callable[[int, int, float], None], Callable[[str], None]]]:
-    """Show a bar on a terminal; yield what moves it and what prints a line beside it."""
-    from rich.console import Console
-
-    from calibrant.cli.bar import CellsColumn
-
-    console = Console(stderr=True)
-    with progress_bar("study", CellsColumn(), console=console) as move:
-
-        def advance(done: int, total: int, seconds_left: float) -> None:
-            move(done, total, end=time.monotonic() + seconds_left)
-
-        def say(text: str) -> None:
-            console.print(f"calibrant: {text}", markup=False, highlight=False, soft_wrap=True)
-
-        yield advance, say

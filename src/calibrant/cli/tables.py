@@ -22,7 +22,7 @@ def plain_table(*headings: str) -> Table:
 def evaluation_table(source: str, result: Any, test: Any, shares: Any) -> Any:
     """Every metric with its interval, and the verdict of the test, if there was one."""
     from calibrant.metrics.table import METRICS
-    from calibrant.report.shares import share_words
+    from calibrant.report.verdict import share_words
 
     title = f"{source}: {result.n_rows:,} rows, {result.n_classes:,} classes"
     headings = ["metric", "value"]

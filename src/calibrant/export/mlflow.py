@@ -56,10 +56,8 @@ def save_model(
     input_example: Any = None,
     pip_requirements: Sequence[str] | str | None = None,
     extra_pip_requirements: Sequence[str] | str | None = None,
-    conda_env: Any = None,
-    code_paths: list[str] | None = None,
-    metadata: dict[str, Any] | None = None,
     mlflow_model: Model | None = None,
+    **options: Any,
 ) -> None:
     """Write a fitted calibrator as an MLflow model: a directory with a model file in it.
 
@@ -75,11 +73,12 @@ def save_model(
         "probabilities" or "logits". False is none.
     input_example : any that MLflow takes, or False, optional
         By default a row or two that fit the signature, if that is the default as well.
-    pip_requirements, extra_pip_requirements, conda_env, code_paths, metadata
-        As in ``mlflow.pyfunc.save_model``. Requirements are by default this version of calibrant
-        and the installed versions of what it needs.
+    pip_requirements, extra_pip_requirements : list of str or path, optional
+        By default this version of calibrant and the installed versions of what it needs.
     mlflow_model : mlflow.models.Model, optional
         What the flavour is added to.
+    **options
+        As in ``mlflow.pyfunc.save_model``: ``conda_env``, ``code_paths``, ``metadata``.
 
     Raises
     ------
@@ -114,7 +113,7 @@ def save_model(
             input_example = _example(taken)
         if signature is None:
             signature = _signature(taken)
-        if pip_requirements is None and conda_env is None:
+        if pip_requirements is None and options.get("conda_env") is None:
             pip_requirements = [*_requirements(), *_lines(extra_pip_requirements)]
             extra_pip_requirements = None
         mlflow.pyfunc.save_model(
@@ -125,26 +124,12 @@ def save_model(
             input_example=None if input_example is False else input_example,
             pip_requirements=pip_requirements,
             extra_pip_requirements=extra_pip_requirements,
-            conda_env=conda_env,
-            code_paths=code_paths,
-            metadata=metadata,
             mlflow_model=model,
+            **options,
         )
 
 
-def log_model(
-    calibrator: Calibrator,
-    name: str | None = None,
-    *,
-    registered_model_name: str | None = None,
-    await_registration_for: int | None = 300,
-    params: dict[str, Any] | None = None,
-    tags: dict[str, Any] | None = None,
-    model_type: str | None = None,
-    step: int = 0,
-    model_id: str | None = None,
-    **options: Any,
-) -> ModelInfo:
+def log_model(calibrator: Calibrator, name: str | None = None, **options: Any) -> ModelInfo:
     """Log a fitted calibrator to MLflow, in the active run if there is one.
 
     Parameters
@@ -153,14 +138,9 @@ def log_model(
         A fitted calibrator.
     name : str, optional
         Name of the model.
-    registered_model_name : str, optional
-        Where to register it as a new version.
-    await_registration_for : int, default=300
-        Seconds to wait until that version is ready; 0 or None does not wait.
-    params, tags, model_type, step, model_id
-        As in ``mlflow.sklearn.log_model``.
     **options
-        Passed to ``save_model``.
+        As in ``mlflow.sklearn.log_model``: ``registered_model_name``, ``await_registration_for``,
+        ``params``, ``tags``, ``model_type``, ``step``, ``model_id``; others go to ``save_model``.
 
     Returns
     -------
@@ -182,13 +162,6 @@ def log_model(
         artifact_path=None,
         flavor=sys.modules[__name__],
         name=name,
-        registered_model_name=registered_model_name,
-        await_registration_for=await_registration_for,
-        params=params,
-        tags=tags,
-        model_type=model_type,
-        step=step,
-        model_id=model_id,
         calibrator=calibrator,
         **options,
     )
@@ -347,3 +320,7 @@ def _lines(requirements: Sequence[str] | str | None) -> list[str]:
     if isinstance(requirements, str):
         return [f"-r {requirements}"]
     return list(requirements or [])
+
+
+def __dir__() -> list[str]:
+    return __all__

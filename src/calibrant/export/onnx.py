@@ -18,7 +18,7 @@ from calibrant.export.onnx_pair_operations import PairOperations
 
 if TYPE_CHECKING:
     from calibrant.calibrators.base import Calibrator
-    from calibrant.maps.operations import Rounding
+    from calibrant.export.operations import Rounding
 
 FIRST_OPSET = 16
 """The oldest that has sums over groups."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import extras
-from calibrant.maps.operations import Rounding
+from calibrant.export.operations import Rounding
 
 try:
     from onnx import NodeProto, TensorProto, helper, numpy_helper
@@ -17,7 +17,7 @@ except ImportError as error:
     raise extras.needed(error, "calibrant.export.to_onnx", "onnx") from error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -25,13 +25,39 @@ CONDITION, WHOLE = TensorProto.BOOL, TensorProto.INT32
 SINGLE, REAL = TensorProto.FLOAT, TensorProto.DOUBLE
 TYPES = {CONDITION: np.bool_, WHOLE: np.int32, SINGLE: np.float32, REAL: np.float64}
 
+CONDITIONS = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "And", "Or")
+"""Operators whose result is a condition."""
+
 FACTORS = ("inverse_temperature", "scale")
 """Numbers that logits are multiplied by. ONNX Runtime leaves out a lone factor that is 1 in single
 precision, also where others are in double: one for each class stays."""
 
 
+def _operator(kind: str, *, is_swapped: bool = False) -> Callable[[Any, Any], Any]:
+    def add_node(self: Any, other: Any) -> Any:
+        return self.ops.binary(kind, *((other, self) if is_swapped else (self, other)))
+
+    return add_node
+
+
+class GraphValue:
+    """A value in a graph: its operators add nodes."""
+
+    ops: OnnxOperations
+
+    __add__ = __radd__ = _operator("Add")
+    __sub__, __rsub__ = _operator("Sub"), _operator("Sub", is_swapped=True)
+    __mul__ = __rmul__ = _operator("Mul")
+    __truediv__ = _operator("Div")
+    __gt__, __ge__ = _operator("Greater"), _operator("GreaterOrEqual")
+    __lt__, __le__ = _operator("Less"), _operator("LessOrEqual")
+    __eq__ = _operator("Equal")
+    __and__, __or__ = _operator("And"), _operator("Or")
+    __hash__ = None  # type: ignore[assignment]
+
+
 @dataclass(frozen=True, eq=False)
-class Tensor:  # noqa: PLW1641  (what an equality returns is a tensor)
+class Tensor(GraphValue):
     """A value in a graph: its name, the type of its cells and the number of its columns.
 
     One column, or one number, has a dimension less: ONNX Runtime is twenty times slower where the
@@ -44,47 +70,12 @@ class Tensor:  # noqa: PLW1641  (what an equality returns is a tensor)
     width: int
     is_column: bool = False
 
-    def __add__(self, other: Any) -> Tensor:
-        return self.ops.binary("Add", self, other)
 
-    def __sub__(self, other: Any) -> Tensor:
-        return self.ops.binary("Sub", self, other)
+def _unary(kind: str, type_: int | None = None, **attributes: Any) -> Callable[[Any, Any], Any]:
+    def add_node(self: Any, x: Any) -> Any:
+        return self.node(kind, [x], x.type if type_ is None else type_, **attributes)
 
-    def __mul__(self, other: Any) -> Tensor:
-        return self.ops.binary("Mul", self, other)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return self.ops.binary("Div", self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return self.ops.binary("Add", other, self)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return self.ops.binary("Sub", other, self)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return self.ops.binary("Mul", other, self)
-
-    def __gt__(self, other: Any) -> Tensor:
-        return self.ops.binary("Greater", self, other, CONDITION)
-
-    def __ge__(self, other: Any) -> Tensor:
-        return self.ops.binary("GreaterOrEqual", self, other, CONDITION)
-
-    def __lt__(self, other: Any) -> Tensor:
-        return self.ops.binary("Less", self, other, CONDITION)
-
-    def __le__(self, other: Any) -> Tensor:
-        return self.ops.binary("LessOrEqual", self, other, CONDITION)
-
-    def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
-        return self.ops.binary("Equal", self, other, CONDITION)
-
-    def __and__(self, other: Tensor) -> Tensor:
-        return self.ops.binary("And", self, other, CONDITION)
-
-    def __or__(self, other: Tensor) -> Tensor:
-        return self.ops.binary("Or", self, other, CONDITION)
+    return add_node
 
 
 class OnnxOperations:
@@ -100,6 +91,8 @@ class OnnxOperations:
     """
 
     pairs = False
+    type = REAL
+    """Type of real numbers."""
 
     def __init__(self, n_classes: int, opset: int) -> None:
         self.n_classes = n_classes
@@ -170,11 +163,11 @@ class OnnxOperations:
             return value
         return Tensor(self, self.number(value, TYPES[type]), type, 1)
 
-    def binary(self, kind: str, a: Any, b: Any, result: int | None = None) -> Tensor:
+    def binary(self, kind: str, a: Any, b: Any) -> Any:
         """Add a node of two values, of which one may be a number."""
         operand = a.type if isinstance(a, Tensor) else b.type
         values = self._aligned(a, b, type=operand)
-        return self.node(kind, values, operand if result is None else result)
+        return self.node(kind, values, CONDITION if kind in CONDITIONS else operand)
 
     def _aligned(self, *values: Any, type: int) -> list[Tensor]:  # noqa: A002
         """Give values that broadcast: columns beside rows have two dimensions."""
@@ -209,69 +202,43 @@ class OnnxOperations:
         yield
         self._prefix = self._prefix[:-1]
 
-    def exp(self, x: Tensor) -> Tensor:
-        """Take e to the power of each cell."""
-        return self.node("Exp", [x])
+    exp, log, sqrt, floor = map(_unary, ("Exp", "Log", "Sqrt", "Floor"))
+    softmax = _unary("Softmax", axis=1)
+    single = _unary("Cast", SINGLE, to=SINGLE)
+    whole = _unary("Cast", WHOLE, to=WHOLE)
+    real = _unary("Cast", REAL, to=REAL)
 
-    def log(self, x: Tensor) -> Tensor:
-        """Take the logarithm of each cell."""
-        return self.node("Log", [x])
-
-    def sqrt(self, x: Tensor) -> Tensor:
-        """Take the square root of each cell."""
-        return self.node("Sqrt", [x], x.type)
-
-    def single(self, x: Tensor) -> Tensor:
-        """Round each cell to 32 bits."""
-        return self.node("Cast", [x], SINGLE, to=SINGLE)
-
-    def floor(self, x: Tensor) -> Tensor:
-        """Round each cell down."""
-        return self.node("Floor", [x])
-
-    def sigmoid(self, x: Tensor) -> Tensor:
+    def sigmoid(self, x: Any) -> Any:
         """Take 1 / (1 + exp(-x)) of each cell; some runtimes have no Sigmoid of float64."""
         return self._value(1.0, x.type) / (self.exp(0.0 - x) + 1.0)
 
-    def softmax(self, x: Tensor) -> Tensor:
-        """Take the softmax of each row."""
-        return self.node("Softmax", [x], axis=1)
-
-    def maximum(self, a: Any, b: Any) -> Tensor:
+    def maximum(self, a: Any, b: Any) -> Any:
         """Take the larger of two cells."""
         return self.binary("Max", a, b)
 
-    def minimum(self, a: Any, b: Any) -> Tensor:
+    def minimum(self, a: Any, b: Any) -> Any:
         """Take the smaller of two cells."""
         return self.binary("Min", a, b)
 
-    def where(self, condition: Tensor, a: Any, b: Any) -> Tensor:
+    def where(self, condition: Tensor, a: Any, b: Any) -> Any:
         """Take a cell of one or the other."""
-        values = self._aligned(condition, a, b, type=REAL)
+        values = self._aligned(condition, a, b, type=self.type)
         return self.node("Where", values, values[1].type)
-
-    def whole(self, x: Tensor) -> Tensor:
-        """Round towards zero."""
-        return self.node("Cast", [x], WHOLE, to=WHOLE)
-
-    def real(self, x: Tensor) -> Tensor:
-        """Turn whole numbers or conditions into real ones."""
-        return self.node("Cast", [x], REAL, to=REAL)
 
     def _reduce(self, kind: str, x: Tensor) -> Tensor:
         if kind == "ReduceSum" or self.opset >= 18:
             return self.node(kind, [x, self.number([1], np.int64)], x.type, 1, keepdims=0)
         return self.node(kind, [x], x.type, 1, axes=[1], keepdims=0)
 
-    def row_sum(self, x: Tensor) -> Tensor:
+    def row_sum(self, x: Any) -> Any:
         """Add up each row."""
         return self._reduce("ReduceSum", x)
 
-    def row_max(self, x: Tensor) -> Tensor:
+    def row_max(self, x: Any) -> Any:
         """Find the largest cell of each row."""
         return self._reduce("ReduceMax", x)
 
-    def row_min(self, x: Tensor) -> Tensor:
+    def row_min(self, x: Any) -> Any:
         """Find the smallest cell of each row."""
         return self._reduce("ReduceMin", x)
 
@@ -286,7 +253,7 @@ class OnnxOperations:
     def sort(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Sort each row, the largest first and ties by column."""
         all_of_them = self.number([self.n_classes], np.int64)
-        found = self._add("TopK", [x, all_of_them], [REAL, TensorProto.INT64], None, axis=1)
+        found = self._add("TopK", [x, all_of_them], [x.type, TensorProto.INT64], None, axis=1)
         return found[0], found[1]
 
     def spread(self, x: Tensor, columns: Tensor) -> Tensor:

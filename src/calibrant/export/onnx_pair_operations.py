@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import TensorProto, numpy_helper
+from onnx import numpy_helper
 
 from calibrant.export.onnx_graph import SINGLE, OnnxOperations, Tensor
 from calibrant.export.onnx_pairs import LARGEST, Pair, PairArithmetic, split
@@ -46,39 +46,26 @@ class PairOperations(PairArithmetic):
         if isinstance(x, Pair):
             return x
         if x.type == SINGLE:  # some runtimes have no numbers nearer to zero, but for some steps
-            x = self._where(self.node("Abs", [x], SINGLE) < TINY, 0.0, x)
-            return Pair(self, self._where(x < -LARGEST, -2 * LARGEST, x))
+            x = self._choose(self.node("Abs", [x], SINGLE) < TINY, 0.0, x)
+            return Pair(self, self._choose(x < -LARGEST, -2 * LARGEST, x))
         return Pair(self, self.node("Cast", [x], SINGLE, to=SINGLE))
 
     def where(self, condition: Tensor, a: Any, b: Any) -> Any:
         """Take a cell of one or the other."""
-        values = (a, b)
-        if not any(isinstance(one, Pair) for one in values) and any(
-            isinstance(one, Tensor) for one in values
-        ):
-            return self._where(condition, a, b)
+        given = [one for one in (a, b) if isinstance(one, Pair | Tensor)]
+        if given and not any(isinstance(one, Pair) for one in given):
+            return super().where(condition, a, b)
         a, b = self.pair(a), self.pair(b)
-        lows = [0.0 if one.low is None else one.low for one in (a, b)]
-        both = [(a.high, b.high)] + ([] if a.low is None and b.low is None else [tuple(lows)])
-        return Pair(self, *(self._where(condition, *one) for one in both))
+        both: list[tuple[Any, ...]] = [(a.high, b.high)]
+        if not (a.low is None and b.low is None):
+            both.append(tuple(0.0 if one.low is None else one.low for one in (a, b)))
+        plain = super().where
+        return Pair(self, *(plain(condition, *one) for one in both))
 
-    def _where(self, condition: Tensor, a: Any, b: Any) -> Tensor:
-        values = self._aligned(condition, a, b, type=SINGLE)
-        return self.node("Where", values, values[1].type)
-
-    def maximum(self, a: Any, b: Any) -> Any:
-        """Take the larger of two cells."""
-        return self._extreme("Max", a, b)
-
-    def minimum(self, a: Any, b: Any) -> Any:
-        """Take the smaller of two cells."""
-        return self._extreme("Min", a, b)
-
-    def _extreme(self, kind: str, a: Any, b: Any) -> Any:
-        if not isinstance(a, Pair) and not isinstance(b, Pair):
-            return self.binary(kind, a, b)
-        a, b = self.pair(a), self.pair(b)
-        return self.where(a >= b if kind == "Max" else a <= b, a, b)
+    def _choose(self, condition: Tensor, a: Any, b: Any) -> Tensor:
+        """Take a cell of one or the other, of tensors or numbers."""
+        found: Tensor = super().where(condition, a, b)
+        return found
 
     def _reduce(self, kind: str, x: Any) -> Any:
         if isinstance(x, Tensor):
@@ -89,10 +76,10 @@ class PairOperations(PairArithmetic):
         if x.low is None:
             return Pair(self, high)
         beyond = LARGEST if kind == "ReduceMin" else -LARGEST
-        low = self._where(x.high == high, x.low, beyond)
+        low = self._choose(x.high == high, x.low, beyond)
         return Pair(self, high, super()._reduce(kind, low))
 
-    def _by_parts(self, x: Pair, add_up: Callable[[Tensor], Tensor]) -> Pair:
+    def _by_parts(self, x: Pair, add_up: Callable[[Tensor], Tensor]) -> Any:
         """Add up cells of rows without rounding but for what is far below their size.
 
         To add and subtract a large number leaves a multiple of its last place, of which so many
@@ -106,7 +93,7 @@ class PairOperations(PairArithmetic):
         if x.low is not None:
             part, low = self._cut(x.low, unit)
             second, rest = second + part, rest + low
-        return self.add(self._sum(add_up(first), add_up(second)), Pair(self, add_up(rest)))
+        return self._sum(add_up(first), add_up(second)) + Pair(self, add_up(rest))
 
     @staticmethod
     def _cut(x: Tensor, bound: Tensor) -> tuple[Tensor, Tensor]:
@@ -139,16 +126,11 @@ class PairOperations(PairArithmetic):
     def sort(self, x: Any) -> tuple[Any, Tensor]:
         """Sort each row by high parts, and before that by low ones, which ties of those keep."""
         if x.low is None:
-            high, columns = self._top(x.high)
+            high, columns = super().sort(x.high)
             return Pair(self, high), columns
-        low, first = self._top(x.low)
-        high, then = self._top(self._along(x.high, first))
+        low, first = super().sort(x.low)
+        high, then = super().sort(self._along(x.high, first))
         return Pair(self, high, self._along(low, then)), self._along(first, then)
-
-    def _top(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        all_of_them = self.number([self.n_classes], np.int64)
-        found = self._add("TopK", [x, all_of_them], [SINGLE, TensorProto.INT64], None, axis=1)
-        return found[0], found[1]
 
     def _along(self, x: Tensor, columns: Tensor) -> Tensor:
         return self.node("GatherElements", [x, columns], x.type, axis=1)
@@ -237,10 +219,10 @@ class PairOperations(PairArithmetic):
     def log(self, x: Any) -> Any:
         """Take the logarithm of each cell, and once more of what it is off by."""
         about = self.node("Log", [x.high], SINGLE)
-        about = self._where(x.high > 0.0, about, -2 * LARGEST)
+        about = self._choose(x.high > 0.0, about, -2 * LARGEST)
         one = x * self.exp(Pair(self, self.binary("Min", 0.0 - about, 56.0)))
         off = (one - 1.0).high
-        off = self._where(x.high > 2.0**-80, off - off * off * 0.5, 0.0)
+        off = self._choose(x.high > 2.0**-80, off - off * off * 0.5, 0.0)
         return self._ordered_sum(about, off)
 
     def sigmoid(self, x: Any) -> Any:

@@ -13,13 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.export.onnx_graph import (
-    CONDITION,
-    SINGLE,
-    OnnxOperations,
-    Tensor,
-)
-from calibrant.maps.operations import Rounding
+from calibrant.export.onnx_graph import CONDITIONS, SINGLE, GraphValue, OnnxOperations, Tensor
+from calibrant.export.operations import Rounding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +33,7 @@ ROUNDING = Rounding(2.0**-37, of_numbers=2.0**-44)
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:  # noqa: PLW1641  (what an equality returns is a tensor)
+class Pair(GraphValue):
     """A real value in a graph: ``high + low``, or ``high`` alone."""
 
     ops: PairArithmetic
@@ -61,45 +56,12 @@ class Pair:  # noqa: PLW1641  (what an equality returns is a tensor)
     def __neg__(self) -> Pair:
         return self.each(lambda part: 0.0 - part)
 
-    def __add__(self, other: Any) -> Pair:
-        return self.ops.add(self, self.ops.pair(other))
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> Pair:
-        return self.ops.add(self, -self.ops.pair(other))
-
-    def __mul__(self, other: Any) -> Pair:
-        return self.ops.multiply(self, self.ops.pair(other))
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> Pair:
-        return self.ops.divide(self, self.ops.pair(other))
-
-    def __rsub__(self, other: Any) -> Pair:
-        return self.ops.add(self.ops.pair(other), -self)
-
-    def __gt__(self, other: Any) -> Tensor:
-        return self.ops.compare("Greater", self, other)
-
-    def __ge__(self, other: Any) -> Tensor:
-        return self.ops.compare("GreaterOrEqual", self, other)
-
-    def __lt__(self, other: Any) -> Tensor:
-        return self.ops.compare("Less", self, other)
-
-    def __le__(self, other: Any) -> Tensor:
-        return self.ops.compare("LessOrEqual", self, other)
-
-    def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
-        return self.ops.compare("Equal", self, other)
-
 
 class PairArithmetic(OnnxOperations):
     """Nodes of a graph that has no numbers longer than float32."""
 
     pairs = True
+    type = SINGLE
 
     def __init__(self, n_classes: int, opset: int) -> None:
         super().__init__(n_classes, opset)
@@ -171,16 +133,27 @@ class PairArithmetic(OnnxOperations):
         product = a * b
         return product, ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2
 
-    def add(self, a: Pair, b: Pair) -> Pair:
-        """Add two pairs."""
+    def binary(self, kind: str, a: Any, b: Any) -> Any:
+        """Add what computes with two values, of which one may be a number."""
+        if not (isinstance(a, Pair) or isinstance(b, Pair)):
+            return super().binary(kind, a, b)
+        a, b = self.pair(a), self.pair(b)
+        if kind in ("Max", "Min"):
+            return self.where(a >= b if kind == "Max" else a <= b, a, b)
+        if kind in CONDITIONS:
+            return self._compare(kind, a, b)
+        if kind in ("Add", "Sub"):
+            return self._add_pairs(a, b if kind == "Add" else -b)
+        return self._multiply(a, b) if kind == "Mul" else self._divide(a, b)
+
+    def _add_pairs(self, a: Pair, b: Pair) -> Pair:
         total = self._sum(a.high, b.high)
         rest = total.parts()[1]
         for part in (*a.parts()[1:], *b.parts()[1:]):
             rest = rest + part
         return self._ordered_sum(total.high, rest)
 
-    def multiply(self, a: Pair, b: Pair) -> Pair:
-        """Multiply two pairs."""
+    def _multiply(self, a: Pair, b: Pair) -> Pair:
         product, rest = self._product(a.high, b.high)
         if a.low is not None:
             rest = rest + a.low * b.high
@@ -188,8 +161,7 @@ class PairArithmetic(OnnxOperations):
             rest = rest + a.high * b.low
         return self._ordered_sum(product, rest)
 
-    def divide(self, a: Pair, b: Pair) -> Pair:
-        """Divide two pairs."""
+    def _divide(self, a: Pair, b: Pair) -> Pair:
         quotient = a.high / b.high
         product, rest = self._product(quotient, b.high)
         left = (a.high - product) - rest
@@ -199,17 +171,16 @@ class PairArithmetic(OnnxOperations):
             left = left - quotient * b.low
         return self._ordered_sum(quotient, left / b.high)
 
-    def compare(self, kind: str, a: Pair, other: Any) -> Tensor:
+    def _compare(self, kind: str, a: Pair, b: Pair) -> Any:
         """Compare two pairs: near each other, the difference of high parts is free of rounding."""
-        b = self.pair(other)
         if a.low is None and b.low is None:
-            return self.binary(kind, a.high, b.high, CONDITION)
+            return super().binary(kind, a.high, b.high)
         gap = a.high - b.high
         if a.low is not None and b.low is not None:
             gap = gap + (a.low - b.low)
         else:
             gap = gap + a.low if b.low is None else gap - b.low
-        return self.binary(kind, gap, 0.0, CONDITION)
+        return super().binary(kind, gap, 0.0)
 
 
 def split(value: Any) -> list[Any]:

@@ -13,14 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant import __version__, errors, model_file, simplex
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.classifier import CalibratedClassifier
-from calibrant.maps.compositions import write_lift
-from calibrant.maps.logits import AffineMap, DirichletMap
-from calibrant.maps.softmax_formulas import write_fixed_sum, write_softmax
+from calibrant.export.map_formulas import Context, write_lift, write_map
+from calibrant.export.softmax_formulas import write_fixed_sum, write_softmax
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from calibrant.maps.operations import Operations, Value
+    from calibrant.export.operations import Operations, Value
 
 FURTHEST_SUM = 0.01 + 1e-6
 """How far the sum of a row may be from 1; ``predict_proba`` is stricter with unrounded rows."""
@@ -57,10 +56,7 @@ def check_input(calibrator: Calibrator, given: str | None) -> str:
     if given is None:
         return own
     simplex.check_option("input", given, simplex.KINDS)
-    shifts = isinstance(calibrator.map_, AffineMap) and not isinstance(
-        calibrator.map_, DirichletMap
-    )
-    if own == "logits" and given == "probabilities" and shifts:
+    if own == "logits" and given == "probabilities" and calibrator.map_.depends_on_shift:
         raise errors.ExportError(
             f"{type(calibrator).__name__} was fitted to logits, which probabilities tell only up "
             "to a number for each row, and its result depends on that number; use input='logits', "
@@ -69,31 +65,27 @@ def check_input(calibrator: Calibrator, given: str | None) -> str:
     return given
 
 
-def write_pipeline(ops: Operations, calibrator: Calibrator, scores: Value, given: str) -> Value:
-    """Write down ``predict_proba`` for ``scores`` of a kind; of refused rows NaN is the result."""
-    return write_rows(ops, calibrator, scores, given)[0]
-
-
 def write_rows(
     ops: Operations, calibrator: Calibrator, scores: Value, given: str, *, computed: bool = False
 ) -> tuple[Value, Value]:
     """Write down ``predict_proba``, and the checked scores that tell ties in it apart.
 
+    Rows that it refuses become NaN.
     ``computed`` says that the scores come from elsewhere in the graph, as ``ops.rounding`` tells.
     """
     own, normalize = calibrator.map_.kind, calibrator.normalize
     if given == "logits":
-        rows, doubt = _check_logits(ops, scores)
+        rows, nan_mask = _check_logits(ops, scores)
     elif normalize == "rows":
-        rows, doubt = _normalize(ops, scores)
+        rows, nan_mask = _normalize(ops, scores)
     else:
-        rows, doubt = _put_on_simplex(ops, scores)
+        rows, nan_mask = _put_on_simplex(ops, scores)
     computed |= ops.pairs or given != own or (own == "probabilities" and normalize == "rows")
     if given != own:
         rows = write_softmax(ops, rows) if own == "probabilities" else ops.log(rows)
-    out = calibrator.map_.formula(ops, rows, computed=computed)
+    out = write_map(calibrator.map_, ops, rows, Context(computed))
     floor, sums_to_one = calibrator.min_probability, calibrator.map_.sums_to_one
-    return write_lift(ops, out, floor, doubt, sums_to_one=sums_to_one), rows
+    return write_lift(ops, out, floor, nan_mask, sums_to_one=sums_to_one), rows
 
 
 def _real(ops: Operations, scores: Value) -> Value:
@@ -101,21 +93,21 @@ def _real(ops: Operations, scores: Value) -> Value:
     return ops.real(scores) if ops.pairs else scores
 
 
-def _doubt(ops: Operations, good: Value) -> Value:
+def _nan_mask(ops: Operations, good: Value) -> Value:
     """Zero for good rows, and NaN, which spreads to all of a row, for others."""
     return ops.where(good, 0.0, math.nan)
 
 
 def _divide(ops: Operations, rows: Value, total: Value, good: Value) -> tuple[Value, Value]:
     """Divide rows by their sums, others by infinity: no search leaves its table for these."""
-    return rows / ops.where(good, total, math.inf), _doubt(ops, good)
+    return rows / ops.where(good, total, math.inf), _nan_mask(ops, good)
 
 
 def _check_logits(ops: Operations, scores: Value) -> tuple[Value, Value]:
     """Write down ``check_scores`` of logits; a sum finds what is no number, a maximum may not."""
     top, largest = ops.row_max(scores), simplex.LARGEST_LOGIT
     good = (top >= -largest) & (top <= largest) & (ops.row_sum(scores) <= math.inf)
-    return _real(ops, scores), _doubt(ops, good)
+    return _real(ops, scores), _nan_mask(ops, good)
 
 
 def _rounding(ops: Operations) -> float:

@@ -11,7 +11,7 @@ from calibrant.calibrators.classifier import CalibratedClassifier
 from calibrant.calibrators.classifier_folds import CalibratedPair
 from calibrant.calibrators.methods import saved_methods
 from calibrant.calibrators.parameters import fitted_types
-from calibrant.model_file.schema import OPTIONS
+from calibrant.model_file.writer import OPTIONS
 
 
 def trusted_types() -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import extras
-from calibrant.maps.operations import Rounding
+from calibrant.export.operations import Rounding
 
 try:
     import torch
@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 
 REAL, WHOLE = torch.float64, torch.int64
 NUMBER = int | float
+
+
+def _by_row(function: Any, **options: Any) -> Any:
+    """Make a method of what works along the cells of each row."""
+    return staticmethod(lambda x: function(x, 1, **options))
+
+
+def _cast(dtype: torch.dtype) -> Any:
+    return staticmethod(lambda x: x.to(dtype))
 
 
 class TorchOperations:
@@ -76,25 +85,13 @@ class TorchOperations:
         yield
         self._prefix = self._prefix[:-1]
 
-    @staticmethod
-    def exp(x: Any) -> Any:
-        """Take e to the power of each cell."""
-        return torch.exp(x)
-
-    @staticmethod
-    def log(x: Any) -> Any:
-        """Take the logarithm of each cell."""
-        return torch.log(x)
-
-    @staticmethod
-    def sqrt(x: Any) -> Any:
-        """Take the square root of each cell."""
-        return torch.sqrt(x)
-
-    @staticmethod
-    def single(x: Any) -> Any:
-        """Round each cell to 32 bits."""
-        return x.to(torch.float32)
+    exp, log, sqrt = map(staticmethod, (torch.exp, torch.log, torch.sqrt))
+    sigmoid, matmul, take = map(staticmethod, (torch.sigmoid, torch.matmul, torch.take))
+    softmax, cumulative = _by_row(torch.softmax), _by_row(torch.cumsum)
+    row_sum, row_max, row_min = (
+        _by_row(reduce, keepdim=True) for reduce in (torch.sum, torch.amax, torch.amin)
+    )
+    single, whole, real = map(_cast, (torch.float32, WHOLE, REAL))
 
     @staticmethod
     def floor(x: Any) -> Any:
@@ -104,16 +101,6 @@ class TorchOperations:
         is that of any other.
         """
         return x + (torch.floor(x) - x).detach()
-
-    @staticmethod
-    def sigmoid(x: Any) -> Any:
-        """Take 1 / (1 + exp(-x)) of each cell."""
-        return torch.sigmoid(x)
-
-    @staticmethod
-    def softmax(x: Any) -> Any:
-        """Take the softmax of each row."""
-        return torch.softmax(x, 1)
 
     @staticmethod
     def maximum(a: Any, b: Any) -> Any:
@@ -131,41 +118,6 @@ class TorchOperations:
         if isinstance(a, NUMBER) and isinstance(b, NUMBER):
             b = torch.full_like(condition, float(b), dtype=REAL)
         return torch.where(condition, a, b)
-
-    @staticmethod
-    def whole(x: Any) -> Any:
-        """Round towards zero."""
-        return x.to(WHOLE)
-
-    @staticmethod
-    def real(x: Any) -> Any:
-        """Turn whole numbers or conditions into real ones."""
-        return x.to(REAL)
-
-    @staticmethod
-    def row_sum(x: Any) -> Any:
-        """Add up each row."""
-        return torch.sum(x, 1, keepdim=True)
-
-    @staticmethod
-    def row_max(x: Any) -> Any:
-        """Find the largest cell of each row."""
-        return torch.amax(x, 1, keepdim=True)
-
-    @staticmethod
-    def row_min(x: Any) -> Any:
-        """Find the smallest cell of each row."""
-        return torch.amin(x, 1, keepdim=True)
-
-    @staticmethod
-    def cumulative(x: Any) -> Any:
-        """Add up each row from the left."""
-        return torch.cumsum(x, 1)
-
-    @staticmethod
-    def matmul(x: Any, matrix: Any) -> Any:
-        """Multiply rows by a matrix."""
-        return torch.matmul(x, matrix)
 
     @staticmethod
     def sort(x: Any) -> tuple[Any, Any]:
@@ -188,8 +140,3 @@ class TorchOperations:
     def shift(x: Any) -> Any:
         """Move each row to the right by a cell."""
         return nn.functional.pad(x, (1, -1))
-
-    @staticmethod
-    def take(table: Any, index: Any) -> Any:
-        """Take entries of a table."""
-        return torch.take(table, index)

@@ -12,13 +12,8 @@ import numpy as np
 
 from calibrant.columns import are_whole, key, match_columns
 from calibrant.containers import NamedMatrix
-from calibrant.errors import (
-    DataError,
-    ParameterError,
-    PredictionFileError,
-    number_of,
-    some_in_words,
-)
+from calibrant.errors import DataError, ParameterError, PredictionFileError, number_of
+from calibrant.errors import some_in_words as some
 from calibrant.files.layout import MISSING
 from calibrant.simplex import SUM_TOLERANCE, check_batch, check_memory, check_scores, softmax
 
@@ -158,8 +153,8 @@ def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> ND
     In text, and where a label was missing in a table, whole numbers are written ``3.0``.
     """
     if raw.dtype.kind == "f":
-        _refuse_missing(~np.isfinite(raw), place)
-        _refuse_broken(raw != np.floor(raw), raw, place)
+        _refuse(~np.isfinite(raw), place, lambda _: _MISSING_LABEL)
+        _refuse(raw != np.floor(raw), place, _no_class(raw))
         return raw.astype(np.int64)
     if raw.dtype.kind not in "OUS":
         return raw.astype(str) if as_text else raw
@@ -178,11 +173,11 @@ def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> ND
         re.fullmatch(r"\s*[+-]?[0-9]{1,18}(\.[0-9]*)?\s*", label) is not None for label in spoken
     )
     silent = [MISSING.fullmatch(t) is not None and (numbers or not t.strip()) for t in distinct]
-    _refuse_missing(np.array(silent, dtype=bool)[inverse], place)
+    _refuse(np.array(silent, dtype=bool)[inverse], place, lambda _: _MISSING_LABEL)
     if not numbers or as_text:
         return text
     broken = np.array([not are_whole([label]) for label in distinct.tolist()], dtype=bool)
-    _refuse_broken(broken[inverse], text, place)
+    _refuse(broken[inverse], place, _no_class(text))
     return np.array([int(key(label)) for label in distinct.tolist()], dtype=np.int64)[inverse]
 
 
@@ -193,20 +188,19 @@ def _refuse(bad: NDArray[Any], place: Place, fault: Callable[[int], str]) -> Non
         raise PredictionFileError(f"{place.label(i)} {fault(i)}")
 
 
-def _refuse_missing(missing: NDArray[Any], place: Place) -> None:
-    _refuse(missing, place, lambda _: "is missing; fill it, or drop the row")
+_MISSING_LABEL = "is missing; fill it, or drop the row"
 
 
-def _refuse_broken(broken: NDArray[Any], labels: NDArray[Any], place: Place) -> None:
+def _no_class(labels: NDArray[Any]) -> Callable[[int], str]:
     remedy = "labels are text or whole numbers (--label-column)"
-    _refuse(broken, place, lambda i: f"{labels[i]} is no class; {remedy}")
+    return lambda i: f"{labels[i]} is no class; {remedy}"
 
 
 def _refuse_unknown(y: NDArray[Any], known: list[Any], place: Place) -> None:
     classes, labels = np.array(known), y
     if y.dtype.kind == "U" or classes.dtype.kind == "U":
         classes, labels = classes.astype(str), y.astype(str)
-    among = f"is not among the classes {some_in_words(known)}"
+    among = f"is not among the classes {some(known)}"
     _refuse(~np.isin(labels, classes), place, lambda i: f"{y[i].item()!r} {among}")
 
 
@@ -254,13 +248,19 @@ def _classes_by_name(found: RawPredictions, names: list[str], y: NDArray[Any]) -
         absent = [j for j, c in zip(match.columns, match.classes, strict=True) if c not in seen]
         if absent and not _complete_the_rows(found, absent):
             others |= set(absent)
-    if others:
-        raise PredictionFileError(
-            f"{found.source}: columns {some_in_words([names[j] for j in sorted(others)])} match no "
-            f"label, while others match all of them; leave them out by --ignore, or choose the "
-            "columns of scores by --columns"
-        )
+    _refuse_columns(
+        found,
+        sorted(others),
+        "match no label, while others match all of them; leave them out by --ignore, or choose the "
+        "columns of scores by --columns",
+    )
     return match.classes
+
+
+def _refuse_columns(found: RawPredictions, columns: Any, fault: str) -> None:
+    if len(columns):
+        names = [(found.place.names or [])[j] for j in columns]
+        raise PredictionFileError(f"{found.source}: columns {some(names)} {fault}")
 
 
 def _sum_to_one(rows: NDArray[Any]) -> bool:
@@ -281,18 +281,15 @@ def _refuse_outsiders(found: RawPredictions, names: list[str], n_labels: int) ->
     are_logits = found.kind == "logits"
     out = ((found.scores < -SUM_TOLERANCE) | (found.scores > 1.0 + SUM_TOLERANCE)).any(axis=0)
     is_rest = np.count_nonzero(~out) >= 2 and _sum_to_one(found.scores[:, ~out])
-    if out.any() and is_rest and not are_logits:
-        raise PredictionFileError(
-            f"{found.source}: columns {some_in_words([names[j] for j in np.flatnonzero(out)])} "
-            "hold no probabilities, while the others sum to one; leave them out by --ignore"
-        )
-    counted = _are_counted(found.scores)
-    if counted.any():
-        raise PredictionFileError(
-            f"{found.source}: columns {some_in_words([names[j] for j in np.flatnonzero(counted)])} "
-            "hold whole numbers, as ids or folds do, and the others scores; leave them out by "
-            "--ignore, or choose the columns of scores by --columns"
-        )
+    if is_rest and not are_logits:
+        no_probabilities = "hold no probabilities, while the others sum to one; leave them out by"
+        _refuse_columns(found, np.flatnonzero(out), f"{no_probabilities} --ignore")
+    _refuse_columns(
+        found,
+        np.flatnonzero(_are_counted(found.scores)),
+        "hold whole numbers, as ids or folds do, and the others scores; leave them out by "
+        "--ignore, or choose the columns of scores by --columns",
+    )
     if are_logits and n_labels != len(names):
         raise PredictionFileError(
             f"{found.source} has {len(names)} columns of numbers and {n_labels} distinct labels, "
@@ -344,10 +341,15 @@ def refuse_other_columns(names: list[str], classes: Sequence[Any], place: Place)
         wanted = set(classes)
         others = [name for j, name in enumerate(names) if own.get(j) not in wanted]
         raise PredictionFileError(
-            f"{place.source}: columns {some_in_words(others)} are no classes of the model; leave "
+            f"{place.source}: columns {some(others)} are no classes of the model; leave "
             "them out by --ignore"
         )
-    raise PredictionFileError(
-        f"{place.source} has {number_of(len(names), 'column')} of scores, but the model has "
-        f"{len(classes)} classes"
+    raise wrong_number_of_columns(place.source, len(names), len(classes))
+
+
+def wrong_number_of_columns(source: str, n_columns: int, n_classes: int) -> PredictionFileError:
+    """Return the error about a file for another number of classes than the model has."""
+    return PredictionFileError(
+        f"{source} has {number_of(n_columns, 'column')} of scores, but the model has "
+        f"{n_classes} classes"
     )

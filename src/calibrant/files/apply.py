@@ -11,19 +11,13 @@ from calibrant import notices, simplex
 from calibrant.atomic_file import new_directory
 from calibrant.columns import column_order, order_of
 from calibrant.containers import NamedMatrix, output_dtype
-from calibrant.errors import (
-    CalibrantWarning,
-    ColumnNameError,
-    DataError,
-    PredictionFileError,
-    number_of,
-)
+from calibrant.errors import CalibrantWarning, ColumnNameError, DataError
 from calibrant.errors import some_in_words as some
-from calibrant.files.align import refuse_other_columns
+from calibrant.files.align import refuse_other_columns, wrong_number_of_columns
 from calibrant.files.directory import find_tables
-from calibrant.files.layout import Wish
+from calibrant.files.layout import ColumnSelection
 from calibrant.files.predictions import open_source
-from calibrant.files.sinks import make_sink, open_output, refuse_inputs
+from calibrant.files.sinks import open_sink, refuse_inputs
 from calibrant.scale.bad_rows import predict_good
 
 if TYPE_CHECKING:
@@ -55,7 +49,7 @@ def apply_file(
     out: Path,
     *,
     part: str | None = None,
-    wish: Wish | None = None,
+    selection: ColumnSelection | None = None,
     on_bad_row: str = "error",
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Applied:
@@ -70,14 +64,12 @@ def apply_file(
     refuse_inputs(out, path)
     n_read = n_bad = 0
     first_bad: list[int] = []
-    wish = replace(wish or Wish(), takes_missing=on_bad_row != "error")
-    with open_source(
-        path, part=part, usual_part="test", kind=calibrator.scores, wish=wish
-    ) as source:
+    selection = replace(selection or ColumnSelection(), takes_missing=on_bad_row != "error")
+    options: dict[str, Any] = {"part": part, "usual_part": "test", "kind": calibrator.scores}
+    with open_source(path, selection=selection, **options) as source:
         order = _column_order(calibrator, source)
         dtype = output_dtype(np.empty(0, dtype=source.dtype))
-        with open_output(out) as file:
-            sink = make_sink(out, file, calibrator.classes_, source, order, dtype)
+        with open_sink(out, calibrator.classes_, source, order, dtype) as sink:
             for chunk in source.chunks:
                 calibrated, good = _calibrate(
                     calibrator, chunk.scores, order, source, n_read, on_bad_row
@@ -90,7 +82,6 @@ def apply_file(
                 n_read += len(good)
                 if progress is not None:
                     progress(n_read, source.n_rows)
-            sink.finish()
         where = source.place.rows(first_bad) if first_bad else ""
     where += ", ..." if n_bad > NAMED_ROWS else ""
     return Applied(n_read - n_bad if on_bad_row == "skip" else n_read, n_bad, where)
@@ -101,7 +92,7 @@ def apply_directory(
     path: Path,
     out: Path,
     *,
-    wish: Wish | None = None,
+    selection: ColumnSelection | None = None,
     on_bad_row: str = "error",
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Applied:
@@ -112,7 +103,7 @@ def apply_directory(
         for n, file in enumerate(files):
             target = directory / file.relative_to(path)
             target.parent.mkdir(parents=True, exist_ok=True)
-            found = apply_file(calibrator, file, target, wish=wish, on_bad_row=on_bad_row)
+            found = apply_file(calibrator, file, target, selection=selection, on_bad_row=on_bad_row)
             done.append(found)
             where += [found.where] if found.where else []
             if progress is not None:
@@ -127,10 +118,7 @@ def _column_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] |
     fitted = getattr(calibrator, "feature_names_in_", None)
     if names is None:
         if source.n_columns != len(classes):
-            raise PredictionFileError(
-                f"{where} has {number_of(source.n_columns, 'column')} of scores, but the model has "
-                f"{len(classes)} classes"
-            )
+            raise wrong_number_of_columns(where, source.n_columns, len(classes))
         if fitted is not None:
             text = f"{where} has no names of columns; they are taken to be {some(fitted)}"
             notices.warn(CalibrantWarning(text))

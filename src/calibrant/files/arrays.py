@@ -7,7 +7,7 @@ import os
 import stat
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 from zipfile import ZipFile
 
 import numpy as np
@@ -57,16 +57,17 @@ def open_binary(path: Path, kind: str) -> IO[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class StoredArray:
-    """An array in an open file, at the end of its header; ``where`` is its name in messages."""
+    """An array in an open file, at the end of its header; ``where`` is its name in messages.
+
+    ``n_stored`` is at least the number of bytes that are left in the file.
+    """
 
     file: IO[bytes]
     path: Path
     where: str
     n_stored: int
-    """At least as many bytes as are left in the file."""
-
     shape: tuple[int, ...]
-    is_fortran: bool
+    order: Literal["C", "F"]
     dtype: np.dtype[Any]
 
     @property
@@ -85,29 +86,28 @@ class StoredArray:
         """All of it, mapped into memory if it is a file of its own."""
         if self.n_stored < self.n_bytes:  # before so much is asked for
             raise self._too_short(self.n_stored)
-        if self.n_bytes == 0:
-            return np.empty(self.shape, self.dtype)
-        if self.path.suffix.lower() == ".npy":
-            order: Any = "F" if self.is_fortran else "C"
+        if self.n_bytes > 0 and self.path.suffix.lower() == ".npy":
             with decoding(self.path, "npy"):
                 start = self.file.tell()
-                return np.memmap(self.file, self.dtype, "r", start, self.shape, order)
+                return np.memmap(self.file, self.dtype, "r", start, self.shape, self.order)
         simplex.check_memory(self.n_bytes, self.where)
         data = np.frombuffer(self._read(self.n_bytes, 0), self.dtype)
-        return data.reshape(self.shape, order="F" if self.is_fortran else "C")
+        return data.reshape(self.shape, order=self.order)
 
     def chunks(self, n_rows: int) -> Iterator[NDArray[Any]]:
         """Rows, some at a time."""
-        if self.is_fortran and len(self.shape) > 1:
+        if self.order == "F" and len(self.shape) > 1:
             raise PredictionFileError(
                 f"{self.where} is in Fortran order, which cannot be read row by row; save "
                 "np.ascontiguousarray of it"
             )
-        of_a_row = self.dtype.itemsize * math.prod(self.shape[1:])
         for start in range(0, self.shape[0], n_rows):
             height = min(n_rows, self.shape[0] - start)
-            data = self._read(height * of_a_row, start * of_a_row)
+            data = self._read(height * self._row_bytes(), start * self._row_bytes())
             yield np.frombuffer(data, self.dtype).reshape(height, *self.shape[1:])
+
+    def _row_bytes(self) -> int:
+        return self.dtype.itemsize * math.prod(self.shape[1:])
 
     def _read(self, n_bytes: int, done: int) -> bytes:
         with decoding(self.path, self.path.suffix[1:]):
@@ -119,21 +119,21 @@ class StoredArray:
         return data
 
     def _too_short(self, found: int) -> PredictionFileError:
-        of_a_row = self.dtype.itemsize * math.prod(self.shape[1:])
         return PredictionFileError(
-            f"{self.where} ends in row {max(found, 0) // max(of_a_row, 1)}, but its header "
-            f"promises {self.shape[0] if self.shape else 1} rows; write it again"
+            f"{self.where} ends in row {max(found, 0) // max(self._row_bytes(), 1)}, but its "
+            f"header promises {self.shape[0] if self.shape else 1} rows; write it again"
         )
 
 
 def _stored(file: IO[bytes], path: Path, where: str, size: int) -> StoredArray:
     """Read the header of an array, without ever unpickling."""
-    version = np.lib.format.read_magic(file)
-    if version not in {(1, 0), (2, 0)}:  # 3.0 is for structured arrays alone
-        raise PredictionFileError(f"{where} is not an array of numbers: its npy version is unknown")
-    one = version == (1, 0)
-    read = np.lib.format.read_array_header_1_0 if one else np.lib.format.read_array_header_2_0
-    shape, is_fortran, dtype = read(file)
+    with decoding(path, path.suffix[1:].lower()):
+        version = np.lib.format.read_magic(file)
+        if version not in {(1, 0), (2, 0)}:  # 3.0 is for structured arrays alone
+            raise PredictionFileError(f"{where} is not an array of numbers: {version} is unknown")
+        first = version == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+        shape, is_fortran, dtype = read(file)
     if any(type(size) is not int or size < 0 for size in shape):
         raise PredictionFileError(f"{where} has the shape {shape}; write it again")
     if dtype.itemsize == 0:
@@ -142,16 +142,15 @@ def _stored(file: IO[bytes], path: Path, where: str, size: int) -> StoredArray:
         raise PredictionFileError(
             f"{where} is not an array of numbers: Python objects are never unpickled; save numbers"
         )
-    return StoredArray(file, path, where, size - file.tell(), shape, is_fortran, dtype)
+    order: Literal["C", "F"] = "F" if is_fortran else "C"
+    return StoredArray(file, path, where, size - file.tell(), shape, order, dtype)
 
 
 @contextmanager
 def open_npy(path: Path) -> Iterator[StoredArray]:
     """Open a npy file."""
     with open_binary(path, "npy") as file:
-        with decoding(path, "npy"):
-            found = _stored(file, path, str(path), os.fstat(file.fileno()).st_size)
-        yield found
+        yield _stored(file, path, str(path), os.fstat(file.fileno()).st_size)
 
 
 class Archive:
@@ -170,9 +169,7 @@ class Archive:
             member = self._archive.open(f"{name}.npy")
         with member:
             size = self._archive.getinfo(f"{name}.npy").file_size
-            with decoding(self.path, "npz"):
-                found = _stored(member, self.path, f"{self.path}: {name}", size)
-            yield found
+            yield _stored(member, self.path, f"{self.path}: {name}", size)
 
 
 @contextmanager

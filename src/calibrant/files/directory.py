@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from calibrant.errors import DataError, PredictionFileError
 from calibrant.files import tables
 from calibrant.files.align import align, read_labels
 from calibrant.files.arrays import decoding, open_binary
-from calibrant.files.layout import Wish
+from calibrant.files.layout import ColumnSelection
 from calibrant.files.predictions import RawPredictions, open_source
 from calibrant.files.text import Place
 from calibrant.scale.chunks import Chunks, merge_all
@@ -29,19 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.files.align import Aligned
-    from calibrant.files.predictions import Source
     from calibrant.scale.chunks import Counted
-
-
-@dataclass(frozen=True)
-class _DistinctLabels(Place):
-    """The distinct labels of many files: ``where`` tells the place at which one stands first."""
-
-    where: Callable[[int], str] = str
-
-    def label(self, row: int) -> str:
-        """Where a label stands first."""
-        return self.where(row)
 
 
 def find_tables(path: Path) -> list[Path]:
@@ -72,26 +60,17 @@ def find_tables(path: Path) -> list[Path]:
 
 
 class TableChunks(Chunks):
-    """Chunks of all rows in one or more tables with the same columns.
+    """Chunks of all rows in a table, or in the tables of a directory, with the same columns.
 
-    Parameters
-    ----------
-    path : Path
-        A directory, or one table.
-    wish : Wish
-        What the columns are, as far as the caller says so.
-    kind : {"probabilities", "logits"}
-    classes : sequence of str, optional
-        Class of each column, where names do not tell it.
-    progress : callable, optional
-        Called with the number of rows read, and of all if it is known.
+    ``selection`` is what the caller says of the columns, ``classes`` the class of each where names
+    do not tell it. ``progress`` is called with the number of rows read, and of all if it is known.
     """
 
     def __init__(
         self,
         path: Path,
         *,
-        wish: Wish,
+        selection: ColumnSelection,
         kind: str = "probabilities",
         classes: Sequence[str] | None = None,
         progress: Callable[..., None] | None = None,
@@ -99,7 +78,7 @@ class TableChunks(Chunks):
         self.path, self.files, self._kind = path, find_tables(path), kind
         self._given, self._progress = classes, progress
         self._lock, self._n_done, self._passes = Lock(), 0, 0
-        with open_source(self.files[0], part=None, usual_part=None, kind=kind, wish=wish) as source:
+        with open_source(self.files[0], kind=kind, selection=selection) as source:
             self._place = source.place
             layout = source.layout
             if layout is None or layout.label is None:
@@ -109,9 +88,9 @@ class TableChunks(Chunks):
             self._label, self._is_sure = layout.label, layout.is_chosen
             first = next(source.chunks, None)
             self._sample = np.empty((0, source.n_columns)) if first is None else first.scores
-        self.names = list(layout.score_names)
+        self.names: list[str] = list(layout.score_names)
         self.n_classes = len(self.names)
-        self._wish = Wish(self._label, tuple(self.names), wish.ignore)
+        self._selection = ColumnSelection(self._label, tuple(self.names), selection.ignore)
 
     @cached_property
     def n_rows(self) -> int | None:
@@ -123,7 +102,7 @@ class TableChunks(Chunks):
         n_rows = 0
         for file in self.files:
             with decoding(file, "Parquet"):
-                n_rows += int(pq.read_metadata(file).num_rows)
+                n_rows += pq.read_metadata(file).num_rows
         return n_rows
 
     @cached_property
@@ -131,17 +110,17 @@ class TableChunks(Chunks):
         """Labels of all files, typed, and the classes of the columns."""
         first: dict[Any, Path] = {}
         for file in self.files:
-            first = dict.fromkeys(self._labels(file), file) | first
+            first = self._labels(file) | first
         self._n_done = 0
         labels = self._of_one_type(first)
 
-        def where(i: int) -> str:
-            label = next(own for own in first if str(own) == str(labels[i]))
+        def where(row: int) -> str:
+            label = next(own for own in first if str(own) == str(labels[row]))
             return self._where(label, first[label])
 
         are_text = any(isinstance(label, str) for label in labels)
         raw = np.array(labels, dtype=object if are_text else None)
-        place = _DistinctLabels(**vars(self._place), where=where)
+        place = replace(self._place, where=where)
         found = RawPredictions(self._sample, self._kind, raw, place, self._is_sure)
         return align(found, classes=self._given)
 
@@ -181,41 +160,34 @@ class TableChunks(Chunks):
     def _distinct(self) -> NDArray[Any]:
         return np.unique(self._aligned.y)
 
-    def _labels(self, file: Path) -> list[Any]:
+    def _labels(self, file: Path) -> dict[Any, Path]:
         """Distinct labels of a file, as they stand in it; of Parquet no other column is read."""
-        found: dict[Any, None] = {}
+        found: dict[Any, Path] = {}
         with ExitStack() as stack:
             for batch, done in self._label_batches(file, stack):
                 column, n_rows = batch.column(batch.schema.names.index(self._label)), len(batch)
                 if column.null_count == 0:
                     batch = batch.from_arrays([column.unique()], [self._label])  # noqa: PLW2901
                 own = tables.labels_of(batch, self._label, file, done)
-                found |= dict.fromkeys(own.tolist())
+                found |= dict.fromkeys(own.tolist(), file)
                 self._advance(n_rows, f"reading the labels of {self.path}")
-        return list(found)
+        return found
 
     def _label_batches(self, file: Path, stack: ExitStack) -> Iterator[tuple[Any, int]]:
         if file.suffix.lower() in tables.PARQUET:
-            import pyarrow.parquet as pq
-
             with open_binary(file, "Parquet"), decoding(file, "Parquet"):
-                opened = stack.enter_context(pq.ParquetFile(file))
-            self._require_label(opened.schema_arrow.names, file)
-            found = opened.iter_batches(1 << 20, columns=[self._label])
+                schema, found = tables.open_parquet(file, stack, [self._label])
+            if self._label not in schema.names:
+                raise PredictionFileError(
+                    f"{file} has no column {self._label!r}, which has the labels of {self.files[0]}"
+                )
             batches = tables.guarded(found, lambda: decoding(file, "Parquet"))
         else:
-            table = tables.open_table(file, self._wish, stack)
-            batches = table.batches
+            batches = tables.open_table(file, self._selection, stack).batches
         done = 0
         for batch in batches:
             yield batch, done
             done += batch.num_rows
-
-    def _require_label(self, names: list[str], file: Path) -> None:
-        if self._label not in names:
-            raise PredictionFileError(
-                f"{file} has no column {self._label!r}, which has the labels of {self.files[0]}"
-            )
 
     def count(self, empty: Counted) -> Counted:
         """Let a copy of ``empty`` count every file, and merge them in their order."""
@@ -228,10 +200,10 @@ class TableChunks(Chunks):
 
     def _count_file(self, found: Counted, file: Path) -> Counted:
         is_text = self._aligned.y.dtype.kind == "U"
-        with open_source(
-            file, part=None, usual_part=None, kind=self._kind, wish=self._wish
-        ) as source:
-            order = self._order(source)
+        with open_source(file, kind=self._kind, selection=self._selection) as source:
+            names = source.place.names or []
+            same = names == self.names
+            order = None if same else np.array([names.index(name) for name in self.names])
             done = 0
             for chunk in source.chunks:
                 named = replace(source.place, first_row=done)
@@ -241,7 +213,7 @@ class TableChunks(Chunks):
                 y = read_labels(raw, named, as_text=is_text)
                 scores = chunk.scores if order is None else chunk.scores[:, order]
                 try:
-                    found.update(NamedMatrix(scores, self.names or []), y, named=named)
+                    found.update(NamedMatrix(scores, self.names), y, named=named)
                 except DataError as error:
                     if str(file) in str(error):
                         raise
@@ -249,13 +221,6 @@ class TableChunks(Chunks):
                 done += len(scores)
                 self._advance(len(scores))
         return found
-
-    def _order(self, source: Source) -> NDArray[np.int64] | None:
-        """Places of the columns of the first file in another one."""
-        names = source.place.names or []
-        if names == self.names:
-            return None
-        return np.array([names.index(name) for name in self.names or []])
 
     def _advance(self, n_rows: int, what: str | None = None) -> None:
         if self._progress is None:

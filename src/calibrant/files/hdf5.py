@@ -50,23 +50,7 @@ def is_hdf5(path: Path) -> bool:
 
 
 def find_experiments(path: Path) -> tuple[list[Experiment], dict[str, str]]:
-    """Return the classifiers of a file by name, and other groups ``a/b`` with the reason.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import h5py
-    >>> import numpy as np
-    >>> from calibrant.files.hdf5 import find_experiments
-    >>> path = Path(tempfile.mkdtemp()) / "toy-multiclass.h5"
-    >>> with h5py.File(path, "w") as file:
-    ...     for part in ("cal", "test"):
-    ...         file[f"toy/net/probas_{part}"] = np.full((4, 3), 1 / 3, dtype=np.float32)
-    ...         file[f"toy/net/labels_{part}"] = np.zeros(4, dtype=np.int32)
-    >>> find_experiments(path)
-    ([Experiment(dataset='toy', model='net', n_val=4, n_test=4, n_classes=3, is_binary=False)], {})
-    """
+    """Return the classifiers of a file by name, and other groups ``a/b`` with the reason."""
     found, skipped = [], {}
     with _open(path) as file, decoding(path, "HDF5"):
         for dataset, models in _groups(file):

@@ -13,6 +13,8 @@ from calibrant.errors import PredictionFileError, some_in_words
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    Samples = Mapping[str, Sequence[str] | None]
+
 LABEL_NAMES = {"label", "labels", "target", "y", "y_true", "class"}
 PREDICTION_NAMES = {"y_pred", "y_hat", "pred", "prediction", "predicted"}
 """What a classifier decided: neither a label nor a score, unless the caller says so."""
@@ -36,7 +38,7 @@ MISSING_CELLS = sorted(
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ColumnSelection:
     """What the caller says of the columns, or leaves open: that of the labels, by its name.
 
     Columns of scores, and columns that hold none, are names or patterns. A score that is missing in
@@ -65,20 +67,23 @@ class Layout:
 
 
 def make_layout(
-    names: list[str], samples: Mapping[str, Sequence[str] | None], wish: Wish, where: str
+    names: list[str],
+    samples: Samples,
+    selection: ColumnSelection,
+    where: str,
 ) -> Layout:
     """Tell labels, scores and other columns apart.
 
     ``samples`` are the first values of each column, empty ones left out; None for a column that is
     text whatever it holds. ``where`` is the file, for messages.
     """
-    ignored = _chosen(names, wish.ignore, "--ignore", where)
+    ignored = _chosen(names, selection.ignore, "--ignore", where)
     ignored |= {n for n in names if n in INDEX_NAMES or n.casefold() in PREDICTION_NAMES}
     text = {name for name in names if _is_text(samples[name])}
     free = [name for name in names if name not in ignored]
-    label = _label(free, text, samples, wish, where)
-    if wish.columns:
-        chosen = _chosen(names, wish.columns, "--columns", where) - {label}
+    label = _label(free, text, samples, selection, where)
+    if selection.columns:
+        chosen = _chosen(names, selection.columns, "--columns", where) - {label}
         scores = [name for name in names if name in chosen]
     else:
         scores = [name for name in free if name != label and name not in text]
@@ -88,8 +93,10 @@ def make_layout(
             f"{where} has {found}; at least two classes are needed, each with a column of numbers "
             "(--columns), also where one is 1 minus the other"
         )
-    is_named = label is not None and (wish.label is not None or label.casefold() in LABEL_NAMES)
-    return Layout(names, label, is_named, scores, bool(wish.columns))
+    is_named = label is not None and (
+        selection.label is not None or label.casefold() in LABEL_NAMES
+    )
+    return Layout(names, label, is_named, scores, bool(selection.columns))
 
 
 def _chosen(names: list[str], patterns: Sequence[str], option: str, where: str) -> set[str]:
@@ -110,17 +117,17 @@ def _chosen(names: list[str], patterns: Sequence[str], option: str, where: str) 
 def _label(
     free: list[str],
     text: set[str],
-    samples: Mapping[str, Sequence[str] | None],
-    wish: Wish,
+    samples: Samples,
+    selection: ColumnSelection,
     where: str,
 ) -> str | None:
-    if wish.label is not None:
-        if wish.label not in samples:
+    if selection.label is not None:
+        if selection.label not in samples:
             raise PredictionFileError(
-                f"{where} has no column {wish.label!r} (--label-column); it has "
+                f"{where} has no column {selection.label!r} (--label-column); it has "
                 f"{some_in_words(list(samples))}"
             )
-        return wish.label
+        return selection.label
     if "label" in free:
         return "label"
     usual = [name for name in free if name.casefold() in LABEL_NAMES]

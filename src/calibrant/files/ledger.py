@@ -7,30 +7,66 @@ counted, so that a run that was interrupted is finished as it was begun.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+import os
 import zipfile
 from collections import Counter
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 from calibrant import notices, threads
 from calibrant.atomic_file import replace_file
-from calibrant.errors import (
-    CalibrantWarning,
-    PredictionFileError,
-    StatisticsError,
-    some_in_words,
-)
-from calibrant.files.fingerprint import Fingerprint
+from calibrant.errors import CalibrantWarning, PredictionFileError, StatisticsError, some_in_words
 from calibrant.scale.statistics import Statistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-VERSION = 2
+LEDGER_VERSION = 2
 EPOCH = (1980, 1, 1, 0, 0, 0)
+TAIL_BYTES = 1 << 16
+"""Last bytes that are compared at a glance; of Parquet they hold the footer, with offsets, counts
+and statistics of all columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What a file held: size, time and last bytes at a glance, the digest of all bytes for sure."""
+
+    size: int
+    mtime_ns: int = -1
+    tail: str = ""
+    sha256: str = ""
+
+    @classmethod
+    def of(cls, file: Path) -> Self:
+        """Read a file."""
+        with file.open("rb") as opened:
+            return cls(*_glance(file), hashlib.file_digest(opened, "sha256").hexdigest())
+
+    def again(self, file: Path) -> Fingerprint:
+        """Fingerprint of a file that is likely to be this one; read only where it may not be."""
+        is_same = _glance(file) == (self.size, self.mtime_ns, self.tail)
+        return self if is_same else Fingerprint.of(file)
+
+    def has_content_of(self, other: Fingerprint) -> bool:
+        """Whether both are of the same bytes."""
+        return (self.size, self.sha256) == (other.size, other.sha256)
+
+
+NO_FILE = Fingerprint(-1)
+
+
+def _glance(file: Path) -> tuple[int, int, str]:
+    """Size, time of the last change, and digest of the last bytes."""
+    with file.open("rb") as opened:
+        found = os.fstat(opened.fileno())
+        opened.seek(max(0, found.st_size - TAIL_BYTES))
+        tail = hashlib.sha256(opened.read(TAIL_BYTES)).hexdigest()
+    return found.st_size, found.st_mtime_ns, tail
 
 
 class Ledger:
@@ -62,12 +98,12 @@ class Ledger:
                     raise StatisticsError("it is compressed, which no ledger is")  # to any size
                 about = json.loads(archive.read("files.json"))
                 found = Statistics.from_bytes(archive.read("statistics"))
-            if about.get("version", 1) > VERSION:
+            if about["version"] != LEDGER_VERSION:
                 raise StatisticsError(
-                    "it was written by a newer version of calibrant; update, or name another file"
+                    "it was written by another version of calibrant; update, or name another file"
                 )
             self.counted = _fingerprints(about["files"])
-            pending = about.get("pending") or {"files": {}, "decay": 1.0}
+            pending = about["pending"] or {"files": {}, "decay": 1.0}
             self.pending, self._decay = _fingerprints(pending["files"]), float(pending["decay"])
             self.has_decayed = bool(about["has_decayed"])
         except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -97,7 +133,7 @@ class Ledger:
     def _uncounted(self, files: Sequence[Path]) -> dict[Path, Fingerprint]:
         """Return the files whose content was not counted; refuse those that changed since."""
         known = {**self.pending, **self.counted}
-        pairs = [(known.get(self._name(file), Fingerprint(-1)), file) for file in files]
+        pairs = [(known.get(self._name(file), NO_FILE), file) for file in files]
         found = threads.each(lambda pair: pair[0].again(pair[1]), pairs)
         new = dict(zip(files, found, strict=True))
         before = dict(self.counted)
@@ -190,7 +226,7 @@ class Ledger:
 
     def _write(self) -> None:
         about = {
-            "version": VERSION,
+            "version": LEDGER_VERSION,
             "files": _plain(self.counted),
             "pending": {"files": _plain(self.pending), "decay": self._decay}
             if self.pending
@@ -211,8 +247,4 @@ def _plain(files: dict[str, Fingerprint]) -> dict[str, Any]:
 
 
 def _fingerprints(stored: dict[str, Any]) -> dict[str, Fingerprint]:
-    """Read what is known of files; a ledger of the first version has their sizes alone."""
-    return {
-        str(name): Fingerprint(**told) if isinstance(told, dict) else Fingerprint(int(told))
-        for name, told in stored.items()
-    }
+    return {str(name): Fingerprint(**told) for name, told in stored.items()}

@@ -14,7 +14,7 @@ from calibrant.errors import PredictionFileError
 from calibrant.files import tables
 from calibrant.files.align import labels_of_archive
 from calibrant.files.arrays import open_npy, open_npz
-from calibrant.files.layout import Wish
+from calibrant.files.layout import ColumnSelection
 from calibrant.files.text import Place
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def read_prediction_file(
     usual_part: str | None = None,
     kind: str | None = None,
     labels: str | os.PathLike[str] | None = None,
-    wish: Wish | None = None,
+    selection: ColumnSelection | None = None,
 ) -> RawPredictions:
     """Read scores and labels from npz, npy, CSV, TSV, Parquet or Arrow; ``-`` is CSV on stdin.
 
@@ -104,9 +104,8 @@ def read_prediction_file(
     is a npy file with the labels, for scores in a npy file.
     """
     path = Path(path)
-    with open_source(
-        path, part=part, usual_part=usual_part, kind=kind, wish=wish or Wish()
-    ) as source:
+    options: dict[str, Any] = {"part": part, "usual_part": usual_part, "kind": kind}
+    with open_source(path, selection=selection, **options) as source:
         scores, own = source.whole()
         is_sure = source.layout is None or source.layout.is_chosen
         found = RawPredictions(scores, source.kind, own, source.place, is_sure)
@@ -121,7 +120,12 @@ def read_prediction_file(
 
 @contextmanager
 def open_source(
-    path: Path, *, part: str | None, usual_part: str | None, kind: str | None, wish: Wish
+    path: Path,
+    *,
+    part: str | None = None,
+    usual_part: str | None = None,
+    kind: str | None = None,
+    selection: ColumnSelection | None = None,
 ) -> Iterator[Source]:
     """Open a file of predictions; its size is fixed at opening."""
     suffix = path.suffix.lower()
@@ -136,7 +140,8 @@ def open_source(
             scores = stack.enter_context(open_npy(path))
             yield _of_arrays(scores, None, kind or "probabilities", Place(path, str(path)))
         elif tables.is_table(path):
-            yield _of_table(tables.open_table(path, wish, stack), path, kind or "probabilities")
+            table = tables.open_table(path, selection or ColumnSelection(), stack)
+            yield _of_table(table, path, kind or "probabilities")
         else:
             raise unknown_format(path)
 

@@ -36,8 +36,38 @@ def refuse_inputs(out: Path, *inputs: Path | None) -> None:
 
 
 @contextmanager
-def open_output(out: Path) -> Iterator[IO[bytes]]:
-    """Open a file that appears whole or not at all; ``-`` is standard output."""
+def open_sink(
+    path: Path,
+    classes: NDArray[Any],
+    source: Source,
+    order: NDArray[np.int64] | None,
+    dtype: np.dtype[Any],
+) -> Iterator[_NpySink | _TableSink]:
+    """Open a file of the format of its suffix, which appears whole or not at all.
+
+    ``-`` is standard output; ``order`` is that of the classes.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in {".npy", ".npz"} and not tables.is_table(path):
+        raise unknown_format(path)
+    with _open_output(path) as file:
+        sink: _NpySink | _TableSink
+        if suffix == ".npy":
+            sink = _NpySink(file, len(classes), dtype)
+        elif suffix == ".npz":
+            sink = _NpzSink(file, classes, source, dtype)
+        else:
+            sink = _TableSink(suffix_of(path), file, classes, source, order)
+        try:
+            yield sink
+            sink.finish()
+        except BaseException:
+            sink.give_up()
+            raise
+
+
+@contextmanager
+def _open_output(out: Path) -> Iterator[IO[bytes]]:
     if str(out) == "-":
         sys.stdout.flush()
         yield sys.stdout.buffer
@@ -49,24 +79,6 @@ def open_output(out: Path) -> Iterator[IO[bytes]]:
             return
         with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as zipped:
             yield zipped  # type: ignore[misc]
-
-
-def make_sink(
-    path: Path,
-    file: IO[bytes],
-    classes: NDArray[Any],
-    source: Source,
-    order: NDArray[np.int64] | None,
-    dtype: np.dtype[Any],
-) -> _NpySink | _TableSink:
-    """Writer for ``path``'s format, into an open file; ``order`` is that of the classes."""
-    if path.suffix.lower() == ".npy":
-        return _NpySink(file, len(classes), dtype)
-    if path.suffix.lower() == ".npz":
-        return _NpzSink(file, classes, source, dtype)
-    if tables.is_table(path):
-        return _TableSink(suffix_of(path), file, classes, source, order)
-    raise unknown_format(path)
 
 
 class _NpySink:
@@ -94,6 +106,9 @@ class _NpySink:
         """Write what comes at the end."""
         self._file.seek(0)
         self._write_header()
+
+    def give_up(self) -> None:
+        """Leave what was written as it is."""
 
 
 class _NpzSink(_NpySink):
@@ -174,7 +189,7 @@ class _TableSink:
         if suffix in tables.PARQUET:
             import pyarrow.parquet as pq
 
-            return _Parquet(pq.ParquetWriter(file, self._schema), file)
+            return pq.ParquetWriter(file, self._schema)
         if suffix in tables.ARROW:
             from pyarrow import ipc
 
@@ -213,21 +228,7 @@ class _TableSink:
     def finish(self) -> None:
         self._writer.close()
 
-
-class _Parquet:
-    """A Parquet writer that is not heard of again if its file was given up."""
-
-    def __init__(self, writer: Any, file: IO[bytes]) -> None:
-        self._writer, self._file = writer, file
-
-    def write(self, batch: Any) -> None:
-        """Write rows."""
-        self._writer.write(batch)
-
-    def close(self) -> None:
-        """Write what comes at the end."""
-        self._writer.close()
-
-    def __del__(self) -> None:
-        if self._file.closed:  # its own end would write once more
+    def give_up(self) -> None:
+        """Keep a Parquet writer from writing once more when it is deleted."""
+        if hasattr(self._writer, "is_open"):
             self._writer.is_open = False

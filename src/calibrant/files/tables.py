@@ -1,7 +1,8 @@
-"""Text and Arrow tables: a column per class, one with the labels, and others."""
+"""Text, Parquet and Arrow tables: a column per class, one with the labels, and others."""
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from calibrant.errors import PredictionFileError
+from calibrant.files import text
 from calibrant.files.arrays import decoding, open_binary
 from calibrant.files.layout import INDEX_NAMES, MISSING_CELLS, is_number, make_layout
-from calibrant.files.row_groups import open_arrow, open_parquet
-from calibrant.files.text import SAMPLE_ROWS, TEXT, explain, open_text, read_start, suffix_of
+from calibrant.files.text import TEXT, suffix_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant.files.layout import Layout, Wish
+    from calibrant.files.layout import ColumnSelection, Layout
 
 PARQUET = {".parquet", ".pq"}
 ARROW = {*PARQUET, ".arrow", ".feather", ".ipc"}
-BLOCK_BYTES = 1 << 24
+CHUNK_BYTES = 1 << 23
 LONGEST_NUMBER = 64
 
 
@@ -43,20 +44,53 @@ class OpenTable(NamedTuple):
     batches: Iterator[Any]
 
 
-def open_table(path: Path, wish: Wish, stack: ExitStack) -> OpenTable:
+def open_table(path: Path, selection: ColumnSelection, stack: ExitStack) -> OpenTable:
     """Open a table of any format, until the stack is closed."""
     suffix = suffix_of(path)
     if suffix not in ARROW:
-        return _open_text(path, wish, stack)
+        return _open_text(path, selection, stack)
     kind = "Parquet" if suffix in PARQUET else "Arrow"
     with open_binary(path, kind), decoding(path, kind):
-        schema, found = (open_parquet if suffix in PARQUET else open_arrow)(path, stack)
+        schema, found = (open_parquet if suffix in PARQUET else _open_arrow)(path, stack)
     check_header(schema.names, str(path))
     batches = guarded(found, lambda: decoding(path, kind))
     first = next(batches, None)
     samples = {field.name: _sample(field.type, first, j) for j, field in enumerate(schema)}
-    layout = make_layout(schema.names, samples, wish, str(path))
+    layout = make_layout(schema.names, samples, selection, str(path))
     return OpenTable(layout, schema, batches if first is None else chain([first], batches))
+
+
+def open_parquet(
+    path: Path, stack: ExitStack, columns: list[str] | None = None
+) -> tuple[Any, Iterator[Any]]:
+    """Open a Parquet file: its schema, and chunks of rows, of some of the columns."""
+    import pyarrow.parquet as pq
+
+    file = stack.enter_context(pq.ParquetFile(path, buffer_size=1 << 14, pre_buffer=False))
+    schema = file.schema_arrow
+    chosen = [name for name in schema.names if columns is None or name in columns]
+    batches = file.iter_batches(_chunk_rows(len(chosen)), columns=chosen)
+    return schema, (batch.select(chosen) for batch in batches)
+
+
+def _open_arrow(path: Path, stack: ExitStack) -> tuple[Any, Iterator[Any]]:
+    """Open an Arrow file: its schema, and chunks of rows."""
+    import pyarrow as pa
+
+    file = stack.enter_context(pa.ipc.open_file(stack.enter_context(pa.memory_map(str(path)))))
+    step = _chunk_rows(len(file.schema.names))
+
+    def chunks() -> Iterator[Any]:
+        for number in range(file.num_record_batches):
+            batch = file.get_batch(number)
+            for start in range(0, batch.num_rows, step):
+                yield batch.slice(start, step)
+
+    return file.schema, chunks()
+
+
+def _chunk_rows(n_columns: int) -> int:
+    return math.ceil(CHUNK_BYTES / (8 * max(n_columns, 1)))
 
 
 def guarded(
@@ -77,42 +111,41 @@ def _sample(kind: Any, first: Any, place: int) -> list[str] | None:
     """First values of a column of numbers as text; None for any other column."""
     if not _is_of_numbers(kind):
         return None
-    if first is None:
-        return []
-    values = first.column(place)[:SAMPLE_ROWS].to_pylist()
+    values = [] if first is None else first.column(place)[: text.SAMPLE_ROWS].to_pylist()
     return [str(value) for value in values if value is not None]
 
 
-def _open_text(path: Path, wish: Wish, stack: ExitStack) -> OpenTable:
+def _open_text(path: Path, selection: ColumnSelection, stack: ExitStack) -> OpenTable:
     import pyarrow as pa
-    from pyarrow import csv as arrow_csv
+    from pyarrow import csv
 
-    names, separator, samples, rest = read_start(stack.enter_context(open_text(path)), path)
+    file = stack.enter_context(text.open_text(path))
+    names, separator, samples, rest = text.read_start(file, path)
     if names and all(map(is_number, names)):
         raise PredictionFileError(
             f"{path}, line 1: {', '.join(names[:4])} ... are numbers; the first line must name the "
             "columns"
         )
     check_header(names, f"{path}, line 1")
-    layout = make_layout(names, samples, wish, str(path))
+    layout = make_layout(names, samples, selection, str(path))
     scores = set(layout.score_names)
-    types = [(n, pa.float64() if n in scores else pa.string()) for n in layout.names]
-    block = max(BLOCK_BYTES, LONGEST_NUMBER * len(layout.names))  # which must hold a row
-    with _explained(path, layout):
-        reader = arrow_csv.open_csv(
+    types = {name: pa.float64() if name in scores else pa.string() for name in layout.names}
+    block = max(text.BLOCK_BYTES, LONGEST_NUMBER * len(names))  # which must hold a row
+    missing = MISSING_CELLS if selection.takes_missing else []
+    with _explained(path, names):
+        reader = csv.open_csv(
             pa.PythonFile(rest, mode="r"),
-            read_options=arrow_csv.ReadOptions(block_size=block, column_names=layout.names),
-            parse_options=arrow_csv.ParseOptions(delimiter=separator),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=dict(types), null_values=MISSING_CELLS if wish.takes_missing else []
-            ),
+            # One thread, which tells the row of a fault.
+            csv.ReadOptions(use_threads=False, block_size=block, column_names=names),
+            csv.ParseOptions(delimiter=separator),
+            csv.ConvertOptions(column_types=types, null_values=missing),
         )
-    batches = guarded(stack.enter_context(reader), lambda: _explained(path, layout))
+    batches = guarded(stack.enter_context(reader), lambda: _explained(path, names))
     return OpenTable(layout, pa.schema(types), batches)
 
 
 @contextmanager
-def _explained(path: Path, layout: Layout) -> Iterator[None]:
+def _explained(path: Path, names: list[str]) -> Iterator[None]:
     import pyarrow as pa
 
     try:
@@ -121,7 +154,7 @@ def _explained(path: Path, layout: Layout) -> Iterator[None]:
     except PredictionFileError as error:
         if not isinstance(error.__cause__, pa.ArrowInvalid):
             raise
-        raise PredictionFileError(explain(path, layout, str(error.__cause__))) from error
+        raise PredictionFileError(text.explain(path, names, str(error.__cause__))) from error
 
 
 def check_header(head: list[str], where: str) -> None:
@@ -150,29 +183,25 @@ def scores_of(batch: Any, layout: Layout, path: Path) -> NDArray[np.float64]:
     return scores
 
 
-def _value_type(kind: Any) -> Any:
+def _is_one_of(kind: Any, *names: str) -> bool:
+    """Whether a type, or that of the values of a dictionary, is one of those of these names."""
     from pyarrow import types
 
-    return kind.value_type if types.is_dictionary(kind) else kind
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return any(getattr(types, f"is_{name}")(kind) for name in names)
 
 
 def _is_of_numbers(kind: Any) -> bool:
-    from pyarrow import types
-
-    kind = _value_type(kind)
-    checks = (types.is_floating, types.is_integer, types.is_decimal, types.is_boolean)
-    return any(check(kind) for check in checks)
+    return _is_one_of(kind, "floating", "integer", "decimal", "boolean")
 
 
 def labels_of(batch: Any, name: str, path: Path, done: int) -> NDArray[Any]:
     """Labels of a record batch, before which ``done`` rows came."""
-    from pyarrow import compute, types
+    from pyarrow import compute
 
     column = batch.column(batch.schema.names.index(name))
-    kind = _value_type(column.type)
-    text = (types.is_string, types.is_large_string, types.is_string_view)
-    numbers = (types.is_integer, types.is_floating, types.is_boolean, types.is_null)
-    if not any(check(kind) for check in (*text, *numbers)):
+    texts = ("string", "large_string", "string_view")
+    if not _is_one_of(column.type, *texts, "integer", "floating", "boolean", "null"):
         raise PredictionFileError(
             f"{path}, column {name!r} is of type {column.type}; labels are text or whole numbers"
         )

@@ -13,19 +13,17 @@ from typing import IO, TYPE_CHECKING, Any
 
 from calibrant.errors import Arguments, PredictionFileError, number_of
 from calibrant.files.arrays import decoding
-from calibrant.files.layout import MISSING, is_number
+from calibrant.files.layout import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    from calibrant.files.layout import Layout
 
 TEXT = {".csv": ",", ".tsv": "\t", "": ","}
 SEPARATORS = ",;\t|"
-LONGEST_HEADER = 1 << 26
-LONGEST_FIELD = 1 << 24
-"""Characters; a row has to fit into a block of the reader, too."""
+LONGEST_LINE = 1 << 26
+BLOCK_BYTES = 1 << 24
+"""What is read at a time; a row has to fit into it."""
 
 UNZIPPED_BYTES, UNZIPPED_RATIO = 1 << 30, 100
 """A table that is larger than this, and than so many times its compressed size, is refused."""
@@ -37,8 +35,7 @@ SAMPLE_ROWS = 100
 
 def suffix_of(path: Path) -> str:
     """Suffix that names the format, in small letters; that of ``p.csv.gz`` is ``.csv``."""
-    suffix = path.suffix.lower()
-    return path.with_suffix("").suffix.lower() if suffix == ".gz" else suffix
+    return (path.with_suffix("") if is_zipped(path) else path).suffix.lower()
 
 
 def is_zipped(path: Path) -> bool:
@@ -87,12 +84,10 @@ class Rejoined:
     def __init__(self, start: bytes, file: IO[bytes]) -> None:
         self._start, self._file = start, file
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int) -> bytes:
         """Return the next bytes."""
         if not self._start:
             return self._file.read(size)
-        if size < 0:
-            size = len(self._start)
         out, self._start = self._start[:size], self._start[size:]
         return out
 
@@ -113,38 +108,29 @@ def read_start(
         start = file.read(max(SAMPLE_BYTES, 16 * sum(1 + len(name) for name in names)))
     text = start.decode("utf-8", errors="replace").replace("\0", "")
     rows = csv.reader(text.splitlines(), delimiter=separator)
-    cells: list[list[str]] = [[] for _ in names]
-    n_rows = max(1, min(SAMPLE_ROWS, SAMPLE_CELLS // len(names)))
-    try:
-        for row in islice((row for row in rows if len(row) == len(names)), n_rows):
-            for column, cell in zip(cells, row, strict=True):
-                if cell.strip():
-                    column.append(cell)
-    except csv.Error:
-        pass  # whoever reads the rows says it, with the line
-    return names, separator, dict(zip(names, cells, strict=True)), Rejoined(start, file)
+    whole = (row for row in rows if len(row) == len(names))
+    sample: list[list[str]] = []
+    with suppress(csv.Error):  # whoever reads the rows says it, with the line
+        sample.extend(islice(whole, max(1, min(SAMPLE_ROWS, SAMPLE_CELLS // len(names)))))
+    cells = {name: [row[j] for row in sample if row[j].strip()] for j, name in enumerate(names)}
+    return names, separator, cells, Rejoined(start, file)
 
 
 def _read_header(file: IO[bytes], path: Path) -> tuple[list[str], str]:
     """Names, and the separator: what splits the line into most of them."""
     with decoding(path, "text"):
-        line = file.readline(LONGEST_HEADER)
-    if len(line) == LONGEST_HEADER:
-        raise PredictionFileError(
-            f"{path}, line 1 is longer than {LONGEST_HEADER >> 20} MiB: no header of a table"
-        )
+        line = file.readline(LONGEST_LINE)
+    fault = None
     try:
         text = line.decode("utf-8-sig").rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise PredictionFileError(
-            f"{path}, line 1 is not UTF-8 text; save the table as UTF-8"
-        ) from error
-    if "\r" in text:
-        raise PredictionFileError(
-            f"{path} ends its lines with CR alone; save it with LF or CRLF, or use tr '\\r' '\\n'"
-        )
-    if "\0" in text:
-        raise PredictionFileError(f"{path}, line 1 has NUL characters: this is not a text file")
+    except UnicodeDecodeError:
+        text, fault = "", ", line 1 is not UTF-8 text; save the table as UTF-8"
+    if len(line) == LONGEST_LINE:
+        fault = f", line 1 is longer than {LONGEST_LINE >> 20} MiB: no header of a table"
+    elif "\r" in text:
+        fault = " ends its lines with CR alone; save it with LF or CRLF, or use tr '\\r' '\\n'"
+    elif "\0" in text:
+        fault = ", line 1 has NUL characters: this is not a text file"
     best: list[str] = []
     usual = separator = TEXT.get(suffix_of(path), ",")
     for sign in [usual, *SEPARATORS]:
@@ -152,33 +138,13 @@ def _read_header(file: IO[bytes], path: Path) -> tuple[list[str], str]:
             names = next(csv.reader([text], delimiter=sign), [])
             if len(names) > len(best):
                 best, separator = names, sign
-    if not best and text:
-        raise PredictionFileError(
-            f"{path}, line 1: a name is longer than {csv.field_size_limit():,} characters"
-        )
     if not best:
-        raise PredictionFileError(f"{path} is empty; a header with a name per column is needed")
+        longest = f", line 1: a name is longer than {csv.field_size_limit():,} characters"
+        empty = " is empty; a header with a name per column is needed"
+        fault = fault or (longest if text else empty)
+    if fault is not None:
+        raise PredictionFileError(f"{path}{fault}")
     return [name.strip() for name in best], separator
-
-
-@contextmanager
-def _rows_again(path: Path) -> Iterator[Any]:
-    """Read a text table once more, slowly, behind its header; ``line_num`` is the line."""
-    usual = csv.field_size_limit(LONGEST_FIELD)  # Arrow has read longer ones than the csv module
-    try:
-        with open_text(path) as file:
-            _, separator = _read_header(file, path)
-            yield csv.reader(_lines(file), delimiter=separator)
-    finally:
-        csv.field_size_limit(usual)
-
-
-def _lines(file: IO[bytes]) -> Iterator[str]:
-    """Lines of a file; one that is longer than any row is not read to its end."""
-    while raw := file.readline(LONGEST_HEADER):
-        yield raw.decode("utf-8", errors="surrogateescape")
-        if len(raw) == LONGEST_HEADER:
-            raise csv.Error("a line is too long")
 
 
 def lines_of(path: Path, rows: list[int]) -> list[int] | None:
@@ -189,10 +155,17 @@ def lines_of(path: Path, rows: list[int]) -> list[int] | None:
     if suffix_of(path) not in TEXT or not path.is_file():
         return None
     wanted, found = set(rows), []
-    with suppress(csv.Error), _rows_again(path) as reader:
-        for i, _ in enumerate(row for row in reader if row):
-            if i in wanted:
-                found.append(1 + reader.line_num)
+    row, is_quoted = -1, False
+    with open_text(path) as file:
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
+            if number == 1 or (not is_quoted and not line.strip(b"\r\n")):
+                continue
+            if len(line) == LONGEST_LINE:
+                return None
+            is_quoted ^= line.count(b'"') % 2 == 1
+            row += not is_quoted
+            if not is_quoted and row in wanted:
+                found.append(number)
                 if len(found) == len(wanted):
                     return found
     return None
@@ -203,13 +176,15 @@ class Place(Arguments):
     """A file of predictions, for messages about it in the words of the command.
 
     ``source`` is the file and which part of it, ``names`` are those of the columns of scores. Rows
-    are counted from ``first_row``, where only some of them were read.
+    are counted from ``first_row``, where only some of them were read; ``where`` tells the place of
+    a label, where rows are something else.
     """
 
     path: Path
     source: str
     names: list[str] | None = None
     first_row: int = 0
+    where: Callable[[int], str] | None = None
 
     if_logits = "logits? Then --scores logits"
     use_logits = "use --scores logits"
@@ -228,10 +203,7 @@ class Place(Arguments):
         """The file."""
         return self.source
 
-    @property
-    def y(self) -> str:  # type: ignore[override]
-        """The file as well."""
-        return self.source
+    y = scores
 
     def rows(self, rows: list[int]) -> str:
         """Where some rows are: lines of a text table, else rows counted from 0."""
@@ -250,50 +222,29 @@ class Place(Arguments):
 
     def label(self, row: int) -> str:
         """Where the label of a row is."""
-        return f"{self.rows([row])}: the label"
+        return f"{self.rows([row])}: the label" if self.where is None else self.where(row)
 
 
-def explain(path: Path, layout: Layout, message: str) -> str:
-    """Find the line and column of what could not be read, by a slow second look."""
-    if not path.is_file():  # a pipe cannot be read again
-        return f"{path}{_translate(message, layout.names)}"
-    with _rows_again(path) as reader:
-        try:
-            place = _first_fault(reader, layout)
-        except csv.Error:
-            place = f": a field is longer than {csv.field_size_limit():,} characters"
-        if reader.line_num == 0:
-            return f"{path} has a header and no rows"
-        line = 1 + reader.line_num
-        return f"{path}, line {line}{place or f' cannot be read: {message}'}"
-
-
-def _translate(message: str, names: list[str]) -> str:
-    """Say where a fault is in the words of this file, from those of Arrow, which counts rows."""
-    cell = re.search(r"column #(\d+):(?: Row #(\d+):)? CSV conv.* invalid value '(.*)'", message)
-    if cell is not None:
-        line = "" if cell[2] is None else f", line {1 + int(cell[2])}"
-        return f"{line}, column {names[int(cell[1])]!r}: {cell[3]!r} is not a number"
-    ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", message)
-    if ragged is not None:
-        row, expected, got = map(int, ragged.groups())
-        return f", line {1 + row}: {got} columns, but the header has {expected}"
+def explain(path: Path, names: list[str], message: str) -> str:
+    """Say what Arrow could not read in the words of this file, with the line."""
     if "mpty CSV" in message:
-        return " has a header and no rows"
-    return f" cannot be read: {message}"
-
-
-def _first_fault(reader: Any, layout: Layout) -> str | None:
-    scores = set(layout.score_names)
-    for row in reader:
-        if row and len(row) != len(layout.names):
-            return f": {number_of(len(row), 'column')}, but the header has {len(layout.names)}"
-        for name, text in zip(layout.names, row, strict=False):
-            if any("\udc80" <= c <= "\udcff" for c in text):
-                return f", column {name!r} is not UTF-8 text; save the table as UTF-8"
-            if name in scores and not is_number(text):
-                return f", column {name!r}: {text!r} is not a number{_remedy(text, name)}"
-    return None
+        return f"{path} has a header and no rows"
+    row = re.search(r"Row #(\d+):", message)
+    lines = lines_of(path, [int(row[1]) - 1]) or [1 + int(row[1])] if row else []
+    where = f"{path}, line {lines[0]}" if lines else str(path)
+    column = re.search(r"column #(\d+):", message)
+    if column is not None:
+        where += f", column {(name := names[int(column[1])])!r}"
+        value = re.search(r"invalid value '(.*)'", message, re.DOTALL)
+        if value is not None:
+            return f"{where}: {value[1]!r:.200} is not a number{_remedy(value[1], name)}"
+        return f"{where} is not UTF-8 text; save the table as UTF-8"
+    ragged = re.search(r"Expected (\d+) columns, got (\d+)", message)
+    if ragged is not None:
+        return f"{where}: {number_of(int(ragged[2]), 'column')}, but the header has {ragged[1]}"
+    if "straddl" in message:
+        return f"{where} has a row that is longer than {BLOCK_BYTES >> 20} MiB"
+    return f"{where} cannot be read: {message}"
 
 
 def _remedy(text: str, name: str) -> str:
@@ -301,7 +252,6 @@ def _remedy(text: str, name: str) -> str:
         return " (write percent without the sign; --normalize divides rows by their sums)"
     if "," in text:
         return " (decimals are written with a point)"
-    missing = (
-        "fill it, or drop the row; apply has --on-bad-row; " if MISSING.fullmatch(text) else ""
-    )
+    is_missing = MISSING.fullmatch(text) is not None
+    missing = "fill it, or drop the row; apply has --on-bad-row; " if is_missing else ""
     return f" ({missing}--ignore {name!r}, if the column holds no scores)"

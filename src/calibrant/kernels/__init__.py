@@ -14,7 +14,6 @@ from calibrant.kernels.processor import has_vectors
 MODULES = (
     "annealing",
     "binary_problems",
-    "cells",
     "curves",
     "exact_sums",
     "isotonic",

@@ -40,3 +40,37 @@ def apply_pieces(
                         bits[i, j], &edges[place[0]], &tables[place[1]], n_buckets,
                         <int> place[2], place[3])
                     out[i, j] = slopes[piece] * (rows[i, j] - starts[piece]) + values[piece]
+
+
+def share_rest(
+    const double[:, ::1] rows, const double[:] tops, bint is_normalised, double[:, ::1] values
+):
+    """Turn ``values``, those of the top class, into rows: the others share what is left.
+
+    Each of several top classes has its turn, and the results are averaged. Others keep their
+    scores unless rows are to sum to 1.
+    """
+    cdef Py_ssize_t n_rows = rows.shape[0], n_classes = rows.shape[1], i, j, n_tied
+    cdef double top, others, left, own, share
+    with nogil:
+        for i in range(n_rows):
+            top = tops[i]
+            n_tied = 0
+            others = left = 0.0
+            for j in range(n_classes):
+                if rows[i, j] == top:
+                    n_tied += 1
+                    left += 1.0 - values[i, j]
+                else:
+                    others += rows[i, j]
+            others += (n_tied - 1) * top
+            for j in range(n_classes):
+                own = values[i, j] if rows[i, j] == top else 0.0
+                if not is_normalised:
+                    own += (n_tied - 1) * top
+                    values[i, j] = own / n_tied if rows[i, j] == top else rows[i, j]
+                    continue
+                # A lone top class takes no share: no overflow for it.
+                share = min(rows[i, j], others) / others if others > 0.0 else 1.0 / (n_classes - 1)
+                own += (left - (1.0 - own if rows[i, j] == top else 0.0)) * share
+                values[i, j] = own / n_tied

@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import errors, simplex
-from calibrant.maps.operations import Operations, Value
-from calibrant.maps.softmax_formulas import write_softmax
 
 Floats = NDArray[np.float64]
 Wholes = NDArray[np.int64]
@@ -31,16 +29,17 @@ DEEPEST_LOGIT = -1e150
 def frozen(cls: type[Frozen]) -> type[Frozen]:
     """Make a frozen dataclass that is copied and unpickled by its constructor, which checks it.
 
-    Kernels trust what it promises; what comes by pickle keeps no other promise than this.
+    Kernels trust what it promises; what comes by pickle keeps no other promise than this. Tables
+    that are derived from its fields are cached properties, which no copy and no file has.
     """
-    made: Any = dataclass(frozen=True, slots=True, eq=False)(cls)
-    names = [f.name for f in fields(made) if f.init]
+    made: Any = dataclass(frozen=True, eq=False)(cls)
+    names = [f.name for f in fields(made)]
 
     def parts(self: Any) -> tuple[Any, ...]:
         return made, tuple(getattr(self, name) for name in names)
 
-    def rebuild(self: Any, state: Any) -> None:  # of older pickles, and of forged ones
-        self.__init__(*state[: len(names)])
+    def rebuild(self: Any, state: Any) -> None:  # of forged pickles
+        self.__init__(*state)
 
     made.__reduce__, made.__setstate__ = parts, rebuild
     found: type[Frozen] = made
@@ -53,7 +52,7 @@ def require(condition: Any, message: str) -> None:
         raise errors.ParameterError(message)
 
 
-def hold(owner: Any, *names: str, dtype: type = np.float64, copy: bool = True) -> None:
+def freeze(owner: Any, *names: str, dtype: type = np.float64, copy: bool = True) -> None:
     """Turn fields into arrays in C order that nobody changes."""
     for name in names:
         given = getattr(owner, name)
@@ -90,8 +89,6 @@ class CalibrationMap(ABC):
     takes, and checks them once, when it is made. Nothing it is given is modified.
     """
 
-    __slots__ = ()
-
     kind: str
 
     keeps_order = False
@@ -102,6 +99,9 @@ class CalibrationMap(ABC):
 
     sums_to_one = True
     """Whether rows of the result sum to 1."""
+
+    depends_on_shift = False
+    """Whether a number that is added to all logits of a row changes the result."""
 
     work = 1
     """What one class of a row costs, in units of temperature scaling."""
@@ -119,27 +119,6 @@ class CalibrationMap(ABC):
     def __call__(self, rows: Floats) -> Floats:
         """Return the probabilities of checked rows, before any floor."""
 
-    def formula(
-        self, ops: Operations, rows: Value, *, computed: bool = False, inner: bool = False
-    ) -> Value:
-        """Write down what a call does, for a graph that does it elsewhere.
-
-        Parameters
-        ----------
-        ops : Operations
-            What the formula is written with.
-        rows : Value
-            Checked rows.
-        computed : bool
-            Whether the graph has computed them, so that they are subject to rounding.
-        inner : bool
-            Whether another map follows, for which the last bits count.
-        """
-        raise errors.ExportError(
-            f"{type(self).__name__} cannot be exported: it has no formula; "
-            "export a calibrator of this package, or give the map a method formula"
-        )
-
     def _check_kind(self) -> None:
         require(self.kind in simplex.KINDS, f"kind is {self.kind!r}")
 
@@ -150,14 +129,6 @@ class CalibrationMap(ABC):
     def _logits(self, rows: Floats, zero_logit: float) -> Floats:
         rows = self._check_rows(rows)
         return simplex.to_logits(rows, self.kind, zero_logit)
-
-    def _write_probabilities(
-        self, ops: Operations, rows: Value, *, computed: bool
-    ) -> tuple[Value, bool]:
-        """Write down ``_probabilities``; also whether they are subject to rounding."""
-        return (
-            (rows, computed) if self.kind == "probabilities" else (write_softmax(ops, rows), True)
-        )
 
     def _check_rows(self, rows: Floats) -> Floats:
         """Refuse what a kernel would misread; copy only what it cannot read where it lies."""
@@ -170,4 +141,7 @@ class CalibrationMap(ABC):
                 f"rows have {errors.number_of(rows.shape[1], 'column')}, which does not fit the "
                 f"{type(self).__name__} of {self.n_classes or 'more'} classes"
             )
+        flags = rows.flags
+        if flags.c_contiguous and flags.aligned:
+            return rows
         return np.require(rows, requirements=["C", "ALIGNED"])

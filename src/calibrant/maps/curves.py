@@ -10,12 +10,16 @@ from scipy.special import expit
 
 from calibrant.kernels.logistic import bounded_logs
 from calibrant.kernels.tables import build_lookup
-from calibrant.maps.base import LARGEST, Floats, Wholes, check_number, frozen, hold, require
-from calibrant.maps.steps import Histogram, StepFunction
+from calibrant.maps.base import LARGEST, Floats, Wholes, check_number, freeze, frozen, require
+from calibrant.maps.steps import Histogram, Pieces, StepFunction
 
 
 class Curve(Protocol):
-    """A fitted map of one binary problem."""
+    """A fitted map of one binary problem.
+
+    One that is a line in pieces has ``pieces``, one that is a sigmoid of logarithms ``terms``: many
+    of either are computed at once, and exported.
+    """
 
     def __call__(self, x: Floats, /) -> Floats:
         """Value at each ``x``."""
@@ -38,7 +42,7 @@ class PiecewiseLinear:
     y: Floats
 
     def __post_init__(self) -> None:
-        hold(self, "x", "y")
+        freeze(self, "x", "y")
         x, y = self.x, self.y
         alike = x.ndim == 1 and x.shape == y.shape and x.size > 0
         require(alike, "x and y must be 1-D, alike, not empty")
@@ -55,69 +59,17 @@ class PiecewiseLinear:
         """Value at each ``x``."""
         return np.interp(x, self.x, self.y)
 
+    @property
+    def pieces(self) -> Pieces:
+        """Its lines; outside ``x`` they are flat."""
+        x, y = self.x + 0.0, self.y  # not -0.0
+        slopes = np.append(np.diff(y) / np.diff(x), 0.0)
+        if x[0] == 0.0:
+            return Pieces(x, y, slopes)
+        return Pieces(np.append(0.0, x), np.append(y[0], y), np.append(0.0, slopes))
+
 
 IDENTITY = PiecewiseLinear(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
-
-
-@frozen
-class BoundedLogs:
-    """log x and log(1 - x), finite on [0, 1]: x and 1 - x are bounded below."""
-
-    low: float
-    rest: float
-
-    def __post_init__(self) -> None:
-        require(
-            0 < self.low <= 1 and 0 < self.rest <= 1,
-            f"the bounds of the logarithms are {self.low} and {self.rest}; they must be positive "
-            "and at most 1",
-        )
-
-    def __call__(self, x: Floats) -> tuple[Floats, Floats]:
-        """Both logarithms."""
-        logs = np.empty((2, *x.shape))
-        bounded_logs(x.ravel(), self.low, self.rest, *logs.reshape(2, -1))
-        return logs[0], logs[1]
-
-
-@frozen
-class Sigmoid:
-    """x -> sigmoid(slope log(x / (1 - x)) + intercept)."""
-
-    slope: float
-    intercept: float
-    logs: BoundedLogs
-
-    def __post_init__(self) -> None:
-        check_number(self, "slope")
-        check_number(self, "intercept")
-
-    def __call__(self, x: Floats) -> Floats:
-        """Value at each ``x``."""
-        log_x, log_rest = self.logs(np.asarray(x, dtype=np.float64))
-        value: Floats = expit(self.slope * (log_x - log_rest) + self.intercept)
-        return value
-
-
-@frozen
-class BetaMap:
-    """x -> sigmoid(a log x - b log(1 - x) + c), which never decreases since a, b >= 0."""
-
-    a: float
-    b: float
-    c: float
-    logs: BoundedLogs
-
-    def __post_init__(self) -> None:
-        check_number(self, "a", low=0.0)
-        check_number(self, "b", low=0.0)
-        check_number(self, "c")
-
-    def __call__(self, x: Floats) -> Floats:
-        """Value at each ``x``."""
-        log_x, log_rest = self.logs(np.asarray(x, dtype=np.float64))
-        value: Floats = expit(self.a * log_x - self.b * log_rest + self.c)
-        return value
 
 
 @frozen
@@ -144,8 +96,8 @@ class AveragedHistogram:
         # NaN and what does not fit must not reach the conversion.
         whole = bins.size > 0 and bins.min() >= 1 and bins.max() <= 2**53
         require(whole and (bins == np.floor(bins)).all(), "numbers of bins are not whole")
-        hold(self, "n_bins", dtype=np.int64)
-        hold(self, "log_scores")
+        freeze(self, "n_bins", dtype=np.int64)
+        freeze(self, "log_scores")
         alike = self.n_bins.ndim == 1 and self.n_bins.shape == self.log_scores.shape
         require(alike, "n_bins and log_scores must be 1-D and alike")
         inside = self.log_scores.min() >= -LARGEST and self.log_scores.max() <= LARGEST
@@ -155,9 +107,108 @@ class AveragedHistogram:
         """Value at each ``x``."""
         return self.histogram(x)
 
+    @property
+    def pieces(self) -> Pieces:
+        """Those of the average."""
+        return self.histogram.pieces
 
-class Pieces(NamedTuple):
-    """Curves that are lines in pieces, value + slope * (x - start), as their kernel takes them."""
+
+@frozen
+class BoundedLogs:
+    """log x and log(1 - x), finite on [0, 1]: x and 1 - x are bounded below."""
+
+    low: float
+    rest: float
+
+    def __post_init__(self) -> None:
+        require(
+            0 < self.low <= 1 and 0 < self.rest <= 1,
+            f"the bounds of the logarithms are {self.low} and {self.rest}; they must be positive "
+            "and at most 1",
+        )
+
+    def __call__(self, x: Floats) -> tuple[Floats, Floats]:
+        """Both logarithms."""
+        logs = np.empty((2, *x.shape))
+        bounded_logs(x.ravel(), self.low, self.rest, *logs.reshape(2, -1))
+        return logs[0], logs[1]
+
+
+class Terms(NamedTuple):
+    """``sigmoid(a log x - b log(1 - x) + c)``, of one curve or of many with the same logarithms."""
+
+    a: Any
+    b: Any
+    c: Any
+    logs: BoundedLogs
+
+
+@frozen
+class Sigmoid:
+    """x -> sigmoid(slope log(x / (1 - x)) + intercept)."""
+
+    slope: float
+    intercept: float
+    logs: BoundedLogs
+
+    def __post_init__(self) -> None:
+        check_number(self, "slope")
+        check_number(self, "intercept")
+
+    def __call__(self, x: Floats) -> Floats:
+        """Value at each ``x``."""
+        return apply_terms(np.asarray(x, dtype=np.float64), self.terms)
+
+    @property
+    def terms(self) -> Terms:
+        """Its coefficients."""
+        return Terms(self.slope, self.slope, self.intercept, self.logs)
+
+
+@frozen
+class BetaMap:
+    """x -> sigmoid(a log x - b log(1 - x) + c), which never decreases since a, b >= 0."""
+
+    a: float
+    b: float
+    c: float
+    logs: BoundedLogs
+
+    def __post_init__(self) -> None:
+        check_number(self, "a", low=0.0)
+        check_number(self, "b", low=0.0)
+        check_number(self, "c")
+
+    def __call__(self, x: Floats) -> Floats:
+        """Value at each ``x``."""
+        return apply_terms(np.asarray(x, dtype=np.float64), self.terms)
+
+    @property
+    def terms(self) -> Terms:
+        """Its coefficients."""
+        return Terms(self.a, self.b, self.c, self.logs)
+
+
+def apply_terms(x: Floats, terms: Terms) -> Floats:
+    """Return the value at each ``x``, whose last axis is that of the terms if they are many."""
+    log_x, log_rest = terms.logs(x)
+    value: Floats = expit(terms.a * log_x - terms.b * log_rest + terms.c)
+    return value
+
+
+def join_terms(curves: tuple[Curve, ...]) -> Terms | None:
+    """Return the terms of curves that all have them, with the same bounds; else None."""
+    if not all(hasattr(curve, "terms") for curve in curves):
+        return None
+    *numbers, logs = zip(*(curve.terms for curve in curves), strict=True)  # type: ignore[attr-defined]
+    if len({(one.low, one.rest) for one in logs}) > 1:
+        return None
+    a, b, c = map(np.array, numbers)
+    return Terms(a, b, c, logs[0])
+
+
+class PieceTable(NamedTuple):
+    """Pieces of many curves, as their kernel takes them."""
 
     places: Wholes  # of each curve's pieces and table, with shift and base of the table
     edges: Wholes  # the starts of all pieces, as bits
@@ -166,35 +217,20 @@ class Pieces(NamedTuple):
     slopes: Floats
 
 
-def has_pieces(curve: Curve) -> bool:
-    """Whether a curve is a line in pieces."""
-    return isinstance(curve, Histogram | PiecewiseLinear | AveragedHistogram)
-
-
-def pieces_of(curve: Any) -> tuple[Floats, Floats, Floats]:
-    """Return starts from 0 on, values and slopes; those of steps, and outside ``x``, are 0."""
-    if not isinstance(curve, PiecewiseLinear):
-        steps = curve.histogram if isinstance(curve, AveragedHistogram) else curve
-        return steps.thresholds, steps.values, np.zeros(len(steps.values))
-    x, y = curve.x + 0.0, curve.y  # not -0.0
-    slopes = np.append(np.diff(y) / np.diff(x), 0.0)
-    if x[0] == 0.0:
-        return x, y, slopes
-    return np.append(0.0, x), np.append(y[0], y), np.append(0.0, slopes)
-
-
-def join_pieces(curves: tuple[Curve, ...]) -> Pieces:
-    """Pieces of curves that have them."""
-    parts = [pieces_of(curve) for curve in curves]
-    lookups = [build_lookup(starts, spare_bits=1) for starts, _, _ in parts]
+def join_pieces(curves: tuple[Curve, ...]) -> PieceTable | None:
+    """Return the pieces of curves that all have them; else None."""
+    if not all(hasattr(curve, "pieces") for curve in curves):
+        return None
+    parts: list[Pieces] = [curve.pieces for curve in curves]  # type: ignore[attr-defined]
+    lookups = [build_lookup(part.starts, spare_bits=1) for part in parts]
     places = np.zeros((len(curves) + 1, 4), dtype=np.int64)
     np.cumsum([len(lookup.edges) for lookup in lookups], out=places[1:, 0])
     np.cumsum([len(lookup.table) for lookup in lookups], out=places[1:, 1])
     places[:-1, 2:] = [(lookup.shift, lookup.base) for lookup in lookups]
-    return Pieces(
+    return PieceTable(
         places,
         np.concatenate([lookup.edges for lookup in lookups]),
         np.concatenate([lookup.table for lookup in lookups]),
-        np.concatenate([values for _, values, _ in parts]),
-        np.concatenate([slopes for _, _, slopes in parts]),
+        np.concatenate([part.values for part in parts]),
+        np.concatenate([part.slopes for part in parts]),
     )

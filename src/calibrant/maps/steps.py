@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from calibrant.kernels.ranked_lookup import rises_with_rank
 from calibrant.kernels.tables import build_ranked_lookup
-from calibrant.maps.base import Floats, Wholes, frozen, hold, require
+from calibrant.maps.base import Floats, Wholes, freeze, frozen, require
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from calibrant.kernels.tables import RankedLookup
+
+
+class Pieces(NamedTuple):
+    """A curve in pieces: ``value + slope * (x - start)`` from each start on, first 0."""
+
+    starts: Floats
+    values: Floats
+    slopes: Floats
 
 
 @frozen
@@ -43,7 +51,7 @@ class Histogram:
     sizes: Floats
 
     def __post_init__(self) -> None:
-        hold(self, "thresholds", "values", "sizes")
+        freeze(self, "thresholds", "values", "sizes")
         t, v, s = self.thresholds, self.values, self.sizes
         alike = t.ndim == 1 and t.shape == v.shape == s.shape and t.size > 0
         require(alike, "thresholds, values and sizes must be 1-D, alike, not empty")
@@ -61,6 +69,11 @@ class Histogram:
         """Value at each ``x``; below 0 as at 0."""
         block = np.searchsorted(self.thresholds, np.asarray(x, dtype=np.float64), side="right") - 1
         return self.values[np.maximum(block, 0)]
+
+    @property
+    def pieces(self) -> Pieces:
+        """Its blocks."""
+        return Pieces(self.thresholds, self.values, np.zeros(len(self.values)))
 
     @property
     def n_blocks(self) -> int:
@@ -114,11 +127,10 @@ class RankedStepFunction:
     thresholds: Floats
     values: Floats
     offsets: Wholes
-    _lookup: Any = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
-        hold(self, "thresholds", "values")
-        hold(self, "offsets", dtype=np.int64)
+        freeze(self, "thresholds", "values")
+        freeze(self, "offsets", dtype=np.int64)
         t, v, o = self.thresholds, self.values, self.offsets
         alike = t.ndim == 1 and t.shape == v.shape and o.ndim == 1 and len(o) > 1
         require(alike, "thresholds and values must be 1-D and alike, offsets 1-D")
@@ -152,14 +164,10 @@ class RankedStepFunction:
         part = slice(self.offsets[rank - 1], self.offsets[rank])
         return self.thresholds[part], self.values[part]
 
-    @property
+    @cached_property
     def lookup(self) -> RankedLookup:
-        """Table that finds the block of a cell, built when it is first asked for."""
-        if self._lookup is None:
-            table = build_ranked_lookup(self.thresholds, self.values, self.offsets)
-            object.__setattr__(self, "_lookup", table)
-        found: RankedLookup = self._lookup
-        return found
+        """Table that finds the block of a cell."""
+        return build_ranked_lookup(self.thresholds, self.values, self.offsets)
 
     @property
     def n_ranks(self) -> int:

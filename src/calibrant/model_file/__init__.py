@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant import errors
 from calibrant.atomic_file import replace_file
-from calibrant.calibrators.methods import saved_methods
 from calibrant.calibrators.parameters import stored_names
-from calibrant.model_file import limits
-from calibrant.model_file.fields import parts_in, write
+from calibrant.model_file.fields import parts_in, stored_values
 from calibrant.model_file.format import Content, pack, unpack
-from calibrant.model_file.parts import Labels, check_fitted
+from calibrant.model_file.header import MAX_FILE
 from calibrant.model_file.reader import Reader
-from calibrant.model_file.schema import stored_types, stored_values
 from calibrant.model_file.writer import Writer
 
 if TYPE_CHECKING:
@@ -30,6 +27,10 @@ if TYPE_CHECKING:
     Path = str | os.PathLike[str]
 
 __all__ = ["check", "describe", "digest", "dumps", "load", "loads", "save"]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def save(calibrator: Calibrator, path: Path) -> str:
@@ -52,19 +53,15 @@ def save(calibrator: Calibrator, path: Path) -> str:
     ------
     UnsavableError
         If the format has no place for something in the calibrator.
-    OSError
-        If the file cannot be written; what was there before is then still there.
 
     Examples
     --------
-    >>> import tempfile
-    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
     >>> from calibrant import TemperatureScaling
     >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.model_file import load, save
-    >>> scores, y = simulated_scores(500)
-    >>> path = Path(tempfile.mkdtemp()) / "model.calibrant"
-    >>> digest = save(TemperatureScaling().fit(scores, y), path)
+    >>> path = f"{mkdtemp()}/model.calibrant"
+    >>> digest = save(TemperatureScaling().fit(*simulated_scores()), path)
     >>> load(path, sha256=digest)
     TemperatureScaling()
     """
@@ -75,7 +72,7 @@ def save(calibrator: Calibrator, path: Path) -> str:
     return digest
 
 
-def load(path: Path, *, sha256: str | None = None, max_bytes: int = limits.MAX_FILE) -> Calibrator:
+def load(path: Path, *, sha256: str | None = None, max_bytes: int = MAX_FILE) -> Calibrator:
     r"""Read a fitted calibrator from a file; no code in the file can run.
 
     Parameters
@@ -97,15 +94,13 @@ def load(path: Path, *, sha256: str | None = None, max_bytes: int = limits.MAX_F
     ------
     ModelFileError
         If the file is not a whole and valid model file; subclasses say which rule it breaks.
-    OSError
-        If the file cannot be read.
 
     Examples
     --------
-    >>> import tempfile
     >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
     >>> from calibrant.model_file import load
-    >>> path = Path(tempfile.mkdtemp()) / "model.pickle"
+    >>> path = Path(mkdtemp()) / "model.pickle"
     >>> _ = path.write_bytes(b"\x80\x05N.")
     >>> load(path)
     Traceback (most recent call last):
@@ -131,10 +126,8 @@ def dumps(calibrator: Calibrator) -> bytes:
     >>> from calibrant import FlattenedIsotonic
     >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.model_file import dumps, loads
-    >>> scores, y = simulated_scores(500)
-    >>> data = dumps(FlattenedIsotonic().fit(scores, y))
-    >>> loads(data).predict_proba(scores).shape
-    (500, 3)
+    >>> loads(dumps(FlattenedIsotonic().fit(*simulated_scores())))
+    FlattenedIsotonic()
     """
     return b"".join(_encode(calibrator)[0])
 
@@ -157,7 +150,7 @@ def digest(calibrator: Calibrator) -> str:
     >>> from calibrant import TemperatureScaling
     >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.model_file import digest, dumps
-    >>> calibrator = TemperatureScaling().fit(*simulated_scores(500))
+    >>> calibrator = TemperatureScaling().fit(*simulated_scores())
     >>> digest(calibrator) == sha256(dumps(calibrator)).hexdigest()
     True
     """
@@ -190,7 +183,7 @@ def loads(data: bytes, *, sha256: str | None = None) -> Calibrator:
     return _decode(unpack(memoryview(own), sha256))
 
 
-def describe(path: Path, *, max_bytes: int = limits.MAX_FILE) -> dict[str, Any]:
+def describe(path: Path, *, max_bytes: int = MAX_FILE) -> dict[str, Any]:
     """Say what a model file holds, after all the checks of ``load``.
 
     Parameters
@@ -209,14 +202,12 @@ def describe(path: Path, *, max_bytes: int = limits.MAX_FILE) -> dict[str, Any]:
 
     Examples
     --------
-    >>> import tempfile
-    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
     >>> from calibrant import TemperatureScaling
     >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.model_file import describe, save
-    >>> scores, y = simulated_scores(500)
-    >>> path = Path(tempfile.mkdtemp()) / "model.calibrant"
-    >>> digest = save(TemperatureScaling().fit(scores, y), path)
+    >>> path = f"{mkdtemp()}/model.calibrant"
+    >>> digest = save(TemperatureScaling().fit(*simulated_scores()), path)
     >>> found = describe(path)
     >>> found["method"], found["n_classes"], found["sha256"] == digest
     ('ts', 3, True)
@@ -224,7 +215,7 @@ def describe(path: Path, *, max_bytes: int = limits.MAX_FILE) -> dict[str, Any]:
     content = _open(path, None, max_bytes)
     calibrator = _decode(content)
     return {
-        **_description(calibrator, {}),
+        **_description(calibrator),
         "arrays": {name: (array.dtype.name, array.shape) for name, array in content.arrays.items()},
         "bytes": content.size,
         "format": ".".join(map(str, content.version)),
@@ -254,77 +245,42 @@ def check(calibrator: Calibrator) -> None:
     >>> from calibrant import TemperatureScaling
     >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.model_file import check
-    >>> scores, y = simulated_scores(500)
-    >>> calibrator = TemperatureScaling().fit(scores, y)
+    >>> calibrator = TemperatureScaling().fit(*simulated_scores())
     >>> calibrator.n_features_in_ = 4
     >>> check(calibrator)
     Traceback (most recent call last):
     calibrant.errors.FittedValueError: n_features_in_ is not the number of classes
     """
-    _check(calibrator, Labels())
+    Writer(takes_foreign=True).part(calibrator, fitted=True)
 
 
-class _Nowhere:
-    """What is written here goes nowhere, but was checked."""
-
-    def put(self, *_: Any) -> None:
-        """Take an array."""
-
-    def count_maps(self, n: int) -> None:
-        """Take maps."""
-
-    def part(self, *_: Any, **__: Any) -> int:
-        """Take a part, which is checked by itself."""
-        return 0
-
-
-def _check(calibrator: Calibrator, labels: Labels) -> None:
-    if type(calibrator) not in saved_methods().values():
-        return
-    check_fitted(calibrator, labels)
-    values = stored_values(calibrator)
-    for name, value in values.items():
-        write(stored_types(type(calibrator))[name], value, name, _Nowhere())  # type: ignore[arg-type]
-    for part in parts_in(values):
-        _check(part, labels)
-
-
-def _description(calibrator: Any, lists: dict[int, list[Any]]) -> dict[str, Any]:
-    """Describe a calibrator; a vector that parts share is one list for all of them."""
-    values = stored_values(calibrator)
+def _description(calibrator: Any) -> dict[str, Any]:
+    values, names = stored_values(calibrator), stored_names(type(calibrator))
+    reports = {n: asdict(v) for n, v in values.items() if v is not None and n.endswith("report_")}
     return {
         "method": calibrator.method,
         "class": type(calibrator).__name__,
-        "parameters": {
-            name: _plain(getattr(calibrator, name), lists)
-            for name in stored_names(type(calibrator))
-        },
+        "parameters": {name: _plain(getattr(calibrator, name)) for name in names},
         "n_classes": len(calibrator.classes_),
-        "classes": _plain(calibrator.classes_, lists),
+        "classes": _plain(calibrator.classes_),
         "fitted": {n: v for n, v in values.items() if isinstance(v, int | float | str)},
-        "reports": {
-            n: asdict(v) for n, v in values.items() if v is not None and n.endswith("report_")
-        },
-        "parts": [_description(part, lists) for part in parts_in(values)],
+        "reports": reports,
+        "parts": [_description(part) for part in parts_in(values)],
     }
 
 
-def _plain(value: Any, lists: dict[int, list[Any]]) -> Any:
+def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [_plain(item, lists) for item in value]
+        return [_plain(item) for item in value]
     if hasattr(value, "tolist"):
-        if id(value) not in lists:
-            lists[id(value)] = value.tolist()
-        return lists[id(value)]
+        return value.tolist()
     return value if value is None or isinstance(value, int | float | str) else repr(value)
 
 
 def _encode(calibrator: Calibrator) -> tuple[list[bytes | memoryview], str]:
     writer = Writer()
     writer.part(calibrator, fitted=True)
-    pieces, digest = pack(writer.header(), writer.arrays)
-    writer.check_work(sum(map(len, pieces)))
-    return pieces, digest
+    return pack({"parts": writer.parts, "vectors": writer.vectors}, writer.arrays)
 
 
 def _decode(content: Content) -> Calibrator:
@@ -340,35 +296,22 @@ def _decode(content: Content) -> Calibrator:
 
 
 def _open(path: Path, sha256: str | None, max_bytes: int) -> Content:
+    """Read a regular file once; what is checked and what is used are the same bytes."""
     _check_hex(sha256)
-    return unpack(memoryview(_read(path, max_bytes)), sha256)
+    found = os.stat(path)  # noqa: PTH116  (a pipe would make whoever opens it wait)
+    if not stat.S_ISREG(found.st_mode):
+        raise errors.IrregularFileError(f"{path} is a directory, a pipe or a device")
+    if found.st_size > max_bytes:
+        raise errors.FileSizeError(
+            f"{path} has {found.st_size} bytes; max_bytes={max_bytes} are allowed"
+        )
+    data = bytearray(found.st_size)
+    with open(path, "rb") as file:  # noqa: PTH123
+        if file.readinto(data) < len(data) or file.read(1):
+            raise errors.ChangedFileError(f"{path} changed while it was read")
+    return unpack(memoryview(data), sha256)
 
 
 def _check_hex(sha256: str | None) -> None:
     if sha256 is not None and not re.fullmatch("[0-9a-fA-F]{64}", sha256):
         raise errors.ParameterError(f"sha256={sha256!r} is not 64 hexadecimal digits")
-
-
-def _read(path: Path, max_bytes: int) -> bytearray:
-    """Read a regular file once; what is checked and what is used are the same bytes."""
-    # Without O_NONBLOCK, opening a pipe would wait for a writer.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags)
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise errors.IrregularFileError(f"{path} is a directory, a pipe or a device")
-        if found.st_size > max_bytes:
-            raise errors.FileSizeError(
-                f"{path} has {found.st_size} bytes; max_bytes={max_bytes} are allowed"
-            )
-        data = bytearray(found.st_size)
-        view, done = memoryview(data), 0
-        with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
-            while done < len(data) and (count := file.readinto(view[done:])):
-                done += count
-            if done < len(data) or file.read(1):
-                raise errors.ChangedFileError(f"{path} changed while it was read")
-    finally:
-        os.close(descriptor)
-    return data

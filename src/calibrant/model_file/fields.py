@@ -1,9 +1,10 @@
-"""How a value is stored: one rule for all maps, reports and lists, by the types of their fields.
+"""What a file holds of a fit, and how each value is stored: one rule, by the types of the fields.
 
-Numbers, texts and lists are JSON. An array is announced in the header, and stands behind it under
-its name. A step function is announced likewise, with an array for each of its fields; the curves
-of many classes are packed end to end. The types are those that the classes declare, never what a
-file says: nothing is imported or called because a file names it.
+Stored are the fields of the map, and what else the class declares as fitted. Numbers, texts and
+lists are JSON. An array is announced in the header, and stands behind it under its name; a step
+function likewise, with an array for each of its fields; the curves of many classes are packed end
+to end. The types are those that the classes declare, never what a file says: nothing is imported or
+called because a file names it.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints, is_
 import numpy as np
 
 from calibrant.calibrators.base import Calibrator
-from calibrant.errors import HeaderFieldError, ParameterError
+from calibrant.calibrators.composition import Composed
+from calibrant.calibrators.parameters import fitted_types
+from calibrant.errors import HeaderFieldError, ParameterError, UnsavableError
 from calibrant.maps.curves import AveragedHistogram, BetaMap, Curve, PiecewiseLinear, Sigmoid
 from calibrant.maps.steps import Histogram, RankedStepFunction, StepFunction
-from calibrant.model_file.limits import require
-from calibrant.model_file.strict_json import Fields
+from calibrant.model_file import header
+from calibrant.model_file.header import require, take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +38,9 @@ if TYPE_CHECKING:
 CURVES = (PiecewiseLinear, StepFunction, Histogram, Sigmoid, BetaMap, AveragedHistogram)
 """What stands in a file is the place in this table; places are never reused."""
 
+GIVEN = {"kind": "scores"} | {name: name for name in ("bound", "per_class", "normalize_output")}
+"""Fields of maps that a file has as parameters: the parameter of each."""
+
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -46,6 +52,70 @@ def field_types(cls: Any) -> dict[str, Any]:
         return hints
     held = [field for field in fields(cls) if field.init and field.metadata.get("stored", True)]
     return {field.name: hints[field.name] for field in held}
+
+
+@cache
+def stored_types(cls: type[Calibrator]) -> dict[str, Any]:
+    """Return the type of all that is stored of a fit, by name.
+
+    A field of the map has its name with an underscore; a composition's map is made of its parts.
+    """
+    found = fitted_types(cls)
+    map_type = found.pop("map_")
+    if issubclass(cls, Composed):
+        return found
+    return {f"{f}_": of for f, of in field_types(map_type).items() if f not in GIVEN} | found
+
+
+@cache
+def optional_fields(cls: type[Calibrator]) -> frozenset[str]:
+    """Return the names of what may be None, and then has no place."""
+    return frozenset(n for n, of in stored_types(cls).items() if NoneType in get_args(of))
+
+
+def stored_values(calibrator: Calibrator) -> dict[str, Any]:
+    """Return all that is stored of a fit; refuses parameters that are no longer those of it."""
+    cls, found = type(calibrator), calibrator.map_
+    own = {} if isinstance(calibrator, Composed) else field_types(type(found))
+    for field, parameter in _given(calibrator, own):
+        if getattr(found, field) != getattr(calibrator, parameter):
+            raise UnsavableError(
+                f"{cls.__name__}: {parameter} was changed after the fit; fit again"
+            )
+    values = {
+        name: getattr(found, name[:-1]) if name[:-1] in own else getattr(calibrator, name)
+        for name in stored_types(cls)
+    }
+    return {n: v for n, v in values.items() if v is not None or n not in optional_fields(cls)}
+
+
+def set_fit(calibrator: Calibrator, values: dict[str, Any]) -> None:
+    """Undo ``stored_values``: make the map, whose constructor checks it, and set all."""
+    values = dict.fromkeys(optional_fields(type(calibrator))) | values
+    if isinstance(calibrator, Composed):
+        found = calibrator._compose(values)  # noqa: SLF001  (ours)
+    else:
+        map_type = fitted_types(type(calibrator))["map_"]
+        types = field_types(map_type)
+        own = {f: values.pop(f"{f}_") for f in types if f not in GIVEN}
+        for field, parameter in _given(calibrator, types):
+            own[field] = types[field](getattr(calibrator, parameter))
+        found = map_type(**own)
+    calibrator.__dict__ |= values | {"map_": found}
+
+
+def _given(calibrator: Calibrator, map_fields: Any) -> list[tuple[str, str]]:
+    pairs = [(field, GIVEN[field]) for field in map_fields if field in GIVEN]
+    return [(field, parameter) for field, parameter in pairs if hasattr(calibrator, parameter)]
+
+
+def parts_in(value: Any) -> Iterator[Calibrator]:
+    """Calibrators in a value, or in a dictionary or list of values."""
+    if isinstance(value, Calibrator):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from parts_in(item)
 
 
 def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:
@@ -64,7 +134,7 @@ def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:
         return _write_array(value, name, writer)
     if kind in (StepFunction, RankedStepFunction):
         for field in field_types(kind):
-            writer.put(f"{name}/{field}", getattr(value, field))
+            writer.arrays[f"{name}/{field}"] = getattr(value, field)
         return _announcement(kind)
     if inside[:1] == (Curve,):
         return _write_curves(value, name, writer)
@@ -108,27 +178,11 @@ def read(kind: Any, stored: Any, name: str, reader: Reader) -> Any:
         return origin(read(inside[0], item, f"{name}/{i}", reader) for i, item in enumerate(stored))
     if kind is Calibrator:
         return reader.part(stored, name, fitted=True)
-    given = Fields(stored, name)
     later = () if is_typeddict(kind) else [f.name for f in fields(kind) if f.default is not MISSING]
-    values = {
-        field: read(of, given.take(field), f"{name}/{field}", reader)
-        for field, of in field_types(kind).items()
-        if given.has(field) or field not in later  # what has a default came after the first files
-    }
-    given.close(reader.unknown)
+    types = field_types(kind)  # what has a default came after the first files
+    given = take(stored, name, reader.unknown, later, **dict.fromkeys(types, object))
+    values = {f: read(types[f], value, f"{name}/{f}", reader) for f, value in given.items()}
     return kind(**values)
-
-
-def parts_in(value: Any) -> Iterator[Calibrator]:
-    """Calibrators in a value, or in a dictionary or list of values."""
-    if isinstance(value, Calibrator):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from parts_in(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from parts_in(item)
 
 
 def _is_written(kind: Any, field: str, get: Callable[[str], Any]) -> bool:
@@ -160,19 +214,27 @@ def _expect(stored: Any, word: str, name: str) -> None:
 def _write_array(value: NDArray[Any], name: str, writer: Writer) -> str:
     right = value.dtype.kind in "fi" and value.itemsize == 8 and value.size > 0
     require(right, f"{name} is no array of 64-bit numbers")
-    writer.put(name, value)
+    writer.arrays[name] = value
     return "array"
 
 
+def _check_number_of(curves: Any) -> None:
+    require(
+        len(curves) <= header.MAX_MAPS,
+        f"more than {header.MAX_MAPS} binary maps: with so many classes use a method that shares "
+        "one map, such as NormalizationAwareIsotonic",
+    )
+
+
 def _write_curves(curves: tuple[Any, ...], name: str, writer: Writer) -> str:
+    _check_number_of(curves)
     for i, curve in enumerate(curves):
         require(type(curve) in CURVES, f"{name}/{i} is a {type(curve).__name__}")
     vectors = [vector for curve in curves for vector in _vectors(curve)]
-    places = [CURVES.index(type(curve)) for curve in curves]
-    writer.put(f"{name}/forms", np.array(places, dtype=np.int64))
-    writer.put(f"{name}/lengths", np.array([len(v) for v in vectors], dtype=np.int64))
-    writer.put(f"{name}/numbers", np.concatenate(vectors).astype(np.float64))
-    writer.count_maps(len(curves))
+    forms = [CURVES.index(type(curve)) for curve in curves]
+    writer.arrays[f"{name}/forms"] = np.array(forms, dtype=np.int64)
+    writer.arrays[f"{name}/lengths"] = np.array([len(v) for v in vectors], dtype=np.int64)
+    writer.arrays[f"{name}/numbers"] = np.concatenate(vectors).astype(np.float64)
     return "maps"
 
 
@@ -181,7 +243,7 @@ def _read_curves(stored: Any, name: str, reader: Reader) -> tuple[Any, ...]:
     forms = reader.take(f"{name}/forms", whole=True)
     lengths = reader.take(f"{name}/lengths", whole=True)
     numbers = reader.take(f"{name}/numbers")
-    reader.count_maps(len(forms))
+    _check_number_of(forms)
     known = forms.min() >= 0 and forms.max() < len(CURVES)
     require(known, f"{name} has a map of unknown form")
     classes = [CURVES[form] for form in forms]
@@ -195,12 +257,9 @@ def _read_curves(stored: Any, name: str, reader: Reader) -> tuple[Any, ...]:
 
 def _vectors(curve: Any) -> list[NDArray[np.float64]]:
     """Return a curve as vectors: all of its single numbers in one, then its arrays."""
-    numbers, arrays = [], []
-    for value in _leaves(curve):
-        if isinstance(value, float):
-            numbers.append(value)
-        else:
-            arrays.append(value.astype(np.float64))
+    leaves = list(_leaves(curve))
+    numbers = [leaf for leaf in leaves if isinstance(leaf, float)]
+    arrays = [leaf.astype(np.float64) for leaf in leaves if not isinstance(leaf, float)]
     return [np.array(numbers), *arrays] if numbers else arrays
 
 
@@ -228,17 +287,18 @@ def _join(cls: type, vectors: Iterator[NDArray[np.float64]]) -> Any:
     n_numbers = _leaf_types(cls).count(float)
     numbers = next(vectors).tolist() if n_numbers else []
     require(len(numbers) == n_numbers, f"a {_announcement(cls)} has {n_numbers} numbers")
-    return _build(cls, iter(numbers).__next__, vectors.__next__)
-
-
-def _build(cls: Any, number: Callable[[], float], array: Callable[[], Any]) -> Any:
-    values = []
-    for of in field_types(cls).values():
-        if is_dataclass(of):
-            values.append(_build(of, number, array))
-        else:
-            values.append(number() if of is float else array())
     try:
-        return cls(*values)
+        return _build(cls, iter(numbers), vectors)
     except (ArithmeticError, TypeError, ValueError) as error:
         raise ParameterError(str(error)) from None
+
+
+def _build(cls: Any, numbers: Iterator[float], vectors: Iterator[Any]) -> Any:
+    return cls(
+        *(
+            _build(of, numbers, vectors)
+            if is_dataclass(of)
+            else next(numbers if of is float else vectors)
+            for of in field_types(cls).values()
+        )
+    )

@@ -10,14 +10,13 @@ import hashlib
 import hmac
 import math
 import struct
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from calibrant import __version__, errors
-from calibrant.model_file import limits, strict_json
-from calibrant.model_file.strict_json import Fields
+from calibrant.model_file import header as limits
+from calibrant.model_file.header import take
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,9 +27,6 @@ MAGIC = b"\x89CLBR\r\n\x1a"
 """Not text, and broken by any transfer that changes line ends, as PNG's."""
 
 MAJOR, MINOR = 1, 0
-FEATURES: frozenset[str] = frozenset()
-"""What a file may require of its reader; version 1.0 requires nothing special."""
-
 DTYPES = {"float64": np.dtype("<f8"), "int64": np.dtype("<i8")}
 _PREFIX = struct.Struct("<8sHHI")
 _DIGEST = 32
@@ -43,48 +39,35 @@ _OTHERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(NamedTuple):
     """What a checked file says.
 
-    Attributes
-    ----------
-    header : dict
-        Everything but the frame's own fields.
-    arrays : dict of str to ndarray
-        Views into the bytes that were read, each in the byte order of the machine.
-    library : str
-        Name and version of the library that wrote the file.
-    version : tuple of int
-        Major and minor version of the format.
-    sha256 : str
-        Digest of the whole file, as ``sha256sum`` prints it.
-    size : int
-        Bytes.
-    unknown : list of str, or None
-        Collects fields that may be ignored because the format is newer; None if none may be.
+    ``header`` is all but the frame's own fields, ``arrays`` are views into the bytes that were
+    read, ``library`` is who wrote the file, ``sha256`` the digest of the whole file. ``unknown``
+    collects fields that may be ignored because the format is newer; it is None if none may be.
     """
 
-    header: Fields
+    header: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
     library: str
     version: tuple[int, int]
     sha256: str
     size: int
-    unknown: list[str] | None = field(default=None)
+    unknown: list[str] | None = None
 
 
 def pack(
     header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[list[bytes | memoryview], str]:
     """Return the pieces of a file, and the SHA-256 of the whole."""
-    table, offset = [], 0
+    table: list[dict[str, Any]] = []
     data: list[memoryview] = []
+    offset = 0
     for name, array in arrays.items():
         dtype = "int64" if array.dtype.kind == "i" else "float64"
         stored = np.ascontiguousarray(array, dtype=DTYPES[dtype])
-        entry = {"name": name, "dtype": dtype, "shape": list(array.shape), "offset": offset}
-        table.append(entry)
+        shape = list(array.shape)
+        table.append({"name": name, "dtype": dtype, "shape": shape, "offset": offset})
         data.append(stored.reshape(-1).view(np.uint8).data)
         offset += stored.nbytes
     if len(table) > limits.MAX_ARRAYS:
@@ -93,7 +76,7 @@ def pack(
             "Save its parts in files of their own"
         )
     try:
-        text = strict_json.encode(
+        text = limits.encode(
             {**header, "arrays": table, "library": f"calibrant {__version__}", "requires": []}
         )
     except errors.HeaderSyntaxError as error:
@@ -124,7 +107,7 @@ def unpack(data: memoryview, sha256: str | None = None) -> Content:
     _, major, minor, length = _PREFIX.unpack(data[: _PREFIX.size])
     start = _PREFIX.size + length
     try:
-        header = Fields(strict_json.decode(bytes(data[_PREFIX.size : start])), "the header")
+        header = limits.decode(bytes(data[_PREFIX.size : start]))
         library = _library(header)
     except errors.ModelFileError:
         if major == MAJOR:
@@ -136,15 +119,15 @@ def unpack(data: memoryview, sha256: str | None = None) -> Content:
             f"{__version__} reads format {MAJOR}.x"
         )
     unknown: list[str] | None = [] if minor > MINOR else None
-    required = header.take("requires", list)
-    missing = [name for name in required if type(name) is not str or name not in FEATURES]
-    if missing:
+    lists = dict.fromkeys(("requires", "arrays", "vectors", "parts"), list)
+    found = take(header, "the header", unknown, library=str, **lists)
+    for name in found["requires"]:  # version 1.0 has nothing that a file may require
         raise errors.FeatureError(
-            f"the file needs {missing[0]!r:.80}, which calibrant {__version__} does not have; it "
-            f"was written by {library}"
+            f"the file needs {name!r:.80}, which calibrant {__version__} does not have; it was "
+            f"written by {library}"
         )
-    arrays = _views(header.take("arrays", list), data[start:-_DIGEST], unknown)
-    return Content(header, arrays, library, (major, minor), digest, len(data), unknown)
+    arrays = _views(found["arrays"], data[start:-_DIGEST], unknown)
+    return Content(found, arrays, library, (major, minor), digest, len(data), unknown)
 
 
 def _check_magic(data: memoryview) -> None:
@@ -185,9 +168,14 @@ def _check_digests(data: memoryview, sha256: str | None) -> str:
     return sha.hexdigest()
 
 
-def _library(header: Fields) -> str:
-    library: str = header.take("library", str)
-    if not (library.isascii() and library.isprintable() and 0 < len(library) <= 80):
+def _library(header: dict[str, Any]) -> str:
+    library = header.get("library")
+    if not (
+        isinstance(library, str)
+        and library.isascii()
+        and library.isprintable()
+        and 0 < len(library) <= 80
+    ):
         raise errors.HeaderFieldError("the header: 'library' is not a name and a version")
     return library
 
@@ -203,17 +191,13 @@ def _views(
     arrays: dict[str, NDArray[Any]] = {}
     end = 0
     for i, entry in enumerate(table):
-        fields = Fields(entry, f"array {i}")
-        name, dtype = fields.take("name", str), fields.take("dtype", str)
-        shape, offset = fields.take("shape", list), fields.take("offset", int)
-        fields.close(unknown)
+        kinds: dict[str, type] = {"name": str, "dtype": str, "shape": list, "offset": int}
+        name, dtype, shape, offset = take(entry, f"array {i}", unknown, **kinds).values()
         if name in arrays or not name.isascii() or len(name) > 200:
             raise errors.ArrayLayoutError(f"array {i} has no name of its own")
         if dtype not in DTYPES:
             raise errors.ArrayLayoutError(f"array {i} is of dtype {dtype!r:.40}")
-        if not 1 <= len(shape) <= limits.MAX_DIMENSIONS or not all(
-            type(n) is int and n >= 1 for n in shape
-        ):
+        if not 1 <= len(shape) <= 3 or not all(type(n) is int and n >= 1 for n in shape):
             raise errors.ArrayLayoutError(f"array {i} has shape {shape!r:.80}")
         size = 8 * math.prod(shape)  # Python integers: no overflow
         if offset != end or size > len(data) - end:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from calibrant import errors
 from calibrant.calibrators.methods import saved_methods
 from calibrant.calibrators.parameters import stored_names
-from calibrant.model_file import limits, vectors
-from calibrant.model_file.fields import read
-from calibrant.model_file.parts import Labels, Tree, check_fitted, check_parameters
-from calibrant.model_file.schema import OPTIONS, optional_fields, set_fit, stored_types, upgrade
-from calibrant.model_file.strict_json import Fields
+from calibrant.model_file import labels
+from calibrant.model_file.checks import Nesting, check_fitted, check_parameters
+from calibrant.model_file.fields import field_types, optional_fields, read, set_fit, stored_types
+from calibrant.model_file.header import take
+from calibrant.model_file.writer import OPTIONS
+from calibrant.solvers.normalization_aware.ways import Annealing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,22 +29,17 @@ class Reader:
     def __init__(self, content: Content) -> None:
         self.unknown = content.unknown
         self._arrays = dict(content.arrays)
-        self._size = content.size
-        self._tree = Tree()
-        self._labels = Labels()
-        self._n_labels = 0
+        self._nesting = Nesting()
         self._children: list[int] = []
         self._parts: list[tuple[Calibrator, bool]] = []
-        header = content.header
-        entries = header.take("vectors", list)
-        if len(entries) > limits.MAX_VECTORS:
-            raise errors.StoredClassesError(f"there are {len(entries)} vectors")
-        self._vectors = [self._read_vector(i, entry) for i, entry in enumerate(entries)]
+        entries, parts = content.header["vectors"], content.header["parts"]
+        self._vectors = [
+            labels.unpack(e, f"vector {i}", self._arrays.pop(f"vector/{i}", None), self.unknown)
+            for i, e in enumerate(entries)
+        ]
         self._unused = {f"vector {i}" for i in range(len(entries))}
-        parts = header.take("parts", list)
-        header.close(self.unknown)
         for i, entry in enumerate(parts):
-            self._parts.append(self._read_part(i, Fields(entry, f"part {i}")))
+            self._parts.append(self._read_part(i, entry))
             self._unused.add(f"part {i}")
         self._unused.discard(f"part {len(parts) - 1}")
 
@@ -67,12 +64,7 @@ class Reader:
             raise errors.ArrayLayoutError(
                 f"array {name!r:.80} has {array.ndim} dimensions and dtype {array.dtype}"
             )
-        self._tree.count_numbers(array.size)
         return array
-
-    def count_maps(self, n: int) -> None:
-        """Count binary maps before they are made."""
-        self._tree.count_maps(n)
 
     def vector(self, index: Any, where: str) -> NDArray[Any]:
         """Return a vector by its index."""
@@ -90,71 +82,55 @@ class Reader:
             raise errors.NestingError(f"{where} refers to a part that is fitted, or is not")
         self._unused.discard(f"part {index}")
         self._children.append(index)
-        if len(self._children) > limits.MAX_REFERENCES:
-            raise errors.NestingError(f"{where} refers to more than {limits.MAX_REFERENCES} parts")
         return calibrator
 
-    def _read_vector(self, index: int, entry: Any) -> NDArray[Any]:
-        fields = Fields(entry, f"vector {index}")
-        array = self._arrays.pop(f"vector/{index}", None)
-        self._n_labels += 0 if array is None else array.size
-        vectors.check_total(self._n_labels)
-        vector = vectors.read(fields, array)
-        fields.close(self.unknown)
-        return vector
-
-    def _read_part(self, index: int, fields: Fields) -> tuple[Calibrator, bool]:
-        method = fields.take("method", str)
+    def _read_part(self, index: int, entry: Any) -> tuple[Calibrator, bool]:
+        where = f"part {index}"
+        kinds: dict[str, Any] = {"method": str, "parameters": dict, "classes": int | None}
+        kinds |= {"feature_names": int | None, "fitted": dict | None}
+        found = take(entry, where, self.unknown, **kinds)
+        method, parameters, classes, names, stored = found.values()
         cls = saved_methods().get(method)
         if cls is None:
             raise errors.UnknownMethodError(f"the method {method!r:.80} is not known")
         self._children = []
-        calibrator = self._build(cls, fields.take("parameters", dict), fields.where)
-        classes = fields.take("classes", int, type(None))
-        names = fields.take("feature_names", int, type(None))
-        stored = fields.take("fitted", dict, type(None))
-        fields.close(self.unknown)
+        calibrator = self._build(cls, parameters, where)
         is_fitted = stored is not None
         if is_fitted:
-            self._fill(calibrator, index, Fields(stored, f"{fields.where}: 'fitted'"))
-            calibrator.classes_ = self.vector(classes, fields.where)
+            self._fill(calibrator, index, stored)
+            calibrator.classes_ = self.vector(classes, where)
             calibrator.n_features_in_ = len(calibrator.classes_)
             if names is not None:
-                calibrator.feature_names_in_ = self.vector(names, fields.where)
-            # First what bounds the time of all other checks.
-            self._tree.add(self._children, calibrator.map_.work * calibrator.n_features_in_)
-            self._tree.check_work(self._size)
-            check_fitted(calibrator, self._labels)
+                calibrator.feature_names_in_ = self.vector(names, where)
         elif (classes, names) != (None, None):
-            raise errors.HeaderFieldError(f"{fields.where} has classes but is not fitted")
-        else:
-            self._tree.add(self._children, 0)
+            raise errors.HeaderFieldError(f"{where} has classes but is not fitted")
+        # First what bounds the time of all other checks.
+        self._nesting.add(self._children, calibrator, fitted=is_fitted)
+        if is_fitted:
+            check_fitted(calibrator)
         return calibrator, is_fitted
 
     def _build(self, cls: type[Calibrator], parameters: dict[str, Any], where: str) -> Calibrator:
-        known = stored_names(cls)
         values = {name: self._value(value, where) for name, value in parameters.items()}
+        if cls.method == "na-fir":  # the first files had options of annealing beside the solver
+            values = {n: v for n, v in values.items() if n not in field_types(Annealing)}
         try:
-            values = upgrade(cls.method or "", values)
-            _refuse_unknown(cls, known, values)
+            _refuse_unknown(cls, stored_names(cls), values)
             calibrator = cls(**values)
         except (TypeError, errors.ParameterError) as error:  # one without a default is missing
             raise errors.StoredParameterError(f"{where}: {error}") from None
         check_parameters(calibrator)
         return calibrator
 
-    def _fill(self, calibrator: Calibrator, index: int, fields: Fields) -> None:
-        cls = type(calibrator)
+    def _fill(self, calibrator: Calibrator, index: int, stored: dict[str, Any]) -> None:
+        types, optional = stored_types(type(calibrator)), optional_fields(type(calibrator))
+        where, kinds = f"part {index}: 'fitted'", dict.fromkeys(types, object)
+        given = take(stored, where, self.unknown, optional, **kinds)
         try:
-            values = {
-                name: read(kind, fields.take(name), f"{index}/{name}", self)
-                for name, kind in stored_types(cls).items()
-                if fields.has(name) or name not in optional_fields(cls)
-            }
+            values = {n: read(types[n], v, f"{index}/{n}", self) for n, v in given.items()}
             set_fit(calibrator, values)
         except errors.ParameterError as error:  # what the constructors of maps raise
-            raise errors.FittedValueError(f"{fields.where}: {error}") from None
-        fields.close(self.unknown)
+            raise errors.FittedValueError(f"{where}: {error}") from None
 
     def _value(self, stored: Any, where: str) -> Any:
         """Undo ``Writer._plain``."""
@@ -162,32 +138,21 @@ class Reader:
             return [self._value(item, where) for item in stored]
         if type(stored) is not dict:
             return stored
-        tagged = Fields(stored, f"{where}: a parameter")
-        if tagged.has("tuple"):
-            value: Any = tuple(self._value(item, where) for item in tagged.take("tuple", list))
-        elif tagged.has("float"):
-            name = tagged.take("float", str)
-            if name not in ("nan", "inf", "-inf"):
-                raise errors.StoredParameterError(f"{where} has the float {name!r:.40}")
-            value = float(name)
-        elif tagged.has("bytes"):
-            try:
-                value = bytes.fromhex(tagged.take("bytes", str))
-            except ValueError:
-                raise errors.StoredParameterError(f"{where} has broken bytes") from None
-        elif tagged.has("options"):
-            name = tagged.take("options", str)
-            if name not in OPTIONS:
-                raise errors.StoredParameterError(f"{where}: there are no options {name!r:.80}")
-            values = tagged.take("values", dict)
-            _refuse_unknown(OPTIONS[name], [f.name for f in fields(OPTIONS[name])], values)
-            value = OPTIONS[name](**{key: self._value(v, where) for key, v in values.items()})
-        elif tagged.has("vector"):
-            value = self.vector(tagged.take("vector"), where)
-        else:
-            value = self.part(tagged.take("part"), where, fitted=False)
-        tagged.close(None)
-        return value
+        match sorted(stored.items()):
+            case [("tuple", list(items))]:
+                return tuple(self._value(item, where) for item in items)
+            case [("float", "nan" | "inf" | "-inf" as name)]:
+                return float(name)
+            case [("bytes", str(digits))] if re.fullmatch("([0-9a-f]{2})*", digits):
+                return bytes.fromhex(digits)
+            case [("vector", index)]:
+                return self.vector(index, where)
+            case [("part", index)]:
+                return self.part(index, where, fitted=False)
+            case [("options", str(name)), ("values", dict(values))] if name in OPTIONS:
+                _refuse_unknown(OPTIONS[name], [f.name for f in fields(OPTIONS[name])], values)
+                return OPTIONS[name](**{n: self._value(v, where) for n, v in values.items()})
+        raise errors.StoredParameterError(f"{where} has {stored!r:.80} for a parameter")
 
 
 def _refuse_unknown(cls: type, known: list[str], values: dict[str, Any]) -> None:

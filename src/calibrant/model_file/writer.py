@@ -17,72 +17,56 @@ from sklearn.utils.validation import check_is_fitted
 from calibrant import errors
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.methods import saved_methods
-from calibrant.calibrators.parameters import fitted_types, stored_names
-from calibrant.calibrators.state import take_state
-from calibrant.model_file import limits, vectors
-from calibrant.model_file.fields import parts_in, write
-from calibrant.model_file.parts import Labels, Tree, check_fitted
-from calibrant.model_file.schema import OPTIONS, stored_types, stored_values
+from calibrant.calibrators.parameters import fitted_types, stored_names, take_state
+from calibrant.model_file import header, labels
+from calibrant.model_file.checks import Nesting, check_fitted
+from calibrant.model_file.fields import parts_in, stored_types, stored_values, write
+from calibrant.solvers.normalization_aware.ways import WAYS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+OPTIONS: dict[str, type] = {cls.__name__: cls for cls in WAYS.values()}
+"""Objects that hold options and are parameters themselves, by their names in files."""
+
 
 class Writer:
-    """Collects what goes into a file."""
+    """Collects what goes into a file; ``takes_foreign`` is for who only checks what is ours."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, takes_foreign: bool = False) -> None:
         self.arrays: dict[str, NDArray[Any]] = {}
         self.vectors: list[dict[str, Any]] = []
         self.parts: list[dict[str, Any]] = []
+        self._takes_foreign = takes_foreign
         self._vector_of: dict[Any, int] = {}
+        self._index_of: dict[int, tuple[NDArray[Any], int]] = {}
         self._part_of: dict[tuple[int, bool], int] = {}
-        self._tree = Tree()
-        self._labels = Labels()
-        self._n_labels = 0
-
-    def header(self) -> dict[str, Any]:
-        """Return what the header says, but for the arrays."""
-        return {"parts": self.parts, "vectors": self.vectors}
-
-    def put(self, name: str, array: NDArray[Any]) -> None:
-        """Add an array of the calibrator that is being written."""
-        self.arrays[name] = array
-        self._tree.count_numbers(array.size)
-
-    def count_maps(self, n: int) -> None:
-        """Count binary maps."""
-        self._tree.count_maps(n)
-
-    def check_work(self, n_bytes: int) -> None:
-        """Refuse what would be too much work for a file of this size."""
-        self._tree.check_work(n_bytes)
+        self._nesting = Nesting()
 
     def vector(self, values: NDArray[Any]) -> int:
         """Add a vector, once however often it is used, and return its index."""
-        numeric = values.dtype.kind in "iufb"
-        content = values.tobytes() if numeric else tuple(values.tolist())
-        key = (vectors.tag(values), content)
+        if id(values) in self._index_of:
+            return self._index_of[id(values)][1]
+        entry, array = labels.pack(values)
+        content = tuple(entry["values"]) if array is None else array.tobytes()
+        key = (entry["type"], entry["dtype"], content)
         if key not in self._vector_of:
-            entry, array = vectors.write(values)
-            index = len(self.vectors)
-            if index == limits.MAX_VECTORS:
-                raise errors.UnsavableError(f"more than {index} different lists of labels")
+            self._vector_of[key] = len(self.vectors)
             if array is not None:
-                self._n_labels += array.size
-                vectors.check_total(self._n_labels)
-                self.arrays[f"vector/{index}"] = array
+                self.arrays[f"vector/{len(self.vectors)}"] = array
             self.vectors.append(entry)
-            self._vector_of[key] = index
+        self._index_of[id(values)] = values, self._vector_of[key]  # held, so that its id stays its
         return self._vector_of[key]
 
     def part(self, calibrator: Any, *, fitted: bool, depth: int = 0) -> int:
         """Add a calibrator and all inside it, once however often it is used."""
         key = (id(calibrator), fitted)
         if key not in self._part_of:
-            if depth > limits.MAX_NESTING:
-                raise errors.NestingError(f"nested more than {limits.MAX_NESTING} deep")
+            if depth > header.MAX_NESTING:
+                raise errors.NestingError(f"nested more than {header.MAX_NESTING} deep")
             if type(calibrator) not in saved_methods().values():
+                if self._takes_foreign:
+                    return -1
                 raise errors.UnsavableError(
                     f"{type(calibrator).__name__} has no place in a model file; only calibrators "
                     "of this package do, and not subclasses of them"
@@ -99,7 +83,7 @@ class Writer:
         children = [self.part(c, fitted=False, depth=depth + 1) for c in parts_in(parameters)]
         if fitted:
             _refuse_unknown_attributes(calibrator)
-            check_fitted(calibrator, self._labels)
+            check_fitted(calibrator)
             values = stored_values(calibrator)
             children += [self.part(c, fitted=True, depth=depth + 1) for c in parts_in(values)]
         here = len(self.parts)
@@ -119,14 +103,14 @@ class Writer:
                 for name, kind in stored_types(type(calibrator)).items()
                 if name in values
             }
-        self._tree.add(children, calibrator.map_.work * calibrator.n_features_in_ if fitted else 0)
+        self._nesting.add([j for j in children if j >= 0], calibrator, fitted=fitted)
         return entry
 
     def _plain(self, value: Any, name: str) -> Any:
         """Return a parameter as JSON; what JSON lacks is an object that names its type."""
         if value is None or isinstance(value, bool | np.bool_):
             return None if value is None else bool(value)
-        if isinstance(value, int | np.integer) and int(value) in limits.INT64:
+        if isinstance(value, int | np.integer) and int(value) in header.INT64:
             return int(value)
         if isinstance(value, float | np.floating):
             number = float(value)

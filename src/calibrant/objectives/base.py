@@ -40,6 +40,11 @@ class Objective(ABC):
 
     __slots__ = ()
 
+    @property
+    def bounds(self) -> tuple[Array | float, Array | float]:
+        """Least and largest value of each parameter."""
+        return -np.inf, np.inf
+
     @abstractmethod
     def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> RowLoss:
         """Return the loss of some rows, whose weights are divided by ``total``."""
@@ -55,11 +60,30 @@ class Objective(ABC):
         The penalty is added here. In the units of the solver.
         """
 
+    def curvature_sums(self, batch: SimplexBatch, point: Array) -> Array | None:  # noqa: ARG002
+        """Sum over rows what second derivatives ``adapt`` needs to know of all rows, if any."""
+        return None
+
     def sums(self, batch: SimplexBatch, point: Array) -> tuple[float, Array]:
-        """Sums over rows of weight * loss and of weight * gradient, without the penalty."""
+        """Return sums over rows of weight * loss and of weight * gradient, without the penalty."""
         loss, gradient = 0.0, np.zeros_like(point)
         for own in small_chunks(batch.n_rows, batch.n_classes):
             value, slope = self.row_loss(batch.take(own)).value(point)
             loss += value
             gradient += slope
         return loss, gradient
+
+
+def held_by_bounds(
+    x: Array, gradient: Array, bounds: tuple[Array | float, Array | float]
+) -> NDArray[np.bool_]:
+    """Return which parameters are at a bound that the gradient draws them over."""
+    return ((x <= bounds[0]) & (gradient > 0)) | ((x >= bounds[1]) & (gradient < 0))
+
+
+def projected_gradient(
+    x: Array, gradient: Array, unit: Array, bounds: tuple[Array | float, Array | float]
+) -> float:
+    """Return the largest gradient, each times its unit, that no bound forbids to follow."""
+    held = held_by_bounds(x, gradient, bounds)
+    return float(np.max(np.where(held, 0.0, np.abs(gradient) * unit)))

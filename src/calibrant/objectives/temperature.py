@@ -43,7 +43,7 @@ LARGEST_BETA = 1e6
 
 @dataclass(frozen=True, slots=True)
 class TemperatureObjective(Objective):
-    """Mean NLL in t = (beta, delta), less a linear term:
+    """Mean NLL in t = (beta, delta), less a linear term.
 
         mean_i [log(sum_{j: p_ij > 0} exp(beta d_ij) + n_i exp(beta d_i0 - delta))
                 - beta d_iy + delta [p_iy = 0]] - <pull, t>,
@@ -66,6 +66,11 @@ class TemperatureObjective(Objective):
         """Bound on delta / beta."""
         lowest = LOWEST_ZERO * (self.unit if self.kind == "logits" else 1.0)
         return max(self.zero_logit - lowest, 0.0) / self.unit
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Both parameters are positive; that of delta depends on beta, and ``map`` sees to it."""
+        return 0.0, np.inf
 
     def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> TemperatureRows:
         """Return the loss of some rows."""
@@ -93,7 +98,7 @@ class TemperatureObjective(Objective):
     def map(self, point: Array) -> TemperatureMap:
         """Return the map of a point."""
         beta, delta = point.tolist()
-        depth = self.unit * delta / beta if delta > 0.0 else 0.0
+        depth = self.unit * min(delta / beta, self.reach) if delta > 0.0 < beta else 0.0
         return TemperatureMap(beta / self.unit, self.zero_logit - depth, self.kind)
 
 

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import simplex
+from calibrant.docstrings import inherit_parameters
 from calibrant.kernels.metrics import HIT, VALUE, WEIGHT
+from calibrant.metrics import accuracy
 from calibrant.metrics.bins import ClassBins
 from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.reliability import reliability_curve
 from calibrant.metrics.result import Result
 from calibrant.plots import style
-from calibrant.plots.reliability import add_legend, draw_panel
+from calibrant.plots.reliability import add_legend, draw_panel, draw_reliability
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +60,7 @@ class ClasswiseSummary(Result):
     curves: dict[int, ReliabilityCurve]
 
 
+@inherit_parameters(reliability_curve, accuracy)
 def compute_classwise(
     y_true: Any,
     y_proba: Any,
@@ -76,8 +79,6 @@ def compute_classwise(
 
     Parameters
     ----------
-    y_true, y_proba, n_bins, sample_weight, classes, pos_label, n_resamples, random_state
-        As in :func:`calibrant.metrics.reliability_curve`.
     n_worst : int, default=8
         Number of classes that get a diagram.
     columns : sequence of int, optional
@@ -125,6 +126,7 @@ def compute_classwise(
     )
 
 
+@inherit_parameters(reliability_curve, accuracy)
 def compute_class_curves(
     y_true: Any,
     y_proba: Any,
@@ -141,8 +143,6 @@ def compute_class_curves(
 
     Parameters
     ----------
-    y_true, y_proba, n_bins, sample_weight, classes, pos_label, n_resamples, random_state
-        As in :func:`calibrant.metrics.reliability_curve`.
     columns : sequence of int
         Columns of the classes.
 
@@ -173,6 +173,7 @@ def compute_class_curves(
     }
 
 
+@inherit_parameters(draw_reliability)
 def draw_classwise(
     summary: ClasswiseSummary, *, n_columns: int = 3, title: str | None = None
 ) -> Figure:
@@ -184,12 +185,16 @@ def draw_classwise(
         From :func:`compute_classwise`.
     n_columns : int, default=3
         Diagrams in a row; the first is the overview of all classes.
-    title : str, optional
-        Printed above all.
 
     Returns
     -------
     figure : matplotlib Figure
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_classwise, draw_classwise
+    >>> summary = compute_classwise([0, 1], [[0.9, 0.1], [0.2, 0.8]])
+    >>> figure = draw_classwise(summary)  # doctest: +SKIP
     """
     n_panels = 1 + len(summary.curves)
     figure, axes = style.new_grid(n_panels, min(n_columns, n_panels), (3.1, 3.6))

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors, simplex
+from calibrant.docstrings import inherit_parameters
+from calibrant.metrics import accuracy
 from calibrant.metrics.reliability import reliability_curve
 from calibrant.metrics.result import Result
 from calibrant.plots import style
+from calibrant.plots.reliability import draw_reliability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,6 +49,7 @@ class ConfidenceHistogram(Result):
         return self.mean_confidence - self.accuracy
 
 
+@inherit_parameters(accuracy)
 def compute_confidence_histogram(
     y_true: Any,
     y_proba: Any,
@@ -59,8 +63,6 @@ def compute_confidence_histogram(
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes, pos_label
-        As in :func:`calibrant.metrics.reliability_curve`.
     n_bins : int, default=20
         Number of bins, of equal width.
 
@@ -93,6 +95,7 @@ def compute_confidence_histogram(
     )
 
 
+@inherit_parameters(draw_reliability)
 def draw_confidence_histogram(
     histogram: ConfidenceHistogram, ax: Axes | None = None, *, title: str | None = None
 ) -> Axes:
@@ -102,12 +105,16 @@ def draw_confidence_histogram(
     ----------
     histogram : ConfidenceHistogram
         From :func:`compute_confidence_histogram`.
-    ax, title
-        As in :func:`draw_reliability`.
 
     Returns
     -------
     ax : matplotlib Axes
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_confidence_histogram, draw_confidence_histogram
+    >>> histogram = compute_confidence_histogram([0, 1], [[0.9, 0.1], [0.2, 0.8]])
+    >>> ax = draw_confidence_histogram(histogram)  # doctest: +SKIP
     """
     ax = style.axes_or_new(ax, (4.6, 3.4))
     bars: dict[str, Any] = {"width": np.diff(histogram.edges), "align": "edge"}
@@ -151,6 +158,7 @@ class Effect(Result):
     changed: float
 
 
+@inherit_parameters(accuracy)
 def compute_effect(
     before: Any, after: Any, *, n_bins: int = 20, sample_weight: Any = None
 ) -> Effect:
@@ -162,8 +170,6 @@ def compute_effect(
         Probabilities before and after calibration.
     n_bins : int, default=20
         Number of bins, of equal mass.
-    sample_weight : array-like of shape (n_rows,), optional
-        Weight of each row.
 
     Returns
     -------
@@ -204,6 +210,7 @@ def _quantiles(values: Floats, weight: Floats) -> Floats:
     return values[order][np.minimum(places, len(values) - 1)]
 
 
+@inherit_parameters(draw_reliability)
 def draw_effect(effect: Effect, ax: Axes | None = None, *, title: str | None = None) -> Axes:
     """Draw what became of the confidence, with the middle nine tenths of the rows as a band.
 
@@ -211,12 +218,16 @@ def draw_effect(effect: Effect, ax: Axes | None = None, *, title: str | None = N
     ----------
     effect : Effect
         From :func:`compute_effect`.
-    ax, title
-        As in :func:`draw_reliability`.
 
     Returns
     -------
     ax : matplotlib Axes
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_effect, draw_effect
+    >>> effect = compute_effect([[0.9, 0.1], [0.4, 0.6]], [[0.7, 0.3], [0.45, 0.55]])
+    >>> ax = draw_effect(effect)  # doctest: +SKIP
     """
     ax = style.axes_or_new(ax)
     ax.plot([0, 1], [0, 1], ":", color=style.GREY, linewidth=1.2, label="unchanged")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from calibrant.docstrings import inherit_parameters
+from calibrant.metrics import accuracy
 from calibrant.metrics.reliability import reliability_curve
 from calibrant.plots import style
 from calibrant.plots.reliability import (
@@ -13,6 +15,7 @@ from calibrant.plots.reliability import (
     draw_bars,
     draw_frame,
     draw_line,
+    draw_reliability,
     draw_sizes,
     facts_of,
     remove_bars,
@@ -114,6 +117,7 @@ class ReliabilityDisplay:
         return cls.from_predictions(y, estimator.predict_proba(X), name=name, **options)
 
     @classmethod
+    @inherit_parameters(reliability_curve, accuracy, draw_reliability)
     def from_predictions(
         cls,
         y_true: Any,
@@ -136,14 +140,12 @@ class ReliabilityDisplay:
 
         Parameters
         ----------
-        y_true, y_proba, kind, n_bins, strategy, sample_weight, classes, pos_label, n_resamples, \
-random_state
-            As in :func:`calibrant.metrics.reliability_curve`: of two classes the positive one is
-            drawn, unless ``kind`` says otherwise.
         name : str, optional
             Name in the legend.
-        ref_line, ax, **kwargs
-            As in :meth:`plot`.
+        ref_line : bool, default=True
+            Whether to draw the diagonal.
+        **kwargs
+            Passed to ``matplotlib.pyplot.plot``.
 
         Returns
         -------
@@ -155,6 +157,7 @@ random_state
         curve = reliability_curve(y_true, y_proba, sample_weight=sample_weight, **options)
         return cls(curve, estimator_name=name).plot(ax, ref_line=ref_line, **kwargs)
 
+    @inherit_parameters(draw_reliability)
     def plot(
         self,
         ax: Axes | None = None,
@@ -168,14 +171,10 @@ random_state
 
         Parameters
         ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
         name : str, optional
             Name in the legend; ``estimator_name`` by default.
         ref_line : bool, default=True
             Whether to draw the diagonal.
-        show_sizes : bool, default=True
-            Whether to draw the share of rows in each bin underneath.
         **kwargs
             Passed to ``matplotlib.pyplot.plot``.
 

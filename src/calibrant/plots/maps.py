@@ -11,7 +11,9 @@ from scipy.special import expit, logit
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors, maps, simplex
+from calibrant.docstrings import inherit_parameters
 from calibrant.plots import style
+from calibrant.plots.reliability import draw_reliability
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -229,6 +231,7 @@ def _lines_or_quantiles(names: Sequence[str], x: Floats, values: Floats) -> tupl
     return tuple(MapCurve(name, x, y) for name, y in zip(names, values, strict=True))
 
 
+@inherit_parameters(draw_reliability)
 def draw_map(found: MapPicture, ax: Axes | None = None, *, title: str | None = None) -> Axes:
     """Draw a calibration map.
 
@@ -236,12 +239,16 @@ def draw_map(found: MapPicture, ax: Axes | None = None, *, title: str | None = N
     ----------
     found : MapPicture
         From :func:`compute_map`.
-    ax, title
-        As in :func:`draw_reliability`.
 
     Returns
     -------
     ax : matplotlib Axes
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_map, draw_map
+    >>> picture = compute_map(calibrator)  # doctest: +SKIP
+    >>> ax = draw_map(picture)  # doctest: +SKIP
     """
     ax = style.axes_or_new(ax, (4.2, 4.4))
     if found.is_log:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant.docstrings import inherit_parameters
 from calibrant.errors import ParameterError
+from calibrant.metrics import accuracy
 from calibrant.metrics.reliability import reliability_curve
 from calibrant.plots import style
 
@@ -30,6 +32,7 @@ MUTE = 0.75
 """Points whose bar is this long are of a few rows and say nothing: the line passes them by."""
 
 
+@inherit_parameters(accuracy)
 def compute_reliability_grid(
     y_true: Any, probabilities: Mapping[str, Any], **options: Any
 ) -> dict[str, ReliabilityCurve]:
@@ -37,8 +40,6 @@ def compute_reliability_grid(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,)
-        True labels.
     probabilities : mapping of str to array-like of shape (n_rows, n_classes)
         Predictions of each method by its name.
     **options
@@ -118,6 +119,7 @@ def draw_panel(curve: ReliabilityCurve, ax: Axes, place: int = 0) -> None:
     draw_line(ax, curve, style.look(place))
 
 
+@inherit_parameters(draw_reliability)
 def draw_reliability_grid(
     curves: Mapping[str, ReliabilityCurve],
     *,
@@ -135,12 +137,16 @@ def draw_reliability_grid(
         Lines printed in the diagrams, by the same names.
     n_columns : int, default=3
         Diagrams in a row.
-    title : str, optional
-        Printed above all.
 
     Returns
     -------
     figure : matplotlib Figure
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_reliability_grid, draw_reliability_grid
+    >>> curves = compute_reliability_grid([0, 1], {"a": [[0.9, 0.1], [0.2, 0.8]]})
+    >>> figure = draw_reliability_grid(curves)  # doctest: +SKIP
     """
     if not curves:
         raise ParameterError("curves is empty; give at least one")

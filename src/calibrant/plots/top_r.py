@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import simplex
+from calibrant.docstrings import inherit_parameters
 from calibrant.errors import ParameterError
+from calibrant.metrics import accuracy
 from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.result import Result
 from calibrant.plots import style
+from calibrant.plots.reliability import draw_reliability
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,6 +50,7 @@ class TopRCurve(Result):
     spread: Floats
 
 
+@inherit_parameters(accuracy)
 def compute_top_r(
     y_true: Any,
     y_proba: Any,
@@ -60,8 +64,6 @@ def compute_top_r(
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes, pos_label
-        As in :func:`calibrant.metrics.reliability_curve`.
     max_rank : int, optional
         Largest r; one less than the number of classes by default (all of them hold the label).
 
@@ -116,6 +118,7 @@ def _held(chunk: Chunk, ranks: Wholes) -> Floats:
     return held
 
 
+@inherit_parameters(draw_reliability)
 def draw_top_r(
     curves: TopRCurve | Mapping[str, TopRCurve],
     ax: Axes | None = None,
@@ -131,12 +134,16 @@ def draw_top_r(
     ----------
     curves : TopRCurve, or mapping of str to TopRCurve
         From :func:`compute_top_r`; several by name.
-    ax, title
-        As in :func:`draw_reliability`.
 
     Returns
     -------
     ax : matplotlib Axes
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_top_r, draw_top_r
+    >>> curve = compute_top_r([0, 2], [[0.6, 0.3, 0.1], [0.5, 0.3, 0.2]])
+    >>> ax = draw_top_r(curve)  # doctest: +SKIP
     """
     if isinstance(curves, TopRCurve):
         curves = {"observed": curves}

@@ -16,8 +16,7 @@ from calibrant.errors import in_words
 from calibrant.metrics.table import METRICS
 from calibrant.pages.text import clean
 from calibrant.plots.style import p_words
-from calibrant.report.results import BASELINE
-from calibrant.report.table import best_texts
+from calibrant.report.results import BASELINE, best_texts
 from calibrant.trial import UNCALIBRATED
 
 if TYPE_CHECKING:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from calibrant.atomic_file import replace_file
+from calibrant.docstrings import inherit_parameters
 from calibrant.metrics.chunk import usual_column
 from calibrant.metrics.table import headline
-from calibrant.pages.shell import render_page
+from calibrant.pages.shell import Markup, render_page
 from calibrant.pages.text import clean
-from calibrant.report import content
-from calibrant.report.figures import forest_figure, reliability_frames
-from calibrant.report.panels import build_panels
-from calibrant.report.verdict import reach_verdict
+from calibrant.plots.style import p_words, percent
+from calibrant.report import content, figures
+from calibrant.report.svg import wrap
+from calibrant.report.verdict import claim_words, reach_verdict
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from calibrant.report.results import Comparison
+    from calibrant.metrics import ReliabilityCurve
+    from calibrant.report.results import Comparison, MethodResult
+    from calibrant.report.verdict import Verdict
 
 STATIC_CLASSES = 20
 """Rows of the class table that are there without scripts."""
@@ -73,7 +76,7 @@ def build_report(
         "calibrant.report",
         title=title,
         sections=[{"id": name, "title": words} for name, words in SECTIONS.items()],
-        frames=reliability_frames(),
+        frames=figures.reliability_frames(),
         baseline=comparison.baseline,
         created=comparison.created,
         n_methods=len(comparison.results),
@@ -87,7 +90,7 @@ def build_report(
         columns=columns,
         rows=rows,
         failures=comparison.failures,
-        forest=forest_figure(comparison, verdict.chosen),
+        forest=figures.forest_figure(comparison, verdict.chosen),
         panels=build_panels(comparison, verdict),
         overall=_overall(comparison),
         headline=headline(comparison.n_classes).title,
@@ -111,6 +114,7 @@ def _overall(comparison: Comparison) -> str:
     return f"class {clean(comparison.classes[usual])}, the positive one"
 
 
+@inherit_parameters(build_report)
 def write_report(
     path: str | os.PathLike[str],
     comparison: Comparison,
@@ -124,9 +128,127 @@ def write_report(
     ----------
     path : path-like
         The file to write.
-    comparison, title, commands
-        As in :func:`build_report`.
+
+    Examples
+    --------
+    >>> from calibrant.report import write_report
+    >>> write_report("report.html", comparison)  # doctest: +SKIP
     """
     page = build_report(comparison, title=title, commands=commands).encode("utf-8")
     with replace_file(path) as file:
         file.write(page)
+
+
+def build_panels(comparison: Comparison, verdict: Verdict) -> list[dict[str, Any]]:
+    """Return what each tab holds, in the order of the methods."""
+    first = comparison.results[0]
+    opened = verdict.chosen
+    if opened == first.method and len(comparison.results) > 1:
+        opened = comparison.results[1].method
+    return [
+        {
+            "method": result.method,
+            "title": result.title,
+            "is_open": result.method == opened,
+            "summary": _summary(result),
+            "pairs": _pairs(comparison, place),
+            "extras": [] if place == 0 else _extras(first, result),
+            "notes": _notes(result),
+        }
+        for place, result in enumerate(comparison.results)
+    ]
+
+
+def _summary(result: MethodResult) -> str:
+    words = f"{claim_words(result)}; NLL {result.evaluation.negative_log_likelihood.value:.4f}."
+    if result.effect is not None:
+        words += (
+            f" The most probable class changes in {percent(result.effect.changed)} of the rows."
+        )
+    return words
+
+
+def _pairs(comparison: Comparison, place: int) -> list[dict[str, Any]]:
+    """Diagrams before and after: of the confidence or the positive class, and of those shown."""
+    first, result = comparison.results[0], comparison.results[place]
+    usual = usual_column(comparison.n_classes)
+    name = None if usual is None else clean(comparison.classes[usual])
+    pairs = [{"id": "all", "pictures": _two(first.curve, result.curve, place, "all", result, name)}]
+    for j in comparison.shown:
+        curves = first.classwise.curves[j], result.classwise.curves[j]
+        name = clean(comparison.classes[j])
+        pairs.append({"id": f"c{j}", "pictures": _two(*curves, place, f"c{j}", result, name)})
+    return pairs
+
+
+def _two(
+    before: ReliabilityCurve,
+    after: ReliabilityCurve,
+    place: int,
+    view: str,
+    result: MethodResult,
+    name: str | None = None,
+) -> list[dict[str, Any]]:
+    """Return the diagram before, whose marks are on the page once and reused, and the one after."""
+    inner = figures.reliability(after, is_class=name is not None)
+    if place == 0:
+        marks = Markup('<g id="before-{}">{}</g>').format(view, inner)
+        return [_picture(marks, before, "before calibration", name)]
+    marks = Markup('<use href="#before-{}"/>').format(view)
+    return [
+        _picture(marks, before, "before calibration", name),
+        _picture(inner, after, f"after {clean(result.method)}", name),
+    ]
+
+
+def _picture(marks: Markup, curve: ReliabilityCurve, head: str, name: str | None) -> dict[str, Any]:
+    who = head if name is None else f"class {name}, {head}"
+    error = f"conf-ECE {percent(curve.ece, 2)}"
+    if name is not None:
+        error = f"ECE {percent(curve.ece, 2)} in {curve.n_bins} bins"
+    chance = p_words(curve.p_value)
+    return {
+        "svg": wrap(marks, figures.WIDTH, figures.HEIGHT, figures.describe_curve(curve, who)),
+        "head": head.capitalize() if head.islower() else head[0].upper() + head[1:],
+        "class_name": name,
+        "words": f"{error}, {chance}" if chance else error,
+    }
+
+
+def _extras(first: MethodResult, result: MethodResult) -> list[dict[str, Any]]:
+    """Return the map, its effect and, of more than two classes, the top-r curves."""
+    who = clean(result.method)
+    found: list[dict[str, Any]] = []
+
+    def add(svg: Markup, head: str, words: str, legend: Sequence[str] = ()) -> None:
+        found.append({"svg": svg, "head": head, "words": words, "legend": legend})
+
+    if result.map is not None:
+        keys = [curve.name for curve in result.map.curves if curve.is_line]
+        add(figures.map_figure(result.map, who), "Calibration map", result.map.note, keys)
+    if result.effect is not None:
+        words = "Median of the rows, and the middle nine tenths of them as a band."
+        add(figures.effect_figure(result.effect, who), "What becomes of the confidence", words)
+    if first.top_r is None or result.top_r is None:
+        return found
+    words = (
+        "How much more the r most probable classes claim than they hold; the band is where a "
+        "calibrated classifier would be."
+    )
+    svg = figures.top_r_figure(first.top_r, result.top_r, who)
+    add(svg, "Top r", words, ("after", "before"))
+    return found
+
+
+def _notes(result: MethodResult) -> list[str]:
+    notes = list(result.warnings)
+    solver = None if result.calibrator is None else vars(result.calibrator).get("solver_report_")
+    if solver is not None:
+        state = "converged" if solver.converged else "NOT converged"
+        notes.append(
+            f"Fitted in {result.fit_seconds:.2f} s ({solver.solver}, {solver.rounds} "
+            f"rounds, {state}: optimality violated by {solver.violation:.1e} at most), applied in "
+            f"{result.predict_seconds:.2f} s."
+        )
+        notes += solver.notes
+    return notes

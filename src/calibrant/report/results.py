@@ -1,16 +1,20 @@
-"""``Comparison``: how every method did, as frozen numbers."""
+"""``Comparison``: how every method did, as frozen numbers and as a table."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from calibrant import simplex
-from calibrant.metrics.table import headline
-from calibrant.report.table import table_records, table_text
+from calibrant.extras import needed
+from calibrant.metrics.table import METRICS, headline, metrics_of
+from calibrant.plots.style import shorten
 from calibrant.trial import UNCALIBRATED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
@@ -175,7 +179,21 @@ class Comparison:
     seconds: float
 
     def __repr__(self) -> str:
-        return table_text(self)
+        columns = [["method", *(shorten(result.method) for result in self.results)]]
+        for name, best in best_texts(self.results).items():
+            texts = [METRICS[name].text(getattr(r.evaluation, name).value) for r in self.results]
+            stars = (f"{text}{'*' if text == best else ' '}" for text in texts)
+            columns.append([f"{METRICS[name].heading} ", *stars])
+        columns.append(["fit, s", *(f"{result.fit_seconds:.2f}" for result in self.results)])
+        widths = [max(map(len, column)) for column in columns]
+        lines = [
+            "  ".join([first.ljust(widths[0]), *map(str.rjust, others, widths[1:])]).rstrip()
+            for first, *others in zip(*columns, strict=True)
+        ]
+        lines += [f"{f.method} failed: {f.error}: {f.message}" for f in self.failures]
+        n_val, n_test = self.settings["n_val"], self.settings["n_test"]
+        sizes = f"{n_val:,} rows to fit, {n_test:,} to judge, {self.n_classes:,} classes"
+        return "\n".join([*lines, f"{sizes}; * the best"])
 
     def to_frame(self) -> pd.DataFrame:
         """Return the numbers of every method as a data frame; needs pandas.
@@ -189,10 +207,8 @@ class Comparison:
         try:
             import pandas as pd
         except ImportError as error:
-            raise ImportError(
-                "to_frame needs pandas; install it with: pip install pandas"
-            ) from error
-        return pd.DataFrame.from_records(table_records(self), index="method")
+            raise needed(error, "to_frame", "cli") from error
+        return pd.DataFrame([_record(result) for result in self.results]).set_index("method")
 
     @property
     def n_classes(self) -> int:
@@ -213,3 +229,24 @@ class Comparison:
         """Return the result of a method by its short name."""
         simplex.check_option("method", method, self.methods)
         return self.results[self.methods.index(method)]
+
+
+def best_texts(results: Sequence[MethodResult]) -> dict[str, str]:
+    """Return the best value of each metric, as it is printed."""
+    return {
+        name: metric.text(metric.best(getattr(r.evaluation, name).value for r in results))
+        for name, metric in metrics_of(results[0].evaluation.n_classes).items()
+    }
+
+
+def _record(result: MethodResult) -> dict[str, Any]:
+    """Numbers of a method by name, in units of one."""
+    record: dict[str, Any] = {"method": result.method, "class": result.title}
+    for name, estimate in result.evaluation.estimates().items():
+        record |= {name: estimate.value, f"{name}_low": estimate.low}
+        record[f"{name}_high"] = estimate.high
+    record |= {f"{name}_p_value": p for name, p in result.p_values.items()}
+    gap = result.difference
+    record["nll_difference"] = 0.0 if gap is None else gap.value
+    record["nll_difference_p_value"] = math.nan if gap is None else gap.p_value
+    return record | {"fit_seconds": result.fit_seconds, "predict_seconds": result.predict_seconds}

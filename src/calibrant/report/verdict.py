@@ -6,13 +6,19 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from calibrant.plots.style import p_words, percent, shorten
 from calibrant.report.results import BASELINE
-from calibrant.report.shares import ALPHA, share, share_words
 from calibrant.trial import UNCALIBRATED
 
 if TYPE_CHECKING:
+    from calibrant.metrics import ClassShares
     from calibrant.report.results import Comparison, MethodResult
+
+ALPHA = 0.05
+MOST_NAMED = 3
+"""Classes of each direction that are named."""
 
 FEW_ROWS = 100
 NOTICEABLE = 0.005
@@ -121,15 +127,14 @@ def _off_classes(result: MethodResult) -> str:
     return share_words(result.shares) if _is_off(result) else ""
 
 
-def _tilt(result: MethodResult) -> str:
+def _direction(result: MethodResult) -> str:
     """Say in what way the predictions are off; of two classes, the positive one comes first."""
     shares, off = result.shares, _off_classes(result)
     if off and len(shares.classes) == 2:
-        said, seen = float(shares.predicted[1]), float(shares.observed[1])
-        direction = "over-predicted" if said > seen else "under-predicted"
+        direction = "over" if shares.predicted[1] > shares.observed[1] else "under"
+        name, said, seen = _class_words(shares, 1)
         return (
-            f"Class {shorten(str(shares.classes[1]))} is {direction}: the predictions say "
-            f"{share(said, seen)} where {share(seen, said)} happen"
+            f"Class {name} is {direction}-predicted: the predictions say {said} where {seen} happen"
         )
     gap = result.confidence.overconfidence
     if abs(gap) > NOTICEABLE:
@@ -151,10 +156,8 @@ def _chance(result: MethodResult) -> str:
 
 def _state(before: MethodResult) -> str:
     if len(before.shares.classes) == 2:
-        name = shorten(str(before.shares.classes[1]))
-        said, seen = float(before.shares.predicted[1]), float(before.shares.observed[1])
-        words = f"say {share(said, seen)} for class {name} on average, and "
-        words += f"{share(seen, said)} happen"
+        name, said, seen = _class_words(before.shares, 1)
+        words = f"say {said} for class {name} on average, and {seen} happen"
     else:
         found = before.confidence
         words = f"are right {percent(found.accuracy)} of the time and claim "
@@ -221,7 +224,7 @@ def _lead(
 
 
 def _headline(before: MethodResult, baseline: MethodResult | None, chosen: MethodResult) -> str:
-    words = _tilt(before)
+    words = _direction(before)
     if chosen.method == UNCALIBRATED:
         return f"{words}{_left_alone(before)}."
     name = "temperature scaling (ts)"
@@ -267,3 +270,47 @@ def _cautions(comparison: Comparison, before: MethodResult, chosen: MethodResult
     if comparison.settings["n_resamples"] == 0:
         found.append("Nothing was resampled: there are no intervals, and differences may be noise.")
     return found
+
+
+def share_words(shares: ClassShares) -> str:
+    """Name the classes that are predicted too often and too seldom; empty if there are none.
+
+    Of two classes only the positive one is named: the other is as far off, the other way.
+    """
+    gap = shares.predicted - shares.observed
+    order = [1] if len(gap) == 2 else np.argsort(-np.abs(gap), kind="stable").tolist()
+    off = [j for j in order if shares.p_holm[j] < ALPHA]
+    words = []
+    for direction, sign in (("over", 1), ("under", -1)):
+        columns = [j for j in off if sign * gap[j] > 0]
+        if columns:
+            named = ", ".join(_off_words(shares, j) for j in columns[:MOST_NAMED])
+            more = len(columns) - MOST_NAMED
+            words.append(
+                f"{direction}-predicted: {named}" + (f" and {more} more" if more > 0 else "")
+            )
+    return "; ".join(words)
+
+
+def _off_words(shares: ClassShares, j: int) -> str:
+    name, said, seen = _class_words(shares, j)
+    chance = p_words(float(shares.p_holm[j]))
+    return f"class {name} ({said} predicted, {seen} observed, {chance})"
+
+
+def _class_words(shares: ClassShares, j: int) -> tuple[str, str, str]:
+    """Name of a class, and its predicted and observed shares with digits that tell them apart."""
+    said, seen = float(shares.predicted[j]), float(shares.observed[j])
+    digits = 1
+    while digits < 4 and abs(said - seen) < 10.0 ** (-2 - digits):
+        digits += 1
+    return shorten(str(shares.classes[j])), percent(said, digits), percent(seen, digits)
+
+
+def claim_words(result: MethodResult) -> str:
+    """Say what predictions claim and what is so, in the number that they are judged by."""
+    if len(result.shares.classes) == 2:
+        name, said, seen = _class_words(result.shares, 1)
+        return f"Says {said} for class {name} on average, observed {seen}"
+    found = result.confidence
+    return f"Right {percent(found.accuracy)} of the time, claims {percent(found.mean_confidence)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -10,22 +11,23 @@ import numpy as np
 from calibrant.maps.cells import RankedSteps, SharedSteps
 from calibrant.scale.score_table import LABELS, WEIGHT, ScoreTable
 from calibrant.scale.statistics import ZERO_PROBABILITY, Number, Solution, Statistics
-from calibrant.scale.temperature import MOST_PASSES, fit_sample, judge
-from calibrant.scale.temperature_sums import TemperatureSums, at
+from calibrant.scale.surrogate import Surrogate, SurrogateStatistics
 from calibrant.solvers.flattened import solve_flattened
 from calibrant.solvers.one_vs_rest import BinaryProblem, solve_isotonic_steps
-from calibrant.solvers.pseudo_rows import AT_SCORES
 from calibrant.solvers.report import Binning
 from calibrant.solvers.sorted_cumulative import solve_sorted_cumulative
 from calibrant.solvers.sorted_cumulative.fit import accumulate, raise_to_even
 from calibrant.solvers.sorted_cumulative.grid import Grid, fit_grid
 from calibrant.solvers.sorted_cumulative.prior import choose_prior_share
+from calibrant.solvers.temperature import fit_temperature
 
 if TYPE_CHECKING:
     from calibrant.maps.logits import TemperatureMap
     from calibrant.maps.steps import StepFunction
     from calibrant.scale.parts import Part
     from calibrant.scale.score_table import ScoreCells
+    from calibrant.scale.surrogate import KeptSolver
+    from calibrant.simplex import SimplexBatch
     from calibrant.solvers.report import SolverReport
 
 FLATTENED_CELLS = 1 << 18
@@ -37,8 +39,9 @@ FEWEST_CELLS, MOST_CELLS, CELLS_OF_RANK = 1 << 19, 3 << 20, 1 << 14
 ENOUGH_ROWS = 100_000
 """Rows that tell the temperature so well that another pass would not change a prediction's NLL."""
 
-NEAR = 1e-3
-"""Violation at a temperature from which Newton's step needs no proof."""
+MOST_SCALINGS, NEAR = 4, 1e-5
+"""Passes that look for the temperature of a prior, and violation from which the next step needs no
+proof."""
 
 
 class FlattenedStatistics(Statistics):
@@ -117,7 +120,7 @@ def _violation(step: StepFunction, scores: Any, weight: Any, labels: Any, is_sin
     return float(inside + np.diff(values, prepend=values[0]) @ below) / float(np.sum(weight))
 
 
-class SortedCumulativeStatistics(Statistics):
+class SortedCumulativeStatistics(SurrogateStatistics):
     """What SCIR needs to know of a calibration set: a table of (rank, q), and some of the rows.
 
     Once not all rows are kept, those that are choose the prior share, and the regression is that
@@ -149,70 +152,66 @@ class SortedCumulativeStatistics(Statistics):
         "max_rank": Number(low=1, whole=True, optional=True),
         "zero_probability": ZERO_PROBABILITY,
     }
-    found: dict[str, Any] | None = None
-    """What the first pass has found, if this is a later one: it betters the temperature of it."""
-
-    @property
-    def _max_rank(self) -> int | None:
-        found: int | None = self.options.get("max_rank")
-        return found
 
     def _start(self) -> list[Part]:
-        zero, n_ranks = self.options.get("zero_probability"), self.n_classes - 1
-        n_ranks = n_ranks if self._max_rank is None else min(self._max_rank, n_ranks)
-        return [
-            self._keep(),
-            TemperatureSums(self.n_classes, self.scores, zero),
-            ScoreTable(n_ranks, cells_of_ranks(n_ranks), cumulative=True),
-        ]
+        n_ranks = min(self.options.get("max_rank") or self.n_classes, self.n_classes - 1)
+        return [self._keep(), ScoreTable(n_ranks, cells_of_ranks(n_ranks), cumulative=True)]
 
-    def _solution(self) -> Solution:
-        """Fit to all rows counted so far; a further pass betters the temperature alone."""
-        if self.found is not None:
-            return self._with_better_temperature(self.found)
-        given, zero = self.options.get("prior_share", "cv"), self.options.get("zero_probability")
-        share, choice = None if given == "cv" else float(given), None
-        batch = self.kept_batch()
-        if self.kept.is_complete:
-            found, report, choice = solve_sorted_cumulative(
-                batch, prior_share=share, max_rank=self._max_rank, zero_probability=zero
-            )
-            return Solution({"map_": found, "solver_report_": report, "prior_report_": choice})
-        if share is None:
-            share, choice = choose_prior_share(batch, accumulate(batch), self._max_rank, zero)
-        table: Any = self.parts["scores"]
-        function, report = raise_to_even(*fit_grid(as_grid(table)), self.n_classes)
-        fit = fit_sample(self, zero_probability=zero)
-        found = RankedSteps(
-            function, share, fit.map.inverse_temperature, fit.map.zero_logit, self.scores
-        )
-        fitted = {"map_": found, "solver_report_": report, "prior_report_": choice}
-        is_rough = batch.n_rows < ENOUGH_ROWS
-        return Solution(fitted, self._again(fitted, fit.map, fit.strength) if is_rough else None)
-
-    def _with_better_temperature(self, fitted: dict[str, Any]) -> Solution:
-        """Take the step that all rows ask for; how far it was says whether to look there again."""
-        first, *others = self.passes()
-        sums: list[Any] = [one.parts["temperature"] for one in others]
-        judged = judge(first, sums, AT_SCORES)
-        prior, again = judged.better, None
-        if judged.steps[-1].violation > NEAR and len(sums) < MOST_PASSES:
-            again = self._again(fitted, prior, judged.strength)
-        scale, zero_logit = prior.inverse_temperature, prior.zero_logit
-        found = replace(fitted["map_"], inverse_temperature=scale, zero_logit=zero_logit)
-        return Solution(fitted | {"map_": found}, again)
-
-    def _again(self, fitted: dict[str, Any], prior: TemperatureMap, strength: float) -> Self:
-        first: Any = self.passes()[0].parts["temperature"]
-        again = self.next_pass(at(prior, first, strength))
-        again.found = fitted
-        return again
+    regression: tuple[Any, ...] | None = None
+    """What the first pass has found, if this is a later one: it betters the temperature alone."""
 
     def empty(self) -> Self:
         """Return statistics that ask for the same and have counted nothing."""
         found = super().empty()
-        found.found = None  # is not sent anywhere
+        found.regression = None  # is not sent anywhere
         return found
+
+    def _solution(self) -> Solution:
+        """Fit to all rows counted so far; a further pass betters the temperature alone."""
+        zero, max_rank = (self.options.get(name) for name in ("zero_probability", "max_rank"))
+        share, choice = self.options.get("prior_share", "cv"), None
+        share = None if share == "cv" else float(share)
+        kept = self.passes()[0].kept_batch()
+        if self.surrogate is None and self.kept.is_complete:
+            found, report, choice = solve_sorted_cumulative(
+                kept, prior_share=share, max_rank=max_rank, zero_probability=zero
+            )
+            return Solution({"map_": found, "solver_report_": report, "prior_report_": choice})
+        scaling, is_near = find_scaling(self, kept, zero)
+        if self.regression is None:
+            if share is None:
+                share, choice = choose_prior_share(kept, accumulate(kept), max_rank, zero)
+            table: Any = self.parts["scores"]
+            fit = raise_to_even(*fit_grid(as_grid(table)), self.n_classes)
+            self.regression = *fit, share, choice
+        regression, self.regression, again = self.regression, None, None
+        if not is_near and kept.n_rows < ENOUGH_ROWS:
+            again = self._ask(scaling, "temperature")
+            again.regression = regression
+        return Solution(self._with_temperature(scaling.fit.map, *regression), again)
+
+    def _with_temperature(
+        self, prior: Any, function: Any, report: Any, share: float, choice: Any
+    ) -> dict[str, Any]:
+        scale, zero_logit = prior.inverse_temperature, prior.zero_logit
+        found = RankedSteps(function, share, scale, zero_logit, self.scores)
+        return {"map_": found, "solver_report_": report, "prior_report_": choice}
+
+    def _solver(self, temperature: TemperatureMap | None) -> KeptSolver:
+        """Refuse: what is minimised is a table's."""
+        raise NotImplementedError
+
+
+def find_scaling(
+    statistics: SurrogateStatistics, kept: SimplexBatch, zero_probability: float | None = None
+) -> tuple[Surrogate, bool]:
+    """Take the next step to the temperature scaling of all rows; and whether none is needed."""
+    before = statistics.surrogate
+    if before is None:
+        solver = partial(fit_temperature, zero_probability=zero_probability)
+        return Surrogate.start(solver, kept, statistics.weight), False
+    found = before.judge(statistics.parts["temperature"])
+    return found, found.best.violation < NEAR or len(found.judged) >= MOST_SCALINGS
 
 
 def cells_of_ranks(n_ranks: int) -> int:

@@ -171,7 +171,9 @@ class KeptRows(Part):
         depth, has_zero = rows.extremes(self.kind)
         for some in (np.flatnonzero(depth == depth.min()), np.flatnonzero(has_zero)):
             chosen = np.append(chosen, some[np.argmin(rows.hashes[some])] if len(some) else [])
-        self._witnesses = rows.take(np.unique(chosen.astype(np.int64)))
+        rows = rows.take(np.unique(chosen.astype(np.int64)))
+        rows = rows.take(np.lexsort((rows.class_index, rows.hashes)))
+        self._witnesses = rows._replace(weight=np.ones(len(rows.hashes)))
 
     def scale(self, factor: float) -> None:
         """Multiply all weights; rows that are left without any are dropped."""
@@ -179,8 +181,8 @@ class KeptRows(Part):
         rows = self._rows._replace(weight=self._rows.weight * factor)
         self._rows = rows.take(rows.weight > 0.0)
 
-    def batch(self, classes: NDArray[Any], n_rows: int) -> SimplexBatch:
-        """Return the rows as solvers take them, and witnesses of what they lack of ``n_rows``."""
+    def batch(self, classes: NDArray[Any], total: float) -> SimplexBatch:
+        """Return the rows as solvers take them; ``total`` is the weight of all, kept or not."""
         self._settle()
         rows, others = self._rows, self._witnesses
         if len(others.hashes) and len(rows.hashes):
@@ -188,17 +190,19 @@ class KeptRows(Part):
             deeper, zeros = others.extremes(self.kind)
             is_new = ~np.isin(others.class_index, rows.class_index)
             is_new |= (deeper < depth.min()) | (zeros & ~has_zero.any())
-            weight = np.full(len(is_new), rows.weight.sum() / n_rows)
+            kept = rows.weight.sum()
+            weight = np.full(len(is_new), kept / len(rows.weight) * min(kept / total, 1.0))
             rows = _Rows.join([rows, others._replace(weight=weight).take(is_new)])
         return SimplexBatch(rows.scores, self.kind, rows.class_index, rows.weight, classes)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what was counted."""
         self._settle()
-        names = [name for name in _Rows._fields if name != "hashes"]
-        others = {f"other_{name}": getattr(self._witnesses, name) for name in names}
-        bound = np.array([self._bound] if self._bound < UNBOUNDED else [], dtype=np.uint64)
-        return {name: getattr(self._rows, name) for name in names} | others | {"bound": bound}
+        found = self._rows._asdict()
+        found |= {f"other_{name}": array for name, array in self._witnesses._asdict().items()}
+        del found["hashes"], found["other_hashes"]
+        bound = [self._bound] if self._bound < UNBOUNDED else []
+        return found | {"bound": np.array(bound, dtype=np.uint64)}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take what ``arrays`` returned."""

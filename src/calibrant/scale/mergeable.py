@@ -34,10 +34,10 @@ HOMES = {
     "na-fir": "calibrant.scale.normalization_aware",
     "rows": "calibrant.scale.rows_only",
     "scir": "calibrant.scale.isotonic",
-    "spline": "calibrant.scale.monotone_spline",
-    "structured": "calibrant.scale.structured",
-    "ts": "calibrant.scale.temperature",
-    "vs": "calibrant.scale.affine",
+    "spline": "calibrant.scale.scaling",
+    "structured": "calibrant.scale.scaling",
+    "ts": "calibrant.scale.scaling",
+    "vs": "calibrant.scale.scaling",
 }
 """Where the statistics of each method are defined: bytes name a method, and never a module."""
 

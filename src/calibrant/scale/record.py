@@ -32,8 +32,10 @@ def dump(statistics: Mergeable) -> bytes:
     }
     for name, part in statistics.parts.items():
         arrays |= {f"{name}/{key}": array for key, array in part.arrays().items()}
+    if statistics.classes.dtype.hasobject:
+        raise errors.StatisticsError("labels of mixed types have no bytes; make them all of one")
     out = io.BytesIO()
-    np.savez(out, allow_pickle=False, **arrays)
+    np.savez(out, **arrays)
     return out.getvalue()
 
 
@@ -43,12 +45,7 @@ def load(data: bytes, class_of: Callable[[str], type[Mergeable] | None]) -> Merg
     ``class_of`` takes the name of a method, and returns the class of its statistics.
     """
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = archive.infolist()
-        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-            raise ValueError("they are compressed")
-        with np.load(io.BytesIO(data), allow_pickle=False) as found:
-            arrays = dict(found)
+        arrays = _arrays(data)
         return _build(json.loads(str(arrays["about"])), arrays, class_of)
     except errors.StatisticsError:
         raise
@@ -56,6 +53,15 @@ def load(data: bytes, class_of: Callable[[str], type[Mergeable] | None]) -> Merg
         raise errors.StatisticsError(
             f"these {len(data)} bytes hold no statistics, or damaged ones: {error}"
         ) from error
+
+
+def _arrays(data: bytes) -> dict[str, NDArray[Any]]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = archive.infolist()
+    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+        raise ValueError("they are compressed")
+    with np.load(io.BytesIO(data), allow_pickle=False) as found:
+        return dict(found)
 
 
 def _build(

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from calibrant.scale.chunks import Counted
 
-__all__ = ["SparkChunks", "fit", "predict_proba", "rows"]
+__all__ = ["fit", "predict_proba", "rows"]
 
 FAN_IN = 4
 """Statistics that a task merges at once, so that nobody holds them all."""
@@ -215,9 +215,7 @@ class SparkChunks(Chunks):
         counted = self._df.mapInArrow(count, schema)
         n_left = self._n_partitions
         while n_left > FAN_IN:  # a few neighbours each, whichever task they come to
-            counted = counted.groupBy(F.expr(f"place div {FAN_IN}")).applyInPandas(
-                _merge, schema
-            )
+            counted = counted.groupBy(F.expr(f"place div {FAN_IN}")).applyInPandas(_merge, schema)
             n_left = -(-n_left // FAN_IN)
         found = sorted(_run(counted))
         return merge_all(empty, (SERIALIZER.loads(bytes(data)) for _, data in found))
@@ -238,7 +236,8 @@ def _counting(empty: Counted, scores: Scores, label: str, weight: str | None) ->
                 found.update(scores.named(matrix), y, w, named=partition)
             n_rows += batch.num_rows
         if found.n_rows > 0:
-            yield pa.RecordBatch.from_pydict({"place": [number], "statistics": [SERIALIZER.dumps(found)]})
+            data = SERIALIZER.dumps(found)
+            yield pa.RecordBatch.from_pydict({"place": [number], "statistics": [data]})
 
     return count
 
@@ -327,3 +326,7 @@ def _run(df: Any) -> list[Any]:
             raise getattr(errors, name)(message) from error
         raise
     return found
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -130,7 +130,7 @@ class Statistics(Mergeable):
 
     def kept_batch(self) -> SimplexBatch:
         """Return the rows that were kept as a calibration set, with their own weights."""
-        return self.kept.batch(self.classes, self.n_rows)
+        return self.kept.batch(self.classes, self.weight)
 
     def check(self) -> None:
         """Refuse what no rows can have counted; it may come from a stranger's file."""
@@ -168,6 +168,10 @@ class Statistics(Mergeable):
         found = super().empty()
         found.before = None
         return found
+
+    def to_bytes(self) -> bytes:
+        """Return all of it in bytes, the same for the same rows; nothing in them is code."""
+        return super().to_bytes() if self.kept else b""
 
     def passes(self) -> list[Self]:
         """Return the statistics of all passes, the first of them first."""

@@ -9,31 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from calibrant.study.calarena import WinRate, WinRates, read_results, win_rates
+    from calibrant.study.calarena import read_results, win_rates
     from calibrant.study.make_predictions import from_estimator, from_torch
     from calibrant.study.outputs import write_outputs
     from calibrant.study.run import run_study
-    from calibrant.study.simulate import simulate_imagenet
-    from calibrant.study.storage import read_table, write_table
-    from calibrant.study.table import StudyRow, StudyTable
-    from calibrant.study.text_models import train_text_models
+    from calibrant.study.table import StudyTable, read_table, write_table
 
-_HOMES = (
-    *("calarena", "make_predictions", "outputs", "run", "simulate", "storage", "table"),
-    "text_models",
-)
+_HOMES = ("calarena", "make_predictions", "outputs", "run", "table")
 __all__ = [
-    "StudyRow",
     "StudyTable",
-    "WinRate",
-    "WinRates",
     "from_estimator",
     "from_torch",
     "read_results",
     "read_table",
     "run_study",
-    "simulate_imagenet",
-    "train_text_models",
     "win_rates",
     "write_outputs",
     "write_table",
@@ -49,4 +38,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return __all__

@@ -7,56 +7,30 @@ called ``calibrant-`` and the method.
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from calibrant import simplex
 from calibrant.atomic_file import replace_file
 from calibrant.errors import DataError, ParameterError
 from calibrant.export.arena import PREFIX
+from calibrant.study.ranks import as_losses, resample_means
 from calibrant.trial import UNCALIBRATED
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterable
 
     from calibrant.study.cell import Cell, Outcome
 
-    Key = tuple[str, str, str, str]
-    Results = dict[str, dict[Key, dict[str, float]]]
-
 BASE_MODEL = "Base-model"
-KEYS = ("dataset", "model", "cal_size", "test_size")
+KEYS = ["dataset", "model", "cal_size", "test_size"]
 METRICS = ("brier", "logloss", "ece-15", "accuracy")
 ENOUGH_DATASETS = 30
 """From so many on, data sets are drawn for intervals, not experiments: as in their figures."""
-
-
-class WinRate(NamedTuple):
-    """How often a method is better than another: the mean over experiments and other methods.
-
-    With the limits of an interval that 95 % of resamples are in.
-    """
-
-    method: str
-    score: float
-    lower: float
-    upper: float
-
-
-class WinRates(NamedTuple):
-    """Win rates of all methods, best first, by one metric over so many experiments."""
-
-    metric: str
-    n_experiments: int
-    methods: tuple[WinRate, ...]
 
 
 def arena_name(method: str) -> str:
@@ -74,43 +48,39 @@ def write_results(done: Iterable[tuple[Cell, Outcome]], directory: Path) -> list
     for (benchmark, method), cells in tables.items():
         path = directory / benchmark / f"{arena_name(method)}.csv"
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Their binary benchmarks do without the number of classes.
-        without = {"n_classes"} if all(cell.file.is_binary for cell, _ in cells) else set()
-        lines = [_line(cell, outcome) for cell, outcome in cells]
-        kept = [name for name in lines[0] if name not in without]
-        text = io.StringIO(newline="")
-        table = csv.DictWriter(text, kept, extrasaction="ignore", lineterminator="\n")
-        table.writeheader()
-        table.writerows(lines)
+        frame = pd.DataFrame([_line(cell, outcome) for cell, outcome in cells])
+        if all(cell.file.is_binary for cell, _ in cells):
+            frame = frame.drop(columns="n_classes")  # as in their binary benchmarks
         with replace_file(path) as file:
-            file.write(text.getvalue().encode())
+            file.write(frame.to_csv(index=False).encode())
         paths.append(path)
     return paths
 
 
 def _line(cell: Cell, outcome: Outcome) -> dict[str, Any]:
     """One experiment in their columns; nothing stands where the method failed."""
-    file, values = cell.file, outcome["values"]
-    found = {
-        "brier": values["brier"] * file.n_classes,  # theirs is a sum over classes
-        "logloss": outcome["log_loss"],
-        # Of two classes theirs bins the probability of one of them.
-        "ece-15": values["cw-ece" if file.n_classes == 2 else "conf-ece"],
-        "accuracy": values["accuracy"],
-        "time": outcome["seconds"] + outcome["predict_seconds"],
-    }
-    name = arena_name(cell.method)
+    file, name, found = cell.file, arena_name(cell.method), {}
+    if outcome.error is None:
+        values = pd.Series(outcome.metrics, dtype=float)
+        found = {
+            "brier": values["brier"] * file.n_classes,  # theirs is a sum over classes
+            "logloss": outcome.log_loss,
+            # Of two classes theirs bins the probability of one of them.
+            "ece-15": values["cw-ece" if file.n_classes == 2 else "conf-ece"],
+            "accuracy": values["accuracy"],
+            "time": (outcome.seconds or 0.0) + (outcome.predict_seconds or 0.0),
+        }
     return {
         "dataset": file.dataset,
         "model": file.model,
         "cal_size": file.n_val,
         "test_size": file.n_test,
         "n_classes": file.n_classes,
-        **{f"{name}_{key}": "" if math.isnan(one) else one for key, one in found.items()},
+        **{f"{name}_{key}": found.get(key) for key in (*METRICS, "time")},
     }
 
 
-def read_results(directory: str | os.PathLike[str]) -> Results:
+def read_results(directory: str | os.PathLike[str]) -> dict[str, pd.DataFrame]:
     """Read all result files of a directory: numbers by method, experiment and metric.
 
     Parameters
@@ -120,13 +90,23 @@ def read_results(directory: str | os.PathLike[str]) -> Results:
 
     Returns
     -------
-    results : dict
-        ``results[method][dataset, model, cal_size, test_size][metric]``; NaN where nothing stands.
+    results : dict of str to DataFrame
+        By method: a row for each experiment, by (dataset, model, cal_size, test_size), and a column
+        for each metric; NaN where nothing stands.
 
     Raises
     ------
     DataError
         If there is no such file, or one is not like this.
+
+    See Also
+    --------
+    win_rates : Whose example has such a file.
+
+    Examples
+    --------
+    >>> from calibrant.study import read_results
+    >>> results = read_results("CalArena/results/cv-multiclass")  # doctest: +SKIP
     """
     home = Path(directory)
     paths = sorted(home.glob("*.csv"))
@@ -135,25 +115,16 @@ def read_results(directory: str | os.PathLike[str]) -> Results:
     return {path.stem: _read(path) for path in paths}
 
 
-def _read(path: Path) -> dict[Key, dict[str, float]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        table = csv.DictReader(file)
-        missing = {*KEYS, f"{path.stem}_brier"}.difference(table.fieldnames or ())
-        if missing:
-            raise DataError(f"{path} is no result file of CalArena: no column {min(missing)!r}")
-        prefix = f"{path.stem}_"
-        found: dict[Key, dict[str, float]] = {}
-        for line in table:
-            key = (line["dataset"], line["model"], line["cal_size"], line["test_size"])
-            try:
-                found[key] = {
-                    name.removeprefix(prefix): float(text or "nan")
-                    for name, text in line.items()
-                    if name and name.startswith(prefix)
-                }
-            except (TypeError, ValueError) as error:
-                raise DataError(f"{path}, line {table.line_num}: {error}") from error
-    return found
+def _read(path: Path) -> pd.DataFrame:
+    prefix = f"{path.stem}_"
+    try:
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False).set_index(KEYS)
+        own = sorted({f"{prefix}brier", *(name for name in frame if name.startswith(prefix))})
+        numbers = frame[own].replace("", "nan").astype(float)
+    except (ValueError, KeyError) as error:
+        raise DataError(f"{path} is no result file of CalArena: {error}") from error
+    numbers.columns = [name.removeprefix(prefix) for name in own]
+    return numbers[~numbers.index.duplicated(keep="last")]
 
 
 def win_rates(
@@ -161,7 +132,7 @@ def win_rates(
     metric: str = "brier",
     n_resamples: int = 1000,
     random_state: int = 0,
-) -> WinRates:
+) -> pd.DataFrame:
     """Compute the win rate of every method, as CalArena does.
 
     A method wins against another in an experiment if it is strictly better there; a tie is a win
@@ -182,7 +153,9 @@ def win_rates(
 
     Returns
     -------
-    rates : WinRates
+    rates : DataFrame
+        A row for each method, the best first: ``score``, the mean over experiments and other
+        methods; ``lower`` and ``upper``, which 95 % of resamples are between; ``experiments``.
 
     Raises
     ------
@@ -205,12 +178,15 @@ def win_rates(
     ...     with (home / f"{method}.csv").open("w") as file:
     ...         print(f"dataset,model,cal_size,test_size,{method}_brier", file=file)
     ...         print(f"c10,lenet5,5000,10000,{brier}", file=file)
-    >>> win_rates(home).methods[0]
-    WinRate(method='calibrant-auto', score=1.0, lower=1.0, upper=1.0)
+    >>> win_rates(home)
+                    score  lower  upper  experiments
+    method
+    calibrant-auto    1.0    1.0    1.0            1
+    TS                0.0    0.0    0.0            1
     """
     simplex.check_option("metric", metric, METRICS)
     simplex.check_number("n_resamples", n_resamples, low=1, whole=True)
-    results: Results = {}
+    results: dict[str, pd.DataFrame] = {}
     for directory in directories:
         results = {**read_results(directory), **results}
     names = sorted(results)
@@ -219,54 +195,23 @@ def win_rates(
             f"directories={tuple(map(str, directories))} have the methods {names}; two or more are "
             "needed"
         )
-    keys = _shared(results)
-    losses = _losses(results, names, keys, metric)
-    wins = (losses[:, :, None] < losses[:, None, :]).sum(axis=2) / (len(names) - 1)
-    lower, upper = _limits(wins, [dataset for dataset, *_ in keys], n_resamples, random_state)
-    rates = map(WinRate, names, wins.mean(axis=0).tolist(), lower.tolist(), upper.tolist())
-    ordered = tuple(sorted(rates, key=lambda rate: (-rate.score, rate.method)))
-    return WinRates(metric, len(keys), ordered)
-
-
-def _shared(results: Results) -> list[Key]:
-    """Experiments that all methods have."""
-    first, *others = results
-    keys = set(results[first])
-    for method in others:
-        both = keys.intersection(results[method])
-        if keys and not both:
+    keys = results[names[0]].index
+    for name in names[1:]:
+        keys = keys.intersection(results[name].index)
+        if not len(keys):
             raise DataError(
-                f"{method}.csv has none of the experiments of {first}.csv; put the files of one "
+                f"{name}.csv has none of the experiments of {names[0]}.csv; put the files of one "
                 "benchmark beside each other"
             )
-        keys = both
-    return sorted(keys)
-
-
-def _losses(
-    results: Results, names: Sequence[str], keys: Sequence[Key], metric: str
-) -> NDArray[np.float64]:
-    """Return a matrix, experiments by methods, of which small is good; infinity for what failed."""
-
-    def value(found: Mapping[str, float]) -> float:
-        number = found.get(metric, math.nan)
-        if math.isnan(number):
-            return math.inf
-        return -number if metric == "accuracy" else number
-
-    return np.array([[value(results[name][key]) for name in names] for key in keys])
-
-
-def _limits(
-    wins: NDArray[np.float64], datasets: Sequence[str], n_resamples: int, random_state: int
-) -> NDArray[np.float64]:
-    """Percentiles of the mean of each column, over resamples of data sets or of rows."""
-    distinct, group = np.unique(datasets, return_inverse=True)
-    if len(distinct) < ENOUGH_DATASETS:
-        group = np.arange(len(wins))
-    counts = np.bincount(group)
-    sums = np.stack([np.bincount(group, column) for column in wins.T], axis=1)
-    drawn = np.random.default_rng(random_state).integers(len(sums), size=(n_resamples, len(sums)))
-    means = [sums[own].sum(axis=0) / counts[own].sum() for own in drawn]
-    limits: NDArray[np.float64] = np.percentile(means, [2.5, 97.5], axis=0)
-    return limits
+    values = pd.DataFrame({name: results[name].reindex(columns=[metric])[metric] for name in names})
+    losses = as_losses(values.loc[keys], metric).to_numpy()
+    wins = (losses[:, :, None] < losses[:, None, :]).sum(axis=2) / (len(names) - 1)
+    groups = keys.get_level_values("dataset")
+    if groups.nunique() < ENOUGH_DATASETS:
+        groups = np.arange(len(keys))
+    lower, upper = np.percentile(
+        resample_means(wins, groups, n_resamples, random_state), [2.5, 97.5], axis=0
+    )
+    found = {"score": wins.mean(axis=0), "lower": lower, "upper": upper, "experiments": len(keys)}
+    rates = pd.DataFrame(found, index=pd.Index(names, name="method"))
+    return rates.sort_values("score", ascending=False, kind="stable")

@@ -1,15 +1,22 @@
-"""One cell of a study: fit a method on the val part of a file, judge it on the test part."""
+"""One cell of a study: fit a method on the val part of a file, judge it on the test part.
+
+Finished cells are kept on disk: one small JSON file each, whole or not there at all.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from functools import cache, partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from calibrant import simplex, trial
+from calibrant.atomic_file import replace_file
 from calibrant.calibrators.methods import make_calibrator
 from calibrant.files.align import align
 from calibrant.metrics.predictions import read_predictions
@@ -18,6 +25,8 @@ from calibrant.metrics.table import METRICS
 from calibrant.trial import UNCALIBRATED, fit_and_judge
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from calibrant.calibrators.base import Calibrator
     from calibrant.files.predictions import RawPredictions
     from calibrant.study.files import StudyFile
@@ -55,49 +64,37 @@ class Cell(NamedTuple):
         return f"{self.file.name}__{self.method}"
 
 
-class Outcome(TypedDict):
-    """What became of a cell: every metric, NaN if the method failed, with what, and warnings.
+class Outcome(NamedTuple):
+    """What became of a cell: every metric, with None where the method failed, and warnings.
 
     Seconds are those of the fit, of the prediction, and of everything: reading, fitting, judging.
     ``log_loss`` is the NLL without our bound on probabilities, as CalArena has it.
     """
 
-    values: dict[str, float]
-    log_loss: float
-    seconds: float
-    predict_seconds: float
-    all_seconds: float
-    error: str | None
-    warnings: list[str]
-
-
-def failed(error: str, all_seconds: float = math.nan) -> Outcome:
-    """Return the outcome of a cell without numbers."""
-    return Outcome(
-        values=dict.fromkeys(MEASURED, math.nan),
-        log_loss=math.nan,
-        seconds=math.nan,
-        predict_seconds=math.nan,
-        all_seconds=all_seconds,
-        error=error,
-        warnings=[],
-    )
+    metrics: dict[str, float | None] = dict.fromkeys(MEASURED)
+    log_loss: float | None = None
+    seconds: float | None = None
+    predict_seconds: float | None = None
+    all_seconds: float | None = None
+    error: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def measure(cell: Cell) -> Outcome:
     """Compute a cell; whatever goes wrong becomes its error."""
-    done = fit_and_judge(partial(_prepare, cell), _judge)
+    with threadpool_limits(1):  # in this process as in others: sums in the same order
+        done = fit_and_judge(partial(_prepare, cell), _judge)
     if done.found is None:
         message = f"{type(done.error).__name__}: {done.error}"
-        return failed(" ".join(message.split()), done.seconds)
+        return Outcome(error=" ".join(message.split()), all_seconds=done.seconds)
+    values, log_loss, predict_seconds = done.found
     return Outcome(
-        values=done.found.values,
-        log_loss=done.found.log_loss,
-        seconds=done.fit_seconds,
-        predict_seconds=done.found.predict_seconds,
-        all_seconds=done.seconds,
-        error=None,
-        warnings=list(done.warnings),
+        {name: value if math.isfinite(value) else None for name, value in values.items()},
+        log_loss,
+        done.fit_seconds,
+        predict_seconds,
+        done.seconds,
+        warnings=tuple(done.warnings),
     )
 
 
@@ -128,14 +125,10 @@ def _make(method: str, seed: int, **parameters: Any) -> Calibrator:
     return calibrator
 
 
-class _Judged(NamedTuple):
-    values: dict[str, float]
-    log_loss: float
-    predict_seconds: float
-
-
-def _judge(calibrator: Calibrator | None, y: Any, scores: Any, classes: Any) -> _Judged:
-    """Every metric by name, and how long the prediction took."""
+def _judge(
+    calibrator: Calibrator | None, y: Any, scores: Any, classes: Any
+) -> tuple[dict[str, float], float, float]:
+    """Every metric by name, the log loss of CalArena, and how long the prediction took."""
     began = perf_counter()
     rows = scores if calibrator is None else calibrator.predict_proba(scores)
     seconds = 0.0 if calibrator is None else perf_counter() - began
@@ -145,10 +138,62 @@ def _judge(calibrator: Calibrator | None, y: Any, scores: Any, classes: Any) -> 
         LogLoss(SMALLEST),
     )
     values = {name: float(value) for name, value in zip(MEASURED, found, strict=True)}
-    return _Judged(values, float(log_loss), seconds)
+    return values, float(log_loss), seconds
 
 
 @cache
 def versions() -> str:
     """Of what computes the cells, as "calibrant 0.1.0; Python 3.11.2; numpy 2.4.0; ..."."""
     return "; ".join(f"{name} {number}" for name, number in trial.versions().items())
+
+
+_NO_NAME = re.compile(r'[<>:"/\\|?*%]')
+"""What no system, or not every one, has in the name of a file; groups of HDF5 have a slash."""
+
+
+class Records:
+    """The cells that a study has finished, in a directory that is made if it is not there.
+
+    A record counts only for the same bytes of the prediction file, the same seed and the same
+    version of this package.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+
+    def path(self, cell: Cell) -> Path:
+        """Where the record of a cell is."""
+        name = _NO_NAME.sub(lambda found: f"%{ord(found[0]):02X}", cell.name)
+        return self.directory / f"{name}.json"
+
+    def write(self, cell: Cell, outcome: Outcome) -> None:
+        """Keep what became of a cell."""
+        content = {**_identity(cell), "versions": versions(), **outcome._asdict()}
+        with replace_file(self.path(cell)) as file:
+            file.write(json.dumps(content, indent=1, allow_nan=False).encode())
+
+    def read(self, cell: Cell) -> tuple[Outcome, str] | None:
+        """Return the outcome and the versions of a finished cell; None if it must be run."""
+        try:
+            content = json.loads(self.path(cell).read_bytes())
+            is_same = all(content[key] == value for key, value in _identity(cell).items())
+            outcome = Outcome(**{name: content[name] for name in Outcome._fields})
+            written = str(content["versions"])
+            is_whole = outcome.metrics.keys() == MEASURED.keys()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # damaged: as if absent
+            return None
+        is_ours = written.partition(";")[0] == versions().partition(";")[0]
+        return (outcome, written) if is_same and is_whole and is_ours else None
+
+
+def _identity(cell: Cell) -> dict[str, Any]:
+    """Everything that the numbers depend on, and that must be the same."""
+    return {
+        "format": 1,
+        "dataset": cell.file.dataset,
+        "model": cell.file.model,
+        "method": cell.method,
+        "seed": cell.seed,
+        "file": {"bytes": cell.file.n_bytes, "sha256": cell.file.sha256},
+    }

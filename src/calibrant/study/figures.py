@@ -14,11 +14,12 @@ import numpy as np
 
 from calibrant.extras import advice
 from calibrant.plots import style
-from calibrant.study import significance
+from calibrant.study.ranks import indistinct_groups
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 _SHORT = 18
 # White in the middle, so that the cells in which a method wins or loses stand out.
 _WIN_COLORS = (style.VERMILION, "#F7D9C4", "#FFFFFF", "#C6DFF0", style.BLUE)
-_RANK_COLORS = (style.BLUE, "#C6DFF0", "#FFFFFF")
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -80,69 +80,36 @@ def _shorten_svg(svg: bytes) -> bytes:
     return attribute.sub(lambda m: re.sub(rb"(\.\d\d)\d+", rb"\1", m[1]), svg)
 
 
-def luminance(color: Sequence[float]) -> float:
-    """Return the relative luminance of a colour of sRGB, as WCAG 2 defines it."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
 def readable_ink(ground: Sequence[float]) -> str:
-    """Return black or white, whichever has the higher contrast: at least 4.5 on any ground."""
-    return "black" if (luminance(ground) + 0.05) ** 2 > 1.05 * 0.05 else "white"
-
-
-def _grid_of_numbers(
-    ax: Axes,
-    numbers: Matrix,
-    names: tuple[Sequence[str], Sequence[str]],
-    colors: Sequence[str],
-    limits: tuple[float, float],
-    form: str,
-) -> None:
-    """Draw a matrix as coloured cells with a number in each, rows and columns with names."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    table = LinearSegmentedColormap.from_list("cells", list(colors)).with_extremes(bad="#E9E9E9")
-    ax.imshow(np.ma.masked_invalid(numbers), cmap=table, vmin=limits[0], vmax=limits[1])
-    for (i, j), number in np.ndenumerate(numbers):
-        if math.isnan(number):
-            continue
-        place = (number - limits[0]) / (limits[1] - limits[0])
-        ink = readable_ink(table(min(max(place, 0.0), 1.0))[:3])
-        ax.text(j, i, format(number, form), ha="center", va="center", fontsize=8, color=ink)
-    ax.spines[:].set_visible(False)
-    ax.set_xticks(np.arange(numbers.shape[1] + 1) - 0.5, minor=True)
-    ax.set_yticks(np.arange(numbers.shape[0] + 1) - 0.5, minor=True)
-    ax.grid(which="minor", color="white", linewidth=1.2)
-    ax.tick_params(which="both", length=0)
-    rows, columns = ([short(name) for name in side] for side in names)
-    ax.set_yticks(range(len(rows)), rows, fontsize=9)
-    ax.set_xticks(range(len(columns)), columns, fontsize=9)
-    ax.xaxis.tick_top()
-    for word in ax.get_xticklabels():
-        word.set(rotation=45, ha="left", rotation_mode="anchor")
+    """Return black or white, whichever has the higher contrast by WCAG 2: at least 4.5."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in ground[:3]]
+    luminance = float(np.dot([0.2126, 0.7152, 0.0722], linear))
+    return "black" if (luminance + 0.05) ** 2 > 1.05 * 0.05 else "white"
 
 
 def draw_wins(shares: Matrix, methods: Sequence[str], title: str) -> Figure:
-    """Draw how often the method of the row beats that of the column, in percent."""
-    size = 0.46 * len(methods)
-    figure = new_figure(size + 2.0, size + 1.9)
+    """Draw how often the method of the row beats that of the column, as cells with percentages."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    k = len(methods)
+    figure = new_figure(0.46 * k + 2.0, 0.46 * k + 1.9)
     ax = figure.add_subplot()
-    _grid_of_numbers(ax, 100 * shares, (methods, methods), _WIN_COLORS, (0.0, 100.0), ".0f")
+    colors = LinearSegmentedColormap.from_list("wins", list(_WIN_COLORS))
+    colors = colors.with_extremes(bad="#E9E9E9")
+    ax.imshow(np.ma.masked_invalid(shares), cmap=colors, vmin=0.0, vmax=1.0)
+    for i, j in np.argwhere(~np.isnan(shares)):
+        words, ink = f"{100 * shares[i, j]:.0f}", readable_ink(colors(shares[i, j]))
+        ax.text(j, i, words, ha="center", va="center", fontsize=8, color=ink)
+    ax.spines[:].set_visible(False)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_ticks(np.arange(k + 1) - 0.5, minor=True)
+        axis.set_ticks(range(k), [short(name) for name in methods], fontsize=9)
+    ax.grid(which="minor", color="white", linewidth=1.2)
+    ax.tick_params(which="both", length=0)
+    ax.xaxis.tick_top()
+    for word in ax.get_xticklabels():
+        word.set(rotation=45, ha="left", rotation_mode="anchor")
     ax.set_xlabel("% of classifiers on which the row beats the column", fontsize=9)
-    return lay_out(figure, title)
-
-
-def draw_group_ranks(
-    average: Matrix, groups: Sequence[str], methods: Sequence[str], title: str
-) -> Figure:
-    """Draw average ranks, groups of classifiers by methods."""
-    figure = new_figure(0.5 * len(methods) + 2.6, 0.4 * len(groups) + 1.9)
-    ax = figure.add_subplot()
-    limits = (1.0, float(len(methods)))
-    _grid_of_numbers(ax, average, (groups, methods), _RANK_COLORS, limits, ".1f")
-    ax.set_aspect("auto")
-    ax.set_xlabel("average rank: smaller and darker is better", fontsize=9)
     return lay_out(figure, title)
 
 
@@ -153,7 +120,7 @@ def draw_critical_difference(
 
     ``average`` are ranks, ``difference`` the critical one of them.
     """
-    groups = significance.indistinct_groups(average, difference)
+    groups = indistinct_groups(average, difference)
     order = np.argsort(average, kind="stable")
     half = math.ceil(len(order) / 2)
     depth = 0.55 + 0.22 * len(groups)
@@ -188,61 +155,37 @@ def draw_critical_difference(
     return lay_out(figure)
 
 
-def _name_rows(ax: Axes, methods: Sequence[str], order: NDArray[np.intp], title: str) -> None:
-    """Tidy a panel with a method in each row."""
-    style.tidy(ax)
-    ax.set_yticks(range(len(order)), [short(methods[j]) for j in order], fontsize=8.5)
-    ax.tick_params(axis="x", labelsize=8.5)
-    style.head(ax, title)
-
-
-def draw_intervals(
-    averages: Mapping[str, Matrix], bounds: Mapping[str, Matrix], methods: Sequence[str]
+def draw_rank_panels(
+    panels: Mapping[str, pd.DataFrame], methods: Sequence[str], label: str, n_columns: int = 3
 ) -> Figure:
-    """Draw average ranks with their bootstrap intervals, one panel for each metric.
+    """Draw average ranks of methods with what they vary by, one panel for each metric.
 
-    Both mappings are by the metric's title; bounds have a row (low, high) for each method.
+    A frame has a row for each method, and columns that are marks with a legend; or ``average``
+    alone is marked and ``low`` and ``high`` are the ends of its line.
     """
     from matplotlib.ticker import MaxNLocator
 
-    n_columns = min(3, len(averages))
-    n_rows = math.ceil(len(averages) / n_columns)
-    figure = new_figure(3.4 * n_columns + 0.6, n_rows * (0.24 * len(methods) + 0.9))
-    for place, (metric, average) in enumerate(averages.items()):
+    n_columns = min(n_columns, len(panels))
+    n_rows = math.ceil(len(panels) / n_columns)
+    figure = new_figure(3.4 * n_columns + 0.6, n_rows * (0.25 * len(methods) + 0.9) + 0.3)
+    for place, (title, frame) in enumerate(panels.items()):
         ax = figure.add_subplot(n_rows, n_columns, place + 1)
-        order = np.argsort(-average, kind="stable")
-        _name_rows(ax, methods, order, metric)
-        low, high = bounds[metric][order].T
-        rows = np.arange(len(order))
-        ax.hlines(rows, low, high, color=style.SKY, linewidth=3)
-        ax.plot(average[order], rows, "o", color=style.BLUE, markersize=5)
+        marked = [name for name in frame if name not in {"low", "high"}]
+        order = np.argsort(-frame[marked[len(marked) // 2]].to_numpy(), kind="stable")
+        spans, rows = frame.iloc[order], np.arange(len(order))
+        style.tidy(ax)
+        ax.set_yticks(rows, [short(methods[j]) for j in order], fontsize=8.5)
+        ax.tick_params(axis="x", labelsize=8.5)
+        style.head(ax, title)
+        ax.hlines(rows, spans.min(axis=1), spans.max(axis=1), color=style.PALE, linewidth=2.5)
+        for turn, name in enumerate(marked):
+            marks: dict[str, Any] = style.look(turn)._asdict() | {"linestyle": "none"}
+            ax.plot(spans[name], rows, **marks, markersize=5.5, alpha=0.9, label=name)
         ax.set_xlim(0.8, len(methods) + 0.2)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    figure.supxlabel("average rank, with 95 % interval over data sets", fontsize=9)
-    return lay_out(figure)
-
-
-def draw_sensitivity(
-    averages: Mapping[str, Mapping[int, Matrix]], methods: Sequence[str]
-) -> Figure:
-    """Draw how average ranks move with the number of bins, one panel for each metric."""
-    figure = new_figure(3.4 * len(averages) + 0.6, 0.26 * len(methods) + 1.4)
-    for place, (metric, by_bins) in enumerate(averages.items()):
-        ax = figure.add_subplot(1, len(averages), place + 1)
-        numbers = np.stack(list(by_bins.values()))
-        order = np.argsort(-numbers[len(numbers) // 2], kind="stable")
-        _name_rows(ax, methods, order, metric)
-        rows = np.arange(len(order))
-        spans = numbers[:, order]
-        ax.hlines(rows, spans.min(axis=0), spans.max(axis=0), color=style.PALE, linewidth=2)
-        for turn, n_bins in enumerate(by_bins):
-            look = style.look(turn)
-            marks: dict[str, Any] = {"color": look.color, "marker": look.marker, "markersize": 5.5}
-            label = f"{n_bins} bins"
-            ax.plot(spans[turn], rows, linestyle="none", alpha=0.9, label=label, **marks)
-        if place == 0:
-            figure.legend(loc="outside upper center", ncols=len(by_bins), fontsize=9, frameon=False)
-    figure.supxlabel("average rank", fontsize=9)
+        if place == 0 and len(marked) > 1:
+            figure.legend(loc="outside upper center", ncols=len(marked), fontsize=9, frameon=False)
+    figure.supxlabel(label, fontsize=9)
     return lay_out(figure)
 
 
@@ -266,27 +209,23 @@ def draw_times(seconds: Matrix, methods: Sequence[str]) -> Figure:
     return lay_out(figure)
 
 
-def draw_boxes(
-    values: Matrix, groups: Sequence[str], methods: Sequence[str], label: str, title: str
-) -> Figure:
-    """Draw a box per method in a panel of all classifiers and in one for each group.
+def draw_boxes(values: pd.DataFrame, methods: Sequence[str], label: str, title: str) -> Figure:
+    """Draw a box per method in a panel of all classifiers and in one for each data set.
 
-    Every classifier is a point as well: most groups have few, and a box of three says nothing.
+    Every classifier is a point as well: most data sets have few, and a box of three says nothing.
     What is not finite is left out.
     """
-    names = np.asarray(groups)
-    present = sorted({str(name) for name in names})
-    n_columns = 4 if len(present) > 5 else 3
-    n_rows = math.ceil((len(present) + 1) / n_columns)
+    parts = [("all", values), *values.groupby(level="dataset")]
+    n_columns = 4 if len(parts) > 6 else 3
+    n_rows = math.ceil(len(parts) / n_columns)
     height = 0.19 * len(methods) + 0.75
     figure = new_figure(2.3 * n_columns + 1.4, n_rows * height + 0.5)
     first: Axes | None = None
-    for place, name in enumerate(["all", *present]):
+    for place, (name, part) in enumerate(parts):
         ax = figure.add_subplot(n_rows, n_columns, place + 1, sharey=first)
         first = first or ax
-        part = values[names == name] if place else values
-        _draw_panel(ax, part, place)
-        style.head(ax, f"{style.shorten(name, 20)} ({len(part)})")
+        _draw_panel(ax, part.to_numpy(), place)
+        style.head(ax, f"{style.shorten(str(name), 20)} ({len(part)})")
         ax.tick_params(labelleft=place % n_columns == 0, labelsize=8)
     if first is not None:
         first.set_yticks(range(len(methods)), [short(method) for method in methods], fontsize=8.5)

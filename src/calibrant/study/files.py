@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from calibrant.errors import PredictionFileError
 from calibrant.files.arrays import decoding, open_npz
@@ -100,21 +100,8 @@ def look_into(path: Path) -> tuple[list[StudyFile], dict[str, str]]:
     """Read names and sizes of all groups of an HDF5 file, and its fingerprint."""
     found, skipped = find_experiments(path)
     n_bytes, digest = _fingerprint(path, "HDF5") if found else (0, "")
-    files = [
-        StudyFile(
-            path=path,
-            dataset=one.dataset,
-            model=one.model,
-            n_val=one.n_val,
-            n_test=one.n_test,
-            n_classes=one.n_classes,
-            n_bytes=n_bytes,
-            sha256=digest,
-            is_group=True,
-            is_binary=one.is_binary,
-        )
-        for one in found
-    ]
+    where: dict[str, Any] = {"path": path, "n_bytes": n_bytes, "sha256": digest, "is_group": True}
+    files = [StudyFile(**where, **asdict(one)) for one in found]
     return files, {f"{path.name}: {name}": reason for name, reason in skipped.items()}
 
 

@@ -1,14 +1,22 @@
-"""Ranks of methods, first places, head-to-head wins, and scores standardised within a data set.
+"""Ranks of methods, first places and wins, and whether differences between them are chance.
 
-A matrix has one row per case (a classifier on a data set) and one column per method. NaN stands
+A frame has one row per case (a classifier on a data set) and one column per method. NaN stands
 for a method that failed: it ranks behind all others, and is never first and never wins.
+
+The Friedman test asks whether all methods are equally good, the Nemenyi test compares every pair:
+two methods differ if their average ranks are further apart than the critical difference. Both as in
+J. Demšar, "Statistical comparisons of classifiers over multiple data sets", JMLR 7 (2006). They
+take cases for independent, which classifiers of one data set are not: the bootstrap resamples whole
+data sets instead.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
 from calibrant.metrics.table import METRICS
@@ -29,99 +37,138 @@ TABLE_METRICS = ("nll", "conf-ece", "brier", "cw-ece", "tece")
 """Metrics of the paper's Table 2, in its order."""
 
 ALL_METRICS = ("accuracy", *TABLE_METRICS)
+LEVEL = 0.05
 
 
-def as_losses(values: Matrix, metric: str) -> Matrix:
+def known_metrics(table: StudyTable, wanted: Sequence[str] = ALL_METRICS) -> list[str]:
+    """Return the metrics that a table has, of those that are wanted."""
+    present = set(table.metrics)
+    return [metric for metric in wanted if metric in present]
+
+
+def as_losses(values: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Return a metric with its sign such that small is good, and infinity for what failed."""
     known = BY_NAME.get(metric)
     losses = -values if known is not None and known.larger_is_better else values
-    filled: Matrix = np.where(np.isnan(losses), np.inf, losses)
-    return filled
+    return losses.fillna(np.inf)
 
 
-def rank_methods(values: Matrix, metric: str) -> Matrix:
+def rank_methods(values: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Rank the methods of every case: 1 is best, equal values share the mean of their ranks."""
-    ranks: Matrix = stats.rankdata(as_losses(values, metric), axis=1)
-    return ranks
+    return as_losses(values, metric).rank(axis=1)
 
 
-def mark_first(values: Matrix, metric: str) -> NDArray[np.bool_]:
+def rank_cases(table: StudyTable, metric: str, methods: Sequence[str]) -> pd.DataFrame:
+    """Rank methods among themselves on every case of a table."""
+    return rank_methods(table.wide(metric, methods), metric)
+
+
+def mark_first(values: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Tell which methods reached the best value of their case; ties all do.
 
     So the paper's caption has it: "how often a method achieved the lowest score". Shares of first
     places can therefore add up to more than one.
     """
     losses = as_losses(values, metric)
-    first: NDArray[np.bool_] = (losses == losses.min(axis=1, keepdims=True)) & ~np.isnan(values)
-    return first
+    return losses.eq(losses.min(axis=1), axis=0) & values.notna()
 
 
-def win_shares(values: Matrix, metric: str) -> Matrix:
+def win_shares(values: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Return how often the method of the row is strictly better than that of the column.
 
     Ties win for neither, so that two opposite cells can add up to less than one. Cases in which
     both failed count as ties. The diagonal is NaN.
     """
-    losses = as_losses(values, metric)
-    shares: Matrix = (losses[:, :, None] < losses[:, None, :]).mean(axis=0)
+    losses = as_losses(values, metric).to_numpy()
+    shares = (losses[:, :, None] < losses[:, None, :]).mean(axis=0)
     np.fill_diagonal(shares, np.nan)
-    return shares
+    return pd.DataFrame(shares, index=values.columns, columns=values.columns)
 
 
-def standardize_within(values: Matrix, groups: Sequence[str]) -> Matrix:
+def standardize_within(values: pd.DataFrame) -> pd.DataFrame:
     """Subtract the mean and divide by the standard deviation of every data set.
 
     Both are over all classifiers and methods of the data set that have a number, as in the
     paper's box plots of NLL and Brier score; where all are equal the result is zero.
     """
-    out = np.full_like(values, np.nan)
-    names = np.asarray(groups)
-    for name in np.unique(names):
-        part = values[names == name]
-        held = part[np.isfinite(part)]
-        if len(held):
-            spread = float(held.std())
-            out[names == name] = (part - held.mean()) / (spread if spread > 0.0 else 1.0)
-    return out
+
+    def standardize(part: pd.DataFrame) -> pd.DataFrame:
+        held = part.to_numpy()[np.isfinite(part)]
+        spread = held.std() if len(held) else 0.0
+        return (part - (held.mean() if len(held) else np.nan)) / (spread if spread > 0.0 else 1.0)
+
+    return pd.concat([standardize(part) for _, part in values.groupby(level="dataset")])
 
 
-class Averages(NamedTuple):
-    """Average ranks and shares of first places of methods, over a number of cases."""
-
-    n_cases: int
-    ranks: Matrix
-    firsts: Matrix
-
-
-def summarize_ranks(
-    table: StudyTable,
-    metric: str,
-    methods: Sequence[str] | None = None,
-    groups: Sequence[str] | None = None,
-) -> tuple[dict[str, Averages], Averages]:
-    """Average the ranks of methods over the cases of every group, and over all cases.
-
-    Methods, all of the table by default, are ranked among themselves. The group of a case is its
-    data set by default.
-    """
-    names = np.asarray(table.case_datasets if groups is None else groups)
-    values = table.matrix(metric, methods)
-    ranks, firsts = rank_methods(values, metric), mark_first(values, metric)
-
-    def average(part: NDArray[np.bool_]) -> Averages:
-        return Averages(int(part.sum()), ranks[part].mean(axis=0), firsts[part].mean(axis=0))
-
-    by_group = {str(name): average(names == name) for name in np.unique(names)}
-    return by_group, average(np.ones(len(names), dtype=bool))
-
-
-def known_metrics(table: StudyTable, wanted: Sequence[str] = ALL_METRICS) -> tuple[str, ...]:
-    """Return the metrics that a table has, of those that are wanted."""
-    present = {row.metric for row in table.rows}
-    return tuple(metric for metric in wanted if metric in present)
-
-
-def best_of(numbers: Matrix) -> NDArray[np.bool_]:
+def best_of(numbers: Any) -> NDArray[np.bool_]:
     """Mark the smallest number of a row; all of them where several are."""
     # Sums of halves in another order differ by less than any two average ranks.
     return np.asarray(numbers <= np.nanmin(numbers) + 1e-9)
+
+
+def rank_correlation(first: Any, second: Any) -> float:
+    """Return Spearman's correlation; NaN where one of the two is constant."""
+    if np.ptp(first) == 0.0 or np.ptp(second) == 0.0:
+        return math.nan
+    return float(stats.spearmanr(first, second).statistic)
+
+
+class FriedmanTest(NamedTuple):
+    """Result of :func:`friedman_test`."""
+
+    statistic: float
+    p_value: float
+
+
+def friedman_test(ranks: pd.DataFrame | Matrix) -> FriedmanTest:
+    """Test whether all methods are equally good, by their ranks: one row per block, ties shared."""
+    # scipy's friedmanchisquare refuses two methods, and divides by zero where all are tied.
+    ranks = np.asarray(ranks)
+    n, k = ranks.shape
+    if n < 2 or k < 2:
+        return FriedmanTest(math.nan, math.nan)
+    squares = float((ranks**2).sum()) - n * k * (k + 1) ** 2 / 4
+    if squares <= 0.0:
+        return FriedmanTest(0.0, 1.0)
+    between = float(((ranks.sum(axis=0) - n * (k + 1) / 2) ** 2).sum())
+    statistic = (k - 1) * between / squares
+    return FriedmanTest(statistic, float(stats.chi2.sf(statistic, k - 1)))
+
+
+def critical_difference(n_methods: int, n_blocks: int, level: float = LEVEL) -> float:
+    """Return the difference of average ranks that chance exceeds with probability ``level``."""
+    quantile = float(stats.studentized_range.ppf(1.0 - level, n_methods, math.inf)) / math.sqrt(2)
+    return quantile * math.sqrt(n_methods * (n_methods + 1) / (6 * n_blocks))
+
+
+def indistinct_groups(average_ranks: Matrix, difference: float) -> list[tuple[int, ...]]:
+    """Return the largest sets of methods no two of which differ, best first."""
+    order = np.argsort(average_ranks, kind="stable")
+    groups: list[tuple[int, ...]] = []
+    reached = 0
+    for start in range(len(order)):
+        within = average_ranks[order] <= average_ranks[order[start]] + difference
+        end = int(np.flatnonzero(within)[-1]) + 1
+        if end > reached and end - start > 1:
+            groups.append(tuple(int(j) for j in order[start:end]))
+        reached = max(reached, end)
+    return groups
+
+
+def resample_means(
+    values: pd.DataFrame | Matrix, groups: Sequence[Any], n_resamples: int = 2_000, seed: int = 0
+) -> Matrix:
+    """Draw means of all columns (a row each) from resampled groups of rows, each one whole."""
+    grouped = pd.DataFrame(np.asarray(values)).groupby(np.asarray(groups))
+    sums, sizes = grouped.sum().to_numpy(), grouped.size().to_numpy()
+    rng = np.random.default_rng(seed)
+    counts = rng.multinomial(len(sizes), np.full(len(sizes), 1 / len(sizes)), size=n_resamples)
+    draws: Matrix = (counts @ sums) / (counts @ sizes)[:, None]
+    return draws
+
+
+def rank_intervals(ranks: pd.DataFrame, seed: int = 0, level: float = LEVEL) -> Matrix:
+    """Return percentile intervals of the average ranks over data sets, of shape (n_methods, 2)."""
+    draws = resample_means(ranks, ranks.index.get_level_values("dataset"), seed=seed)
+    bounds: Matrix = np.quantile(draws, [level / 2, 1 - level / 2], axis=0).T
+    return bounds

@@ -7,26 +7,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from threadpoolctl import threadpool_limits
+import pandas as pd
 
 from calibrant import errors, simplex
 from calibrant.calibrators.methods import methods as all_methods
 from calibrant.study.calarena import write_results
-from calibrant.study.cell import Cell, Outcome, failed, measure
+from calibrant.study.cell import Cell, Outcome, Records, measure
 from calibrant.study.files import find_files
-from calibrant.study.records import Records
-from calibrant.study.schedule import TimeLeft, longest_first
-from calibrant.study.storage import can_write_parquet, write_table
-from calibrant.study.table import PAPER_METHODS, StudyRow, StudyTable
-from calibrant.study.workers import Death, available_cores, compute
+from calibrant.study.table import PAPER_METHODS, TYPES, StudyTable, can_write_parquet, write_table
+from calibrant.study.workers import available_cores, compute
 from calibrant.trial import UNCALIBRATED
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-LOG = "study.log"
-CALARENA = "calarena"
+SQUARE = frozenset({"ms", "dirichlet", "structured", "auto"})
+"""Methods with a parameter for each pair of classes."""
 
 
 def run_study(
@@ -37,7 +34,7 @@ def run_study(
     n_jobs: int | None = None,
     seed: int = 0,
     retry_failed: bool = False,
-    progress: Callable[[int, int, float], None] | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
     message: Callable[[str], None] | None = None,
 ) -> StudyTable:
     """Fit every method to every prediction file of a directory, or group of HDF5, and judge it.
@@ -69,8 +66,7 @@ def run_study(
     retry_failed : bool, default=False
         Whether to compute cells again in which the method failed.
     progress : callable, optional
-        Called as ``progress(done, total, seconds_left)`` at the start and after each cell;
-        ``seconds_left`` is NaN as long as nothing is known.
+        Called as ``progress(done, total, "study")`` at the start and after each cell.
     message : callable, optional
         Called with each line of the log: failures, and files that were skipped.
 
@@ -95,15 +91,17 @@ def run_study(
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from calibrant.study import run_study, simulate_imagenet
+    >>> import numpy as np
+    >>> from calibrant.datasets import overconfident_digits
+    >>> from calibrant.study import run_study
     >>> home = Path(tempfile.mkdtemp())
-    >>> _ = simulate_imagenet(home / "small_simulated.npz", n_val=500, n_test=500, n_classes=4)
+    >>> names = ("val_probs", "val_labels", "test_probs", "test_labels")
+    >>> np.savez(home / "digits_network.npz", **dict(zip(names, overconfident_digits())))
     >>> table = run_study(home, home / "out", ["ts", "na-fir"], n_jobs=0)
-    >>> table.methods
-    ('uncalibrated', 'na-fir', 'ts')
-    >>> before, _, after = table.matrix("nll")[0]
-    >>> bool(after < before)
-    True
+    >>> table.wide("nll").round(2)
+    method          uncalibrated  na-fir    ts
+    dataset model
+    digits  network          1.0    0.86  0.86
     """
     wanted = _check_methods(methods)
     simplex.check_number("seed", seed, low=0, whole=True)
@@ -112,27 +110,24 @@ def run_study(
     files, skipped = find_files(directory)
     home = Path(output)
     records = Records(home / "cells")
-    log = partial(_log, home / LOG, message)
+    log = partial(_log, home / "study.log", message)
     for name, reason in skipped.items():
         log(f"{name} skipped: {reason}")
     cells = [Cell(file, method, int(seed)) for file in files for method in wanted]
-    left = TimeLeft(max(n_workers, 1))
     waiting = []
     for cell in cells:
         found = records.read(cell)
-        if found is None or (retry_failed and found[0]["error"] is not None):
+        if found is None or (retry_failed and found[0].error is not None):
             waiting.append(cell)
-        else:
-            left.learn(cell, found[0]["all_seconds"])
     tell = progress or (lambda *_: None)
-    tell(len(cells) - len(waiting), len(cells), left.estimate(waiting))
+    n_done = len(cells) - len(waiting)
+    tell(n_done, len(cells), "study")
     for cell, outcome in _outcomes(longest_first(waiting), n_workers):
-        waiting.remove(cell)
+        n_done += 1
         records.write(cell, outcome)
-        if outcome["error"] is not None:
-            log(f"{cell.file.name}: {cell.method} failed: {outcome['error']}")
-        left.learn(cell, outcome["all_seconds"])
-        tell(len(cells) - len(waiting), len(cells), left.estimate(waiting))
+        if outcome.error is not None:
+            log(f"{cell.file.name}: {cell.method} failed: {outcome.error}")
+        tell(n_done, len(cells), "study")
     return _finish(cells, records, home)
 
 
@@ -145,19 +140,24 @@ def _check_methods(methods: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((UNCALIBRATED, *methods)))
 
 
+def longest_first(cells: Iterable[Cell]) -> list[Cell]:
+    """Order cells so that no long one starts when the others have ended."""
+
+    def cost(cell: Cell) -> int:
+        file = cell.file
+        numbers = (file.n_val + file.n_test) * file.n_classes
+        return numbers * file.n_classes if cell.method in SQUARE else numbers
+
+    return sorted(cells, key=lambda cell: (-cost(cell), cell.name))
+
+
 def _outcomes(cells: list[Cell], n_workers: int) -> Iterator[tuple[Cell, Outcome]]:
     """Compute cells in this process or in others."""
     if n_workers == 0:
-        for cell in cells:
-            with threadpool_limits(1):  # as in the processes: sums in the same order
-                outcome = measure(cell)
-            yield cell, outcome
+        yield from ((cell, measure(cell)) for cell in cells)
         return
-    for cell, result in compute(measure, cells, n_workers):
-        if isinstance(result, Death):
-            yield cell, failed(f"its process died twice (exit code {result.exit_code})")
-        else:
-            yield cell, result
+    for cell, outcome in compute(measure, cells, n_workers):
+        yield cell, outcome or Outcome(error="its process died twice")
 
 
 def _finish(cells: list[Cell], records: Records, output: Path) -> StudyTable:
@@ -171,13 +171,13 @@ def _finish(cells: list[Cell], records: Records, output: Path) -> StudyTable:
         done.append((cell, outcome))
         label = (cell.file.dataset, cell.file.model, cell.method)
         rows += [
-            StudyRow(*label, metric, value, outcome["seconds"], computed_with)
-            for metric, value in outcome["values"].items()
+            (*label, metric, value, outcome.seconds, computed_with)
+            for metric, value in outcome.metrics.items()
         ]
-    table = StudyTable.of(rows)
+    table = StudyTable(pd.DataFrame(rows, columns=list(TYPES)))
     for suffix in ("csv", "parquet") if can_write_parquet() else ("csv",):
         write_table(table, output / f"study.{suffix}")
-    write_results(done, output / CALARENA)
+    write_results(done, output / "calarena")
     return table
 
 

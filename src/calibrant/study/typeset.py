@@ -1,4 +1,4 @@
-r"""A table as Markdown and as LaTeX; what stands in it is text, never markup."""
+"""A table as Markdown and as LaTeX; what stands in it is text, never markup."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from calibrant.pages.text import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -43,17 +43,21 @@ class Entry(NamedTuple):
 class Table:
     """A table, not yet in any markup; the name is that of its file, without suffix.
 
-    Rows are as long as the head. The first ``n_labels`` columns are labels, set left; rows in
-    ``rules_before`` have a rule above.
+    Rows come in groups, with a rule between them, and are as long as the head. The first
+    ``n_labels`` columns are labels, set left.
     """
 
     name: str
     title: str
     caption: str
     head: tuple[str, ...]
-    rows: tuple[tuple[Entry, ...], ...]
+    groups: Sequence[Sequence[tuple[Entry, ...]]]
     n_labels: int = 1
-    rules_before: tuple[int, ...] = ()
+
+    @property
+    def rows(self) -> list[tuple[Entry, ...]]:
+        """Rows of all groups."""
+        return [row for group in self.groups for row in group]
 
 
 def escape_markdown(text: object) -> str:
@@ -93,10 +97,7 @@ def to_latex(table: Table) -> str:
         text = escape_latex(_words(entry))
         return rf"\textbf{{{text}}}" if entry.bold and text else text
 
-    body = []
-    for i, row in enumerate(table.rows):
-        body += [r"\midrule"] * (i > 0 and i in table.rules_before)
-        body.append(" & ".join(map(mark, row)) + r" \\")
+    groups = ["\n".join(" & ".join(map(mark, row)) + r" \\" for row in g) for g in table.groups]
     columns = "l" * table.n_labels + "r" * (len(table.head) - table.n_labels)
     lines = [
         r"\begin{table*}[tbhp]",
@@ -109,7 +110,7 @@ def to_latex(table: Table) -> str:
         r"\toprule",
         " & ".join(map(escape_latex, table.head)) + r" \\",
         r"\midrule",
-        *body,
+        "\n\\midrule\n".join(groups),
         r"\bottomrule",
         r"\end{tabular}",
         "}",

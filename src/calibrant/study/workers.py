@@ -6,22 +6,16 @@ import os
 import signal
 import threading
 from collections import Counter, deque
-from contextlib import contextmanager, suppress
-from multiprocessing import connection, get_context, parent_process, resource_tracker
-from typing import TYPE_CHECKING, Any, NamedTuple
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import Pipe, connection, get_context, resource_tracker
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-_POOLS = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "VECLIB_MAXIMUM")
-ONE_THREAD = {f"{pool}_THREADS": "1" for pool in _POOLS}
-TRIES = 2
-
-
-class Death(NamedTuple):
-    """In place of a result: the process died in every try, last with this exit code."""
-
-    exit_code: int | None
+MOST_TRIES = 2
 
 
 def available_cores() -> int:
@@ -36,118 +30,70 @@ def compute(
 ) -> Iterator[tuple[Any, Any]]:
     """Compute tasks in processes, in the order given; yield each with its result when it is done.
 
-    The function is importable and raises nothing, tasks can be hashed and pickled. Processes use
-    one thread each, and end with this process however it ends. The result is a :class:`Death` if
-    the process died in both tries; that none can be started is a RuntimeError.
+    The function is importable and raises nothing, tasks can be hashed and pickled. Processes end
+    with this generator and with this process, however it ends. The result is None if the process
+    died in both tries; that none can be started is a RuntimeError.
     """
-    waiting = deque(tasks)
-    tries: Counter[Any] = Counter()
-    workers = [_Worker(function) for _ in range(min(n_workers, len(waiting)))]
+    waiting, tries = deque(tasks), Counter[Any]()
+    running: dict[Future[Any], tuple[ProcessPoolExecutor, Any]] = {}
+    pools: list[ProcessPoolExecutor] = []
+    life, end_of_life = Pipe(duplex=False)
+
+    def start() -> None:
+        # A pool of one: the death of its process would take the tasks of others with it.
+        spawn = get_context("spawn")  # a fork would copy the locks of other threads
+        pools.append(ProcessPoolExecutor(1, spawn, initializer=_begin, initargs=(life,)))
+        with _blocked_interrupts():
+            running[pools[-1].submit(os.getpid)] = pools[-1], None  # is it ready?
+
     try:
-        while workers:
-            for found in connection.wait([worker.pipe for worker in workers]):
-                worker = next(w for w in workers if w.pipe is found)
-                task, result = worker.receive()
-                if isinstance(result, Death):
-                    workers.remove(worker)
+        for _ in range(min(n_workers, len(waiting))):
+            start()
+        while running:
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                pool, task = running.pop(done)
+                try:
+                    result = done.result()
+                except BrokenProcessPool:
+                    if task is None:
+                        raise RuntimeError(
+                            "a worker process ended before it began; in a script, call run_study "
+                            'under if __name__ == "__main__":, or pass n_jobs=0'
+                        ) from None
                     tries[task] += 1
-                    if tries[task] < TRIES:
+                    if tries[task] < MOST_TRIES:
                         waiting.append(task)
                     else:
-                        yield task, result
+                        yield task, None
                     if waiting:
-                        workers.append(_Worker(function))
+                        start()
                     continue
                 if task is not None:
                     yield task, result
                 if waiting:
-                    worker.send(waiting.popleft())
-                else:
-                    worker.stop()
-                    workers.remove(worker)
+                    task = waiting.popleft()
+                    running[pool.submit(function, task)] = pool, task
     finally:
-        for worker in workers:
-            worker.kill()
+        end_of_life.close()  # which ends every process at once, whatever it does
+        for pool in pools:
+            pool.shutdown(cancel_futures=True)
+        life.close()
 
 
-class _Worker:
-    """A process, the pipe to it and the task that it has."""
-
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        context = get_context("spawn")  # a fork would copy the locks of other threads
-        self.pipe, theirs = context.Pipe()
-        self.task: Any = None
-        self._is_ready = False
-        self._process = context.Process(target=_serve, args=(theirs, function), daemon=True)
-        with _one_thread(), _deaf_to_interrupts():
-            self._process.start()
-        theirs.close()  # so that the pipe ends when the process does
-
-    def send(self, task: Any) -> None:
-        self.task = task
-        with suppress(OSError):  # it died meanwhile: the end of the pipe will say so
-            self.pipe.send(task)
-
-    def receive(self) -> tuple[Any, Any]:
-        """Return the task and its result; no task with the first message, which says "ready"."""
-        task, self.task = self.task, None
-        try:
-            result = self.pipe.recv()
-        except (EOFError, OSError):
-            self._process.join()
-            self.pipe.close()
-            if not self._is_ready:
-                raise RuntimeError(
-                    "a worker process ended before it began; in a script, call run_study under "
-                    'if __name__ == "__main__":, or pass n_jobs=0'
-                ) from None
-            return task, Death(self._process.exitcode)
-        self._is_ready = True
-        return task, result
-
-    def stop(self) -> None:
-        """Let it end: it has nothing to do."""
-        self.pipe.close()
-        self._process.join()
-
-    def kill(self) -> None:
-        self._process.kill()
-        self.stop()
+def _begin(life: connection.Connection) -> None:
+    """Prepare a process: Ctrl-C goes to all, and the parent decides when they end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(life,), daemon=True).start()
 
 
-def _serve(pipe: Any, function: Callable[[Any], Any]) -> None:
-    """Compute one task after the other until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent decides
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    with suppress(EOFError, OSError):
-        pipe.send("ready")
-        while True:
-            pipe.send(function(pipe.recv()))
-
-
-def _end_with_parent() -> None:
-    """Do not go on computing for a parent that was killed."""
-    parent = parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
+def _end_with(life: connection.Connection) -> None:
+    """End this process when the other end of a pipe is closed, or whoever holds it is dead."""
+    connection.wait([life])
+    os._exit(1)
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """Start processes with one thread for linear algebra: there is one of them for each core."""
-    kept = {name: os.environ[name] for name in ONE_THREAD if name in os.environ}
-    os.environ.update(ONE_THREAD)
-    try:
-        yield
-    finally:
-        for name in ONE_THREAD:
-            del os.environ[name]
-        os.environ.update(kept)
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
+def _blocked_interrupts() -> Iterator[None]:
     """Let a process that is starting inherit a mask for Ctrl-C."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
