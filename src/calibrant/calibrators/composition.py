@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from calibrant.maps.base import CalibrationMap
+    from calibrant.maps.logits import TemperatureMap
     from calibrant.simplex import SimplexBatch
 
 
@@ -134,11 +135,18 @@ def on_simplex(batch: SimplexBatch) -> SimplexBatch:
     return replace(batch, scores=simplex.check_scores(batch.scores, batch.kind))
 
 
-def fit_part(part: Calibrator, batch: SimplexBatch) -> Calibrator:
-    """Fit a copy of ``part``, whose parameters were checked, to rows on the simplex."""
+def fit_part(
+    part: Calibrator, batch: SimplexBatch, temperature: TemperatureMap | None = None
+) -> Calibrator:
+    """Fit a copy of ``part``, whose parameters were checked, to rows on the simplex.
+
+    Temperature scaling of the same rows, if it is known, is not fitted again.
+    """
     copy: Calibrator = clone(part)
     copy.scores, copy.classes, copy.normalize = batch.kind, batch.classes, None
-    replace_state(copy, copy._fit_batch(batch))  # noqa: SLF001  (ours)
+    is_used = temperature is not None and copy._starts_at_temperature  # noqa: SLF001  (ours)
+    known = {"temperature": temperature} if is_used else {}
+    replace_state(copy, copy._fit_batch(batch, **known))  # noqa: SLF001
     return copy
 
 
@@ -174,11 +182,15 @@ class HeldOut(NamedTuple):
 
 
 def cross_fit(
-    parts: Sequence[Calibrator], batch: SimplexBatch, folds: NDArray[np.int64]
+    parts: Sequence[Calibrator],
+    batch: SimplexBatch,
+    folds: NDArray[np.int64],
+    *,
+    begins_with_temperature: bool = False,
 ) -> list[HeldOut]:
     """Predictions of several parts for every row, from fits without its fold.
 
-    All are fitted to one batch a fold, so what they begin with is done once.
+    If the first part is temperature scaling as others begin with it, they start from its fits.
     """
 
     def work(fold: int) -> list[HeldOut]:
@@ -186,10 +198,13 @@ def cross_fit(
         # Too few distinct rows for a split: there is nothing to hold out.
         rest = on_simplex(rest if rest.n_rows else batch)
         found = []
+        temperature: TemperatureMap | None = None
         for part in parts:
             started = perf_counter()
-            rows = outputs_of(fit_part(part, rest), held)
-            found.append(HeldOut(rows, perf_counter() - started))
+            fitted = fit_part(part, rest, temperature)
+            if begins_with_temperature and temperature is None:
+                temperature = fitted.map_  # type: ignore[assignment]
+            found.append(HeldOut(outputs_of(fitted, held), perf_counter() - started))
         return found
 
     names: list[int] = np.unique(folds).tolist()
