@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils.metaestimators import _BaseComposition
 
 from calibrant import simplex, threads
 from calibrant.calibrators.base import Calibrator
@@ -44,7 +45,7 @@ class Composed(Calibrator):
         return {"map_": self._compose(found), **found}
 
 
-class Composition(Composed):
+class Composition(_BaseComposition, Composed):
     """Base of calibrators that hold a list of others, in ``calibrators``."""
 
     stands_alone = False
@@ -72,35 +73,26 @@ class Composition(Composed):
             named[name if n_of[name] == 1 else f"{name}-{seen[name]}"] = part
         return named
 
+    @property
+    def _parts(self) -> list[tuple[str, Calibrator]]:
+        """Names and parts, as scikit-learn's compositions have them."""
+        return list(self._named().items())
+
+    @_parts.setter
+    def _parts(self, parts: list[tuple[str, Calibrator]]) -> None:
+        self.calibrators = parts
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters; with ``deep`` also those of the parts, as ``name__parameter``."""
-        found: dict[str, Any] = super().get_params(deep=False)
-        if deep:
-            for name, part in self._named().items():
-                found[name] = part
-                own = part.get_params() if isinstance(part, Calibrator) else {}
-                found |= {f"{name}__{key}": value for key, value in own.items()}
+        found: dict[str, Any] = self._get_params("_parts", deep=deep)
         return found
 
     def set_params(self, **parameters: Any) -> Self:
         """Set parameters, also of the parts, or replace a part by its name."""
         if "calibrators" in parameters:  # first: the other names are those of its parts
             self.calibrators = parameters.pop("calibrators")
-        parts = self._named()
-        for key in list(parameters):
-            name, _, rest = key.partition("__")
-            if name in parts and rest:
-                parts[name].set_params(**{rest: parameters.pop(key)})
-            elif name in parts:
-                self._replace(list(parts).index(name), parameters.pop(key))
-        super().set_params(**parameters)
+        self._set_params("_parts", **parameters)
         return self
-
-    def _replace(self, place: int, part: Calibrator) -> None:
-        changed = list(self.calibrators)
-        old = changed[place]
-        changed[place] = (old[0], part) if isinstance(old, tuple) else part
-        self.calibrators = changed
 
     def _check_parameters(self) -> None:
         if not isinstance(self.calibrators, list | tuple):
