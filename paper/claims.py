@@ -136,7 +136,7 @@ def _where_lost(table: StudyTable, metric: str, method: str, rival: str) -> str:
     pair = ranks.as_losses(table.wide(metric, (method, rival)), metric)
     is_lost = pair[rival] < pair[method]
     where = is_lost.groupby(level="dataset").sum().sort_values(ascending=False, kind="stable")
-    most = ", ".join(f"{name} ({n})" for name, n in where[:4].items() if n)
+    most = ", ".join(f"{escape_markdown(name)} ({n})" for name, n in where[:4].items() if n)
     words = f"It is better on {is_lost.sum()} of {len(is_lost)} classifiers, most of {most}."
     if "accuracy" in table.metrics and is_lost.any():
         accuracy = table.wide("accuracy", (method, rival))[is_lost]

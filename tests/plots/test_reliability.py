@@ -106,40 +106,6 @@ def test_grid_has_a_panel_for_each_method_and_a_legend():
         draw_reliability_grid({})
 
 
-def one_panel(curve):
-    return draw_reliability(curve, title="one").figure
-
-
-def a_grid_of_one(curve):
-    return draw_reliability_grid({"one": curve}, title="a title")
-
-
-def two_panels(curve):
-    return draw_reliability_grid({"one": curve, "two": curve})
-
-
-def three_panels(curve):
-    return draw_reliability_grid({"one": curve, "two": curve, "three": curve})
-
-
-def four_panels(curve):
-    return draw_reliability_grid(dict.fromkeys("abcd", curve), title="four")
-
-
-@pytest.mark.parametrize("draw", [one_panel, a_grid_of_one, two_panels, three_panels, four_panels])
-def test_everything_is_inside_the_picture(curve, draw):
-    figure = draw(curve)
-    figure.canvas.draw()
-    for ax in figure.axes:
-        shape = ax.get_window_extent()
-        assert 0.9 < shape.width / shape.height < 1.1  # nearly square
-    box = figure.get_tightbbox()
-    assert box.y0 >= -0.01
-    assert box.x0 >= -0.01
-    assert box.y1 <= figure.get_figheight() + 0.01
-    assert box.x1 <= figure.get_figwidth() + 0.01
-
-
 def test_names_are_loaded_without_matplotlib():
     code = "import sys, calibrant.plots as p; p.compute_top_r; print('matplotlib' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["check", "describe", "digest", "dumps", "load", "loads", "save"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def save(calibrator: Calibrator, path: Path) -> str:
     """Write a fitted calibrator to a file, whole or not at all.
 

@@ -94,8 +94,8 @@ def draw_wins(shares: Matrix, methods: Sequence[str], title: str) -> Figure:
     k = len(methods)
     figure = new_figure(0.46 * k + 2.0, 0.46 * k + 1.9)
     ax = figure.add_subplot()
-    colors = LinearSegmentedColormap.from_list("wins", list(_WIN_COLORS))
-    colors = colors.with_extremes(bad="#E9E9E9")
+    plain = LinearSegmentedColormap.from_list("wins", list(_WIN_COLORS))
+    colors = plain.with_extremes(bad="#E9E9E9")
     ax.imshow(np.ma.masked_invalid(shares), cmap=colors, vmin=0.0, vmax=1.0)
     for i, j in np.argwhere(~np.isnan(shares)):
         words, ink = f"{100 * shares[i, j]:.0f}", readable_ink(colors(shares[i, j]))
