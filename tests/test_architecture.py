@@ -25,6 +25,7 @@ HOUSE = [  # from the ground up
     {"columns", "containers", "labels", "row_order"},
     {"simplex"},
     {"maps"},
+    {"objectives"},
     {"solvers"},
     {"scale"},
     {"calibrators", "metrics", "plots", "datasets", "trial", "pages"},

@@ -53,16 +53,20 @@ from calibrant import Annealing, metrics, model_file  # noqa: E402
 from calibrant.cli.main import run  # noqa: E402
 from calibrant.metrics.cell_table import CellTable, collect  # noqa: E402
 from calibrant.metrics.statistics import MetricStatistics  # noqa: E402
-from calibrant.scale import ranks  # noqa: E402
-from calibrant.scale.affine import VectorStatistics  # noqa: E402
-from calibrant.scale.cells import CellCounts  # noqa: E402
+from calibrant.scale import isotonic as scale_isotonic  # noqa: E402
 from calibrant.scale.chunks import ArrayChunks  # noqa: E402
-from calibrant.scale.flattened import FlattenedStatistics  # noqa: E402
-from calibrant.scale.monotone_spline import SplineStatistics  # noqa: E402
+from calibrant.scale.isotonic import (  # noqa: E402
+    FlattenedStatistics,
+    SortedCumulativeStatistics,
+)
 from calibrant.scale.normalization_aware import NormalizationAwareStatistics  # noqa: E402
-from calibrant.scale.sorted_cumulative import SortedCumulativeStatistics  # noqa: E402
-from calibrant.scale.structured import StructuredStatistics  # noqa: E402
-from calibrant.scale.temperature import TemperatureStatistics  # noqa: E402
+from calibrant.scale.scaling import (  # noqa: E402
+    SplineStatistics,
+    StructuredStatistics,
+    TemperatureStatistics,
+    VectorStatistics,
+)
+from calibrant.scale.score_table import ScoreTable  # noqa: E402
 from calibrant.simplex import check_batch  # noqa: E402
 from calibrators.catalogue import CALIBRATORS, make  # noqa: E402
 from conftest import simulate  # noqa: E402
@@ -99,7 +103,10 @@ STATISTICS = [
     TemperatureStatistics,
     VectorStatistics,
 ]
-ranks.FEWEST, ranks.PER_RANK = 128, 4  # so few cells that they have to be made larger
+scale_isotonic.FEWEST_CELLS, scale_isotonic.CELLS_OF_RANK = (
+    128,
+    4,
+)  # so few cells that they have to be made larger
 
 
 def small(n_rows, n_classes, seed=0):
@@ -188,7 +195,7 @@ def count(kind, data):
     """Yield what statistics count, in fewer bins than there are scores."""
     rows, y, weights, _ = data
     batch = check_batch(rows, y, weights, kind=kind, classes=np.arange(rows.shape[1]))
-    cells = CellCounts(50)
+    cells = ScoreTable(1, 50)
     cells.add(batch)
     for array in cells.arrays().values():
         yield array.tobytes()

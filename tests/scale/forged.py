@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import io
 import json
-import zipfile
 
 import numpy as np
 
@@ -34,21 +33,16 @@ EXTREMES = [0, 1, -1, 2, 5, 1 << 20, (1 << 31) - 1, 1 << 32, 1 << 52, 1 << 62, -
 
 def read(data):
     """What the bytes of statistics say of themselves, and their arrays."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        content = {name: archive.read(name) for name in archive.namelist()}
-    about = json.loads(content.pop("about.json"))
-    return about, {name: np.load(io.BytesIO(member)) for name, member in content.items()}
+    with np.load(io.BytesIO(data)) as archive:
+        arrays = {f"{name}.npy": array for name, array in archive.items()}
+    return json.loads(str(arrays.pop("about.npy"))), arrays
 
 
 def write(about, arrays):
     """Bytes of statistics, as ``to_bytes`` lays them out."""
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("about.json", json.dumps(about))
-        for name, array in arrays.items():
-            member = io.BytesIO()
-            np.save(member, array, allow_pickle=True)
-            archive.writestr(name, member.getvalue())
+    arrays = {name.removesuffix(".npy"): array for name, array in arrays.items()}
+    np.savez(out, about=np.array(json.dumps(about)), **arrays)
     return out.getvalue()
 
 

@@ -61,12 +61,34 @@ def test_of_distinct_rows_as_many_as_fit_with_all_their_weight(found, limit):
     weights: dict[tuple[int, int], int] = {}
     for number, label, weight in found:
         weights[number, label] = weights.get((number, label), 0) + weight
-    assert kept.n_rows == min(limit, len(weights))
-    assert kept.is_complete == (len(weights) <= limit)
-    batch = kept.batch(CLASSES)
-    numbers = np.rint((batch.scores[:, 0] - 0.5) * 1000).astype(int)
-    for number, label, weight in zip(numbers, batch.class_index, batch.weight, strict=True):
+    assert kept.is_complete == (kept.n_rows == len(weights))
+    arrays = kept.arrays()
+    numbers = np.rint((arrays["scores"][:, 0] - 0.5) * 1000).astype(int).tolist()
+    for number, label, weight in zip(numbers, arrays["class_index"], arrays["weight"], strict=True):
         assert weights[number, label] == weight
+    together = sum(number in numbers for number, _ in weights)
+    assert kept.n_rows == together  # whatever their labels
+    assert kept.n_rows <= max(limit, 3)
+    largest = max(sum(number == other for other, _ in weights) for number, _ in weights)
+    assert kept.n_rows > min(limit, len(weights)) - largest
+
+
+def test_what_the_sample_lacks_is_added_with_the_weight_of_one_row():
+    rng = np.random.default_rng(0)
+    rows = np.maximum(rng.dirichlet(np.ones(3), size=2000), 1e-3)
+    rows /= rows.sum(axis=1, keepdims=True)
+    batch = SimplexBatch(rows, "probabilities", np.zeros(2000, np.int64), np.ones(2000), CLASSES)
+    alone = keep([batch], 100).batch(CLASSES, 2000.0)
+    lacking = np.flatnonzero(~np.isin(rows[:, 0], alone.scores[:, 0]))[:4]
+    rows[lacking[:2]] = [[0.5, 0.5, 0.0], [1.0 - 1e-9, 0.5e-9, 0.5e-9]]
+    batch.class_index[lacking[2:]] = 1, 2
+    parts = [batch.take(slice(i, i + 300)) for i in range(0, 2000, 300)]
+    found = keep(parts, 100).batch(CLASSES, 2000.0)
+    assert set(found.class_index) == {0, 1, 2}
+    assert np.any(found.scores == 0.0)
+    assert found.scores[found.scores > 0.0].min() == 0.5e-9
+    assert np.unique(found.weight).tolist() == [pytest.approx(100 / 2000), 1.0]
+    assert found.n_rows <= 100 + 4
 
 
 def test_rows_of_any_kind_are_as_likely_to_be_kept():
@@ -74,11 +96,11 @@ def test_rows_of_any_kind_are_as_likely_to_be_kept():
     rows = rng.dirichlet(np.ones(3), size=20_000)
     labels = rng.integers(3, size=len(rows))
     batch = SimplexBatch(rows, "probabilities", labels, np.ones(len(rows)), CLASSES)
-    kept = keep([batch], 2_000).batch(CLASSES)
-    assert kept.n_rows == 2_000
+    kept = keep([batch], 2_000).batch(CLASSES, 20_000.0)
+    assert 2_000 <= kept.n_rows <= 2_001
     error = 4 * rows.std(axis=0) / np.sqrt(2_000)
     assert (abs(kept.scores.mean(axis=0) - rows.mean(axis=0)) < error).all()
-    share = np.bincount(kept.class_index, minlength=3) / 2_000
+    share = np.bincount(kept.class_index, minlength=3) / kept.n_rows
     assert (abs(share - 1 / 3) < 0.04).all()
 
 
@@ -88,16 +110,14 @@ def test_what_the_caller_changes_later_is_not_what_was_kept():
     before = batch.scores.copy()
     batch.scores[:] = 0.0
     batch.class_index[:] = 2
-    assert sorted(kept.batch(CLASSES).scores[:, 0]) == sorted(before[:, 0])
-    assert sorted(kept.batch(CLASSES).class_index) == [0, 1]
+    assert sorted(kept.batch(CLASSES, 2.0).scores[:, 0]) == sorted(before[:, 0])
+    assert sorted(kept.batch(CLASSES, 2.0).class_index) == [0, 1]
 
 
 def test_less_weight_until_nothing_is_left():
     kept = keep([batch_of([1, 2], [0, 1], [1.0, 0.001])], 10)
     kept.scale(0.5)
-    assert sorted(kept.batch(CLASSES).weight) == pytest.approx([0.0005, 0.5], abs=1e-9)
-    kept.scale(2.0**-25)
-    assert kept.n_rows == 1
+    assert sorted(kept.batch(CLASSES, 2.0).weight) == [0.0005, 0.5]
     kept.scale(0.0)
     assert kept.n_rows == 0
 
@@ -107,7 +127,7 @@ def test_negative_zeros_of_logits_are_zeros():
     kept = KeptRows(3, "logits", 10)
     kept.add(SimplexBatch(rows, "logits", np.zeros(2, np.int64), np.ones(2), CLASSES))
     assert kept.n_rows == 1
-    assert not np.signbit(kept.batch(CLASSES).scores).any()
+    assert not np.signbit(kept.batch(CLASSES, 2.0).scores).any()
 
 
 def test_how_many_are_kept():

@@ -1,11 +1,12 @@
 import numpy as np
 import pytest
-from scipy.optimize import approx_fprime, minimize
+from scipy.optimize import minimize
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
+from calibrant.objectives.affine import RidgePenalty
 from calibrant.simplex import check_batch
-from calibrant.solvers.affine import RidgePenalty, solve_affine
+from calibrant.solvers.affine import solve_affine
 from calibrant.solvers.temperature import solve_temperature
 from conftest import load_real, real_files, simulate
 
@@ -46,28 +47,12 @@ def test_matrix_agrees_with_logistic_regression():
     np.testing.assert_allclose(found(batch.scores), other.predict_proba(z), atol=1e-4)
 
 
-@pytest.mark.parametrize("penalty", [RidgePenalty(), RidgePenalty(0.3), RidgePenalty(0.1, 0.5)])
-@pytest.mark.parametrize("shape", [(4,), (4, 4)])
-def test_penalty_gradients(penalty, shape):
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=int(np.prod(shape)) + 4)
-
-    def split(v):
-        return v[:-4].reshape(shape), v[-4:]
-
-    _, slope, intercept = penalty(*split(x))
-    numeric = approx_fprime(x, lambda v: penalty(*split(v))[0], 1e-7)
-    np.testing.assert_allclose(np.append(slope.ravel(), intercept), numeric, atol=1e-5)
-
-
-def test_odir_leaves_the_diagonal_alone():
-    value, slope, intercept = RidgePenalty(odir=2.0)(np.diag([1.0, 5.0]), np.zeros(2))
-    assert value == 0.0
-    assert not slope.any()
-    assert not intercept.any()
-    assert (
-        RidgePenalty(odir=2.0)(np.array([[0.0, 3.0], [0.0, 0.0]]), np.array([1.0, 1.0]))[0] == 11.0
-    )
+def test_penalties_are_those_of_the_formula():
+    """Off the diagonal 2 * 3^2 / (2 * 1), of intercepts 2 * (1 + 1) / 2; the diagonal is free."""
+    rates = RidgePenalty(odir=2.0).rates(2, 1.0, full=True)
+    assert rates @ np.array([1.0, 3.0, 0.0, 5.0, 1.0, 1.0]) ** 2 == 11.0
+    ridge = RidgePenalty(ridge=6.0).rates(2, 2.0, full=False)
+    np.testing.assert_array_equal(ridge, [0.25, 0.25, 1.0, 1.0])
 
 
 def test_a_strong_odir_penalty_gives_a_diagonal_matrix():

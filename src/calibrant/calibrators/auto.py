@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from calibrant.calibrators.auto_report import BASELINE, AutoReport, report_of
-from calibrant.calibrators.auto_search import FINISH, STAGES, Search, most_judged
+from calibrant.calibrators.auto_search import FINISH, STAGES, Search, make_stage, most_judged
 from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.chunked import fit_together
 from calibrant.calibrators.composition import Composed, stage_of
 from calibrant.calibrators.parameters import choice, fitted, number
 from calibrant.errors import ParameterError, in_words
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from calibrant.maps.base import CalibrationMap
+    from calibrant.scale.chunks import Chunks
+    from calibrant.scale.statistics import Statistics
     from calibrant.simplex import SimplexBatch
 
 FAVOURITES = {"structured": 0.5, "structured-wide": 0.18, "ts": 0.16, "identity": 0.16}
@@ -39,8 +43,8 @@ PRICED_CELLS, PRICED_ROWS = 1 << 13, 64
 least."""
 
 PLAIN, CLASSWISE = ("ts", "identity"), {"structured", "structured-wide"}
-"""Paths whose share of the mixture asks for nothing after it, and stages that know which class is
-which: where no candidate does, nothing after them does."""
+"""Candidates that need no finishing stage, and stages that tell classes apart: where no candidate
+does, no finishing stage does."""
 
 FLOOR = 1e-12
 """Of the mixture's probabilities, before what comes after it."""
@@ -146,7 +150,7 @@ class AutoCalibrator(Composed):
         """As the largest stage; besides it there are the held-out outputs of all candidates."""
         stages = {stage for path in self._paths() for stage in path.split(" > ")}
         largest = max(
-            STAGES[stage]._peak_bytes(n_rows, n_classes)  # noqa: SLF001  (ours)
+            make_stage(stage)._peak_bytes(n_rows, n_classes)  # noqa: SLF001  (ours)
             for stage in stages
         )
         n_judged = min(n_rows, most_judged(n_classes))
@@ -188,6 +192,20 @@ class AutoCalibrator(Composed):
             "report_": report_of(paths, own, weights, search, share),
             "solver_report_": report,
         }
+
+    def _fit_stages(
+        self, fitted: dict[str, Any], statistics: Statistics, chunks: Chunks
+    ) -> dict[str, Any]:
+        """Fit first stages to all rows; weights, and what follows, are those of the rows kept."""
+        parts = {id(path[0]): clone(path[0]) for path in fitted["paths_"]}
+        for part in parts.values():
+            part.scores, part.classes = self.scores, statistics.classes
+            part.normalize = self.normalize
+        whole = dict(
+            zip(parts, fit_together(list(parts.values()), statistics, chunks), strict=True)
+        )
+        found = fitted | {"paths_": [[whole[id(p[0])], *p[1:]] for p in fitted["paths_"]]}
+        return found | {"map_": self._compose(found)}
 
     def _finish(
         self, search: Search, weights: dict[str, float], own: NDArray[np.float64]

@@ -20,7 +20,7 @@ from calibrant.scale.sources import as_chunks
 from calibrant.scale.statistics import Solution, Statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -132,8 +132,22 @@ class FromChunks(Parameters, ABC):
         while chunks is not None and solution.again is not None:
             solution.again.merge(chunks.count(solution.again.empty()))
             solution = self._solution(solution.again)
-        self._adopt(statistics, solution.fitted, None if chunks is None else chunks.names)
+        fitted, is_whole = solution.fitted, self._statistics is not None
+        if chunks is not None and not is_whole and not statistics.kept.is_complete:
+            refitted = self._fit_stages(fitted, statistics, chunks)
+            fitted, is_whole = refitted or fitted, refitted is not None
+        names = None if chunks is None else chunks.names
+        self._adopt(statistics, fitted, names, is_whole=is_whole)
         return self
+
+    def _fit_stages(
+        self,
+        fitted: dict[str, Any],  # noqa: ARG002
+        statistics: Statistics,  # noqa: ARG002
+        chunks: Chunks,  # noqa: ARG002
+    ) -> dict[str, Any] | None:
+        """Fit what a fit to kept rows consists of to all of them; None if that is not possible."""
+        return None
 
     def _refuse_other_settings(self, statistics: Statistics, wanted: Statistics) -> None:
         """Refuse statistics that would be solved with other parameters than the calibrator has."""
@@ -199,7 +213,7 @@ class FromChunks(Parameters, ABC):
         empty = before.empty()
         new = empty.update(scores, y, sample_weight) if chunks is None else chunks.count(empty)
         found = copy.deepcopy(before).scale(decay).merge(new)
-        self._adopt(found, self._solution(found).fitted, names)
+        self._adopt(found, self._solution(found).fitted, names, is_whole=True)
         vars(self)["statistics_"] = found
         return self
 
@@ -231,16 +245,21 @@ class FromChunks(Parameters, ABC):
             return statistics.solution()
 
     def _adopt(
-        self, statistics: Statistics, fitted: dict[str, Any], names: list[Any] | None
+        self,
+        statistics: Statistics,
+        fitted: dict[str, Any],
+        names: list[Any] | None,
+        *,
+        is_whole: bool,
     ) -> None:
         """Take the fit over, and say what there is to say of it."""
-        batch, present = statistics.kept_batch(), statistics.labels.values() > 0.0
+        batch, present = statistics.kept_batch(), statistics.labels > 0.0
         simplex.warn_of_batch(batch, present)
         self._warn_of_few_rows(statistics.n_rows, statistics.n_classes)
         self._warn_of_shares(batch, fitted["map_"])
         if self._statistics is None:
             found = list(self._complaints(batch, fitted))
-            if not statistics.kept.is_complete:
+            if not is_whole and not statistics.kept.is_complete:
                 found.append(
                     errors.SampledRowsWarning(
                         f"{type(self).__name__} needs rows as they are, and was fitted to "
@@ -256,3 +275,45 @@ class FromChunks(Parameters, ABC):
             notices.warn(complaint)
         about = {"n_features_in_": statistics.n_classes, "classes_": statistics.classes}
         replace_state(self, about | fitted | feature_names(names))
+
+
+def fit_together(
+    parts: Sequence[FromChunks], statistics: Statistics, chunks: Chunks
+) -> list[FromChunks]:
+    """Fit copies of calibrators to all rows; each pass over the chunks counts for all of them.
+
+    The rows that were kept are those of ``statistics``, which have counted the same chunks.
+    """
+    found = [copy.copy(part) for part in parts]
+    waiting: dict[int, Statistics] = {}
+    for place, part in enumerate(found):
+        waiting[place] = part.statistics(statistics.classes)
+        del waiting[place].parts["kept"]
+    solutions: dict[int, Solution] = {}
+    while waiting:
+        if any(one.parts for one in waiting.values()):
+            count_together(chunks, list(waiting.values()))
+        for place, one in waiting.items():
+            if one.before is None:  # the first pass
+                one.parts["kept"] = statistics.kept
+                one.n_rows, one.labels = statistics.n_rows, statistics.labels
+            solutions[place] = found[place]._solution(one)  # noqa: SLF001  (ours)
+        again = {place: solutions[place].again for place in waiting}
+        waiting = {place: one for place, one in again.items() if one is not None}
+    for place, part in enumerate(found):
+        replace_state(part, solutions[place].fitted | {"classes_": statistics.classes})
+    return found
+
+
+def count_together(chunks: Chunks, statistics: Sequence[Statistics]) -> None:
+    """Count several statistics of the same classes in one pass over chunks."""
+    empty = statistics[0].empty()
+    empty.parts = {
+        f"{place}/{name}": part.empty()
+        for place, one in enumerate(statistics)
+        for name, part in one.parts.items()
+    }
+    counted = chunks.count(empty)
+    for place, one in enumerate(statistics):
+        one.parts = {name: counted.parts[f"{place}/{name}"] for name in one.parts}
+        one.n_rows, one.labels = counted.n_rows, counted.labels

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.calibrators.parameters import FromMap, fitted, number
 from calibrant.calibrators.scaling import LogitCalibrator
 from calibrant.maps.logits import SplineMap
-from calibrant.scale.monotone_spline import SplineStatistics
+from calibrant.scale.scaling import SplineStatistics
 from calibrant.solvers.monotone_spline import solve_monotone_spline
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
 

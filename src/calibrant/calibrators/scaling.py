@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.parameters import SMALLEST, FromMap, fitted, number
 from calibrant.maps.logits import AffineMap, TemperatureMap
-from calibrant.scale.affine import VectorStatistics
-from calibrant.scale.temperature import TemperatureStatistics
-from calibrant.solvers.affine import RidgePenalty, solve_affine
+from calibrant.objectives.affine import RidgePenalty
+from calibrant.scale.scaling import TemperatureStatistics, VectorStatistics
+from calibrant.solvers.affine import solve_affine
 from calibrant.solvers.pseudo_rows import AT_SCORES
 from calibrant.solvers.temperature import HELD, solve_temperature
 

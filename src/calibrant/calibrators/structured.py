@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.calibrators.parameters import FromMap, choice, fitted, number
 from calibrant.calibrators.scaling import LogitCalibrator
 from calibrant.maps.logits import StructuredMap
-from calibrant.scale.structured import FORMS, StructuredStatistics
+from calibrant.scale.scaling import FORMS, StructuredStatistics
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
 from calibrant.solvers.structured import solve_structured
 

@@ -58,3 +58,7 @@ __all__ = [
     "thresholded_ece",
     "variational_errors",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -49,7 +49,7 @@ def decode(data: bytes) -> dict[str, Any]:
     """Read a JSON object; sizes are checked before anything is built."""
     try:
         _check_structure(data)
-        numbers = dict.fromkeys(("parse_constant", "parse_float", "parse_int"), _number)
+        numbers: Any = dict.fromkeys(("parse_constant", "parse_float", "parse_int"), _number)
         value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique, **numbers)
     except HeaderSyntaxError:
         raise

@@ -48,3 +48,7 @@ __all__ = [
     "draw_reliability_grid",
     "draw_top_r",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

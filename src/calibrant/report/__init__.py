@@ -34,3 +34,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(page, name)
     raise AttributeError(f"module 'calibrant.report' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

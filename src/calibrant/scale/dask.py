@@ -1,7 +1,7 @@
 """Dask arrays and data frames: counted chunk by chunk, calibrated lazily.
 
-Chunks are read, counted and merged by Dask, wherever its workers are. A task that is repeated
-because its worker was lost counts the same rows again, and merges are exact: the answer stays.
+Chunks are read and counted by Dask, wherever its workers are, and merged in the order of chunks: a
+task that is repeated because its worker was lost changes no bit.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.scale.chunks import Counted
+
+__all__ = ["predict_proba"]
 
 LABEL, WEIGHT = "calibrant: label", "calibrant: weight"
 """Columns that are put beside those of the scores."""
@@ -293,3 +295,7 @@ def _apply(
     except errors.DataError as error:
         raise type(error)(f"chunk {block_id[0]}: {error}") from error
     return found
+
+
+def __dir__() -> list[str]:
+    return __all__

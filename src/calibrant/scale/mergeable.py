@@ -1,8 +1,13 @@
-"""``Mergeable``: exact counts of rows, added chunk by chunk and merged in any order."""
+"""``Mergeable``: what is counted of labelled rows, chunk by chunk, and merged.
+
+Sums are ordinary sums of doubles, in the order of chunks: the same chunks give the same bits,
+whoever counted them and whenever; other chunks agree to rounding.
+"""
 
 from __future__ import annotations
 
 import importlib
+import math
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -13,7 +18,7 @@ from calibrant import errors, notices, simplex
 from calibrant.containers import to_matrix
 from calibrant.labels import check_weights
 from calibrant.scale import record
-from calibrant.scale.exact import Sums, check_sizes
+from calibrant.scale.exact import check_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,14 +30,14 @@ if TYPE_CHECKING:
 
 
 HOMES = {
-    "fir": "calibrant.scale.flattened",
+    "fir": "calibrant.scale.isotonic",
     "na-fir": "calibrant.scale.normalization_aware",
     "rows": "calibrant.scale.rows_only",
-    "scir": "calibrant.scale.sorted_cumulative",
-    "spline": "calibrant.scale.monotone_spline",
-    "structured": "calibrant.scale.structured",
-    "ts": "calibrant.scale.temperature",
-    "vs": "calibrant.scale.affine",
+    "scir": "calibrant.scale.isotonic",
+    "spline": "calibrant.scale.scaling",
+    "structured": "calibrant.scale.scaling",
+    "ts": "calibrant.scale.scaling",
+    "vs": "calibrant.scale.scaling",
 }
 """Where the statistics of each method are defined: bytes name a method, and never a module."""
 
@@ -76,9 +81,9 @@ class Mergeable(ABC):
         self.scores, self.normalize = scores, normalize
         self.options = options
         self.n_rows = 0
-        self.labels = Sums((len(self.classes),))
+        self.labels = np.zeros(len(self.classes))
         """Weight of the labels of each class."""
-        self.parts: dict[str, Part] = {part.name: part for part in self._start()}
+        self.parts: dict[str, Any] = {part.name: part for part in self._start()}
 
     @property
     def n_classes(self) -> int:
@@ -88,7 +93,7 @@ class Mergeable(ABC):
     @property
     def weight(self) -> float:
         """Total weight of the rows."""
-        return float(np.sum(self.labels.values()))
+        return float(np.sum(self.labels))
 
     @abstractmethod
     def _start(self) -> list[Part]:
@@ -141,7 +146,7 @@ class Mergeable(ABC):
         for part in self.parts.values():
             part.add(batch)
         self.n_rows += batch.n_rows
-        self.labels.add_at(batch.class_index, batch.weight)
+        self.labels += np.bincount(batch.class_index, batch.weight, minlength=self.n_classes)
 
     def merge(self, other: Mergeable) -> Self:
         """Add what another one has counted, of the same method, classes and options."""
@@ -153,7 +158,7 @@ class Mergeable(ABC):
         for name, part in other.parts.items():
             self.parts[name].merge(part)
         self.n_rows += other.n_rows
-        self.labels.merge(other.labels)
+        self.labels += other.labels
         return self
 
     def scale(self, factor: float) -> Self:
@@ -162,8 +167,8 @@ class Mergeable(ABC):
         Where no weight is left, as after a factor of 0, they are as if nothing had been counted.
         """
         simplex.check_number("factor", factor, low=0.0, high=1.0)
-        self.labels.scale(factor)
-        if not self.labels.parts().any():
+        self.labels *= factor
+        if not self.labels.any():
             vars(self).update(self._nothing())
         for part in self.parts.values():
             part.scale(factor)
@@ -171,7 +176,9 @@ class Mergeable(ABC):
 
     def check(self) -> None:
         """Refuse what no rows can have counted; it may come from a stranger's file."""
-        if (self.n_rows > 0) != bool(self.labels.parts().any()):
+        if not 0.0 <= self.weight < math.inf or np.any(self.labels < 0.0):
+            raise ValueError(f"labels have a weight of {self.weight}")
+        if (self.n_rows > 0) != bool(self.labels.any()):
             raise ValueError(f"{self.n_rows} rows have a weight of {self.weight}")
 
     def empty(self) -> Self:
@@ -183,7 +190,7 @@ class Mergeable(ABC):
     def _nothing(self) -> dict[str, Any]:
         return {
             "n_rows": 0,
-            "labels": Sums((self.n_classes,)),
+            "labels": np.zeros(self.n_classes),
             "parts": {name: part.empty() for name, part in self.parts.items()},
         }
 
@@ -211,7 +218,7 @@ class Mergeable(ABC):
             "scores": self.scores,
             "normalize": self.normalize,
             "options": self.options,
-            "parts": {n: record.plain(part.settings()) for n, part in self.parts.items()},
+            "parts": sorted(self.parts),
         }
 
     def to_bytes(self) -> bytes:

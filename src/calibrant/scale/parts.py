@@ -16,8 +16,26 @@ if TYPE_CHECKING:
     from calibrant.simplex import SimplexBatch
 
 
+class PassPart(ABC):
+    """What is counted of rows in a pass over them; it is sent to where they are, and back."""
+
+    name: str
+
+    @abstractmethod
+    def add(self, batch: SimplexBatch) -> None:
+        """Count the rows of a checked chunk."""
+
+    @abstractmethod
+    def merge(self, other: Self) -> None:
+        """Add what another one, that asked for the same, has counted."""
+
+    @abstractmethod
+    def empty(self) -> Self:
+        """Return one that has counted nothing."""
+
+
 class Counting(ABC):
-    """What is counted of rows; counting a row is exact, so order and merges change no bit.
+    """What is counted of rows, and can be written to bytes.
 
     The constructor takes ``settings`` as keywords and counts nothing.
     """
@@ -53,14 +71,11 @@ class Counting(ABC):
         """Return what was counted."""
 
 
-class Part(Counting):
-    """What statistics are made of."""
+class Part(Counting, PassPart):
+    """What statistics of a first pass are made of: they may be written, and weigh less."""
 
+    name: ClassVar[str]
     registered: ClassVar[dict[str, type[Part]]] = {}
-
-    @abstractmethod
-    def add(self, batch: SimplexBatch) -> None:
-        """Count the rows of a checked chunk."""
 
     @abstractmethod
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:

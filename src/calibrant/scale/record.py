@@ -1,4 +1,4 @@
-"""Statistics as bytes: an uncompressed zip of arrays of numpy, and what they are in JSON."""
+"""Statistics as bytes: an uncompressed archive of numpy arrays, and what they are in JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import errors, simplex
-from calibrant.scale.parts import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,33 +18,24 @@ if TYPE_CHECKING:
 
     from calibrant.scale.mergeable import Mergeable
 
-FORMAT = "calibrant statistics 1"
+FORMAT = "calibrant statistics 2"
 MOST_ROWS = 1 << 62
-EPOCH = (1980, 1, 1, 0, 0, 0)
-
-
-def plain(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings with arrays as lists, to be compared and written."""
-    return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in settings.items()}
 
 
 def dump(statistics: Mergeable) -> bytes:
-    """Write all that statistics have counted; equal ones have equal bytes."""
+    """Write all that statistics of a first pass have counted; equal ones have equal bytes."""
     about = {"format": FORMAT, **statistics.about(), "n_rows": statistics.n_rows}
     arrays: dict[str, NDArray[Any]] = {
         "classes": statistics.classes,
-        "labels": statistics.labels.parts(),
+        "labels": statistics.labels,
+        "about": np.array(json.dumps(about, sort_keys=True)),
     }
     for name, part in statistics.parts.items():
         arrays |= {f"{name}/{key}": array for key, array in part.arrays().items()}
+    if statistics.classes.dtype.hasobject:
+        raise errors.StatisticsError("labels of mixed types have no bytes; make them all of one")
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
-        text = json.dumps(about, sort_keys=True, allow_nan=True)
-        archive.writestr(zipfile.ZipInfo("about.json", EPOCH), text)
-        for name, array in arrays.items():
-            member = io.BytesIO()
-            np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy", EPOCH), member.getvalue())
+    np.savez(out, **arrays)
     return out.getvalue()
 
 
@@ -55,8 +45,8 @@ def load(data: bytes, class_of: Callable[[str], type[Mergeable] | None]) -> Merg
     ``class_of`` takes the name of a method, and returns the class of its statistics.
     """
     try:
-        about, arrays = _members(data)
-        return _build(about, arrays, class_of)
+        arrays = _arrays(data)
+        return _build(json.loads(str(arrays["about"])), arrays, class_of)
     except errors.StatisticsError:
         raise
     except Exception as error:
@@ -65,20 +55,13 @@ def load(data: bytes, class_of: Callable[[str], type[Mergeable] | None]) -> Merg
         ) from error
 
 
-def _members(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    arrays = {}
+def _arrays(data: bytes) -> dict[str, NDArray[Any]]:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        for member in archive.infolist():
-            if member.compress_type != zipfile.ZIP_STORED or member.file_size > len(data):
-                raise ValueError(f"{member.filename} is compressed")
-            content = archive.read(member)
-            if member.filename == "about.json":
-                about = json.loads(content)
-            else:
-                name = member.filename.removesuffix(".npy")
-                stream = io.BytesIO(content)
-                arrays[name] = np.lib.format.read_array(stream, allow_pickle=False)
-    return about, arrays
+        members = archive.infolist()
+    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+        raise ValueError("they are compressed")
+    with np.load(io.BytesIO(data), allow_pickle=False) as found:
+        return dict(found)
 
 
 def _build(
@@ -96,22 +79,19 @@ def _build(
             f"statistics of {method!r} are not known here; update calibrant, or import the module "
             "that defines them"
         )
-    classes = arrays["classes"]
+    classes, labels = arrays["classes"], arrays["labels"]
     if classes.ndim != 1 or len(classes) < 2 or len(np.unique(classes)) != len(classes):
         raise ValueError("classes are not one label for each column")
     shared = {k: about[k] for k in ("scores", "normalize", "max_rows") if k in about}
     found = cls(classes, **shared, **about["options"])
-    if about["parts"].keys() != found.parts.keys() and hasattr(found, "next_pass"):
-        found.parts = {
-            name: Part.registered[name](**settings) for name, settings in about["parts"].items()
-        }
     if any(about[key] != value for key, value in found.about().items()):
-        raise ValueError("its parts are not those of the method")
-    found.labels.restore(arrays["labels"])
+        raise ValueError("they are not those of the method")
+    if labels.shape != found.labels.shape or labels.dtype != np.float64:
+        raise ValueError(f"labels are {labels.dtype} of shape {labels.shape}")
     simplex.check_number("n_rows", about["n_rows"], low=0, high=MOST_ROWS, whole=True)
-    found.n_rows = about["n_rows"]
+    found.labels, found.n_rows = labels, about["n_rows"]
     for name, part in found.parts.items():
-        own = {k.partition("/")[2]: a for k, a in arrays.items() if k.partition("/")[0] == name}
-        part.restore(own)
+        start = f"{name}/"
+        part.restore({k.removeprefix(start): a for k, a in arrays.items() if k.startswith(start)})
     found.check()
     return found

@@ -1,8 +1,8 @@
 """Spark data frames: counted where their partitions are, calibrated lazily.
 
-Partitions are read, counted and merged by Spark. A task that is repeated because its executor was
-lost counts the same rows again, and merges are exact: the answer stays. All of it goes through
-data frames, ``mapInArrow`` and ``applyInPandas``, none through RDDs: Spark Connect runs it, too.
+Partitions are read, counted and merged by Spark, in the order of their numbers: a task that is
+repeated because its executor was lost changes no bit. All of it goes through data frames,
+``mapInArrow`` and ``applyInPandas``, none through RDDs: Spark Connect runs it, too.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import numpy as np
 
 from calibrant import errors, extras, notices, simplex
 from calibrant.scale.bad_rows import ON_BAD_ROW, predict_good
-from calibrant.scale.chunks import Chunks, merge_all
+from calibrant.scale.chunks import Chunks, merge_all, merge_few
 
 try:
     import pyarrow as pa
     from pyspark.errors import PySparkException
+    from pyspark.serializers import CPickleSerializer
     from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
     from pyspark.sql import types as T  # noqa: N812
 
@@ -43,13 +44,16 @@ if TYPE_CHECKING:
 
     from calibrant.scale.chunks import Counted
 
-__all__ = ["SparkChunks", "fit", "predict_proba", "rows"]
+__all__ = ["fit", "predict_proba", "rows"]
 
 FAN_IN = 4
 """Statistics that a task merges at once, so that nobody holds them all."""
 
 CELLS = 1 << 20
 """Scores that are counted at once, or more: each time costs as much as some of them."""
+
+SERIALIZER = CPickleSerializer()
+"""Spark's own way to send what its tasks return."""
 
 Estimator = TypeVar("Estimator")
 
@@ -206,18 +210,15 @@ class SparkChunks(Chunks):
 
     def count(self, empty: Counted) -> Counted:
         """Let a copy of ``empty`` count every partition, and merge them in a tree."""
-        kind = type(empty)
         schema = "place long, statistics binary"
         count = _counting(empty.empty(), self._scores, self._label, self._weight)
         counted = self._df.mapInArrow(count, schema)
         n_left = self._n_partitions
         while n_left > FAN_IN:  # a few neighbours each, whichever task they come to
-            counted = counted.groupBy(F.expr(f"place div {FAN_IN}")).applyInPandas(
-                _merging(empty.empty()), schema
-            )
+            counted = counted.groupBy(F.expr(f"place div {FAN_IN}")).applyInPandas(_merge, schema)
             n_left = -(-n_left // FAN_IN)
-        found = _run(counted.select("statistics"))
-        return merge_all(empty, (kind.from_bytes(bytes(data)) for (data,) in found))
+        found = sorted(_run(counted))
+        return merge_all(empty, (SERIALIZER.loads(bytes(data)) for _, data in found))
 
 
 def _counting(empty: Counted, scores: Scores, label: str, weight: str | None) -> Callable[..., Any]:
@@ -235,7 +236,8 @@ def _counting(empty: Counted, scores: Scores, label: str, weight: str | None) ->
                 found.update(scores.named(matrix), y, w, named=partition)
             n_rows += batch.num_rows
         if found.n_rows > 0:
-            yield pa.RecordBatch.from_pydict({"place": [number], "statistics": [found.to_bytes()]})
+            data = SERIALIZER.dumps(found)
+            yield pa.RecordBatch.from_pydict({"place": [number], "statistics": [data]})
 
     return count
 
@@ -256,14 +258,11 @@ def _join(batches: list[Any]) -> Any:
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
-def _merging(empty: Counted) -> Callable[..., Any]:
-    """Return what merges the statistics of a few partitions."""
-
-    def merge(place: tuple[int], frame: Any) -> Any:
-        found = merge_all(empty, map(type(empty).from_bytes, frame["statistics"]))
-        return type(frame)({"place": [place[0]], "statistics": [found.to_bytes()]})
-
-    return merge
+def _merge(place: tuple[int], frame: Any) -> Any:
+    """Merge the statistics of a few partitions, in their order."""
+    counted = frame.sort_values("place")["statistics"]
+    found = merge_few(map(SERIALIZER.loads, counted))
+    return type(frame)({"place": [place[0]], "statistics": [SERIALIZER.dumps(found)]})
 
 
 def _calibrating(
@@ -327,3 +326,7 @@ def _run(df: Any) -> list[Any]:
             raise getattr(errors, name)(message) from error
         raise
     return found
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,8 +1,8 @@
 """``Statistics``: all that a fit needs to know of a calibration set, in a bounded number of bytes.
 
-Chunks of rows are counted anywhere, in any order, and merged in any tree. What was counted can be
+Chunks of rows are counted wherever they are and merged in their order. What was counted can be
 written, sent, read, weighted down and solved. A pass over the data may ask for another one:
-``Solution.again`` is what that has to count, with the last solution as its point of reference.
+``Solution.again`` is what that has to count.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -19,20 +20,24 @@ from calibrant.scale.kept_rows import KeptRows, usual_limit
 from calibrant.scale.mergeable import Mergeable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from calibrant.maps.base import CalibrationMap
-    from calibrant.scale.parts import Part
+    from calibrant.scale.parts import PassPart
     from calibrant.simplex import SimplexBatch
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Solution:
-    """What statistics tell: the fitted attributes of a calibrator, ``map_`` among them.
+    """What statistics tell, and ``again``: those of another pass, if that would better it."""
 
-    ``again`` are statistics for another pass over the same rows, if that would better it.
-    """
-
-    fitted: dict[str, Any]
+    found: dict[str, Any] | Callable[[], dict[str, Any]]
     again: Statistics | None = None
+
+    @cached_property
+    def fitted(self) -> dict[str, Any]:
+        """The fitted attributes of a calibrator, ``map_`` among them."""
+        return self.found() if callable(self.found) else self.found
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,7 @@ class Statistics(Mergeable):
 
     def kept_batch(self) -> SimplexBatch:
         """Return the rows that were kept as a calibration set, with their own weights."""
-        return self.kept.batch(self.classes)
+        return self.kept.batch(self.classes, self.weight)
 
     def check(self) -> None:
         """Refuse what no rows can have counted; it may come from a stranger's file."""
@@ -133,7 +138,7 @@ class Statistics(Mergeable):
         if "kept" in self.parts:
             kept = self.kept_batch()
             n_labels = np.bincount(kept.class_index, minlength=self.n_classes)
-            if kept.n_rows > self.n_rows or np.any(n_labels[self.labels.values() == 0.0]):
+            if kept.n_rows > self.n_rows or np.any(n_labels[self.labels == 0.0]):
                 raise ValueError("rows that were kept are more than all rows")
 
     def solution(self) -> Solution:
@@ -164,11 +169,15 @@ class Statistics(Mergeable):
         found.before = None
         return found
 
+    def to_bytes(self) -> bytes:
+        """Return all of it in bytes, the same for the same rows; nothing in them is code."""
+        return super().to_bytes() if self.kept else b""
+
     def passes(self) -> list[Self]:
         """Return the statistics of all passes, the first of them first."""
         return [self] if self.before is None else [*self.before.passes(), self]
 
-    def next_pass(self, *parts: Part) -> Self:
+    def next_pass(self, *parts: PassPart) -> Self:
         """Return empty statistics that count other parts of the same rows, for ``again``."""
         found = self.empty()
         found.before, found.parts = self, {part.name: part for part in parts}

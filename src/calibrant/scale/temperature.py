@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from calibrant.scale.regression import means_of_all
-from calibrant.scale.statistics import ZERO_PROBABILITY, Number, Solution, Statistics
+from calibrant.scale.statistics import Statistics  # noqa: TC001
 from calibrant.scale.temperature_sums import KNOWN, MEAN, N_ZEROS, ZERO, TemperatureSums, at
-from calibrant.solvers.pseudo_rows import AT_SCORES, remaining
-from calibrant.solvers.report import SolverReport
-from calibrant.solvers.temperature import HELD, ZERO_LABELS, TemperatureFit, fit_temperature
+from calibrant.solvers.pseudo_rows import remaining
 from calibrant.solvers.temperature_steps import Step, WholeProblem
+from calibrant.solvers.temperature_whole import ZERO_LABELS, TemperatureFit, fit_temperature
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,64 +170,3 @@ def _beyond_newton(
     )
     beta, delta = near.point(best.map)
     return beta - newton[0], delta - newton[1]
-
-
-class TemperatureStatistics(Statistics):
-    """Statistics of temperature scaling."""
-
-    method = "ts"
-    allowed: ClassVar = {
-        "tol": Number(),
-        "prior_strength": Number(high=HELD),
-        "zero_probability": ZERO_PROBABILITY,
-    }
-
-    def _start(self) -> list[Part]:
-        zero = self.options.get("zero_probability")
-        return [self._keep(), TemperatureSums(self.n_classes, self.scores, zero)]
-
-    @property
-    def _tol(self) -> float:
-        return float(self.options.get("tol", 1e-10))
-
-    @property
-    def _prior_strength(self) -> float:
-        return float(self.options.get("prior_strength", AT_SCORES))
-
-    def _solution(self) -> Solution:
-        """Fit to all rows counted so far."""
-        return self._first_solution() if self.before is None else self._next_solution()
-
-    def _first_solution(self) -> Solution:
-        fit = fit_sample(
-            self,
-            prior_strength=self._prior_strength,
-            zero_probability=self.options.get("zero_probability"),
-            tol=self._tol,
-        )
-        if self.kept.is_complete:
-            return Solution({"map_": fit.map, "solver_report_": fit.report})
-        report = replace(fit.report, notes=(*fit.report.notes, standing_for(self)))
-        fitted = {"map_": fit.map, "solver_report_": report}
-        sums: Any = self.parts["temperature"]
-        return Solution(fitted, self.next_pass(at(fit.map, sums, fit.strength)))
-
-    def _next_solution(self) -> Solution:
-        """Newton's step from sums over all rows, unless they prove that none is needed."""
-        started = perf_counter()
-        passes = [*self.passes()]
-        sums: list[Any] = [one.parts["temperature"] for one in passes]
-        found = judge(passes[0], sums[1:], self._prior_strength)
-        step, tol = found.steps[-1], self._tol
-        no_better = len(passes) > 2 and found.steps[-2].violation <= step.violation <= ROUNDING
-        again = None
-        if step.violation > tol and not no_better and len(passes) < MOST_PASSES:
-            again = self.next_pass(at(found.better, sums[0], found.strength))
-        notes = [f"all {self.n_rows} rows were read {len(passes)} times"]
-        if found.strength > 0.0:
-            notes.append(f"drawn to T = 1 by {found.strength:.3g} pseudo-observations")
-        if sums[0].has_zeros:
-            notes.append(f"an exact zero is read as {math.exp(found.map.zero_logit):.3g}")
-        numbers = step.loss, step.violation, tol, len(passes), perf_counter() - started
-        report = SolverReport("newton", *numbers, notes=tuple(notes))
-        return Solution({"map_": found.map, "solver_report_": report}, again)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from calibrant.maps.logits import AffineMap
-from calibrant.solvers.affine import prepare
+from calibrant.solvers.affine_whole import prepare
 from calibrant.solvers.newton_steps import conjugate_gradients
 from calibrant.solvers.report import SolverReport
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from calibrant.maps.logits import TemperatureMap
     from calibrant.simplex import SimplexBatch
-    from calibrant.solvers.affine import Problem, Reference, RidgePenalty
+    from calibrant.solvers.affine_whole import Problem, Reference, RidgePenalty
 
     Array = NDArray[np.float64]
 

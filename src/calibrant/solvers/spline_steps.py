@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from calibrant.maps.logits import log_probabilities
 from calibrant.simplex import to_logits
-from calibrant.solvers.monotone_spline import (
+from calibrant.solvers.report import SolverReport
+from calibrant.solvers.spline_whole import (
     Problem,
     drop_light_rows,
     hold,
@@ -15,14 +16,13 @@ from calibrant.solvers.monotone_spline import (
     sort_cells,
     violation_of,
 )
-from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from calibrant.simplex import SimplexBatch
-    from calibrant.solvers.monotone_spline import Frame
+    from calibrant.solvers.spline_whole import Frame
 
     Array = NDArray[np.float64]
 

@@ -1,40 +1,27 @@
-"""Structured scaling: an affine map of the logits, shrunk to temperature scaling.
-
-After Berta et al., "Structured matrix scaling for multi-class calibration" (2025), with three
-departures. Probabilities are bounded from below before their logarithms enter the matrix, so that
-a class at 1e-45 weighs no more than one at 1e-3. The bounded logarithms have a common slope of
-their own, besides the temperature. The penalties are numbers of rows, adapted to the evidence.
-"""
+"""Structured scaling: Newton's method by conjugate gradients, penalties adapted to the evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.kernels.rows import bounded_logs
-from calibrant.maps.logits import StructuredMap, TemperatureMap
+from calibrant.objectives.structured import DIAGONAL, StructuredObjective, parameter_kinds
 from calibrant.simplex import to_logits
-from calibrant.solvers.logit_unit import divide_by_unit
-from calibrant.solvers.monotone_spline import drop_light_rows, feature_scale
-from calibrant.solvers.newton_steps import conjugate_gradients
-from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining
-from calibrant.solvers.pseudo_rows import share as share_of
-from calibrant.solvers.report import SolverReport
-from calibrant.solvers.structured_likelihood import (
-    DIAGONAL,
-    Likelihood,
-    Point,
-    Preconditioner,
-)
+from calibrant.solvers.merged_rows import divide_by_unit, feature_scale, merge_rows
+from calibrant.solvers.newton import Minimum, PenalisedLoss, conjugate_gradients, minimise_newton
+from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining, share
+from calibrant.solvers.report import ScalingFit, SolverReport
 from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant.maps.logits import StructuredMap, TemperatureMap
+    from calibrant.objectives.structured import StructuredRows
     from calibrant.simplex import SimplexBatch
 
     Array = NDArray[np.float64]
@@ -52,9 +39,6 @@ WEAKEST, STRONGEST = 0.25, 64.0
 ROUGH_TOLERANCE = 1e-2
 """Violation at which the evidence is looked at."""
 
-MOST_DAMPING = 1e6
-"""Part of the curvature that is added to it where steps fail."""
-
 MOST_PRODUCTS = 200
 """Limit of conjugate gradients in one step."""
 
@@ -64,7 +48,12 @@ products; usual are less than a hundred. Labels in no order, whose weights diffe
 of ten, have their optimum so far out that hundreds of steps do not reach it."""
 
 
-def solve_structured(
+def solve_structured(batch: SimplexBatch, **options: Any) -> tuple[StructuredMap, SolverReport]:
+    """Return map and report of ``fit_structured``."""
+    return fit_structured(batch, **options)[:2]
+
+
+def fit_structured(
     batch: SimplexBatch,
     *,
     full: bool,
@@ -74,171 +63,204 @@ def solve_structured(
     tol: float = 1e-6,
     max_rounds: int = 100,
     zero_probability: float | None = None,
-) -> tuple[StructuredMap, SolverReport]:
-    """Affine map of bounded log-probabilities of least penalised NLL, by Newton's method.
+    temperature: TemperatureMap | None = None,
+    weight: float | None = None,
+    objective: StructuredObjective | None = None,
+    linear_term: Array | None = None,
+    start: Array | None = None,
+    adapt: bool | None = None,
+    curvature: Array | None = None,
+) -> ScalingFit[StructuredMap, StructuredObjective]:
+    """Find the map of least penalised NLL; see ``StructuredObjective``.
 
-    Without ``strength`` the penalties are adapted to the evidence. The violation is the largest
-    gradient, each in units of the square root of its curvature.
+    Without ``strength`` the penalties are adapted to the evidence. The ``temperature`` that it
+    starts from may be known. The violation is the largest gradient, each in units of the square
+    root of its curvature.
+
+    The batch may be a sample of rows of a total ``weight``: then the mean loss less
+    <``linear_term``, t> is minimised. An ``objective`` is that of an earlier fit; with ``adapt``
+    its penalties and pseudo-observations are found again, by rough fits from temperature scaling
+    as for a new one, and by the mean ``curvature`` of all rows.
     """
+    started = perf_counter()
     # Merged before the temperature is fitted, too: where the likelihood is flat, its last bits
     # would tell a weight of 2 from two rows.
-    batch = drop_light_rows(batch).merged()
-    temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
-    fit = fit_structured(
-        batch,
-        temperature,
-        full=full,
-        strength=strength,
-        prior_strength=prior_strength,
-        bound=bound,
-        tol=tol,
-        max_rounds=max_rounds,
-    )
-    return fit.map, fit.report
+    batch = merge_rows(batch)
+    total = float(batch.weight.sum())
+    weight = total if weight is None else weight
+    options, is_sample = (weight, strength, prior_strength), weight > total
+    is_new = objective is None
+    if objective is None:
+        if temperature is None:
+            temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
+        objective = _freeze(batch, temperature, bound, full=full)
+    adapt = is_new if adapt is None else adapt
+    problem = _StructuredProblem(objective.row_loss(batch, total), objective, linear_term)
+    problem.is_sample, problem.curvature_of_all = is_sample, curvature
+    if adapt:
+        start = None
+        problem.set_usual_penalties(*options)
+    found = problem.fit(start, adapt, *options, tol, max_rounds)
+    if found.x[0] < 0.0:
+        # By convexity the best of alpha >= 0 is at 0, where logits do nothing.
+        objective = replace(problem.objective, inverse_temperature=0.0)
+        problem = _StructuredProblem(objective.row_loss(batch, total), objective, linear_term)
+        problem.set_usual_penalties(*options)
+        found = problem.fit(None, True, *options, tol, max_rounds)
+    penalties = problem.penalties(weight)
+    names = zip(("diagonal", "off-diagonal", "intercept"), penalties[DIAGONAL:], strict=True)
+    notes = "penalties in rows: " + ", ".join(f"{name} {value:.3g}" for name, value in names)
+    numbers = found.value, found.violation, tol, found.rounds, perf_counter() - started
+    report = SolverReport("newton-cg", *numbers, notes=(notes, *found.notes))
+    return ScalingFit(problem.objective.map(found.x), report, problem.objective, found.x)
 
 
-class Frame(NamedTuple):
-    """What is fixed before the parameters are fitted.
-
-    Logits of a row less the largest are taken times ``inverse_temperature``, and features at
-    ``scale`` times them. ``penalties`` are those of each kind, and ``pull`` draws alpha and gamma
-    to the start; ``is_flat`` if alpha is 0.
-    """
-
-    inverse_temperature: float
-    zero_logit: float
-    scale: float
-    bound: float
-    penalties: Array
-    pull: Array
-    is_flat: bool
-
-    def temperature(self, kind: str) -> TemperatureMap:
-        """Return temperature scaling, which this starts from."""
-        return TemperatureMap(self.inverse_temperature, self.zero_logit, kind)
-
-    def map(self, theta: Array, n_classes: int, kind: str) -> StructuredMap:
-        """Return the map of some parameters."""
-        k = n_classes
-        slope: Array = theta[2:-k]
-        slope = slope + theta[1] if len(slope) == k else slope.reshape(k, k) + theta[1] * np.eye(k)
-        inverse = float(theta[0]) * self.inverse_temperature
-        intercept = theta[-k:].copy()
-        features = self.scale, self.bound, self.zero_logit
-        return StructuredMap(inverse, slope, intercept, *features, kind)
-
-
-class StructuredFit(NamedTuple):
-    """A map, the proof of it, its parameters and what was fixed before."""
-
-    map: StructuredMap
-    report: SolverReport
-    theta: Array
-    frame: Frame
-
-
-def prepare(
-    batch: SimplexBatch,
-    temperature: TemperatureMap,
-    bound: float,
-    scale: float | None,
-    *,
-    full: bool,
-) -> tuple[Likelihood, float, float]:
-    """Return the likelihood of a batch, the unit of its logits and the scale of its features."""
+def _freeze(
+    batch: SimplexBatch, temperature: TemperatureMap, bound: float, *, full: bool
+) -> StructuredObjective:
+    """Return the objective of a batch, as yet without penalties."""
     logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
     logits -= logits.max(axis=1, keepdims=True)
     unit = divide_by_unit(logits, batch.weight)
-    beta = unit * temperature.inverse_temperature
-    share = batch.weight / batch.weight.sum()
-    scale = feature_scale(logits, share, beta) if scale is None else unit * scale
-    x = np.empty_like(logits)
-    bounded_logs(scale * logits, bound, x)
-    logits *= beta
-    return Likelihood(logits, x, batch.class_index, share, full=full), unit, scale
+    weights = batch.weight / batch.weight.sum()
+    scale = feature_scale(logits, weights, unit * temperature.inverse_temperature) / unit
+    k = batch.n_classes
+    none = np.zeros(2 + (k * k if full else k) + k)
+    features = temperature.inverse_temperature, temperature.zero_logit, scale, bound
+    return StructuredObjective(batch.kind, k, full, *features, none, none, none)
 
 
-Matching = Callable[["SimplexBatch", Likelihood], tuple["Array", "Array", "Array"]]
-"""From a sample and its likelihood to what all rows say of a point: parameters, gradient, and
-curvature of all parameters but the first two."""
+class _Preconditioner:
+    """Hessian of alpha and gamma, which do nearly the same, and a diagonal for all others.
 
-
-def fit_structured(
-    batch: SimplexBatch,
-    temperature: TemperatureMap,
-    *,
-    full: bool,
-    strength: float | None,
-    prior_strength: float,
-    bound: float,
-    tol: float,
-    max_rounds: int,
-    scale: float | None = None,
-    weight: float | None = None,
-    penalties: Array | None = None,
-    matching: Matching | None = None,
-) -> StructuredFit:
-    """Do as ``solve_structured`` does, from a temperature.
-
-    Where the batch is a sample of rows of a total ``weight``, ``matching`` tells what all of them
-    say of a point; the ``scale`` of features and the ``penalties`` may be known, too.
+    A direction without curvature would get an endless step: it has at least a billionth of the
+    largest.
     """
-    started = perf_counter()
-    batch = drop_light_rows(batch).merged()
-    n_rows = float(batch.weight.sum()) if weight is None else weight
-    likelihood, unit, scale = prepare(batch, temperature, bound, scale, full=full)
-    if matching is not None:
-        likelihood.match(*matching(batch, likelihood))
-    options = n_rows, strength, prior_strength, tol, max_rounds, penalties
-    theta, report, penalties, pull = _fit(likelihood, *options)
-    is_flat = bool(theta[0] < 0.0)
-    if is_flat:  # by convexity the best of alpha >= 0 is at 0
-        likelihood.drop_logits()
-        theta, report, penalties, pull = _fit(likelihood, *options)
-        theta[0] = 0.0
-    beta = unit * temperature.inverse_temperature
-    features = scale / unit, bound
-    frame = Frame(
-        beta / unit, temperature.zero_logit, *features, penalties, pull[:DIAGONAL], is_flat
-    )
-    found = frame.map(theta, batch.n_classes, batch.kind)
-    return StructuredFit(found, replace(report, seconds=perf_counter() - started), theta, frame)
+
+    def __init__(self, common: Array, rest: Array) -> None:
+        least = 1e-9 * max(float(rest.max()), float(common.max())) + 1e-300
+        common = common + 1e-9 * np.trace(common) * np.eye(2)
+        common[np.diag_indices(2)] = np.maximum(np.diag(common), least)
+        self._inverse = np.linalg.inv(common)
+        self._rest = np.maximum(rest, least)
+        self.unit = 1.0 / np.sqrt(np.concatenate([np.diag(common), self._rest]))
+
+    def __call__(self, gradient: Array) -> Array:
+        """Curvature^-1 gradient."""
+        return np.concatenate([self._inverse @ gradient[:2], gradient[2:] / self._rest])
 
 
-def _fit(
-    likelihood: Likelihood,
-    n_rows: float,
-    strength: float | None,
-    prior_strength: float,
-    tol: float,
-    max_rounds: int,
-    known: Array | None,
-) -> tuple[Array, SolverReport, Array, Array]:
-    """Fit roughly, adapt penalties to the evidence and pseudo-observations to it; then exactly."""
-    kinds = likelihood.kinds()
-    start = np.zeros(len(kinds))
-    start[0] = 1.0
-    point = first = likelihood.value(start)
-    penalties = PENALTIES * (1.0 if strength is None else strength) if known is None else known
-    by_evidence = strength is None and known is None
-    # Only the common terms are held: those of classes have penalties of their own.
-    common = np.where(kinds < DIAGONAL, first.gradient, 0.0)
-    pull = share_of(prior_strength, n_rows) * common
-    likelihood.rough = True
-    for _ in range(REWEIGHTINGS if by_evidence or prior_strength > 0.0 else 0):
-        rough = max(tol, ROUGH_TOLERANCE)
-        point, _ = _minimise(likelihood, penalties[kinds] / n_rows, pull, point, rough, max_rounds)
-        left = remaining(prior_strength, point.divergence(first))
-        pull = share_of(left, n_rows) * common
-        if by_evidence:
-            data = n_rows * likelihood.curvature()[1]
-            penalties = _evidence(data, kinds, point.theta, penalties)
-    likelihood.rough = False
-    point, report = _minimise(likelihood, penalties[kinds] / n_rows, pull, point, tol, max_rounds)
-    names = zip(("diagonal", "off-diagonal", "intercept"), penalties[DIAGONAL:], strict=True)
-    notes = ", ".join(f"{name} {value:.3g}" for name, value in names)
-    report = replace(report, notes=(f"penalties in rows: {notes}", *report.notes))
-    return point.theta, report, penalties, pull
+class _StructuredProblem(PenalisedLoss):
+    """The penalised loss, with penalties that may be adapted."""
+
+    rows: StructuredRows
+    objective: StructuredObjective
+    curvature_of_all: Array | None = None
+    is_sample = False  # then alpha is bounded from the start: the coordinates are to stay
+    _preconditioner: _Preconditioner
+    _tol: float
+
+    @cached_property
+    def _kinds(self) -> NDArray[np.int64]:
+        return parameter_kinds(self.objective.n_classes, full=self.objective.full)
+
+    @cached_property
+    def _at_start(self) -> tuple[float, Array]:
+        """Loss and gradient of temperature scaling."""
+        return self.loss(self.objective.start)
+
+    def newton_step(
+        self,
+        gradient: Array,
+        free: NDArray[np.bool_],
+        ridge: Array,
+        most: int,
+    ) -> tuple[Array, int]:
+        """Newton's step by conjugate gradients, the more exact the smaller the gradient is."""
+        ridge = ridge + self.objective.rates
+
+        def goal(first: float) -> float:
+            return max(first * max(min(0.01, first), 1e-10), 0.1 * self._tol**2)
+
+        def product(direction: Array) -> Array:
+            change = self.rows.hessian_product(direction) + ridge * direction
+            return change if all_free else np.where(free, change, 0.0)
+
+        most, all_free = min(most, MOST_PRODUCTS), bool(free.all())
+        gradient = np.where(free, gradient, 0.0)
+        return conjugate_gradients(product, self._preconditioner, gradient, goal, most)
+
+    def _minimise(self, x: Array, tol: float, max_rounds: int) -> Minimum:
+        """Minimise from ``x``, in units of the curvature there."""
+        self.loss(x)
+        common, rest = self.rows.curvature()
+        rates, self._tol = self.objective.rates, tol
+        self._preconditioner = _Preconditioner(common + np.diag(rates[:2]), rest + rates[2:])
+        self.objective = replace(self.objective, unit=self._preconditioner.unit)
+        size = self.rows.x.size * (self.objective.n_classes if self.objective.full else 1)
+        most = max(int(MOST_WORK / size), FEWEST_PRODUCTS) // (4 if self.rows.rough else 1)
+        bounds = self.objective.bounds if self.is_sample else (-np.inf, np.inf)
+        return minimise_newton(
+            self,
+            x,
+            self.objective.unit,
+            tol=tol,
+            max_rounds=max_rounds,
+            max_products=most,
+            bounds=bounds,
+        )
+
+    def fit(
+        self,
+        x: Array | None,
+        adapt: bool,
+        weight: float,
+        strength: float | None,
+        prior_strength: float,
+        tol: float,
+        max_rounds: int,
+    ) -> Minimum:
+        """Fit roughly, adapt penalties to the evidence and pseudo-observations; then exactly."""
+        x = self.objective.start if x is None else x
+        options = weight, strength, prior_strength
+        if adapt and (strength is None or prior_strength > 0.0):
+            self.rows.rough = True
+            for _ in range(REWEIGHTINGS):
+                x = self._minimise(x, max(tol, ROUGH_TOLERANCE), max_rounds).x
+                self._adapt(x, *options)
+        self.rows.rough = False
+        return self._minimise(x, tol, max_rounds)
+
+    def penalties(self, weight: float) -> Array:
+        """Return the penalties of each kind of parameter, in rows."""
+        found = np.zeros(len(PENALTIES))
+        found[self._kinds] = weight * self.objective.rates
+        return found
+
+    def set_usual_penalties(
+        self, weight: float, strength: float | None, prior_strength: float
+    ) -> None:
+        """Set the penalties to begin with, and all pseudo-observations."""
+        self._set(PENALTIES * (1.0 if strength is None else strength), prior_strength, weight)
+
+    def _set(self, penalties: Array, pseudo_rows: float, weight: float) -> None:
+        # Only the common terms are held: those of classes have penalties of their own.
+        common = np.where(self._kinds < DIAGONAL, self._at_start[1], 0.0)
+        rates, pull = penalties[self._kinds] / weight, share(pseudo_rows, weight) * common
+        self.objective = replace(self.objective, rates=rates, pull=pull)
+
+    def _adapt(
+        self, x: Array, weight: float, strength: float | None, prior_strength: float
+    ) -> None:
+        """Set penalties and pseudo-observations by the last point."""
+        loss, gradient = self._at_start
+        divergence = self.loss(x)[0] - loss - float(gradient @ (x - self.objective.start))
+        penalties = self.penalties(weight)
+        if strength is None:
+            known = self.curvature_of_all
+            data = weight * (self.rows.curvature()[1] if known is None else known)
+            penalties = _evidence(data, self._kinds, x, penalties)
+        self._set(penalties, remaining(prior_strength, divergence), weight)
 
 
 def _evidence(data: Array, kinds: NDArray[np.int64], theta: Array, penalties: Array) -> Array:
@@ -253,60 +275,3 @@ def _evidence(data: Array, kinds: NDArray[np.int64], theta: Array, penalties: Ar
     found = np.clip(known / np.maximum(squares, 1e-300), WEAKEST * PENALTIES, STRONGEST * PENALTIES)
     found[:DIAGONAL] = PENALTIES[:DIAGONAL]
     return np.array([float(f"{value:.3g}") for value in found])
-
-
-def _most_products(likelihood: Likelihood) -> int:
-    """Return how many products with the Hessian a fit may take; a rough one a quarter of them."""
-    size = likelihood.x.size * (likelihood.shape[0] if len(likelihood.shape) == 2 else 1)
-    most = max(int(MOST_WORK / size), FEWEST_PRODUCTS)
-    return most // 4 if likelihood.rough else most
-
-
-def _minimise(
-    likelihood: Likelihood,
-    penalty: Array,
-    pull: Array,
-    point: Point,
-    tol: float,
-    max_rounds: int,
-) -> tuple[Point, SolverReport]:
-    """Newton's method with steps by conjugate gradients, from the last value of the likelihood."""
-
-    def goal(first: float) -> float:
-        """Return where a step is exact enough: the more so the smaller the gradient is."""
-        return max(first * max(min(0.01, first), 1e-10), 0.1 * tol**2)
-
-    common, rest = likelihood.curvature()
-    preconditioner = Preconditioner(common + np.diag(penalty[:2]), rest + penalty[2:])
-    value, gradient = point.penalised(penalty, pull)
-    rounds, damping = 0, 0.0
-    notes: tuple[str, ...] = ()
-    left = most = _most_products(likelihood)
-    while np.max(np.abs(gradient) * preconditioner.unit) > tol and rounds < max_rounds:
-        if left == 0:
-            notes = (f"stopped at its limit of {most} products with the Hessian",)
-            break
-        rounds += 1
-        bends = penalty + damping / preconditioner.unit**2
-        step, products = conjugate_gradients(
-            likelihood, bends, preconditioner.solve, gradient, goal, min(MOST_PRODUCTS, left)
-        )
-        left -= products
-        decrease = 1e-4 * float(gradient @ step)
-        size = 1.0
-        while True:
-            other = likelihood.value(point.theta - size * step)
-            new_value, new_gradient = other.penalised(penalty, pull)
-            enough = new_value <= value - size * decrease + 1e-15 * abs(value)
-            if enough or size < 1e-6:
-                break
-            size *= 0.5
-        if not enough:  # too far, where the curvature is that of a few rows; or nothing to gain
-            likelihood.value(point.theta)
-            damping = max(10.0 * damping, 1e-6)
-            if damping > MOST_DAMPING:
-                break
-            continue
-        point, value, gradient, damping = other, new_value, new_gradient, 0.1 * damping
-    violation = float(np.max(np.abs(gradient) * preconditioner.unit))
-    return point, SolverReport("newton-cg", value, violation, tol, rounds, 0.0, notes=notes)

@@ -1,12 +1,7 @@
-"""Temperature scaling: convex in 1/T and in the logit of an exact zero; safeguarded Newton method.
+"""Temperature scaling: safeguarded Newton method in 1/T, at the best reading of zeros for each.
 
-The paper's TS has one number, the temperature, and no word on probabilities of exactly zero, which
-have no logarithm and are common in forests, nearest neighbours and lists of the k best. With
-
-    z = beta log p  where p > 0,    z = beta log p_min - delta  where p = 0,    delta >= 0,
-
-the NLL is convex in (beta, delta), and the order of the classes is kept. For a given beta the best
-delta costs a pass over sums of rows alone, and what is left is convex in beta.
+The objective is that of ``objectives.temperature``. For a given beta the best delta costs a pass
+over sums of rows alone, and what is left is convex in beta.
 
 Two weak pulls keep the optimum finite. Pseudo-observations labelled by the scores themselves (see
 ``pseudo_rows``) draw T to 1, which it would leave without bound on a set without errors: they are
@@ -18,23 +13,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.kernels.softmax import row_sums
-from calibrant.solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS, remaining, share
-from calibrant.solvers.report import SolverReport
-from calibrant.solvers.temperature_rows import (
-    Rows,
-    Whole,
+from calibrant.objectives.temperature import (
+    LARGEST_BETA,
+    TemperatureObjective,
+    TemperatureRows,
     find_zeros,
     read_rows,
     sum_in_any_order,
 )
+from calibrant.solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS, remaining, share
+from calibrant.solvers.report import ScalingFit, SolverReport
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +37,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-ROUGH = 1e-4
+ROUGH_SLOPE = 1e-4
 """Slope at which the number of pseudo-observations is adapted."""
 
 HELD = 1e12
@@ -54,51 +47,12 @@ programs that export writes may not tell a factor from 1 that differs in its las
 ZERO_LABELS = 0.5
 """What is added to the number of labels whose score was an exact zero."""
 
-LARGEST = 1e6
-"""Bound on the inverse temperature in units of the logits' spread, for sets without an error."""
-
-_known: WeakKeyDictionary[
-    SimplexBatch, dict[tuple[Any, ...], tuple[TemperatureMap, SolverReport]]
-] = WeakKeyDictionary()
-
 
 def solve_temperature(
-    batch: SimplexBatch,
-    *,
-    prior_strength: float = AT_SCORES,
-    zero_probability: float | None = None,
-    tol: float = 1e-10,
-    max_rounds: int = 200,
-    start: float = 1.0,
+    batch: SimplexBatch, *, start: float = 1.0, **options: Any
 ) -> tuple[TemperatureMap, SolverReport]:
-    """Inverse temperature, and reading of exact zeros, of least NLL.
-
-    ``zero_probability`` sets the reading by hand; scores below it are read as it, too. The
-    violation is the slope in beta, in units of the spread of the logits, or that in delta. What was
-    found for a batch is kept as long as the batch: most other methods begin with it. ``start`` is
-    an inverse temperature to begin with.
-    """
-    known = _known.setdefault(batch, {})
-    options = prior_strength, zero_probability, tol, max_rounds, start
-    if options not in known:
-        found, report, _ = fit_temperature(
-            batch,
-            prior_strength=prior_strength,
-            zero_probability=zero_probability,
-            tol=tol,
-            max_rounds=max_rounds,
-            start=start,
-        )
-        known[options] = found, report
-    return known[options]
-
-
-class TemperatureFit(NamedTuple):
-    """A map, the proof of it, and the pseudo-observations that it was drawn to T = 1 by."""
-
-    map: TemperatureMap
-    report: SolverReport
-    strength: float
+    """Return map and report of ``fit_temperature``; ``start`` is a beta to begin with."""
+    return fit_temperature(batch, start=np.array([start, 0.0]), **options)[:2]
 
 
 def fit_temperature(
@@ -108,50 +62,64 @@ def fit_temperature(
     zero_probability: float | None = None,
     tol: float = 1e-10,
     max_rounds: int = 200,
-    start: float = 1.0,
-    reweightings: int = REWEIGHTINGS,
-    whole: Whole | None = None,
-) -> TemperatureFit:
-    """Do as ``solve_temperature`` does; the batch may be a sample of a ``whole``.
+    weight: float | None = None,
+    objective: TemperatureObjective | None = None,
+    linear_term: Array | None = None,
+    start: Array | None = None,
+    adapt: bool | None = None,
+    deepest: float | None = None,
+) -> ScalingFit[TemperatureMap, TemperatureObjective]:
+    """Find the inverse temperature, and the reading of exact zeros, of least NLL.
 
-    The linear terms of the objective are those of all rows then, divided by what the other terms
-    of all rows exceed those of the sample by: at the point of reference the slope is exact.
+    ``zero_probability`` sets the reading by hand; scores below it are read as it, too. The
+    violation is the slope in beta, in units of the spread of the logits, or that in delta.
+
+    The batch may be a sample of rows of a total ``weight`` and of a ``deepest_score``: then the
+    mean loss less <``linear_term``, t> is minimised. An ``objective`` is that of an earlier fit;
+    with ``adapt`` its number of pseudo-observations is found again.
     """
     started = perf_counter()
-    rows = read_rows(batch, zero_probability, whole)
-    likelihood = _Likelihood(rows, batch.weight, whole)
-    point, rounds, notes, strength = _minimise(
-        likelihood, prior_strength, start, reweightings, tol, max_rounds
-    )
-    found = rows.temperature(point.beta, point.delta, batch.kind)
+    total = sum_in_any_order(batch.weight)
+    adapt = objective is None if adapt is None else adapt
+    if objective is None:
+        reads_zeros, zero_logit = find_zeros(batch, zero_probability, deepest)
+        rows = read_rows(batch, zero_logit, total, reads_zeros=reads_zeros)
+        objective = TemperatureObjective(batch.kind, rows.unit, zero_logit, reads_zeros)
+    else:
+        rows = objective.row_loss(batch, total)
+    problem = _Profile(rows, objective, linear_term)
+    first = 1.0 if start is None else float(start[0]) or 1.0
+    before = 0
+    if adapt:
+        weight = total if weight is None else weight
+        first, before = _adapt(problem, prior_strength, weight, first, tol, max_rounds)
+    point, rounds, notes = _descend(problem, first, tol, max_rounds)
+    objective, found = problem.objective, np.array([point.beta, point.delta])
+    temperature = objective.map(found)
     if prior_strength >= HELD:
-        found = replace(found, inverse_temperature=1.0)
-    if rows.has_zeros:
-        notes = (*notes, f"an exact zero is read as {math.exp(found.zero_logit):.3g}")
-    violation = 0.0 if point.beta == 0.0 or point.beta >= LARGEST else point.violation
+        temperature = replace(temperature, inverse_temperature=1.0)
+    if objective.strength > 0.0:
+        drawn = f"drawn to T = 1 by {objective.strength:.3g} pseudo-observations"
+        notes = (*notes, drawn)
+    if objective.reads_zeros:
+        notes = (*notes, f"an exact zero is read as {math.exp(temperature.zero_logit):.3g}")
+    violation = 0.0 if point.beta == 0.0 or point.beta >= LARGEST_BETA else point.violation
+    seconds = perf_counter() - started
     report = SolverReport(
-        "newton", point.loss, violation, tol, rounds, perf_counter() - started, notes=notes
+        "newton", point.loss, violation, tol, before + rounds, seconds, notes=notes
     )
-    return TemperatureFit(found, report, strength)
-
-
-def rate_of_zeros(labels: float, prior_strength: float, total: float) -> float:
-    """Labels on exact zeros among all rows, pseudo-observations included, which have none.
-
-    Never 0: beside pseudo-observations the rows may weigh less than floats tell from nothing.
-    """
-    return (labels + ZERO_LABELS) / (prior_strength + total)
+    return ScalingFit(temperature, report, objective, found)
 
 
 def read_zero(batch: SimplexBatch, zero_probability: float | None) -> float:
     """Log-probability that an exact zero is read as: that of the fit, if there is one to fit."""
-    n_zeros, zero_logit = find_zeros(batch, zero_probability)
-    return solve_temperature(batch)[0].zero_logit if n_zeros.any() else zero_logit
+    reads_zeros, zero_logit = find_zeros(batch, zero_probability)
+    return solve_temperature(batch)[0].zero_logit if reads_zeros else zero_logit
 
 
 @dataclass(frozen=True, slots=True)
-class _Point:
-    """Mean NLL at the best delta of a beta, with its derivatives in beta."""
+class _ProfilePoint:
+    """Objective at the best delta of a beta, with its derivatives in beta."""
 
     beta: float
     delta: float
@@ -166,199 +134,136 @@ class _Point:
         return max(abs(self.slope), self.rest)
 
 
-class _Scores(NamedTuple):
-    """The scores as they are, T = 1: what pseudo-observations are labelled by."""
+class _Profile:
+    """The objective as a function of beta alone: the best delta is found for each."""
 
-    expected: Array  # mean gap of each row
-    mean_expected: float
-    entropy: float
+    def __init__(
+        self, rows: TemperatureRows, objective: TemperatureObjective, linear_term: Array | None
+    ) -> None:
+        self.rows, self.objective = rows, objective
+        self._linear = np.zeros(2) if linear_term is None else linear_term
+        self._flat = rows.moments(0.0, 0.0)
 
+    def start_at_scores(self) -> tuple[float, Array]:
+        """Return the loss at T = 1, where zeros have no probability, and its gradient."""
+        rows = self.rows
+        s0, s1, _ = rows.sums_at(rows.unit)
+        gradient = np.array([rows.mean(s1 / s0 - rows.own), rows.zero_labels])
+        loss = rows.mean(np.log(s0) - rows.unit * rows.own) - rows.unit * float(self._linear[0])
+        return loss, gradient - self._linear
 
-class _Likelihood:
-    """Mean NLL with pseudo-observations, as a function of beta; the best delta is found."""
-
-    def __init__(self, rows: Rows, weight: Array, whole: Whole | None) -> None:
-        self.rows, self.weight, self._whole = rows, weight, whole
-        self._total = sum_in_any_order(weight)
-        self._sums = np.empty_like(rows.flat)
-        self._beta = 0.0  # where these sums were taken, if it is positive
-        self._zeros = np.flatnonzero(rows.n_zeros)
-        own = sum_in_any_order(weight[rows.zero_label]) if whole is None else whole.zero_labels
-        self._zero_labels = own
-        self._tilt = 0.0  # of the mean target of a sample over what it should be
-
-    def _sums_at(self, beta: float) -> Array:
-        """Return the sums of each row: a pass over the matrix, unless it was done last."""
-        if beta == 0.0:
-            return self.rows.flat
-        if beta != self._beta:
-            row_sums(self.rows.gaps, self.rows.n_zeros, beta, *self._sums)
-            self._beta = beta
-        return self._sums
-
-    @cached_property
-    def _scores(self) -> _Scores:
-        s0, s1, _ = self._sums_at(self.rows.unit)
-        expected = s1 / s0
-        mean_expected = self._mean(expected)
-        entropy = self._mean(np.log(s0)) - self.rows.unit * mean_expected
-        return _Scores(expected, mean_expected, entropy)
-
-    def weigh(self, prior_strength: float) -> None:
-        """Set the number of pseudo-observations."""
-        prior = share(prior_strength, self._total)
-        self._target = self.rows.own
-        if prior > 0.0:
-            self._target = (1.0 - prior) * self._target + prior * self._scores.expected
-        self._mean_target = self._mean(self._target)
-        self._zero_rate = rate_of_zeros(self._zero_labels, prior_strength, self._total)
-        if self._whole is not None:
-            whole, of_sample = self._whole, self._mean_target
-            gap = (1.0 - prior) * whole.own + prior * whole.expected
-            self._mean_target = gap / (self.rows.unit * whole.gap_ratio)
-            self._tilt = of_sample - self._mean_target
-            self._zero_rate /= whole.zero_ratio
-
-    def divergence(self, point: _Point) -> float:
-        """D: mean of sum_j p_j log(p_j / q_j) for the scores p and the scaled rows q."""
-        log_total = point.loss + point.beta * self._mean_target - point.delta * self._zero_rate
-        scores = self._scores
-        return max(log_total - point.beta * scores.mean_expected - scores.entropy, 0.0)
-
-    def _mean(self, values: Array) -> float:
-        return sum_in_any_order(values * self.weight) / self._total
-
-    def __call__(self, beta: float) -> _Point:
+    def __call__(self, beta: float) -> _ProfilePoint:
         """Value, slope and curvature."""
-        s0, s1, s2 = sums = self._sums_at(beta)
-        if len(self._zeros):
-            return self._with_zeros(beta, sums)
-        mean = s1 / s0
-        return _Point(
-            beta,
-            0.0,
-            self._mean(np.log(s0) - beta * self._target) + beta * self._tilt,
-            self._mean(mean - self._target) + self._tilt,
-            self._mean(np.maximum(s2 / s0 - mean * mean, 0.0)),
-        )
-
-    def slope_at_zero(self) -> float:
-        """Slope where all classes are alike."""
-        if len(self._zeros):
-            return self(0.0).slope
-        s0, s1, _ = self.rows.flat
-        return self._mean(s1 / s0 - self._target) + self._tilt
-
-    def _with_zeros(self, beta: float, sums: Array) -> _Point:
-        s0, s1, s2 = sums
-        gap = self.rows.gaps[:, 0]
-        mass = np.where(self.rows.n_zeros > 0, self.rows.n_zeros * np.exp(beta * gap), 0.0)
-        reach = self.rows.reach
-        delta = self._best_delta(s0, mass, beta * reach)
-        mass *= math.exp(-delta)
-        total = s0 + mass
-        zero = mass / total
-        mean = (s1 + mass * gap) / total
-        square = (s2 + mass * gap * gap) / total
-        slope = self._mean(mean - self._target) + self._tilt
-        curvature = self._mean(np.maximum(square - mean * mean, 0.0))
-        by_delta = self._zero_rate - self._mean(zero)
-        bend = self._mean(zero * (1.0 - zero))
-        cross = self._mean(zero * (mean - gap))
-        rest = 0.0
-        if delta >= beta * reach and by_delta < 0.0:  # moves with beta along its bound
+        linear, rows, reach = self._linear + self.objective.pull, self.rows, self.objective.reach
+        delta = 0.0
+        if len(rows.zeros) and beta > 0.0:
+            rate = rows.zero_labels - float(linear[1])
+            delta = _best_delta(rows, beta, max(rate, 1e-3 * ZERO_LABELS / rows.total), reach)
+        found = self._flat if beta == 0.0 else rows.moments(beta, delta)
+        slope, by_delta = found.by_beta - float(linear[0]), found.by_delta - float(linear[1])
+        curvature, rest = found.beta_beta, 0.0
+        if len(rows.zeros) == 0:
+            pass
+        elif delta >= beta * reach and by_delta < 0.0:  # moves with beta along its bound
             slope += reach * by_delta
-            curvature += reach * (2.0 * cross + reach * bend)
+            curvature += reach * (2.0 * found.beta_delta + reach * found.delta_delta)
         elif delta > 0.0:
             rest = abs(by_delta)
-            curvature = max(curvature - cross * cross / bend, 0.0) if bend > 0.0 else curvature
-        loss = self._mean(np.log(total) - beta * self._target) + delta * self._zero_rate
-        loss += beta * self._tilt
-        return _Point(beta, delta, loss, slope, curvature, rest)
-
-    def _best_delta(self, s0: Array, mass: Array, high: float) -> float:
-        """Where zeros get as much probability as they had labels: Newton's method on its log."""
-        s0, mass, weight = s0[self._zeros], mass[self._zeros], self.weight[self._zeros]
-        total, rate = self._total, self._zero_rate
-
-        def excess(delta: float) -> tuple[float, float]:
-            part = mass * math.exp(-delta)
-            zero = part / (s0 + part)
-            mean = max(sum_in_any_order(weight * zero) / total, 1e-300)
-            slope = -sum_in_any_order(weight * zero * (1.0 - zero)) / total
-            return math.log(mean) - math.log(rate), slope / mean
-
-        low = 0.0
-        if high <= 0.0 or excess(0.0)[0] <= 0.0:
-            return 0.0
-        # From here on no row gives its zeros more than their rate. Further on they may underflow.
-        high = min(high, math.log(float(mass.max())) - math.log(rate))
-        if excess(high)[0] >= 0.0:
-            return high
-        delta, (value, slope) = 0.0, excess(0.0)
-        for _ in range(100):
-            delta -= value / slope
-            if not low < delta < high:
-                delta = 0.5 * (low + high)
-            value, slope = excess(delta)
-            low, high = (delta, high) if value > 0.0 else (low, delta)
-            if abs(value) <= 1e-13 or not low < 0.5 * (low + high) < high:
-                break
-        return delta
+            if found.delta_delta > 0.0:
+                curvature = max(curvature - found.beta_delta**2 / found.delta_delta, 0.0)
+        loss = found.loss - float(linear @ [beta, delta])
+        return _ProfilePoint(beta, delta, loss, slope, curvature, rest)
 
 
-def _minimise(
-    likelihood: _Likelihood,
+def _best_delta(rows: TemperatureRows, beta: float, rate: float, reach: float) -> float:
+    """Where zeros get as much probability as they had labels: Newton's method on its log."""
+    s0, mass = (values[rows.zeros] for values in (rows.sums_at(beta)[0], rows.zero_mass(beta)))
+    weight, high = rows.weight[rows.zeros], beta * reach
+
+    def excess(delta: float) -> tuple[float, float]:
+        part = mass * math.exp(-delta)
+        zero = part / (s0 + part)
+        mean = max(sum_in_any_order(weight * zero) / rows.total, 1e-300)
+        slope = -sum_in_any_order(weight * zero * (1.0 - zero)) / rows.total
+        return math.log(mean) - math.log(rate), slope / mean
+
+    low, delta, (value, slope) = 0.0, 0.0, excess(0.0)
+    if high <= 0.0 or value <= 0.0:
+        return 0.0
+    # From here on no row gives its zeros more than their rate. Further on they may underflow.
+    high = min(high, math.log(float(mass.max())) - math.log(rate))
+    if excess(high)[0] >= 0.0:
+        return high
+    for _ in range(100):
+        delta -= value / slope
+        if not low < delta < high:
+            delta = 0.5 * (low + high)
+        value, slope = excess(delta)
+        low, high = (delta, high) if value > 0.0 else (low, delta)
+        if abs(value) <= 1e-13 or not low < 0.5 * (low + high) < high:
+            break
+    return delta
+
+
+def _adapt(
+    problem: _Profile,
     prior_strength: float,
-    start: float,
-    reweightings: int,
+    weight: float,
+    beta: float,
     tol: float,
     max_rounds: int,
-) -> tuple[_Point, int, tuple[str, ...], float]:
-    """Minimise with as many pseudo-observations as the distance from the scores leaves."""
+) -> tuple[float, int]:
+    """Set as many pseudo-observations as the distance from the scores leaves.
+
+    Labelled as the scores say, they add their share of the gradient at T = 1 to the linear term.
+    Returns a beta close to the best, and the rounds that this took.
+    """
+    loss, gradient = problem.start_at_scores() if prior_strength > 0.0 else (0.0, np.zeros(2))
+    no_pull = replace(problem.objective, pull=(0.0, 0.0))
     strength, rounds = prior_strength, 0
-    for _ in range(reweightings if prior_strength > 0.0 else 0):
-        likelihood.weigh(strength)
-        point, n, _ = _descend(likelihood, start, max(tol, ROUGH), max_rounds)
-        strength = remaining(prior_strength, likelihood.divergence(point))
-        start, rounds = point.beta or 1.0, rounds + n
-    likelihood.weigh(strength)
-    point, n, notes = _descend(likelihood, start, tol, max_rounds)
-    if strength > 0.0:
-        notes = (*notes, f"drawn to T = 1 by {strength:.3g} pseudo-observations")
-    return point, rounds + n, notes, strength
+    for last in (False,) * (REWEIGHTINGS if prior_strength > 0.0 else 0) + (True,):
+        pull = share(strength, weight) * gradient
+        pull[1] -= ZERO_LABELS / (strength + weight)
+        problem.objective = replace(no_pull, strength=strength, pull=(*pull.tolist(),))
+        if last:
+            break
+        point, n, _ = _descend(problem, beta, max(tol, ROUGH_SLOPE), max_rounds)
+        # D: mean of sum_j p_j log(p_j / q_j) for the scores p and the scaled rows q. The pull and
+        # the gradient have delta's part in common, so the loss without it is what is left.
+        moved = point.beta - problem.rows.unit
+        gap = float(pull[0] * point.beta + (pull[1] - gradient[1]) * point.delta)
+        divergence = point.loss + gap - loss - float(gradient[0]) * moved
+        strength = remaining(prior_strength, divergence)
+        beta, rounds = point.beta or 1.0, rounds + n
+    return beta, rounds
 
 
 def _descend(
-    likelihood: _Likelihood, start: float, tol: float, max_rounds: int
-) -> tuple[_Point, int, tuple[str, ...]]:
+    problem: _Profile, start: float, tol: float, max_rounds: int
+) -> tuple[_ProfilePoint, int, tuple[str, ...]]:
     """Newton's method in a bracket."""
-    if likelihood.slope_at_zero() >= 0.0:
-        return likelihood(0.0), 1, ("the scores carry no information: inverse temperature 0",)
-    point = likelihood(start)
+    point = problem(0.0)
+    if point.slope >= 0.0:
+        return point, 1, ("the scores carry no information: inverse temperature 0",)
+    point = problem(start)
     rounds = 2
     low, high = 0.0, math.inf
     while abs(point.slope) > tol and rounds < max_rounds:
-        if point.slope < 0.0:
-            low = point.beta
-        else:
-            high = point.beta
-        if low >= LARGEST:
-            note = f"no row tells where it ends: inverse temperature at its bound {LARGEST:g}"
+        low, high = (point.beta, high) if point.slope < 0.0 else (low, point.beta)
+        if low >= LARGEST_BETA:
+            note = f"no row tells where it ends: inverse temperature at its bound {LARGEST_BETA:g}"
             return point, rounds, (note,)
-        beta = next_beta(point.beta, point.slope, point.curvature, low, high)
+        beta = _next_beta(point, low, high)
         if beta in (low, high):  # two neighbouring floats: nothing is left to gain
             break
-        point = likelihood(beta)
+        point = problem(beta)
         rounds += 1
     return point, rounds, ()
 
 
-def next_beta(beta: float, slope: float, curvature: float, low: float, high: float) -> float:
-    """Newton's step where it stays inside the bracket, else its middle (or its double)."""
-    beta = beta - slope / curvature if curvature > 0.0 else math.inf
+def _next_beta(point: _ProfilePoint, low: float, high: float) -> float:
+    """Newton's step where it stays inside the bracket, else its middle (or four times as far)."""
+    newton = point.beta - point.slope / point.curvature if point.curvature > 0.0 else math.inf
     if high == math.inf:
-        return min(beta if low < beta <= 4.0 * low else 4.0 * low, LARGEST)
-    if low < beta < high:
-        return beta
-    return 0.5 * (low + high)
+        return min(newton if low < newton <= 4.0 * low else 4.0 * low, LARGEST_BETA)
+    return newton if low < newton < high else 0.5 * (low + high)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from calibrant.maps.logits import TemperatureMap
 from calibrant.solvers.pseudo_rows import share
-from calibrant.solvers.temperature import LARGEST, next_beta, rate_of_zeros
 from calibrant.solvers.temperature_rows import reach_of
+from calibrant.solvers.temperature_whole import LARGEST, next_beta, rate_of_zeros
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

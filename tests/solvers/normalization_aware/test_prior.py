@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from calibrant import simplex
+from calibrant.objectives.normalization_aware import segment_rows
 from calibrant.solvers.normalization_aware.fit import minimise
 from calibrant.solvers.normalization_aware.prior import (
     N_FOLDS,
@@ -15,7 +16,6 @@ from calibrant.solvers.normalization_aware.prior import (
     deal_rows,
     temperature_prior,
 )
-from calibrant.solvers.normalization_aware.rows import segment_rows
 from calibrant.solvers.pseudo_rows import IN_CHOICES
 from calibrant.solvers.temperature import solve_temperature
 from conftest import simulate

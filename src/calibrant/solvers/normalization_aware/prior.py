@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant import threads
-from calibrant.kernels.normalization_aware import add_prior
+from calibrant.objectives.normalization_aware import NormalizedLikelihood, prior_mass, segment_rows
 from calibrant.row_order import group_rows
-from calibrant.simplex import to_logits
 from calibrant.solvers.choice_rows import choice_rows
 from calibrant.solvers.normalization_aware.fit import minimise
-from calibrant.solvers.normalization_aware.rows import NormalizedLikelihood, segment_rows
 from calibrant.solvers.pseudo_rows import price
 from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant.objectives.normalization_aware import SegmentedRows
     from calibrant.simplex import SimplexBatch
-    from calibrant.solvers.normalization_aware.rows import SegmentedRows
 
     Array = NDArray[np.float64]
 
@@ -154,11 +152,8 @@ def temperature_prior(
 ) -> TemperaturePrior:
     """Fit temperature scaling, from ``start``, and sum its predictions over the segments."""
     temperature, _ = solve_temperature(batch, start=start)
-    logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
     beta = temperature.inverse_temperature
-    mass = np.zeros((share.shape[1], rows.n_segments))
-    totals = np.empty(len(rows.order))
-    add_prior(logits, rows.order, beta, share, rows.index, mass, totals)
+    mass, totals = prior_mass(batch, rows, share, temperature)
     if beta <= STEEPEST_START:
         totals *= rows.largest**beta
     else:

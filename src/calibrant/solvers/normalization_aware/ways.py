@@ -16,15 +16,15 @@ from sklearn.utils import check_random_state
 
 from calibrant.errors import ParameterError, in_words
 from calibrant.kernels.annealing import anneal
+from calibrant.objectives.normalization_aware import Found
 from calibrant.progress import progress
 from calibrant.simplex import check_number
 from calibrant.solvers.normalization_aware.blocks import PooledBlocks, pool_blocks
-from calibrant.solvers.normalization_aware.rows import Found
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant.solvers.normalization_aware.rows import NormalizedLikelihood
+    from calibrant.objectives.normalization_aware import NormalizedLikelihood
 
     Array = NDArray[np.float64]
 

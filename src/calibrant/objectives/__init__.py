@@ -1,0 +1,1 @@
+"""What is minimised: loss and derivatives of some rows at a point; nothing about where rows are."""
