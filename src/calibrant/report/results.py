@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.calibrators.base import Calibrator
-    from calibrant.metrics import CalibrationTest, ClassShares, Evaluation, ReliabilityCurve
+    from calibrant.metrics.evaluation import Evaluation
+    from calibrant.metrics.reliability import ReliabilityCurve
+    from calibrant.metrics.shares import ClassShares
+    from calibrant.metrics.significance import CalibrationTest
     from calibrant.metrics.table import Metric
     from calibrant.plots import (
         ClasswiseSummary,
