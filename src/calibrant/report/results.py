@@ -25,13 +25,10 @@ if TYPE_CHECKING:
     from calibrant.metrics.shares import ClassShares
     from calibrant.metrics.significance import CalibrationTest
     from calibrant.metrics.table import Metric
-    from calibrant.plots import (
-        ClasswiseSummary,
-        ConfidenceHistogram,
-        Effect,
-        MapPicture,
-        TopRCurve,
-    )
+    from calibrant.plots.classwise import ClasswiseSummary
+    from calibrant.plots.confidence import ConfidenceHistogram, Effect
+    from calibrant.plots.maps import MapPicture
+    from calibrant.plots.top_r import TopRCurve
     from calibrant.report.paired import Difference
 
 BASELINE = "ts"
