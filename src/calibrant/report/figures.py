@@ -23,8 +23,10 @@ from calibrant.report.svg import (
 )
 
 if TYPE_CHECKING:
-    from calibrant.metrics import ReliabilityCurve
-    from calibrant.plots import Effect, MapPicture, TopRCurve
+    from calibrant.metrics.reliability import ReliabilityCurve
+    from calibrant.plots.confidence import Effect
+    from calibrant.plots.maps import MapPicture
+    from calibrant.plots.top_r import TopRCurve
     from calibrant.report.paired import Difference
     from calibrant.report.results import Comparison
 

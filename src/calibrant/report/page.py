@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from calibrant.metrics import ReliabilityCurve
+    from calibrant.metrics.reliability import ReliabilityCurve
     from calibrant.report.results import Comparison, MethodResult
     from calibrant.report.verdict import Verdict
 

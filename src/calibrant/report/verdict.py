@@ -13,7 +13,7 @@ from calibrant.report.results import BASELINE
 from calibrant.trial import UNCALIBRATED
 
 if TYPE_CHECKING:
-    from calibrant.metrics import ClassShares
+    from calibrant.metrics.shares import ClassShares
     from calibrant.report.results import Comparison, MethodResult
 
 ALPHA = 0.05
