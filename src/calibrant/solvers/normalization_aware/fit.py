@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from calibrant.kernels.isotonic import pool_adjacent_violators
-from calibrant.kernels.normalization_aware import add_hessian, newton_direction
+from calibrant.kernels.normalization_aware import newton_direction
 from calibrant.objectives.normalization_aware import (
     LOWEST,
     RowCounts,
@@ -47,10 +46,6 @@ HOLD = 1e30
 
 NEWTON_STEPS = 12
 """Newton steps between two rounds of PAVA."""
-
-MOST_FACTORED, MOST_ENTRIES = 320, 16
-"""Blocks, and blocks that a row has, up to which the Hessian is summed and factored: it costs as
-much as a few products with it."""
 
 MAX_PRODUCTS = 200
 """Products with the Hessian for one Newton step; about ten are usual."""
@@ -135,71 +130,6 @@ class Sample:
     (a g - r) / a with r, the gradient by the sample: fixed points are the same.
     """
 
-    values: Array
-    totals: Array
-    exposures: Array
-    violation: float
-    rounds: int
-
-
-def minimise(
-    index: NDArray[Any],
-    weight: Array,
-    target: Array,
-    exposures: Array,
-    *,
-    tol: float,
-    max_rounds: int,
-    sample: Sample | None = None,
-) -> Minimum:
-    """Minimise F over non-decreasing g, from the exposures of any starting point.
-
-    Leading segments without target get the value 0 if they have exposure, which is their limit,
-    and else that of their neighbour. A ``sample`` says that these rows stand for more.
-    """
-    total = float(np.sum(weight))
-    n_segments = len(target)
-    dead = 0 if sample else int(np.argmax(target > 0.0))
-    sizes = sample.sizes if sample else None
-    violation = 1.0
-    rounds = 0
-    while True:
-        rounds += 1
-        if sample:
-            first, tops, bottoms = sample.pool(target, exposures)
-        else:
-            first, tops, bottoms = pool_adjacent_violators(target[dead:], exposures[dead:])
-        block_of = block_of_segment(first + dead, n_segments)
-        counts = count_cells(index, block_of, len(first), sizes)
-        theta = np.log(tops / bottoms)
-        if theta[-1] - theta[0] > DEPTH:  # isotonic regression within bounds, the highest value 1
-            theta = np.clip(theta, -DEPTH, 0.0)
-        if sample:
-            tops = np.add.reduceat(target, first)
-        pooled = _Pooled(counts, weight, tops, theta, total)
-        # Blocks are not final yet: more digits than the last certificate deserves are lost work.
-        group = pooled.descend(max(0.05 * tol, min(1e-4, 0.03 * violation)))
-        values = np.empty(n_segments)
-        values[dead:] = pooled.values[group[block_of[dead:]]]
-        values[:dead] = np.where(exposures[:dead] > 0.0, 0.0, values[dead])
-        exposures = sum_cells(index, weight / pooled.totals, n_segments, sizes)
-        violation = certificate(values, exposures, target, total)
-        if sample:
-            sample.values = values
-        if violation <= tol or rounds >= max_rounds:
-            return Minimum(values, pooled.totals, exposures, violation, rounds)
-
-
-@dataclass
-class Sample:
-    """Rows that stand for more, and what is known of all rows by segment.
-
-    Single segments of a sample have too few cells to be told apart by their exposures. Those of all
-    rows are known, or estimated, at the start, and change as those of the sample around do. So
-    blocks are pooled by PAVA of b / a with weights a of all rows; or of (a g - r) / a, without b, where
-    r is the gradient by the sample: fixed points are the same.
-    """
-
     values: Array  # g of each segment, at the last point
     exposures: Array  # of all rows, at the start
     target: Array | None  # b of all rows
@@ -280,30 +210,11 @@ class _Pooled:
     def _newton_step(
         self, residual: Array, diagonal: Array, ridge: Array, shares: Array, violation: float
     ) -> Array:
-        """Solve with the Hessian: factored where it is small and rows have few blocks."""
-        counts, n = self.counts, len(residual)
-        step: Array
-        if n <= MOST_FACTORED and len(shares) <= MOST_ENTRIES * len(self.weight):
-            hessian = np.zeros((n, n))
-            add_hessian(counts.pointers, counts.blocks, shares, self.weight, hessian)
-            scale = 1.0 / np.sqrt(diagonal / self.total)  # twice the weights: the same bits
-            hessian.flat[:: n + 1] += ridge
-            hessian *= (scale / self.total)[:, None] * scale
-            factor, failed = dpotrf(hessian, lower=1, overwrite_a=1)
-            if not failed:
-                step = -scale * dpotrs(factor, scale * residual / self.total, lower=1)[0]
-                return step
-        step = newton_direction(
-            counts.pointers,
-            counts.blocks,
-            shares,
-            self.weight,
-            residual,
-            diagonal,
-            ridge,
-            min(1e-2, max(1e-5, 100.0 * violation)),
-            MAX_PRODUCTS,
-        )
+        """Solve with the Hessian, by conjugate gradients."""
+        counts = self.counts
+        accuracy = min(1e-2, max(1e-5, 100.0 * violation))
+        about = counts.pointers, counts.blocks, shares, self.weight, residual, diagonal, ridge
+        step: Array = newton_direction(*about, accuracy, MAX_PRODUCTS)
         return step
 
     def _move(self, step: Array, diagonal: Array) -> NDArray[np.int64] | None:
