@@ -87,6 +87,9 @@ def test_totals_gradient_and_hessian_are_the_derivatives(seed):
     hessian = np.diag(weight @ s) - (s * weight[:, None]).T @ s
     np.testing.assert_allclose(gradient, weight @ s, rtol=1e-12)
     np.testing.assert_allclose(diagonal, np.diag(hessian), rtol=1e-10, atol=1e-14)
+    summed = np.zeros((4, 4))
+    kernels.add_hessian(*sparse[:2], shares, weight, summed)
+    np.testing.assert_allclose(summed, np.tril(hessian), rtol=1e-10, atol=1e-13)
     product, ridge = hessian @ vector, np.full(4, 1e-300)
     step = kernels.newton_direction(
         sparse[0], sparse[1], shares, weight, -product, diagonal + ridge, ridge, 1e-12, 50

@@ -316,6 +316,25 @@ cdef void multiply_laplacian(
                 out[blocks[e]] += w * shares[e] * (vector[blocks[e]] - mean)
 
 
+def add_hessian(
+    const int64_t[::1] pointers, const int32_t[::1] blocks, const double[::1] shares,
+    const double[::1] weight,
+    double[:, ::1] hessian,
+):
+    """Add the Hessian of sum_i w_i log T_i in log g, its lower triangle: see the Laplacian."""
+    cdef Py_ssize_t i, e, f
+    cdef double share
+    cdef double* row
+    with nogil:
+        for i in range(weight.shape[0]):
+            for e in range(pointers[i], pointers[i + 1]):
+                share = weight[i] * shares[e]
+                row = &hessian[blocks[e], 0]
+                row[blocks[e]] += share
+                for f in range(pointers[i], e + 1):  # blocks of a row increase
+                    row[blocks[f]] -= share * shares[f]
+
+
 cdef double dot(const double[::1] a, const double[::1] b) noexcept nogil:
     """Sum of the products, from the first to the last."""
     cdef Py_ssize_t j

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from calibrant.kernels.isotonic import pool_adjacent_violators
-from calibrant.kernels.normalization_aware import newton_direction
+from calibrant.kernels.normalization_aware import add_hessian, newton_direction
 from calibrant.objectives.normalization_aware import (
     LOWEST,
     RowCounts,
@@ -46,6 +47,10 @@ HOLD = 1e30
 
 NEWTON_STEPS = 12
 """Newton steps between two rounds of PAVA."""
+
+MOST_FACTORED, MOST_ENTRIES = 320, 16
+"""Blocks, and blocks that a row has, up to which the Hessian is summed and factored: it costs as
+much as a few products with it."""
 
 MAX_PRODUCTS = 200
 """Products with the Hessian for one Newton step; about ten are usual."""
@@ -210,11 +215,30 @@ class _Pooled:
     def _newton_step(
         self, residual: Array, diagonal: Array, ridge: Array, shares: Array, violation: float
     ) -> Array:
-        """Solve with the Hessian, by conjugate gradients."""
-        counts = self.counts
-        accuracy = min(1e-2, max(1e-5, 100.0 * violation))
-        about = counts.pointers, counts.blocks, shares, self.weight, residual, diagonal, ridge
-        step: Array = newton_direction(*about, accuracy, MAX_PRODUCTS)
+        """Solve with the Hessian: factored where it is small and rows have few blocks."""
+        counts, n = self.counts, len(residual)
+        step: Array
+        if n <= MOST_FACTORED and len(shares) <= MOST_ENTRIES * len(self.weight):
+            hessian = np.zeros((n, n))
+            add_hessian(counts.pointers, counts.blocks, shares, self.weight, hessian)
+            scale = 1.0 / np.sqrt(diagonal / self.total)  # twice the weights: the same bits
+            hessian.flat[:: n + 1] += ridge
+            hessian *= (scale / self.total)[:, None] * scale
+            factor, failed = dpotrf(hessian, lower=1, overwrite_a=1)
+            if not failed:
+                step = -scale * dpotrs(factor, scale * residual / self.total, lower=1)[0]
+                return step
+        step = newton_direction(
+            counts.pointers,
+            counts.blocks,
+            shares,
+            self.weight,
+            residual,
+            diagonal,
+            ridge,
+            min(1e-2, max(1e-5, 100.0 * violation)),
+            MAX_PRODUCTS,
+        )
         return step
 
     def _move(self, step: Array, diagonal: Array) -> NDArray[np.int64] | None:
