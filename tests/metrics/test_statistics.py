@@ -392,9 +392,8 @@ def test_bad_input_names_the_chunk():
     with pytest.raises(errors.NonFiniteError, match=r"chunk 7, row 7, row 77 of all: "):
         metrics.evaluate(None, ArrayChunks(proba, y, n_rows=10))
     proba, y = simulate(100, 3)
-    for weights, message in ((np.full(100, 1e-9), "1e-09"), (-np.ones(100), "negative")):
-        with pytest.raises(errors.WeightError, match=message):
-            metrics.accuracy(None, ArrayChunks(proba, y, weights, n_rows=10))
+    with pytest.raises(errors.WeightError, match="negative"):
+        metrics.accuracy(None, ArrayChunks(proba, y, -np.ones(100), n_rows=10))
     with pytest.raises(errors.ShapeError, match="no chunk has a row"):
         metrics.accuracy(None, ArrayChunks(proba, y, np.zeros(100), n_rows=10))
     with pytest.raises(errors.ShapeError, match="no rows were counted"):
