@@ -49,9 +49,9 @@ def test_matrix_agrees_with_logistic_regression():
 
 def test_penalties_are_those_of_the_formula():
     """Off the diagonal 2 * 3^2 / (2 * 1), of intercepts 2 * (1 + 1) / 2; the diagonal is free."""
-    rates = RidgePenalty(odir=2.0).rates(2, 1.0, full=True)
-    assert rates @ np.array([1.0, 3.0, 0.0, 5.0, 1.0, 1.0]) ** 2 == 11.0
-    ridge = RidgePenalty(ridge=6.0).rates(2, 2.0, full=False)
+    weights = RidgePenalty(odir=2.0).weights(2, 1.0, full=True)
+    assert weights @ np.array([1.0, 3.0, 0.0, 5.0, 1.0, 1.0]) ** 2 == 11.0
+    ridge = RidgePenalty(ridge=6.0).weights(2, 2.0, full=False)
     np.testing.assert_array_equal(ridge, [0.25, 0.25, 1.0, 1.0])
 
 

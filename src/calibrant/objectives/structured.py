@@ -49,12 +49,13 @@ def parameter_kinds(k: int, *, full: bool) -> NDArray[np.int64]:
 class StructuredObjective(Objective):
     """Penalised mean NLL of softmax(alpha u + (gamma + W) x + c) in t = (alpha, gamma, W, c).
 
-        mean_i NLL_i(t) + 1/2 sum_j rates_j (t_j - start_j)^2 - <pull, t - start>,
+        mean_i NLL_i(t) + 1/2 sum_j w_j (t_j - start_j)^2 - <prior_gradient, t - start>,
 
     where u are ``inverse_temperature`` times the logits, x = log(softmax(scale z) + bound) less its
     mean over the row, W a diagonal or a full matrix, and the start alpha = 1, all others 0, is
-    temperature scaling. ``pull`` is the term of pseudo-observations that draw alpha and gamma to
-    it. A ``unit`` of a parameter changes the gradient by about one.
+    temperature scaling; w are the ``penalty_weights``. ``prior_gradient`` is that of
+    pseudo-observations which draw alpha and gamma to the start. A ``unit`` of a parameter changes
+    the gradient by about one.
     """
 
     kind: str
@@ -64,21 +65,21 @@ class StructuredObjective(Objective):
     zero_logit: float
     scale: float
     bound: float
-    rates: Array
-    pull: Array
+    penalty_weights: Array
+    prior_gradient: Array
     unit: Array
 
     @property
     def start(self) -> Array:
         """Temperature scaling."""
-        start = np.zeros_like(self.rates)
+        start = np.zeros_like(self.penalty_weights)
         start[0] = 1.0
         return start
 
     @property
     def bounds(self) -> tuple[Array, float]:
         """Alpha is not negative."""
-        lower = np.full_like(self.rates, -np.inf)
+        lower = np.full_like(self.penalty_weights, -np.inf)
         lower[0] = 0.0
         return lower, np.inf
 
@@ -94,8 +95,9 @@ class StructuredObjective(Objective):
     def penalty(self, point: Array) -> tuple[float, Array]:
         """Value and gradient."""
         gap = point - self.start
-        held = self.rates * gap
-        return 0.5 * float(gap @ held) - float(gap @ self.pull), held - self.pull
+        held = self.penalty_weights * gap
+        prior = self.prior_gradient
+        return 0.5 * float(gap @ held) - float(gap @ prior), held - prior
 
     def violation(self, point: Array, mean_gradient: Array) -> float:
         """Return the largest gradient, each times its unit, that no bound forbids to follow."""

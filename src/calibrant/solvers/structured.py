@@ -197,7 +197,7 @@ class _StructuredProblem(PenalisedLoss):
         self, gradient: Array, free: NDArray[np.bool_], ridge: Array, most: int
     ) -> tuple[Array, int]:
         """Newton's step by conjugate gradients, the more exact the smaller the gradient is."""
-        ridge = ridge + self.objective.rates
+        ridge = ridge + self.objective.penalty_weights
 
         def goal(first: float) -> float:
             return max(first * max(min(0.01, first), 1e-10), 0.1 * self._tol**2)
@@ -214,8 +214,8 @@ class _StructuredProblem(PenalisedLoss):
         """Minimise from ``x``, in units of the curvature there."""
         self.loss(x)
         common, rest = self.rows.curvature()
-        rates, self._tol = self.objective.rates, tol
-        self._preconditioner = _Preconditioner(common + np.diag(rates[:2]), rest + rates[2:])
+        held, self._tol = self.objective.penalty_weights, tol
+        self._preconditioner = _Preconditioner(common + np.diag(held[:2]), rest + held[2:])
         self.objective = replace(self.objective, unit=self._preconditioner.unit)
         size = self.rows.x.size * (self.objective.n_classes if self.objective.full else 1)
         most = max(int(MOST_WORK / size), FEWEST_PRODUCTS) // (4 if self.rows.rough else 1)
@@ -253,15 +253,18 @@ class _StructuredProblem(PenalisedLoss):
     def penalties(self) -> Array:
         """Return the penalties of each kind of parameter, in rows."""
         found = np.zeros(len(PENALTIES))
-        found[self._kinds] = self._options.weight * self.objective.rates
+        found[self._kinds] = self._options.weight * self.objective.penalty_weights
         return found
 
     def _set_penalties(self, penalties: Array, pseudo_rows: float) -> None:
         # Only the common terms are held: those of classes have penalties of their own.
         common = np.where(self._kinds < DIAGONAL, self._at_start[1], 0.0)
         weight = self._options.weight
-        rates, pull = penalties[self._kinds] / weight, share(pseudo_rows, weight) * common
-        self.objective = replace(self.objective, rates=rates, pull=pull)
+        self.objective = replace(
+            self.objective,
+            penalty_weights=penalties[self._kinds] / weight,
+            prior_gradient=share(pseudo_rows, weight) * common,
+        )
 
 
 def _evidence(data: Array, kinds: NDArray[np.int64], theta: Array, penalties: Array) -> Array:
