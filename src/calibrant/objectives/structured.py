@@ -45,6 +45,13 @@ def parameter_kinds(k: int, *, full: bool) -> NDArray[np.int64]:
     return np.concatenate([[TEMPERATURE, COMMON], slopes.ravel(), np.full(k, INTERCEPT)])
 
 
+def read_gaps(batch: SimplexBatch, zero_logit: float) -> Array:
+    """Return the logits of each row less the largest."""
+    logits = to_logits(batch.scores, batch.kind, zero_logit)
+    logits -= logits.max(axis=1, keepdims=True)
+    return logits
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StructuredObjective(Objective):
     """Penalised mean NLL of softmax(alpha u + (gamma + W) x + c) in t = (alpha, gamma, W, c).
@@ -85,16 +92,22 @@ class StructuredObjective(Objective):
 
     def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> StructuredRows:
         """Return the loss of some rows."""
-        logits = to_logits(batch.scores, batch.kind, self.zero_logit)
-        logits -= logits.max(axis=1, keepdims=True)
-        x = np.empty_like(logits)
-        bounded_logs(self.scale * logits, self.bound, x)
-        logits *= self.inverse_temperature
-        return StructuredRows(logits, x, batch.class_index, batch.weight / total, full=self.full)
+        logits = read_gaps(batch, self.zero_logit)
+        return self.rows_of_gaps(logits, batch.class_index, batch.weight / total)
+
+    def rows_of_gaps(
+        self, gaps: Array, class_index: NDArray[np.int64], share: Array
+    ) -> StructuredRows:
+        """Return the loss of rows of logits less their largest, which are overwritten."""
+        x = np.empty_like(gaps)
+        bounded_logs(self.scale * gaps, self.bound, x)
+        gaps *= self.inverse_temperature
+        return StructuredRows(gaps, x, class_index, share, full=self.full)
 
     def penalty(self, point: Array) -> tuple[float, Array]:
         """Value and gradient."""
-        gap = point - self.start
+        gap = point.copy()
+        gap[0] -= 1.0  # as in ``start``
         held = self.penalty_weights * gap
         prior = self.prior_gradient
         return 0.5 * float(gap @ held) - float(gap @ prior), held - prior

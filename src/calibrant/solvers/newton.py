@@ -124,7 +124,7 @@ class PenalisedLoss:
     def __init__(self, rows: RowLoss, objective: Objective, linear_term: Array | None) -> None:
         self.rows, self.objective = rows, objective
         self._linear_term = linear_term
-        self._anchor: Array | float = 0.0
+        self._anchor: Array | None = None
         self.proximal_weight: Array | float = 0.0
         self._last: tuple[Array, float, Array] = np.empty(0), 0.0, np.empty(0)
 
@@ -140,11 +140,13 @@ class PenalisedLoss:
         if x is self._last[0]:  # where the rows' Hessian is, too
             return self._last[1:]
         value, gradient = self.rows.value(x)
-        gap = x - self._anchor
-        held = self.proximal_weight * gap
-        value, gradient = value + 0.5 * float(gap @ held), gradient + held
+        if self._anchor is not None:
+            gap = x - self._anchor
+            force = self.proximal_weight * gap
+            value, gradient = value + 0.5 * float(gap @ force), gradient + force
         if self._linear_term is not None:
-            value, gradient = value - float(self._linear_term @ gap), gradient - self._linear_term
+            value = value - float(self._linear_term @ x)
+            gradient = gradient - self._linear_term
         self._last = x, value, gradient
         return value, gradient
 

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from calibrant.objectives.structured import DIAGONAL, StructuredObjective, parameter_kinds
-from calibrant.simplex import to_logits
+from calibrant.objectives.structured import (
+    DIAGONAL,
+    StructuredObjective,
+    parameter_kinds,
+    read_gaps,
+)
 from calibrant.solvers.merged_rows import divide_by_unit, feature_scale, merge_rows
 from calibrant.solvers.newton import (
     NewtonMinimum,
@@ -97,9 +101,10 @@ def fit_structured(
     if objective is None:
         if temperature is None:
             temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
-        objective = _freeze(batch, temperature, bound, full=full)
+        objective, rows = _freeze(batch, temperature, bound, full=full)
+    else:
+        rows = objective.row_loss(batch, total)
     options = _Options(weight, strength, prior_strength, tol, max_rounds)
-    rows = objective.row_loss(batch, total)
     problem = _StructuredProblem(rows, objective, linear_term, options, weight > total, curvature)
     found = problem.fit_adapted() if adapt else problem.fit(start)
     if found.x[0] < 0.0:
@@ -118,17 +123,18 @@ def fit_structured(
 
 def _freeze(
     batch: SimplexBatch, temperature: TemperatureMap, bound: float, *, full: bool
-) -> StructuredObjective:
-    """Return the objective of a batch, as yet without penalties."""
-    logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
-    logits -= logits.max(axis=1, keepdims=True)
-    unit = divide_by_unit(logits, batch.weight)
+) -> tuple[StructuredObjective, StructuredRows]:
+    """Return the objective of a batch, as yet without penalties, and its rows."""
+    gaps = read_gaps(batch, temperature.zero_logit)
+    unit = divide_by_unit(gaps, batch.weight)
     weights = batch.weight / batch.weight.sum()
-    scale = feature_scale(logits, weights, unit * temperature.inverse_temperature) / unit
+    scale = feature_scale(gaps, weights, unit * temperature.inverse_temperature) / unit
+    gaps *= unit
     k = batch.n_classes
     none = np.zeros(2 + (k * k if full else k) + k)
     features = temperature.inverse_temperature, temperature.zero_logit, scale, bound
-    return StructuredObjective(batch.kind, k, full, *features, none, none, none)
+    objective = StructuredObjective(batch.kind, k, full, *features, none, none, none)
+    return objective, objective.rows_of_gaps(gaps, batch.class_index, weights)
 
 
 class _Preconditioner:
