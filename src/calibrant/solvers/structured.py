@@ -195,9 +195,10 @@ class _StructuredProblem(PenalisedLoss):
         return parameter_kinds(self.objective.n_classes, full=self.objective.full)
 
     @cached_property
-    def _at_start(self) -> tuple[float, Array]:
-        """Loss and gradient of temperature scaling."""
-        return self.loss(self.objective.start)
+    def _at_start(self) -> tuple[Array, float, Array]:
+        """Temperature scaling, its loss and its gradient."""
+        start = self.objective.start
+        return start, *self.loss(start)
 
     def newton_step(
         self, gradient: Array, free: NDArray[np.bool_], ridge: Array, most: int
@@ -242,13 +243,13 @@ class _StructuredProblem(PenalisedLoss):
 
     def fit_adapted(self) -> NewtonMinimum:
         """Fit roughly, adapt penalties to the evidence and pseudo-observations; then exactly."""
-        x, strength, prior = self.objective.start, self._options.strength, self._options.prior
+        start, loss, gradient = self._at_start
+        x, strength, prior = start, self._options.strength, self._options.prior
         self._set_penalties(PENALTIES * (1.0 if strength is None else strength), prior)
         self.rows.rough = True
         for _ in range(REWEIGHTINGS if strength is None or prior > 0.0 else 0):
             x = self._minimise(x, max(self._options.tol, ROUGH_TOLERANCE)).x
-            loss, gradient = self._at_start
-            divergence = self.loss(x)[0] - loss - float(gradient @ (x - self.objective.start))
+            divergence = self.loss(x)[0] - loss - float(gradient @ (x - start))
             penalties = self.penalties()
             if strength is None:
                 known = self.rows.curvature()[1] if self._curvature is None else self._curvature
@@ -264,7 +265,7 @@ class _StructuredProblem(PenalisedLoss):
 
     def _set_penalties(self, penalties: Array, pseudo_rows: float) -> None:
         # Only the common terms are held: those of classes have penalties of their own.
-        common = np.where(self._kinds < DIAGONAL, self._at_start[1], 0.0)
+        common = np.where(self._kinds < DIAGONAL, self._at_start[2], 0.0)
         weight = self._options.weight
         self.objective = replace(
             self.objective,
