@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant import simplex
-from calibrant.solvers.normalization_aware.blocks import pool_blocks, split_blocks
 from calibrant.solvers.normalization_aware.prior import build_likelihood
+from calibrant.solvers.normalization_aware.ways import pool_blocks, split_blocks
 from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")

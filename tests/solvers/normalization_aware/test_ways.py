@@ -5,8 +5,8 @@ import pytest
 
 from calibrant import SLSQP, Penalty, ProjectedGradient, TrustConstr, simplex
 from calibrant.solvers.normalization_aware import minimise_likelihood
-from calibrant.solvers.normalization_aware.blocks import pool_blocks
 from calibrant.solvers.normalization_aware.prior import build_likelihood
+from calibrant.solvers.normalization_aware.ways import pool_blocks
 from conftest import each_real_file, load_real, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")
