@@ -26,7 +26,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from calibrant import AutoCalibrator
-from calibrant.calibrators.auto_search import STAGES
+from calibrant.calibrators.auto_search import make_stage
 from calibrant.metrics import negative_log_likelihood
 
 N_TRAIN, N_TEST = 2000, 20_000
@@ -68,7 +68,7 @@ def random_folds(scores, y, names):
     own = np.empty((len(y), len(names)))
     for rest, out in StratifiedKFold(5, shuffle=True, random_state=1).split(scores, y):
         for i, name in enumerate(names):
-            found = STAGES[name].fit(scores[rest], y[rest]).predict_proba(scores[out])
+            found = make_stage(name).fit(scores[rest], y[rest]).predict_proba(scores[out])
             own[out, i] = found[np.arange(len(out)), y[out]]
     return own
 
@@ -84,7 +84,9 @@ def measure(scores, y, new_scores, new_y):
     told = np.array([report.mixture_nll, *(one.nll for one in report.candidates)])
     errors = np.abs(told - losses.mean(axis=0)) / (losses.std(axis=0) / np.sqrt(len(y)))
     alone = {
-        name: negative_log_likelihood(new_y, STAGES[name].fit(scores, y).predict_proba(new_scores))
+        name: negative_log_likelihood(
+            new_y, make_stage(name).fit(scores, y).predict_proba(new_scores)
+        )
         for name in names
     }
     best = min(alone, key=alone.get)

@@ -56,6 +56,20 @@ WEIGHS_RATIOS = [
     calibrant.TopLabelIsotonic,
 ]
 
+# A map of cells one by one: logits are their softmax, but for a last bit.
+MAPS_CELLS = [
+    calibrant.FlattenedIsotonic,
+    calibrant.OneVsRestIsotonic,
+    calibrant.OneVsRestHistogram,
+    calibrant.OneVsRestBBQ,
+    calibrant.SharedClasswise,
+    calibrant.TopLabelHistogram,
+    calibrant.TopLabelIsotonic,
+]
+
+# Equal rows are merged, or counted, before anything else: weights are repetitions to the bit.
+SEES_REPETITIONS = [*MAPS_CELLS, calibrant.DirichletCalibration]
+
 # Without folds, which are dealt by the bits of the scores: those of logits are others.
 WITHOUT_FOLDS = UNREGULARISED | {
     "Chain": {"cv": None},

@@ -290,14 +290,6 @@ def test_methods_have_the_names_of_scikit_learn_too(digits, name, method):
     assert clone(model).method == name
 
 
-def test_a_calibrator_can_be_named(digits):
-    X, y, new, _ = digits
-    named = CalibratedClassifier(GaussianNB(), "fir", cv=2).fit(X, y)
-    given = CalibratedClassifier(GaussianNB(), FlattenedIsotonic(), cv=2).fit(X, y)
-    assert named.predict_proba(new).tobytes() == given.predict_proba(new).tobytes()
-    assert clone(named).calibrator == "fir"
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [

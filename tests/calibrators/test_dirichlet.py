@@ -5,9 +5,7 @@ from scipy.special import log_softmax
 
 from calibrant import MatrixScaling
 from calibrant.calibrators.dirichlet import DirichletCalibration
-from calibrant.errors import MissingClassWarning, ParameterError
-from calibrant.simplex import check_batch
-from calibrators.test_one_vs_rest import DEGENERATE
+from calibrant.errors import MissingClassWarning
 from conftest import simulate
 
 
@@ -117,43 +115,3 @@ def test_a_class_without_a_label_warns_and_stays_finite():
     with pytest.warns(MissingClassWarning, match="temperature-scaled"):
         calibrator = DirichletCalibration(classes=np.arange(4)).fit(p[keep], y[keep])
     np.testing.assert_allclose(calibrator.predict_proba(p).sum(axis=1), 1)
-
-
-@pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
-@pytest.mark.filterwarnings("ignore::calibrant.errors.ConvergenceWarning")
-@pytest.mark.parametrize("case", DEGENERATE)
-def test_degenerate_data_are_finite(case):
-    p, y = DEGENERATE[case](*simulate(150, 3))
-    calibrator = DirichletCalibration(classes=np.arange(3)).fit(p, y)
-    out = calibrator.predict_proba(np.vstack([p, np.eye(3), [[1 / 3] * 3]]))
-    assert np.all((out >= 0) & (out <= 1))
-    np.testing.assert_allclose(out.sum(axis=1), 1, atol=1e-13)
-
-
-def test_weights_are_repetitions_and_rows_have_no_order():
-    p, y = tilted()
-    times = 1 + np.arange(len(y)) % 3
-    order = np.random.default_rng(0).permutation(times.sum())
-    one = DirichletCalibration().fit(p, y, times).predict_proba(p)
-    rows, labels = np.repeat(p, times, axis=0), np.repeat(y, times)
-    two = DirichletCalibration().fit(rows, labels).predict_proba(p)
-    three = DirichletCalibration().fit(rows[order], labels[order]).predict_proba(p)
-    assert one.tobytes() == two.tobytes() == three.tobytes()
-
-
-def test_repeated_rows_are_merged_by_scores_and_label():
-    p = [[0.2, 0.8], [0.2, 0.8], [0.2, 0.8], [0.5, 0.5]]
-    batch = check_batch(p, [0, 1, 0, 1], [1.0, 2.0, 3.0, 4.0])
-    merged = batch.merged()
-    found = {
-        (*row, label): weight
-        for row, label, weight in zip(
-            merged.scores.tolist(), merged.class_index.tolist(), merged.weight, strict=True
-        )
-    }
-    assert found == {(0.2, 0.8, 0): 4.0, (0.2, 0.8, 1): 2.0, (0.5, 0.5, 1): 4.0}
-
-
-def test_parameters_are_checked():
-    with pytest.raises(ParameterError, match="odir"):
-        DirichletCalibration(odir=-1).fit(*tilted())

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -16,9 +14,9 @@ from calibrant import (
     ProjectedGradient,
     TrustConstr,
 )
-from calibrant.errors import ParameterError
 from calibrant.solvers.report import SolverReport
-from conftest import REAL_FILES, load_real, needs_collection, simulate
+from calibrators.test_hard_data import CASES
+from conftest import simulate
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning"),
@@ -65,92 +63,19 @@ def assert_sound(calibrator, rows):
         assert np.all(np.diff(np.take_along_axis(out, order, axis=1), axis=1) >= 0.0)
 
 
-def easy(n_rows=200, n_classes=4):
-    return simulate(n_rows, n_classes)
-
-
-def case_labels_all_equal():
-    return easy()[0], np.zeros(200, dtype=int)
-
-
-def case_every_prediction_right():
-    return easy()[0], easy()[0].argmax(axis=1)
-
-
-def case_every_prediction_wrong():
-    return easy()[0], easy()[0].argmin(axis=1)
-
-
-def case_all_scores_equal():
-    return np.full((200, 4), 0.25), easy()[1]
-
-
-def case_one_row():
-    return easy()[0][:1], easy()[1][:1]
-
-
-def case_two_equal_rows_with_different_labels():
-    return np.array([[0.7, 0.3], [0.7, 0.3]]), np.array([0, 1])
-
-
-def case_exact_zeros_and_ones():
-    rows = np.eye(4)[np.arange(200) % 4]
-    return rows, np.where(np.arange(200) % 7 == 0, (np.arange(200) + 1) % 4, np.arange(200) % 4)
-
-
-def case_exact_zeros_and_ones_always_right():
-    return np.eye(4)[np.arange(200) % 4], np.arange(200) % 4
-
-
-def case_zeros_that_turn_out_true():
-    rows, labels = easy()
-    rows = np.where(rows < 0.05, 0.0, rows)
-    return rows / rows.sum(axis=1, keepdims=True), labels
-
-
-def case_probabilities_down_to_1e_minus_300():
-    rng = np.random.default_rng(5)
-    rows = 10.0 ** rng.uniform(-300, 0, (200, 4))
-    return rows / rows.sum(axis=1, keepdims=True), rng.integers(0, 4, 200)
-
-
-def case_subnormal_probabilities():
-    rows = np.tile([[1.0, 5e-324, 0.0]], (100, 1))
-    return rows, np.arange(100) % 3
-
-
-def case_a_class_never_seen():
-    rows, labels = easy()
-    return rows, np.where(labels == 3, 0, labels)
-
-
-def case_float16():
-    rows, labels = simulate(300, 1000)
-    return rows.astype(np.float16), labels
-
-
-CASES = [value for name, value in sorted(globals().items()) if name.startswith("case_")]
-
-
-@pytest.mark.parametrize("strength", STRENGTHS)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__[5:])
-def test_survives(case, strength):
-    rows, labels = case()
-    assert_sound(fitted(rows, labels, prior_strength=strength), rows)
-
-
 @pytest.mark.parametrize("solver", WAYS, ids=lambda way: way.name)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__[5:])
+@pytest.mark.parametrize("case", CASES)
 def test_the_other_solvers_survive_too(case, solver):
-    rows, labels = case()
+    rows, labels = CASES[case]
     calibrator = fitted(rows, labels, solver=solver, prior_strength=1.0, max_rounds=5)
     assert_sound(calibrator, rows)
     assert calibrator.solver_report_.solver == solver.name
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__[5:])
+# More classes than rows: the optimum is at infinity, and the floor counts.
+@pytest.mark.parametrize("case", sorted(CASES.keys() - {"more classes than rows"}))
 def test_never_above_fir_or_the_uncalibrated_rows(case):
-    rows, labels = case()
+    rows, labels = CASES[case]
     plain = fitted(rows, labels, prior_strength=0)
     rows = np.asarray(rows, dtype=np.float64)
     rows = rows / rows.sum(axis=1, keepdims=True)
@@ -186,33 +111,6 @@ def test_fitted_attributes():
     assert given.cv_results_ is None
 
 
-def test_logits_are_the_same_as_their_softmax():
-    rows, labels = simulate(500, 5)
-    one = fitted(rows, labels, prior_strength=20)
-    other = fitted(np.log(rows) + 3.0, labels, prior_strength=20, scores="logits")
-    for name in ("thresholds", "values", "sizes"):
-        np.testing.assert_allclose(
-            getattr(one.step_function_, name), getattr(other.step_function_, name), rtol=1e-6
-        )
-
-
-def test_zero_weight_is_no_row():
-    rows, labels = simulate(400, 5)
-    weight = np.random.default_rng(0).integers(0, 3, 400).astype(float)
-    for strength in STRENGTHS:
-        one = fitted(rows, labels, weight, prior_strength=strength)
-        kept = weight > 0
-        other = fitted(rows[kept], labels[kept], weight[kept], prior_strength=strength)
-        np.testing.assert_array_equal(one.step_function_.values, other.step_function_.values)
-
-
-def test_twice_the_weight_changes_nothing_without_a_prior():
-    rows, labels = simulate(400, 5)
-    one = fitted(rows, labels, prior_strength=0)
-    other = fitted(rows, labels, np.full(400, 2.0), prior_strength=0)
-    np.testing.assert_array_equal(one.step_function_.values, other.step_function_.values)
-
-
 @pytest.mark.parametrize("solver", ["exact", *WAYS], ids=str)
 def test_every_solver_fits_and_clones(solver):
     rows, labels = simulate(150, 3)
@@ -239,95 +137,6 @@ def test_not_converging_is_a_warning():
     rows, labels = simulate(1500, 20)
     with pytest.warns(ConvergenceWarning, match="optimality violated"):
         fitted(rows, labels, prior_strength=20, max_rounds=1)
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"solver": "exakt"},
-        {"prior_strength": -1.0},
-        {"prior_strength": "best"},
-        {"prior_strength": float("nan")},
-        {"prior_strength": None},
-        {"tol": 0.0},
-        {"max_rounds": 0},
-    ],
-    ids=str,
-)
-def test_bad_parameters_are_refused(parameters):
-    rows, labels = simulate(120, 3)
-    with pytest.raises(ParameterError, match=next(iter(parameters))):
-        NormalizationAwareIsotonic(**parameters).fit(rows, labels)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"min_blocks": 2.5},
-        {"split_size_threshold": 0},
-        {"epsilon_change": 0.0},
-        {"beta": -1.0},
-        {"n_iterations": 0},
-        {"n_iterations_no_change": -5},
-    ],
-    ids=str,
-)
-def test_bad_options_are_refused(options):
-    rows, labels = simulate(120, 3)
-    with pytest.raises(ParameterError, match=rf"solver\.{next(iter(options))}="):
-        NormalizationAwareIsotonic(Annealing(**options)).fit(rows, labels)
-
-
-@pytest.mark.parametrize(
-    ("solver", "remedy"),
-    [
-        ("annealing", r"or solver=Annealing\(\)"),
-        ("trust-constr", r"or solver=TrustConstr\(\)"),
-        (Annealing, r"one of Annealing\(\), "),
-        (None, r"Penalty\(\)$"),
-    ],
-)
-def test_what_is_no_solver_is_refused_with_the_remedy(solver, remedy):
-    rows, labels = simulate(120, 3)
-    with pytest.raises(ParameterError, match=remedy):
-        NormalizationAwareIsotonic(solver).fit(rows, labels)
-
-
-def scaled(rows, beta):
-    return softmax(beta * np.log(np.maximum(rows, 1e-12)), axis=1)
-
-
-def best_temperature(rows, labels):
-    """1 / T of least NLL, zeros read as 1e-12: what users of other packages have."""
-    logits = np.log(np.maximum(rows, 1e-12))
-
-    def loss(log_beta):  # of probabilities as they are: with a floor it would not be convex
-        return -np.mean(
-            log_softmax(np.exp(log_beta) * logits, axis=1)[np.arange(len(labels)), labels]
-        )
-
-    found = minimize_scalar(loss, bounds=(-6.0, 4.0), method="bounded", options={"xatol": 1e-9})
-    return np.exp(found.x)
-
-
-@pytest.mark.slow
-@needs_collection
-def test_quality_on_real_data():
-    """Fitted on the calibration parts, judged on the test parts, beside the best T alone."""
-    ratios, better = [], 0
-    for name in REAL_FILES:
-        files = load_real(name)
-        classes = np.arange(files["val"][0].shape[1])
-        rows, labels = files["test"]
-        ours, flattened = (
-            nll(method(classes=classes).fit(*files["val"]).predict_proba(rows), labels)
-            for method in (NormalizationAwareIsotonic, FlattenedIsotonic)
-        )
-        ratios.append(ours / nll(scaled(rows, best_temperature(*files["val"])), labels))
-        better += ours < flattened
-    assert np.mean(ratios) <= 0.97
-    assert np.max(ratios) <= 1.10
-    assert better >= 0.75 * len(REAL_FILES)
 
 
 def staircase(n_rows):

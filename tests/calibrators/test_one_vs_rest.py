@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from calibrant import (
     OneVsRestBBQ,
@@ -12,24 +10,14 @@ from calibrant import (
     OneVsRestIsotonic,
     OneVsRestPlatt,
 )
-from calibrant.errors import ConvergenceWarning, MissingClassWarning, ParameterError
+from calibrant.errors import ConvergenceWarning, MissingClassWarning
 from calibrant.kernels.rows import divide_by_sums
 from calibrant.maps.curves import IDENTITY
-from calibrant.simplex import softmax
-from calibrators.test_properties import calibration_sets
 from conftest import load_real, real_files, simulate
 
 ALL = [OneVsRestIsotonic, OneVsRestPlatt, OneVsRestBeta, OneVsRestHistogram, OneVsRestBBQ]
 each = pytest.mark.parametrize("cls", ALL, ids=lambda c: c.__name__)
 
-DEGENERATE = {
-    "one class": lambda p, y: (p, np.full_like(y, 1)),
-    "equal": lambda p, y: (np.full_like(p, 1 / p.shape[1]), y),
-    "right": lambda p, _: (p, p.argmax(axis=1)),
-    "wrong": lambda p, _: (p, p.argmin(axis=1)),
-    "one row": lambda p, y: (p[:1], y[:1]),
-    "certain": lambda p, y: (np.eye(p.shape[1])[p.argmax(axis=1)], y),
-}
 any_data = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
 
 
@@ -65,54 +53,6 @@ def test_a_class_without_a_label_keeps_its_scores_and_warns(cls):
     assert caught[0].filename == __file__
     assert calibrator.curves_[1] is IDENTITY
     assert_distributions(calibrator.predict_proba(p))
-
-
-@each
-@any_data
-@given(data=calibration_sets(), seed=st.integers(0, 99))
-def test_any_data_and_any_order_of_rows(cls, data, seed):
-    """Distributions, the same to the bit for every order of weighted rows."""
-    p, y = data
-    rng = np.random.default_rng(seed)
-    weight, order = rng.uniform(0.1, 3, len(p)), rng.permutation(len(p))
-    classes = np.arange(p.shape[1])
-    one = cls(classes=classes).fit(p, y, weight)
-    two = cls(classes=classes).fit(p[order], y[order], weight[order])
-    assert one.predict_proba(p).tobytes() == two.predict_proba(p).tobytes()
-    assert_distributions(one.predict_proba(p))
-
-
-@each
-@any_data
-@given(data=calibration_sets(), seed=st.integers(0, 99))
-def test_weight_two_is_twice_and_weight_zero_is_never(cls, data, seed):
-    p, y = data
-    times = np.random.default_rng(seed).integers(0, 3, len(p))
-    times[0] = 1
-    classes = np.arange(p.shape[1])
-    one = cls(classes=classes).fit(p, y, times)
-    two = cls(classes=classes).fit(np.repeat(p, times, axis=0), np.repeat(y, times))
-    assert one.predict_proba(p).tobytes() == two.predict_proba(p).tobytes()
-
-
-@each
-@any_data
-@pytest.mark.parametrize("case", DEGENERATE)
-def test_degenerate_data_are_finite(cls, case):
-    p, y = DEGENERATE[case](*simulate(150, 3))
-    calibrator = cls(classes=np.arange(3)).fit(p, y)
-    assert calibrator.solver_report_.converged
-    assert_distributions(calibrator.predict_proba(np.vstack([p, np.eye(3), [[1 / 3] * 3]])))
-
-
-@each
-def test_logits_are_their_softmax(cls):
-    p, y = simulate(300, 4)
-    logits = np.log(p) + 3
-    p = softmax(logits)
-    one = cls().fit(p, y).predict_proba(p)
-    two = cls(scores="logits").fit(logits, y).predict_proba(logits)
-    np.testing.assert_array_equal(one, two)
 
 
 def test_agrees_with_netcal_on_four_classes():
@@ -160,22 +100,6 @@ def test_an_unfinished_fit_warns(monkeypatch):
     monkeypatch.setattr(platt.minimise_logistic, "__kwdefaults__", {"tol": 1e-10, "max_rounds": 1})
     with pytest.warns(ConvergenceWarning, match="newton per class"):
         OneVsRestPlatt().fit(*simulate(200, 3))
-
-
-@pytest.mark.parametrize(
-    ("calibrator", "message"),
-    [
-        (OneVsRestPlatt(smooth_labels="yes"), "smooth_labels"),
-        (OneVsRestHistogram(n_bins=0), "n_bins"),
-        (OneVsRestHistogram(n_bins=2.5), "n_bins"),
-        (OneVsRestHistogram(strategy="depth"), "'mass', 'width'"),
-        (OneVsRestBBQ(spread=0.5), "spread"),
-        (OneVsRestBBQ(prior_weight=-1), "prior_weight"),
-    ],
-)
-def test_parameters_are_checked(calibrator, message):
-    with pytest.raises(ParameterError, match=message):
-        calibrator.fit(*simulate(150, 3))
 
 
 def test_prior_weight_and_spread_reach_the_solver():

@@ -3,12 +3,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from calibrant.calibrators.top_label import TopLabelHistogram, TopLabelIsotonic
-from calibrant.errors import MissingClassWarning, ParameterError
-from calibrant.simplex import softmax
-from calibrators.test_one_vs_rest import DEGENERATE
+from calibrant.errors import MissingClassWarning
 from calibrators.test_properties import calibration_sets
 from conftest import load_real, real_files, simulate
 from reference.binary_maps import share_the_rest
@@ -48,40 +45,6 @@ def test_rows_are_shared_as_in_the_exact_reference(cls, per_class, data, new):
         top = np.array([row.max()])
         exact = share_the_rest(row, [float(curve(top)[0]) for curve in curves])
         np.testing.assert_allclose(found, [float(v) for v in exact], rtol=1e-12, atol=1e-15)
-
-
-@each
-@per_class
-@any_data
-@given(data=calibration_sets(), seed=st.integers(0, 99))
-def test_any_order_of_rows_and_weights_as_repetitions(cls, per_class, data, seed):
-    p, y = data
-    rng = np.random.default_rng(seed)
-    times = rng.integers(0, 3, len(p))
-    times[0] = 1
-    order = rng.permutation(times.sum())
-    parameters = {"per_class": per_class, "classes": np.arange(p.shape[1])}
-    one = cls(**parameters).fit(p, y, times).predict_proba(p)
-    rows, labels = np.repeat(p, times, axis=0)[order], np.repeat(y, times)[order]
-    two = cls(**parameters).fit(rows, labels).predict_proba(p)
-    assert one.tobytes() == two.tobytes()
-    assert np.all((one >= 0) & (one <= 1))
-    np.testing.assert_allclose(one.sum(axis=1), 1, atol=1e-14)
-
-
-@each
-@any_data
-@given(data=calibration_sets(), seed=st.integers(0, 99))
-def test_a_shared_map_does_not_depend_on_which_class_is_which(cls, data, seed):
-    p, y = data
-    order = np.random.default_rng(seed).permutation(p.shape[1])
-    classes = np.arange(p.shape[1])
-    one = cls(classes=classes).fit(p, y).predict_proba(p)
-    two = cls(classes=classes).fit(p[:, order], np.argsort(order)[y]).predict_proba(p[:, order])
-    np.testing.assert_allclose(two, one[:, order], rtol=1e-13, atol=1e-15)
-    for before, after in zip(p, one, strict=True):
-        for value in np.unique(before):
-            assert np.ptp(after[before == value]) <= 1e-15
 
 
 @each
@@ -149,44 +112,6 @@ def test_the_floor_without_division_lifts_and_changes_nothing_else(cls, floor):
     plain = cls(normalize_output=False, min_probability=0.0).fit(p, y).predict_proba(p)
     out = cls(normalize_output=False, min_probability=floor).fit(p, y).predict_proba(p)
     np.testing.assert_array_equal(out, np.maximum(plain, floor))
-
-
-@each
-@per_class
-@any_data
-@pytest.mark.parametrize("case", DEGENERATE)
-def test_degenerate_data_are_finite(cls, per_class, case):
-    p, y = DEGENERATE[case](*simulate(150, 3))
-    calibrator = cls(per_class=per_class, classes=np.arange(3)).fit(p, y)
-    out = calibrator.predict_proba(np.vstack([p, np.eye(3), [[1 / 3] * 3]]))
-    assert np.all((out >= 0) & (out <= 1))
-    np.testing.assert_allclose(out.sum(axis=1), 1, atol=1e-14)
-
-
-@each
-@per_class
-@any_data
-def test_logits_are_their_softmax(cls, per_class):
-    p, y = simulate(300, 4)
-    logits = np.log(p) + 3
-    p = softmax(logits)
-    one = cls(per_class=per_class).fit(p, y).predict_proba(p)
-    two = cls(per_class=per_class, scores="logits").fit(logits, y)
-    np.testing.assert_array_equal(one, two.predict_proba(logits))
-
-
-@pytest.mark.parametrize(
-    "calibrator",
-    [
-        TopLabelHistogram(n_bins=0),
-        TopLabelHistogram(points_per_bin=-1),
-        TopLabelHistogram(per_class="yes"),
-        TopLabelIsotonic(normalize_output=None),
-    ],
-)
-def test_parameters_are_checked(calibrator):
-    with pytest.raises(ParameterError):
-        calibrator.fit(*simulate(150, 3))
 
 
 @each

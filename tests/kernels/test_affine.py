@@ -1,24 +1,14 @@
 import numpy as np
 import pytest
 from scipy.optimize import check_grad
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 
-from calibrant.kernels.softmax import affine_rows, residuals, vector_likelihood
+from calibrant.kernels.softmax import affine_rows, vector_likelihood
 
 
 def data():
     rng = np.random.default_rng(0)
     return rng.normal(0, 2, (40, 5)), rng.integers(0, 5, 40), rng.dirichlet(np.ones(40))
-
-
-def test_residuals_are_the_gradient_in_the_logits():
-    z, y, share = data()
-    out, loss = z.copy(), np.empty(40)
-    residuals(out, y, share, loss)
-    np.testing.assert_allclose(
-        out, share[:, None] * (softmax(z, axis=1) - np.eye(5)[y]), atol=1e-16
-    )
-    np.testing.assert_allclose(loss, -log_softmax(z, axis=1)[np.arange(40), y], rtol=1e-13)
 
 
 def test_vector_gradient_agrees_with_differences():

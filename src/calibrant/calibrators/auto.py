@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from calibrant.calibrators.auto_report import BASELINE, AutoReport, report_of
-from calibrant.calibrators.auto_search import FINISH, STAGES, Search, most_judged
+from calibrant.calibrators.auto_search import FINISH, STAGES, Search, make_stage, most_judged
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.chunked import fit_together
 from calibrant.calibrators.composition import Composed, stage_of
@@ -19,7 +19,7 @@ from calibrant.calibrators.parameters import choice, fitted, number
 from calibrant.errors import ParameterError, in_words
 from calibrant.maps.compositions import ChainMap, MixtureMap, Stage
 from calibrant.progress import progress
-from calibrant.solvers.priced_mixture import SMALLEST, solve_priced_mixture
+from calibrant.solvers.mixture import SMALLEST, solve_priced_mixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,8 +43,8 @@ PRICED_CELLS, PRICED_ROWS = 1 << 13, 64
 least."""
 
 PLAIN, CLASSWISE = ("ts", "identity"), {"structured", "structured-wide"}
-"""Paths whose share of the mixture asks for nothing after it, and stages that know which class is
-which: where no candidate does, nothing after them does."""
+"""Candidates that need no finishing stage, and stages that tell classes apart: where no candidate
+does, no finishing stage does."""
 
 FLOOR = 1e-12
 """Of the mixture's probabilities, before what comes after it."""
@@ -150,7 +150,7 @@ class AutoCalibrator(Composed):
         """As the largest stage; besides it there are the held-out outputs of all candidates."""
         stages = {stage for path in self._paths() for stage in path.split(" > ")}
         largest = max(
-            STAGES[stage]._peak_bytes(n_rows, n_classes)  # noqa: SLF001  (ours)
+            make_stage(stage)._peak_bytes(n_rows, n_classes)  # noqa: SLF001  (ours)
             for stage in stages
         )
         n_judged = min(n_rows, most_judged(n_classes))

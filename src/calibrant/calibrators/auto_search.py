@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import threads
+from calibrant.calibrators.auto_report import BASELINE
 from calibrant.calibrators.composition import (
     cross_fit,
     fit_part,
@@ -14,11 +15,7 @@ from calibrant.calibrators.composition import (
     out_of_fold,
     outputs_of,
 )
-from calibrant.calibrators.monotone_spline import MonotoneSpline
-from calibrant.calibrators.normalization_aware import NormalizationAwareIsotonic
-from calibrant.calibrators.scaling import TemperatureScaling
-from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
-from calibrant.calibrators.structured import StructuredScaling
+from calibrant.calibrators.methods import make_calibrator
 from calibrant.row_order import sample_rows
 from calibrant.solvers.monotone_spline import STRENGTH
 from calibrant.solvers.temperature import HELD
@@ -31,27 +28,27 @@ if TYPE_CHECKING:
     from calibrant.calibrators.base import Calibrator
     from calibrant.simplex import SimplexBatch
 
-STAGES: dict[str, Calibrator] = {
-    "identity": TemperatureScaling(prior_strength=HELD),
-    "ts": TemperatureScaling(),
-    "structured": StructuredScaling(),
-    "structured-wide": StructuredScaling(bound=1e-5),
-    "na-fir": NormalizationAwareIsotonic(prior_strength=30.0),
-    "scir": SortedCumulativeIsotonic(prior_share=0.02),
-    "spline": MonotoneSpline(strength=STRENGTH),
+STAGES: dict[str, tuple[str, dict[str, Any]]] = {
+    "identity": ("ts", {"prior_strength": HELD}),
+    "ts": ("ts", {}),
+    "structured": ("structured", {}),
+    "structured-wide": ("structured", {"bound": 1e-5}),
+    "na-fir": ("na-fir", {"prior_strength": 30.0}),
+    "scir": ("scir", {"prior_share": 0.02}),
+    "spline": ("spline", {"strength": STRENGTH}),
 }
-"""What a path is made of. Scores as they are have T = 1, and a reading of exact zeros. Logarithms
-of small probabilities tell of classes in some classifiers, and mislead in most others: structured
-scaling is there with its usual bound on them, and with almost none.
+"""What a path is made of: methods with parameters. Scores as they are have T = 1, and a reading of
+exact zeros. Logarithms of small probabilities tell of classes in some classifiers, and mislead in
+most others: structured scaling is there with its usual bound on them, and with almost none.
 
 None of them chooses a parameter by folds of its own: weights of the mixture do what a prior towards
 temperature scaling would do. Within the validation parts of real classifiers this is as good as
 choosing the parameters by cross-validation in each fold (``docs/measure_auto.py``).
 """
 
-FINISH: dict[str, Calibrator] = {
-    "spline": MonotoneSpline(strength=1.0),
-    "structured": StructuredScaling(),
+FINISH: dict[str, tuple[str, dict[str, Any]]] = {
+    "spline": ("spline", {"strength": 1.0}),
+    "structured": ("structured", {}),
 }
 """What is fitted to the mixture as a whole, one after the other: an average of honest probabilities
 is too timid."""
@@ -66,6 +63,15 @@ LEAST_ROWS = 5000
 ROWS_PER_PARAMETER = 100
 """From here on, outputs for the rows that a first stage was fitted to are as good as held-out ones,
 where judging candidates did not need those of all rows."""
+
+
+def make_stage(name: str, *, in_folds: bool = False) -> Calibrator:
+    """Return the unfitted calibrator of a stage, or as it is fitted in folds."""
+    method, parameters = STAGES[name]
+    stage = make_calibrator(method, **parameters)
+    if in_folds and method != "ts" and getattr(stage, "tol", np.inf) < FOLD_TOLERANCE:
+        stage.set_params(tol=FOLD_TOLERANCE)
+    return stage
 
 
 def prefixes(path: str) -> list[str]:
@@ -124,8 +130,10 @@ class Search:
     def _hold_out(self, first: str, wave: list[str]) -> None:
         """Do so for paths that differ in their last stage."""
         source = self.held_out[first] if first else self.batch
-        stages = [_roughly(STAGES[path.rpartition(" > ")[2]]) for path in wave]
-        for path, found in zip(wave, cross_fit(stages, source, self.folds), strict=True):
+        stages = [make_stage(path.rpartition(" > ")[2], in_folds=True) for path in wave]
+        begins = wave[0].rpartition(" > ")[2] == BASELINE
+        found_by = cross_fit(stages, source, self.folds, begins_with_temperature=begins)
+        for path, found in zip(wave, found_by, strict=True):
             self.held_out[path] = self.batch.with_probabilities(found.rows)
             self.seconds[path] = found.seconds
 
@@ -142,7 +150,8 @@ class Search:
         found: list[Calibrator] = []
         for name in stages:
             batch = on_simplex(batch)
-            found.append(fit_part(FINISH[name], batch))
+            method, parameters = FINISH[name]
+            found.append(fit_part(make_calibrator(method, **parameters), batch))
             batch = batch.with_probabilities(outputs_of(found[-1], batch.scores))
         return found
 
@@ -154,10 +163,13 @@ class Search:
             wave = [path for path in needed if len(prefixes(path)) == n_stages]
             firsts = dict.fromkeys(path.rpartition(" > ")[0] for path in wave)
             sources = {first: on_simplex(self._whole_source(first, fitted)) for first in firsts}
+            starts = {first: fit_part(make_stage(BASELINE), sources[first]) for first in firsts}
 
-            def work(path: str, sources: dict[str, SimplexBatch] = sources) -> Calibrator:
+            def work(path: str, sources: Any = sources, starts: Any = starts) -> Calibrator:
                 first, _, last = path.rpartition(" > ")
-                return fit_part(STAGES[last], sources[first])
+                if last == BASELINE:
+                    return starts[first]  # type: ignore[no-any-return]
+                return fit_part(make_stage(last), sources[first], starts[first].map_)
 
             fitted |= zip(wave, threads.each(work, wave), strict=True)
         return [[fitted[prefix] for prefix in prefixes(path)] for path in paths]
@@ -168,17 +180,9 @@ class Search:
             return self._all
         if self._judges_all:
             return self.held_out[first]
-        batch, stage = self._all, STAGES[first]
+        batch, stage = self._all, make_stage(first)
         n_parameters = stage._n_parameters(batch.n_classes)  # noqa: SLF001  (ours)
         if batch.n_rows >= ROWS_PER_PARAMETER * n_parameters:
             return batch.with_probabilities(outputs_of(fitted[first], batch.scores))
         batch, folds = batch.in_folds(self.n_folds)
-        return batch.with_probabilities(out_of_fold(_roughly(stage), batch, folds))
-
-
-def _roughly(stage: Calibrator) -> Calibrator:
-    """Return the stage as it is fitted in folds."""
-    given: dict[str, Any] = stage.get_params()
-    if given.get("tol", np.inf) < FOLD_TOLERANCE and not isinstance(stage, TemperatureScaling):
-        stage = type(stage)(**given | {"tol": FOLD_TOLERANCE})
-    return stage
+        return batch.with_probabilities(out_of_fold(make_stage(first, in_folds=True), batch, folds))

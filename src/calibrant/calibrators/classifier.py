@@ -24,8 +24,8 @@ from calibrant.calibrators.classifier_folds import (
     CalibratedPair,
     Folds,
     average_logarithms,
-    check_labels,
     keep_warnings,
+    read_labels,
     refuse_too_many_folds,
 )
 from calibrant.calibrators.methods import make_calibrator, methods
@@ -103,8 +103,6 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     (797, 10)
     """
 
-    pooling_: str = "probabilities"  # of models that were pickled without it
-
     def __init__(
         self,
         estimator: Any = None,
@@ -152,7 +150,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         calibrator = self._check_parameters()
         estimator = self._get_estimator()
-        labels = check_labels(y, estimator)
+        labels = read_labels(y, estimator)
         X, _ = indexable(X, y)
         weight = check_weights(sample_weight, len(labels))
         routed = self._route(estimator, sample_weight, fit_params)
@@ -265,31 +263,11 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return take_state(self)._averages(X)[0]  # noqa: SLF001  (itself)
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """Logarithms of the calibrated probabilities.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Whatever the estimator takes.
-
-        Returns
-        -------
-        logs : ndarray of shape (n_samples, n_classes)
-        """
+        """Logarithms of the calibrated probabilities."""
         return log_of(self.predict_proba(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Label of the largest calibrated probability; of those that tie, of the largest score.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Whatever the estimator takes.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-        """
+        """Label of the largest calibrated probability; of those that tie, of the largest score."""
         self = take_state(self)  # noqa: PLW0642
         probabilities, scores = self._averages(X)
         best = np.empty(len(scores), dtype=np.int64)

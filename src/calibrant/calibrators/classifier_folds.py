@@ -196,7 +196,7 @@ def keep_warnings(work: Any, *rows: NDArray[np.int64]) -> tuple[Any, list[Warnin
         return work(*rows), kept
 
 
-def check_labels(y: Any, estimator: Any) -> NDArray[Any]:
+def read_labels(y: Any, estimator: Any) -> NDArray[Any]:
     """Return the labels, one for each row, or say what is wrong with them."""
     require_labels(y)
     labels = np.asarray(y)

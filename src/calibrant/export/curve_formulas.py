@@ -8,7 +8,8 @@ import numpy as np
 
 from calibrant import errors
 from calibrant.export.block_search import find_blocks, lowered
-from calibrant.maps.curves import IDENTITY, BoundedLogs, Curve, Pieces, Terms
+from calibrant.maps.curves import IDENTITY, BoundedLogs, Curve, Terms
+from calibrant.maps.steps import Pieces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

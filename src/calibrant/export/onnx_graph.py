@@ -51,9 +51,9 @@ class GraphValue:
     __truediv__ = _operator("Div")
     __gt__, __ge__ = _operator("Greater"), _operator("GreaterOrEqual")
     __lt__, __le__ = _operator("Less"), _operator("LessOrEqual")
-    __eq__ = _operator("Equal")  # type: ignore[assignment]
+    __eq__ = _operator("Equal")
     __and__, __or__ = _operator("And"), _operator("Or")
-    __hash__ = None  # type: ignore[assignment]  (what an equality returns is a value)
+    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, eq=False)

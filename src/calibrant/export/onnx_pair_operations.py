@@ -56,7 +56,7 @@ class PairOperations(PairArithmetic):
         if given and not any(isinstance(one, Pair) for one in given):
             return super().where(condition, a, b)
         a, b = self.pair(a), self.pair(b)
-        both = [(a.high, b.high)]
+        both: list[tuple[Any, ...]] = [(a.high, b.high)]
         if not (a.low is None and b.low is None):
             both.append(tuple(0.0 if one.low is None else one.low for one in (a, b)))
         plain = super().where
@@ -79,7 +79,7 @@ class PairOperations(PairArithmetic):
         low = self._choose(x.high == high, x.low, beyond)
         return Pair(self, high, super()._reduce(kind, low))
 
-    def _by_parts(self, x: Pair, add_up: Callable[[Tensor], Tensor]) -> Pair:
+    def _by_parts(self, x: Pair, add_up: Callable[[Tensor], Tensor]) -> Any:
         """Add up cells of rows without rounding but for what is far below their size.
 
         To add and subtract a large number leaves a multiple of its last place, of which so many

@@ -171,7 +171,7 @@ class PairArithmetic(OnnxOperations):
             left = left - quotient * b.low
         return self._ordered_sum(quotient, left / b.high)
 
-    def _compare(self, kind: str, a: Pair, b: Pair) -> Tensor:
+    def _compare(self, kind: str, a: Pair, b: Pair) -> Any:
         """Compare two pairs: near each other, the difference of high parts is free of rounding."""
         if a.low is None and b.low is None:
             return super().binary(kind, a.high, b.high)

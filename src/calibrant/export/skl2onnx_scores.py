@@ -161,7 +161,7 @@ def _with_margins(container: Any, estimator: Any) -> Any:
 
 def write_class_scores(
     ops: OnnxOperations, estimator: Any, found: str, classes: NDArray[Any]
-) -> Tensor:
+) -> Any:
     """Write down ``class_scores``: a column for every class, also one that was never seen."""
     is_margin = hasattr(estimator, "decision_function")
     n_known = len(estimator.classes_)
@@ -178,7 +178,7 @@ def write_class_scores(
     return ops.node("Gather", [scores, ops.number(columns, np.int64)], width=len(classes), axis=1)
 
 
-def write_known(ops: OnnxOperations, is_known: NDArray[np.bool_], rows: Tensor) -> Tensor:
+def write_known(ops: OnnxOperations, is_known: NDArray[np.bool_], rows: Tensor) -> Any:
     """Write down ``without_unknown``: what a fold's classifier was not trained on has zero."""
     if is_known.all():
         return rows
@@ -190,7 +190,7 @@ def write_known(ops: OnnxOperations, is_known: NDArray[np.bool_], rows: Tensor) 
 
 def write_average_logarithms(
     ops: OnnxOperations, parts: Sequence[Tensor], is_known: Sequence[NDArray[np.bool_]]
-) -> Tensor:
+) -> Any:
     """Write down ``average_logarithms``."""
     shares = known_shares(is_known)
     logs = [
@@ -204,6 +204,6 @@ def write_average_logarithms(
     return mean / ops.row_sum(mean)
 
 
-def _pad(ops: OnnxOperations, x: Tensor, pads: list[int], value: float, width: int) -> Tensor:
+def _pad(ops: OnnxOperations, x: Tensor, pads: list[int], value: float, width: int) -> Any:
     how = ops.number(pads, np.int64), ops.number(value, np.float64)
     return ops.node("Pad", [x, *how], width=width)

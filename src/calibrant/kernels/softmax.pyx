@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from libc.math cimport exp, log, log1p
+from libc.math cimport exp, log, rint
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from calibrant.kernels.exponential cimport block_height, exponentials
-from calibrant.kernels.rows cimport accurate_sum, exponentiate_row, row_top
+from calibrant.kernels.rows cimport accurate_sum, row_top
 
 ctypedef fused real:
     float
@@ -16,8 +16,6 @@ ctypedef fused real:
 cdef enum:
     HEIGHT = 16  # rows and columns of sums that fit the first-level cache
     WIDTH = 128
-
-cdef double FLOOR = 1e-12  # of probabilities in ratios
 
 
 def row_sums(
@@ -130,29 +128,6 @@ cdef void divide_exponentials(
         gaps += n_classes
         e += n_classes
         out += n_classes
-
-
-def residuals(
-    double[:, ::1] logits, const int64_t[::1] class_index, const double[::1] share, double[::1] loss
-):
-    """Turn ``logits`` in place into share * (softmax - label); write each row's NLL to ``loss``.
-
-    The residuals are the gradient of the weighted NLL in the logits.
-    """
-    cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1], i, j
-    cdef double top, own, total, factor
-    cdef double* row
-    with nogil:
-        for i in range(n_rows):
-            row = &logits[i, 0]
-            top = row_top(row, n_classes)
-            own = row[class_index[i]]
-            total = exponentiate_row(row, n_classes, top, row)
-            loss[i] = log(total) + top - own
-            factor = share[i] / total
-            for j in range(n_classes):
-                row[j] *= factor
-            row[class_index[i]] -= share[i]
 
 
 def vector_likelihood(
@@ -397,3 +372,17 @@ def common_curvature(
             out[0, 1] += ux - u * x / share[i]
             out[1, 1] += xx - x * x / share[i]
         out[1, 0] = out[0, 1]
+
+
+def sum_in_two_words(const double[::1] values, double first, double second, double unit):
+    """Sums of values times ``first`` times ``second``, rounded, and of the rest in 1 / ``unit``."""
+    cdef Py_ssize_t i
+    cdef double scaled, whole
+    cdef int64_t high = 0, low = 0
+    with nogil:
+        for i in range(values.shape[0]):
+            scaled = values[i] * first * second
+            whole = rint(scaled)
+            high += <int64_t> whole
+            low += <int64_t> rint((scaled - whole) * unit)
+    return high, low

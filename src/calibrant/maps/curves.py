@@ -203,7 +203,8 @@ def join_terms(curves: tuple[Curve, ...]) -> Terms | None:
     *numbers, logs = zip(*(curve.terms for curve in curves), strict=True)  # type: ignore[attr-defined]
     if len({(one.low, one.rest) for one in logs}) > 1:
         return None
-    return Terms(*map(np.array, numbers), logs[0])
+    a, b, c = map(np.array, numbers)
+    return Terms(a, b, c, logs[0])
 
 
 class PieceTable(NamedTuple):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibrant.kernels.softmax import (
     curve_rows,
-    residuals,
     spread_rows,
     vector_likelihood,
     weighted_softmax,
@@ -46,17 +46,10 @@ class RidgePenalty:
         return np.append(slopes / unit**2, np.full(k, per_cell + self.odir / k))
 
 
-class AffineCoefficients(NamedTuple):
-    """A diagonal (1-D) or full (2-D) slope of the logits, and an intercept."""
-
-    slope: Array
-    intercept: Array
-
-
-def split_parameters(point: Array, k: int) -> AffineCoefficients:
-    """Slope and intercept of a vector of parameters, slopes first."""
+def split_parameters(point: Array, k: int) -> tuple[Array, Array]:
+    """Return the diagonal (1-D) or full (2-D) slope of the logits, and the intercept."""
     slope = point[:-k]
-    return AffineCoefficients(slope if len(slope) == k else slope.reshape(k, k), point[-k:])
+    return slope if len(slope) == k else slope.reshape(k, k), point[-k:]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,23 +99,27 @@ class AffineRows:
     def __init__(self, logits: Array, class_index: NDArray[np.int64], share: Array) -> None:
         self.logits, self._class_index, self._share = logits, class_index, share
         self._point = self._weighted_at = np.empty(0)
-        self._weighted = np.empty(0)  # the probabilities there, times the rows' shares
+        self._weighted = np.empty(0)  # probabilities times the rows' shares, at some point
+
+    @cached_property
+    def _label_sums(self) -> Array:
+        """Part of the gradient in a full matrix that is the same at all points."""
+        k = self.logits.shape[1]
+        slopes = np.zeros((k, k))
+        np.add.at(slopes, self._class_index, self._share[:, None] * self.logits)
+        return np.append(slopes, np.bincount(self._class_index, self._share, minlength=k))
 
     def value(self, point: Array) -> tuple[float, Array]:
         """Weighted NLL and its gradient."""
-        k = self.logits.shape[1]
-        slope, intercept = split_parameters(point, k)
-        self._point = point
-        if slope.ndim == 1:
-            gradient = np.empty_like(point)
-            rows = self.logits, self._class_index, self._share
-            loss = vector_likelihood(*rows, slope, intercept, gradient[:k], gradient[k:])
-            return float(loss), gradient
-        mapped = self._map(point)
-        losses = np.empty(len(mapped))
-        residuals(mapped, self._class_index, self._share, losses)
-        gradient = np.append(mapped.T @ self.logits, mapped.sum(axis=0))
-        return float(losses @ self._share), gradient
+        k, self._point = self.logits.shape[1], point
+        if len(point) > 2 * k:
+            loss, weighted = self._map_to_probabilities(point)
+            slopes = (weighted.T @ self.logits).ravel()
+            return loss, np.append(slopes, weighted.sum(axis=0)) - self._label_sums
+        gradient = np.empty_like(point)
+        rows = self.logits, self._class_index, self._share
+        loss = vector_likelihood(*rows, point[:k], point[k:], gradient[:k], gradient[k:])
+        return float(loss), gradient
 
     def _map(self, point: Array) -> Array:
         slope, intercept = split_parameters(point, self.logits.shape[1])
@@ -130,21 +127,21 @@ class AffineRows:
         mapped += intercept
         return mapped
 
+    def _map_to_probabilities(self, point: Array) -> tuple[float, Array]:
+        self._weighted, self._weighted_at = self._map(point), point
+        loss = weighted_softmax(self._weighted, self._class_index, self._share)
+        return float(loss), self._weighted
+
     def _probabilities(self) -> Array:
         if self._weighted_at is not self._point:
-            self._weighted, self._weighted_at = self._map(self._point), self._point
-            weighted_softmax(self._weighted, self._class_index, self._share)
+            self._map_to_probabilities(self._point)
         return self._weighted
 
     def hessian_product(self, direction: Array) -> Array:
         """Hessian times ``direction``."""
         change = self._map(direction)
         curve_rows(self._probabilities(), self._share, change)
-        if len(direction) == 2 * change.shape[1]:
-            slopes = np.einsum("ij,ij->j", change, self.logits)
-        else:
-            slopes = (change.T @ self.logits).ravel()
-        return np.concatenate([slopes, change.sum(axis=0)])
+        return np.append(self._by_slope(change, self.logits), change.sum(axis=0))
 
     def hessian_diagonal(self, power: int = 1) -> Array:
         """Return sums over rows of what each adds to the diagonal, to some ``power``."""
@@ -152,8 +149,10 @@ class AffineRows:
         spread_rows(self._probabilities(), self._share, spread)
         if power > 1:
             spread, squares = spread**power, squares**power
-        if len(self._point) == 2 * spread.shape[1]:
-            slopes = np.einsum("ij,ij->j", spread, squares)
-        else:
-            slopes = (spread.T @ squares).ravel()
-        return np.concatenate([slopes, spread.sum(axis=0)])
+        return np.append(self._by_slope(spread, squares), spread.sum(axis=0))
+
+    def _by_slope(self, rows: Array, features: Array) -> Array:
+        """Sum of the products of rows and features, of each class or each pair of classes."""
+        if len(self._point) == 2 * rows.shape[1]:
+            return np.einsum("ij,ij->j", rows, features)
+        return rows.T @ features

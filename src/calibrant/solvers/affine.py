@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -13,7 +13,7 @@ from calibrant.objectives.affine import AffineObjective, RidgePenalty
 from calibrant.simplex import to_logits
 from calibrant.solvers.merged_rows import divide_by_unit, merge_rows
 from calibrant.solvers.newton import PenalisedLoss, conjugate_gradients, minimise_newton
-from calibrant.solvers.report import SolverReport
+from calibrant.solvers.report import ScalingFit, SolverReport
 from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
@@ -36,42 +36,9 @@ STEEPEST_START = 64.0
 certain, and nothing can be learnt from there."""
 
 
-class AffineFit(NamedTuple):
-    """A map, the proof of it, the objective and its minimiser."""
-
-    map: AffineMap
-    report: SolverReport
-    objective: AffineObjective
-    point: Array
-
-
-def solve_affine(
-    batch: SimplexBatch,
-    *,
-    full: bool,
-    penalty: RidgePenalty | None = None,
-    zero_probability: float | None = None,
-    temperature: TemperatureMap | None = None,
-    tol: float = 1e-6,
-    max_rounds: int = 500,
-) -> tuple[AffineMap, SolverReport]:
-    """Affine map of the logits of least penalised NLL; see ``AffineObjective``.
-
-    Starts at temperature scaling, which may be given, and is scaled by the curvature there, since
-    logits of different classes differ in size by orders of magnitude. The violation is the largest
-    gradient in these units. Classes without a label keep temperature scaling's parameters: the
-    likelihood would send their intercepts to minus infinity.
-    """
-    fit = fit_affine(
-        batch,
-        full=full,
-        penalty=penalty,
-        zero_probability=zero_probability,
-        temperature=temperature,
-        tol=tol,
-        max_rounds=max_rounds,
-    )
-    return fit.map, fit.report
+def solve_affine(batch: SimplexBatch, **options: Any) -> tuple[AffineMap, SolverReport]:
+    """Return map and report of ``fit_affine``."""
+    return fit_affine(batch, **options)[:2]
 
 
 def fit_affine(
@@ -90,12 +57,18 @@ def fit_affine(
     start: Array | None = None,
     adapt: bool | None = None,  # noqa: ARG001  (there is nothing to adapt)
     proximal: float = 1.0,
-) -> AffineFit:
-    """Do as ``solve_affine`` does; the batch may be a sample of rows of a total ``weight``.
+) -> ScalingFit[AffineMap, AffineObjective]:
+    """Find the affine map of the logits of least penalised NLL; see ``AffineObjective``.
 
-    Then the mean loss less <``linear_term``, t> is minimised, with half of ``proximal`` standard
-    errors of the curvature times squared distances from ``start``: a few rows may have no minimum.
-    ``present`` are the classes that have labels among all rows.
+    Starts at temperature scaling, which may be given, and is scaled by the curvature there, since
+    logits of different classes differ in size by orders of magnitude. The violation is the largest
+    gradient in these units. Classes without a label keep temperature scaling's parameters: the
+    likelihood would send their intercepts to minus infinity.
+
+    The batch may be a sample of rows of a total ``weight``, of which the classes ``present`` have
+    labels: then the mean loss less <``linear_term``, t> is minimised, with half of ``proximal``
+    standard errors of the curvature times squared distances from ``start``, since a few rows may
+    have no minimum. An ``objective`` is that of an earlier fit.
     """
     started = perf_counter()
     # Merged before the temperature is fitted, too: where the likelihood is flat, its last bits
@@ -116,7 +89,7 @@ def fit_affine(
         problem.draw_to(start, proximal * np.sqrt(rows.hessian_diagonal(2)))
     point, report = _minimise(problem, start, tol, max_rounds)
     report = replace(report, seconds=perf_counter() - started)
-    return AffineFit(objective.map(point), report, objective, point)
+    return ScalingFit(objective.map(point), report, objective, point)
 
 
 def _freeze(

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from calibrant.errors import ConvergenceWarning
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Map, Objective = TypeVar("Map"), TypeVar("Objective")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +95,12 @@ class SolverReport:
             f"rounds, {self.tolerance:.0e} was asked for"
         )
         return found
+
+
+class ScalingFit(NamedTuple, Generic[Map, Objective]):
+    """A map, the proof of it, the objective that it minimises and its parameters there."""
+
+    map: Map
+    report: SolverReport
+    objective: Objective
+    point: NDArray[np.float64]

@@ -5,16 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from calibrant.objectives.structured import DIAGONAL, StructuredObjective, parameter_kinds
 from calibrant.simplex import to_logits
 from calibrant.solvers.merged_rows import divide_by_unit, feature_scale, merge_rows
-from calibrant.solvers.newton import Minimum, PenalisedLoss, conjugate_gradients, minimise_newton
+from calibrant.solvers.newton import (
+    NewtonMinimum,
+    PenalisedLoss,
+    conjugate_gradients,
+    minimise_newton,
+)
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining, share
-from calibrant.solvers.report import SolverReport
+from calibrant.solvers.report import ScalingFit, SolverReport
 from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
@@ -48,45 +53,9 @@ products; usual are less than a hundred. Labels in no order, whose weights diffe
 of ten, have their optimum so far out that hundreds of steps do not reach it."""
 
 
-class StructuredFit(NamedTuple):
-    """A map, the proof of it, the objective and its minimiser."""
-
-    map: StructuredMap
-    report: SolverReport
-    objective: StructuredObjective
-    point: Array
-
-
-def solve_structured(
-    batch: SimplexBatch,
-    *,
-    full: bool,
-    strength: float | None = None,
-    prior_strength: float = AT_TEMPERATURE,
-    bound: float = 0.02,
-    tol: float = 1e-6,
-    max_rounds: int = 100,
-    zero_probability: float | None = None,
-    temperature: TemperatureMap | None = None,
-) -> tuple[StructuredMap, SolverReport]:
-    """Affine map of bounded log-probabilities of least penalised NLL; see ``StructuredObjective``.
-
-    Without ``strength`` the penalties are adapted to the evidence. The ``temperature`` that it
-    starts from may be known. The violation is the largest gradient, each in units of the square
-    root of its curvature.
-    """
-    fit = fit_structured(
-        batch,
-        full=full,
-        strength=strength,
-        prior_strength=prior_strength,
-        bound=bound,
-        tol=tol,
-        max_rounds=max_rounds,
-        zero_probability=zero_probability,
-        temperature=temperature,
-    )
-    return fit.map, fit.report
+def solve_structured(batch: SimplexBatch, **options: Any) -> tuple[StructuredMap, SolverReport]:
+    """Return map and report of ``fit_structured``."""
+    return fit_structured(batch, **options)[:2]
 
 
 def fit_structured(
@@ -106,12 +75,17 @@ def fit_structured(
     start: Array | None = None,
     adapt: bool | None = None,
     curvature: Array | None = None,
-) -> StructuredFit:
-    """Do as ``solve_structured`` does; the batch may be a sample of rows of a total ``weight``.
+) -> ScalingFit[StructuredMap, StructuredObjective]:
+    """Find the map of least penalised NLL; see ``StructuredObjective``.
 
-    Their mean loss less <``linear_term``, t> is minimised then. An ``objective`` is that of an
-    earlier fit; with ``adapt`` its penalties and pseudo-observations are found again, by rough
-    fits from temperature scaling as for a new one, and the mean ``curvature`` of all rows.
+    Without ``strength`` the penalties are adapted to the evidence. The ``temperature`` that it
+    starts from may be known. The violation is the largest gradient, each in units of the square
+    root of its curvature.
+
+    The batch may be a sample of rows of a total ``weight``: then the mean loss less
+    <``linear_term``, t> is minimised. An ``objective`` is that of an earlier fit; with ``adapt``
+    its penalties and pseudo-observations are found again, by rough fits from temperature scaling
+    as for a new one, and by the mean ``curvature`` of all rows.
     """
     started = perf_counter()
     # Merged before the temperature is fitted, too: where the likelihood is flat, its last bits
@@ -119,31 +93,27 @@ def fit_structured(
     batch = merge_rows(batch)
     total = float(batch.weight.sum())
     weight = total if weight is None else weight
-    options, is_sample = (weight, strength, prior_strength), weight > total
-    is_new = objective is None
+    adapt = objective is None if adapt is None else adapt
     if objective is None:
         if temperature is None:
             temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
         objective = _freeze(batch, temperature, bound, full=full)
-    adapt = is_new if adapt is None else adapt
-    problem = _StructuredProblem(objective.row_loss(batch, total), objective, linear_term)
-    problem.is_sample, problem.curvature_of_all = is_sample, curvature
-    if adapt:
-        start = None
-        problem.set_usual_penalties(*options)
-    found = problem.fit(start, adapt, *options, tol, max_rounds)
+    options = _Options(weight, strength, prior_strength, tol, max_rounds)
+    rows = objective.row_loss(batch, total)
+    problem = _StructuredProblem(rows, objective, linear_term, options, weight > total, curvature)
+    found = problem.fit_adapted() if adapt else problem.fit(start)
     if found.x[0] < 0.0:
         # By convexity the best of alpha >= 0 is at 0, where logits do nothing.
         objective = replace(problem.objective, inverse_temperature=0.0)
-        problem = _StructuredProblem(objective.row_loss(batch, total), objective, linear_term)
-        problem.set_usual_penalties(*options)
-        found = problem.fit(None, True, *options, tol, max_rounds)
-    penalties = problem.penalties(weight)
-    names = zip(("diagonal", "off-diagonal", "intercept"), penalties[DIAGONAL:], strict=True)
+        rows = objective.row_loss(batch, total)
+        problem = _StructuredProblem(rows, objective, linear_term, options)
+        found = problem.fit_adapted()
+    penalties = problem.penalties()[DIAGONAL:]
+    names = zip(("diagonal", "off-diagonal", "intercept"), penalties, strict=True)
     notes = "penalties in rows: " + ", ".join(f"{name} {value:.3g}" for name, value in names)
     numbers = found.value, found.violation, tol, found.rounds, perf_counter() - started
     report = SolverReport("newton-cg", *numbers, notes=(notes, *found.notes))
-    return StructuredFit(problem.objective.map(found.x), report, problem.objective, found.x)
+    return ScalingFit(problem.objective.map(found.x), report, problem.objective, found.x)
 
 
 def _freeze(
@@ -181,15 +151,38 @@ class _Preconditioner:
         return np.concatenate([self._inverse @ gradient[:2], gradient[2:] / self._rest])
 
 
+class _Options(NamedTuple):
+    """Weight of all rows, strengths of penalties and of pseudo-observations, when to stop."""
+
+    weight: float
+    strength: float | None
+    prior: float
+    tol: float
+    max_rounds: int
+
+
 class _StructuredProblem(PenalisedLoss):
-    """The penalised loss, with penalties that may be adapted."""
+    """The penalised loss, with penalties that may be adapted.
+
+    Of a sample of rows, alpha is bounded from the start: the coordinates are to stay.
+    """
 
     rows: StructuredRows
     objective: StructuredObjective
-    curvature_of_all: Array | None = None
-    is_sample = False  # then alpha is bounded from the start: the coordinates are to stay
     _preconditioner: _Preconditioner
     _tol: float
+
+    def __init__(
+        self,
+        rows: StructuredRows,
+        objective: StructuredObjective,
+        linear_term: Array | None,
+        options: _Options,
+        is_sample: bool = False,
+        curvature: Array | None = None,
+    ) -> None:
+        super().__init__(rows, objective, linear_term)
+        self._options, self._is_sample, self._curvature = options, is_sample, curvature
 
     @cached_property
     def _kinds(self) -> NDArray[np.int64]:
@@ -201,11 +194,7 @@ class _StructuredProblem(PenalisedLoss):
         return self.loss(self.objective.start)
 
     def newton_step(
-        self,
-        gradient: Array,
-        free: NDArray[np.bool_],
-        ridge: Array,
-        most: int,
+        self, gradient: Array, free: NDArray[np.bool_], ridge: Array, most: int
     ) -> tuple[Array, int]:
         """Newton's step by conjugate gradients, the more exact the smaller the gradient is."""
         ridge = ridge + self.objective.rates
@@ -214,12 +203,14 @@ class _StructuredProblem(PenalisedLoss):
             return max(first * max(min(0.01, first), 1e-10), 0.1 * self._tol**2)
 
         def product(direction: Array) -> Array:
-            return np.where(free, self.rows.hessian_product(direction) + ridge * direction, 0.0)
+            change = self.rows.hessian_product(direction) + ridge * direction
+            return change if all_free else np.where(free, change, 0.0)
 
-        most, gradient = min(most, MOST_PRODUCTS), np.where(free, gradient, 0.0)
+        most, all_free = min(most, MOST_PRODUCTS), bool(free.all())
+        gradient = np.where(free, gradient, 0.0)
         return conjugate_gradients(product, self._preconditioner, gradient, goal, most)
 
-    def _minimise(self, x: Array, tol: float, max_rounds: int) -> Minimum:
+    def _minimise(self, x: Array, tol: float) -> NewtonMinimum:
         """Minimise from ``x``, in units of the curvature there."""
         self.loss(x)
         common, rest = self.rows.curvature()
@@ -228,68 +219,49 @@ class _StructuredProblem(PenalisedLoss):
         self.objective = replace(self.objective, unit=self._preconditioner.unit)
         size = self.rows.x.size * (self.objective.n_classes if self.objective.full else 1)
         most = max(int(MOST_WORK / size), FEWEST_PRODUCTS) // (4 if self.rows.rough else 1)
-        bounds = self.objective.bounds if self.is_sample else (-np.inf, np.inf)
         return minimise_newton(
             self,
             x,
             self.objective.unit,
             tol=tol,
-            max_rounds=max_rounds,
+            max_rounds=self._options.max_rounds,
             max_products=most,
-            bounds=bounds,
+            bounds=self.objective.bounds if self._is_sample else (-np.inf, np.inf),
         )
 
-    def fit(
-        self,
-        x: Array | None,
-        adapt: bool,
-        weight: float,
-        strength: float | None,
-        prior_strength: float,
-        tol: float,
-        max_rounds: int,
-    ) -> Minimum:
-        """Fit roughly, adapt penalties to the evidence and pseudo-observations; then exactly."""
-        x = self.objective.start if x is None else x
-        options = weight, strength, prior_strength
-        if adapt and (strength is None or prior_strength > 0.0):
-            self.rows.rough = True
-            for _ in range(REWEIGHTINGS):
-                x = self._minimise(x, max(tol, ROUGH_TOLERANCE), max_rounds).x
-                self._adapt(x, *options)
+    def fit(self, x: Array | None) -> NewtonMinimum:
+        """Fit exactly."""
         self.rows.rough = False
-        return self._minimise(x, tol, max_rounds)
+        return self._minimise(self.objective.start if x is None else x, self._options.tol)
 
-    def penalties(self, weight: float) -> Array:
+    def fit_adapted(self) -> NewtonMinimum:
+        """Fit roughly, adapt penalties to the evidence and pseudo-observations; then exactly."""
+        x, strength, prior = self.objective.start, self._options.strength, self._options.prior
+        self._set_penalties(PENALTIES * (1.0 if strength is None else strength), prior)
+        self.rows.rough = True
+        for _ in range(REWEIGHTINGS if strength is None or prior > 0.0 else 0):
+            x = self._minimise(x, max(self._options.tol, ROUGH_TOLERANCE)).x
+            loss, gradient = self._at_start
+            divergence = self.loss(x)[0] - loss - float(gradient @ (x - self.objective.start))
+            penalties = self.penalties()
+            if strength is None:
+                known = self.rows.curvature()[1] if self._curvature is None else self._curvature
+                penalties = _evidence(self._options.weight * known, self._kinds, x, penalties)
+            self._set_penalties(penalties, remaining(prior, divergence))
+        return self.fit(x)
+
+    def penalties(self) -> Array:
         """Return the penalties of each kind of parameter, in rows."""
         found = np.zeros(len(PENALTIES))
-        found[self._kinds] = weight * self.objective.rates
+        found[self._kinds] = self._options.weight * self.objective.rates
         return found
 
-    def set_usual_penalties(
-        self, weight: float, strength: float | None, prior_strength: float
-    ) -> None:
-        """Set the penalties to begin with, and all pseudo-observations."""
-        self._set(PENALTIES * (1.0 if strength is None else strength), prior_strength, weight)
-
-    def _set(self, penalties: Array, pseudo_rows: float, weight: float) -> None:
+    def _set_penalties(self, penalties: Array, pseudo_rows: float) -> None:
         # Only the common terms are held: those of classes have penalties of their own.
         common = np.where(self._kinds < DIAGONAL, self._at_start[1], 0.0)
+        weight = self._options.weight
         rates, pull = penalties[self._kinds] / weight, share(pseudo_rows, weight) * common
         self.objective = replace(self.objective, rates=rates, pull=pull)
-
-    def _adapt(
-        self, x: Array, weight: float, strength: float | None, prior_strength: float
-    ) -> None:
-        """Set penalties and pseudo-observations by the last point."""
-        loss, gradient = self._at_start
-        divergence = self.loss(x)[0] - loss - float(gradient @ (x - self.objective.start))
-        penalties = self.penalties(weight)
-        if strength is None:
-            known = self.curvature_of_all
-            data = weight * (self.rows.curvature()[1] if known is None else known)
-            penalties = _evidence(data, self._kinds, x, penalties)
-        self._set(penalties, remaining(prior_strength, divergence), weight)
 
 
 def _evidence(data: Array, kinds: NDArray[np.int64], theta: Array, penalties: Array) -> Array:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from calibrant.objectives.temperature import (
     sum_in_any_order,
 )
 from calibrant.solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS, remaining, share
-from calibrant.solvers.report import SolverReport
+from calibrant.solvers.report import ScalingFit, SolverReport
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,39 +48,11 @@ ZERO_LABELS = 0.5
 """What is added to the number of labels whose score was an exact zero."""
 
 
-class TemperatureFit(NamedTuple):
-    """A map, the proof of it, the objective and its minimiser (beta, delta)."""
-
-    map: TemperatureMap
-    report: SolverReport
-    objective: TemperatureObjective
-    point: Array
-
-
 def solve_temperature(
-    batch: SimplexBatch,
-    *,
-    prior_strength: float = AT_SCORES,
-    zero_probability: float | None = None,
-    tol: float = 1e-10,
-    max_rounds: int = 200,
-    start: float = 1.0,
+    batch: SimplexBatch, *, start: float = 1.0, **options: Any
 ) -> tuple[TemperatureMap, SolverReport]:
-    """Inverse temperature, and reading of exact zeros, of least NLL.
-
-    ``zero_probability`` sets the reading by hand; scores below it are read as it, too. The
-    violation is the slope in beta, in units of the spread of the logits, or that in delta.
-    ``start`` is a beta in these units to begin with.
-    """
-    fit = fit_temperature(
-        batch,
-        prior_strength=prior_strength,
-        zero_probability=zero_probability,
-        tol=tol,
-        max_rounds=max_rounds,
-        start=np.array([start, 0.0]),
-    )
-    return fit.map, fit.report
+    """Return map and report of ``fit_temperature``; ``start`` is a beta to begin with."""
+    return fit_temperature(batch, start=np.array([start, 0.0]), **options)[:2]
 
 
 def fit_temperature(
@@ -96,12 +68,15 @@ def fit_temperature(
     start: Array | None = None,
     adapt: bool | None = None,
     deepest: float | None = None,
-) -> TemperatureFit:
-    """Do as ``solve_temperature`` does; the batch may be a sample of rows of a total ``weight``.
+) -> ScalingFit[TemperatureMap, TemperatureObjective]:
+    """Find the inverse temperature, and the reading of exact zeros, of least NLL.
 
-    Their mean loss less <``linear_term``, t> is minimised then. An ``objective`` is that of an
-    earlier fit; with ``adapt`` its number of pseudo-observations is found again. ``deepest`` is
-    the ``deepest_score`` of all rows.
+    ``zero_probability`` sets the reading by hand; scores below it are read as it, too. The
+    violation is the slope in beta, in units of the spread of the logits, or that in delta.
+
+    The batch may be a sample of rows of a total ``weight`` and of a ``deepest_score``: then the
+    mean loss less <``linear_term``, t> is minimised. An ``objective`` is that of an earlier fit;
+    with ``adapt`` its number of pseudo-observations is found again.
     """
     started = perf_counter()
     total = sum_in_any_order(batch.weight)
@@ -133,7 +108,7 @@ def fit_temperature(
     report = SolverReport(
         "newton", point.loss, violation, tol, before + rounds, seconds, notes=notes
     )
-    return TemperatureFit(temperature, report, objective, found)
+    return ScalingFit(temperature, report, objective, found)
 
 
 def read_zero(batch: SimplexBatch, zero_probability: float | None) -> float:

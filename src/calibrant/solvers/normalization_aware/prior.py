@@ -96,7 +96,7 @@ class TemperaturePrior:
 
 
 def build_likelihood(
-    batch: SimplexBatch, prior_strength: float | None
+    batch: SimplexBatch, prior_strength: float | None, temperature: TemperatureMap | None = None
 ) -> tuple[NormalizedLikelihood, PriorChoice | None]:
     """NA-FIR's objective with a prior of so many pseudo-observations; None: cross-validated.
 
@@ -106,7 +106,8 @@ def build_likelihood(
         rows = segment_rows(batch, fill_gaps=False)
         target = rows.positives(rows.weight)
         return NormalizedLikelihood(rows, rows.weight, target, rows.exposures(rows.weight)), None
-    temperature, _ = solve_temperature(batch)
+    if temperature is None:
+        temperature, _ = solve_temperature(batch)
     choice, share = None, None
     chosen = choice_rows(batch) if prior_strength is None else None
     if chosen is not None:

@@ -1,0 +1,114 @@
+"""Parameters outside their documented values are refused by name; each is documented once."""
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant import (
+    Annealing,
+    DirichletCalibration,
+    MonotoneSpline,
+    NormalizationAwareIsotonic,
+    OneVsRestBBQ,
+    OneVsRestHistogram,
+    OneVsRestPlatt,
+    SharedClasswise,
+    SortedCumulativeIsotonic,
+    StructuredScaling,
+    TopLabelHistogram,
+    TopLabelIsotonic,
+)
+from calibrant.calibrators.methods import methods
+from calibrant.errors import ParameterError
+from conftest import simulate
+
+REFUSED = {
+    NormalizationAwareIsotonic: {
+        "solver": ["exakt", None],
+        "prior_strength": [-1.0, "best", float("nan"), None],
+        "tol": [0.0],
+        "max_rounds": [0],
+    },
+    SortedCumulativeIsotonic: {
+        "prior_share": ["auto", -0.1, 1.1, None],
+        "max_rank": [0, 2.5],
+    },
+    StructuredScaling: {
+        "form": ["full"],
+        "strength": ["cv", -1.0, None],
+        "bound": [-0.1, 2.0],
+        "tol": [-1.0],
+        "max_rounds": [0, 1.5],
+    },
+    MonotoneSpline: {
+        "n_knots": [0, 2.5],
+        "strength": ["evidence", -1.0, np.nan],
+        "tol": [-1.0],
+        "max_rounds": [0],
+    },
+    DirichletCalibration: {"odir": [-1]},
+    SharedClasswise: {
+        "map": ["beta"],
+        "n_groups": [0],
+        "n_bins": [0],
+        "strategy": ["depth"],
+        "normalize_output": ["no"],
+    },
+    TopLabelHistogram: {"n_bins": [0], "points_per_bin": [-1], "per_class": ["yes"]},
+    TopLabelIsotonic: {"normalize_output": [None]},
+    OneVsRestPlatt: {"smooth_labels": ["yes"]},
+    OneVsRestHistogram: {"n_bins": [0, 2.5], "strategy": ["depth"]},
+    OneVsRestBBQ: {"spread": [0.5], "prior_weight": [-1]},
+}
+
+
+@pytest.mark.parametrize("cls", REFUSED, ids=lambda cls: cls.__name__)
+def test_values_outside_their_range_are_refused_by_name(cls):
+    scores, y = simulate(150, 3)
+    for name, values in REFUSED[cls].items():
+        for value in values:
+            with pytest.raises(ParameterError, match=name):
+                cls(**{name: value}).fit(scores, y)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"min_blocks": 2.5},
+        {"split_size_threshold": 0},
+        {"epsilon_change": 0.0},
+        {"beta": -1.0},
+        {"n_iterations": 0},
+        {"n_iterations_no_change": -5},
+    ],
+    ids=str,
+)
+def test_options_of_a_solver_are_refused_by_name(options):
+    with pytest.raises(ParameterError, match=rf"solver\.{next(iter(options))}="):
+        NormalizationAwareIsotonic(Annealing(**options)).fit(*simulate(120, 3))
+
+
+@pytest.mark.parametrize(
+    ("solver", "remedy"),
+    [
+        ("annealing", r"or solver=Annealing\(\)"),
+        ("trust-constr", r"or solver=TrustConstr\(\)"),
+        (Annealing, r"one of Annealing\(\), "),
+        (None, r"Penalty\(\)$"),
+    ],
+)
+def test_what_is_no_solver_is_refused_with_the_remedy(solver, remedy):
+    with pytest.raises(ParameterError, match=remedy):
+        NormalizationAwareIsotonic(solver).fit(*simulate(120, 3))
+
+
+@pytest.mark.parametrize("cls", [*methods().values(), calibrant.Chain, calibrant.Mixture])
+def test_every_parameter_is_described_once(cls):
+    """Also what a base describes for all of its subclasses; and there is an example."""
+    sections = cls.__doc__.partition("\nParameters\n")[2]
+    described, _, rest = sections.partition("\nAttributes\n")
+    for name in cls().get_params(deep=False) if cls.stands_alone else ("calibrators", "scores"):
+        assert described.count(f"\n{name} : ") == 1, name
+    for name in ("classes_", "map_", "solver_report_"):
+        assert rest.count(f"\n{name} : ") == 1, name
+    assert "\nExamples\n--------\n>>> " in rest

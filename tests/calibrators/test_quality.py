@@ -1,0 +1,66 @@
+"""Defaults on real classifiers: fitted to validation parts, judged on test parts."""
+
+import numpy as np
+import pytest
+
+from calibrant.calibrators.methods import make_calibrator
+from conftest import REAL_FILES, load_real, needs_collection, real_files
+
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+
+# Mean and largest ratio of the NLL to that of temperature scaling; MNIST has few errors.
+RATIOS = {
+    "na-fir": (0.97, 1.10),
+    "scir": (1.0, 1.05),
+    "structured": (0.93, 1.12),
+    "spline": (0.965, 1.05),
+}
+
+
+def nll(p, y):
+    return -np.mean(np.log(np.maximum(p[np.arange(len(y)), y], 1e-12)))
+
+
+def confidence_error(p, y, n_bins=15):
+    confidence, right = p.max(axis=1), p.argmax(axis=1) == y
+    bins = np.clip(np.ceil(confidence * n_bins).astype(int) - 1, 0, n_bins - 1)
+    gaps = np.bincount(bins, confidence - right, minlength=n_bins)
+    return np.abs(gaps).sum() / len(y)
+
+
+def judge(method, name):
+    """NLL and error of the confidence on the test part."""
+    data = load_real(name)
+    rows, labels = data["test"]
+    calibrator = make_calibrator(method, classes=np.arange(rows.shape[1])).fit(*data["val"])
+    out = calibrator.predict_proba(rows)
+    return nll(out, labels), confidence_error(out, labels)
+
+
+@pytest.mark.parametrize("name", real_files("cifar10_resnet50", "ng20_cleanlab", "r52_nb"))
+def test_sorted_cumulative_is_better_where_a_temperature_does_not_fit(name):
+    ours, theirs = judge("scir", name), judge("ts", name)
+    assert ours[0] < theirs[0]
+    assert ours[1] < theirs[1]
+
+
+@pytest.mark.slow
+@needs_collection
+@pytest.mark.parametrize("method", RATIOS)
+def test_beside_temperature_scaling(method):
+    ratios = [judge(method, name)[0] / judge("ts", name)[0] for name in REAL_FILES]
+    mean, largest = RATIOS[method]
+    assert np.mean(ratios) <= mean
+    assert np.max(ratios) <= largest
+
+
+@pytest.mark.slow
+@needs_collection
+def test_the_papers_methods_beside_flattened_isotonic():
+    """NA-FIR has a lower NLL in most files, and SCIR's confidences are the most honest."""
+    found = {
+        m: np.array([judge(m, n) for n in REAL_FILES]) for m in ("na-fir", "scir", "fir", "ts")
+    }
+    assert np.mean(found["na-fir"][:, 0] < found["fir"][:, 0]) >= 0.75
+    errors = {method: scores[:, 1].mean() for method, scores in found.items()}
+    assert errors["scir"] < min(errors["ts"], errors["fir"])
