@@ -168,17 +168,8 @@ class RowCounts:
         """g_j a_j, the diagonal of the Hessian in log g, and the shares of blocks in rows."""
         gradient, diagonal = np.zeros((2, len(values)))
         shares = np.zeros(len(self.blocks))
-        kernels.add_gradient(
-            self.pointers,
-            self.blocks,
-            self.counts,
-            weight,
-            values,
-            totals,
-            shares,
-            gradient,
-            diagonal,
-        )
+        entries = self.pointers, self.blocks, self.counts
+        kernels.add_gradient(*entries, weight, values, totals, shares, gradient, diagonal)
         return gradient, diagonal, shares
 
     def merge(self, group_of: NDArray[np.int32]) -> RowCounts:
