@@ -182,7 +182,7 @@ class SortedCumulativeStatistics(SurrogateStatistics):
         if share is None:
             share, choice = choose_prior_share(kept, accumulate(kept), max_rank, zero)
         function, report = raise_to_even(*fit_table(table), self.n_classes)
-        solver = partial(fit_temperature, zero_probability=zero)
+        solver: Any = partial(fit_temperature, zero_probability=zero)
         scaling = Surrogate.start(solver, kept, self.weight)
         regression = function, report, share, choice
         return self._with_temperature(scaling, regression, is_near=kept.n_rows >= ENOUGH_ROWS)
@@ -191,7 +191,8 @@ class SortedCumulativeStatistics(SurrogateStatistics):
         self, scaling: Surrogate, regression: tuple[Any, ...], *, is_near: bool
     ) -> Solution:
         function, report, share, choice = regression
-        prior, again = scaling.fit.map, None
+        prior: Any = scaling.fit.map
+        again = None
         if not is_near:
             again = self._ask(scaling, "temperature")
             again.regression = regression
