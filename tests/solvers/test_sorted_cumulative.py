@@ -155,18 +155,6 @@ def test_surface_is_monotone_and_rows_are_on_the_simplex(seed, n_classes, ties):
     np.testing.assert_allclose(out.sum(axis=1), 1, atol=1e-14)
 
 
-@given(seed=st.integers(0, 10**6), n_classes=st.integers(2, 6), weighted=st.booleans())
-def test_mean_of_the_fit_is_the_mean_of_the_labels(seed, n_classes, weighted):
-    rng = np.random.default_rng(seed)
-    m = int(rng.integers(1, 30))
-    weight = rng.uniform(0.1, 3, m) if weighted else np.ones(m)
-    batch = batch_of(coarse(rng, m, n_classes, 9), rng.integers(0, n_classes, m), weight)
-    function, _ = solver.fit_rows(solver.accumulate(batch))
-    q, rank, label, w = all_points(batch)
-    fitted = function(q, rank)
-    assert np.average(fitted, weights=w) == pytest.approx(np.average(label, weights=w), abs=1e-12)
-
-
 @pytest.mark.parametrize("kind", ["smooth", "ties", "almost ties", "almost uniform", "tiny"])
 @pytest.mark.parametrize("n_classes", [2, 7, 100])
 def test_rows_are_mapped_as_in_plain_numpy(kind, n_classes):
@@ -275,11 +263,6 @@ def test_share_without_rows_to_hold_out():
     share, report = choose(np.full((1, 3), 1 / 3), np.zeros(1, dtype=int))
     assert share == prior_share.WITHOUT_CHOICE
     assert "one row" in report.notes[0]
-
-
-def test_no_share_of_the_choice_is_zero():
-    assert prior_share.SHARES.min() > 0
-    assert prior_share.SHARES.max() == 1
 
 
 @pytest.mark.parametrize("seed", [1809, 2990])
