@@ -111,7 +111,7 @@ def test_small_ranges_and_wide_origins_change_no_bit(monkeypatch):
     p = np.round(p, 3)
     p /= p.sum(axis=1, keepdims=True)
     function, _ = solver.fit_rows(solver.accumulate(batch_of(p, y)))
-    monkeypatch.setattr(solver, "RANGE", 100)
+    monkeypatch.setattr(solver, "POINTS_AT_ONCE", 100)
     again, _ = solver.fit_rows(solver.accumulate(batch_of(p, y)))
     assert again.values.tobytes() == function.values.tobytes()
     assert again.thresholds.tobytes() == function.thresholds.tobytes()

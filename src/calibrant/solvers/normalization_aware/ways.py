@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-CHUNK = 2000
+STEPS_AT_ONCE = 2000
 """Steps of annealing between two looks at the progress; T is then summed afresh."""
 
 PENALTIES = tuple(10.0**n for n in range(-2, 5))
@@ -210,11 +210,11 @@ class Annealing(Way):
         values, best = blocks.start.copy(), blocks.start.copy()
         state = np.zeros(3)
         done = 0
-        chunks = -(-self.n_iterations // CHUNK)
+        chunks = -(-self.n_iterations // STEPS_AT_ONCE)
         with progress(self.name, chunks, verbose=self.verbose) as start:
             while done < self.n_iterations and state[2] < self.n_iterations_no_change:
                 start(f"from step {done + 1}")
-                n = min(CHUNK, self.n_iterations - done)
+                n = min(STEPS_AT_ONCE, self.n_iterations - done)
                 done += anneal(
                     columns.indptr,
                     columns.indices,

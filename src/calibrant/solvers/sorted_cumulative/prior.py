@@ -45,7 +45,7 @@ WITHOUT_CHOICE = 0.5
 MOST_CELLS = 1 << 20
 """Cells from which the expected loss is taken: more do not change its first digits."""
 
-SMALLEST = 1e-12
+SMALLEST_HELD_OUT = 1e-12
 """Held-out probabilities below it count as this much."""
 
 
@@ -119,7 +119,7 @@ def _expected(
     plain: NDArray[np.float64], scaled: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Weighted NLL of every share of the ``scaled`` rows, for labels drawn from these."""
-    mixed = (np.maximum((1.0 - s) * plain + s * scaled, SMALLEST) for s in SHARES)
+    mixed = (np.maximum((1.0 - s) * plain + s * scaled, SMALLEST_HELD_OUT) for s in SHARES)
     return np.array([-np.sum(weight @ (scaled * np.log(rows))) for rows in mixed])
 
 
@@ -130,5 +130,5 @@ def _loss(
     share: float,
 ) -> float:
     """Mean NLL of the mixture, by exactly rounded sums."""
-    mixed = np.maximum((1.0 - share) * own + share * prior, SMALLEST)
+    mixed = np.maximum((1.0 - share) * own + share * prior, SMALLEST_HELD_OUT)
     return math.fsum(-np.log(mixed) * weight) / math.fsum(weight)
