@@ -208,14 +208,16 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         chunks = as_chunks(scores, y, sample_weight)
         if chunks is not None:
             return self._fit_chunks(chunks)
-        batch = simplex.check_batch(
-            scores,
-            y,
-            sample_weight,
-            kind=self.scores,
-            classes=self.classes,
-            normalize=self.normalize,
-        )
+        batch = scores  # that was checked before
+        if not isinstance(scores, simplex.SimplexBatch):
+            batch = simplex.check_batch(
+                scores,
+                y,
+                sample_weight,
+                kind=self.scores,
+                classes=self.classes,
+                normalize=self.normalize,
+            )
         fitted = self._fit_batch(batch)
         self._warn_of_few_rows(batch.n_rows, batch.n_classes)
         self._warn_of_shares(batch, fitted["map_"])
@@ -278,6 +280,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         self = self._take()  # noqa: PLW0642
         if is_dask(scores):
             return self._lazily("predict_proba", scores, output_dtype(scores), self.n_features_in_)
+        if isinstance(scores, simplex.SimplexBatch):  # rows that were checked before
+            return self._predict_checked(scores.scores)
         matrix = to_matrix(scores, self.map_.kind)
         dtype = output_dtype(scores)
         simplex.check_memory(dtype.itemsize * matrix.size, "the result of predict_proba")
@@ -314,6 +318,18 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
 
         with threads.jobs(self.n_jobs):
             yield from threads.each(work, list(simplex.small_chunks(*matrix.shape)))
+
+    def _predict_checked(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Calibrate rows that were checked before, columns in the order of ``classes_``."""
+        found, floor = self.map_, self.min_probability
+
+        def work(own: slice) -> NDArray[np.float64]:
+            given = rows[own]
+            return lift(found(given), floor, sums_to_one=found.sums_to_one, given=given)
+
+        with threads.jobs(self.n_jobs):
+            parts = threads.each(work, list(simplex.small_chunks(*rows.shape)))
+            return np.concatenate(list(parts))
 
     def predict_log_proba(self, scores: Any) -> NDArray[Any]:
         """Logarithms of the calibrated probabilities; minus infinity only without a floor."""

@@ -69,10 +69,6 @@ class ProblemBins(WidthBins):
         super().__init__(1, n_bins, norm)
         self._column = column
 
-    def settings(self) -> dict[str, Any]:
-        """Return what makes an equal one."""
-        return {"n_bins": self.n_bins, "norm": self._norm, "column": self._column}
-
     def add(self, chunk: Chunk, sums: Wholes) -> None:
         """Add weights, hits and values to their bins."""
         events = chunk.events(self._column)
@@ -86,10 +82,6 @@ class ClassBins(WidthBins):
 
     def __init__(self, n_classes: int, n_bins: int, norm: str = "l1") -> None:
         super().__init__(n_classes, n_bins, norm)
-
-    def settings(self) -> dict[str, Any]:
-        """Return what makes an equal one."""
-        return {"n_classes": self.shape[0], "n_bins": self.n_bins, "norm": self._norm}
 
     def add(self, chunk: Chunk, sums: Wholes) -> None:
         """Add weights, labels and probabilities of every class to their bins."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from calibrant import threads
 from calibrant.kernels.metrics import HIT, VALUE, WEIGHT, count_above, take_cells
 from calibrant.kernels.tables import LARGEST_KEY, score_of_key
 from calibrant.metrics.bins import check_bins, errors_in
@@ -118,7 +119,9 @@ class CellMeasure(Body):
         From where cells are looked at.
     """
 
-    def __init__(self, n_problems: int = 1, column: int | None = None, threshold: float = 0.0):
+    def __init__(
+        self, n_problems: int = 1, column: int | None = None, threshold: float = 0.0
+    ) -> None:
         self.n_problems, self.column, self.threshold = n_problems, column, threshold
 
     def start(self, n_groups: int = 1, unit: float = 1.0) -> CellState:  # noqa: ARG002
@@ -150,11 +153,6 @@ class EqualMassBins(CellMeasure):
         check_bins(n_bins, norm)
         super().__init__(n_problems, column, threshold)
         self.n_bins, self._norm = int(n_bins), norm
-
-    def settings(self) -> dict[str, Any]:
-        """Return what makes an equal one."""
-        own = {"n_bins": self.n_bins, "norm": self._norm, "n_problems": self.n_problems}
-        return {**own, "column": self.column, "threshold": self.threshold}
 
     def value(self, parts: Iterable[SortedCells]) -> float:
         """Return the mean error over the problems that have rows."""
@@ -299,7 +297,7 @@ class CellState(State):
             return self.body.value([SortedCells(starts, sums)])
 
         as_they_are = metric(np.ones(self.n_groups, dtype=np.int64))
-        return self.value() - as_they_are + np.array([metric(counts) for counts in draws])
+        return self.value() - as_they_are + np.array(list(threads.each(metric, draws)))
 
     def binning_error(self) -> float:
         """Return the most by which the binning of values changed an L1 error in bins.

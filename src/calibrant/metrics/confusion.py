@@ -45,10 +45,6 @@ class Confusion(RowSums):
             raise ValueError(f"{n_classes} classes")
         super().__init__(n_classes, n_classes)
 
-    def settings(self) -> dict[str, Any]:
-        """Return what makes an equal one."""
-        return {"n_classes": self.shape[0]}
-
     def add(self, chunk: Chunk, sums: Wholes) -> None:
         """Add weights by label and prediction."""
         add_confusion(chunk.rows, chunk.class_index, chunk.weight, sums)
@@ -63,10 +59,6 @@ class LabelCounts(RowSums):
 
     def __init__(self, n_classes: int) -> None:
         super().__init__(n_classes)
-
-    def settings(self) -> dict[str, Any]:
-        """Return what makes an equal one."""
-        return {"n_classes": self.shape[0]}
 
     def add(self, chunk: Chunk, sums: Wholes) -> None:
         """Count labels."""

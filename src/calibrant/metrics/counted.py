@@ -52,7 +52,9 @@ class MeasuredRows(Part):
         if n_groups not in range(1, MOST_GROUPS + 1):
             raise ValueError(f"{n_groups} groups")
         self._n_groups, self._settings = n_groups, counts
-        self.states = {name: _body(**own).start(n_groups) for name, own in counts.items()}
+        self.states: dict[str, Any] = {
+            name: _body(**own).start(n_groups) for name, own in counts.items()
+        }
 
     def settings(self) -> dict[str, Any]:
         """Return what makes an empty one."""
@@ -140,7 +142,11 @@ class CountedRows(Mergeable):
 
 def describe(bodies: dict[str, Body]) -> dict[str, dict[str, Any]]:
     """Return what makes equal ones, in plain values."""
-    return {name: {"kind": own.name, **own.settings()} for name, own in bodies.items()}
+    return {
+        name: {"kind": own.name}
+        | {key: np.array(value).tolist() for key, value in own.settings.items()}
+        for name, own in bodies.items()
+    }
 
 
 def read(

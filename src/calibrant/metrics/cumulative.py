@@ -256,10 +256,6 @@ class CumulativeCells(CellMeasure):
         super().__init__(column=column)
         self._statistic = statistic
 
-    def settings(self) -> dict[str, Any]:
-        """Return what makes an equal one."""
-        return {"statistic": self._statistic, "column": self.column}
-
     def value(self, parts: Iterable[SortedCells]) -> float:
         """Return the statistic of the one problem."""
         (cells,) = parts

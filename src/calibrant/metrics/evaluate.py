@@ -10,7 +10,6 @@ from calibrant.metrics.counted import classes_of, counted, read
 from calibrant.metrics.evaluation import evaluated_bodies, judge_states, usual_groups
 from calibrant.metrics.parameters import inherit_parameters
 from calibrant.metrics.predictions import Predictions
-from calibrant.metrics.resampling import Steps
 from calibrant.metrics.statistics import MetricStatistics
 from calibrant.metrics.table import metrics_of
 
@@ -103,11 +102,15 @@ def evaluate(
             empty = MetricStatistics(known, n_bins=int(n_bins), n_groups=n_groups)
             return counted(source[0], empty).solve(**options)
         bodies = evaluated_bodies(len(known), int(n_bins))
-        n_steps = len(list(simplex.chunks(*source.matrix.shape)))
-        steps = Steps(progress, n_steps + (len(metrics_of(len(known))) if n_resamples else 0))
-        states = dict(
-            zip(bodies, source.add_up(bodies.values(), n_groups, steps.step), strict=True)
-        )
+        n_steps = len(list(simplex.chunks(len(source.matrix), len(known))))
+        n_steps += len(metrics_of(len(known))) if n_resamples else 0
+        done = iter(range(1, n_steps + 1))
+
+        def tell() -> None:
+            if progress is not None:
+                progress(next(done), n_steps)
+
+        states = dict(zip(bodies, source.add_up(bodies.values(), n_groups, tell), strict=True))
         return judge_states(
-            states, known, n_bins=int(n_bins), n_rows=source.n_rows, tell=steps.step, **options
+            states, known, n_bins=int(n_bins), n_rows=source.n_rows, tell=tell, **options
         )

@@ -96,10 +96,6 @@ class DensityGrid(Measure):
         self._bandwidth, self._column = bandwidth, column
         super().__init__(2 * (N_STEPS + 1) + 4)
 
-    def settings(self) -> dict[str, Any]:
-        """Return what makes an equal one."""
-        return {"bandwidth": self._bandwidth, "column": self._column}
-
     def add(self, chunk: Chunk, sums: Wholes) -> None:
         """Share weights between nodes; add the weight, and of the hits weight and two moments."""
         events = chunk.events(self._column)
@@ -132,7 +128,7 @@ def bandwidth_rule(count: float, hits: float, first: float, second: float) -> fl
 
 
 def density_error(waves: Floats, bandwidth: float) -> float:
-    """Integrate |z - accuracy(z)| density(z), from cosines of the masses of all rows and of hits."""
+    """Integrate |z - accuracy(z)| density(z), from cosines of masses, of all rows and of hits."""
     n_steps = waves.shape[1] - 1
     kernel = _mirrored_triweight(n_steps, 3.0 * max(bandwidth * n_steps, 1.0))
     density, hit_density = idct(waves * dct(kernel, type=1), type=1, overwrite_x=True)

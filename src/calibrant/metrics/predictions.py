@@ -19,7 +19,7 @@ from calibrant.metrics.cells import SortedCells
 from calibrant.metrics.chunk import Chunk, EventRows, rescale, usual_column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -128,7 +128,7 @@ class Predictions:
         n_groups: int = 1,
         tell: Callable[[], None] = lambda: None,
     ) -> list[State]:
-        """Sums that metrics are made of, in one pass over the rows; ``tell`` after each chunk."""
+        """Return what metrics add up, in one pass over the rows; ``tell`` after each chunk."""
         states = [body.in_memory(self, n_groups) for body in bodies]
         reading = [state for state in states if state.needs_chunks]
         for chunk in self.chunks() if reading else ():
@@ -160,13 +160,6 @@ class Predictions:
         found = np.empty((self.n_rows, self.n_classes))
         for chunk in self.chunks():
             found[chunk.start : chunk.start + len(chunk.rows)] = chunk.rows
-        return found
-
-    def columns(self, columns: Sequence[int]) -> Floats:
-        """Return some columns of all rows."""
-        found = np.empty((self.n_rows, len(columns)), order="F")
-        for chunk in self.chunks():
-            found[chunk.start : chunk.start + len(chunk.rows)] = chunk.rows[:, columns]
         return found
 
     def sorted_cells(self, body: CellMeasure) -> Iterator[SortedCells]:

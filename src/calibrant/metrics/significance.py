@@ -172,7 +172,7 @@ def calibration_test(
 
 
 def _bodies(metric: str, n_classes: int, n_bins: int) -> dict[str, Any]:
-    """What is added up for a test without rows."""
+    """Return what is added up for a test without rows."""
     if metric == "classwise":
         size = n_classes, int(n_bins)
         return {"bins": ClassBins(*size), "products": CellProducts(*size)}

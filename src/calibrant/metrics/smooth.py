@@ -109,10 +109,6 @@ class ResidualMoments(Measure):
         super().__init__(2 * N_CELLS * N_MOMENTS + 1)
         self._column = column
 
-    def settings(self) -> dict[str, Any]:
-        """Return what makes an equal one."""
-        return {"column": self._column}
-
     def add(self, chunk: Chunk, sums: Wholes) -> None:
         """Add moments of the residuals, and the weight."""
         cells = sums[:-1].reshape(N_CELLS, 2, N_MOMENTS, 2)
