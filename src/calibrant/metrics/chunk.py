@@ -46,19 +46,9 @@ def usual_column(n_classes: int) -> int | None:
 
 @dataclass(eq=False)
 class Chunk:
-    """Some of the rows.
+    """Some of the rows, from number ``start`` on, which are float64 on the simplex.
 
-    Attributes
-    ----------
-    start : int
-        Number of the first row.
-    rows : ndarray of shape (n_rows, n_classes)
-        Float64 on the simplex.
-    class_index : ndarray of shape (n_rows,)
-        Columns of the labels.
-    weight : ndarray of shape (n_rows,)
-        In (0, 1], in units of ``unit``.
-    unit : float
+    Weights are in (0, 1], in units of ``unit``.
     """
 
     start: int

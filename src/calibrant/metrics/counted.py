@@ -38,12 +38,7 @@ Own = TypeVar("Own", bound="CountedRows")
 class MeasuredRows(Part):
     """Sums of all rows for several metrics, by groups of rows where intervals are wanted.
 
-    Parameters
-    ----------
-    n_groups : int
-        1 for none.
-    counts : dict of str to dict
-        By any name: the ``name`` of a class of ``Body`` as "kind", and its settings.
+    ``counts`` are, by any name, the ``name`` of a class of ``Body`` as "kind", and its settings.
     """
 
     name = "rows"

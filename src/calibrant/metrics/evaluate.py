@@ -60,10 +60,7 @@ def evaluate(
     and q the quantiles over resamples; then clipped to the range of the metric, and widened to
     hold v where they do not. A calibration error is biased upwards, and on resamples once more:
     the plain percentile interval lies too high, often above v itself; the reflected one corrects
-    for it, so that v tends to be near its upper end. In simulations with predictions that are
-    off, intervals of 95 % of accuracy, NLL and Brier score held the true value in 92 to 98 % of
-    cases; of the errors of the positive class and of the confidence in 88 to 96 %; of the
-    class-wise one in 90 to 96 %, but of 300 rows of five classes in 74 to 82 % (docs/metrics.md).
+    for it, so that v tends to be near its upper end. How often they hold is in docs/metrics.md.
     Near perfect calibration no bootstrap of an absolute value works, and these do not hold it
     either: ask :func:`calibration_test` whether the error is more than chance.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from calibrant.metrics.chunk import Chunk
     from calibrant.metrics.predictions import Predictions
 
-DRAWN_AT_ONCE = 50
+DRAWN_AT_ONCE = 16
 """Resamples whose sums are made at once."""
 
 
@@ -150,15 +150,7 @@ class RowMean(Measure):
 
 
 class SummedState(State):
-    """Sums of a ``RowSums``: of all rows, and by group where there are several.
-
-    Attributes
-    ----------
-    total : ndarray of shape (*shape,)
-        Sums over all rows, in units of the weight.
-    by_group : ndarray of shape (n_groups, *shape)
-    unit : float
-    """
+    """Sums of a ``RowSums`` in units of the weight: of all rows, and by group if there are any."""
 
     def __init__(self, body: RowSums, n_groups: int, unit: float) -> None:
         self.body, self.n_groups, self.unit = body, n_groups, unit

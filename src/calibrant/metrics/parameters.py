@@ -78,9 +78,10 @@ def inherit_parameters(function: Function) -> Function:
     text = inspect.getdoc(function)
     if text is None:  # python -OO
         return function
-    head, own, tail = re.fullmatch(
+    sections: Any = re.fullmatch(
         r"(.*?\n)(?:\nParameters\n-+\n(.*?)\n)?(\nReturns\n.*)", text, re.DOTALL
-    ).groups()
+    )
+    head, own, tail = sections.groups()
     described = _entries(own or "")
     entries = []
     for name, parameter in inspect.signature(function).parameters.items():

@@ -50,37 +50,23 @@ class Predictions:
     """What every metric takes: the caller's matrix, and everything about its rows.
 
     Rows of weight zero are as if they were not there.
-
-    Attributes
-    ----------
-    matrix : ndarray
-        As the caller gave it, of any real dtype; (n, 1) holds the positive class.
-    order : ndarray or None
-        Columns in the order of ``classes``.
-    used : ndarray or None
-        Mask of the rows that have a weight; None for all.
-    class_index : ndarray of shape (n_rows,)
-        Column of each label, of the rows used.
-    weight : ndarray or None
-        Weights of the rows used, divided by ``unit``; None if they are all equal.
-    unit : float
-        The power of two that brings the largest weight into [1/2, 1), or the weight of all.
-    classes : ndarray of shape (n_classes,)
-    named : MetricArguments
-        How messages name the matrix.
-    is_checked : bool
-        Whether the rows of the matrix are float64 on the simplex, in the order of ``classes``.
     """
 
     matrix: NDArray[Any]
+    """As the caller gave it, of any real dtype; (n, 1) holds the positive class."""
     order: Wholes | None
+    """Columns in the order of ``classes``; None where they are."""
     used: NDArray[np.bool_] | None
+    """Mask of the rows that have a weight; None for all. What follows is of these."""
     class_index: Wholes
     weight: Floats | None
+    """Divided by ``unit``; None if they are all equal."""
     unit: float
+    """The power of two that brings the largest weight into [1/2, 1), or the weight of all."""
     classes: NDArray[Any]
     named: MetricArguments = NAMED
     is_checked: bool = False
+    """Whether the rows of the matrix are float64 on the simplex, in the order of ``classes``."""
 
     @property
     def n_rows(self) -> int:

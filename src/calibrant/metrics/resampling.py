@@ -193,17 +193,7 @@ def drawn_means(
 
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
-    """How intervals of means over rows are drawn; refuses what cannot be drawn.
-
-    Attributes
-    ----------
-    n_resamples : int
-        0 for no intervals.
-    level : float
-        Share of the resamples that an interval holds.
-    random_state : None, int, SeedSequence or Generator
-    n_jobs : int or None
-    """
+    """How intervals of means over rows are drawn; refuses what cannot be drawn."""
 
     n_resamples: int
     level: float
