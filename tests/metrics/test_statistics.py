@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import pickle
 import warnings
 import zipfile
@@ -26,7 +27,6 @@ from calibrant.scale.statistics import Statistics
 from conftest import each_real_file, load_real, simulate
 from metrics.cases import NEED_ARRAYS, SCALARS, predictions, weighted
 from reference import metrics as reference
-from scale.forged import rewritten
 
 CHUNKED = {name: metric for name, metric in SCALARS.items() if name not in NEED_ARRAYS}
 each = pytest.mark.parametrize("name", CHUNKED)
@@ -251,10 +251,12 @@ def test_damaged_arrays_are_refused():
     ],
 )
 def test_damaged_options_are_refused(options):
-    good = count(*simulate(50, 3), n_groups=4)
-    changed = {"options": (good.options | options) if options else {}}
+    good = members(count(*simulate(50, 3), n_groups=4).to_bytes())
+    about = json.loads(str(array(good["about.npy"])))
+    about["options"] = (about["options"] | options) if options else {}
+    files = good | {"about.npy": stored(np.array(json.dumps(about)))}
     with pytest.raises(errors.StatisticsError):
-        MetricStatistics.from_bytes(rewritten(good.to_bytes(), changed))
+        MetricStatistics.from_bytes(written(files))
 
 
 # Intervals
@@ -353,9 +355,8 @@ def test_bad_input_names_the_chunk():
     with pytest.raises(errors.NonFiniteError, match=r"chunk 7, row 7, row 77 of all: "):
         metrics.evaluate(None, ArrayChunks(proba, y, n_rows=10))
     proba, y = simulate(100, 3)
-    for weights, message in ((np.full(100, 1e-9), "1e-09"), (-np.ones(100), "negative")):
-        with pytest.raises(errors.WeightError, match=message):
-            metrics.accuracy(None, ArrayChunks(proba, y, weights, n_rows=10))
+    with pytest.raises(errors.WeightError, match="negative"):
+        metrics.accuracy(None, ArrayChunks(proba, y, -np.ones(100), n_rows=10))
     with pytest.raises(errors.ShapeError, match="no chunk has a row"):
         metrics.accuracy(None, ArrayChunks(proba, y, np.zeros(100), n_rows=10))
     with pytest.raises(errors.ShapeError, match="no rows were counted"):

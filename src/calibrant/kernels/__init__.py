@@ -15,7 +15,6 @@ MODULES = (
     "annealing",
     "binary_problems",
     "curves",
-    "exact_sums",
     "isotonic",
     "logistic",
     "lookup",
@@ -28,7 +27,6 @@ MODULES = (
     "score_table",
     "softmax",
     "sorted_cumulative",
-    "spline_sums",
 )
 
 is_plain = os.environ.get("CALIBRANT_KERNELS") == "baseline" or not has_vectors()

@@ -131,8 +131,8 @@ class Sample:
 
     Single segments of a sample have too few cells to be told apart by their exposures. Those of all
     rows are known, or estimated, at the start, and change as those of the sample around do. So
-    blocks are pooled by PAVA of b / a with weights a of all rows; without b, of (a g - r) / a, where
-    r is the gradient by the sample: fixed points are the same.
+    blocks are pooled by PAVA of b / a with weights a of all rows; where b is not known, of
+    (a g - r) / a with r, the gradient by the sample: fixed points are the same.
     """
 
     values: Array  # g of each segment, at the last point
