@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 UNCALIBRATED = "uncalibrated"
 """The name, among methods, of the predictions as they came."""
 
-LIBRARIES = ("numpy", "scipy", "scikit-learn")
+COMPUTING_LIBRARIES = ("numpy", "scipy", "scikit-learn")
 Found = TypeVar("Found")
 
 
@@ -67,4 +67,4 @@ def messages(caught: Iterable[warnings.WarningMessage]) -> tuple[str, ...]:
 def versions() -> dict[str, str]:
     """Return the versions of this package, of Python and of what computes."""
     found = {"calibrant": __version__, "Python": platform.python_version()}
-    return found | {name: version(name) for name in LIBRARIES}
+    return found | {name: version(name) for name in COMPUTING_LIBRARIES}

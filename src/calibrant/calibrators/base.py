@@ -286,9 +286,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         self = self._take()  # noqa: PLW0642
         if is_dask(scores):
             return self._lazily("predict_proba", scores, output_dtype(scores), self.n_features_in_)
-        if isinstance(scores, simplex.SimplexBatch):  # rows that were checked before
-            return self._predict_checked(scores.scores)
-        matrix = to_matrix(scores, self.map_.kind)
+        is_checked = isinstance(scores, simplex.SimplexBatch)
+        matrix = scores.scores if is_checked else to_matrix(scores, self.map_.kind)
         dtype = output_dtype(scores)
         simplex.check_memory(dtype.itemsize * matrix.size, "the result of predict_proba")
         out = np.empty(matrix.shape, dtype=dtype)
@@ -312,10 +311,13 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         """
         found, floor = self.map_, self.min_probability
         kind, promise = found.kind, found.sums_to_one
+        is_checked = isinstance(scores, simplex.SimplexBatch)
         order = self._check_columns(scores, matrix.shape)
 
         def work(rows: slice) -> tuple[slice, Any, Any]:
-            checked = simplex.check_scores(matrix[rows], kind, self.normalize, rows.start)
+            checked = matrix[rows]
+            if not is_checked:
+                checked = simplex.check_scores(checked, kind, self.normalize, rows.start)
             if rows.start == 0:
                 simplex.warn_of_kind(checked, kind)
             if order is not None:
@@ -324,18 +326,6 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
 
         with threads.jobs(self.n_jobs):
             yield from threads.each(work, list(simplex.small_chunks(*matrix.shape)))
-
-    def _predict_checked(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Calibrate rows that were checked before, columns in the order of ``classes_``."""
-        found, floor = self.map_, self.min_probability
-
-        def work(own: slice) -> NDArray[np.float64]:
-            given = rows[own]
-            return lift(found(given), floor, sums_to_one=found.sums_to_one, given=given)
-
-        with threads.jobs(self.n_jobs):
-            parts = threads.each(work, list(simplex.small_chunks(*rows.shape)))
-            return np.concatenate(list(parts))
 
     def predict_log_proba(self, scores: Any) -> NDArray[Any]:
         """Logarithms of the calibrated probabilities; minus infinity only without a floor."""

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from calibrant.maps.base import Floats, Wholes
     from calibrant.metrics.chunk import Chunk
 
-NORMS = ("l1", "l2", "max")
-STRATEGIES = ("uniform", "quantile")
+ERROR_NORMS = ("l1", "l2", "max")
+BIN_STRATEGIES = ("uniform", "quantile")
 
 
 def check_bins(n_bins: Any, norm: Any = "l1") -> None:
     """Refuse options of binned errors that are not documented."""
     simplex.check_number("n_bins", n_bins, low=1, whole=True)
-    simplex.check_option("norm", norm, NORMS)
+    simplex.check_option("norm", norm, ERROR_NORMS)
 
 
 def bin_edges(n_bins: int) -> Floats:

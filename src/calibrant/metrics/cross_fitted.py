@@ -13,7 +13,7 @@ from calibrant.metrics.parameters import inherit_parameters
 from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.resampling import Bootstrap, not_negative
 from calibrant.metrics.result import Estimate, Result
-from calibrant.metrics.scores import PROPER, score_rows
+from calibrant.metrics.scores import PROPER_SCORES, score_rows
 from calibrant.row_order import deal_rows
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def cross_fitted_decomposition(
     >>> found.calibration.low > 0.25
     True
     """
-    simplex.check_option("metric", metric, PROPER)
+    simplex.check_option("metric", metric, PROPER_SCORES)
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
     recalibrator = check_recalibrator(recalibrator, n_folds)
     predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)

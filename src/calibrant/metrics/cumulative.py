@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from calibrant.maps.base import Floats
     from calibrant.metrics.cells import SortedCells
 
-STATISTICS = ("kuiper", "kolmogorov_smirnov")
+CUMULATIVE_STATISTICS = ("kuiper", "kolmogorov_smirnov")
 
 N_TERMS = 12
 """Of the series of both distributions: at the seam, the first one left out is below 1e-30."""
@@ -205,7 +205,7 @@ def cumulative_differences(
     difference = cumulate(cells)
     values, _, weight = events
     scale = math.sqrt(exact_sum(weight**2 * values * (1.0 - values))) / exact_sum(weight)
-    found = {name: statistic(name, difference) for name in STATISTICS}
+    found = {name: statistic(name, difference) for name in CUMULATIVE_STATISTICS}
     return CumulativeDifferences(
         kind=name_of(predictions.classes, column),
         probability=distinct,

@@ -30,7 +30,7 @@ MOST_GROUPS, FEWEST_GROUPS = 64, 8
 GROUP_BYTES = 60 << 20
 """Sums of all groups."""
 
-MISMATCH = 0.2
+MOST_GAIN_BY_ORDER = 0.2
 """Gain in accuracy by another order of columns above which that is told."""
 
 MOST_CLASSES_MATCHED = 100
@@ -198,7 +198,7 @@ def find_mismatch(weights: Floats, counts: Floats, classes: NDArray[Any]) -> War
     label, column = linear_sum_assignment(confusion, maximize=True)
     now = float(np.trace(confusion)) / weight
     best = float(confusion[label, column].sum()) / weight
-    if best - now <= MISMATCH + 2.0 / math.sqrt(counts[frequent].sum()):
+    if best - now <= MOST_GAIN_BY_ORDER + 2.0 / math.sqrt(counts[frequent].sum()):
         return None
     a = int(np.flatnonzero(label != column)[0])
     is_now, should_be = (classes[frequent[j]] for j in (column[a], label[a]))

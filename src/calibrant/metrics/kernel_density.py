@@ -142,10 +142,12 @@ def _mirrored_triweight(n_steps: int, reach: float) -> Floats:
     The reach is at most 3 n_steps, so no image beyond the first on each side gets there.
     """
     kernel = np.zeros(n_steps + 1)
-    near = np.arange(min(n_steps, int(reach)) + 1)
-    kernel[: len(near)] = _triweight(near, reach)
+    distance = np.arange(min(n_steps, int(reach)) + 1)
+    kernel[: len(distance)] = _triweight(distance, reach)
     if reach > n_steps:
-        kernel += _triweight(2 * n_steps - near, reach) + _triweight(2 * n_steps + near, reach)
+        kernel += _triweight(2 * n_steps - distance, reach) + _triweight(
+            2 * n_steps + distance, reach
+        )
     return kernel / (2.0 * _trapezoid(kernel))
 
 

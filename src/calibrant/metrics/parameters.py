@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
-SHARED = """\
+SHARED_PARAMETERS = """\
 y_true : array-like of shape (n_rows,)
     True labels of any kind, or one-hot rows.
 y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
@@ -66,7 +66,7 @@ def _entries(text: str) -> dict[str, str]:
     return {entry.split(" : ")[0]: entry for entry in re.split(r"\n(?=\S)", text.strip("\n"))}
 
 
-_SHARED = _entries(SHARED)
+_BY_NAME = _entries(SHARED_PARAMETERS)
 
 
 def inherit_parameters(function: Function) -> Function:
@@ -87,7 +87,7 @@ def inherit_parameters(function: Function) -> Function:
     for name, parameter in inspect.signature(function).parameters.items():
         entry, default = described.get(name), parameter.default
         if entry is None and name != "self":
-            entry = _SHARED[name]
+            entry = _BY_NAME[name]
             if "optional" not in entry and default is not parameter.empty:
                 default = f'"{default}"' if isinstance(default, str) else default
                 entry = entry.replace("\n", f", default={default}\n", 1)

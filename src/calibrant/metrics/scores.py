@@ -163,7 +163,7 @@ ROW_MEANS: dict[str, type[RowMean]] = {
 }
 """Metrics that are means over rows, by the names of their functions."""
 
-PROPER = ("negative_log_likelihood", "brier_score")
+PROPER_SCORES = ("negative_log_likelihood", "brier_score")
 """Those that are proper scores."""
 
 

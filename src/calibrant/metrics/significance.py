@@ -212,42 +212,27 @@ def _class_null(
 ) -> Floats:
     """Class-wise error of each resample, with labels drawn from the rows."""
     resamples = Resamples(predictions.n_rows, n_resamples, random_state, replace=replace)
-    found = [
-        _null_class_errors(predictions, resamples, block, n_bins)
-        for block in resamples.blocks(8 * predictions.n_classes * n_bins)
-    ]
-    return np.concatenate(found)
-
-
-def _null_class_errors(
-    predictions: Predictions, resamples: Resamples, block: range, n_bins: int
-) -> Floats:
-    """Class-wise error of some resamples."""
-    gaps = np.zeros((len(block), predictions.n_classes, n_bins))
-    weights = np.zeros(len(block))
-    edges = bin_edges(n_bins)
-    for c, chunk in enumerate(predictions.chunks()):
-        bins = uniform_bins(chunk.rows, edges)
-        if not resamples.replace:  # the same rows every time
-            own = np.zeros(gaps.shape[1:])
-            resampling.add_class_gaps(chunk.rows, bins, chunk.weight, own)
-            gaps += own
-        _add_null_gaps(resamples, block, c, chunk, bins, gaps, weights)
-    errors: Floats = np.abs(gaps).sum(axis=(1, 2)) / weights
-    return errors / predictions.n_classes
+    found = []
+    for block in resamples.blocks(8 * predictions.n_classes * n_bins):
+        gaps = np.zeros((len(block), predictions.n_classes, n_bins))
+        weights = np.zeros(len(block))
+        for c, chunk in enumerate(predictions.chunks()):
+            _add_null_gaps(resamples, block, c, chunk, gaps, weights)
+        found.append(np.abs(gaps).sum(axis=(1, 2)) / weights)
+    errors: Floats = np.concatenate(found) / predictions.n_classes
+    return errors
 
 
 def _add_null_gaps(
-    resamples: Resamples,
-    block: range,
-    c: int,
-    chunk: Chunk,
-    bins: Any,
-    gaps: Floats,
-    weights: Floats,
+    resamples: Resamples, block: range, c: int, chunk: Chunk, gaps: Floats, weights: Floats
 ) -> None:
     """Add the rows of the ``c``-th chunk, as they are drawn, with labels drawn from them."""
+    bins = uniform_bins(chunk.rows, bin_edges(gaps.shape[2]))
     cumulative = np.cumsum(chunk.rows, axis=1)
+    if not resamples.replace:  # the same rows every time
+        kept = np.zeros(gaps.shape[1:])
+        resampling.add_class_gaps(chunk.rows, bins, chunk.weight, kept)
+        gaps += kept
 
     def add(r: int) -> None:
         at, rows = r - block.start, resamples.rows(r) - chunk.start

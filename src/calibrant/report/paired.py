@@ -73,5 +73,5 @@ def paired_differences(
 
 def paired_resamples(n_rows: int, n_resamples: int) -> int:
     """How many resamples the paired comparison needs and can afford, if any were asked for."""
-    wanted = max(25 * n_resamples, FEWEST_RESAMPLES) if n_resamples else 0
-    return min(wanted, max(1000, MOST_ROWS_DRAWN_IN_ALL // max(n_rows, 1)))
+    asked_for = max(25 * n_resamples, FEWEST_RESAMPLES) if n_resamples else 0
+    return min(asked_for, max(1000, MOST_ROWS_DRAWN_IN_ALL // max(n_rows, 1)))
