@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.reliability import reliability_curve
 from calibrant.metrics.result import Result
 from calibrant.plots import style
-from calibrant.plots.reliability import add_legend, draw_panel, draw_reliability
+from calibrant.plots.reliability import add_legend, draw_panel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,19 +161,11 @@ def compute_class_curves(
     if len(columns) == 0:
         return {}
     predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
-    options: dict[str, Any] = {
-        "kind": True,
-        "classes": [False, True],
-        "sample_weight": predictions.weight,
-    }
-    options |= {"n_bins": n_bins, "n_resamples": n_resamples, "random_state": random_state}
-    return {
-        int(j): reliability_curve(predictions.class_index == j, values, **options)
-        for j, values in zip(columns, predictions.columns(columns).T, strict=True)
-    }
+    read = replace(predictions, classes=np.arange(predictions.n_classes))
+    options = {"n_bins": n_bins, "n_resamples": n_resamples, "random_state": random_state}
+    return {int(j): reliability_curve(None, read, kind=int(j), **options) for j in columns}
 
 
-@inherit_parameters(draw_reliability)
 def draw_classwise(
     summary: ClasswiseSummary, *, n_columns: int = 3, title: str | None = None
 ) -> Figure:
