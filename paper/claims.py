@@ -109,12 +109,12 @@ def explain_loss(table: StudyTable, metric: str, wanted: Sequence[str]) -> list[
     an order-preserving map cannot raise.
     """
     methods = [m for m in PAPER_METHODS if m in table.methods]
-    of = ranks.rank_cases(table, metric, methods)
-    average = of.mean().to_dict()
+    ranked = ranks.rank_cases(table, metric, methods)
+    average = ranked.mean().to_dict()
     order = sorted(methods, key=lambda m: average[m])
     limit = average[order[len(wanted) - 1]] + 1e-9
     lost = [m for m in wanted if average[m] > limit]
-    draws = ranks.resample_means(of, of.index.get_level_values("dataset"))
+    draws = ranks.resample_means(ranked, ranked.index.get_level_values("dataset"))
     lines = []
     for method in lost:
         rivals = [m for m in order[: order.index(method)] if m not in wanted]
@@ -136,7 +136,7 @@ def _where_lost(table: StudyTable, metric: str, method: str, rival: str) -> str:
     pair = ranks.as_losses(table.wide(metric, (method, rival)), metric)
     is_lost = pair[rival] < pair[method]
     where = is_lost.groupby(level="dataset").sum().sort_values(ascending=False, kind="stable")
-    most = ", ".join(f"{name} ({n})" for name, n in where[:4].items() if n)
+    most = ", ".join(f"{escape_markdown(name)} ({n})" for name, n in where[:4].items() if n)
     words = f"It is better on {is_lost.sum()} of {len(is_lost)} classifiers, most of {most}."
     if "accuracy" in table.metrics and is_lost.any():
         accuracy = table.wide("accuracy", (method, rival))[is_lost]

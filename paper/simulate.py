@@ -77,7 +77,7 @@ def main() -> None:
     """Write the file that the command line names."""
     if len(sys.argv) not in {2, 3}:
         sys.exit(__doc__)
-    print(f"wrote {simulate_imagenet(sys.argv[1], seed=int((*sys.argv, 0)[2]))}")
+    print(f"wrote {simulate_imagenet(sys.argv[1], seed=int(''.join(sys.argv[2:]) or 0))}")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
+DESKTOP = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
 
 
 def find_browser():
@@ -41,3 +43,32 @@ def browser():
         started = driver.chromium.launch(executable_path=path, args=list(ARGUMENTS))
         yield started
         started.close()
+
+
+class Visit:
+    """A page that was opened, with everything it asked for and complained about."""
+
+    def __init__(self, browser, path, viewport=None, **options):
+        self.context = browser.new_context(viewport=viewport or DESKTOP, **options)
+        self.page = self.context.new_page()
+        self.requests, self.complaints, self.dialogs = [], [], []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.failed = []
+        self.page.on("requestfailed", lambda r: self.failed.append((r.url, r.failure)))
+        self.page.on("dialog", self._dismiss)
+        self.page.goto(path.as_uri())
+
+    def _dismiss(self, dialog):
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.context.close()
+
+    def values(self, script):
+        return self.page.evaluate(script)

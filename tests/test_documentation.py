@@ -16,11 +16,12 @@ from calibrant import FlattenedIsotonic, __version__
 from calibrant.datasets import simulated_scores
 from test_architecture import HOUSE, ROOT, SOURCE
 
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/**/*.md")]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/**/*.md")]
 TEXTS = {path: path.read_text(encoding="utf-8") for path in PAGES}
 HOME = TEXTS[ROOT / "docs" / "architecture.md"]
 GUIDE = TEXTS[ROOT / "CONTRIBUTING.md"]
 ROOMS = set().union(*HOUSE)
+OUTER = r"(src|tests|docs|paper|benchmarks)/[\w./-]*"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
@@ -75,14 +76,16 @@ def test_links_lead_somewhere():
 def test_what_is_named_exists():
     """Modules, classes and functions by their dotted names; files by their paths."""
     beginnings = "|".join(ROOMS | {"calibrant"})
-    for page, text in TEXTS.items():
-        for span in spans(text):
-            if re.fullmatch(r"(src|tests|docs|paper|benchmarks)/[\w./-]*", span):
-                assert (ROOT / span).exists(), f"{page}: {span}"
-            elif re.fullmatch(rf"({beginnings})/[\w./]*", span):
-                assert (SOURCE / span).exists(), f"{page}: {span}"
-            elif re.fullmatch(rf"({beginnings})(\.(?!py$|csv$|log$|parquet$)\w+)+", span):
-                find(span)
+    named = {(page, span) for page, text in TEXTS.items() for span in spans(text)}
+
+    def match(pattern):
+        return [(page, span) for page, span in named if re.fullmatch(pattern, span)]
+
+    paths = [(page, ROOT / span) for page, span in match(OUTER)]
+    paths += [(page, SOURCE / span) for page, span in match(rf"({beginnings})/[\w./]*")]
+    assert [(page, path) for page, path in paths if not path.exists()] == []
+    for _, span in match(rf"({beginnings})(\.(?!py$|csv$|log$|parquet$)\w+)+"):
+        find(span)
 
 
 def test_scripts_import_what_exists():

@@ -6,6 +6,7 @@ import re
 import threading
 import time
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -395,22 +396,15 @@ def test_only_large_products_have_more_than_one_blas_thread(monkeypatch, seen, n
 
 
 @pytest.mark.usefixtures("two_blas_threads")
-def test_fits_in_threads_of_others_leave_the_number_of_blas_threads_alone(seen):
-    with threads.few_blas_threads(1):
+@pytest.mark.parametrize("limit", [threads.few_blas_threads(1), nullcontext()])
+def test_fits_in_threads_of_others_have_one_blas_thread_and_give_all_back(seen, limit):
+    """So they have the bits of the main thread, whose number of BLAS threads it is."""
+    with limit:
+        before = blas_threads()
         other = threading.Thread(target=calibrant.TemperatureScaling().fit, args=(P, Y))
         other.start()
         other.join()
-        assert blas_threads() == {1}
-    assert seen == [{1}]
-    assert blas_threads() == {2}
-
-
-@pytest.mark.usefixtures("two_blas_threads")
-def test_fits_in_threads_of_others_have_one_blas_thread_too(seen):
-    """So they have the bits of the main thread, whose number of BLAS threads it is."""
-    other = threading.Thread(target=calibrant.TemperatureScaling().fit, args=(P, Y))
-    other.start()
-    other.join()
+        assert blas_threads() == before
     assert seen == [{1}]
     assert blas_threads() == {2}
 

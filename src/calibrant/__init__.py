@@ -28,12 +28,19 @@ if TYPE_CHECKING:  # for editors; what is there when it runs is what is found be
 __version__ = "0.1.0"
 
 _ELSEWHERE = {
-    "CalibratedClassifier": "calibrators.classifier",
-    "bivariate_isotonic_regression": "solvers.bivariate_isotonic",
+    "CalibratedClassifier": "calibrant.calibrators.classifier",
+    "bivariate_isotonic_regression": "calibrant.solvers.bivariate_isotonic",
 } | dict.fromkeys(
     ("Annealing", "Penalty", "ProjectedGradient", "SLSQP", "TrustConstr"),
-    "solvers.normalization_aware.ways",
+    "calibrant.solvers.normalization_aware.ways",
 )
+"""The module of every public name that is no method."""
+
+_ROOMS = (
+    *("datasets", "errors", "export", "metrics", "model_file", "plots"),
+    *("report", "scale", "study"),
+)
+"""Public modules, each with names of its own."""
 
 
 def _methods() -> dict[str, Any]:
@@ -45,8 +52,10 @@ def _methods() -> dict[str, Any]:
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return sorted([*_methods(), *_ELSEWHERE, "__version__"])
+    if name in _ROOMS:
+        return importlib.import_module(f"calibrant.{name}")
     if name in _ELSEWHERE:
-        value = getattr(importlib.import_module(f"calibrant.{_ELSEWHERE[name]}"), name)
+        value = getattr(importlib.import_module(_ELSEWHERE[name]), name)
     elif name[:1].isupper() and name in (found := _methods()):  # modules are lower case
         value = found[name]
     else:
@@ -56,4 +65,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_methods(), *_ELSEWHERE})
+    return sorted([*_methods(), *_ELSEWHERE, *_ROOMS, "__version__"])

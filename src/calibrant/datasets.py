@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+__all__ = ["overconfident_digits", "simulated_scores"]
+
 TRAINING_ROWS = 400
 CALIBRATION_ROWS = 650
 NOISE = 0.4
@@ -100,3 +102,7 @@ def simulated_scores(
     y: NDArray[np.int64] = (honest.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
     scores = honest**power * np.asarray(tilt)
     return scores / scores.sum(axis=1, keepdims=True), y
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -253,3 +253,14 @@ class ExportError(ValueError):
 
 class NewerFormatWarning(CalibrantWarning):
     """The file has optional fields that this version of the library does not know."""
+
+
+__all__ = sorted(  # noqa: PLE0605  (a list)
+    name
+    for name, value in globals().items()
+    if isinstance(value, type) and issubclass(value, Exception)
+)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,7 +1,4 @@
-"""Shared by these tests: the calibrators, good data, and how to look at errors and at state.
-
-Row numbers in docstrings are those of the project's table of bad inputs.
-"""
+"""Shared by these tests: the calibrators, good data, and how to look at errors and at state."""
 
 from __future__ import annotations
 
@@ -77,12 +74,6 @@ READERS = tuple(
 AnyCalibrator = calibrant.TemperatureScaling
 """It stands for all where input is refused: ``test_doors`` shows that they share the way in."""
 
-WEIGHS_RATIOS = tuple(
-    METHODS[method]
-    for method in ("fir", "na-fir", "platt-ovr", "beta-ovr", "scw", "m2b-hb", "m2b-ir")
-)
-"""Those that no number of rows shrinks, so that only ratios of weights matter."""
-
 KINDS = ("probabilities", "logits")
 
 
@@ -94,7 +85,6 @@ each_calibrator = pytest.mark.parametrize("calibrator", CALIBRATORS, ids=_name)
 each_reader = pytest.mark.parametrize("calibrator", READERS, ids=_name)
 each_shared_map = pytest.mark.parametrize("calibrator", ONE_MAP, ids=_name)
 each_order_keeping = pytest.mark.parametrize("calibrator", KEEPS_ORDER, ids=_name)
-each_weighing_ratios = pytest.mark.parametrize("calibrator", WEIGHS_RATIOS, ids=_name)
 each_kind = pytest.mark.parametrize("kind", KINDS)
 each_action = pytest.mark.parametrize("action", ["fit", "predict_proba"])
 few_rows = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")
@@ -105,7 +95,10 @@ unbounded = pytest.mark.filterwarnings("ignore::calibrant.errors.ConvergenceWarn
 new_names = pytest.mark.filterwarnings("ignore:X has feature names, but:UserWarning")
 """scikit-learn's word about a frame that follows a plain matrix."""
 
+merged_classes = pytest.mark.filterwarnings("ignore::calibrant.errors.ClassShareWarning")
+
 LETTERS = np.array(["ant", "bee", "cat"])
+NAMES = LETTERS.tolist()
 
 
 @cache

@@ -1,77 +1,34 @@
-"""Labels against classes, and classes that no label has."""
+"""Labels against classes: which column a label belongs to, and classes that no label has."""
 
 from __future__ import annotations
 
 import warnings
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.isotonic import IsotonicRegression
 
 import calibrant
 from bad_input.promises import (
     LETTERS,
+    NAMES,
     ONE_MAP,
     PER_CLASS,
-    AnyCalibrator,
     absent_classes,
+    as_kind,
     assert_distributions,
     each_calibrator,
-    each_kind,
+    each_reader,
     few_rows,
     fresh,
     good,
-    refused,
+    merged_classes,
     same_fit,
-    unbounded,
 )
-from calibrant import errors, simplex
-
-NAMES = LETTERS.tolist()
-
-
-@pytest.mark.parametrize(
-    ("classes", "label"),
-    [
-        (["ant", "bee", "cat"], "dog"),
-        (["ant", "bee", "cat"], "an"),
-        (["ant", "bee", "cat"], "zebra"),
-        ([0, 1, 2], 3),
-        ([0, 1, 2], -1),
-        ([0.0, 1.0, 2.0], 5.0),
-        ([b"ant", b"bee", b"cat"], b"dog"),
-    ],
-)
-def test_a_label_that_is_no_class_is_refused_by_name(classes, label):
-    scores, y = good()
-    labels = [label if i == 44 else classes[c] for i, c in enumerate(y)]
-    with refused(errors.LabelError, "y[44]", repr(label), "classes"):
-        AnyCalibrator(classes=classes).fit(scores, np.array(labels))
-
-
-@pytest.mark.parametrize("labels", [["0", "1", "2"], [b"ant", b"bee", b"cat"]], ids=str)
-@pytest.mark.parametrize("classes", [[0, 1, 2], ["ant", "bee", "cat"]], ids=str)
-def test_labels_of_another_type_than_the_classes_are_refused(classes, labels):
-    """The text "0" is not 0, and bytes are not text."""
-    scores, y = good()
-    with refused(errors.LabelError, ("y", "labels"), "classes"):
-        AnyCalibrator(classes=classes).fit(scores, np.array(labels)[y])
-
-
-@pytest.mark.parametrize(
-    "classes", [["ant", "bee"], ["ant", "bee", "ant"], "ant", [["ant"]], ["ant", 1, None]], ids=str
-)
-def test_classes_that_do_not_name_each_column_are_refused(classes):
-    scores, y = good()
-    with refused(errors.ParameterError, "classes"):
-        AnyCalibrator(classes=classes).fit(scores, LETTERS[y])
-
-
-def test_more_labels_than_columns_are_refused():
-    scores, y = good()
-    y[3] = 9
-    with refused(errors.LabelError, "y", "4", "3", "column"):
-        AnyCalibrator().fit(scores, y)
+from calibrant import errors, labels, simplex
+from calibrant.scale.chunks import distinct
 
 
 def _without(absent):
@@ -85,11 +42,10 @@ def _without(absent):
 def test_an_absent_class_is_fitted_with_whole_numbers_or_classes(calibrator, kind, absent):
     """Methods that fit no class on its own are unaffected and say nothing."""
     scores, y = _without(absent)
-    if kind == "logits":
-        scores = np.log(scores)
+    scores = as_kind(scores, kind)
+    action = "ignore" if calibrator in PER_CLASS else "error"
     with warnings.catch_warnings():
-        if calibrator in PER_CLASS:
-            warnings.simplefilter("ignore", errors.MissingClassWarning)
+        warnings.simplefilter(action, errors.MissingClassWarning)
         numbers = calibrator(scores=kind).fit(scores, y)
         named = calibrator(scores=kind, classes=NAMES).fit(scores, LETTERS[y])
         floats = calibrator(scores=kind).fit(scores, y.astype(float))
@@ -98,21 +54,6 @@ def test_an_absent_class_is_fitted_with_whole_numbers_or_classes(calibrator, kin
     assert_distributions(numbers.predict_proba(fresh(kind)), 1e-12)
     assert same_fit(numbers, named, fresh(kind))
     assert same_fit(numbers, floats, fresh(kind))
-
-
-@pytest.mark.parametrize("labels", [LETTERS, LETTERS.astype(object), np.array([3, 5, 9])], ids=str)
-def test_an_absent_class_without_a_name_is_refused(labels):
-    """Which column is not there cannot be told."""
-    scores, y = _without(1)
-    with refused(errors.LabelError, "y", "pass classes="):
-        AnyCalibrator().fit(scores, labels[y])
-
-
-@pytest.mark.parametrize("calibrator", PER_CLASS, ids=lambda c: c.__name__)
-def test_an_absent_class_gives_a_warning_where_classes_are_fitted_apart(calibrator):
-    scores, y = _without(1)
-    with pytest.warns(errors.MissingClassWarning, match="bee"):
-        calibrator(classes=NAMES).fit(scores, LETTERS[y])
 
 
 @absent_classes
@@ -142,37 +83,6 @@ def test_an_absent_class_is_calibrated_as_the_others_are(calibrator):
     )
 
 
-@pytest.mark.parametrize(("kind", "n_classes"), [("probabilities", 2), ("logits", 10)])
-@each_calibrator
-@absent_classes
-@few_rows
-def test_labels_of_one_class_are_fitted_with_a_warning(calibrator, kind, n_classes):
-    scores, _ = good(kind, n_classes=n_classes)
-    with pytest.warns(errors.SingleClassWarning, match="1"):
-        estimator = calibrator(scores=kind).fit(scores, np.ones(200, dtype=int))
-    assert_distributions(estimator.predict_proba(fresh(kind, n_classes=n_classes)), 1e-12)
-
-
-@each_calibrator
-@each_kind
-@unbounded
-def test_labels_that_are_always_wrong_give_finite_output(calibrator, kind):
-    """With a warning that the columns may be permuted."""
-    scores, _ = good(kind)
-    with pytest.warns(errors.ColumnMismatchWarning, match="accuracy 0.00 is below chance"):
-        estimator = calibrator(scores=kind).fit(scores, scores.argmin(axis=1))
-    out = estimator.predict_proba(fresh(kind))
-    assert_distributions(out, 1e-12)
-
-
-@each_calibrator
-@each_kind
-def test_labels_that_are_noise_give_finite_output(calibrator, kind):
-    y = np.random.default_rng(3).integers(0, 3, 200)
-    out = calibrator(scores=kind).fit(good(kind)[0], y).predict_proba(fresh(kind))
-    assert_distributions(out, 1e-12)
-
-
 def test_permuted_columns_are_noticed_at_fit():
     """Plain matrices have no names, but a classifier is better than chance."""
     scores, y = good()
@@ -180,18 +90,94 @@ def test_permuted_columns_are_noticed_at_fit():
         calibrant.TemperatureScaling().fit(scores[:, [1, 2, 0]], LETTERS[y])
 
 
-def test_few_rows_and_bad_luck_are_no_reason_to_suspect_the_columns():
+@pytest.mark.parametrize("calibrator", PER_CLASS, ids=lambda c: c.__name__)
+def test_an_absent_class_gives_a_warning_where_classes_are_fitted_apart(calibrator):
+    scores, y = _without(1)
+    with pytest.warns(errors.MissingClassWarning, match="bee"):
+        calibrator(classes=NAMES).fit(scores, LETTERS[y])
+
+
+@few_rows
+@pytest.mark.parametrize("shape", [(15, 2), (25, 3), (2000, 2), (2000, 50)])
+def test_few_rows_and_bad_luck_are_no_reason_to_suspect_the_columns(shape):
     """Nor one heavy row; warnings are errors here."""
     rng = np.random.default_rng(0)
-    for n_rows, n_classes in ((15, 2), (25, 3), (2000, 2), (2000, 50)):
-        for _ in range(20):
-            scores = rng.dirichlet(np.ones(n_classes), n_rows)
-            y = rng.integers(0, n_classes, n_rows)
-            if n_rows < 100:
-                y = scores.argmin(axis=1)
-            weight = np.where(np.arange(n_rows) == 0, 1e12, 1.0)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", errors.SmallSampleWarning)
-                simplex.check_batch(scores, y, classes=np.arange(n_classes))
-                scores[0] = np.eye(n_classes)[(y[0] + 1) % n_classes]
-                simplex.check_batch(scores, y, weight, classes=np.arange(n_classes))
+    n_rows, n_classes = shape
+    weight = np.where(np.arange(n_rows) == 0, 1e12, 1.0)
+    for _ in range(20):
+        scores = rng.dirichlet(np.ones(n_classes), n_rows)
+        y = scores.argmin(axis=1) if n_rows < 100 else rng.integers(0, n_classes, n_rows)
+        simplex.check_batch(scores, y, classes=np.arange(n_classes))
+        scores[0] = np.eye(n_classes)[(y[0] + 1) % n_classes]
+        simplex.check_batch(scores, y, weight, classes=np.arange(n_classes))
+
+
+@merged_classes
+@each_reader
+@absent_classes
+def test_categories_that_no_label_has_still_name_their_column(calibrator):
+    scores, y = good()
+    y[y == 1] = 2
+    given = pd.Categorical(LETTERS[y], categories=["bee", "cat", "ant"])
+    estimator = calibrator().fit(scores, given)
+    assert estimator.classes_.tolist() == NAMES
+    assert same_fit(estimator, calibrator(classes=NAMES).fit(scores, LETTERS[y]), fresh())
+
+
+TEXTS = {
+    "objects": lambda text: text.astype(object),
+    "a list": lambda text: text.tolist(),
+    "a series": pd.Series,
+    "a nullable series": lambda text: pd.Series(text, dtype="string"),
+    "a series of objects": lambda text: pd.Series(text, dtype=object),
+    "categories": pd.Categorical,
+    "categories in a series": lambda text: pd.Series(text, dtype="category"),
+    "arrow": pa.array,
+    "categories of arrow": lambda text: pa.array(text).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("form", TEXTS)
+def test_each_text_is_looked_at_once_however_many_rows_have_it(form, monkeypatch):
+    looked_at = []
+    is_missing = labels._is_missing
+    monkeypatch.setattr(labels, "_is_missing", lambda v: looked_at.append(v) or is_missing(v))
+    text = np.tile(LETTERS, 1000)
+    index, classes = labels.check_labels(TEXTS[form](text), len(text), 3)
+    assert len(looked_at) <= 3
+    assert index.tolist() == [0, 1, 2] * 1000
+    assert classes.tolist() == LETTERS.tolist()
+    assert distinct(TEXTS[form](text)).tolist() == LETTERS.tolist()
+    assert len(looked_at) <= 6
+
+
+FORMS = ("objects", "a list", "a series of objects", "categories")
+LOST = [(form, missing) for form in FORMS for missing in (None, np.nan, pd.NA, pd.NaT)]
+
+
+@pytest.mark.parametrize(("form", "missing"), [*LOST, ("a nullable series", pd.NA)])
+def test_a_missing_text_is_told_with_its_row(form, missing):
+    text = np.tile(LETTERS, 10).astype(object)
+    text[17] = missing
+    with pytest.raises(errors.LabelError, match=r"y\[17\] is .*contains NaN"):
+        labels.check_labels(TEXTS[form](text), 30, 3)
+    with pytest.raises(errors.LabelError, match=r"y\[17\] is .*contains NaN"):
+        distinct(pd.Series(text))
+
+
+def test_categories_that_no_row_has_tell_columns_and_no_labels():
+    some = pd.Categorical(["bee", "ant"] * 5, categories=["cow", "bee", "ant"])
+    index, classes = labels.check_labels(some, 10, 3)
+    assert classes.tolist() == ["ant", "bee", "cow"]
+    assert index.tolist() == [1, 0] * 5
+    assert distinct(some).tolist() == ["ant", "bee"]
+    numbers = pd.Categorical([2, 1] * 5, categories=[2, 0.5, 1])
+    index, classes = labels.check_labels(numbers, 10, 2)
+    assert classes.tolist() == [1.0, 2.0]
+    with pytest.raises(errors.LabelError, match=r"continuous. y\[1\] is 0.5"):
+        labels.check_labels(pd.Categorical([1, 0.5]), 2, 2)
+
+
+def test_labels_of_two_types_in_a_chunk_are_refused():
+    with pytest.raises(errors.LabelError, match="y mixes labels of different types"):
+        distinct(np.array(["ant", 1], dtype=object))

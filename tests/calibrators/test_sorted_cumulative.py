@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from calibrant.calibrators.scaling import TemperatureScaling
 from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
 from calibrant.maps import cells
-from calibrant.scale.sorted_cumulative import SortedCumulativeStatistics
+from calibrant.scale.isotonic import SortedCumulativeStatistics
 from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")

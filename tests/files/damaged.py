@@ -103,33 +103,23 @@ for whole, suffix in (
 DICT = "{'descr': '<f8', 'fortran_order': False, 'shape': (150, 3), }\n"
 HEADERS = {
     "cut inside a bracket": "{'descr': '<f8', 'fortran_order': False, 'shape': (150, 3\n",
-    "cut inside a name": "{'descr': '<f8', 'fortran_ord\n",
     "that is no dict": "[1, 2, 3]\n",
     "that is no Python": "}{ \n",
     "that is code": "__import__('os').abort()\n",
-    "that is empty": "",
-    "of NUL": "\0" * 60,
     "without a shape": "{'descr': '<f8', 'fortran_order': False}\n",
-    "with more keys": DICT.replace("}", "'x': 1}"),
     "with a dtype that is none": DICT.replace("<f8", "<q17"),
     "with dtype U0": DICT.replace("<f8", "<U0"),
     "with dtype V0": DICT.replace("<f8", "|V0"),
-    "with dtype V8": DICT.replace("<f8", "|V8"),
-    "with dtype S8": DICT.replace("<f8", "|S8"),
     "with dtype c16": DICT.replace("<f8", "<c16"),
-    "with dtype M8": DICT.replace("<f8", "<M8[s]"),
     "with dtype O": DICT.replace("<f8", "|O"),
     "with a negative size": DICT.replace("(150, 3)", "(-150, 3)"),
     "with a size that is no integer": DICT.replace("(150, 3)", "(150.0, 3)"),
-    "with a size that is true": DICT.replace("(150, 3)", "(True, 3)"),
     "with too many rows": DICT.replace("(150, 3)", "(151, 3)"),
     "with 2 ** 70 rows": DICT.replace("150", str(2**70)),
-    "with 10 ** 12 rows": DICT.replace("150", str(10**12)),
     "with no columns": DICT.replace("(150, 3)", "(150, 0)"),
     "with no shape at all": DICT.replace("(150, 3)", "()"),
     "with 40 axes": DICT.replace("(150, 3)", f"({'1, ' * 40})"),
     "in Fortran order": DICT.replace("False", "True"),
-    "in an order that is no bool": DICT.replace("False", "'no'"),
     "of deep brackets": "(" * 5000 + ")" * 5000,
 }  # fmt: skip
 for name, text in HEADERS.items():
@@ -143,17 +133,13 @@ KINDS["npy header longer than the file"] = "npy", raw_npy(DICT, P.tobytes(), len
 KINDS |= {
     "npz encrypted": ("npz", patch(patch(WHOLE, LOCAL, 6, b"\x01"), CENTRAL, 8, b"\x01")),
     "npz of method 99": ("npz", patch(patch(WHOLE, LOCAL, 8, b"\x63"), CENTRAL, 10, b"\x63")),
-    "npz of method lzma": ("npz", patch(patch(WHOLE, LOCAL, 8, b"\x0e"), CENTRAL, 10, b"\x0e")),
-    "npz of method bzip2": ("npz", patch(patch(WHOLE, LOCAL, 8, b"\x0c"), CENTRAL, 10, b"\x0c")),
     "npz stored that says deflated": (
         "npz", patch(patch(WHOLE, LOCAL, 8, b"\x08"), CENTRAL, 10, b"\x08")),
     "npz with another checksum": ("npz", patch(WHOLE, CENTRAL, 16, b"\0\0\0\0")),
-    "npz of a newer version": ("npz", patch(WHOLE, CENTRAL, 6, b"\xff")),
     "npz with another name inside": ("npz", patch(WHOLE, LOCAL, 30, b"prods")),
     "npz with an offset outside": ("npz", patch(WHOLE, CENTRAL, 42, b"\xff\xff\xff\x7f")),
     "npz with a size too large": ("npz", patch(WHOLE, CENTRAL, 24, b"\xff\xff\xff\x7f")),
     "npz with a size too small": ("npz", patch(WHOLE, CENTRAL, 24, b"\x08\0\0\0")),
-    "npz with a directory elsewhere": ("npz", patch(WHOLE, END, 16, b"\x10\0\0\0")),
     "npz with 9 entries promised": ("npz", patch(WHOLE, END, 10, b"\x09")),
     "npz with numbers damaged": ("npz", patch(DEFLATED, b"probs.npy", 200, b"\xff" * 40)),
     "npz of nothing": ("npz", archive([])),
@@ -162,41 +148,31 @@ KINDS |= {
     "npz with a member that is a pickle": ("npz", npz(scores=b"\x80\x04]q\0.")),
     "npz with a member of another name": (
         "npz", archive([("probs", npy(P)), ("labels.npy", npy(Y))])),
-    "npz with a folder": ("npz", archive([("probs.npy/", b""), ("labels.npy", npy(Y))])),
     "npz with objects": ("npz", npz(scores=npy(P.astype(object)))),
     "npz of one number": ("npz", npz(scores=np.float64(1))),
     "npz of one axis": ("npz", npz(scores=P[:, 0])),
-    "npz of three axes": ("npz", npz(scores=P[None])),
     "npz of one column": ("npz", npz(scores=P[:, :1])),
     "npz without rows": ("npz", npz(P[:0], Y[:0])),
     "npz of text": ("npz", npz(P.astype(str))),
-    "npz of times": ("npz", npz(P.astype("M8[s]"))),
-    "npz of complex numbers": ("npz", npz(P.astype(complex))),
     "npz of records": ("npz", npz(np.zeros(150, dtype=[("a", "f8"), ("b", "f8")]))),
     "npz of NaN": ("npz", npz(np.full_like(P, np.nan))),
     "npz of infinity": ("npz", npz(np.full_like(P, np.inf))),
     "npz of zeros only": ("npz", npz(np.zeros_like(P))),
-    "npz of large numbers": ("npz", npz(np.full_like(P, 1e308))),
     "npz of rows that sum to two": ("npz", npz(2 * P)),
     "npz of big-endian numbers": ("npz", npz(P.astype(">f8"))),
     "npz of long doubles": ("npz", npz(P.astype(np.longdouble))),
     "npz without labels": ("npz", npz(labels=None)),
     "npz with a label too few": ("npz", npz(labels=Y[:-1])),
-    "npz with one label": ("npz", npz(labels=np.int64(1))),
     "npz with NaN labels": ("npz", npz(labels=np.where(Y == 1, np.nan, Y))),
     "npz with fractions as labels": ("npz", npz(labels=Y + 0.5)),
     "npz with times as labels": ("npz", npz(labels=Y.astype("M8[s]"))),
-    "npz with complex labels": ("npz", npz(labels=Y.astype(complex))),
     "npz with empty labels": ("npz", npz(labels=np.full(150, ""))),
     "npz with labels U0": (
         "npz", npz(labels=raw_npy(DICT.replace("<f8", "<U0").replace("(150, 3)", "(150,)")))),
-    "npz with labels V0": (
-        "npz", npz(labels=raw_npy(DICT.replace("<f8", "|V0").replace("(150, 3)", "(150,)")))),
     "npz with labels as records": ("npz", npz(labels=np.zeros(150, dtype=[("a", "i8")]))),
     "npz with labels too large": ("npz", npz(labels=Y + 10**15)),
     "npz with negative labels": ("npz", npz(labels=-Y - 1)),
     "npz with two columns of labels": ("npz", npz(labels=np.column_stack([Y, Y]))),
-    "npz with one class name": ("npz", npz(classes=np.array("ant"))),
     "npz with two class names": ("npz", npz(classes=np.array(["ant", "bee"]))),
     "npz with equal class names": ("npz", npz(classes=np.array(["ant", "ant", "bee"]))),
     "npz with class names in objects": ("npz", npz(classes=npy(np.array(NAMES, dtype=object)))),
@@ -211,23 +187,18 @@ LONG = "x" * 140_000
 KINDS |= {
     "csv of a byte order mark": ("csv", b"\xef\xbb\xbf"),
     "csv of an empty line": ("csv", b"\n"),
-    "csv of separators": ("csv", b",,,\n,,,\n"),
     "csv of a header": ("csv", LINES[0].encode()),
-    "csv of a header without line end": ("csv", LINES[0].rstrip().encode()),
     "csv with CR line ends": ("csv", TEXT.replace("\n", "\r").encode()),
     "csv with CR after a header": (
         "csv", (LINES[0] + "".join(LINES[1:]).replace("\n", "\r")).encode()),
     "csv in UTF-16": ("csv", TEXT.encode("utf-16")),
-    "csv in UTF-32": ("csv", TEXT.encode("utf-32")),
     "csv with a name in Latin-1": ("csv", TEXT.replace("ant,", "\xe4nt,", 1).encode("latin-1")),
     "csv with a label in Latin-1": ("csv", TEXT.replace("\nant", "\n\xe4nt").encode("latin-1")),
     "csv with a number in Latin-1": ("csv", TEXT.replace(".", "\xb7").encode("latin-1")),
     "csv with NUL in its header": ("csv", TEXT.replace("ant", "a\0t", 1).encode()),
-    "csv with NUL in a number": ("csv", TEXT.replace("0.", "0.\0", 1).encode()),
     "csv with NUL in a label": ("csv", TEXT.replace("\nant", "\na\0t", 1).encode()),
     "csv with a long name": ("csv", TEXT.replace("ant", LONG, 1).encode()),
     "csv with a long label": ("csv", (TEXT + f"{LONG},0.1,0.2,0.7\n").encode()),
-    "csv with a long number": ("csv", (TEXT + f"ant,0.1,0.2,0.{'0' * 200_000}7\n").encode()),
     "csv with a long cell": ("csv", (TEXT + f"ant,0.1,0.2,{LONG}\n").encode()),
     "csv with a short line": ("csv", (TEXT + "ant,0.1,0.9\n").encode()),
     "csv with a long line": ("csv", (TEXT + "ant,0.1,0.2,0.7,0\n").encode()),
@@ -241,26 +212,19 @@ KINDS |= {
     "csv with a hole": ("csv", (TEXT + "ant,0.1,,0.7\n").encode()),
     "csv without a label": ("csv", (TEXT + ",0.1,0.2,0.7\n").encode()),
     "csv with NaN": ("csv", (TEXT + "ant,nan,0.2,0.7\n").encode()),
-    "csv with 1e999": ("csv", (TEXT + "ant,1e999,0.2,0.7\n").encode()),
     "csv with a hexadecimal number": ("csv", (TEXT + "ant,0x1p-1,0.2,0.3\n").encode()),
     "csv with decimal commas": ("csv", (TEXT + 'ant,"0,1","0,2","0,7"\n').encode()),
     "csv with another label": ("csv", (TEXT + "emu,0.1,0.2,0.7\n").encode()),
     "csv that is Parquet": ("csv", parquet()),
-    "csv that is npz": ("csv", DEFLATED),
     "csv with markup": ("csv", TEXT.replace("ant", "[/x]").encode() + b"[/b],0.1,[/b],0.7\n"),
-    "csv with terminal codes": ("csv", (TEXT + "ant,0.1,\x1b[2J,0.7\n").encode()),
     "tsv with commas": ("tsv", TEXT.encode()),
-    "tsv with a short line": ("tsv", (TEXT + "ant,0.1,0.9\n").replace(",", "\t").encode()),
     "parquet that is text": ("parquet", TEXT.encode()),
     "parquet of a magic word": ("parquet", b"PAR1"),
-    "parquet of two magic words": ("parquet", b"PAR1\0\0\0\0PAR1"),
     "parquet with an encrypted footer": ("parquet", parquet()[:-4] + b"PARE"),
     "parquet with a long footer": ("parquet", parquet()[:-8] + b"\xff\xff\xff\x7fPAR1"),
-    "parquet with a damaged footer": ("parquet", parquet()[:-300] + bytes(292) + parquet()[-8:]),
     "arrow that is text": ("arrow", TEXT.encode()),
     "arrow of a magic word": ("arrow", b"ARROW1\0\0"),
     "arrow as a stream": ("arrow", arrow(stream=True)),
-    "arrow that is Parquet": ("arrow", parquet()),
     "a suffix that is not known": ("xlsx", b"PK"),
 }  # fmt: skip
 
@@ -274,9 +238,6 @@ TYPES = {
     "one column": pa.table({"a": HALF}),
     "text for scores": pa.table(columns(ant=pa.array(P[:, 0].astype(str)))),
     "lists for scores": pa.table(columns(ant=pa.array([[x] for x in P[:, 0]]))),
-    "structs for scores": pa.table(columns(ant=pa.array([{"x": x} for x in P[:, 0]]))),
-    "bytes for scores": pa.table(columns(ant=pa.array([b"1"] * 150))),
-    "times for scores": pa.table(columns(ant=pa.array([0] * 150, pa.timestamp("s")))),
     "nothing for scores": pa.table(columns(ant=pa.nulls(150))),
     "a missing score": pa.table(columns(ant=pa.array([None, *P[1:, 0]]))),
     "decimals": pa.table(columns(ant=HALF.cast(pa.decimal128(30, 17), safe=False))),
@@ -290,19 +251,12 @@ TYPES = {
         columns(label=pa.array([NAMES[y] for y in Y]).dictionary_encode())
     ),
     "fractions for labels": pa.table(columns(label=pa.array(Y + 0.5))),
-    "maps for scores": pa.table(
-        columns(ant=pa.array([[("a", 1.0)]] * 150, pa.map_(pa.string(), pa.float64())))
-    ),
 }  # fmt: skip
 UNION = pa.UnionArray.from_sparse(pa.array([0] * 150, pa.int8()), [HALF, HALF])
-DENSE = pa.UnionArray.from_dense(
-    pa.array([0] * 150, pa.int8()), pa.array(range(150), pa.int32()), [HALF, HALF]
-)
 for name, table in TYPES.items():
     KINDS[f"parquet with {name}"] = "parquet", parquet(table)
     KINDS[f"arrow with {name}"] = "arrow", arrow(table)
 KINDS["arrow with a union"] = "arrow", arrow(pa.table(columns(ant=UNION)))
-KINDS["arrow with a dense union"] = "arrow", arrow(pa.table(columns(ant=DENSE)))
 KINDS["arrow with unions for labels"] = "arrow", arrow(pa.table(columns(label=UNION)))
 KINDS["arrow with run ends"] = (
     "arrow",

@@ -51,12 +51,14 @@ for place, title, function in KERNELS:  # before anybody takes them
 
 from calibrant import Annealing, metrics, model_file  # noqa: E402
 from calibrant.cli.main import run  # noqa: E402
-from calibrant.metrics.cell_table import CellTable, collect  # noqa: E402
+from calibrant.metrics import cells as metric_cells  # noqa: E402
 from calibrant.metrics.statistics import MetricStatistics  # noqa: E402
-from calibrant.scale import ranks  # noqa: E402
-from calibrant.scale.cells import CellCounts  # noqa: E402
+from calibrant.scale import isotonic as scale_isotonic  # noqa: E402
 from calibrant.scale.chunks import ArrayChunks  # noqa: E402
-from calibrant.scale.flattened import FlattenedStatistics  # noqa: E402
+from calibrant.scale.isotonic import (  # noqa: E402
+    FlattenedStatistics,
+    SortedCumulativeStatistics,
+)
 from calibrant.scale.normalization_aware import NormalizationAwareStatistics  # noqa: E402
 from calibrant.scale.scaling import (  # noqa: E402
     SplineStatistics,
@@ -64,7 +66,7 @@ from calibrant.scale.scaling import (  # noqa: E402
     TemperatureStatistics,
     VectorStatistics,
 )
-from calibrant.scale.sorted_cumulative import SortedCumulativeStatistics  # noqa: E402
+from calibrant.scale.score_table import ScoreTable  # noqa: E402
 from calibrant.simplex import check_batch  # noqa: E402
 from calibrators.catalogue import CALIBRATORS, make  # noqa: E402
 from conftest import simulate  # noqa: E402
@@ -101,7 +103,11 @@ STATISTICS = [
     TemperatureStatistics,
     VectorStatistics,
 ]
-ranks.FEWEST, ranks.PER_RANK = 128, 4  # so few cells that they have to be made larger
+scale_isotonic.FEWEST_CELLS, scale_isotonic.CELLS_OF_RANK = (
+    128,
+    4,
+)  # so few cells that they have to be made larger
+metric_cells.MOST_CELLS_KEPT = 128
 
 
 def small(n_rows, n_classes, seed=0):
@@ -156,11 +162,6 @@ def measure_chunks(data):
     chunks = ArrayChunks(rows, y, np.maximum(weights, 1e-3), n_rows=50)
     counted = chunks.count(MetricStatistics(classes, n_groups=5))
     yield counted.to_bytes()
-    table = CellTable(len(classes), 40)
-    none = np.zeros(len(y), dtype=np.int64)
-    table.take(collect(rows, y, weights, none, 1, 0.0, table))
-    for part in (*table.arrays().values(), *table.cells.edges()):
-        yield part.tobytes()
     for result in (
         counted.solve(n_resamples=20),
         counted.calibration_test(n_resamples=20),
@@ -190,7 +191,7 @@ def count(kind, data):
     """Yield what statistics count, in fewer bins than there are scores."""
     rows, y, weights, _ = data
     batch = check_batch(rows, y, weights, kind=kind, classes=np.arange(rows.shape[1]))
-    cells = CellCounts(50)
+    cells = ScoreTable(1, 50)
     cells.add(batch)
     for array in cells.arrays().values():
         yield array.tobytes()

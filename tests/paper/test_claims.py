@@ -11,7 +11,6 @@ import claim_rules as rules
 import printed
 from assumptions import Measured, measure_assumptions, measure_map, simulate
 from calibrant.study import StudyTable, write_table
-from calibrant.study.tables import all_columns
 from claim_list import judge_claims
 from claims import build_claims, write_claims
 from study.small_tables import PAPER, join, random_table, rows, table_of
@@ -351,7 +350,7 @@ def test_the_page_has_the_paper_s_numbers_beside_ours():
 
 
 def test_the_page_prints_names_as_text():
-    table = ordered(all_columns(ordered(PAPER)).methods, 2, datasets=["<b>|x", "y"])
+    table = ordered(PAPER, 2, datasets=["<b>|x", "y"])
     page = build_claims(table)
     assert "\\<b\\>\\|x" in page
     assert "<b>" not in page

@@ -8,16 +8,11 @@ from calibrant.plots import compute_class_curves, compute_classwise, draw_classw
 from conftest import simulate
 
 
-def test_mean_over_classes_is_the_metric():
+def test_each_class_is_that_of_its_binary_problem():
     scores, y = simulate(400, 6)
     summary = compute_classwise(y, scores, n_worst=0)
     assert summary.ece.mean() == pytest.approx(classwise_ece(y, scores), rel=1e-12)
     assert summary.curves == {}
-
-
-def test_each_class_is_that_of_its_binary_problem():
-    scores, y = simulate(400, 6)
-    summary = compute_classwise(y, scores, n_worst=0)
     for j in range(6):
         own = reliability_curve(y, scores, kind=j, n_resamples=0)
         assert summary.ece[j] == pytest.approx(own.ece, rel=1e-12)
@@ -41,16 +36,6 @@ def test_diagrams_are_those_of_reliability_curve():
         assert curve.ece == own.ece
         assert curve.p_value == own.p_value
         assert np.array_equal(curve.frequency, own.frequency, equal_nan=True)
-
-
-def test_weights_count_as_rows():
-    scores, y = simulate(80, 3)
-    weight = np.arange(80) % 3
-    a = compute_classwise(y, scores, sample_weight=weight, n_resamples=0)
-    b = compute_classwise(np.repeat(y, weight), np.repeat(scores, weight, axis=0), n_resamples=0)
-    assert np.allclose(a.ece, b.ece)
-    for j, curve in a.curves.items():
-        assert np.allclose(curve.frequency, b.curves[j].frequency, equal_nan=True)
 
 
 def test_a_class_without_a_row_has_a_diagram():
@@ -82,23 +67,3 @@ def test_a_thousand_classes_are_legible():
     assert len(figure.axes) == 4
     assert figure.axes[0].get_xscale() == "log"
     assert len(figure.axes[0].lines[0].get_xdata()) == 1000
-
-
-@pytest.mark.parametrize("n_classes", [2, 100])
-@pytest.mark.parametrize("n_worst", [0, 1, 3])
-def test_legend_and_titles_are_inside_the_picture(n_classes, n_worst):
-    scores, y = simulate(400, n_classes)
-    summary = compute_classwise(y, scores, n_worst=n_worst, n_resamples=20)
-    figure = draw_classwise(summary, title="a title")
-    figure.draw_without_rendering()
-    box = figure.get_tightbbox()
-    assert box.x0 >= 0
-    assert box.y0 >= 0
-    assert box.x1 <= figure.get_figwidth()
-    assert box.y1 <= figure.get_figheight()
-    low, high = figure.axes[0].get_xlim()
-    ticks = [tick for tick in figure.axes[0].get_xticks() if low <= tick <= high]
-    assert all(tick == int(tick) for tick in ticks)
-    for ax in figure.axes[1:]:
-        shape = ax.get_window_extent()
-        assert 0.85 < shape.width / shape.height < 1.2

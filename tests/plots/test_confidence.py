@@ -1,10 +1,17 @@
 """Confidence histograms add up."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from calibrant.metrics import accuracy
-from calibrant.plots import compute_confidence_histogram, draw_confidence_histogram
+from calibrant.plots import (
+    compute_classwise,
+    compute_confidence_histogram,
+    compute_top_r,
+    draw_confidence_histogram,
+)
 from conftest import simulate
 
 
@@ -29,13 +36,21 @@ def test_accuracy_confidence_and_their_difference():
     assert histogram.overconfidence > 0.02  # the simulation is over-confident
 
 
-def test_weights_count_as_rows():
-    scores, y = simulate(50, 3)
-    weight = np.arange(50) % 3
-    a = compute_confidence_histogram(y, scores, sample_weight=weight)
-    b = compute_confidence_histogram(np.repeat(y, weight), np.repeat(scores, weight, axis=0))
-    assert np.allclose(a.right, b.right)
-    assert np.allclose(a.wrong, b.wrong)
+@pytest.mark.parametrize(
+    ("compute", "names"),
+    [
+        (compute_confidence_histogram, ("right", "wrong")),
+        (compute_top_r, ("share", "claimed")),
+        (partial(compute_classwise, n_resamples=0), ("ece", "frequency", "mean_probability")),
+    ],
+)
+def test_weights_count_as_rows(compute, names):
+    scores, y = simulate(80, 3)
+    weight = np.arange(80) % 3
+    a = compute(y, scores, sample_weight=weight)
+    b = compute(np.repeat(y, weight), np.repeat(scores, weight, axis=0))
+    for name in names:
+        assert np.allclose(getattr(a, name), getattr(b, name))
 
 
 def test_numbers_are_frozen():

@@ -29,14 +29,6 @@ def test_from_predictions_draws_the_curve_of_the_metric():
     assert entry.get_text().startswith(f"net (conf-ECE {100 * curve.ece:.1f} %, p")
 
 
-def test_prob_true_and_prob_pred_are_scikit_learns_for_two_classes():
-    scores, y = simulate(600, 2)
-    display = ReliabilityDisplay.from_predictions(y, scores, kind=1, n_bins=7, n_resamples=0)
-    prob_true, prob_pred = calibration_curve(y, scores[:, 1], n_bins=7)
-    assert np.allclose(display.prob_true, prob_true)
-    assert np.allclose(display.prob_pred, prob_pred)
-
-
 def test_from_estimator_reads_a_classifier_and_its_labels():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2))

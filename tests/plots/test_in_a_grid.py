@@ -12,14 +12,17 @@ import calibrant
 from calibrant.metrics import reliability_curve
 from calibrant.plots import (
     ReliabilityDisplay,
+    compute_classwise,
     compute_confidence_histogram,
     compute_effect,
     compute_map,
     compute_top_r,
+    draw_classwise,
     draw_confidence_histogram,
     draw_effect,
     draw_map,
     draw_reliability,
+    draw_reliability_grid,
     draw_top_r,
 )
 from conftest import simulate
@@ -149,7 +152,30 @@ def test_nothing_is_cut_off_or_lies_on_the_neighbour(draw, n_classes, layout):
     assert moves == (layout == "constrained")
 
 
-@pytest.mark.parametrize("draw", SINGLE, ids=name_of)
+def reliability_grid_of(n_panels):
+    def draw(k, _):
+        curves = dict.fromkeys("abcd"[:n_panels], curve_of(k))
+        draw_reliability_grid(curves, title="a title" if n_panels % 2 else None)
+
+    return draw
+
+
+def classwise_of(n_worst, n_classes):
+    def draw(*_):
+        scores, y, classes = data(n_classes)
+        options = {"classes": classes, "n_resamples": 20}
+        draw_classwise(compute_classwise(y, scores, n_worst=n_worst, **options), title="a title")
+
+    return draw
+
+
+GRIDS = [
+    *map(reliability_grid_of, (1, 2, 3, 4)),
+    *(classwise_of(n, k) for n in (0, 1, 3) for k in (2, 100)),
+]
+
+
+@pytest.mark.parametrize("draw", [*SINGLE, *GRIDS], ids=name_of)
 def test_alone_nothing_is_cut_off(draw):
     draw(10, None)
     figure = plt.gcf()
@@ -161,20 +187,32 @@ def test_alone_nothing_is_cut_off(draw):
     assert shape.y1 <= figure.get_figheight()
 
 
-@pytest.mark.parametrize("arrange", ["subplots_adjust", "tight_layout", "set_position"])
+@pytest.mark.parametrize("draw", GRIDS[1:], ids=name_of)
+def test_diagrams_of_a_grid_are_nearly_square(draw):
+    draw(10, None)
+    figure = plt.gcf()
+    figure.draw_without_rendering()
+    shapes = [ax.get_window_extent() for ax in figure.axes if ax.get_xlim() == (0, 1)]
+    assert all(0.85 < shape.width / shape.height < 1.2 for shape in shapes)
+
+
+@pytest.mark.parametrize(
+    "arrange",
+    [
+        lambda figure: figure.subplots_adjust(bottom=0.3),
+        lambda figure: figure.tight_layout(),
+        lambda figure: [ax.set_position([0.2, 0.3, 0.25, 0.6]) for ax in figure.axes],
+    ],
+)
 def test_the_strip_follows_the_slot(arrange):
     figure, (left, right) = plt.subplots(1, 2)
     draw_reliability(curve_of(10), left)
-    if arrange == "set_position":
-        left.set_position([0.2, 0.3, 0.25, 0.6])
-    else:
-        getattr(figure, arrange)(**({"bottom": 0.3} if arrange == "subplots_adjust" else {}))
+    arrange(figure)
     figure.draw_without_rendering()
     (strip,) = left.child_axes
     low = left.get_position(original=True).y0 * figure.bbox.height
     assert strip.get_window_extent().y0 == pytest.approx(low, abs=0.5)
-    if arrange != "set_position":
-        assert low == pytest.approx(right.get_window_extent().y0, abs=0.5)
+    assert low == pytest.approx(right.get_window_extent().y0, abs=0.5)
 
 
 def test_the_strip_fits_axes_that_another_locator_places():

@@ -128,7 +128,9 @@ def test_a_section_over_many_classes_is_quantiles():
     assert np.all((low <= median) & (median <= high))
 
 
-def test_a_classifier_has_no_map_of_scores():
+def test_a_classifier_has_no_map_of_scores_and_what_is_not_fitted_none():
+    with pytest.raises(NotFittedError):
+        compute_map(TemperatureScaling())
     classifier = CalibratedClassifier(LogisticRegression(), "ts", cv=2)
     classifier.fit(*simulate(200, 3))
     with pytest.raises(ParameterError, match=r"CalibratedClassifier.*\[0\]\.calibrator"):
@@ -148,6 +150,8 @@ def test_few_classes_have_a_line_each_and_many_have_quantiles(data):
 
 
 def test_affine_map_has_a_point_for_each_class(data):
+    structured = StructuredScaling().fit(*data)
+    assert f"1/T = {structured.inverse_temperature_:.3g}" in compute_map(structured).note
     for method in (VectorScaling(), MatrixScaling(ridge=0.01)):
         fitted = method.fit(*data)
         (curve,) = compute_map(fitted).curves
@@ -168,13 +172,6 @@ def test_spline_map_is_what_the_calibrator_does_to_ratios(data):
     assert np.allclose(fitted.predict_proba(row), mapped / mapped.sum(), atol=2e-3)
 
 
-def test_structured_map_says_that_it_is_on_top_of_a_temperature(data):
-    fitted = StructuredScaling().fit(*data)
-    found = compute_map(fitted)
-    assert found.kind == "affine"
-    assert f"1/T = {fitted.inverse_temperature_:.3g}" in found.note
-
-
 def test_rank_map_has_a_line_for_each_of_the_first_ranks(data):
     fitted = SortedCumulativeIsotonic().fit(*data)
     found = compute_map(fitted)
@@ -186,11 +183,6 @@ def test_rank_map_has_a_line_for_each_of_the_first_ranks(data):
         assert np.allclose(fitted.step_function_(middle, rank), curve.y[:-1][treads])
         assert curve.x[0] == 0.0
         assert curve.x[-1] == 1.0
-
-
-def test_an_unfitted_calibrator_is_refused():
-    with pytest.raises(NotFittedError):
-        compute_map(TemperatureScaling())
 
 
 def test_maps_are_drawn_with_their_words(data):

@@ -1,5 +1,7 @@
 """The words say what the numbers say."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -23,27 +25,76 @@ def verdict_of(parts, methods="ts", **options):
     return reach_verdict(compare(y, scores, new_y, new_scores, methods, **options))
 
 
-def test_over_confidence_is_named_in_points():
-    verdict = verdict_of([simulate(1000, 5, seed=1), simulate(1000, 5, seed=2)])
-    assert "over-confident by" in verdict.headline
-    assert "temperature scaling (ts) removes" in verdict.headline
-    assert verdict.chosen == "ts"
-    assert "more than chance" in verdict.findings[0]
+def simulated(n_rows, n_classes, *seeds):
+    return [simulate(n_rows, n_classes, seed=seed) for seed in seeds]
 
 
-def test_under_confidence_is_named():
-    parts = [honest(1500, 4, seed, power=0.5) for seed in (1, 2)]
-    verdict = verdict_of(parts)
-    assert "under-confident by" in verdict.headline
-    assert verdict.chosen == "ts"
+FAILS = TemperatureScaling(tol=-1.0)
+NO_HELP = TemperatureScaling(prior_strength=1e12)
 
 
-def test_calibrated_predictions_need_nothing():
-    parts = [honest(1500, 4, seed) for seed in (3, 4)]
-    verdict = verdict_of(parts)
-    assert verdict.chosen == "uncalibrated"
-    assert "need no calibration" in verdict.headline
-    assert "no more than chance" in verdict.findings[0]
+@pytest.mark.parametrize(
+    ("parts", "methods", "chosen", "headline", "finding"),
+    [
+        (
+            simulated(1000, 5, 1, 2),
+            "ts",
+            "ts",
+            "over-confident by .* points; temperature scaling \\(ts\\) removes",
+            "claim .*, more than chance",
+        ),
+        ([honest(1500, 4, s, power=0.5) for s in (1, 2)], "ts", "ts", "under-confident by", ""),
+        (
+            [honest(1500, 4, s) for s in (3, 4)],
+            "ts",
+            "uncalibrated",
+            "need no calibration",
+            "no more than chance.* No class is predicted more or less often",
+        ),
+        # Honest predictions of few rows are off by points, no more than chance explains.
+        (
+            [honest(150, 4, s) for s in (5, 6)],
+            "ts",
+            "uncalibrated",
+            "over-confident by 3.4 points, which may be chance: they need no calibration",
+            "",
+        ),
+        # Temperature scaling failed, and the other method learns nothing.
+        (
+            [honest(1500, 4, s, power=2.0) for s in (5, 6)],
+            {"ts": FAILS, "same": NO_HELP},
+            "uncalibrated",
+            "over-confident by .*; no method that was compared lowers the NLL by more than chance.",
+            "",
+        ),
+        (
+            simulated(600, 4, 13, 14),
+            ["ts", "vs"],
+            "ts",
+            "",
+            "vs has the lowest NLL.* That may be chance",
+        ),
+        (
+            simulated(600, 4, 11, 12),
+            ["ts", "vs"],
+            "ts",
+            "",
+            "None of 3 methods has a lower NLL than temperature scaling",
+        ),
+        (
+            simulated(600, 4, 7, 8),
+            {"ts": FAILS, "vs": VectorScaling()},
+            "vs",
+            "vs removes",
+            "no calibration",
+        ),
+    ],
+)
+def test_the_words_are_those_of_the_numbers(parts, methods, chosen, headline, finding):
+    verdict = verdict_of(parts, methods)
+    assert verdict.chosen == chosen
+    assert re.search(headline, verdict.headline)
+    assert re.search(finding, " ".join(verdict.findings))
 
 
 def test_a_method_that_is_clearly_better_is_chosen():
@@ -54,27 +105,6 @@ def test_a_method_that_is_clearly_better_is_chosen():
     assert "vs has the lowest NLL of 3 methods" in verdict.findings[-1]
     assert "corrected for 2 comparisons" in verdict.findings[-1]
     assert any("chosen on the same test part" in caution for caution in verdict.cautions)
-
-
-def test_a_tilt_that_may_be_chance_is_not_called_one_that_is_there():
-    """Honest predictions of few rows are off by points, no more than chance explains."""
-    verdict = verdict_of([honest(150, 4, seed) for seed in (5, 6)])
-    assert verdict.chosen == "uncalibrated"
-    assert "over-confident by 3.4 points" in verdict.headline
-    assert "points, which may be chance: they need no calibration" in verdict.headline
-
-
-def test_predictions_that_no_method_helps_are_not_called_calibrated():
-    """Temperature scaling failed, and the other method learns nothing."""
-    parts = [honest(1500, 4, seed, power=2.0) for seed in (5, 6)]
-    methods = {"ts": TemperatureScaling(tol=-1.0), "same": TemperatureScaling(prior_strength=1e12)}
-    verdict = verdict_of(parts, methods)
-    assert verdict.chosen == "uncalibrated"
-    assert "over-confident by" in verdict.headline
-    assert "need no calibration" not in verdict.headline
-    assert verdict.headline.endswith(
-        "; no method that was compared lowers the NLL by more than chance."
-    )
 
 
 def test_nothing_is_better_still_than_what_removes_nothing():
@@ -88,29 +118,6 @@ def test_nothing_is_better_still_than_what_removes_nothing():
     verdict = verdict_of(parts, ["ts", "structured"])
     assert verdict.chosen == "structured"
     assert "removes little or nothing of it, but structured is better by" in verdict.headline
-
-
-def test_a_method_that_is_better_by_chance_is_not_chosen():
-    parts = [simulate(600, 4, seed=13), simulate(600, 4, seed=14)]
-    verdict = verdict_of(parts, ["ts", "vs"])
-    assert "vs has the lowest NLL" in verdict.findings[-1]
-    assert "That may be chance" in verdict.findings[-1]
-    assert verdict.chosen == "ts"
-
-
-def test_where_nothing_beats_temperature_scaling_it_is_said():
-    parts = [simulate(600, 4, seed=11), simulate(600, 4, seed=12)]
-    verdict = verdict_of(parts, ["ts", "vs"])
-    assert "None of 3 methods has a lower NLL than temperature scaling" in verdict.findings[-1]
-
-
-def test_if_temperature_scaling_fails_the_verdict_stands():
-    parts = [simulate(600, 4, seed=7), simulate(600, 4, seed=8)]
-    methods = {"ts": TemperatureScaling(tol=-1.0), "vs": VectorScaling()}
-    verdict = verdict_of(parts, methods)
-    assert verdict.chosen == "vs"
-    assert "vs removes" in verdict.headline
-    assert "no calibration" in verdict.findings[-1]
 
 
 def test_warnings_about_the_data_are_cautions():
@@ -141,11 +148,6 @@ def test_classes_that_are_off_are_named_with_both_shares():
     assert under.startswith(f"class 3 ({shares[1]} observed, p < 0.001)")
     assert verdict.findings[1].endswith("corrected for 4 classes.")
     assert verdict.chosen == "ts"
-
-
-def test_of_honest_classes_none_is_named():
-    verdict = verdict_of([honest(1500, 4, seed) for seed in (3, 4)])
-    assert verdict.findings[1].startswith("No class is predicted more or less often")
 
 
 def test_classes_are_named_where_the_confidence_is_right_on_average():

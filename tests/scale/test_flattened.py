@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.scale.cells import CellCounts
 from calibrant.scale.chunks import ArrayChunks
-from calibrant.scale.flattened import FlattenedStatistics, pool_bins
+from calibrant.scale.isotonic import FLATTENED_CELLS, FlattenedStatistics, pool_cells
+from calibrant.scale.score_table import ScoreTable
 from calibrant.scale.statistics import Statistics
 from calibrant.simplex import check_batch
 from calibrant.solvers.flattened import solve_flattened
@@ -62,9 +62,11 @@ def violation(step, scores, hits, weight):
     return max(worst, abs(tails[0])) / np.sum(weight)
 
 
-def check_bounds(batch, bins):
+def check_bounds(batch, limit=FLATTENED_CELLS):
     """What binning may have cost is at least what it did; returns both, and what they are of."""
-    step, report = pool_bins(bins)
+    table = ScoreTable(1, limit)
+    table.add(batch)
+    step, report = pool_cells(table.cells())
     exact, best = solve_flattened(batch)
     n_classes = batch.n_classes
     hits = np.arange(n_classes) == batch.class_index[:, None]
@@ -84,18 +86,14 @@ def test_bounds_on_what_binning_costs_hold(seed, n_classes, most, weighted):
     p = np.maximum(np.round(p, int(rng.integers(2, 12))), 1e-300)
     weight = np.ceil(99 * rng.gamma(1.0, 2.0, len(y))) / 64 if weighted else None
     batch = check_batch(p, y, weight, classes=np.arange(n_classes), normalize="rows")
-    counts = CellCounts(most)
-    counts.add(batch)
-    check_bounds(batch, counts.bins())
+    check_bounds(batch, most)
 
 
 @each_real_file
 def test_bounds_hold_and_are_tight_on_real_rows(name):
     p, y = load_real(name)["val"]
     batch = check_batch(p, y, classes=np.arange(p.shape[1]))
-    counts = CellCounts()
-    counts.add(batch)
-    report, best = check_bounds(batch, counts.bins())
+    report, best = check_bounds(batch)
     assert report.binning.excess <= 1e-5 * best.objective
     assert report.binning.violation <= 1e-4
 
@@ -103,10 +101,7 @@ def test_bounds_hold_and_are_tight_on_real_rows(name):
 def test_bounds_are_not_vacuous_where_much_was_binned():
     p, y = simulate(20_000, 5)
     batch = check_batch(p, y)
-    counts = CellCounts(1)  # the widest bins that there are
-    counts.add(batch)
-    assert counts.bins().is_pure.mean() < 0.5
-    report, best = check_bounds(batch, counts.bins())
+    report, best = check_bounds(batch, 10_000)
     assert 0.0 < report.binning.excess < 2e-3 * best.objective
     assert 0.0 < report.binning.violation < 2e-3
 
@@ -116,9 +111,9 @@ def test_a_block_starts_at_a_label_also_inside_a_bin():
     p, y = simulate(20_000, 5)
     found = fitted(p, y, max_rows=1)["map_"].step_function
     batch = check_batch(p, y)
-    counts = CellCounts(1)
-    counts.add(batch)
-    step, _ = pool_bins(counts.bins())
+    table = ScoreTable(1, 500)
+    table.add(batch)
+    step, _ = pool_cells(table.cells())
     labels = batch.scores[np.arange(len(y)), batch.class_index]
     assert set(step.thresholds[1:]) <= set(labels)
     assert step.thresholds[1] == found.thresholds[1] == labels.min()

@@ -5,20 +5,18 @@ import pytest
 
 from calibrant import errors
 from calibrant.maps.compositions import lift
-from calibrant.scale import normalization_aware, segments
+from calibrant.scale import normalization_aware, surrogate
 from calibrant.scale.chunks import ArrayChunks
-from calibrant.scale.normalization_aware import NormalizationAwareStatistics
+from calibrant.scale.normalization_aware import NormalizationAwareStatistics, find_segments
+from calibrant.scale.score_table import ScoreTable
 from calibrant.simplex import check_batch
 from calibrant.solvers.normalization_aware import solve_normalization_aware
+from calibrant.solvers.normalization_aware.kept import spread_rows
 from calibrant.solvers.normalization_aware.prior import build_likelihood
 from calibrant.solvers.normalization_aware.ways import Annealing
 from conftest import load_real, real_files, simulate
 
 STRENGTH = 50.0
-
-ENOUGH_ROWS = 250
-"""Rows that are kept, at least: maps have 30 to 120 blocks here, and the Hessian of fewer rows
-is so far from that of all that steps overshoot. 125 for 500 end uncertified, as the report says."""
 
 
 def nll(found, p, y):
@@ -51,12 +49,6 @@ def simulated():
     return p, y, new, labels, exact, report
 
 
-def same_steps(a, b):
-    assert a.thresholds.tolist() == b.thresholds.tolist()
-    assert a.values.tolist() == b.values.tolist()
-    assert a.sizes.tolist() == b.sizes.tolist()
-
-
 @pytest.mark.parametrize("strength", [0.0, 30.0, "cv"])
 @pytest.mark.parametrize("name", real_files("hpc"))
 def test_rows_that_fit_give_the_fit_in_memory(name, strength):
@@ -75,57 +67,58 @@ def test_rows_that_fit_give_the_fit_in_memory(name, strength):
     assert (fitted["cv_results_"] is None) == (choice is None)
 
 
-def test_few_rows_lead_to_the_fit_in_memory_in_a_few_passes(simulated):
+def test_few_rows_lead_to_the_fit_in_memory_with_the_certificate_of_all(simulated):
     p, y, new, labels, exact, report = simulated
-    best, violations = nll(exact, new, labels), []
-    for _, solution in passes(p, y, max_rows=1500):
-        found = solution.fitted["solver_report_"]
-        violations.append(found.violation)
-    assert abs(nll(solution.fitted["map_"], new, labels) / best - 1) < 1e-5
-    assert found.converged
-    assert found.rounds == len(violations) <= 6
-    assert found.objective == pytest.approx(report.objective, abs=1e-7)
-    assert violations[1:] == sorted(violations[1:], reverse=True)
-    step, wanted = solution.fitted["map_"].step_function, exact.step_function
-    x = np.linspace(0.001, 0.99, 500)
-    np.testing.assert_allclose(step(x) / step(0.5), wanted(x) / wanted(0.5), rtol=0.01)
-
-
-def test_the_certificate_is_that_of_all_rows(simulated):
-    p, y, *_ = simulated
     likelihood, _ = build_likelihood(check_batch(p, y), STRENGTH)
+    best, judged = nll(exact, new, labels), []
     for statistics, solution in passes(p, y, max_rows=1500):
         found = solution.fitted["solver_report_"]
-        if statistics.before is not None and statistics.plan.settled:
+        if "objective" in statistics.parts:
             values = solution.fitted["map_"].step_function(likelihood.rows.starts)
             loss, violation = likelihood.evaluate(values)
-            assert found.objective == pytest.approx(loss, abs=1e-8)
-            assert found.violation == pytest.approx(violation, abs=1e-8)
+            assert found.objective / (1 + STRENGTH / 6000) == pytest.approx(loss, abs=1e-7)
+            assert found.violation == pytest.approx(violation, abs=1e-6)
+            judged.append(found.violation)
+    assert judged[-1] == min(judged)
+    assert len(judged) <= surrogate.MOST_PASSES
+    assert found.violation < 2e-5
+    assert found.notes[0].startswith("prior of 50 pseudo-observations")
+    assert abs(nll(solution.fitted["map_"], new, labels) / best - 1) < 1e-5
+    assert found.objective / (1 + STRENGTH / 6000) == pytest.approx(report.objective, abs=1e-6)
 
 
-def test_one_pass_is_better_than_the_rows_that_were_kept(simulated):
-    p, y, new, labels, exact, _ = simulated
-    first, solution = next(passes(p, y, max_rows=600))
-    kept = first.kept_batch()
-    alone, _, _ = solve_normalization_aware(kept, prior_strength=STRENGTH * 0.1)
-    best = nll(exact, new, labels)
-    gap = nll(solution.fitted["map_"], new, labels) - best
-    assert gap < 0.3 * (nll(alone, new, labels) - best)
-    assert solution.again is not None
-    assert solution.fitted["solver_report_"].notes[-1] == "600 rows stand for 6000"
-    assert np.isnan(solution.fitted["solver_report_"].objective)
-
-
-@pytest.mark.parametrize("name", real_files("yelp_nb", "cifar10_vgg16-bn", "letter_gaussian"))
+@pytest.mark.parametrize("name", real_files("cifar10_vgg16", "letter", "hpc", "sst5", "r52_nb"))
 def test_real_rows_lead_to_the_fit_in_memory(name):
-    (p, y), (new, labels) = load_real(name)["val"], load_real(name)["test"]
-    classes = np.arange(p.shape[1])
-    exact, _, _ = solve_normalization_aware(
-        check_batch(p, y, classes=classes), prior_strength=STRENGTH
+    data = load_real(name)
+    classes = np.arange(data["val"][0].shape[1])
+    batch, new = (check_batch(*data[part], classes=classes) for part in ("val", "test"))
+    exact, _, _ = solve_normalization_aware(batch, prior_strength=STRENGTH)
+    found = last(batch.scores, batch.class_index, max_rows=batch.n_rows // 4)["map_"]
+    for part in (batch, new):
+        want = nll(exact, part.scores, part.class_index)
+        assert nll(found, part.scores, part.class_index) == pytest.approx(want, abs=1e-4)
+
+
+def test_the_same_chunks_give_the_same_bits_and_others_nearly():
+    p, y = simulate(1500, 3)
+    weight = np.random.default_rng(0).gamma(2.0, 1.0, len(y)) + 0.01
+    one, same, other = (
+        last(p, y, weight, n_rows=n, max_rows=200)["map_"](p) for n in (170, 170, 400)
     )
-    fitted = last(p, y, max_rows=max(len(p) // 4, ENOUGH_ROWS))
-    new = check_batch(new, labels, classes=classes).scores
-    assert abs(nll(fitted["map_"], new, labels) / nll(exact, new, labels) - 1) < 1e-4
+    np.testing.assert_array_equal(one, same)
+    np.testing.assert_allclose(one, other, atol=1e-4)
+
+
+def test_later_passes_are_merged_and_say_nothing_alone():
+    p, y = simulate(800, 3)
+    first = NormalizationAwareStatistics(np.arange(3), max_rows=100, prior_strength=STRENGTH)
+    again = first.update(p, y).solution().again
+    halves = again.empty().update(p[:300], y[:300]), again.empty().update(p[300:], y[300:])
+    again.merge(halves[0]).merge(halves[1])
+    assert again.n_rows == 800
+    assert again.solution().again is not None
+    with pytest.raises(errors.StatisticsError, match="of a later pass"):
+        again.empty().solution()
 
 
 def test_logits_are_fitted_as_their_probabilities(simulated):
@@ -141,9 +134,8 @@ def test_weights_are_repetitions():
     again = np.repeat(np.arange(len(y)), weight.astype(int))
     found = last(p, y, weight, max_rows=300)
     same = last(p[again], y[again], max_rows=300)
-    assert found["map_"](p) == pytest.approx(same["map_"](p), abs=1e-6)
-    assert found["solver_report_"].objective == pytest.approx(
-        same["solver_report_"].objective, abs=1e-9
+    assert nll(found["map_"], p[again], y[again]) == pytest.approx(
+        nll(same["map_"], p[again], y[again]), abs=1e-4
     )
 
 
@@ -154,10 +146,10 @@ def test_the_strength_is_chosen_on_the_rows_that_were_kept():
     assert solution.fitted["prior_strength_"] == choice.best
     wanted = choice.results["negative_log_likelihood"].tolist()
     assert solution.fitted["cv_results_"]["negative_log_likelihood"].tolist() == wanted
-    assert (
-        "the strength by cross-validation of the rows that were kept"
-        in (solution.fitted["solver_report_"].notes[0])
-    )
+    later = last(p, y, max_rows=500, prior_strength="cv")
+    assert later["prior_strength_"] == choice.best
+    said = "the strength by cross-validation of the rows that were kept"
+    assert said in later["solver_report_"].notes[0]
 
 
 def test_without_a_prior_rows_that_were_not_kept_are_missed():
@@ -172,18 +164,18 @@ def test_exact_zeros_and_ones_are_fitted():
     p, y = simulate(8000, 6)
     p = np.where(p < 0.02, 0.0, np.round(p, 3))
     p /= p.sum(axis=1, keepdims=True)
-    exact, _, _ = solve_normalization_aware(
-        check_batch(p, y, classes=np.arange(6)), prior_strength=STRENGTH
-    )
+    batch = check_batch(p, y, classes=np.arange(6))
+    exact, _, _ = solve_normalization_aware(batch, prior_strength=STRENGTH)
     fitted = last(p, y, max_rows=2500)
-    assert fitted["solver_report_"].converged
-    rows = check_batch(p, y, classes=np.arange(6)).scores
-    assert nll(fitted["map_"], rows, y) == pytest.approx(nll(exact, rows, y), rel=1e-5)
+    assert fitted["solver_report_"].violation < 2e-5
+    assert nll(fitted["map_"], batch.scores, y) == pytest.approx(
+        nll(exact, batch.scores, y), rel=1e-5
+    )
 
 
 def test_labels_that_share_a_segment_are_bounded(monkeypatch):
     """The violation over all scores is at most that over segments and what binning may cost."""
-    monkeypatch.setattr(segments, "MOST_SEGMENTS", 60)
+    monkeypatch.setattr(normalization_aware, "MOST_SEGMENTS", 60)
     p, y = simulate(3000, 4)
     likelihood, _ = build_likelihood(check_batch(p, y), STRENGTH)
     fitted = last(p, y, max_rows=1000)
@@ -195,16 +187,42 @@ def test_labels_that_share_a_segment_are_bounded(monkeypatch):
     assert report.binning.n_bins < 150
 
 
+def test_segments_are_those_of_memory_while_each_score_has_a_cell():
+    p, y = simulate(300, 4)
+    likelihood, _ = build_likelihood(check_batch(p, y), STRENGTH)
+    table = ScoreTable(1, 10**5)
+    table.add(check_batch(p, y))
+    (starts, empty, cells), binning = find_segments(table.cells())
+    rows = likelihood.rows
+    np.testing.assert_array_equal(starts, rows.starts)
+    np.testing.assert_array_equal(empty, rows.empty)
+    np.testing.assert_array_equal(cells, rows.exposures(rows.weight))
+    assert binning is None
+
+
+def test_rows_are_spread_over_the_scores_of_all():
+    p, y = simulate(400, 5)
+    scores = np.unique(p)
+    cells = np.unique(p, return_counts=True)[1].astype(float)
+    kept = check_batch(p[::4], y[::4])
+    spread = spread_rows(kept, scores, cells)
+    assert set(spread.scores.ravel()) <= set(scores)
+    assert len(set(spread.scores.ravel())) > 0.7 * len(scores)
+    assert spread.weight.sum() == pytest.approx(kept.weight.sum())
+    np.testing.assert_array_equal(spread.class_index[:100], kept.class_index)
+    near = np.sort(spread.scores[:, 0].reshape(-1, 100), axis=0)
+    assert np.all((near[0] <= kept.scores[:, 0]) & (kept.scores[:, 0] <= near[-1]))
+
+
 def test_passes_end_where_nothing_gets_better(monkeypatch):
     """A sample of a few rows that cannot reach the tolerance says so."""
-    monkeypatch.setattr(normalization_aware, "MOST_PASSES", 3)
+    monkeypatch.setattr(surrogate, "MOST_PASSES", 1)
     p, y = simulate(1000, 10)
     found = last(p, y, max_rows=40)["solver_report_"]
     assert not found.converged
-    assert found.rounds == 3
     assert "optimality violated" in str(found.complaint)
 
 
-def test_other_solvers_are_refused_with_a_remedy():
-    with pytest.raises(errors.ParameterError, match="only solver='exact' is possible"):
-        NormalizationAwareStatistics(np.arange(3), solver=Annealing())
+def test_other_solvers_need_the_rows():
+    with pytest.raises(errors.ParameterError, match=r"solver=.* needs all rows in memory"):
+        NormalizationAwareStatistics([0, 1], solver=Annealing())

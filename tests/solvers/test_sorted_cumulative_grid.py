@@ -9,7 +9,8 @@ import pytest
 from scipy.special import xlogy
 
 from calibrant.kernels.isotonic import largest_excess
-from calibrant.scale.ranks import RankGrid
+from calibrant.scale.isotonic import as_grid
+from calibrant.scale.score_table import ScoreTable
 from calibrant.simplex import SimplexBatch
 from calibrant.solvers.sorted_cumulative.fit import accumulate, fit_rows
 from calibrant.solvers.sorted_cumulative.grid import fit_grid
@@ -31,9 +32,9 @@ def make(n_rows, k, seed, kind="plain"):
 
 def grid_of(batch, limit=10**6, max_rank=None):
     """The grid of a batch."""
-    grid = RankGrid(batch.n_classes, min(max_rank or 10**6, batch.n_classes - 1), limit)
-    grid.add(batch)
-    return grid.grid()
+    table = ScoreTable(min(max_rank or 10**6, batch.n_classes - 1), limit, cumulative=True)
+    table.add(batch)
+    return as_grid(table)
 
 
 def points_of(batch, n_ranks):

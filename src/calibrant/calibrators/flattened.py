@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.parameters import FromMap, fitted
 from calibrant.maps.cells import SharedSteps
-from calibrant.scale.flattened import FlattenedStatistics
+from calibrant.scale.isotonic import FlattenedStatistics
 from calibrant.solvers.flattened import solve_flattened
 
 if TYPE_CHECKING:

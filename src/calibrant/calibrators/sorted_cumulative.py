@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.calibrators.parameters import FromMap, fitted, number
 from calibrant.calibrators.scaling import LogitCalibrator
 from calibrant.maps.cells import RankedSteps
-from calibrant.scale.sorted_cumulative import SortedCumulativeStatistics
+from calibrant.scale.isotonic import SortedCumulativeStatistics
 from calibrant.solvers.report import SolverReport
 from calibrant.solvers.sorted_cumulative import solve_sorted_cumulative
 

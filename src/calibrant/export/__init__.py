@@ -6,36 +6,22 @@ calibrant.export`` needs none.
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from calibrant.lazy import attach
 
 _HOMES: dict[str, str] = {
-    "ArenaCalibrator": "arena",
-    "merge_onnx": "onnx_merge",
-    "register_skl2onnx": "skl2onnx",
-    "save_pt2": "torch",
-    "to_onnx": "onnx",
-    "to_torch": "torch",
-    "trusted_types": "skops",
-    "write_map": "map_formulas",
+    "ArenaCalibrator": "calibrant.export.arena",
+    "merge_onnx": "calibrant.export.onnx_merge",
+    "register_skl2onnx": "calibrant.export.skl2onnx",
+    "save_pt2": "calibrant.export.torch",
+    "to_onnx": "calibrant.export.onnx",
+    "to_torch": "calibrant.export.torch",
+    "trusted_types": "calibrant.export.skops",
+    "write_map": "calibrant.export.map_formulas",
 }
-"""The module here of every public name."""
+"""The module of every public name."""
 
 _MODULES = ("mlflow", "probmetrics")
 """Public names that are modules themselves."""
 
 __all__ = sorted([*_HOMES, *_MODULES])  # noqa: PLE0605  (a list)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = attach(__name__, _HOMES, _MODULES)

@@ -320,3 +320,7 @@ def _lines(requirements: Sequence[str] | str | None) -> list[str]:
     if isinstance(requirements, str):
         return [f"-r {requirements}"]
     return list(requirements or [])
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from calibrant.calibrators.base import Calibrator
 
+__all__ = ["calibrator", "calibrators"]
+
 
 class ProbmetricsCalibrator(theirs.Calibrator):
     """A method of this package as a ``probmetrics.calibrators.Calibrator``.
@@ -91,3 +93,7 @@ def calibrators() -> dict[str, Callable[[], ProbmetricsCalibrator]]:
     ProbmetricsCalibrator(calibrator=AutoCalibrator())
     """
     return {f"{PREFIX}{method}": partial(calibrator, method) for method in methods()}
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -257,7 +257,7 @@ def _classes_by_name(found: RawPredictions, names: list[str], y: NDArray[Any]) -
     return match.classes
 
 
-def _refuse_columns(found: RawPredictions, columns: Sequence[Any], fault: str) -> None:
+def _refuse_columns(found: RawPredictions, columns: Any, fault: str) -> None:
     if len(columns):
         names = [(found.place.names or [])[j] for j in columns]
         raise PredictionFileError(f"{found.source}: columns {some(names)} {fault}")

@@ -88,7 +88,7 @@ class TableChunks(Chunks):
             self._label, self._is_sure = layout.label, layout.is_chosen
             first = next(source.chunks, None)
             self._sample = np.empty((0, source.n_columns)) if first is None else first.scores
-        self.names = list(layout.score_names)
+        self.names: list[str] = list(layout.score_names)
         self.n_classes = len(self.names)
         self._selection = ColumnSelection(self._label, tuple(self.names), selection.ignore)
 

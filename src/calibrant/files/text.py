@@ -203,7 +203,7 @@ class Place(Arguments):
         """The file."""
         return self.source
 
-    y = scores  # type: ignore[assignment]
+    y = scores
 
     def rows(self, rows: list[int]) -> str:
         """Where some rows are: lines of a text table, else rows counted from 0."""

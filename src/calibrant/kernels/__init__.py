@@ -14,23 +14,19 @@ from calibrant.kernels.processor import has_vectors
 MODULES = (
     "annealing",
     "binary_problems",
-    "cells",
     "curves",
-    "exact_sums",
     "isotonic",
     "logistic",
     "lookup",
     "metrics",
     "monotone_spline",
     "normalization_aware",
-    "rank_grid",
     "ranked_lookup",
     "resampling",
     "rows",
-    "score_keys",
+    "score_table",
     "softmax",
     "sorted_cumulative",
-    "spline_sums",
 )
 
 is_plain = os.environ.get("CALIBRANT_KERNELS") == "baseline" or not has_vectors()

@@ -15,6 +15,9 @@ MOST_BUCKET_BITS = 20
 """Of a table of many thresholds: larger ones miss the cache more often than they save a step."""
 
 ONE = int(np.array(1.0).view(np.int64))
+HALF_KEY = int(np.array(0.5).view(np.int64))
+LARGEST_KEY = 2 * HALF_KEY
+"""Key of the score 1; see ``kernels.score_table``."""
 
 TABLE_BYTES = 1 << 20
 """A ranked function's table has finer buckets than it needs while it is no larger than this."""
@@ -58,6 +61,12 @@ class PowerTable(NamedTuple):
     smallest_bits: int
     scale: NDArray[np.float64]
     nodes: NDArray[np.float64]
+
+
+def score_of_key(key: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Score of each key: bits up to 1/2, mirrored bits of 1 - p above."""
+    rest = np.minimum(key, LARGEST_KEY - key).view(np.float64)
+    return np.where(key <= HALF_KEY, rest, 1.0 - rest)
 
 
 def build_lookup(thresholds: NDArray[np.float64], spare_bits: int = 4) -> Lookup:

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["check", "describe", "digest", "dumps", "load", "loads", "save"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def save(calibrator: Calibrator, path: Path) -> str:
     """Write a fitted calibrator to a file, whole or not at all.
 
@@ -49,19 +53,15 @@ def save(calibrator: Calibrator, path: Path) -> str:
     ------
     UnsavableError
         If the format has no place for something in the calibrator.
-    OSError
-        If the file cannot be written; what was there before is then still there.
 
     Examples
     --------
-    >>> import tempfile
-    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
     >>> from calibrant import TemperatureScaling
     >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.model_file import load, save
-    >>> scores, y = simulated_scores(500)
-    >>> path = Path(tempfile.mkdtemp()) / "model.calibrant"
-    >>> digest = save(TemperatureScaling().fit(scores, y), path)
+    >>> path = f"{mkdtemp()}/model.calibrant"
+    >>> digest = save(TemperatureScaling().fit(*simulated_scores()), path)
     >>> load(path, sha256=digest)
     TemperatureScaling()
     """
@@ -94,15 +94,13 @@ def load(path: Path, *, sha256: str | None = None, max_bytes: int = MAX_FILE) ->
     ------
     ModelFileError
         If the file is not a whole and valid model file; subclasses say which rule it breaks.
-    OSError
-        If the file cannot be read.
 
     Examples
     --------
-    >>> import tempfile
     >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
     >>> from calibrant.model_file import load
-    >>> path = Path(tempfile.mkdtemp()) / "model.pickle"
+    >>> path = Path(mkdtemp()) / "model.pickle"
     >>> _ = path.write_bytes(b"\x80\x05N.")
     >>> load(path)
     Traceback (most recent call last):
@@ -128,10 +126,8 @@ def dumps(calibrator: Calibrator) -> bytes:
     >>> from calibrant import FlattenedIsotonic
     >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.model_file import dumps, loads
-    >>> scores, y = simulated_scores(500)
-    >>> data = dumps(FlattenedIsotonic().fit(scores, y))
-    >>> loads(data).predict_proba(scores).shape
-    (500, 3)
+    >>> loads(dumps(FlattenedIsotonic().fit(*simulated_scores())))
+    FlattenedIsotonic()
     """
     return b"".join(_encode(calibrator)[0])
 
@@ -154,7 +150,7 @@ def digest(calibrator: Calibrator) -> str:
     >>> from calibrant import TemperatureScaling
     >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.model_file import digest, dumps
-    >>> calibrator = TemperatureScaling().fit(*simulated_scores(500))
+    >>> calibrator = TemperatureScaling().fit(*simulated_scores())
     >>> digest(calibrator) == sha256(dumps(calibrator)).hexdigest()
     True
     """
@@ -206,14 +202,12 @@ def describe(path: Path, *, max_bytes: int = MAX_FILE) -> dict[str, Any]:
 
     Examples
     --------
-    >>> import tempfile
-    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
     >>> from calibrant import TemperatureScaling
     >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.model_file import describe, save
-    >>> scores, y = simulated_scores(500)
-    >>> path = Path(tempfile.mkdtemp()) / "model.calibrant"
-    >>> digest = save(TemperatureScaling().fit(scores, y), path)
+    >>> path = f"{mkdtemp()}/model.calibrant"
+    >>> digest = save(TemperatureScaling().fit(*simulated_scores()), path)
     >>> found = describe(path)
     >>> found["method"], found["n_classes"], found["sha256"] == digest
     ('ts', 3, True)
@@ -251,8 +245,7 @@ def check(calibrator: Calibrator) -> None:
     >>> from calibrant import TemperatureScaling
     >>> from calibrant.datasets import simulated_scores
     >>> from calibrant.model_file import check
-    >>> scores, y = simulated_scores(500)
-    >>> calibrator = TemperatureScaling().fit(scores, y)
+    >>> calibrator = TemperatureScaling().fit(*simulated_scores())
     >>> calibrator.n_features_in_ = 4
     >>> check(calibrator)
     Traceback (most recent call last):

@@ -33,7 +33,7 @@ def pack(vector: Vector) -> tuple[dict[str, Any], Vector | None]:
     """Return the entry of the header, and the array if the values are numbers."""
     dtype = {"U": "str", "S": "bytes", "T": "object"}.get(vector.dtype.kind, vector.dtype.name)
     values = vector.tolist()
-    types = {type(value) for value in values}
+    types = set(map(type, values))
     kind = types.pop() if len(types) == 1 else None
     if kind is None or dtype not in DTYPES.get(kind, ()):
         raise UnsavableError(
@@ -80,7 +80,7 @@ def _restore(kind: type, dtype: str, values: Any) -> Vector:
         )
     if kind in _STORED:
         with np.errstate(all="ignore"):  # compared below
-            vector = (values.astype(bool) if kind is bool else values).astype(dtype)
+            vector: Vector = (values.astype(bool) if kind is bool else values).astype(dtype)
         is_same = np.array_equal(vector, values)  # NaN is not
     else:
         _check_width(dtype, values)
@@ -94,7 +94,8 @@ def _restore(kind: type, dtype: str, values: Any) -> Vector:
 def _check_width(dtype: str, values: list[Any]) -> None:
     """Refuse long labels; numpy makes every cell as wide as the widest: count before it does."""
     try:
-        widest = max(len(v) if isinstance(v, bytes) else len(v.encode("utf-8")) for v in values)
+        is_plain = isinstance(values[0], bytes) or "".join(values).isascii()
+        widest = max(map(len, values if is_plain else (v.encode("utf-8") for v in values)))
     except UnicodeEncodeError:
         raise StoredClassesError("a label is not valid Unicode") from None
     if widest > header.MAX_LABEL:

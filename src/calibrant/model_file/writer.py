@@ -39,11 +39,14 @@ class Writer:
         self.parts: list[dict[str, Any]] = []
         self._takes_foreign = takes_foreign
         self._vector_of: dict[Any, int] = {}
+        self._index_of: dict[int, tuple[NDArray[Any], int]] = {}
         self._part_of: dict[tuple[int, bool], int] = {}
         self._nesting = Nesting()
 
     def vector(self, values: NDArray[Any]) -> int:
         """Add a vector, once however often it is used, and return its index."""
+        if id(values) in self._index_of:
+            return self._index_of[id(values)][1]
         entry, array = labels.pack(values)
         content = tuple(entry["values"]) if array is None else array.tobytes()
         key = (entry["type"], entry["dtype"], content)
@@ -52,6 +55,7 @@ class Writer:
             if array is not None:
                 self.arrays[f"vector/{len(self.vectors)}"] = array
             self.vectors.append(entry)
+        self._index_of[id(values)] = values, self._vector_of[key]  # held, so that its id stays its
         return self._vector_of[key]
 
     def part(self, calibrator: Any, *, fitted: bool, depth: int = 0) -> int:

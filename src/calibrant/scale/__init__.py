@@ -1,1 +1,29 @@
-"""Fits to more rows than memory holds: statistics of chunks that merge into the same maps."""
+"""Fits to more rows than memory holds: chunks of rows are counted where they are.
+
+``dask`` and ``spark`` are modules, each with the extra of its name; they and the other names are
+loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from calibrant.lazy import attach
+
+if TYPE_CHECKING:
+    from calibrant.scale.chunks import Chunks, distinct, merge_all
+    from calibrant.scale.statistics import Statistics
+
+_HOMES: dict[str, str] = {
+    "Chunks": "calibrant.scale.chunks",
+    "Statistics": "calibrant.scale.statistics",
+    "distinct": "calibrant.scale.chunks",
+    "merge_all": "calibrant.scale.chunks",
+}
+"""The module of every public name."""
+
+_MODULES = ("dask", "spark")
+"""Public names that are modules themselves."""
+
+__all__ = ["Chunks", "Statistics", "dask", "distinct", "merge_all", "spark"]
+__getattr__, __dir__ = attach(__name__, _HOMES, _MODULES)

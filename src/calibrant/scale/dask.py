@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from calibrant.scale.chunks import Counted
 
+__all__ = ["predict_proba"]
+
 LABEL, WEIGHT = "calibrant: label", "calibrant: weight"
 """Columns that are put beside those of the scores."""
 
@@ -293,3 +295,7 @@ def _apply(
     except errors.DataError as error:
         raise type(error)(f"chunk {block_id[0]}: {error}") from error
     return found
+
+
+def __dir__() -> list[str]:
+    return __all__

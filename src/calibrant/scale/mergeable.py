@@ -18,7 +18,6 @@ from calibrant import errors, notices, simplex
 from calibrant.containers import to_matrix
 from calibrant.labels import check_weights
 from calibrant.scale import record
-from calibrant.scale.exact import check_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,10 +29,10 @@ if TYPE_CHECKING:
 
 
 HOMES = {
-    "fir": "calibrant.scale.flattened",
+    "fir": "calibrant.scale.isotonic",
     "na-fir": "calibrant.scale.normalization_aware",
     "rows": "calibrant.scale.rows_only",
-    "scir": "calibrant.scale.sorted_cumulative",
+    "scir": "calibrant.scale.isotonic",
     "spline": "calibrant.scale.scaling",
     "structured": "calibrant.scale.scaling",
     "ts": "calibrant.scale.scaling",
@@ -142,7 +141,6 @@ class Mergeable(ABC):
 
     def add(self, batch: SimplexBatch) -> None:
         """Count the rows of a checked chunk."""
-        check_sizes(batch.weight)
         for part in self.parts.values():
             part.add(batch)
         self.n_rows += batch.n_rows

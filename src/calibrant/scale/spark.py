@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from calibrant.scale.chunks import Counted
 
-__all__ = ["SparkChunks", "fit", "predict_proba", "rows"]
+__all__ = ["fit", "predict_proba", "rows"]
 
 FAN_IN = 4
 """Statistics that a task merges at once, so that nobody holds them all."""
@@ -326,3 +326,7 @@ def _run(df: Any) -> list[Any]:
             raise getattr(errors, name)(message) from error
         raise
     return found
+
+
+def __dir__() -> list[str]:
+    return __all__

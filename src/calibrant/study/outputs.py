@@ -114,12 +114,11 @@ def build_page(
             *(part for part in parts.values() if part["pictures"] or part["tables"]),
             {"id": "run", "title": "What was run"},
         ],
-        unfolded={"ranks-paper", "times", "tests"},
+        unfolded={"ranks", "times", "tests"},
         n_cases=len(table.cases),
         n_datasets=len(table.datasets),
         n_methods=len(table.methods),
         findings=find_best(table),
-        compared=[columns.name for columns in tables.variants(table)],
         failures=find_failures(table),
         versions=sorted(filter(None, table.frame["versions"].unique())),
     )
@@ -136,25 +135,21 @@ def _embed(picture: Picture, svg: bytes) -> dict[str, Any]:
     }
 
 
-def find_best(table: StudyTable) -> list[dict[str, str]]:
-    """Return the best of the paper's columns and the best of all, for every metric.
+def find_best(table: StudyTable) -> list[tuple[str, str, str]]:
+    """Return for every metric its name, the best method, and those that may be as good.
 
-    "Not worse by chance" are the methods within the Nemenyi critical difference of the best.
+    These are within the Nemenyi critical difference of the best.
     """
     found = []
     for metric in ranks.known_metrics(table):
-        line = {"metric": tables.metric_title(metric)}
-        for columns in tables.variants(table):
-            of = ranks.rank_cases(table, metric, columns.methods)
-            average = of.mean().set_axis(columns.titles)
-            best = ranks.best_of(average)
-            width = ranks.critical_difference(*reversed(of.shape))
-            near = average[~best & (average <= average.min() + width)]
-            line[columns.name] = f"{', '.join(average.index[best])} ({average.min():.2f})"
-            line[f"{columns.name}_near"] = ", ".join(
-                f"{title} ({rank:.2f})" for title, rank in near.sort_values(kind="stable").items()
-            )
-        found.append(line)
+        ranked = ranks.rank_cases(table, metric, columns := tables.columns_of(table))
+        average = ranked.mean().set_axis(list(columns.values()))
+        best = ranks.best_of(average)
+        width = ranks.critical_difference(*reversed(ranked.shape))
+        near = average[~best & (average <= average.min() + width)].sort_values(kind="stable")
+        first = f"{', '.join(average.index[best])} ({average.min():.2f})"
+        others = ", ".join(f"{title} ({rank:.2f})" for title, rank in near.items())
+        found.append((tables.metric_title(metric), first, others))
     return found
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from calibrant.plots.style import p_words
 from calibrant.study import figures, ranks, tables
-from calibrant.study.tables import metric_title
+from calibrant.study.tables import columns_of, metric_title
 from calibrant.trial import UNCALIBRATED
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from calibrant.study.table import StudyTable
-    from calibrant.study.tables import Columns
 
 STANDARDIZED = ("nll", "brier", "cw-ece")
 PLAIN = ("conf-ece", "tece", "cw-ece")
@@ -32,78 +31,79 @@ class Picture(NamedTuple):
     title: str
     caption: str
     figure: Figure
-    is_folded: bool = False
 
 
 def build_pictures(table: StudyTable) -> Iterator[Picture]:
     """Draw the figures of a study one by one, so that only one is in memory at a time."""
-    for draw in (_wins, _critical_differences, _intervals, _boxes):
-        for place, columns in enumerate(tables.variants(table)):
-            for picture in draw(table, columns):
-                name = f"{picture.name}-{columns.name}"
-                yield picture._replace(name=name, is_folded=place > 0)
+    for metric in ranks.known_metrics(table):
+        yield _wins(table, metric)
+        yield _critical_difference(table, metric)
+    yield _intervals(table)
+    yield from _boxes(table)
     if tables.binned_metrics(table):
         yield _sensitivity(table)
     yield _times(table)
 
 
-def _wins(table: StudyTable, columns: Columns) -> Iterator[Picture]:
-    for metric in ranks.known_metrics(table):
-        shares = ranks.win_shares(table.wide(metric, columns.methods), metric).to_numpy()
-        title = f"{metric_title(metric)}, head to head"
-        yield Picture(
-            f"wins-{metric}",
-            "wins",
-            title,
-            f"In how many percent of the {len(table.cases)} classifiers the method of the row has "
-            "a better value than that of the column; ties count for neither.",
-            figures.draw_wins(shares, columns.titles, title),
-        )
-
-
-def _critical_differences(table: StudyTable, columns: Columns) -> Iterator[Picture]:
-    for metric in ranks.known_metrics(table):
-        of = ranks.rank_cases(table, metric, columns.methods)
-        width = ranks.critical_difference(*reversed(of.shape))
-        chance = p_words(ranks.friedman_test(of).p_value) or "one classifier is too few"
-        title = f"{metric_title(metric)}, average ranks of {columns.words}"
-        yield Picture(
-            f"critical-difference-{metric}",
-            "significance",
-            title,
-            f"Over {len(of)} classifiers. A bar joins methods whose average ranks are closer than "
-            f"the Nemenyi critical difference at the level 0.05. Friedman test: {chance}.",
-            figures.draw_critical_difference(of.mean().to_numpy(), columns.titles, width, title),
-        )
-
-
-def _intervals(table: StudyTable, columns: Columns) -> Iterator[Picture]:
-    panels = {}
-    for metric in ranks.known_metrics(table):
-        of = ranks.rank_cases(table, metric, columns.methods)
-        low, high = ranks.rank_intervals(of).T
-        panels[metric_title(metric)] = pd.DataFrame(
-            {"average": of.mean(), "low": low, "high": high}
-        )
-    label = "average rank, with 95 % interval over data sets"
-    yield Picture(
-        "intervals",
-        "significance",
-        f"Average ranks of {columns.words}",
-        f"With 95 % bootstrap intervals: the {len(table.datasets)} data sets are resampled whole, "
-        "since classifiers of one data set share its rows.",
-        figures.draw_rank_panels(panels, columns.titles, label),
+def _wins(table: StudyTable, metric: str) -> Picture:
+    columns = columns_of(table)
+    shares = ranks.win_shares(table.wide(metric, columns), metric).to_numpy()
+    title = f"{metric_title(metric)}, head to head"
+    return Picture(
+        f"wins-{metric}",
+        "wins",
+        title,
+        f"In how many percent of the {len(table.cases)} classifiers the method of the row has "
+        "a better value than that of the column; ties count for neither.",
+        figures.draw_wins(shares, list(columns.values()), title),
     )
 
 
-def _boxes(table: StudyTable, columns: Columns) -> Iterator[Picture]:
+def _critical_difference(table: StudyTable, metric: str) -> Picture:
+    columns = columns_of(table)
+    ranked = ranks.rank_cases(table, metric, columns)
+    width = ranks.critical_difference(*reversed(ranked.shape))
+    chance = p_words(ranks.friedman_test(ranked).p_value) or "one classifier is too few"
+    title = f"{metric_title(metric)}, average ranks of {len(columns)} methods"
+    average, titles = ranked.mean().to_numpy(), list(columns.values())
+    return Picture(
+        f"critical-difference-{metric}",
+        "significance",
+        title,
+        f"Over {len(ranked)} classifiers. A bar joins methods whose average ranks are closer than "
+        f"the Nemenyi critical difference at the level 0.05. Friedman test: {chance}.",
+        figures.draw_critical_difference(average, titles, width, title),
+    )
+
+
+def _intervals(table: StudyTable) -> Picture:
+    panels, columns = {}, columns_of(table)
+    for metric in ranks.known_metrics(table):
+        ranked = ranks.rank_cases(table, metric, columns)
+        low, high = ranks.rank_intervals(ranked).T
+        panels[metric_title(metric)] = pd.DataFrame(
+            {"average": ranked.mean(), "low": low, "high": high}
+        )
+    label = "average rank, with 95 % interval over data sets"
+    return Picture(
+        "intervals",
+        "significance",
+        f"Average ranks of {len(columns)} methods",
+        f"With 95 % bootstrap intervals: the {len(table.datasets)} data sets are resampled whole, "
+        "since classifiers of one data set share its rows.",
+        figures.draw_rank_panels(panels, list(columns.values()), label),
+    )
+
+
+def _boxes(table: StudyTable) -> Iterator[Picture]:
+    columns = columns_of(table)
     wanted = [(metric, False) for metric in ranks.known_metrics(table, PLAIN)]
     wanted += [(metric, True) for metric in ranks.known_metrics(table, STANDARDIZED)]
     for metric, standard in wanted:
-        shown, known = table.wide(metric, columns.methods), ranks.BY_NAME[metric]
+        shown, known = table.wide(metric, columns), ranks.BY_NAME[metric]
         shown = ranks.standardize_within(shown) if standard else known.factor * shown
         label = f"standardised {known.title}" if standard else known.heading
-        title = f"{label} by data set, {columns.words}"
+        title = f"{label} by data set"
         yield Picture(
             f"boxes-{metric}{'-standardised' if standard else ''}",
             "boxes",
@@ -111,16 +111,14 @@ def _boxes(table: StudyTable, columns: Columns) -> Iterator[Picture]:
             "A point per classifier, a box (quartiles, whiskers of at most 1.5 times their "
             "distance) where a data set has at least four."
             + (" Mean 0 and standard deviation 1 in every data set." if standard else ""),
-            figures.draw_boxes(shown, columns.titles, label, title),
+            figures.draw_boxes(shown, list(columns.values()), label, title),
         )
 
 
 def _sensitivity(table: StudyTable) -> Picture:
-    columns = tables.all_columns(table)
+    columns = columns_of(table)
     panels = {
-        metric_title(metric): pd.DataFrame(tables.binned_ranks(table, metric, columns)).add_suffix(
-            " bins"
-        )
+        metric_title(metric): pd.DataFrame(tables.binned_ranks(table, metric)).add_suffix(" bins")
         for metric in tables.binned_metrics(table)
     }
     return Picture(
@@ -128,7 +126,7 @@ def _sensitivity(table: StudyTable) -> Picture:
         "bins",
         "Average ranks with 10, 15 and 25 bins",
         "A method whose marks are far apart owes part of its rank to the number of bins.",
-        figures.draw_rank_panels(panels, columns.titles, "average rank"),
+        figures.draw_rank_panels(panels, list(columns.values()), "average rank"),
     )
 
 

@@ -22,7 +22,7 @@ from scipy import stats
 from calibrant.metrics.table import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -58,8 +58,10 @@ def rank_methods(values: pd.DataFrame, metric: str) -> pd.DataFrame:
     return as_losses(values, metric).rank(axis=1)
 
 
-def rank_cases(table: StudyTable, metric: str, methods: Sequence[str]) -> pd.DataFrame:
-    """Rank methods among themselves on every case of a table."""
+def rank_cases(
+    table: StudyTable, metric: str, methods: Iterable[str] | None = None
+) -> pd.DataFrame:
+    """Rank methods, all by default, among themselves on every case of a table."""
     return rank_methods(table.wide(metric, methods), metric)
 
 

@@ -21,7 +21,7 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
 PAPER_METHODS = (UNCALIBRATED, *(name for name, cls in methods().items() if cls.in_paper))
 """Columns of the paper's Table 2, in its order."""
@@ -118,11 +118,11 @@ class StudyTable:
         order = {method: place for place, method in enumerate(PAPER_METHODS)}
         return sorted(self.frame["method"].unique(), key=lambda m: (order.get(m, len(order)), m))
 
-    def wide(self, metric: str, methods: Sequence[str] | None = None) -> pd.DataFrame:
+    def wide(self, metric: str, methods: Iterable[str] | None = None) -> pd.DataFrame:
         """Return the values of a metric: a row per case, a column per method (all by default)."""
         return self._pivot(self.frame[self.frame["metric"] == metric], "value", methods)
 
-    def seconds(self, methods: Sequence[str] | None = None) -> pd.DataFrame:
+    def seconds(self, methods: Iterable[str] | None = None) -> pd.DataFrame:
         """Return the times of the fits, cases by methods."""
         once = self.frame.drop_duplicates([*CASE, "method"], keep="last")
         return self._pivot(once, "seconds", methods)

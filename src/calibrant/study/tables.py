@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from calibrant.calibrators.methods import methods
 from calibrant.plots.style import p_words
 from calibrant.study import ranks
-from calibrant.study.table import PAPER_METHODS
 from calibrant.study.typeset import Entry, Table
 from calibrant.trial import UNCALIBRATED
 
@@ -39,36 +38,10 @@ def metric_title(metric: str) -> str:
     return title.capitalize() if title.islower() else title
 
 
-class Columns(NamedTuple):
-    """Methods that are compared with each other: the paper's ("paper") or all ("all")."""
-
-    name: str
-    methods: list[str]
-
-    @property
-    def words(self) -> str:
-        """As "all 19 methods"."""
-        n = len(self.methods)
-        return f"the paper's {n} columns" if self.name == "paper" else f"all {n} methods"
-
-    @property
-    def titles(self) -> list[str]:
-        """Names of the methods, as they are printed."""
-        return [method_title(method) for method in self.methods]
-
-
-def all_columns(table: StudyTable) -> Columns:
-    """Return all methods in the order of the paper's Table 2: without calibration comes last."""
-    return Columns("all", sorted(table.methods, key=lambda m: m == UNCALIBRATED))
-
-
-def variants(table: StudyTable) -> tuple[Columns, ...]:
-    """Return the paper's columns, all methods, or both where they differ."""
-    every = all_columns(table)
-    paper = Columns("paper", [m for m in every.methods if m in PAPER_METHODS])
-    if paper.methods == every.methods:
-        return (paper,)
-    return (paper, every) if len(paper.methods) >= 2 else (every,)
+def columns_of(table: StudyTable) -> dict[str, str]:
+    """Return titles of all methods in the order of the paper's Table 2: uncalibrated comes last."""
+    methods = sorted(table.methods, key=lambda method: method == UNCALIBRATED)
+    return {method: method_title(method) for method in methods}
 
 
 def file_name(text: str) -> str:
@@ -102,31 +75,31 @@ def _entries(numbers: Any, form: str, notes: Iterable[str] | None = None) -> lis
     ]
 
 
-def rank_table(table: StudyTable, columns: Columns) -> Table:
+def rank_table(table: StudyTable) -> Table:
     """Table 2 of the paper: average ranks and first places by metric and data set."""
-    groups = []
+    groups, columns = [], columns_of(table)
     for metric in ranks.known_metrics(table, ranks.TABLE_METRICS):
-        values = table.wide(metric, columns.methods)
-        of, first = ranks.rank_methods(values, metric), ranks.mark_first(values, metric)
-        names = of.index.get_level_values("dataset")
+        values = table.wide(metric, columns)
+        ranked, first = ranks.rank_methods(values, metric), ranks.mark_first(values, metric)
+        names = ranked.index.get_level_values("dataset")
         parts = [*((name, names == name) for name in table.datasets), ("all", names.notna())]
         groups.append(
             [
                 (
                     Entry("" if place else metric_title(metric)),
                     Entry(name, note=str(part.sum())),
-                    *_entries(of[part].mean(), ".1f", (f"{x:.0%}" for x in first[part].mean())),
+                    *_entries(ranked[part].mean(), ".1f", (f"{x:.0%}" for x in first[part].mean())),
                 )
                 for place, (name, part) in enumerate(parts)
             ]
         )
     return Table(
-        f"ranks-{columns.name}",
-        f"Average ranks among {columns.words}",
-        f"Average ranks among {columns.words}, by metric and data set (number of classifiers); in "
-        "brackets how often a method reached the best value, ties included. The lowest rank is "
-        "bold.",
-        ("Metric", "Data set", *columns.titles),
+        "ranks",
+        f"Average ranks among {len(columns)} methods",
+        f"Average ranks among {len(columns)} methods, by metric and data set (number of "
+        "classifiers); in brackets how often a method reached the best value, ties included. The "
+        "lowest rank is bold.",
+        ("Metric", "Data set", *columns.values()),
         groups,
         2,
     )
@@ -134,17 +107,17 @@ def rank_table(table: StudyTable, columns: Columns) -> Table:
 
 def model_table(table: StudyTable, dataset: str) -> Table:
     """All metrics of every classifier of one data set, by method."""
-    columns = all_columns(table)
+    columns = columns_of(table)
     metrics = ranks.known_metrics(table, _MODEL_COLUMNS)
-    values = {metric: table.wide(metric, columns.methods).loc[dataset] for metric in metrics}
+    values = {metric: table.wide(metric, columns).loc[dataset] for metric in metrics}
     firsts = {metric: ranks.mark_first(values[metric], metric) for metric in metrics}
-    seconds = table.seconds(columns.methods).loc[dataset]
+    seconds = table.seconds(columns).loc[dataset]
 
     def line(model: str, method: str) -> tuple[Entry, ...]:
         found = ((m, values[m].loc[model, method], firsts[m].loc[model, method]) for m in metrics)
         return (
-            Entry(model if method == columns.methods[0] else ""),
-            Entry(method_title(method)),
+            Entry(model if method == next(iter(columns)) else ""),
+            Entry(columns[method]),
             *(Entry(format_value(value, m), bool(first)) for m, value, first in found),
             Entry(format_seconds(seconds.loc[model, method])),
         )
@@ -155,14 +128,14 @@ def model_table(table: StudyTable, dataset: str) -> Table:
         f"Classifiers of {dataset}: every metric on the test part, and the seconds of the fit. "
         "The best value of a classifier is bold.",
         ("Classifier", "Method", *map(metric_title, metrics), "Seconds"),
-        [[line(model, method) for method in columns.methods] for model in seconds.index],
+        [[line(model, method) for method in columns] for model in seconds.index],
         2,
     )
 
 
 def time_table(table: StudyTable) -> Table:
     """Median seconds of a fit, by data set and method."""
-    fitted = [m for m in all_columns(table).methods if m != UNCALIBRATED]
+    fitted = [method for method in columns_of(table) if method != UNCALIBRATED]
     seconds = table.seconds(fitted)
     by_dataset = seconds.groupby(level="dataset")
     sizes = by_dataset.size()
@@ -188,20 +161,17 @@ def time_table(table: StudyTable) -> Table:
 def significance_table(table: StudyTable) -> Table:
     """Friedman tests and critical differences, by classifiers and by data sets."""
 
-    def tests(of: pd.DataFrame) -> list[str]:
-        test = ranks.friedman_test(of)
-        width = ranks.critical_difference(of.shape[1], len(of))
+    def tests(ranked: pd.DataFrame) -> list[str]:
+        test = ranks.friedman_test(ranked)
+        width = ranks.critical_difference(ranked.shape[1], len(ranked))
         p_value = p_words(test.p_value).removeprefix("p = ").removeprefix("p ")
-        return [str(len(of)), f"{test.statistic:.1f}", p_value, f"{width:.2f}"]
+        return [str(len(ranked)), f"{test.statistic:.1f}", p_value, f"{width:.2f}"]
 
-    groups = []
-    for columns in variants(table):
-        groups.append([])
-        for metric in ranks.known_metrics(table):
-            of = ranks.rank_cases(table, metric, columns.methods)
-            words = [f"{len(columns.methods)} methods", metric_title(metric), *tests(of)]
-            words += tests(of.groupby(level="dataset").mean().rank(axis=1))
-            groups[-1].append(tuple(map(Entry, words)))
+    rows = []
+    for metric in ranks.known_metrics(table):
+        ranked = ranks.rank_cases(table, metric)
+        by_dataset = ranked.groupby(level="dataset").mean().rank(axis=1)
+        rows.append(tuple(map(Entry, [metric_title(metric), *tests(ranked), *tests(by_dataset)])))
     heads = ("blocks", "Friedman", "p", "critical difference")
     return Table(
         "tests",
@@ -209,27 +179,26 @@ def significance_table(table: StudyTable) -> Table:
         "Friedman test that all methods are equally good, and the Nemenyi critical difference of "
         "average ranks at the level 0.05; first with classifiers as blocks, then with data sets, "
         "which are independent where classifiers of one data set are not.",
-        ("", "Metric", *heads, *(f"{head}, data sets" for head in heads)),
-        groups,
-        2,
+        ("Metric", *heads, *(f"{head}, data sets" for head in heads)),
+        [rows],
     )
 
 
-def interval_table(table: StudyTable, columns: Columns) -> Table:
+def interval_table(table: StudyTable) -> Table:
     """Average ranks with bootstrap intervals over data sets, by metric."""
-    metrics = ranks.known_metrics(table)
+    metrics, columns = ranks.known_metrics(table), columns_of(table)
     found = []
     for metric in metrics:
-        of = ranks.rank_cases(table, metric, columns.methods)
-        notes = (f"{low:.1f}\u2013{high:.1f}" for low, high in ranks.rank_intervals(of))
-        found.append(_entries(of.mean(), ".2f", notes))
+        ranked = ranks.rank_cases(table, metric, columns)
+        notes = (f"{low:.1f}\u2013{high:.1f}" for low, high in ranks.rank_intervals(ranked))
+        found.append(_entries(ranked.mean(), ".2f", notes))
     return Table(
-        f"intervals-{columns.name}",
-        f"Average ranks with intervals, {len(columns.methods)} methods",
+        "intervals",
+        f"Average ranks with intervals, {len(columns)} methods",
         "Average rank over all classifiers, with its 95% bootstrap interval: whole data sets are "
         "resampled. The lowest is bold.",
         ("Method", *map(metric_title, metrics)),
-        [list(zip(map(Entry, columns.titles), *found, strict=True))],
+        [list(zip(map(Entry, columns.values()), *found, strict=True))],
     )
 
 
@@ -239,22 +208,26 @@ def binned_metrics(table: StudyTable) -> list[str]:
     return [m for m in BINNED if present.issuperset([m, *(f"{m}-{n}" for n in BINS if n != 15)])]
 
 
-def binned_ranks(table: StudyTable, metric: str, columns: Columns) -> dict[int, pd.Series]:
+def binned_ranks(table: StudyTable, metric: str) -> dict[int, pd.Series]:
     """Return average ranks by a calibration error of each number of bins."""
     names = {n: metric if n == 15 else f"{metric}-{n}" for n in BINS}
-    return {n: ranks.rank_cases(table, own, columns.methods).mean() for n, own in names.items()}
+    columns = columns_of(table)
+    return {n: ranks.rank_cases(table, own, columns).mean() for n, own in names.items()}
 
 
 def sensitivity_table(table: StudyTable) -> Table | None:
     """Average ranks by ECEs of 10, 15 and 25 bins; None without these metrics."""
-    columns, kinds = all_columns(table), binned_metrics(table)
+    columns, kinds = columns_of(table), binned_metrics(table)
     if not kinds:
         return None
     found, last = [], []
     for metric in kinds:
-        average = binned_ranks(table, metric, columns)
-        found += [_entries(of, ".2f") for of in average.values()]
-        last += [Entry(f"{ranks.rank_correlation(of, average[15]):.3f}") for of in average.values()]
+        average = binned_ranks(table, metric)
+        found += [_entries(ranked, ".2f") for ranked in average.values()]
+        last += [
+            Entry(f"{ranks.rank_correlation(ranked, average[15]):.3f}")
+            for ranked in average.values()
+        ]
     return Table(
         "sensitivity",
         "Average ranks by number of bins",
@@ -262,7 +235,7 @@ def sensitivity_table(table: StudyTable) -> Table | None:
         "correlation of a column with that of 15 bins.",
         ("Method", *(f"{metric_title(m)}, {n} bins" for m in kinds for n in BINS)),
         [
-            list(zip(map(Entry, columns.titles), *found, strict=True)),
+            list(zip(map(Entry, columns.values()), *found, strict=True)),
             [(Entry("correlation"), *last)],
         ],
     )
@@ -271,10 +244,9 @@ def sensitivity_table(table: StudyTable) -> Table | None:
 def build_tables(table: StudyTable) -> list[Table]:
     """Return every table of a study, in the order in which the page shows them."""
     binned = sensitivity_table(table)
-    both = variants(table)
     return [
-        *(rank_table(table, columns) for columns in both),
-        *(interval_table(table, columns) for columns in both),
+        rank_table(table),
+        interval_table(table),
         significance_table(table),
         *([binned] if binned is not None else []),
         time_table(table),

@@ -6,12 +6,12 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from calibrant import simplex
+from calibrant.objectives.normalization_aware import certificate, count_cells
 from calibrant.solvers.flattened import solve_flattened
 from calibrant.solvers.normalization_aware import minimise_likelihood
 from calibrant.solvers.normalization_aware.blocks import pool_blocks
 from calibrant.solvers.normalization_aware.fit import _Pooled, minimise
 from calibrant.solvers.normalization_aware.prior import build_likelihood
-from calibrant.solvers.normalization_aware.rows import certificate, count_cells, sum_cells
 from calibrant.solvers.temperature import solve_temperature
 from conftest import each_real_file, load_real, simulate
 from reference import normalization_aware as reference
@@ -132,20 +132,6 @@ def test_the_first_round_is_fir():
     alive = step.values > 0.0
     np.testing.assert_array_equal(blocks.start, step.values[alive])
     np.testing.assert_array_equal(likelihood.rows.starts[blocks.first], step.thresholds[alive])
-
-
-@pytest.mark.parametrize("n_classes", [3, 12])
-def test_a_factored_hessian_and_products_with_it_agree(n_classes, monkeypatch):
-    rows, labels = simulate(2000, n_classes)
-    batch = simplex.check_batch(rows, labels)
-    found = []
-    for most in (10_000, 0):
-        monkeypatch.setattr("calibrant.solvers.normalization_aware.fit.MOST_FACTORED", most)
-        found.append(fit(batch, 30.0, tol=1e-11))
-    (_, a, first), (_, b, second) = found
-    assert max(first.violation, second.violation) <= 1e-11
-    np.testing.assert_allclose(a(rows), b(rows), rtol=1e-4)  # a segment of next to no mass
-    assert first.objective == pytest.approx(second.objective, rel=1e-12)
 
 
 def test_every_round_lowers_the_objective():
@@ -279,27 +265,6 @@ def test_zeros_stay_below_the_octaves_that_follow():
     _, step, _ = fit(batch_of(rows, labels), 50.0)
     assert step(0.0) > 0
     assert np.all(np.diff(step([0.0, 2.0**-30, 2.0**-10, 0.25])) >= 0)
-
-
-def test_cells_of_size_two_are_as_two_cells():
-    """Doubled cells of a segment: the columns that hold them given twice."""
-    rng = np.random.default_rng(4)
-    index = np.sort(rng.integers(0, 6, (200, 4)), axis=1).astype(np.int32)
-    sizes = np.array([1.0, 2.0, 1.0, 2.0, 2.0, 1.0])
-    target = np.bincount(index[np.arange(200), rng.choice(4, 200, p=[0.1, 0.2, 0.2, 0.5])])
-    target = target + 1.0
-    weight = np.full(200, target.sum() / 200)
-    spread = np.full((200, 8), 6, dtype=np.int32)
-    spread[:, :4] = index
-    spread[:, 4:] = np.where(sizes[index] == 2.0, index, 6)
-    options = {"tol": 1e-10, "max_rounds": 100}
-    sized = minimise(
-        index, weight, target, sum_cells(index, weight, 6, sizes), sizes=sizes, **options
-    )
-    spare = np.append(0.0, target)  # nowhere: a lowest segment without target has the value 0
-    shifted = np.where(spread == 6, 0, spread + 1).astype(np.int32)
-    twice = minimise(shifted, weight, spare, sum_cells(shifted, weight, 7), **options)
-    np.testing.assert_allclose(sized.values, twice.values[1:], rtol=1e-7)
 
 
 def test_a_step_that_turns_neighbours_round_by_a_last_bit_leaves_them_in_order():

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant import simplex
+from calibrant.objectives.normalization_aware import count_cells, segment_rows, sum_cells
 from calibrant.solvers.flattened import pool_segments
-from calibrant.solvers.normalization_aware.rows import count_cells, segment_rows, sum_cells
 from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")

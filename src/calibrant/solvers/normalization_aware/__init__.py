@@ -1,9 +1,8 @@
-"""NA-FIR's one entrance, and its rooms.
+"""NA-FIR: the solver of a calibration set, and of rows that stand for more than were kept.
 
-``rows`` holds the calibration set by segments and the objective on it, ``prior`` draws it towards
-temperature scaling, ``fit`` minimises it exactly, ``infinity`` does so where the optimum is not
-finite, ``by_sample`` where a ``sample`` stands for more rows than there is room for, and ``ways``
-has the paper's own methods, which work on the ``blocks`` of PAVA.
+``prior`` draws it towards temperature scaling, ``fit`` minimises the objective exactly,
+``infinity`` does so where the optimum is not finite, ``kept`` for rows that stand for more, and
+``ways`` has the paper's own methods, which work on the ``blocks`` of PAVA.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from calibrant.solvers.report import SolverReport
 if TYPE_CHECKING:
     from calibrant.maps.logits import TemperatureMap
     from calibrant.maps.steps import StepFunction
+    from calibrant.objectives.normalization_aware import NormalizedLikelihood
     from calibrant.simplex import SimplexBatch
     from calibrant.solvers.normalization_aware.prior import PriorChoice
-    from calibrant.solvers.normalization_aware.rows import NormalizedLikelihood
     from calibrant.solvers.normalization_aware.ways import Way
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant.kernels.isotonic import pool_adjacent_violators
-from calibrant.solvers.normalization_aware.rows import RowCounts, block_of_segment, count_cells
+from calibrant.objectives.normalization_aware import RowCounts, block_of_segment, count_cells
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant.solvers.normalization_aware.rows import NormalizedLikelihood
+    from calibrant.objectives.normalization_aware import NormalizedLikelihood
 
     Array = NDArray[np.float64]
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant.kernels.normalization_aware import scale_levels
+from calibrant.objectives.normalization_aware import LOWEST, Found, is_bounded, sum_cells
 from calibrant.solvers.normalization_aware.fit import minimise
-from calibrant.solvers.normalization_aware.rows import LOWEST, Found, is_bounded, sum_cells
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant.solvers.normalization_aware.rows import NormalizedLikelihood, SegmentedRows
+    from calibrant.objectives.normalization_aware import NormalizedLikelihood, SegmentedRows
 
 SMALLEST = 1e-300
 """Smallest positive value of g."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from calibrant.kernels.isotonic import largest_excess
 from calibrant.kernels.sorted_cumulative import NEVER
+from calibrant.kernels.tables import LARGEST_KEY, score_of_key
 from calibrant.solvers.bivariate_isotonic import split_points
 from calibrant.solvers.report import Binning
 from calibrant.solvers.sorted_cumulative.fit import LARGEST_WHOLE, Slots, fit_slots, log_loss
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
 
     from calibrant.maps.steps import RankedStepFunction
     from calibrant.solvers.report import SolverReport
-
-HALF = int(np.array(0.5).view(np.int64))
-TOP = 2 * HALF
-"""Code of q = 1; see ``kernels.rank_grid``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +78,6 @@ class Points(NamedTuple):
     cell: NDArray[np.int64]  # where each comes from
 
 
-def decode(code: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return q from its code."""
-    rest = np.minimum(code, TOP - code).view(np.float64)
-    return np.where(code <= HALF, rest, 1.0 - rest)
-
-
 def fit_grid(grid: Grid) -> tuple[RankedStepFunction, SolverReport]:
     """Isotonic regression of the points of a grid; the report says what binning may have cost."""
     started = perf_counter()
@@ -94,14 +85,14 @@ def fit_grid(grid: Grid) -> tuple[RankedStepFunction, SolverReport]:
     largest_zero, least_one = find_trims(grid, key)
     is_one, is_zero = key > largest_zero[grid.rank], key < least_one[grid.rank]
     sure = np.full(grid.n_ranks + 1, NEVER)
-    np.minimum.at(sure, grid.rank[is_one], decode(grid.code[is_one]))
+    np.minimum.at(sure, grid.rank[is_one], score_of_key(grid.code[is_one]))
     inner = np.flatnonzero(~(is_one | is_zero))
     cells = grid.take(inner[np.argsort(key[inner], kind="stable")])
     slots = Slots(
         cells.rank,
         cells.labels,
         cells.weight,
-        decode(cells.code),
+        score_of_key(cells.code),
         sure,
         bool(is_zero.any()),
         total,
@@ -131,7 +122,7 @@ def find_trims(grid: Grid, key: NDArray[np.int64]) -> tuple[NDArray[np.int64], N
     Beyond them the value is surely 1, or 0.
     """
     largest = np.full(grid.n_ranks + 1, -1, dtype=np.int64)
-    least = np.full(grid.n_ranks + 1, TOP + 1, dtype=np.int64)
+    least = np.full(grid.n_ranks + 1, LARGEST_KEY + 1, dtype=np.int64)
     zeros, ones = grid.labels < grid.weight, grid.labels > 0
     np.maximum.at(largest, grid.rank[zeros], key[zeros])
     np.minimum.at(least, grid.rank[ones], key[ones])

@@ -1,0 +1,254 @@
+from dataclasses import astuple
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+
+from calibrant.simplex import check_batch
+from calibrant.solvers.logistic import RIDGE, bounds_of_logs, solve_beta, solve_platt
+from calibrant.solvers.one_vs_rest import binary_problem, solve_one_vs_rest
+from conftest import load_real, real_files
+
+GRID = np.array([0.001, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 0.999])
+
+
+def over_confident(n=400):
+    """Scores whose log-odds are twice too large, and shifted."""
+    rng = np.random.RandomState(0)
+    z = rng.normal(-1.0, 1.5, n)
+    y = (rng.uniform(size=n) < expit(z)).astype(float)
+    return expit(2.0 * z + 0.4), y
+
+
+def problem_of(x, y, weight=None):
+    weight = np.ones(len(x)) if weight is None else weight
+    return binary_problem(np.asarray(x, float), np.asarray(y) * weight, weight)
+
+
+def violation(x, targets, weight, found):
+    """The certificate again: gradient of the mean NLL by its plain formula."""
+    s = logit(x)
+    wrong = weight * (expit(found.slope * s + found.intercept) - targets) / weight.sum()
+    return max(abs(wrong @ s) / np.sqrt(np.average(s**2, weights=weight)), abs(wrong.sum()))
+
+
+@pytest.mark.parametrize(
+    ("weight", "slope", "intercept"),
+    [
+        (np.ones(400), 0.4600291468831817, -0.14447766976380955),
+        (
+            np.random.RandomState(2).randint(1, 4, 400).astype(float),
+            0.46334128690764453,
+            -0.08287547055169944,
+        ),
+    ],
+)
+def test_agrees_with_scikit_learn_on_log_odds(weight, slope, intercept):
+    """To 1e-6, scikit-learn's tolerance; Platt's targets count weights, as its do."""
+    # from sklearn.calibration import _SigmoidCalibration  # scikit-learn 1.9.1
+    # model = _SigmoidCalibration().fit(np.log(x / (1 - x)), y, weight)
+    # -model.a_, -model.b_
+    found, report = solve_platt(problem_of(*over_confident(), weight))
+    np.testing.assert_allclose([found.slope, found.intercept], [slope, intercept], atol=1e-6)
+    assert report.converged
+
+
+def test_agrees_with_netcal():
+    """To 1e-5, netcal's optimiser being less exact; it has no targets of Platt's."""
+    # from netcal.scaling import LogisticCalibration  # netcal 1.4.0, torch 2.13.0
+    # LogisticCalibration(method="mle").fit(x, y, tensorboard=False).transform(GRID)
+    recorded = [
+        0.033066252753,
+        0.179799354011,
+        0.312791360939,
+        0.418923081952,
+        0.513258180694,
+        0.625497979191,
+        0.776182523295,
+        0.956953180555,
+    ]
+    found, _ = solve_platt(problem_of(*over_confident()), smooth_labels=False)
+    np.testing.assert_allclose(found(GRID), recorded, atol=1e-5)
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_agrees_with_a_general_solver(smooth, seed):
+    """The same convex problem by Nelder and Mead, without any derivative."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0.05, 0.95, 60)
+    y = (rng.random(60) < 0.3 + 0.4 * x).astype(float)
+    weight = rng.uniform(0.5, 2, 60)
+    ones, zeros = weight[y == 1].sum(), weight[y == 0].sum()
+    targets = np.where(y == 1, (ones + 1) / (ones + 2), 1 / (zeros + 2)) if smooth else y
+
+    def loss(theta):
+        z = theta[0] * logit(x) + theta[1]
+        return np.average(np.logaddexp(0, z) - targets * z, weights=weight)
+
+    found, report = solve_platt(problem_of(x, y, weight), smooth_labels=smooth)
+    other = minimize(
+        loss, [0.3, 0.1], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-15}
+    )
+    assert report.objective <= other.fun + 1e-12
+    np.testing.assert_allclose([found.slope, found.intercept], other.x, atol=1e-6)
+    assert violation(x, targets, weight, found) <= 10 * RIDGE  # which is not in the formula
+
+
+def test_calibrated_scores_stay_as_they_are():
+    """Slope 1 and intercept 0, which no sigmoid of the probability itself can be."""
+    x = np.repeat([0.1, 0.25, 0.5, 0.8], [100, 100, 100, 100])
+    y = np.concatenate([np.arange(100) < n for n in (10, 25, 50, 80)]).astype(float)
+    found, _ = solve_platt(problem_of(x, y), smooth_labels=False)
+    np.testing.assert_allclose([found.slope, found.intercept], [1.0, 0.0], atol=1e-10)
+    np.testing.assert_allclose(found(GRID), GRID, atol=1e-10)
+
+
+@st.composite
+def any_problem(draw):
+    """Scores of any size, exact 0 and 1 among them, with any labels."""
+    score = st.one_of(st.sampled_from([0.0, 1.0, 0.5]), st.floats(0, 1), st.floats(1e-300, 1e-3))
+    x = draw(st.lists(score, min_size=1, max_size=8))
+    y = draw(st.lists(st.integers(0, 1), min_size=len(x), max_size=len(x)))
+    return np.array(x), np.array(y, dtype=float)
+
+
+@given(any_problem(), st.booleans())
+def test_any_problem_is_solved_and_finite(data, smooth):
+    found, report = solve_platt(problem_of(*data), smooth_labels=smooth)
+    out = found(np.array([0.0, 1e-300, 1e-9, 0.3, 0.5, 1 - 1e-16, 1.0]))
+    assert report.converged
+    assert np.all(np.isfinite(out))
+    assert np.all((out >= 0) & (out <= 1))
+    assert np.all(np.diff(out) * np.sign(found.slope) >= 0)
+
+
+@given(any_problem())
+def test_weights_are_repetitions_to_the_bit(data):
+    x, y = data
+    times = 1 + np.arange(len(x)) % 3
+    one, _ = solve_platt(problem_of(x, y, times.astype(float)))
+    two, _ = solve_platt(problem_of(np.repeat(x, times), np.repeat(y, times)))
+    assert astuple(one) == astuple(two)
+
+
+def test_equal_scores_change_by_one_shift():
+    """The slope is open; the ridge keeps the map nearest to the identity that fits the share."""
+    found, report = solve_platt(
+        problem_of(np.full(10, 0.2), np.arange(10) < 4), smooth_labels=False
+    )
+    assert report.converged
+    assert found(np.array([0.2])) == pytest.approx(0.4, abs=1e-6)
+    assert found.slope > 0
+    assert RIDGE < 1e-8
+
+
+def test_bounds_lie_below_every_positive_probability():
+    logs = bounds_of_logs(np.array([0.0, 1e-200, 0.5, 1.0]))
+    assert (logs.low, logs.rest) == (1e-200, 1e-12)
+    assert logs(np.array([0.0]))[0] == np.log(1e-200)
+    assert bounds_of_logs(np.array([0.0, 1.0])).low == 1e-12
+
+
+@pytest.mark.parametrize("solve", [partial(solve_platt, smooth_labels=False), solve_beta])
+def test_separated_labels_are_certain_and_the_report_says_so(solve):
+    x = np.array([0.1, 0.2, 0.7, 0.8])
+    found, report = solve(problem_of(x, x > 0.5))
+    assert report.converged
+    assert "separates" in report.notes[0]
+    np.testing.assert_allclose(found(x), x > 0.5, atol=1e-6)
+    smoothed, report = solve_platt(problem_of(x, x > 0.5))
+    assert report.notes == ()
+    np.testing.assert_allclose(smoothed(x).sum(), 2)  # the targets are 3/4 and 1/4, twice each
+
+
+@pytest.mark.parametrize("name", real_files("cifar10_r", "r52", "mnist_"))
+@pytest.mark.parametrize(
+    "solve", [solve_platt, partial(solve_platt, smooth_labels=False), solve_beta]
+)
+@pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+def test_real_files_are_certified(name, solve):
+    batch = check_batch(*load_real(name)["val"])
+    _, report = solve_one_vs_rest(batch, solve)
+    assert report.violation <= 1e-10
+    assert report.rounds <= 40 * batch.n_classes
+
+
+def beta_features(x):
+    return np.stack([np.log(x), -np.log1p(-x), np.ones_like(x)])
+
+
+def test_beta_agrees_with_betacal_and_netcal():
+    """To 2e-4 and 2e-5: both stop early (scikit-learn's tol=1e-4 in betacal)."""
+    # from betacal import BetaCalibration  # betacal 1.1.0, scikit-learn 1.9.1
+    # BetaCalibration("abm").fit(x.reshape(-1, 1), y).predict(GRID.reshape(-1, 1))
+    # from netcal.scaling import BetaCalibration  # netcal 1.4.0, torch 2.13.0
+    # BetaCalibration(method="mle").fit(x, y, tensorboard=False).transform(GRID)
+    betacal = [
+        0.019417035142,
+        0.173988135588,
+        0.336929785037,
+        0.454949714406,
+        0.543756733386,
+        0.631983757372,
+        0.736687039003,
+        0.895201226477,
+    ]
+    netcal = [
+        0.019459756938,
+        0.174050847275,
+        0.336888422036,
+        0.454832671034,
+        0.543604957689,
+        0.631829547373,
+        0.736574787298,
+        0.89518816092,
+    ]
+    x, y = over_confident()
+    found, report = solve_beta(problem_of(x, y))
+    np.testing.assert_allclose(found(GRID), betacal, atol=2e-4)
+    np.testing.assert_allclose(found(GRID), netcal, atol=2e-5)
+    # ... and ours is the better optimum: betacal's (a, b, c) has the larger NLL.
+    z = np.array([0.6008178548493449, 0.277598004510745, 0.228028495635]) @ beta_features(x)
+    assert report.objective < np.mean(np.logaddexp(0, z) - y * z)
+
+
+def test_reversed_scores_give_a_constant_where_betacal_decreases():
+    """Where betacal drops log x, fits again and keeps a slope of -0.756, which breaks b >= 0."""
+    # BetaCalibration("abm").fit((1 - x).reshape(-1, 1), y).calibrator_.map_
+    # [0, -0.7559513839045645, 0.6087196124711489]
+    x, y = over_confident()
+    found, report = solve_beta(problem_of(1 - x, y))
+    assert (found.a, found.b) == (0.0, 0.0)
+    np.testing.assert_allclose(found(GRID), y.mean(), atol=1e-9)
+    assert report.converged
+
+
+def test_one_negative_slope_is_dropped_as_betacal_does():
+    """With a < 0 alone its way is right: the optimum is that of the other feature."""
+    rng = np.random.default_rng(3)
+    x = rng.uniform(0.02, 0.98, 500)
+    y = (rng.random(500) < 0.2 + 0.6 * (x > 0.9)).astype(float)
+    found, report = solve_beta(problem_of(x, y))
+    f = beta_features(x)[1:]
+    other = minimize(
+        lambda t: np.mean(np.logaddexp(0, t @ f) - y * (t @ f)), [0.5, 0.0], method="BFGS"
+    )
+    assert found.a == 0.0
+    assert report.objective == pytest.approx(other.fun, abs=1e-9)
+    np.testing.assert_allclose([found.b, found.c], other.x, atol=1e-4)
+
+
+@given(any_problem())
+def test_any_problem_of_beta_is_solved_finite_and_never_decreases(data):
+    found, report = solve_beta(problem_of(*data))
+    out = found(np.array([0.0, 1e-300, 1e-9, 0.3, 0.5, 1 - 1e-16, 1.0]))
+    assert report.converged
+    assert np.all((out >= 0) & (out <= 1))
+    assert np.all(np.diff(out) >= 0)
+    assert found.a >= 0
+    assert found.b >= 0
