@@ -12,7 +12,7 @@ import click
 from calibrant.progress import progress_bar
 
 if TYPE_CHECKING:
-    from calibrant.report import Comparison
+    from calibrant.report.results import Comparison
 
 
 def summarise(comparison: Comparison) -> str:

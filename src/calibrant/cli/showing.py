@@ -83,7 +83,7 @@ def evaluation_table(source: str, result: Any, test: Any, shares: Any) -> Any:
     from rich.text import Text
 
     from calibrant.metrics.table import METRICS
-    from calibrant.report.verdict import share_words
+    from calibrant.report.verdict import describe_shares
 
     title = f"{source}: {result.n_rows:,} rows, {result.n_classes:,} classes"
     headings = ["metric", "value"]
@@ -99,7 +99,7 @@ def evaluation_table(source: str, result: Any, test: Any, shares: Any) -> Any:
         of = "the confidence" if test.metric == "confidence" else f"class {shares.classes[1]}"
         verdict = "no sign of miscalibration" if test.p_value > 0.05 else "it is not calibrated"
         lines.append(f"Calibration test of {of}: p = {test.p_value:.3g}: {verdict}.")
-    off = share_words(shares)
+    off = describe_shares(shares)
     lines += [f"{off[0].upper()}{off[1:]}."] if off else []
     return Group(Text(title), table, *map(Text, lines))
 

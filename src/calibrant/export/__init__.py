@@ -6,8 +6,7 @@ calibrant.export`` needs none.
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from calibrant.lazy import attach
 
 _HOMES: dict[str, str] = {
     "ArenaCalibrator": "calibrant.export.arena",
@@ -25,17 +24,4 @@ _MODULES = ("mlflow", "probmetrics")
 """Public names that are modules themselves."""
 
 __all__ = sorted([*_HOMES, *_MODULES])  # noqa: PLE0605  (a list)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = attach(__name__, _HOMES, _MODULES)

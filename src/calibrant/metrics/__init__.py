@@ -6,37 +6,26 @@ from calibrant.metrics.calibration_error import (
     positive_ece,
     thresholded_ece,
 )
-from calibrant.metrics.cross_fitted import CrossFittedDecomposition, cross_fitted_decomposition
+from calibrant.metrics.cross_fitted import cross_fitted_decomposition
 from calibrant.metrics.cumulative import (
-    CumulativeDifferences,
     cumulative_differences,
     kolmogorov_smirnov_error,
     kuiper_error,
 )
-from calibrant.metrics.decomposition import ScoreDecomposition, score_decomposition
+from calibrant.metrics.decomposition import score_decomposition
 from calibrant.metrics.evaluate import evaluate
-from calibrant.metrics.evaluation import Evaluation
-from calibrant.metrics.improvement import PostHocImprovement, post_hoc_improvement
+from calibrant.metrics.improvement import post_hoc_improvement
 from calibrant.metrics.kernel_density import kernel_density_ece
-from calibrant.metrics.reliability import ReliabilityCurve, reliability_curve
-from calibrant.metrics.result import Estimate
+from calibrant.metrics.reliability import reliability_curve
 from calibrant.metrics.scores import accuracy, brier_score, negative_log_likelihood
-from calibrant.metrics.shares import ClassShares, class_shares
-from calibrant.metrics.significance import CalibrationTest, calibration_test
+from calibrant.metrics.shares import class_shares
+from calibrant.metrics.significance import calibration_test
 from calibrant.metrics.smooth import smooth_ece
-from calibrant.metrics.variational import VariationalErrors, variational_errors
+from calibrant.metrics.statistics import MetricStatistics
+from calibrant.metrics.variational import variational_errors
 
 __all__ = [
-    "CalibrationTest",
-    "ClassShares",
-    "CrossFittedDecomposition",
-    "CumulativeDifferences",
-    "Estimate",
-    "Evaluation",
-    "PostHocImprovement",
-    "ReliabilityCurve",
-    "ScoreDecomposition",
-    "VariationalErrors",
+    "MetricStatistics",
     "accuracy",
     "brier_score",
     "calibration_test",

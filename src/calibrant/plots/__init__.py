@@ -4,35 +4,27 @@ matplotlib is loaded when something is drawn, and not before.
 """
 
 from calibrant.plots.classwise import (
-    ClasswiseSummary,
     compute_class_curves,
     compute_classwise,
     draw_classwise,
 )
 from calibrant.plots.confidence import (
-    ConfidenceHistogram,
-    Effect,
     compute_confidence_histogram,
     compute_effect,
     draw_confidence_histogram,
     draw_effect,
 )
 from calibrant.plots.display import ReliabilityDisplay
-from calibrant.plots.maps import MapPicture, compute_map, draw_map
+from calibrant.plots.maps import compute_map, draw_map
 from calibrant.plots.reliability import (
     compute_reliability_grid,
     draw_reliability,
     draw_reliability_grid,
 )
-from calibrant.plots.top_r import TopRCurve, compute_top_r, draw_top_r
+from calibrant.plots.top_r import compute_top_r, draw_top_r
 
 __all__ = [
-    "ClasswiseSummary",
-    "ConfidenceHistogram",
-    "Effect",
-    "MapPicture",
     "ReliabilityDisplay",
-    "TopRCurve",
     "compute_class_curves",
     "compute_classwise",
     "compute_confidence_histogram",

@@ -208,7 +208,7 @@ def draw_classwise(
             f"predicted {style.percent(said)}, observed {style.percent(seen)}",
         ]
         draw_panel(curve, ax)
-        style.head(ax, f"#{ranks[j]}: {style.shorten(str(summary.classes[j]))}", lines)
+        style.add_heading(ax, f"#{ranks[j]}: {style.shorten(str(summary.classes[j]))}", lines)
         ax.set_xlabel("probability of the class")
     if summary.curves:
         add_legend(figure, next(iter(summary.curves.values())))
@@ -226,7 +226,7 @@ def _draw_overview(summary: ClasswiseSummary, ax: Axes) -> None:
     ax.plot(ranks[has_diagram], errors[has_diagram], "s", **squares, label="with a diagram")
     mean = float(errors.mean())
     ax.axhline(mean, color=style.BLUE, linestyle="--", linewidth=1.2, label=f"mean {mean:.2f} %")
-    style.head(ax, f"all {len(errors)} classes")
+    style.add_heading(ax, f"all {len(errors)} classes")
     ax.set(xlabel="class, the worst first", ylabel="ECE of the class, %")
     ax.set_ylim(bottom=0)
     style.number_ranks(ax, len(errors), FEW)

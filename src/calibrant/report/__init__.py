@@ -1,40 +1,26 @@
 """Compare calibrators on a calibration part and a test part, and write one HTML page about it.
 
-What builds the page is loaded when it is first used: comparing needs no template engine.
+Names are loaded when they are first used: comparing needs no template engine.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from calibrant.report.comparison import compare
-from calibrant.report.paired import Difference
-from calibrant.report.results import Comparison, Failure, MethodResult
-from calibrant.report.verdict import Verdict, reach_verdict
+from calibrant.lazy import attach
 
 if TYPE_CHECKING:
+    from calibrant.report.comparison import compare
     from calibrant.report.page import build_report, write_report
+    from calibrant.report.verdict import reach_verdict
 
-__all__ = [
-    "Comparison",
-    "Difference",
-    "Failure",
-    "MethodResult",
-    "Verdict",
-    "build_report",
-    "compare",
-    "reach_verdict",
-    "write_report",
-]
+_HOMES = {
+    "build_report": "calibrant.report.page",
+    "compare": "calibrant.report.comparison",
+    "reach_verdict": "calibrant.report.verdict",
+    "write_report": "calibrant.report.page",
+}
+"""The module of every public name."""
 
-
-def __getattr__(name: str) -> Any:
-    if name in {"build_report", "write_report"}:
-        from calibrant.report import page
-
-        return getattr(page, name)
-    raise AttributeError(f"module 'calibrant.report' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__ = ["build_report", "compare", "reach_verdict", "write_report"]
+__getattr__, __dir__ = attach(__name__, _HOMES)

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.calibrators.base import Calibrator
-    from calibrant.metrics import CalibrationTest, ClassShares, Evaluation, ReliabilityCurve
+    from calibrant.metrics.evaluation import Evaluation
+    from calibrant.metrics.reliability import ReliabilityCurve
+    from calibrant.metrics.shares import ClassShares
+    from calibrant.metrics.significance import CalibrationTest
     from calibrant.metrics.table import Metric
-    from calibrant.plots import (
-        ClasswiseSummary,
-        ConfidenceHistogram,
-        Effect,
-        MapPicture,
-        TopRCurve,
-    )
+    from calibrant.plots.classwise import ClasswiseSummary
+    from calibrant.plots.confidence import ConfidenceHistogram, Effect
+    from calibrant.plots.maps import MapPicture
+    from calibrant.plots.top_r import TopRCurve
     from calibrant.report.paired import Difference
 
 BASELINE = "ts"

@@ -6,8 +6,9 @@ loaded when they are first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from calibrant.lazy import attach
 
 if TYPE_CHECKING:
     from calibrant.scale.chunks import Chunks, distinct, merge_all
@@ -25,17 +26,4 @@ _MODULES = ("dask", "spark")
 """Public names that are modules themselves."""
 
 __all__ = ["Chunks", "Statistics", "dask", "distinct", "merge_all", "spark"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = attach(__name__, _HOMES, _MODULES)

@@ -5,8 +5,9 @@ Names are loaded when they are first used, so that worker processes start quickl
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from calibrant.lazy import attach
 
 if TYPE_CHECKING:
     from calibrant.study.calarena import read_results, win_rates
@@ -15,7 +16,19 @@ if TYPE_CHECKING:
     from calibrant.study.run import run_study
     from calibrant.study.table import StudyTable, read_table, write_table
 
-_HOMES = ("calarena", "make_predictions", "outputs", "run", "table")
+_HOMES = {
+    "StudyTable": "calibrant.study.table",
+    "from_estimator": "calibrant.study.make_predictions",
+    "from_torch": "calibrant.study.make_predictions",
+    "read_results": "calibrant.study.calarena",
+    "read_table": "calibrant.study.table",
+    "run_study": "calibrant.study.run",
+    "win_rates": "calibrant.study.calarena",
+    "write_outputs": "calibrant.study.outputs",
+    "write_table": "calibrant.study.table",
+}
+"""The module of every public name."""
+
 __all__ = [
     "StudyTable",
     "from_estimator",
@@ -27,15 +40,4 @@ __all__ = [
     "write_outputs",
     "write_table",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'calibrant.study' has no attribute {name!r}")
-    modules = (import_module(f"calibrant.study.{home}") for home in _HOMES)
-    globals()[name] = value = next(vars(module)[name] for module in modules if name in vars(module))
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = attach(__name__, _HOMES)

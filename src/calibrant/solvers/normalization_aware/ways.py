@@ -157,6 +157,14 @@ class ProjectedGradient(Way):
 
     Steps go against dF/dg = a - b / g; their length doubles after every success. It stops when
     the loss per unit of weight falls by less than 1e-3 ``tol`` in ten rounds (of at most 2,000).
+
+    Examples
+    --------
+    >>> from calibrant import NormalizationAwareIsotonic, ProjectedGradient
+    >>> from calibrant.datasets import simulated_scores
+    >>> calibrator = NormalizationAwareIsotonic(ProjectedGradient()).fit(*simulated_scores(200))
+    >>> calibrator.solver_report_.solver
+    'projected-gradient'
     """
 
     name: ClassVar[str] = "projected-gradient"
@@ -207,7 +215,16 @@ class _Constrained(Way):
 
 @dataclass(frozen=True)
 class SLSQP(_Constrained):
-    """SLSQP of scipy as a solver of NA-FIR, in at most 500 rounds."""
+    """SLSQP of scipy as a solver of NA-FIR, in at most 500 rounds.
+
+    Examples
+    --------
+    >>> from calibrant import SLSQP, NormalizationAwareIsotonic
+    >>> from calibrant.datasets import simulated_scores
+    >>> calibrator = NormalizationAwareIsotonic(SLSQP()).fit(*simulated_scores(200))
+    >>> calibrator.solver_report_.solver
+    'slsqp'
+    """
 
     name: ClassVar[str] = "slsqp"
     _fine: ClassVar[set[int]] = {0}
@@ -224,7 +241,16 @@ class SLSQP(_Constrained):
 
 @dataclass(frozen=True)
 class TrustConstr(_Constrained):
-    """trust-constr of scipy with the exact Hessian as a solver of NA-FIR, in at most 500 rounds."""
+    """trust-constr of scipy with the exact Hessian as a solver of NA-FIR, in at most 500 rounds.
+
+    Examples
+    --------
+    >>> from calibrant import NormalizationAwareIsotonic, TrustConstr
+    >>> from calibrant.datasets import simulated_scores
+    >>> calibrator = NormalizationAwareIsotonic(TrustConstr()).fit(*simulated_scores(200))
+    >>> calibrator.solver_report_.solver
+    'trust-constr'
+    """
 
     name: ClassVar[str] = "trust-constr"
     _fine: ClassVar[set[int]] = {1, 2}
@@ -255,6 +281,14 @@ class Penalty(Way):
 
     The loss plus a growing penalty on the squares of decreases of theta = log g is minimised, each
     time from the minimum before; isotonic regression removes what is left of the decreases.
+
+    Examples
+    --------
+    >>> from calibrant import NormalizationAwareIsotonic, Penalty
+    >>> from calibrant.datasets import simulated_scores
+    >>> calibrator = NormalizationAwareIsotonic(Penalty()).fit(*simulated_scores(200))
+    >>> calibrator.solver_report_.solver
+    'penalty'
     """
 
     name: ClassVar[str] = "penalty"
