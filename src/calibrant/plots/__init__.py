@@ -3,12 +3,7 @@
 matplotlib is loaded when something is drawn, and not before.
 """
 
-from calibrant.plots.classwise import (
-    ClasswiseSummary,
-    compute_class_curves,
-    compute_classwise,
-    draw_classwise,
-)
+from calibrant.plots.classwise import ClasswiseSummary, compute_classwise, draw_classwise
 from calibrant.plots.confidence import (
     ConfidenceHistogram,
     Effect,
@@ -33,7 +28,6 @@ __all__ = [
     "MapPicture",
     "ReliabilityDisplay",
     "TopRCurve",
-    "compute_class_curves",
     "compute_classwise",
     "compute_confidence_histogram",
     "compute_effect",

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from calibrant.study.calarena import read_results, win_rates
+    from calibrant.study.calarena import win_rates
     from calibrant.study.make_predictions import from_estimator, from_torch
     from calibrant.study.outputs import write_outputs
     from calibrant.study.run import run_study
@@ -20,7 +20,6 @@ __all__ = [
     "StudyTable",
     "from_estimator",
     "from_torch",
-    "read_results",
     "read_table",
     "run_study",
     "win_rates",
