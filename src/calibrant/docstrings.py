@@ -67,6 +67,12 @@ def inherit_parameters(
     return decorate
 
 
+def inherit_examples(result: type, source: Callable[..., Any]) -> None:
+    """Show the example of a function in the class of its result as well."""
+    example = cleandoc(source.__doc__ or "").partition("\nExamples\n--------\n")[2]
+    result.__doc__ = f"{cleandoc(result.__doc__ or '')}\n\nExamples\n--------\n{example}\n"
+
+
 def _entries(text: str) -> dict[str, str]:
     """Return the entries of a section "Parameters" by the names that they are of."""
     found = _SECTION.search(text)

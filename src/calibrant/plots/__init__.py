@@ -3,6 +3,7 @@
 matplotlib is loaded when something is drawn, and not before.
 """
 
+from calibrant.docstrings import inherit_examples
 from calibrant.plots.classwise import ClasswiseSummary, compute_classwise, draw_classwise
 from calibrant.plots.confidence import (
     ConfidenceHistogram,
@@ -46,3 +47,13 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
+
+
+for _result, _source in (
+    (ClasswiseSummary, compute_classwise),
+    (ConfidenceHistogram, compute_confidence_histogram),
+    (Effect, compute_effect),
+    (MapPicture, compute_map),
+    (TopRCurve, compute_top_r),
+):
+    inherit_examples(_result, _source)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from calibrant.docstrings import inherit_examples
 from calibrant.report.comparison import compare
 from calibrant.report.paired import Difference
 from calibrant.report.results import Comparison, Failure, MethodResult
@@ -26,6 +27,10 @@ __all__ = [
     "reach_verdict",
     "write_report",
 ]
+
+for _result in (Comparison, Difference, Failure, MethodResult):
+    inherit_examples(_result, compare)
+inherit_examples(Verdict, reach_verdict)
 
 
 def __getattr__(name: str) -> Any:
