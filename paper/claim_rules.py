@@ -133,10 +133,10 @@ def read_study(table: StudyTable) -> Source:
     rank, first, by_dataset = {}, {}, {}
     for metric in ranks.known_metrics(table, ranks.TABLE_METRICS):
         values = table.wide(metric, methods)
-        of = ranks.rank_methods(values, metric)
-        rank[metric] = of.mean().to_dict()
+        ranked = ranks.rank_methods(values, metric)
+        rank[metric] = ranked.mean().to_dict()
         first[metric] = ranks.mark_first(values, metric).mean().to_dict()
-        by_dataset[metric] = of.groupby(level="dataset").mean().to_dict("index")
+        by_dataset[metric] = ranked.groupby(level="dataset").mean().to_dict("index")
     known = printed.DATA_SETS_HERE
     facts = {dataset: known[dataset] for dataset in table.datasets if dataset in known}
     return Source(rank, first, by_dataset, facts)

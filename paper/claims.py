@@ -109,12 +109,12 @@ def explain_loss(table: StudyTable, metric: str, wanted: Sequence[str]) -> list[
     an order-preserving map cannot raise.
     """
     methods = [m for m in PAPER_METHODS if m in table.methods]
-    of = ranks.rank_cases(table, metric, methods)
-    average = of.mean().to_dict()
+    ranked = ranks.rank_cases(table, metric, methods)
+    average = ranked.mean().to_dict()
     order = sorted(methods, key=lambda m: average[m])
     limit = average[order[len(wanted) - 1]] + 1e-9
     lost = [m for m in wanted if average[m] > limit]
-    draws = ranks.resample_means(of, of.index.get_level_values("dataset"))
+    draws = ranks.resample_means(ranked, ranked.index.get_level_values("dataset"))
     lines = []
     for method in lost:
         rivals = [m for m in order[: order.index(method)] if m not in wanted]

@@ -1,4 +1,4 @@
-"""Docstrings that share parameters: what one function documents, others inherit."""
+"""Docstrings that share parameters: what a function or a base documents, others inherit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ if TYPE_CHECKING:
 
 Documented = TypeVar("Documented", bound="Callable[..., Any]")
 
-_SECTION = re.compile(r"(?s)(?<=Parameters\n----------\n).*?(?=\n\n\S[^\n]*\n-{3,}\n|\Z)")
+SECTIONS = (
+    *("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns"),
+    *("See Also", "Notes", "References", "Examples"),
+)
+"""In the order of numpydoc."""
+
+_HEADING = re.compile(r"^(\w[\w ]+)\n-+\n", re.MULTILINE)
+_ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
 
 
 def inherit_parameters(
@@ -44,7 +51,7 @@ def inherit_parameters(
     ...     size : float
     ...         Of nothing.
     ...     '''
-    >>> print(draw_nothing.__doc__.partition("----------")[2])
+    >>> print(draw_nothing.__doc__.partition("----------")[2].rstrip())
     <BLANKLINE>
     title : str, optional
         Printed above.
@@ -53,29 +60,56 @@ def inherit_parameters(
     """
 
     def decorate(function: Documented) -> Documented:
-        text = cleandoc(function.__doc__ or "")
-        if not _SECTION.search(text):
-            text = text.replace("\n\nReturns\n", "\n\nParameters\n----------\n\n\nReturns\n", 1)
+        head, own = _split(function)
         known: dict[str, str] = {}
         for source in (function, *sources):
-            known = {**_entries(cleandoc(source.__doc__ or "")), **known}
+            entries = _entries(_split(source)[1].get("Parameters", ""))
+            whole = [entry for entry in entries if "\n    As in " not in entry]
+            known = {name: entry for entry in whole for name in _names(entry)} | known
         wanted = {n: p.default for n, p in signature(function).parameters.items() if n in known}
-        entries = dict.fromkeys(_heading(known[name], wanted) for name in wanted)
-        function.__doc__ = _SECTION.sub(lambda _: "\n".join(entries), text, count=1)
+        found = dict.fromkeys(_heading(known[name], wanted) for name in wanted)
+        function.__doc__ = _join(head, own | {"Parameters": "".join(found)})
         return function
 
     return decorate
 
 
-def _entries(text: str) -> dict[str, str]:
-    """Return the entries of a section "Parameters" by the names that they are of."""
-    found = _SECTION.search(text)
-    entries = re.split(r"\n(?=\S)", found[0]) if found else []
-    whole = [entry for entry in entries if "\n    As in " not in entry]
-    return {name: entry for entry in whole for name in _names(entry)}
+def inherit_docstring(cls: type, example: str = "") -> None:
+    """Complete the docstring of a class by those of its bases.
+
+    Parameters and attributes that it does not describe are described as in the nearest base that
+    does, and so are references. It gets the ``example``, unless it has its own.
+    """
+    head, own = _split(cls) if "__doc__" in vars(cls) else ("", {})
+    for base in cls.__mro__[1:]:
+        for name, text in _split(base)[1].items():
+            if name in ("Parameters", "Attributes"):
+                known = {key for entry in _entries(own.get(name, "")) for key in _names(entry)}
+                missing = [one for one in _entries(text) if not known.intersection(_names(one))]
+                own[name] = "".join([own.get(name, ""), *missing])
+            elif name == "References":
+                own.setdefault(name, text)
+    cls.__doc__ = _join(head, {"Examples": example} | own)
+
+
+def _split(documented: Any) -> tuple[str, dict[str, str]]:
+    """Return what a docstring says before its sections, and these by name."""
+    head, *rest = _HEADING.split(cleandoc(documented.__doc__ or ""))
+    bodies = (body.rstrip() + "\n" for body in rest[1::2])
+    return head, dict(zip(rest[::2], bodies, strict=True))
+
+
+def _join(head: str, sections: dict[str, str]) -> str:
+    parts = [f"{n}\n{'-' * len(n)}\n{sections[n]}" for n in SECTIONS if sections.get(n)]
+    return "\n".join([head.rstrip() + "\n", *parts])
+
+
+def _entries(section: str) -> list[str]:
+    return [entry for entry in _ENTRY.split(section) if entry]
 
 
 def _names(entry: str) -> list[str]:
+    """Names that an entry describes, as ``a, b : float`` does."""
     head = entry.partition("\n")[0].partition(" :")[0]
     return [name.strip(" *") for name in head.split(",")]
 

@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import subprocess
 import sys
 from argparse import Namespace
 
@@ -12,6 +11,7 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 
 from benchmarks.scripts import importing
+from calibrant.calibrators.methods import methods
 from calibrant.study.files import look_at
 from conftest import simulate
 from test_architecture import ROOT
@@ -169,18 +169,8 @@ def test_a_side_that_fails_is_told_beside_the_other(both):
         assert both.compare(ours={}, theirs={}) == {"ours": 0.5, "theirs": text}
 
 
-def test_results_are_kept_by_their_key(tmp_path):
-    results = peers.Results(tmp_path / "new" / "found.json")
-    results.put("pairs", {"x": 1}, name="a")
-    results.put("pairs", {"x": 2}, name="b")
-    results.put("pairs", {"x": 3}, name="a")
-    again = peers.Results(tmp_path / "new" / "found.json")
-    assert again.found["pairs"] == [{"name": "a", "x": 3}, {"name": "b", "x": 2}]
-    assert again.has("pairs", name="b")
-    assert not again.has("pairs", name="c")
-
-
-def test_every_pair_has_both_sides():
+def test_every_method_of_ours_and_every_pair_is_there():
+    assert {name: cls.__name__ for name, cls in methods().items()} == ours.CLASSES
     for own, package, method in peers.PAIRS:
         assert own.partition(" ")[0] in ours.CLASSES
         assert (package, method) in theirs.PEERS
@@ -188,26 +178,8 @@ def test_every_pair_has_both_sides():
     assert {name for _, name in peers.METRICS} <= {*ours.METRICS}
     packages = {package for package, _ in (*theirs.PEERS, *theirs.METRICS)}
     assert packages == {*install.CALLS} - {"torch"}
-
-
-def test_every_method_of_ours_is_there():
-    from calibrant.calibrators.methods import methods
-
-    assert {name: cls.__name__ for name, cls in methods().items()} == ours.CLASSES
-
-
-def test_torch_is_pinned_wherever_it_may_be_pulled():
-    for name in ("torch", "netcal", "probmetrics", "torchmetrics"):
+    for name in ("torch", "netcal", "probmetrics", "torchmetrics"):  # which may pull it
         assert all("torch==2.13.0" in call for call in install.CALLS[name])
-
-
-def test_a_package_that_does_not_install_tells_the_last_line(monkeypatch):
-    failed = subprocess.CompletedProcess([], 1, "", "note: a\n\nERROR: No matching distribution\n")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
-    assert install.install(["nothing"]) == "ERROR: No matching distribution"
-    fine = subprocess.CompletedProcess([], 0, "", "WARNING: old pip\n")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: fine)
-    assert install.install(["numpy"]) == ""
 
 
 def test_the_wrapper_of_scikit_learn_is_one_vs_rest_isotonic_regression():
@@ -259,13 +231,10 @@ def test_growth_stops_at_the_first_size_that_takes_too_long(monkeypatch):
     assert fit["slope"] == pytest.approx(1.5)
 
 
-def test_a_cell_of_growth_is_a_fit_and_a_prediction():
-    found = growth.cell("fir", 2_000, 3)
-    assert {*found} == {"fit", "predict"}
-    assert all(one["seconds"] > 0 <= one["peak_bytes"] for one in found.values())
-
-
-def test_default_fits_stand_beside_a_sort():
+def test_a_cell_of_growth_is_a_fit_and_a_prediction_and_default_fits_stand_beside_a_sort():
+    cell = growth.cell("fir", 2_000, 3)
+    assert {*cell} == {"fit", "predict"}
+    assert all(one["seconds"] > 0 <= one["peak_bytes"] for one in cell.values())
     found = defaults.ratio("fir", "300 x 3", 0.0)
     assert found["ratio_to_argsort"] > 0
     assert found["seconds"] > 0 < found["argsort_seconds"]

@@ -81,7 +81,7 @@ HEADER = {
         ("header that is a list", attributes(header=lambda f: [f.header]), "object"),
         ("header nested deeply", text(b'"@"', DEEP, extra="@"), "8 deep"),
         ("header nested nine deep", header(extra=[[[[[[[[]]]]]]]]), "8 deep"),
-        ("header with a million lists", header(extra=[[]] * 1_000_000), "brackets"),
+        ("header with a million lists", header(extra=[[]] * 1_000_000), "200000 brackets"),
         ("header with millions of numbers", header(extra=[0] * 2_000_000), "outside of strings"),
         ("header with millions of strings", header(extra=[""] * 3_000_000), "outside of strings"),
         ("key twice", raw(lambda h: h[:-1] + b', "requires": []}'), "key twice"),

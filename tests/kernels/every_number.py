@@ -51,7 +51,7 @@ for place, title, function in KERNELS:  # before anybody takes them
 
 from calibrant import Annealing, metrics, model_file  # noqa: E402
 from calibrant.cli.main import run  # noqa: E402
-from calibrant.metrics.cell_table import CellTable, collect  # noqa: E402
+from calibrant.metrics import cells as metric_cells  # noqa: E402
 from calibrant.metrics.statistics import MetricStatistics  # noqa: E402
 from calibrant.scale import isotonic as scale_isotonic  # noqa: E402
 from calibrant.scale.chunks import ArrayChunks  # noqa: E402
@@ -107,6 +107,7 @@ scale_isotonic.FEWEST_CELLS, scale_isotonic.CELLS_OF_RANK = (
     128,
     4,
 )  # so few cells that they have to be made larger
+metric_cells.MOST_CELLS_KEPT = 128
 
 
 def small(n_rows, n_classes, seed=0):
@@ -161,11 +162,6 @@ def measure_chunks(data):
     chunks = ArrayChunks(rows, y, np.maximum(weights, 1e-3), n_rows=50)
     counted = chunks.count(MetricStatistics(classes, n_groups=5))
     yield counted.to_bytes()
-    table = CellTable(len(classes), 40)
-    none = np.zeros(len(y), dtype=np.int64)
-    table.take(collect(rows, y, weights, none, 1, 0.0, table))
-    for part in (*table.arrays().values(), *table.cells.edges()):
-        yield part.tobytes()
     for result in (
         counted.solve(n_resamples=20),
         counted.calibration_test(n_resamples=20),

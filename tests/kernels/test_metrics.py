@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from calibrant.kernels import metrics as kernels
 from calibrant.kernels.fixed_point import totals
 from calibrant.kernels.resampling import subtract_null_labels
-from reference import metrics as reference
 
 unit = st.floats(0, 1)
 
@@ -20,26 +19,6 @@ def test_bins_of_equal_width_are_those_of_searchsorted(n_bins, values):
     found = np.empty(len(near), dtype=np.int32)
     kernels.find_bins(near, edges, found)
     np.testing.assert_array_equal(found, np.searchsorted(edges[1:-1], near))
-
-
-@given(
-    st.integers(1, 20),
-    st.lists(st.tuples(st.integers(0, 6), st.integers(1, 4)), min_size=1, max_size=15),
-)
-def test_bins_of_equal_mass_equal_the_exact_reference(n_bins, cells):
-    values, mass = np.array(sorted(cells)).T.copy()
-    found = np.empty(len(values), dtype=np.int32)
-    kernels.find_mass_bins(values / 6, mass, n_bins, found)
-    expected = reference.mass_bins(values.tolist(), [Fraction(int(m)) for m in mass], n_bins)
-    assert found.tolist() == expected
-
-
-def test_bins_of_equal_mass_do_not_overflow():
-    """Masses as large as allowed: 2 * n_bins * sum just below 2**62."""
-    mass = np.full(100, 2**62 // (2 * 15 * 100) - 1)
-    found = np.empty(100, dtype=np.int32)
-    kernels.find_mass_bins(np.linspace(0, 1, 100), mass, 15, found)
-    assert found.tolist() == [(15 * (2 * i + 1)) // 200 for i in range(100)]
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=40), st.randoms())

@@ -30,7 +30,7 @@ def test_order_and_chunks_do_not_matter_with_real_weights(metric, monkeypatch):
     order = np.random.default_rng(1).permutation(len(y))
     for chunk_bytes, cells in ((1, 1), (7 * 32, 100), (1 << 25, 1 << 24)):
         monkeypatch.setattr(simplex, "CHUNK_BYTES", chunk_bytes)
-        monkeypatch.setattr(predictions_module, "GROUP_CELLS", cells)
+        monkeypatch.setattr(predictions_module, "CELLS_SORTED", cells)
         assert metric(y[order], proba[order], sample_weight=w[order]) == expected
 
 

@@ -7,7 +7,7 @@ from scipy.stats import kstest
 
 from calibrant import metrics, simplex
 from calibrant.metrics import calibration_test, reliability_curve, resampling
-from calibrant.metrics.chunk import BinaryProblem
+from calibrant.metrics.chunk import EventRows
 from calibrant.metrics.resampling import Resamples, null_bins
 from conftest import simulate
 from metrics.cases import weighted
@@ -77,22 +77,19 @@ def test_null_errors_are_those_of_drawn_labels(metric, resample_rows, monkeypatc
     result = calibration_test(
         y, proba, metric=metric, sample_weight=w, n_resamples=8, resample_rows=resample_rows
     )
-    parts = list(simplex.chunks(90, 1 if metric == "confidence" else 4))
-    draws = Resamples([p.stop - p.start for p in parts], 8, 0, replace=resample_rows)
+    draws = Resamples(90, 8, 0, replace=resample_rows)
     by_hand = []
     for r in range(8):
-        rows, labels = [], []
-        for c, part in enumerate(parts):
-            chosen = draws.rows(r, c) + part.start
-            uniforms = draws.uniforms(r, c, len(chosen))
-            rows.append(chosen)
-            if metric == "classwise":
-                labels.append((proba[chosen].cumsum(axis=1) > uniforms[:, None]).argmax(axis=1))
-            else:  # any label but the top one, where the draw says wrong
-                right = uniforms < proba[chosen].max(axis=1)
-                top = proba[chosen].argmax(axis=1)
-                labels.append(np.where(right, top, (top + 1) % 4))
-        rows, labels = np.concatenate(rows), np.concatenate(labels)
+        if metric == "confidence":
+            rows = draws.rows(r)
+            right = draws.uniforms(r, 90) < proba[rows].max(axis=1)
+            top = proba[rows].argmax(axis=1)
+            labels = np.where(right, top, (top + 1) % 4)  # any label but the top one
+        else:
+            inside = [draws.rows(r)[draws.rows(r) // 40 == c] for c in range(3)]
+            rows = np.concatenate(inside)
+            uniforms = [draws.uniforms(r, len(own), c) for c, own in enumerate(inside)]
+            labels = (proba[rows].cumsum(axis=1) > np.concatenate(uniforms)[:, None]).argmax(axis=1)
         error = metrics.confidence_ece if metric == "confidence" else metrics.classwise_ece
         by_hand.append(error(labels, proba[rows], sample_weight=w[rows], classes=range(4)))
     assert result.null_mean == pytest.approx(np.mean(by_hand), rel=1e-12)
@@ -129,7 +126,7 @@ def test_seed_decides(metric):
 def test_draws_follow_the_predictions():
     """The share of drawn hits in a bin is its mean prediction, within four deviations."""
     values = np.repeat([0.1, 0.5, 0.9], 400)
-    problem = BinaryProblem(values, np.zeros(1200, dtype=bool), np.ones(1200))
+    problem = EventRows(values, np.zeros(1200, dtype=bool), np.ones(1200))
     bins = np.repeat(np.arange(3, dtype=np.int32), 400)
     sums = null_bins(problem, bins, 3, n_resamples=50, random_state=0, replace=True).sum(axis=0)
     share = sums[:, 1] / sums[:, 0]

@@ -27,6 +27,7 @@ def test_the_frame_and_the_limits_are_those_of_the_code():
         f"{header.MAX_FILE // 2**30} GiB",
         f"{header.MAX_HEADER // 2**20} MiB",
         f"{header.MAX_DEPTH} containers deep",
+        f"{header.MAX_TEXTS:,} strings",
         f"{header.MAX_BARE:,} characters outside of strings",
         f"{header.MAX_BRACKETS:,} brackets",
         f"| arrays | {header.MAX_ARRAYS};",

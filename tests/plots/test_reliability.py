@@ -14,7 +14,7 @@ from calibrant.plots import (
     draw_reliability_grid,
     style,
 )
-from calibrant.plots.reliability import CURVE, MUTE
+from calibrant.plots.reliability import CURVE, UNINFORMATIVE
 from conftest import simulate
 
 
@@ -38,10 +38,12 @@ def test_points_are_the_bins_that_hold_rows(curve):
 
 
 def test_line_passes_by_bins_that_say_nothing(curve):
-    heard = (curve.weight > 0) & ~(curve.consistency_high - curve.consistency_low >= MUTE)
+    informative = (curve.weight > 0) & ~(
+        curve.consistency_high - curve.consistency_low >= UNINFORMATIVE
+    )
     line = drawn_line(draw_reliability(curve))
-    assert np.allclose(line.get_xdata(), curve.mean_probability[heard])
-    assert np.allclose(line.get_ydata(), curve.frequency[heard])
+    assert np.allclose(line.get_xdata(), curve.mean_probability[informative])
+    assert np.allclose(line.get_ydata(), curve.frequency[informative])
 
 
 @pytest.mark.parametrize("power", [1.0, 0.25])  # over- and under-confident

@@ -66,8 +66,6 @@ def test_a_bad_row_leaves_everything_as_it_was():
     bad[499, 2] = np.nan
     with pytest.raises(errors.NonFiniteError, match=r"scores\[499, 2\]"):
         whole.update(bad, Y)
-    with pytest.raises(errors.WeightError, match="multiply"):
-        whole.update(SCORES, Y, np.full(500, 1e-12))
     with pytest.raises(errors.ShapeError, match="has 2 columns, but there are 3 classes"):
         whole.update(SCORES[:, :2], Y)
     with pytest.raises(errors.WeightError, match="expected"):

@@ -6,7 +6,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from calibrant.objectives.spline import DEEPEST_BIN, SLOPE_BOUNDS, sum_information
+from calibrant.objectives.spline import SLOPE_BOUNDS
 from calibrant.simplex import check_batch
 from calibrant.solvers.monotone_spline import (
     N_FOLDS,
@@ -157,15 +157,10 @@ def test_real_files_reach_the_optimum(name):
     assert np.abs(gradient[~held] * beta).max() < 1e-6
 
 
-def knots_of(values, n_knots):
-    information = sum_information(values, np.full(len(values), 1 / len(values)), DEEPEST_BIN)
-    return place_knots(information, DEEPEST_BIN, n_knots)
-
-
 def test_knots_are_quantiles_of_the_information():
     """To the width of a bin, by sorting all cells."""
     values = np.sort(np.log(simulate(400, 6)[0]), axis=1)
-    knots = knots_of(values, 9)
+    knots = place_knots(values, np.full(400, 1 / 400), 9)
     q = softmax(values, axis=1)
     order = np.argsort(values, axis=None)
     cumulative = np.cumsum((q * (1 - q)).ravel()[order])
@@ -176,9 +171,9 @@ def test_knots_are_quantiles_of_the_information():
 
 def test_few_values_have_few_knots_and_certainty_has_one():
     coarse = np.sort(np.log(np.tile([0.2, 0.3, 0.5], (50, 1))), axis=1)
-    assert len(knots_of(coarse, 12)) <= 3
+    assert len(place_knots(coarse, np.full(50, 0.02), 12)) <= 3
     certain = np.tile([-800.0, 0.0], (5, 1))
-    np.testing.assert_array_equal(knots_of(certain, 12), [-1.0])
+    np.testing.assert_array_equal(place_knots(certain, np.full(5, 0.2), 12), [-1.0])
 
 
 def literal_choice(batch, shares, n_rows, knots, beta):

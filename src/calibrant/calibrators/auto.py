@@ -19,7 +19,7 @@ from calibrant.calibrators.parameters import choice, fitted, number
 from calibrant.errors import ParameterError, in_words
 from calibrant.maps.compositions import ChainMap, MixtureMap, Stage
 from calibrant.progress import progress
-from calibrant.solvers.priced_mixture import SMALLEST, solve_priced_mixture
+from calibrant.solvers.mixture import SMALLEST, solve_priced_mixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

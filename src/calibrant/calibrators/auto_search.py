@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import threads
+from calibrant.calibrators.auto_report import BASELINE
 from calibrant.calibrators.composition import (
     cross_fit,
     fit_part,
@@ -130,7 +131,9 @@ class Search:
         """Do so for paths that differ in their last stage."""
         source = self.held_out[first] if first else self.batch
         stages = [make_stage(path.rpartition(" > ")[2], in_folds=True) for path in wave]
-        for path, found in zip(wave, cross_fit(stages, source, self.folds), strict=True):
+        begins = wave[0].rpartition(" > ")[2] == BASELINE
+        found_by = cross_fit(stages, source, self.folds, begins_with_temperature=begins)
+        for path, found in zip(wave, found_by, strict=True):
             self.held_out[path] = self.batch.with_probabilities(found.rows)
             self.seconds[path] = found.seconds
 
@@ -160,10 +163,13 @@ class Search:
             wave = [path for path in needed if len(prefixes(path)) == n_stages]
             firsts = dict.fromkeys(path.rpartition(" > ")[0] for path in wave)
             sources = {first: on_simplex(self._whole_source(first, fitted)) for first in firsts}
+            starts = {first: fit_part(make_stage(BASELINE), sources[first]) for first in firsts}
 
-            def work(path: str, sources: dict[str, SimplexBatch] = sources) -> Calibrator:
+            def work(path: str, sources: Any = sources, starts: Any = starts) -> Calibrator:
                 first, _, last = path.rpartition(" > ")
-                return fit_part(make_stage(last), sources[first])
+                if last == BASELINE:
+                    return starts[first]  # type: ignore[no-any-return]
+                return fit_part(make_stage(last), sources[first], starts[first].map_)
 
             fitted |= zip(wave, threads.each(work, wave), strict=True)
         return [[fitted[prefix] for prefix in prefixes(path)] for path in paths]

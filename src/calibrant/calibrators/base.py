@@ -114,6 +114,9 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
     _unlabelled: ClassVar[str | None] = None
     """What becomes of classes without a label, in a method that fits each class."""
 
+    _starts_at_temperature: ClassVar[bool] = False
+    """Whether ``_solve`` can be given the temperature scaling of the same rows, if it is known."""
+
     _copies: ClassVar[int] = 4
     """Matrices of the size of the calibration set that a fit holds at once."""
 
@@ -224,8 +227,11 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         replace_state(self, fitted | feature_names(column_names(scores)))
         return self
 
-    def _fit_batch(self, batch: SimplexBatch) -> dict[str, Any]:
-        """Return all fitted attributes for a checked calibration set, without a warning."""
+    def _fit_batch(self, batch: SimplexBatch, **known: Any) -> dict[str, Any]:
+        """Return all fitted attributes for a checked calibration set, without a warning.
+
+        What is ``known`` of it already goes to ``_solve``.
+        """
         simplex.check_floor(self.min_probability, batch.n_classes)
         n_rows, n_classes = batch.n_rows, batch.n_classes
         room = simplex.check_memory(
@@ -236,7 +242,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         n_products = n_rows * n_classes**2 if self._fits_matrix(n_classes) else 0
         most = 1 if batch.scores.size < threads.FEW_CELLS else room
         with threads.jobs(self.n_jobs, most=most), threads.few_blas_threads(n_products):
-            return about | self._solve(batch)
+            return about | self._solve(batch, **known)
 
     def _warn_of_few_rows(self, n_rows: int, n_classes: int) -> None:
         needed = max(FEWEST_ROWS, ROWS_PER_PARAMETER * self._n_parameters(n_classes))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils.metaestimators import _BaseComposition
 
 from calibrant import simplex, threads
 from calibrant.calibrators.base import Calibrator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from calibrant.maps.base import CalibrationMap
+    from calibrant.maps.logits import TemperatureMap
     from calibrant.simplex import SimplexBatch
 
 
@@ -43,7 +45,7 @@ class Composed(Calibrator):
         return {"map_": self._compose(found), **found}
 
 
-class Composition(Composed):
+class Composition(_BaseComposition, Composed):
     """Base of calibrators that hold a list of others, in ``calibrators``."""
 
     stands_alone = False
@@ -71,35 +73,26 @@ class Composition(Composed):
             named[name if n_of[name] == 1 else f"{name}-{seen[name]}"] = part
         return named
 
+    @property
+    def _parts(self) -> list[tuple[str, Calibrator]]:
+        """Names and parts, as scikit-learn's compositions have them."""
+        return list(self._named().items())
+
+    @_parts.setter
+    def _parts(self, parts: list[tuple[str, Calibrator]]) -> None:
+        self.calibrators = parts
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters; with ``deep`` also those of the parts, as ``name__parameter``."""
-        found: dict[str, Any] = super().get_params(deep=False)
-        if deep:
-            for name, part in self._named().items():
-                found[name] = part
-                own = part.get_params() if isinstance(part, Calibrator) else {}
-                found |= {f"{name}__{key}": value for key, value in own.items()}
+        found: dict[str, Any] = self._get_params("_parts", deep=deep)
         return found
 
     def set_params(self, **parameters: Any) -> Self:
         """Set parameters, also of the parts, or replace a part by its name."""
         if "calibrators" in parameters:  # first: the other names are those of its parts
             self.calibrators = parameters.pop("calibrators")
-        parts = self._named()
-        for key in list(parameters):
-            name, _, rest = key.partition("__")
-            if name in parts and rest:
-                parts[name].set_params(**{rest: parameters.pop(key)})
-            elif name in parts:
-                self._replace(list(parts).index(name), parameters.pop(key))
-        super().set_params(**parameters)
+        self._set_params("_parts", **parameters)
         return self
-
-    def _replace(self, place: int, part: Calibrator) -> None:
-        changed = list(self.calibrators)
-        old = changed[place]
-        changed[place] = (old[0], part) if isinstance(old, tuple) else part
-        self.calibrators = changed
 
     def _check_parameters(self) -> None:
         if not isinstance(self.calibrators, list | tuple):
@@ -134,11 +127,18 @@ def on_simplex(batch: SimplexBatch) -> SimplexBatch:
     return replace(batch, scores=simplex.check_scores(batch.scores, batch.kind))
 
 
-def fit_part(part: Calibrator, batch: SimplexBatch) -> Calibrator:
-    """Fit a copy of ``part``, whose parameters were checked, to rows on the simplex."""
+def fit_part(
+    part: Calibrator, batch: SimplexBatch, temperature: TemperatureMap | None = None
+) -> Calibrator:
+    """Fit a copy of ``part``, whose parameters were checked, to rows on the simplex.
+
+    Temperature scaling of the same rows, if it is known, is not fitted again.
+    """
     copy: Calibrator = clone(part)
     copy.scores, copy.classes, copy.normalize = batch.kind, batch.classes, None
-    replace_state(copy, copy._fit_batch(batch))  # noqa: SLF001  (ours)
+    is_used = temperature is not None and copy._starts_at_temperature  # noqa: SLF001  (ours)
+    known = {"temperature": temperature} if is_used else {}
+    replace_state(copy, copy._fit_batch(batch, **known))  # noqa: SLF001
     return copy
 
 
@@ -174,11 +174,15 @@ class HeldOut(NamedTuple):
 
 
 def cross_fit(
-    parts: Sequence[Calibrator], batch: SimplexBatch, folds: NDArray[np.int64]
+    parts: Sequence[Calibrator],
+    batch: SimplexBatch,
+    folds: NDArray[np.int64],
+    *,
+    begins_with_temperature: bool = False,
 ) -> list[HeldOut]:
     """Predictions of several parts for every row, from fits without its fold.
 
-    All are fitted to one batch a fold, so what they begin with is done once.
+    If the first part is temperature scaling as others begin with it, they start from its fits.
     """
 
     def work(fold: int) -> list[HeldOut]:
@@ -186,10 +190,13 @@ def cross_fit(
         # Too few distinct rows for a split: there is nothing to hold out.
         rest = on_simplex(rest if rest.n_rows else batch)
         found = []
+        temperature: TemperatureMap | None = None
         for part in parts:
             started = perf_counter()
-            rows = outputs_of(fit_part(part, rest), held)
-            found.append(HeldOut(rows, perf_counter() - started))
+            fitted = fit_part(part, rest, temperature)
+            if begins_with_temperature and temperature is None:
+                temperature = fitted.map_  # type: ignore[assignment]
+            found.append(HeldOut(outputs_of(fitted, held), perf_counter() - started))
         return found
 
     names: list[int] = np.unique(folds).tolist()

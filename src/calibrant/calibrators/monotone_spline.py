@@ -12,6 +12,7 @@ from calibrant.solvers.monotone_spline import solve_monotone_spline
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
 
 if TYPE_CHECKING:
+    from calibrant.maps.logits import TemperatureMap
     from calibrant.simplex import SimplexBatch
 
 
@@ -76,6 +77,7 @@ class MonotoneSpline(LogitCalibrator):
     same_for_all_classes = True
     place, keeps_order = 16, True
     _copies = 12
+    _starts_at_temperature = True
     _statistics = SplineStatistics
 
     n_knots: int = number(default=12, low=1, high=1000, whole=True)
@@ -91,7 +93,9 @@ class MonotoneSpline(LogitCalibrator):
     def _n_parameters(self, n_classes: int) -> int:  # noqa: ARG002
         return int(self.n_knots) + 1
 
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+    def _solve(
+        self, batch: SimplexBatch, temperature: TemperatureMap | None = None
+    ) -> dict[str, Any]:
         found, report = solve_monotone_spline(
             batch,
             n_knots=self.n_knots,
@@ -100,5 +104,6 @@ class MonotoneSpline(LogitCalibrator):
             tol=self.tol,
             max_rounds=self.max_rounds,
             zero_probability=self.zero_probability,
+            temperature=temperature,
         )
         return {"map_": found, "solver_report_": report}

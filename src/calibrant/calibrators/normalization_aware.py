@@ -15,6 +15,7 @@ from calibrant.solvers.normalization_aware import solve_normalization_aware
 from calibrant.solvers.normalization_aware.ways import check_solver
 
 if TYPE_CHECKING:
+    from calibrant.maps.logits import TemperatureMap
     from calibrant.simplex import SimplexBatch
 
 
@@ -106,6 +107,7 @@ class NormalizationAwareIsotonic(Calibrator):
     same_for_all_classes = True
     place, in_paper, keeps_order = 0, True, True
     _copies = 6
+    _starts_at_temperature = True
     _statistics = NormalizationAwareStatistics
 
     solver: Any = leading(default="exact", kw_only=False)
@@ -122,13 +124,16 @@ class NormalizationAwareIsotonic(Calibrator):
         super()._check_parameters()
         check_solver(self.solver)
 
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+    def _solve(
+        self, batch: SimplexBatch, temperature: TemperatureMap | None = None
+    ) -> dict[str, Any]:
         found, report, choice = solve_normalization_aware(
             batch,
             prior_strength=None if self.prior_strength == "cv" else float(self.prior_strength),
             solver=self.solver,
             tol=self.tol,
             max_rounds=self.max_rounds,
+            temperature=temperature,
         )
         return {
             "map_": found,

@@ -11,10 +11,9 @@ from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.parameters import SMALLEST, FromMap, choice, fitted, number
 from calibrant.maps.cells import ClasswiseCurves
 from calibrant.solvers.bayesian_binning import solve_bayesian_binning
-from calibrant.solvers.beta import solve_beta
 from calibrant.solvers.histogram import STRATEGIES, solve_histogram
+from calibrant.solvers.logistic import solve_beta, solve_platt
 from calibrant.solvers.one_vs_rest import solve_isotonic, solve_one_vs_rest
-from calibrant.solvers.platt import solve_platt
 from calibrant.solvers.temperature import read_zero
 
 if TYPE_CHECKING:

@@ -12,13 +12,23 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, TypeVar, dataclass_transform, get_type_hints
 
 from calibrant import simplex, threads
-from calibrant.calibrators.docstrings import inherit_docstring
+from calibrant.docstrings import inherit_docstring
 from calibrant.scale.statistics import Number
 
 Estimator = TypeVar("Estimator")
 
 SMALLEST = math.ulp(0.0)
 """The smallest positive number."""
+
+EXAMPLE = """\
+>>> from calibrant import {name}
+>>> from calibrant.datasets import simulated_scores
+>>> scores, y = simulated_scores()
+>>> calibrator = {name}().fit(scores, y)
+>>> calibrator.predict_proba(scores[:2]).shape
+(2, 3)
+"""
+"""Example of a method that shows none of its own."""
 
 
 def number(
@@ -77,7 +87,7 @@ class Parameters:
         super().__init_subclass__(**keywords)
         dataclass(kw_only=True, eq=False, repr=False, match_args=False)(cls)
         is_public = getattr(cls, "method", None) and cls.__module__.startswith("calibrant.")
-        inherit_docstring(cls, example=bool(is_public))
+        inherit_docstring(cls, EXAMPLE.format(name=cls.__name__) if is_public else "")
 
     def _check_parameters(self) -> None:
         """Refuse parameters outside their documented values."""

@@ -12,6 +12,7 @@ from calibrant.solvers.report import SolverReport
 from calibrant.solvers.sorted_cumulative import solve_sorted_cumulative
 
 if TYPE_CHECKING:
+    from calibrant.maps.logits import TemperatureMap
     from calibrant.simplex import SimplexBatch
 
 
@@ -76,6 +77,7 @@ class SortedCumulativeIsotonic(LogitCalibrator):
     same_for_all_classes = True
     place, in_paper = 1, True
     _copies = 9
+    _starts_at_temperature = True
     _statistics = SortedCumulativeStatistics
 
     prior_share: str | float = number(default="cv", high=1.0, words=("cv",))
@@ -87,11 +89,14 @@ class SortedCumulativeIsotonic(LogitCalibrator):
     prior_share_ = FromMap("prior_share")
     inverse_temperature_ = FromMap("inverse_temperature")
 
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+    def _solve(
+        self, batch: SimplexBatch, temperature: TemperatureMap | None = None
+    ) -> dict[str, Any]:
         found, report, choice = solve_sorted_cumulative(
             batch,
             prior_share=None if self.prior_share == "cv" else float(self.prior_share),
             max_rank=self.max_rank,
             zero_probability=self.zero_probability,
+            temperature=temperature,
         )
         return {"map_": found, "solver_report_": report, "prior_report_": choice}

@@ -12,6 +12,7 @@ from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
 from calibrant.solvers.structured import solve_structured
 
 if TYPE_CHECKING:
+    from calibrant.maps.logits import TemperatureMap
     from calibrant.simplex import SimplexBatch
 
 MOST_CLASSES = 200
@@ -97,6 +98,7 @@ class StructuredScaling(LogitCalibrator):
     place = 15
     _unlabelled = "their probabilities are shrunk, as those of rare classes"
     _copies = 8
+    _starts_at_temperature = True
     _statistics = StructuredStatistics
 
     form: str = choice(FORMS, default="auto")
@@ -122,7 +124,9 @@ class StructuredScaling(LogitCalibrator):
     def _fits_matrix(self, n_classes: int) -> bool:
         return self.form == "matrix" or (self.form == "auto" and n_classes <= MOST_CLASSES)
 
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+    def _solve(
+        self, batch: SimplexBatch, temperature: TemperatureMap | None = None
+    ) -> dict[str, Any]:
         found, report = solve_structured(
             batch,
             full=self._fits_matrix(batch.n_classes),
@@ -132,5 +136,6 @@ class StructuredScaling(LogitCalibrator):
             tol=self.tol,
             max_rounds=self.max_rounds,
             zero_probability=self.zero_probability,
+            temperature=temperature,
         )
         return {"map_": found, "solver_report_": report}

@@ -102,7 +102,8 @@ def evaluate_chunks(
 ) -> tuple[Evaluation, CalibrationTest | None, ClassShares]:
     """Measure all rows, in one pass."""
     from calibrant.metrics.counted import known_classes
-    from calibrant.metrics.statistics import MetricStatistics, usual_groups
+    from calibrant.metrics.evaluation import usual_groups
+    from calibrant.metrics.statistics import MetricStatistics
 
     with progress_bar(f"reading {path}") as advance, naming(path):
         chunks = open_chunks(path, part, reading, advance)

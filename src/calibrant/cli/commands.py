@@ -97,7 +97,7 @@ def evaluate(
     Example:
       calibrant evaluate predictions.csv
     """  # noqa: D301
-    from calibrant.cli.tables import evaluation_table
+    from calibrant.cli.showing import evaluation_table
 
     if chunks or file.is_dir():
         source = str(file)
@@ -325,7 +325,7 @@ def compare(
     from calibrant import report as reports
     from calibrant.calibrators.methods import methods as all_methods
     from calibrant.cli.compared import how_to_apply, read_two
-    from calibrant.cli.tables import comparison_numbers, comparison_table
+    from calibrant.cli.showing import comparison_numbers, comparison_table
 
     if report is not None:
         _check_output(report, val, test, reading.labels, test_labels)

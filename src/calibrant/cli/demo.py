@@ -43,7 +43,7 @@ def demo() -> None:
     """  # noqa: D301
     from rich.console import Console
 
-    from calibrant.cli.tables import comparison_table
+    from calibrant.cli.showing import comparison_table
     from calibrant.datasets import overconfident_digits
     from calibrant.report import compare, write_report
 

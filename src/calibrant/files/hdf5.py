@@ -69,9 +69,7 @@ def read_experiment(path: Path, dataset: str, model: str, part: str) -> RawPredi
         group = dict(_groups(dict(_groups(file)).get(dataset, {}))).get(model)
         if group is None:
             raise PredictionFileError(f"{where} is not there")
-        scores = _read(_array(group, f"probas_{PARTS[part]}", where, (1, 2)), where)
-        labels = _read(_array(group, f"labels_{PARTS[part]}", where, (1,)), where)
-    _check_lengths(len(scores), len(labels), where, part)
+        scores, labels = (_read(array, where) for array in _arrays(group, part, where))
     place = Place(path, f"{where} ({part})")
     return RawPredictions(_two_columns(scores), "probabilities", labels, place)
 
@@ -109,18 +107,27 @@ def _groups(group: Any) -> Iterator[tuple[str, Any]]:
 
 def _look_at(group: Any, path: Path, dataset: str, model: str) -> Experiment:
     where = f"{path}: {dataset}/{model}"
-    val, test = (_array(group, f"probas_{part}", where, (1, 2)) for part in PARTS.values())
+    val, test = (_arrays(group, part, where)[0] for part in PARTS)
     if val.shape[1:] != test.shape[1:]:
         raise PredictionFileError(
             f"{where}: probas_cal has shape {val.shape} and probas_test {test.shape}; both need "
             "the same columns"
         )
-    for part, scores in (("val", val), ("test", test)):
-        labels = _array(group, f"labels_{PARTS[part]}", where, (1,))
-        _check_lengths(len(scores), len(labels), where, part)
     is_binary = val.shape[1:] in {(), (1,)}
     n_classes = 2 if is_binary else val.shape[1]
     return Experiment(dataset, model, len(val), len(test), n_classes, is_binary)
+
+
+def _arrays(group: Any, part: str, where: str) -> tuple[Any, Any]:
+    """Return the scores and labels of a part, unread."""
+    scores = _array(group, f"probas_{PARTS[part]}", where, (1, 2))
+    labels = _array(group, f"labels_{PARTS[part]}", where, (1,))
+    if len(scores) != len(labels):
+        raise PredictionFileError(
+            f"{where}: probas_{PARTS[part]} has {len(scores)} rows and labels_{PARTS[part]} "
+            f"{len(labels)}; a label for each row is needed"
+        )
+    return scores, labels
 
 
 def _array(group: Any, name: str, where: str, n_dimensions: tuple[int, ...]) -> Any:
@@ -146,11 +153,3 @@ def _read(array: Any, where: str) -> NDArray[Any]:
     simplex.check_memory(array.size * array.dtype.itemsize, where)
     numbers: NDArray[Any] = array[()]
     return numbers
-
-
-def _check_lengths(n_rows: int, n_labels: int, where: str, part: str) -> None:
-    if n_rows != n_labels:
-        raise PredictionFileError(
-            f"{where}: probas_{PARTS[part]} has {n_rows} rows and labels_{PARTS[part]} {n_labels}; "
-            "a label for each row is needed"
-        )

@@ -15,7 +15,6 @@ MODULES = (
     "annealing",
     "binary_problems",
     "curves",
-    "exact_sums",
     "isotonic",
     "logistic",
     "lookup",
@@ -25,11 +24,9 @@ MODULES = (
     "ranked_lookup",
     "resampling",
     "rows",
-    "score_keys",
     "score_table",
     "softmax",
     "sorted_cumulative",
-    "spline_sums",
 )
 
 is_plain = os.environ.get("CALIBRANT_KERNELS") == "baseline" or not has_vectors()

@@ -16,7 +16,7 @@ cdef enum:
     CELLS = 512  # of a block, whose numbers the first-level cache holds
 
 
-cdef struct Problem:
+cdef struct LogisticProblem:
     const double* features[2]
     const double* positives
     const double* negatives
@@ -30,7 +30,7 @@ cdef struct Problem:
     double* room  # for four blocks
 
 
-cdef struct Point:
+cdef struct LogisticPoint:
     double[MOST] theta
     double loss  # mean, with the ridge
     double likelihood  # mean
@@ -66,8 +66,8 @@ def fit_logistic(
     parameters, the mean NLL, the largest gradient that bounds do not forbid to follow, in units of
     the spread of its feature, and the number of rounds.
     """
-    cdef Problem problem
-    cdef Point point, other
+    cdef LogisticProblem problem
+    cdef LogisticPoint point, other
     cdef double[MOST] bound, step
     cdef double violation = 0.0, length, slope, rounding
     cdef int d = <int> features.shape[0], f
@@ -111,7 +111,7 @@ def fit_logistic(
     return out, point.likelihood, violation, rounds
 
 
-cdef void prepare(Problem* problem, double ridge) noexcept nogil:
+cdef void prepare(LogisticProblem* problem, double ridge) noexcept nogil:
     """Find total weight, means and units of the features.
 
     Centred: scores that are nearly equal would be nearly collinear with the intercept.
@@ -141,12 +141,12 @@ cdef void prepare(Problem* problem, double ridge) noexcept nogil:
         problem.origin[d] += mean
 
 
-cdef void begin(Problem* problem, Point* point) noexcept nogil:
+cdef void begin(LogisticProblem* problem, LogisticPoint* point) noexcept nogil:
     """Begin at the identity, or at the share of labels where that is better.
 
     There every feature has curvature; the identity may have none.
     """
-    cdef Point null
+    cdef LogisticPoint null
     cdef double share = 0.0
     cdef Py_ssize_t i
     cdef int f
@@ -163,7 +163,7 @@ cdef void begin(Problem* problem, Point* point) noexcept nogil:
         point[0] = null
 
 
-cdef void evaluate(Problem* problem, Point* point) noexcept nogil:
+cdef void evaluate(LogisticProblem* problem, LogisticPoint* point) noexcept nogil:
     """Loss, gradient and curvature at ``theta``; blocks are summed with their rounding errors."""
     cdef int d = problem.n_features, f, g
     cdef int n_sums = 2 + d + d + d * (d + 1) // 2 + 1
@@ -205,7 +205,11 @@ cdef void evaluate(Problem* problem, Point* point) noexcept nogil:
 
 
 cdef void add_block(
-    const Problem* problem, const double* theta, Py_ssize_t start, Py_ssize_t n, double* part
+    const LogisticProblem* problem,
+    const double* theta,
+    Py_ssize_t start,
+    Py_ssize_t n,
+    double* part,
 ) noexcept nogil:
     """Write the sums of a block: NLL, gradient and curvature of the intercept, of each feature.
 
@@ -281,7 +285,7 @@ cdef double sum_of(const double* x, Py_ssize_t n) noexcept nogil:
 
 
 cdef double largest_gradient(
-    const Problem* problem, const Point* point, const double* bound
+    const LogisticProblem* problem, const LogisticPoint* point, const double* bound
 ) noexcept nogil:
     """Largest gradient that bounds do not forbid to follow, in units of the features."""
     cdef double largest = 0.0
@@ -293,7 +297,7 @@ cdef double largest_gradient(
 
 
 cdef double model_step(
-    const Point* point, const double* bound, int d, double* step
+    const LogisticPoint* point, const double* bound, int d, double* step
 ) noexcept nogil:
     """Minimise the quadratic model within the bounds, by trying each set of active ones.
 

@@ -6,7 +6,7 @@ terms cannot overflow, and a mean is off by less than 2**-61. So metrics depend 
 order of the rows nor on how they are cut into chunks, to the last bit.
 """
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
 
 
 cpdef enum:
@@ -39,29 +39,3 @@ cdef inline Py_ssize_t uniform_bin(
     while b > 0 and value <= edges[b]:
         b -= 1
     return b
-
-
-cdef inline void bin_by_mass(
-    const double* values, const int64_t* mass, Py_ssize_t n, int64_t n_bins, int32_t* bins
-) noexcept nogil:
-    """Write the bin of equal mass of every value; values increase, masses are whole numbers.
-
-    Equal values have no order among them, so they stay together: the bin is that of the midpoint
-    of their cumulative mass. ``2 * n_bins * sum(mass)`` must be below 2**63; all is exact then.
-    """
-    cdef Py_ssize_t start = 0, end, i
-    cdef int64_t total = 0, below = 0, own
-    cdef int32_t b
-    for i in range(n):
-        total += mass[i]
-    while start < n:
-        end = start
-        own = 0
-        while end < n and values[end] == values[start]:
-            own += mass[end]
-            end += 1
-        b = <int32_t> min((n_bins * (2 * below + own)) // max(2 * total, 1), n_bins - 1)
-        for i in range(start, end):
-            bins[i] = b
-        below += own
-        start = end

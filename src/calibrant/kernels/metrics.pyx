@@ -1,8 +1,6 @@
 """What metrics sum over rows, over bins of equal width and of equal mass, and over grids."""
 
-import numpy as np
-
-from libc.math cimport INFINITY, log, log1p
+from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from calibrant.kernels.rows cimport top_column
@@ -82,19 +80,13 @@ def add_confusion(
     const double[:, ::1] rows,
     const int64_t[::1] class_index,
     const double[::1] weight,
-    const int64_t[::1] slot,
-    double[:, ::1] confusion,
+    int64_t[:, :, ::1] sums,
 ):
-    """Add each row's weight to (label, prediction), for the classes that have a ``slot``."""
+    """Add each row's weight to (label, prediction)."""
     cdef Py_ssize_t i
-    cdef int64_t label, prediction
     with nogil:
         for i in range(rows.shape[0]):
-            label = slot[class_index[i]]
-            if label >= 0:
-                prediction = slot[top_column(&rows[i, 0], rows.shape[1])]
-                if prediction >= 0:
-                    confusion[label, prediction] += weight[i]
+            add_term(&sums[class_index[i], top_column(&rows[i, 0], rows.shape[1]), 0], weight[i])
 
 
 def find_bins(const double[::1] values, const double[::1] edges, int32_t[::1] bins):
@@ -104,19 +96,6 @@ def find_bins(const double[::1] values, const double[::1] edges, int32_t[::1] bi
     with nogil:
         for i in range(values.shape[0]):
             bins[i] = <int32_t> uniform_bin(values[i], first, n_bins)
-
-
-def find_mass_bins(
-    const double[::1] values, const int64_t[::1] mass, int64_t n_bins, int32_t[::1] bins
-):
-    """Write the bin of equal mass of every value; values increase, masses are whole numbers.
-
-    ``2 * n_bins * sum(mass)`` must be below 2**63.
-    """
-    cdef Py_ssize_t n = values.shape[0]
-    if n > 0:
-        with nogil:
-            bin_by_mass(&values[0], &mass[0], n, n_bins, &bins[0])
 
 
 def add_binned(
@@ -282,62 +261,3 @@ def take_cells(
                     values[place[j]] = value
                     row_of[place[j]] = <whole> (first_row + i)
                     place[j] += 1
-
-
-cdef inline double cell_loss(
-    double value, double positives, double negatives, bint is_log
-) noexcept nogil:
-    """Loss of one value for the weights of its positive and negative cells."""
-    cdef double loss = 0.0
-    if not is_log:
-        return positives * (1.0 - value) * (1.0 - value) + negatives * value * value
-    if positives > 0.0:
-        loss -= positives * (log(value) if value > 0.0 else -INFINITY)
-    if negatives > 0.0:
-        loss -= negatives * (log1p(-value) if value < 1.0 else -INFINITY)
-    return loss
-
-
-def class_segments(
-    const double[::1] values, const uint8_t[::1] hits, const int64_t[::1] mass, bint is_log
-):
-    """Loss of the sorted cells of a class, and their segments for isotonic regression.
-
-    A block of the fit starts at a positive cell (moving others down always helps), so the cells
-    from one positive value to the next are one segment. Equal values act as one; masses are whole
-    numbers, so nothing depends on the order of the rows. Returns the loss and, of each segment,
-    the weights of positive and of all cells.
-    """
-    cdef Py_ssize_t n = values.shape[0], n_positive = np.count_nonzero(hits), last = 0
-    cdef Py_ssize_t start = 0, end
-    cdef double[::1] positives = np.zeros(n_positive + 1)
-    cdef double[::1] weight = np.zeros(n_positive + 1)
-    cdef double loss = 0.0, term, total
-    cdef double lost = 0.0  # what rounding took from ``loss`` (Kahan)
-    cdef bint is_infinite = False
-    cdef int64_t own, own_positives
-    with nogil:
-        while start < n:
-            end = start
-            own = 0
-            own_positives = 0
-            while end < n and values[end] == values[start]:
-                own += mass[end]
-                if hits[end]:
-                    own_positives += mass[end]
-                end += 1
-            term = cell_loss(values[start], own_positives, own - own_positives, is_log)
-            if term == INFINITY:
-                is_infinite = True
-            else:
-                term -= lost
-                total = loss + term
-                lost = (total - loss) - term
-                loss = total
-            if own_positives > 0 and weight[last] > 0.0:
-                last += 1
-            positives[last] += own_positives
-            weight[last] += own
-            start = end
-    found = np.asarray(positives)[: last + 1].copy(), np.asarray(weight)[: last + 1].copy()
-    return INFINITY if is_infinite else loss, *found

@@ -17,7 +17,6 @@ from libc.stdint cimport int32_t, int64_t
 
 from calibrant.kernels.exponential cimport block_height, exponentials
 from calibrant.kernels.rows cimport exponentiate_row, invariant_sum, row_top
-from calibrant.kernels.spline_table cimport fill_table
 
 
 def log_softmax_rows(const double[:, ::1] logits, double[:, ::1] out):
@@ -32,6 +31,20 @@ def log_softmax_rows(const double[:, ::1] logits, double[:, ::1] out):
             log_total = log(invariant_sum(&powers[0], n_classes, total))
             for j in range(n_classes):
                 out[i, j] = logits[i, j] - top - log_total
+
+
+cdef void fill_table(
+    const double[::1] knots, const double[::1] slopes, double[::1] origin, double[::1] base
+) noexcept nogil:
+    """Find origin and base: theta(v) = base[b] + slopes[b] * (v - origin[b]) in segment b."""
+    cdef Py_ssize_t b
+    origin[0] = knots[0]
+    base[0] = 0.0
+    for b in range(1, slopes.shape[0]):
+        origin[b] = knots[b - 1]
+        base[b] = 0.0
+        if b > 1:
+            base[b] = base[b - 1] + slopes[b - 1] * (knots[b - 1] - knots[b - 2])
 
 
 def find_bounds(const double[:, ::1] values, const double[::1] knots, int32_t[:, ::1] bounds):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from libc.math cimport exp, log
+from libc.math cimport exp, log, rint
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
@@ -372,3 +372,17 @@ def common_curvature(
             out[0, 1] += ux - u * x / share[i]
             out[1, 1] += xx - x * x / share[i]
         out[1, 0] = out[0, 1]
+
+
+def sum_in_two_words(const double[::1] values, double first, double second, double unit):
+    """Sums of values times ``first`` times ``second``, rounded, and of the rest in 1 / ``unit``."""
+    cdef Py_ssize_t i
+    cdef double scaled, whole
+    cdef int64_t high = 0, low = 0
+    with nogil:
+        for i in range(values.shape[0]):
+            scaled = values[i] * first * second
+            whole = rint(scaled)
+            high += <int64_t> whole
+            low += <int64_t> rint((scaled - whole) * unit)
+    return high, low

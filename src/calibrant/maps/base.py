@@ -103,9 +103,6 @@ class CalibrationMap(ABC):
     depends_on_shift = False
     """Whether a number that is added to all logits of a row changes the result."""
 
-    work = 1
-    """What one class of a row costs, in units of temperature scaling."""
-
     @property
     def n_classes(self) -> int | None:
         """Number of classes; None if any will do."""

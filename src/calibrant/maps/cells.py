@@ -84,7 +84,6 @@ class RankedSteps(CalibrationMap):
     kind: str = "probabilities"
 
     same_for_all_classes = True
-    work = 8
 
     def __post_init__(self) -> None:
         self._check_kind()
@@ -167,11 +166,6 @@ class ClasswiseCurves(CalibrationMap):
         """Whether rows are divided by their sums."""
         return self.normalize_output
 
-    @property
-    def work(self) -> int:  # type: ignore[override]
-        """More where columns are gathered for a curve."""
-        return 1 if self.groups is None else 5
-
     @cached_property
     def curve_of(self) -> Wholes:
         """Curve of each class."""
@@ -222,8 +216,6 @@ class TopLabelMap(CalibrationMap):
     per_class: bool = False
     normalize_output: bool = True
     kind: str = "probabilities"
-
-    work = 3
 
     def __post_init__(self) -> None:
         self._check_kind()

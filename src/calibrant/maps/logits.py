@@ -89,7 +89,6 @@ class AffineMap(LinearMap):
     kind: str = "probabilities"
 
     depends_on_shift = True
-    work = 3
 
     def __post_init__(self) -> None:
         self._check_zero()
@@ -134,8 +133,6 @@ class StructuredMap(LinearMap):
     zero_logit: float
     kind: str = "probabilities"
 
-    work = 4
-
     def __post_init__(self) -> None:
         self._check_zero()
         check_number(self, "inverse_temperature", low=0.0)
@@ -178,7 +175,6 @@ class SplineMap(LogitMap):
     kind: str = "probabilities"
 
     keeps_order = same_for_all_classes = True
-    work = 5  # with a thousand knots
 
     def __post_init__(self) -> None:
         self._check_zero()

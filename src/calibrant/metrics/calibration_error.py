@@ -5,22 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from calibrant import errors, simplex
-from calibrant.metrics.bins import (
-    STRATEGIES,
-    ClassBins,
-    ProblemBins,
-    ThresholdedBins,
-    check_bins,
-    mass_error,
-)
+from calibrant.metrics.bins import STRATEGIES, ClassBins, ProblemBins, check_bins, threshold_of
+from calibrant.metrics.cells import EqualMassBins
 from calibrant.metrics.chunk import usual_column
 from calibrant.metrics.counted import measure
-from calibrant.metrics.mass_cells import ProblemCells, ThresholdedCells
+from calibrant.metrics.parameters import inherit_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from calibrant.metrics.measures import Body
 
+
+@inherit_parameters
 def confidence_ece(
     y_true: Any,
     y_proba: Any,
@@ -37,19 +34,6 @@ def confidence_ece(
     Rows are binned by their largest probability; in each bin the share of rows that are right is
     compared with the mean of that probability. Of two classes take :func:`positive_ece`: where the
     positive one is predicted too often, its error and that of the other cancel out here.
-
-    Parameters
-    ----------
-    y_true, y_proba, sample_weight, classes, pos_label
-        As in :func:`accuracy`.
-    n_bins : int, default=15
-        Number of bins.
-    strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width, (low, high] with 0 in the first, as scikit-learn's
-        ``calibration_curve`` has them; or of equal mass, where ties are not split: equal
-        confidences go to the bin of the midpoint of their cumulative weight.
-    norm : {"l1", "l2", "max"}, default="l1"
-        Mean of the gaps over rows; root of the mean of their squares; or the largest (MCE).
 
     Returns
     -------
@@ -72,12 +56,11 @@ def confidence_ece(
     >>> round(confidence_ece([0, 1, 1, 1], y_proba), 4)
     0.225
     """
-    told = {"classes": classes, "pos_label": pos_label}
-    return _problem_error(
-        lambda _: None, n_bins, strategy, norm, y_true, y_proba, sample_weight, told
-    )
+    bins = _problem_bins(lambda _: None, n_bins, strategy, norm)
+    return measure(bins, y_true, y_proba, sample_weight, classes, pos_label)
 
 
+@inherit_parameters
 def positive_ece(
     y_true: Any,
     y_proba: Any,
@@ -93,11 +76,6 @@ def positive_ece(
 
     All rows are binned by the probability of the positive class, the second of ``classes``; in each
     bin the share of rows that are of it is compared with the mean of that probability.
-
-    Parameters
-    ----------
-    y_true, y_proba, n_bins, strategy, norm, sample_weight, classes, pos_label
-        As in :func:`confidence_ece`; of two classes.
 
     Returns
     -------
@@ -122,10 +100,8 @@ def positive_ece(
     >>> round(positive_ece(y, positive), 3), round(confidence_ece(y, positive), 3)
     (0.25, 0.05)
     """
-    told = {"classes": classes, "pos_label": pos_label}
-    return _problem_error(
-        _positive_column, n_bins, strategy, norm, y_true, y_proba, sample_weight, told
-    )
+    bins = _problem_bins(_positive_column, n_bins, strategy, norm)
+    return measure(bins, y_true, y_proba, sample_weight, classes, pos_label)
 
 
 def _positive_column(n_classes: int) -> int | None:
@@ -139,39 +115,23 @@ def _positive_column(n_classes: int) -> int | None:
     return column
 
 
-def _problem_error(
-    column_of: Callable[[int], int | None],
-    n_bins: int,
-    strategy: str,
-    norm: str,
-    y_true: Any,
-    y_proba: Any,
-    sample_weight: Any,
-    told: dict[str, Any],
-) -> float:
-    """Error of the binary problem that the number of classes tells."""
+def _problem_bins(
+    column_of: Callable[[int], int | None], n_bins: int, strategy: str, norm: str
+) -> Callable[[Any], Body]:
+    """Bins of the binary problem that the number of classes tells."""
     simplex.check_option("strategy", strategy, STRATEGIES)
     check_bins(n_bins, norm)
-    if strategy == "uniform":
-        return measure(
-            lambda known: ProblemBins(n_bins, norm, column_of(len(known))),
-            y_true,
-            y_proba,
-            sample_weight,
-            **told,
-        )
-    return measure(
-        lambda known: ProblemCells(n_bins, norm, column_of(len(known))),
-        y_true,
-        y_proba,
-        sample_weight,
-        **told,
-        in_memory=lambda predictions: mass_error(
-            predictions, int(n_bins), norm, column_of(predictions.n_classes)
-        ),
-    )
+
+    def bins(classes: Any) -> Body:
+        column = column_of(len(classes))
+        if strategy == "uniform":
+            return ProblemBins(n_bins, norm, column)
+        return EqualMassBins(n_bins, norm, column=column)
+
+    return bins
 
 
+@inherit_parameters
 def classwise_ece(
     y_true: Any,
     y_proba: Any,
@@ -186,11 +146,6 @@ def classwise_ece(
 
     For each class, all rows are binned by its probability (equal width), and the share of rows
     with that label is compared with the mean probability.
-
-    Parameters
-    ----------
-    y_true, y_proba, n_bins, norm, sample_weight, classes, pos_label
-        As in :func:`confidence_ece`.
 
     Returns
     -------
@@ -209,16 +164,14 @@ def classwise_ece(
     0.225
     """
     check_bins(n_bins, norm)
-    return measure(
-        lambda known: ClassBins(len(known), n_bins, norm),
-        y_true,
-        y_proba,
-        sample_weight,
-        classes=classes,
-        pos_label=pos_label,
-    )
+
+    def bins(known: Any) -> Body:
+        return ClassBins(len(known), n_bins, norm)
+
+    return measure(bins, y_true, y_proba, sample_weight, classes, pos_label)
 
 
+@inherit_parameters
 def thresholded_ece(
     y_true: Any,
     y_proba: Any,
@@ -233,11 +186,6 @@ def thresholded_ece(
 
     As :func:`classwise_ece`, but only over predictions that are not negligible, in bins of equal
     mass, and averaged over the classes that have such predictions.
-
-    Parameters
-    ----------
-    y_true, y_proba, n_bins, norm, sample_weight, classes, pos_label
-        As in :func:`confidence_ece`.
 
     Returns
     -------
@@ -263,12 +211,13 @@ def thresholded_ece(
     0.225
     """
     check_bins(n_bins, norm)
-    return measure(
-        lambda known: ThresholdedCells(len(known), n_bins, norm),
-        y_true,
-        y_proba,
-        sample_weight,
-        classes=classes,
-        pos_label=pos_label,
-        in_memory=lambda predictions: ThresholdedBins(predictions, int(n_bins), norm).value(),
-    )
+
+    def bins(known: Any) -> Body:
+        return thresholded_bins(len(known), n_bins, norm)
+
+    return measure(bins, y_true, y_proba, sample_weight, classes, pos_label)
+
+
+def thresholded_bins(n_classes: int, n_bins: int, norm: str = "l1") -> EqualMassBins:
+    """Bins of equal mass of the predictions of each class that TECE counts."""
+    return EqualMassBins(n_bins, norm, n_classes, threshold=threshold_of(n_classes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from calibrant import simplex
-from calibrant.kernels.metrics import top_labels
+from calibrant.kernels.metrics import row_losses, row_squares, top_labels
 from calibrant.kernels.rows import first_top_columns, row_hashes
 
 if TYPE_CHECKING:
@@ -20,17 +21,13 @@ if TYPE_CHECKING:
     from calibrant.maps.base import Floats, Wholes
     from calibrant.simplex import SimplexBatch
 
-UNITS = (1.0, 2.0**10, 2.0**20, 2.0**30)
-"""Weights of chunks are divided by the first of these that is as large.
-
-The heaviest row of all is not known before the last chunk, and a unit that is too large would cost
-digits.
-"""
-
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
+MIN_PROBABILITY = 1e-12
+"""A label's probability counts as at least this in the likelihood, unless told otherwise."""
 
-class BinaryProblem(NamedTuple):
+
+class EventRows(NamedTuple):
     """One probability of each row, whether its event happened, and the row's weight."""
 
     values: Floats
@@ -62,8 +59,6 @@ class Chunk:
     weight : ndarray of shape (n_rows,)
         In (0, 1], in units of ``unit``.
     unit : float
-    group : int
-        Which rows these are among those that intervals draw together.
     """
 
     start: int
@@ -71,45 +66,22 @@ class Chunk:
     class_index: Wholes
     weight: Floats
     unit: float = 1.0
-    group: int = 0
-    _top: tuple[Floats, NDArray[np.bool_]] | None = field(default=None, init=False, repr=False)
+    _group: Wholes | None = field(default=None, init=False, repr=False)
+    _parts: list[tuple[int, Chunk]] | None = field(default=None, init=False, repr=False)
 
-    def top_labels(self) -> tuple[Floats, NDArray[np.bool_]]:
-        """Largest probability of each row, and whether it is the label's."""
-        if self._top is None:
-            values = np.empty(len(self.rows))
-            hits = np.empty(len(self.rows), dtype=np.bool_)
-            top_labels(self.rows, self.class_index, values, hits)
-            self._top = values, hits
-        return self._top
+    @cached_property
+    def _top(self) -> tuple[Floats, NDArray[np.bool_]]:
+        values = np.empty(len(self.rows))
+        hits = np.empty(len(self.rows), dtype=np.bool_)
+        top_labels(self.rows, self.class_index, values, hits)
+        return values, hits
 
-    def problem(self, column: int | None) -> BinaryProblem:
+    def events(self, column: int | None) -> EventRows:
         """Each row's confidence and whether it was right, or one class's probability and label."""
         if column is None:
-            return BinaryProblem(*self.top_labels(), self.weight)
+            return EventRows(*self._top, self.weight)
         hits = self.class_index == column
-        return BinaryProblem(np.ascontiguousarray(self.rows[:, column]), hits, self.weight)
-
-
-@dataclass(eq=False)
-class DealtRows:
-    """Rows of weights of any size, dealt to groups.
-
-    Attributes
-    ----------
-    rows, class_index, weight : ndarray
-        As in ``Chunk``, but for the weights, which are as the caller gave them.
-    group : ndarray of shape (n_rows,)
-        Group of each row.
-    n_groups : int
-        How many groups there are.
-    """
-
-    rows: Floats
-    class_index: Wholes
-    weight: Floats
-    group: Wholes
-    n_groups: int
+        return EventRows(np.ascontiguousarray(self.rows[:, column]), hits, self.weight)
 
     def top_columns(self) -> Wholes:
         """Column of the largest probability of each row, the first of equals."""
@@ -117,39 +89,39 @@ class DealtRows:
         first_top_columns(self.rows, columns)
         return columns
 
-    @cached_property
-    def chunks(self) -> list[Chunk]:
-        """The rows by group and unit of their weights."""
-        unit = np.searchsorted(UNITS, self.weight)
-        slot = (self.group * len(UNITS) + unit).astype(np.uint16)
-        rows, index, weight = self.rows, self.class_index, self.weight
-        if np.any(slot != slot[0]):
-            order = np.argsort(slot, kind="stable")
-            slot, rows, index, weight = slot[order], rows[order], index[order], weight[order]
-        starts = np.flatnonzero(np.append(True, slot[1:] != slot[:-1])).tolist()
-        found = []
-        for start, end in zip(starts, [*starts[1:], len(slot)], strict=True):
-            own = slice(start, end)
-            group, of_unit = divmod(int(slot[start]), len(UNITS))
-            scaled = weight[own] / UNITS[of_unit]
-            found.append(Chunk(start, rows[own], index[own], scaled, UNITS[of_unit], group))
-        return found
+    def losses(self, min_probability: float = MIN_PROBABILITY) -> Floats:
+        """-log of the label's probability of each row."""
+        losses = np.empty(len(self.rows))
+        row_losses(self.rows, self.class_index, min_probability, losses)
+        return losses
 
+    def squares(self) -> Floats:
+        """Brier score of each row."""
+        squares = np.empty(len(self.rows))
+        row_squares(self.rows, self.class_index, squares)
+        return squares
 
-def deal(batch: SimplexBatch, n_groups: int) -> Iterator[DealtRows]:
-    """Deal the rows of a checked chunk to groups, as many at a time as fit."""
-    group = deal_groups(batch.scores, batch.class_index, n_groups)
-    for own in simplex.chunks(batch.n_rows, batch.n_classes):
-        part = batch.take(own)
-        rows = part.probabilities()
-        yield DealtRows(rows, part.class_index, part.weight, group[own], n_groups)
+    def group_of_rows(self, n_groups: int) -> Wholes:
+        """Group that each row is dealt to; asked for one number of groups alone."""
+        if self._group is None:
+            self._group = deal_groups(self.rows, self.class_index, n_groups)
+        return self._group
 
-
-def deal_chunk(chunk: Chunk, n_groups: int) -> DealtRows:
-    """Deal the rows of a chunk in memory to groups, in weights that sums of chunks hold."""
-    group = deal_groups(chunk.rows, chunk.class_index, n_groups)
-    weight = chunk.weight * min(max(chunk.unit, UNITS[0]), UNITS[-1])
-    return DealtRows(chunk.rows, chunk.class_index, weight, group, n_groups)
+    def groups(self, n_groups: int) -> list[tuple[int, Chunk]]:
+        """Rows by the group that they are dealt to."""
+        if n_groups == 1:
+            return [(0, self)]
+        if self._parts is None:
+            group = self.group_of_rows(n_groups)
+            order = np.argsort(group.astype(np.uint16), kind="stable")
+            rows, index, weight = self.rows[order], self.class_index[order], self.weight[order]
+            ends = np.cumsum(np.bincount(group, minlength=n_groups)).tolist()
+            self._parts = [
+                (g, Chunk(start, rows[start:end], index[start:end], weight[start:end], self.unit))
+                for g, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True))
+                if end > start
+            ]
+        return self._parts
 
 
 def deal_groups(rows: Floats, class_index: Wholes, n_groups: int) -> Wholes:
@@ -158,8 +130,6 @@ def deal_groups(rows: Floats, class_index: Wholes, n_groups: int) -> Wholes:
     So neither the order of rows nor a second try changes a group. Equal rows must not share one,
     nor may those of two chunks: to draw them together would make every interval too wide.
     """
-    if n_groups == 1:
-        return np.zeros(len(rows), dtype=np.int64)
     hashes = row_hashes(rows.view(np.int64), class_index)
     in_order = np.sort(hashes)
     salt = in_order.sum(dtype=np.uint64)
@@ -177,3 +147,21 @@ def _mix(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
     return numbers ^ (numbers >> np.uint64(31))
+
+
+def chunks_of(batch: SimplexBatch) -> Iterator[Chunk]:
+    """Rows of a checked calibration set, as many at a time as fit, in one unit of weights."""
+    unit, scaled = rescale(batch.weight)
+    for own in simplex.chunks(batch.n_rows, batch.n_classes):
+        part = batch.take(own)
+        weight = np.ones(part.n_rows) if scaled is None else scaled[own]
+        yield Chunk(own.start, part.probabilities(), part.class_index, weight, unit)
+
+
+def rescale(weight: Floats) -> tuple[float, Floats | None]:
+    """Return the unit of the weights, and the weights in it; equal weights are no weights."""
+    largest = float(weight.max())
+    if np.all(weight == largest):
+        return largest, None
+    unit = math.ldexp(1.0, math.frexp(largest)[1])
+    return unit, weight / unit

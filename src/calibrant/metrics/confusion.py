@@ -3,101 +3,94 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from calibrant import errors
-from calibrant.metrics.measures import Counts
-from calibrant.scale.exact import Sums
+from calibrant.kernels.metrics import BITS, add_confusion
+from calibrant.metrics.measures import RowSums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.maps.base import Floats, Wholes
-    from calibrant.metrics.chunk import DealtRows
+    from calibrant.metrics.chunk import Chunk
 
 MISMATCH = 0.2
-MOST_CLASSES = 100
-ROWS_OF_A_CLASS = 20
+"""Gain in accuracy by another order of columns above which that is told."""
 
-TABLE_CLASSES = 1024
-"""Most classes of which chunks are counted by label and prediction: 16 MiB."""
+MOST_CLASSES_MATCHED = 100
+FEWEST_ROWS_OF_A_CLASS = 20
+
+MOST_CLASSES_CROSSED = 1024
+"""Most classes of which rows are counted by label and prediction: 16 MiB."""
 
 
-class Confusion(Counts):
-    """Weight of every (label, prediction), and rows of every label.
+class Confusion(RowSums):
+    """Weight of every (label, prediction).
 
     Parameters
     ----------
     n_classes : int
-        At most ``TABLE_CLASSES``.
+        At most ``MOST_CLASSES_CROSSED``.
     """
 
     name = "confusion"
+    is_drawn = False
 
     def __init__(self, n_classes: int) -> None:
-        if n_classes not in range(1, TABLE_CLASSES + 1):
+        if n_classes not in range(1, MOST_CLASSES_CROSSED + 1):
             raise ValueError(f"{n_classes} classes")
-        self._n_classes = n_classes
-        self._weight = Sums((n_classes * n_classes,))
-        self._rows: Wholes = np.zeros(n_classes, dtype=np.int64)
+        super().__init__(n_classes, n_classes)
 
     def settings(self) -> dict[str, Any]:
-        """Return what makes an empty one."""
-        return {"n_classes": self._n_classes}
+        """Return what makes an equal one."""
+        return {"n_classes": self.shape[0]}
 
-    def add_rows(self, rows: DealtRows) -> None:
-        """Count rows."""
-        place = rows.class_index * self._n_classes + rows.top_columns()
-        self._weight.add_at(place, rows.weight)
-        self._rows += np.bincount(rows.class_index, minlength=self._n_classes)
-
-    def merge(self, other: Self) -> None:
-        """Add what another one has counted."""
-        self._weight.merge(other._weight)
-        self._rows += other._rows
-
-    def scale(self, factor: float) -> None:
-        """Multiply the weight of every row counted so far."""
-        self._weight.scale(factor)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what was counted."""
-        return {"weight": self._weight.parts(), "rows": self._rows}
-
-    def restore(self, arrays: dict[str, NDArray[Any]], n_groups: int) -> None:  # noqa: ARG002
-        """Take what ``arrays`` returned; nothing of it is by group."""
-        rows = arrays["rows"]
-        if rows.dtype != np.int64 or rows.shape != self._rows.shape or rows.min() < 0:
-            raise ValueError(f"rows are {rows.dtype} of shape {rows.shape}, or negative")
-        self._weight.restore(arrays["weight"])
-        self._rows = rows.copy()
-
-    def complaint(self, classes: NDArray[Any]) -> Warning | None:
-        """Return a warning if the columns seem to belong to other labels."""
-        frequent = frequent_classes(self._rows)
-        weight = self._weight.values().reshape(self._n_classes, self._n_classes)[frequent]
-        return complaint(weight[:, frequent], float(weight.sum()), self._rows, frequent, classes)
+    def add(self, chunk: Chunk, sums: Wholes) -> None:
+        """Add weights by label and prediction."""
+        add_confusion(chunk.rows, chunk.class_index, chunk.weight, sums)
 
 
-def frequent_classes(counts: Wholes) -> Wholes:
-    """Columns of the most frequent labels, the first of them first."""
-    frequent: Wholes = np.argsort(-counts, kind="stable")[:MOST_CLASSES]
-    return frequent[counts[frequent] >= ROWS_OF_A_CLASS]
+class LabelCounts(RowSums):
+    """Number of rows of every label, whatever their weights."""
+
+    name = "label counts"
+    power = 0
+    is_drawn = False
+
+    def __init__(self, n_classes: int) -> None:
+        super().__init__(n_classes)
+
+    def settings(self) -> dict[str, Any]:
+        """Return what makes an equal one."""
+        return {"n_classes": self.shape[0]}
+
+    def add(self, chunk: Chunk, sums: Wholes) -> None:
+        """Count labels."""
+        sums[:, 0] += np.bincount(chunk.class_index, minlength=len(sums)) << BITS
 
 
-def complaint(
-    confusion: Floats, weight: float, counts: Wholes, frequent: Wholes, classes: NDArray[Any]
-) -> Warning | None:
+def confusion_bodies(n_classes: int) -> dict[str, RowSums]:
+    """Return what is added up to see whether columns are permuted; nothing of too many classes."""
+    if n_classes > MOST_CLASSES_CROSSED:
+        return {}
+    return {"confusion": Confusion(n_classes), "labels": LabelCounts(n_classes)}
+
+
+def find_mismatch(weights: Floats, counts: Floats, classes: NDArray[Any]) -> Warning | None:
     """Return a warning if the frequent classes fit other columns far better than their own.
 
-    ``confusion`` is the weight of (label, prediction) among them, ``weight`` that of all rows that
-    have one of their labels, ``counts`` the number of rows of each label.
+    ``weights`` and ``counts`` are the sums of ``Confusion`` and of ``LabelCounts``.
     """
+    frequent = np.argsort(-counts, kind="stable")[:MOST_CLASSES_MATCHED]
+    frequent = frequent[counts[frequent] >= FEWEST_ROWS_OF_A_CLASS]
     if len(frequent) < 2:
         return None
+    weight = float(weights[frequent].sum())
+    confusion = weights[np.ix_(frequent, frequent)]
     label, column = linear_sum_assignment(confusion, maximize=True)
     now = float(np.trace(confusion)) / weight
     best = float(confusion[label, column].sum()) / weight

@@ -1,4 +1,4 @@
-"""Metrics of rows in chunks: measures that were counted anywhere and merged."""
+"""Metrics of rows wherever they are: in memory, or in chunks that are counted and merged."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from calibrant import errors
 from calibrant.columns import column_order
 from calibrant.containers import to_matrix
 from calibrant.labels import check_labels
-from calibrant.metrics.chunk import deal
-from calibrant.metrics.fixed_sums import MOST_TERMS
-from calibrant.metrics.measures import Counts
-from calibrant.metrics.predictions import NAMED, positive_last, read_predictions
+from calibrant.metrics.chunk import chunks_of
+from calibrant.metrics.measures import Body
+from calibrant.metrics.predictions import NAMED, Predictions, positive_last, read_predictions
 from calibrant.scale.chunks import is_dask
 from calibrant.scale.mergeable import Mergeable
 from calibrant.scale.parts import Part
@@ -24,25 +23,27 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant.metrics.measures import Measure
-    from calibrant.metrics.predictions import Predictions
+    from calibrant.metrics.measures import State
     from calibrant.scale.chunks import Chunks
     from calibrant.simplex import SimplexBatch
 
+    Bodies = Callable[[NDArray[Any]], dict[str, Body]]
+    """What is added up, by name, for the classes of the columns."""
+
 MOST_GROUPS = 1 << 10
 
-Own = TypeVar("Own", bound="RowStatistics")
+Own = TypeVar("Own", bound="CountedRows")
 
 
 class MeasuredRows(Part):
-    """Several counts of all rows, which are dealt to groups where intervals are wanted.
+    """Sums of all rows for several metrics, by groups of rows where intervals are wanted.
 
     Parameters
     ----------
     n_groups : int
         1 for none.
     counts : dict of str to dict
-        By any name: the ``name`` of a class of ``Counts`` as "kind", and its settings.
+        By any name: the ``name`` of a class of ``Body`` as "kind", and its settings.
     """
 
     name = "rows"
@@ -50,61 +51,71 @@ class MeasuredRows(Part):
     def __init__(self, n_groups: int, counts: dict[str, dict[str, Any]]) -> None:
         if n_groups not in range(1, MOST_GROUPS + 1):
             raise ValueError(f"{n_groups} groups")
-        self.n_groups, self._settings = n_groups, counts
-        self.counts = {name: _make(**settings) for name, settings in counts.items()}
+        self._n_groups, self._settings = n_groups, counts
+        self.states = {name: _body(**own).start(n_groups) for name, own in counts.items()}
 
     def settings(self) -> dict[str, Any]:
         """Return what makes an empty one."""
-        return {"n_groups": self.n_groups, "counts": self._settings}
+        return {"n_groups": self._n_groups, "counts": self._settings}
 
     def add(self, batch: SimplexBatch) -> None:
         """Count the rows of a checked chunk."""
-        for rows in deal(batch, self.n_groups):
-            for own in self.counts.values():
-                own.add_rows(rows)
+        for chunk in chunks_of(batch):
+            for state in self.states.values():
+                state.add(chunk)
+        for state in self.states.values():
+            state.settle()
 
     def merge(self, other: Self) -> None:
         """Add what another one has counted."""
-        for name, own in self.counts.items():
-            own.merge(other.counts[name])
+        for name, state in self.states.items():
+            state.merge(other.states[name])
 
     def scale(self, factor: float) -> None:
         """Multiply the weight of every row counted so far."""
-        for own in self.counts.values():
-            own.scale(factor)
+        for state in self.states.values():
+            state.scale(factor)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what was counted."""
         return {
             f"{name}/{key}": array
-            for name, own in self.counts.items()
-            for key, array in own.arrays().items()
+            for name, state in self.states.items()
+            for key, array in state.arrays().items()
         }
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take what ``arrays`` returned."""
-        for name, own in self.counts.items():
+        for name, state in self.states.items():
             found = {k: a for k, a in arrays.items() if k.startswith(f"{name}/")}
-            own.restore({k.rpartition("/")[2]: a for k, a in found.items()}, self.n_groups)
+            state.restore({k.rpartition("/")[2]: a for k, a in found.items()})
 
 
-def _make(kind: str, **settings: Any) -> Counts:
-    return Counts.registered[kind](**settings)
+def _body(kind: str, **settings: Any) -> Body:
+    return Body.registered[kind](**settings)
 
 
-def describe(counts: dict[str, Counts]) -> dict[str, dict[str, Any]]:
-    """Return what makes empty ones, in plain values."""
-    return {name: {"kind": own.name, **own.settings()} for name, own in counts.items()}
+class CountedRows(Mergeable):
+    """What metrics add up for rows, in chunks that may be added, merged and sent.
 
+    Of its options, ``counts`` describes the bodies in plain values, and ``n_groups`` is how many
+    groups rows are dealt to.
+    """
 
-class RowStatistics(Mergeable):
-    """What metrics count of rows, in chunks that may be added, merged and sent."""
+    method = "counts"
+
+    def _start(self) -> list[Part]:
+        return [MeasuredRows(self.options["n_groups"], self._counts())]
+
+    def _counts(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.options["counts"]
+        return found
 
     @property
-    def rows(self) -> MeasuredRows:
-        """What was counted of the rows."""
+    def states(self) -> dict[str, Any]:
+        """What was added up, by name."""
         part: Any = self.parts["rows"]
-        found: MeasuredRows = part
+        found: dict[str, Any] = part.states
         return found
 
     def update(
@@ -117,12 +128,7 @@ class RowStatistics(Mergeable):
     ) -> Self:
         """Count rows; what is wrong with one of them leaves everything as it was.
 
-        Parameters
-        ----------
-        scores : array-like of shape (n_rows, n_classes)
-            Two classes may come as one column, the probability of the second.
-        y : array-like of shape (n_rows,)
-        sample_weight : array-like of shape (n_rows,), optional
+        Two classes may come as one column, the probability of the second.
         """
         if self.n_classes == 2 and self.scores == "probabilities":
             matrix = to_matrix(scores, self.scores, named)
@@ -131,41 +137,26 @@ class RowStatistics(Mergeable):
                 scores = np.hstack([1.0 - positive, positive])
         return super().update(scores, y, sample_weight, named=named)
 
-    def add(self, batch: SimplexBatch) -> None:
-        """Count the rows of a checked chunk."""
-        _check_number(self.n_rows + batch.n_rows)
-        super().add(batch)
 
-    def merge(self, other: Mergeable) -> Self:
-        """Add what another one has counted, of the same classes and options."""
-        _check_number(self.n_rows + other.n_rows)
-        return super().merge(other)
+def describe(bodies: dict[str, Body]) -> dict[str, dict[str, Any]]:
+    """Return what makes equal ones, in plain values."""
+    return {name: {"kind": own.name, **own.settings()} for name, own in bodies.items()}
 
 
-def _check_number(n_rows: int) -> None:
-    if n_rows > MOST_TERMS:
-        raise errors.ShapeError(
-            f"exact sums hold {MOST_TERMS:,} rows, and there are {n_rows:,}; give equal rows as "
-            "one of their total weight, or measure parts of them"
-        )
-
-
-class SomeCounts(RowStatistics):
-    """Statistics of the ``counts`` that one metric asks for, described in plain values."""
-
-    method = "counts"
-
-    def _start(self) -> list[Part]:
-        return [MeasuredRows(1, self.options["counts"])]
-
-
-def read_chunks(y_true: Any, y_proba: Any, sample_weight: Any = None) -> Chunks | None:
-    """Return chunks of what comes in chunks; None for what is in memory."""
+def read(
+    y_true: Any, y_proba: Any, sample_weight: Any = None, classes: Any = None, pos_label: Any = None
+) -> Predictions | tuple[Chunks, NDArray[Any]]:
+    """Return predictions in memory, or chunks of them and the class of each column."""
+    if isinstance(y_proba, Predictions):
+        return y_proba
     if is_dask(y_proba) and len(y_proba.shape) == 1:  # the positive class
         from calibrant.scale.dask import values
 
         y_proba = values(y_proba)[:, None]
-    return as_chunks(y_proba, y_true, sample_weight, NAMED)
+    chunks = as_chunks(y_proba, y_true, sample_weight, NAMED)
+    if chunks is not None:
+        return chunks, known_classes(chunks, classes, pos_label)
+    return read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
 
 
 def known_classes(chunks: Chunks, classes: Any = None, pos_label: Any = None) -> NDArray[Any]:
@@ -178,6 +169,11 @@ def known_classes(chunks: Chunks, classes: Any = None, pos_label: Any = None) ->
     return positive_last(known, chunks.n_classes, classes, pos_label, NAMED)
 
 
+def classes_of(source: Predictions | tuple[Chunks, NDArray[Any]]) -> NDArray[Any]:
+    """Return the class of each column of what ``read`` returned."""
+    return source.classes if isinstance(source, Predictions) else source[1]
+
+
 def counted(chunks: Chunks, empty: Own) -> Own:
     """Count all chunks."""
     found = chunks.count(empty)
@@ -186,38 +182,29 @@ def counted(chunks: Chunks, empty: Own) -> Own:
     return found
 
 
-def count(
-    chunks: Chunks, told: dict[str, Any], start: Callable[[NDArray[Any]], dict[str, Counts]]
+def add_up(
+    source: Predictions | tuple[Chunks, NDArray[Any]], bodies: dict[str, Any]
 ) -> dict[str, Any]:
-    """Let ``start``, which takes the classes, say what is counted of chunks; return it counted.
-
-    ``told`` is what the caller said of the classes: ``classes`` and ``pos_label``.
-    """
-    known = known_classes(chunks, **told)
-    empty = SomeCounts(known, counts=describe(start(known)))
-    return dict(counted(chunks, empty).rows.counts)
+    """Return the sums of all rows, in memory or in chunks, for each body by its name."""
+    if isinstance(source, Predictions):
+        return dict(zip(bodies, source.add_up(bodies.values()), strict=True))
+    chunks, classes = source
+    return counted(chunks, CountedRows(classes, n_groups=1, counts=describe(bodies))).states
 
 
 def measure(
-    start: Callable[[NDArray[Any]], Measure],
+    body: Body | Callable[[NDArray[Any]], Body],
     y_true: Any,
     y_proba: Any,
     sample_weight: Any = None,
-    *,
-    in_memory: Callable[[Predictions], float] | None = None,
-    **told: Any,
+    classes: Any = None,
+    pos_label: Any = None,
 ) -> float:
     """Return a metric of arrays, or of chunks of them.
 
-    ``start`` takes the classes. Sums over rows are the same for both; where a metric needs all rows
-    at once, ``in_memory`` computes it of arrays. ``told`` is as in ``count``.
+    ``body`` adds it up, or takes the classes of the columns and returns what does.
     """
-    chunks = read_chunks(y_true, y_proba, sample_weight)
-    if chunks is not None:
-        found = count(chunks, told, lambda known: {"metric": start(known)})
-        return float(found["metric"].value())
-    predictions = read_predictions(y_true, y_proba, sample_weight, **told)
-    if in_memory is not None:
-        return in_memory(predictions)
-    summed: Any = start(predictions.classes)
-    return predictions.measure(summed)[0]
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    made = body if isinstance(body, Body) else body(classes_of(source))
+    state: State = add_up(source, {"metric": made})["metric"]
+    return state.value()

@@ -7,9 +7,11 @@ from typing import Any
 
 from calibrant import simplex
 from calibrant.metrics.held_out import check_recalibrator, hold_out
+from calibrant.metrics.parameters import inherit_parameters
 from calibrant.metrics.predictions import read_predictions
+from calibrant.metrics.resampling import Bootstrap, not_negative
 from calibrant.metrics.result import Estimate, Result
-from calibrant.metrics.row_means import PROPER, Bootstrap, not_negative, score_rows
+from calibrant.metrics.scores import PROPER, score_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class CrossFittedDecomposition(Result):
     confidence_level: float
 
 
+@inherit_parameters
 def cross_fitted_decomposition(
     y_true: Any,
     y_proba: Any,
@@ -67,29 +70,11 @@ def cross_fitted_decomposition(
 
     Parameters
     ----------
-    y_true, y_proba, classes, pos_label
-        As in :func:`accuracy`.
     metric : {"negative_log_likelihood", "brier_score"}, default="negative_log_likelihood"
         The score, as its function has it by default.
-    recalibrator : calibrator, optional
-        Any calibrator of this package; it is copied. ``StructuredScaling()`` by default, which is
-        quick, finds what is wrong with single classes, too, and keeps to temperature scaling where
-        there are few rows.
-    n_folds : int, default=5
-        Rows are dealt to folds at random, without a look at their labels, in the same way in every
-        run and whatever their order.
     sample_weight : array-like of shape (n_rows,), optional
         Weight 2 is the row twice in every value, and may be in two folds; the intervals draw as one
         row what of it is in one fold.
-    n_resamples : int, default=1000
-        Resamples of the rows; 0 for no intervals.
-    confidence_level : float, default=0.95
-        Of the intervals.
-    random_state : None, int, SeedSequence or Generator, default=0
-        Seeds the resamples.
-    n_jobs : int, optional
-        Threads for folds and resamples; their number changes no bit. -1 is all cores, -2 all but
-        one. None is what ``joblib.parallel_config`` says, else 1.
 
     Returns
     -------
@@ -132,9 +117,8 @@ def cross_fitted_decomposition(
     recalibrator = check_recalibrator(recalibrator, n_folds)
     predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     held = hold_out(predictions, recalibrator, int(n_folds), n_jobs)
-    k = predictions.n_classes
-    score, before = score_rows(metric, held.chunks(held.rows), k)
-    refinement, after = score_rows(metric, held.chunks(held.recalibrated), k)
+    score, before = score_rows(metric, held.chunks(held.rows))
+    refinement, after = score_rows(metric, held.chunks(held.recalibrated))
     whole, gained, left = bootstrap.estimates(
         [score, score - refinement, refinement],
         [before, before - after, after],

@@ -8,21 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.kernels.fixed_point import totals
-from calibrant.kernels.metrics import add_weights
-from calibrant.metrics.brownian import peak_exceeds, range_exceeds
+from calibrant.metrics.cells import CellMeasure
 from calibrant.metrics.counted import measure
-from calibrant.metrics.mass_cells import ProblemCells, sums_of
-from calibrant.metrics.predictions import read_predictions
-from calibrant.metrics.reliability import column_of, name_of
+from calibrant.metrics.parameters import inherit_parameters
+from calibrant.metrics.predictions import column_of, exact_sum, name_of, read_predictions
 from calibrant.metrics.result import Result
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from calibrant.maps.base import Floats
-    from calibrant.metrics.chunk import BinaryProblem
-    from calibrant.metrics.predictions import Predictions
+    from calibrant.metrics.cells import SortedCells
 
 STATISTICS = ("kuiper", "kolmogorov_smirnov")
+
+N_TERMS = 12
+"""Of the series of both distributions: at the seam, the first one left out is below 1e-30."""
+
+SHORTEST_RANGE = 0.05
+"""Brownian motion gets farther than this, but for a probability below 1e-200."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +62,7 @@ class CumulativeDifferences(Result):
     kolmogorov_smirnov_p_value: float
 
 
+@inherit_parameters
 def kuiper_error(
     y_true: Any,
     y_proba: Any,
@@ -74,13 +79,6 @@ def kuiper_error(
     partial sums minus the smallest, over the number of rows. So it is the largest sum, events minus
     probabilities, over the rows in any interval of probabilities. There are no bins and no
     bandwidth to choose.
-
-    Parameters
-    ----------
-    y_true, y_proba, sample_weight, classes, pos_label
-        As in :func:`accuracy`.
-    kind : None, "confidence" or a label, default=None
-        As in :func:`reliability_curve`.
 
     Returns
     -------
@@ -103,10 +101,17 @@ def kuiper_error(
     >>> round(kuiper_error([0, 0, 0, 1], y_proba), 4)
     0.3
     """
-    told = {"classes": classes, "pos_label": pos_label}
-    return _error("kuiper", y_true, y_proba, kind, sample_weight, told)
+    return measure(
+        lambda known: CumulativeCells("kuiper", column_of(known, kind)),
+        y_true,
+        y_proba,
+        sample_weight,
+        classes,
+        pos_label,
+    )
 
 
+@inherit_parameters
 def kolmogorov_smirnov_error(
     y_true: Any,
     y_proba: Any,
@@ -119,13 +124,6 @@ def kolmogorov_smirnov_error(
     """Kolmogorov-Smirnov calibration error: the largest cumulative difference.
 
     As :func:`kuiper_error`, but over intervals of probabilities that begin at 0 alone.
-
-    Parameters
-    ----------
-    y_true, y_proba, sample_weight, classes, pos_label
-        As in :func:`accuracy`.
-    kind : None, "confidence" or a label, default=None
-        As in :func:`reliability_curve`.
 
     Returns
     -------
@@ -149,10 +147,17 @@ def kolmogorov_smirnov_error(
     >>> round(kolmogorov_smirnov_error([0, 0, 0, 1], y_proba), 4)
     0.3
     """
-    told = {"classes": classes, "pos_label": pos_label}
-    return _error("kolmogorov_smirnov", y_true, y_proba, kind, sample_weight, told)
+    return measure(
+        lambda known: CumulativeCells("kolmogorov_smirnov", column_of(known, kind)),
+        y_true,
+        y_proba,
+        sample_weight,
+        classes,
+        pos_label,
+    )
 
 
+@inherit_parameters
 def cumulative_differences(
     y_true: Any,
     y_proba: Any,
@@ -166,10 +171,6 @@ def cumulative_differences(
 
     Parameters
     ----------
-    y_true, y_proba, classes, pos_label
-        As in :func:`accuracy`.
-    kind : None, "confidence" or a label, default=None
-        As in :func:`reliability_curve`.
     sample_weight : array-like of shape (n_rows,), optional
         A row of weight 2 is one event that counts double in ``scale`` and the p-values, not two
         events; all else has it twice.
@@ -209,14 +210,15 @@ def cumulative_differences(
     """
     predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     column = column_of(predictions.classes, kind)
-    problem = predictions.problem(column)
-    values, difference = walk(problem)
-    spread = problem.weight**2 * problem.values * (1.0 - problem.values)
-    scale = math.sqrt(_sum(spread)) / _sum(problem.weight)
+    events = predictions.events(column)
+    cells, distinct = predictions.sort_events(events)
+    difference = cumulate(cells)
+    values, _, weight = events
+    scale = math.sqrt(exact_sum(weight**2 * values * (1.0 - values))) / exact_sum(weight)
     found = {name: statistic(name, difference) for name in STATISTICS}
     return CumulativeDifferences(
         kind=name_of(predictions.classes, column),
-        probability=values,
+        probability=distinct,
         difference=difference,
         **found,
         scale=scale,
@@ -225,43 +227,11 @@ def cumulative_differences(
     )
 
 
-def _error(
-    name: str, y_true: Any, y_proba: Any, kind: Any, sample_weight: Any, told: dict[str, Any]
-) -> float:
-    def in_memory(predictions: Predictions) -> float:
-        column = column_of(predictions.classes, kind)
-        return statistic(name, walk(predictions.problem(column))[1])
-
-    return measure(
-        lambda known: CumulativeCells(name, column_of(known, kind)),
-        y_true,
-        y_proba,
-        sample_weight,
-        **told,
-        in_memory=in_memory,
-    )
-
-
-def _sum(terms: Floats) -> float:
-    """Sum of terms in [0, 1], whatever their order."""
-    sums = np.zeros((1, 1, 2), dtype=np.int64)
-    add_weights(terms, sums)
-    return float(totals(sums)[0, 0])
-
-
-def walk(problem: BinaryProblem) -> tuple[Floats, Floats]:
-    """Distinct values, and the cumulative differences at each.
-
-    Terms are rounded to whole numbers whose sums cannot overflow: equal values may come in any
-    order, and n rows are off by less than n 2^-61.
-    """
-    order = np.argsort(problem.values)
-    values = problem.values[order]
-    unit = math.ldexp(1.0, 61 - len(values).bit_length())
-    steps = np.rint((problem.hits - problem.values) * problem.weight * unit)
-    last = np.append(values[1:] != values[:-1], True)
-    sums = np.cumsum(steps[order].astype(np.int64))[last]
-    return values[last], sums / unit / _sum(problem.weight)
+def cumulate(cells: SortedCells) -> Floats:
+    """Cumulative differences at each distinct value of one problem."""
+    weight, hits, values = cells.sums
+    found: Floats = np.cumsum(hits - values) / weight.sum()
+    return found
 
 
 def statistic(name: str, difference: Floats) -> float:
@@ -277,20 +247,55 @@ def _chance(exceeds: Any, found: float, scale: float) -> float:
     return float(exceeds(found / scale))
 
 
-class CumulativeCells(ProblemCells):
-    """A statistic of rows in chunks: exact while all distinct values fit, then at some."""
+class CumulativeCells(CellMeasure):
+    """A statistic of the differences: exact while all distinct values fit, then at some."""
 
     name = "cumulative cells"
 
     def __init__(self, statistic: str, column: int | None = None) -> None:
-        super().__init__(n_bins=1, column=column)
+        super().__init__(column=column)
         self._statistic = statistic
 
     def settings(self) -> dict[str, Any]:
-        """Return what makes an empty one."""
-        return {"statistic": self._statistic, "column": self._column}
+        """Return what makes an equal one."""
+        return {"statistic": self._statistic, "column": self.column}
 
-    def value(self) -> float:
-        """Return the statistic of all rows counted."""
-        weight, hits, values = sums_of(self._table.cells)
-        return statistic(self._statistic, np.cumsum(hits - values) / math.fsum(weight))
+    def value(self, parts: Iterable[SortedCells]) -> float:
+        """Return the statistic of the one problem."""
+        (cells,) = parts
+        return statistic(self._statistic, cumulate(cells))
+
+
+def range_exceeds(x: float) -> float:
+    """Probability that the range of Brownian motion in unit time exceeds ``x`` (Feller 1951).
+
+    Of two series one converges quickly where the other does not, and only one of them keeps its
+    digits where the probability is small.
+    """
+    if x < SHORTEST_RANGE:
+        return 1.0
+    if x < 2.0:
+        below = math.fsum(
+            8.0 * (1.0 / (n * math.pi) ** 2 + 1.0 / x**2) * math.exp(-0.5 * (n * math.pi / x) ** 2)
+            for n in range(1, 2 * N_TERMS, 2)
+        )
+        return min(max(1.0 - below, 0.0), 1.0)
+    return math.fsum(
+        4.0 * (-1.0) ** (k - 1) * k * math.erfc(k * x / math.sqrt(2.0))
+        for k in range(1, N_TERMS + 1)
+    )
+
+
+def peak_exceeds(x: float) -> float:
+    """Probability that the largest absolute value of Brownian motion exceeds ``x``."""
+    if x < SHORTEST_RANGE:
+        return 1.0
+    if x < 1.2:
+        below = math.fsum(
+            4.0 / math.pi * (-1.0) ** k / n * math.exp(-((n * math.pi / x) ** 2) / 8.0)
+            for k, n in enumerate(range(1, 2 * N_TERMS, 2))
+        )
+        return min(max(1.0 - below, 0.0), 1.0)
+    return math.fsum(
+        2.0 * (-1.0) ** k * math.erfc((2 * k + 1) * x / math.sqrt(2.0)) for k in range(N_TERMS)
+    )

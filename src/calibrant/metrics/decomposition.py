@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import entr
+from scipy.special import entr, xlog1py, xlogy
 
 from calibrant import simplex
 from calibrant.kernels.isotonic import pool_adjacent_violators
-from calibrant.kernels.metrics import class_segments
-from calibrant.metrics.predictions import read_predictions, whole_masses
+from calibrant.metrics.parameters import inherit_parameters
+from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.result import Result
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class ScoreDecomposition(Result):
     refinement: float
 
 
+@inherit_parameters
 def score_decomposition(
     y_true: Any,
     y_proba: Any,
@@ -64,8 +66,6 @@ def score_decomposition(
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes, pos_label
-        As in :func:`accuracy`.
     score : {"brier", "log"}, default="brier"
         Squared error, or binary log loss, of each class; averaged over rows and classes. With
         "brier" the score is :func:`brier_score`. With "log" it is not the negative
@@ -96,15 +96,10 @@ def score_decomposition(
     predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     is_log = score == "log"
     by_class = []
-    all_mass = whole_masses(predictions.row_weights(), 1.0)
-    for column, values, rows in predictions.sorted_classes(0.0):
-        hits = (predictions.class_index == column)[rows]
-        mass = all_mass if predictions.weight is None else all_mass[rows]
-        raw, positives, weight = class_segments(values, hits, mass, is_log)
-        _, top, bottom = pool_adjacent_violators(positives, weight)
-        total = np.array([positives.sum()]), np.array([weight.sum()])
-        losses = raw, _fitted_loss(top, bottom, is_log), _fitted_loss(*total, is_log)
-        by_class.append([loss / float(total[1][0]) for loss in losses])
+    for cells, values in predictions.sorted_classes(0.0):
+        for start, end in pairwise([*cells.starts, len(values)]):
+            own = slice(start, end)
+            by_class.append(_losses(values[own], *cells.sums[:2, own], is_log))
     means = [math.fsum(part) / predictions.n_classes for part in zip(*by_class, strict=True)]
     mean_score, refinement, uncertainty = means
     return ScoreDecomposition(
@@ -114,6 +109,22 @@ def score_decomposition(
         uncertainty=uncertainty,
         refinement=refinement,
     )
+
+
+def _losses(values: Floats, weight: Floats, hits: Floats, is_log: bool) -> list[float]:
+    """Mean loss of the predictions of a class, recalibrated ones, and constant ones."""
+    if is_log:
+        raw = -float(np.sum(xlogy(hits, values) + xlog1py(weight - hits, -values)))
+    else:
+        raw = float(np.sum(values * (weight * values - 2.0 * hits)) + hits.sum())
+    # A block of the fit starts at a positive cell: moving others down always helps.
+    starts = np.flatnonzero(np.append(True, hits[1:] > 0.0))
+    _, top, bottom = pool_adjacent_violators(
+        np.add.reduceat(hits, starts), np.add.reduceat(weight, starts)
+    )
+    whole = np.array([hits.sum()]), np.array([weight.sum()])
+    losses = raw, _fitted_loss(top, bottom, is_log), _fitted_loss(*whole, is_log)
+    return [loss / float(whole[1][0]) for loss in losses]
 
 
 def _fitted_loss(positives: Floats, weight: Floats, is_log: bool) -> float:

@@ -1,18 +1,27 @@
-"""``Evaluation``: every metric with its interval, as a table."""
+"""``Evaluation``: every metric with its interval, as a table, from what was added up."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from calibrant import notices
+from calibrant.metrics.confusion import confusion_bodies, find_mismatch
+from calibrant.metrics.kernel_density import N_STEPS
+from calibrant.metrics.resampling import basic_interval, drawn_by_group
 from calibrant.metrics.result import Estimate, Result
 from calibrant.metrics.table import METRICS, metrics_of
 
 if TYPE_CHECKING:
-    from calibrant.maps.base import Floats
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from calibrant.metrics.measures import Body, State
+
+MOST_GROUPS, FEWEST_GROUPS = 64, 8
+GROUP_BYTES = 60 << 20
+"""Sums of all groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +76,55 @@ class Evaluation(Result):
         return "\n".join(lines)
 
 
-def basic_interval(
-    value: float, replicates: Floats | None, level: float, largest: float
-) -> Estimate:
-    """Reflect quantiles of the replicates at the value; clip to [0, largest]; hold the value."""
-    if replicates is None:
-        return Estimate(value, math.nan, math.nan)
-    q_low, q_high = np.quantile(replicates, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-    low = min(max(2.0 * value - float(q_high), 0.0), value)
-    high = max(min(2.0 * value - float(q_low), largest), value)
-    return Estimate(value, low, high)
+def evaluated_bodies(n_classes: int, n_bins: int) -> dict[str, Body]:
+    """Return what is added up for every metric, and to see whether columns are permuted."""
+    metrics = metrics_of(n_classes).items()
+    return {name: own.body(n_classes, n_bins) for name, own in metrics} | confusion_bodies(
+        n_classes
+    )
+
+
+def usual_groups(n_classes: int, n_bins: int) -> int:
+    """Return how many groups rows are dealt to for intervals: fewer if there are many classes."""
+    n_bytes = 16 * (3 * n_classes * n_bins + 2 * (N_STEPS + 1)) + 64 * 8 * n_classes
+    return min(max(GROUP_BYTES // n_bytes, FEWEST_GROUPS), MOST_GROUPS)
+
+
+def judge_states(
+    states: dict[str, Any],
+    classes: NDArray[Any],
+    *,
+    n_bins: int,
+    n_rows: int,
+    n_resamples: int,
+    confidence_level: float,
+    random_state: Any,
+    tell: Callable[[], None] = lambda: None,
+) -> Evaluation:
+    """Return every metric of what was added up, each with an interval."""
+    if "confusion" in states:
+        mismatch = find_mismatch(states["confusion"].total, states["labels"].total, classes)
+        if mismatch is not None:
+            notices.warn(mismatch)
+    measures: dict[str, State] = {name: states[name] for name in metrics_of(len(classes))}
+    replicates = {}
+    if n_resamples > 0:
+        present = states["accuracy"].by_group[:, 0] > 0.0
+        replicates = drawn_by_group(
+            measures, present, n_resamples, confidence_level, random_state, tell
+        )
+    estimates: dict[str, Any] = {
+        name: basic_interval(
+            state.value(), replicates.get(name), confidence_level, METRICS[name].largest
+        )
+        for name, state in measures.items()
+    }
+    return Evaluation(
+        **estimates,
+        n_rows=n_rows,
+        n_classes=len(classes),
+        n_bins=n_bins,
+        n_resamples=n_resamples,
+        confidence_level=confidence_level,
+        binning_error=states["thresholded_ece"].binning_error(),
+    )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from calibrant.metrics.predictions import Predictions
 
 
-class HeldOut(NamedTuple):
+class RecalibratedRows(NamedTuple):
     """Rows by fold, as they were predicted and recalibrated by calibrators of other folds.
 
     A row that is in several folds is here once for each, with its weight there. Weights are in
@@ -58,7 +58,7 @@ def check_recalibrator(recalibrator: Any, n_folds: Any) -> Calibrator:
 
 def hold_out(
     predictions: Predictions, recalibrator: Calibrator, n_folds: int, n_jobs: int | None
-) -> HeldOut:
+) -> RecalibratedRows:
     """Recalibrate each fold by what was fitted to the others.
 
     Rows are dealt to folds without a look at their labels. Folds that are balanced by them know of
@@ -84,4 +84,6 @@ def hold_out(
     if found > 1:
         with threads.jobs(n_jobs):
             recalibrated = out_of_fold(recalibrator, batch, folds)
-    return HeldOut(batch.scores, recalibrated, batch.class_index, weight / unit, unit, found)
+    return RecalibratedRows(
+        batch.scores, recalibrated, batch.class_index, weight / unit, unit, found
+    )

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from calibrant import errors, simplex
+from calibrant.metrics.parameters import inherit_parameters
 from calibrant.metrics.predictions import MetricArguments, read_predictions
+from calibrant.metrics.resampling import Bootstrap
 from calibrant.metrics.result import Estimate, Result
-from calibrant.metrics.row_means import TERMS, Bootstrap, score_rows
-from calibrant.metrics.table import METRICS
+from calibrant.metrics.scores import ROW_MEANS, score_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class PostHocImprovement(Result):
     confidence_level: float
 
 
+@inherit_parameters
 def post_hoc_improvement(
     y_true: Any,
     y_proba: Any,
@@ -62,8 +64,6 @@ def post_hoc_improvement(
 
     Parameters
     ----------
-    y_true, classes, pos_label
-        As in :func:`accuracy`.
     y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
         Probabilities before calibration.
     y_calibrated : array-like of the same shape
@@ -72,17 +72,6 @@ def post_hoc_improvement(
     metric : {"brier_score", "negative_log_likelihood", "accuracy"}, default="brier_score"
         Of which the gain is asked; of the accuracy it is the calibrated minus the uncalibrated, so
         that more is always better.
-    sample_weight : array-like of shape (n_rows,), optional
-        Weight 2 is the row twice in every value; the intervals draw it as one row.
-    n_resamples : int, default=1000
-        Resamples of the rows; 0 for no intervals.
-    confidence_level : float, default=0.95
-        Of the intervals.
-    random_state : None, int, SeedSequence or Generator, default=0
-        Seeds the resamples.
-    n_jobs : int, optional
-        Threads for the resamples; their number changes no bit. -1 is all cores, -2 all but one.
-        None is what ``joblib.parallel_config`` says, else 1.
 
     Returns
     -------
@@ -116,7 +105,7 @@ def post_hoc_improvement(
     >>> found.improvement.low > 0
     True
     """
-    simplex.check_option("metric", metric, (*TERMS,))
+    simplex.check_option("metric", metric, (*ROW_MEANS,))
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
     told = {"sample_weight": sample_weight, "classes": classes, "pos_label": pos_label}
     first = read_predictions(y_true, y_proba, **told)
@@ -127,9 +116,9 @@ def post_hoc_improvement(
             f"y_calibrated has the classes {errors.some_in_words(second.classes)} but y_proba has "
             f"{errors.some_in_words(first.classes)}; pass predictions of the same classes"
         )
-    before, old = score_rows(metric, first.chunks(), first.n_classes)
-    after, new = score_rows(metric, second.chunks(), second.n_classes)
-    sign = -1.0 if METRICS[metric].larger_is_better else 1.0
+    before, old = score_rows(metric, first.chunks())
+    after, new = score_rows(metric, second.chunks())
+    sign = -1.0 if metric == "accuracy" else 1.0
     gain, of_before, of_after = bootstrap.estimates(
         [sign * (before - after), before, after],
         [sign * (old - new), old, new],

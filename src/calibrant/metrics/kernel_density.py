@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.fft import dct, idct
 
 from calibrant import simplex
-from calibrant.kernels.metrics import BITS, add_hit_moments, add_to_grid
+from calibrant.kernels.metrics import add_hit_moments, add_to_grid
 from calibrant.metrics.counted import measure
-from calibrant.metrics.measures import SummedMeasure
-from calibrant.metrics.reliability import column_of
+from calibrant.metrics.measures import Measure
+from calibrant.metrics.parameters import inherit_parameters
+from calibrant.metrics.predictions import column_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from calibrant.maps.base import Floats, Wholes
     from calibrant.metrics.chunk import Chunk
 
@@ -25,6 +23,7 @@ N_STEPS = 1 << 13
 """Steps of the grid over [0, 1] on which densities are computed."""
 
 
+@inherit_parameters
 def kernel_density_ece(
     y_true: Any,
     y_proba: Any,
@@ -42,14 +41,10 @@ def kernel_density_ece(
 
     Parameters
     ----------
-    y_true, y_proba, classes, pos_label
-        As in :func:`accuracy`.
     bandwidth : float, optional
         Standard deviation of the kernel, whose support is three times as far to each side. By
         default s (2 n)^(-1/5), with n the sum of the weights and s the standard deviation of the
         probabilities whose event happened, as the authors' program has it (their text: of all).
-    kind : None, "confidence" or a label, default=None
-        As in :func:`reliability_curve`.
     sample_weight : array-like of shape (n_rows,), optional
         Weight 2 is the row twice, weight 0 is no row. The default bandwidth counts rows by
         their weights: scale weights that are no counts to a mean of one.
@@ -85,13 +80,13 @@ def kernel_density_ece(
         y_true,
         y_proba,
         sample_weight,
-        classes=classes,
-        pos_label=pos_label,
+        classes,
+        pos_label,
     )
 
 
-class DensityGrid(SummedMeasure):
-    """KDE-ECE, added up chunk by chunk: masses at the nodes of a grid, and four moments."""
+class DensityGrid(Measure):
+    """KDE-ECE: masses at the nodes of a grid, and four moments."""
 
     name = "density grid"
 
@@ -102,54 +97,45 @@ class DensityGrid(SummedMeasure):
         super().__init__(2 * (N_STEPS + 1) + 4)
 
     def settings(self) -> dict[str, Any]:
-        """Return what makes an empty one."""
+        """Return what makes an equal one."""
         return {"bandwidth": self._bandwidth, "column": self._column}
 
-    def _count(self, chunk: Chunk, pairs: Wholes) -> None:
-        values, hits, weight = chunk.problem(self._column)
-        add_to_grid(values, hits, weight, pairs[:-4].reshape(-1, 2, 2))
-        add_hit_moments(values, hits, weight, pairs[-4:].reshape(1, 4, 2))
+    def add(self, chunk: Chunk, sums: Wholes) -> None:
+        """Share weights between nodes; add the weight, and of the hits weight and two moments."""
+        events = chunk.events(self._column)
+        add_to_grid(*events, sums[:-4].reshape(-1, 2, 2))
+        add_hit_moments(*events, sums[-4:].reshape(1, 4, 2))
 
-    def value(self) -> float:
-        """Return the error of all rows added."""
-        # As exact fractions: the difference of the two squares would lose half the digits.
-        moments = [Fraction(0)] * 4
-        for unit, pairs in self.pairs().items():
-            for m, (high, low) in enumerate(pairs[-4:]):
-                whole = Fraction((int(high) << BITS) + int(low), 1 << 2 * BITS)
-                moments[m] += whole * Fraction(unit / self.unit)
-        return self._error(self.totals(), moments)
+    def prepare(self, sums: Floats) -> Floats:
+        """Transform the masses at the nodes, of all rows and of hits, to cosines."""
+        mass = sums[..., :-4].reshape(*sums.shape[:-1], -1, 2).swapaxes(-1, -2).copy()
+        # Even about both ends, the sequence has each end node once where its mirror image adds a
+        # second: so masses there count double.
+        mass[..., [0, -1]] *= 2.0
+        waves = dct(mass, type=1, overwrite_x=True).reshape(*sums.shape[:-1], -1)
+        return np.concatenate([waves, sums[..., -4:]], axis=-1)
 
-    def value_of(self, sums: Floats) -> float:
-        """Return the error, with the moments as doubles."""
-        return self._error(sums, sums[-4:].tolist())
-
-    def _error(self, sums: Floats, moments: Sequence[Any]) -> float:
+    def value(self, sums: Floats, unit: float = 1.0) -> float:
+        """Return the error."""
         bandwidth = self._bandwidth
         if bandwidth is None:
-            bandwidth = bandwidth_rule(float(moments[0]) * self.unit, *moments[1:])
-        return density_error(sums[:-4].reshape(-1, 2), bandwidth)
+            bandwidth = bandwidth_rule(float(sums[-4]) * unit, *sums[-3:].tolist())
+        return density_error(sums[:-4].reshape(2, -1), bandwidth)
 
 
-def bandwidth_rule(
-    count: float, hits: Fraction | float, first: Fraction | float, second: Fraction | float
-) -> float:
+def bandwidth_rule(count: float, hits: float, first: float, second: float) -> float:
     """Bandwidth s (2 n)^(-1/5), from the sums of weight, value and squared value over the hits."""
     if hits <= 0:
         return 0.0
-    variance = float(second / hits - (first / hits) ** 2)
+    variance = second / hits - (first / hits) ** 2
     return math.sqrt(max(variance, 0.0)) * math.pow(2.0 * count, -0.2)
 
 
-def density_error(grid: Floats, bandwidth: float) -> float:
-    """Integrate |z - accuracy(z)| density(z), from masses of all rows and of hits at the nodes."""
-    n_steps = len(grid) - 1
+def density_error(waves: Floats, bandwidth: float) -> float:
+    """Integrate |z - accuracy(z)| density(z), from cosines of the masses of all rows and of hits."""
+    n_steps = waves.shape[1] - 1
     kernel = _mirrored_triweight(n_steps, 3.0 * max(bandwidth * n_steps, 1.0))
-    # Even about both ends, the sequence has each end node once where its mirror image adds a
-    # second: so masses there count double.
-    mass = grid.copy()
-    mass[[0, -1]] *= 2.0
-    density, hit_density = idct(dct(mass.T, type=1) * dct(kernel, type=1), type=1)
+    density, hit_density = idct(waves * dct(kernel, type=1), type=1, overwrite_x=True)
     gap = np.abs(np.linspace(0.0, 1.0, n_steps + 1) * density - hit_density)
     return min(_trapezoid(gap) / _trapezoid(density), 1.0)
 

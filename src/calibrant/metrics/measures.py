@@ -1,174 +1,236 @@
-"""``Counts`` of rows, chunk by chunk and merged in any order, and ``Measure``: a metric of them."""
+"""What a metric is: what it adds up for weighted rows, and a value of the sums.
+
+``Measure`` is the one body of a metric. Its sums are over rows in memory, over chunks of rows
+anywhere, or over groups of rows that a bootstrap draws; ``State`` holds them.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import math
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from calibrant import threads
 from calibrant.kernels.fixed_point import totals
-from calibrant.metrics.chunk import UNITS
-from calibrant.metrics.fixed_sums import FixedSums
-from calibrant.scale.parts import Counting
+from calibrant.kernels.metrics import add_products, add_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from calibrant.maps.base import Floats, Wholes
-    from calibrant.metrics.chunk import Chunk, DealtRows
+    from calibrant.metrics.chunk import Chunk
+    from calibrant.metrics.predictions import Predictions
+
+DRAWN_AT_ONCE = 50
+"""Resamples whose sums are made at once."""
 
 
-LARGEST_SUM = 2.0**63
-"""Of whole numbers, over all groups: they are added up as such."""
+class Body(ABC):
+    """What is added up for rows; the constructor takes ``settings`` as keywords."""
 
+    name: ClassVar[str]
+    """In bytes; never reused."""
 
-class Counts(Counting):
-    """What metrics are made of."""
+    registered: ClassVar[dict[str, type[Body]]] = {}
 
-    registered: ClassVar[dict[str, type[Counts]]] = {}
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "name" in vars(cls):
+            cls.registered[cls.name] = cls
 
     def settings(self) -> dict[str, Any]:
-        """Return the keywords that make an empty one, in plain values."""
+        """Return the keywords that make an equal one, in plain values."""
         return {}
 
     @abstractmethod
-    def add_rows(self, rows: DealtRows) -> None:
-        """Count rows that were dealt to groups."""
+    def start(self, n_groups: int = 1, unit: float = 1.0) -> State:
+        """Return sums of no rows, for weights in units of ``unit``."""
+
+    def in_memory(self, predictions: Predictions, n_groups: int) -> State:
+        """Return sums of no rows, for those of ``predictions``."""
+        return self.start(n_groups, predictions.unit)
+
+
+class State(ABC):
+    """What was added up for a body."""
+
+    needs_chunks: bool = True
+    """Whether ``add`` has anything to do."""
 
     @abstractmethod
-    def restore(self, arrays: dict[str, NDArray[Any]], n_groups: int) -> None:
+    def add(self, chunk: Chunk) -> None:
+        """Add the rows of a chunk."""
+
+    def settle(self) -> None:
+        """Finish what was added since the last time, all of it in chunks of one unit."""
+
+    @abstractmethod
+    def merge(self, other: Self) -> None:
+        """Add the sums of another."""
+
+    @abstractmethod
+    def scale(self, factor: float) -> None:
+        """Multiply the weight of every row added so far."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the sums."""
+
+    @abstractmethod
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take what ``arrays`` of an equal one returned; it may come from a stranger's file."""
-
-
-class Measure(Counts):
-    """A metric, and what it counts of rows."""
 
     @abstractmethod
     def value(self) -> float:
-        """Return the metric of all rows counted."""
+        """Return the metric of all rows added."""
 
     @abstractmethod
     def replicates(self, draws: Wholes) -> Floats:
         """Return the metric of rows drawn by group: ``draws`` (resample, group) says how often."""
 
 
-class RowSums(Counts):
-    """Sums over rows, kept by group and by unit of the weights.
+class RowSums(Body):
+    """Sums over rows of terms in [-1, 1], times a power of the weight.
 
-    Attributes
-    ----------
-    slots : dict of (int, float) to FixedSums
-        Sums of the rows of a group, in units of the weight.
+    Within a chunk, and over all rows in memory, they are added in fixed point (see
+    ``kernels/metrics.pxd``), so that the order of rows changes no bit; over chunks as doubles, in
+    the order of the chunks.
     """
 
     power: ClassVar[int] = 1
     """Of the weights in the sums."""
 
+    is_drawn: ClassVar[bool] = True
+    """Whether intervals draw groups of it."""
+
     def __init__(self, *shape: int) -> None:
-        self._shape = shape
-        self.slots: dict[tuple[int, float], FixedSums] = {}
+        self.shape = shape
 
     @abstractmethod
-    def _count(self, chunk: Chunk, pairs: Wholes) -> None:
-        """Add the rows of a chunk, at most one term of each to every sum."""
+    def add(self, chunk: Chunk, sums: Wholes) -> None:
+        """Add the rows of a chunk to fixed-point ``sums`` of shape (*shape, 2).
 
-    def _slot(self, group: int, unit: float) -> FixedSums:
-        if (group, unit) not in self.slots:
-            self.slots[group, unit] = FixedSums(self._shape)
-        return self.slots[group, unit]
+        No row has more than one term in a sum.
+        """
+
+    def start(self, n_groups: int = 1, unit: float = 1.0) -> SummedState:
+        """Return sums of no rows."""
+        return SummedState(self, n_groups if self.is_drawn else 1, unit)
+
+
+class Measure(RowSums):
+    """A metric that is a function of sums over rows."""
+
+    def prepare(self, sums: Floats) -> Floats:
+        """Return a linear function of sums of shape (..., *shape) that ``value`` takes."""
+        return sums
+
+    @abstractmethod
+    def value(self, sums: Floats, unit: float = 1.0) -> float:
+        """Return the metric of rows that have these sums, with weights in units of ``unit``."""
+
+
+class RowMean(Measure):
+    """A metric that is a weighted mean of a term of every row, of at most ``bound``."""
+
+    bound: float = 1.0
+
+    def __init__(self) -> None:
+        super().__init__(3)
+
+    @abstractmethod
+    def terms(self, chunk: Chunk) -> Floats:
+        """Return the term of each row."""
+
+    def add(self, chunk: Chunk, sums: Wholes) -> None:
+        """Add weights, terms, and the weights of infinite terms."""
+        terms = self.terms(chunk)
+        infinite = np.isinf(terms)
+        if infinite.any():
+            terms = np.where(infinite, 0.0, terms)
+            add_weights(chunk.weight[infinite], sums[2:].reshape(1, 1, 2))
+        add_products(chunk.weight, terms / self.bound, sums[:2].reshape(1, 2, 2))
+
+    def value(self, sums: Floats, unit: float = 1.0) -> float:  # noqa: ARG002
+        """Return the mean; infinite if a term is."""
+        weight, total, infinite = sums
+        return math.inf if infinite > 0.0 else float(total / weight) * self.bound
+
+
+class SummedState(State):
+    """Sums of a ``RowSums``: of all rows, and by group where there are several.
+
+    Attributes
+    ----------
+    total : ndarray of shape (*shape,)
+        Sums over all rows, in units of the weight.
+    by_group : ndarray of shape (n_groups, *shape)
+    unit : float
+    """
+
+    def __init__(self, body: RowSums, n_groups: int, unit: float) -> None:
+        self.body, self.n_groups, self.unit = body, n_groups, unit
+        self.total: Floats = np.zeros(body.shape)
+        self.by_group: Floats = np.zeros((n_groups if n_groups > 1 else 0, *body.shape))
+        self._pairs: Wholes | None = None
+        self._factor = 1.0
 
     def add(self, chunk: Chunk) -> None:
-        """Count the rows of a chunk."""
-        self._count(chunk, self._slot(chunk.group, chunk.unit).pairs)
+        """Add the rows of a chunk."""
+        if self._pairs is None:
+            self._pairs = np.zeros((self.n_groups, *self.body.shape, 2), dtype=np.int64)
+        for group, rows in chunk.groups(self.n_groups):
+            self.body.add(rows, self._pairs[group])
+        self._factor = (chunk.unit / self.unit) ** self.body.power
 
-    def add_rows(self, rows: DealtRows) -> None:
-        """Count rows that were dealt to groups."""
-        for chunk in rows.chunks:
-            self.add(chunk)
+    def settle(self) -> None:
+        """Add the fixed-point sums to the doubles."""
+        if self._pairs is not None:
+            self.total += self._factor * totals(self._pairs.sum(axis=0))
+            if self.n_groups > 1:
+                self.by_group += self._factor * totals(self._pairs)
+            self._pairs = None
 
     def merge(self, other: Self) -> None:
         """Add the sums of another."""
-        for slot, sums in other.slots.items():
-            self._slot(*slot).merge(sums)
+        self.total += other.total
+        self.by_group += other.by_group
 
     def scale(self, factor: float) -> None:
-        """Multiply the weight of every row counted so far."""
-        for slot, sums in list(self.slots.items()):
-            sums.scale(factor**self.power)
-            if not sums.pairs.any():
-                del self.slots[slot]
+        """Multiply the weight of every row added so far."""
+        self.total *= factor**self.body.power
+        self.by_group *= factor**self.body.power
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the sums, by group and unit."""
-        slots = sorted(self.slots)
-        sums = np.empty((len(slots), *self._shape, 2), dtype=np.int64)
-        for own, slot in zip(sums, slots, strict=True):
-            own[:] = self.slots[slot].array()
-        groups = np.array([group for group, _ in slots], dtype=np.int64)
-        return {"group": groups, "unit": np.array([unit for _, unit in slots]), "sums": sums}
+        """Return the sums."""
+        found = {"total": self.total}
+        return found if self.n_groups == 1 else {**found, "groups": self.by_group}
 
-    def restore(self, arrays: dict[str, NDArray[Any]], n_groups: int) -> None:
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take what ``arrays`` returned."""
-        groups, units, sums = (arrays[name] for name in ("group", "unit", "sums"))
-        if groups.dtype != np.int64 or units.dtype != np.float64:
-            raise ValueError("groups or units of another type")
-        slots = list(zip(groups.tolist(), units.tolist(), strict=True))
-        if sums.shape != (len(slots), *self._shape, 2):
-            raise ValueError(f"{len(slots)} sums of shape {sums.shape[1:]}")
-        if sums.astype(np.float64).sum(axis=0).max(initial=0.0) >= LARGEST_SUM:
-            raise ValueError("sums of more rows than there can be")
-        if any(group not in range(n_groups) or unit not in UNITS for group, unit in slots):
-            raise ValueError("sums of other groups or units")
-        for slot, own in zip(slots, sums, strict=True):
-            self._slot(*slot).restore(own)
-
-    @property
-    def unit(self) -> float:
-        """The unit of the weights in ``totals``."""
-        return max((unit for _, unit in self.slots), default=1.0)
-
-    def pairs(self) -> dict[float, Wholes]:
-        """Return the whole numbers of all groups, by unit."""
-        found: dict[float, Wholes] = {}
-        for (_, unit), sums in self.slots.items():
-            found[unit] = found[unit] + sums.array() if unit in found else sums.array()
-        return found
-
-    def totals(self, take: Callable[[Wholes], Wholes] = lambda pairs: pairs) -> Floats:
-        """Return the doubles of the sums of all rows, or of what is added up of them exactly."""
-        parts = [
-            (unit / self.unit) ** self.power * totals(take(pairs))
-            for unit, pairs in sorted(self.pairs().items())
-        ]
-        found: Floats = sum(parts[1:], start=parts[0])
-        return found
-
-
-class SummedMeasure(RowSums, Measure):
-    """A metric that is a function of sums over rows."""
-
-    @abstractmethod
-    def value_of(self, sums: Floats) -> float:
-        """Return the metric of rows that have these sums, in any unit."""
+        for name, own in self.arrays().items():
+            given = arrays[name]
+            if given.dtype != np.float64 or given.shape != own.shape:
+                raise ValueError(f"{name} is {given.dtype} of shape {given.shape}")
+            if not np.all(np.isfinite(given)):
+                raise ValueError(f"{name} has sums that no rows have")
+            own[...] = given
 
     def value(self) -> float:
-        """Return the metric of all rows counted."""
-        return self.value_of(self.totals())
+        """Return the metric of all rows added."""
+        body: Any = self.body
+        return float(body.value(body.prepare(self.total), self.unit))
 
     def replicates(self, draws: Wholes) -> Floats:
-        """Return the metric of rows drawn by group; sums are plain doubles here."""
-        by_group: dict[int, Floats] = {}
-        for (group, unit), sums in sorted(self.slots.items()):
-            own = (unit / self.unit) ** self.power * totals(sums.array())
-            by_group[group] = by_group[group] + own if group in by_group else own
-        found = np.empty(len(draws))
-        for r, drawn in enumerate(draws):
-            total = np.zeros(self._shape)
-            for group, own in by_group.items():  # a product of matrices depends on its threads
-                if drawn[group]:
-                    total += drawn[group] * own
-            found[r] = self.value_of(total)
-        return found
+        """Return the metric of rows drawn by group."""
+        body: Any = self.body
+        by_group = body.prepare(self.by_group).reshape(self.n_groups, -1)
+        found = []
+        for start in range(0, len(draws), DRAWN_AT_ONCE):
+            block = draws[start : start + DRAWN_AT_ONCE].astype(np.float64)
+            with threads.few_blas_threads(0):  # whose number would change the last bits
+                sums = block @ by_group
+            found += [body.value(own.reshape(self.body.shape), self.unit) for own in sums]
+        return np.array(found)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,16 +15,19 @@ from calibrant.containers import column_names, to_matrix
 from calibrant.kernels.fixed_point import totals
 from calibrant.kernels.metrics import add_weights, count_above, take_cells
 from calibrant.labels import check_labels, check_weights
-from calibrant.metrics.chunk import BinaryProblem, Chunk
+from calibrant.metrics.cells import SortedCells
+from calibrant.metrics.chunk import Chunk, EventRows, rescale, usual_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from calibrant.maps.base import Floats, Wholes
+    from calibrant.metrics.cells import CellMeasure
+    from calibrant.metrics.measures import Body, State
 
-GROUP_CELLS = 1 << 23
+CELLS_SORTED = 1 << 23
 """Cells of several classes that are sorted at once."""
 
 
@@ -39,25 +43,6 @@ class MetricArguments(errors.Arguments):
 
 
 NAMED = MetricArguments()
-
-
-class Accumulator(Protocol):
-    """Sums over rows that a metric is made of."""
-
-    def add(self, chunk: Chunk) -> None:
-        """Add the rows of a chunk."""
-
-    def value(self) -> float:
-        """Return the metric of all rows added."""
-
-
-class ClassCells(NamedTuple):
-    """Cells of some classes, sorted by value: of ``classes[c]``, ``starts[c]:starts[c + 1]``."""
-
-    classes: Wholes
-    starts: Wholes
-    values: Floats
-    row_of: NDArray[np.int32] | Wholes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +68,8 @@ class Predictions:
     classes : ndarray of shape (n_classes,)
     named : MetricArguments
         How messages name the matrix.
+    is_checked : bool
+        Whether the rows of the matrix are float64 on the simplex, in the order of ``classes``.
     """
 
     matrix: NDArray[Any]
@@ -93,6 +80,7 @@ class Predictions:
     unit: float
     classes: NDArray[Any]
     named: MetricArguments = NAMED
+    is_checked: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -106,13 +94,14 @@ class Predictions:
 
     def _chunk(self, part: slice, start: int) -> Chunk:
         """Check the caller's rows ``part``, whose first one used is number ``start``."""
-        given = self.matrix[part]
-        if given.shape[1] == 1:
-            positive = given.astype(np.float64)
-            given = np.hstack([1.0 - positive, positive])
-        elif self.order is not None:
-            given = given[:, self.order]
-        rows = simplex.check_scores(given, first_row=part.start, named=self.named)
+        rows = self.matrix[part]
+        if not self.is_checked:
+            if rows.shape[1] == 1:
+                positive = rows.astype(np.float64)
+                rows = np.hstack([1.0 - positive, positive])
+            elif self.order is not None:
+                rows = rows[:, self.order]
+            rows = simplex.check_scores(rows, first_row=part.start, named=self.named)
         if self.used is not None:
             rows = rows[self.used[part]]
         own = slice(start, start + len(rows))
@@ -127,30 +116,44 @@ class Predictions:
             yield chunk
             start += len(chunk.rows)
 
-    def sizes(self) -> list[int]:
-        """Return the number of rows used in each chunk."""
-        parts = simplex.chunks(len(self.matrix), self.n_classes)
-        used = np.ones(len(self.matrix), dtype=np.bool_) if self.used is None else self.used
-        return [int(np.count_nonzero(used[part])) for part in parts]
+    def checked(self) -> Predictions:
+        """Check all rows now, so that nobody who reads them checks them again."""
+        whole = replace(self, used=None, class_index=np.zeros(len(self.matrix), dtype=np.int64))
+        rows = whole._chunk(slice(0, len(self.matrix)), 0).rows  # noqa: SLF001  (its own)
+        return replace(self, matrix=rows, order=None, is_checked=True)
 
-    def measure(self, *accumulators: Accumulator) -> list[float]:
+    def add_up(
+        self,
+        bodies: Iterable[Body],
+        n_groups: int = 1,
+        tell: Callable[[], None] = lambda: None,
+    ) -> list[State]:
+        """Sums that metrics are made of, in one pass over the rows; ``tell`` after each chunk."""
+        states = [body.in_memory(self, n_groups) for body in bodies]
+        reading = [state for state in states if state.needs_chunks]
+        for chunk in self.chunks() if reading else ():
+            for state in reading:
+                state.add(chunk)
+            tell()
+        for state in reading:
+            state.settle()
+        return states
+
+    def measure(self, *bodies: Body) -> list[float]:
         """Values of some metrics, in one pass over the rows."""
-        for chunk in self.chunks():
-            for accumulator in accumulators:
-                accumulator.add(chunk)
-        return [accumulator.value() for accumulator in accumulators]
+        return [state.value() for state in self.add_up(bodies)]
 
     def row_weights(self) -> Floats:
         """One weight per row, in (0, 1]."""
         return np.ones(self.n_rows) if self.weight is None else self.weight
 
-    def problem(self, column: int | None) -> BinaryProblem:
+    def events(self, column: int | None) -> EventRows:
         """Each row's confidence and whether it was right, or one class's probability and label."""
         values, hits = np.empty(self.n_rows), np.empty(self.n_rows, dtype=np.bool_)
         for chunk in self.chunks():
             own = slice(chunk.start, chunk.start + len(chunk.rows))
-            values[own], hits[own], _ = chunk.problem(column)
-        return BinaryProblem(values, hits, self.row_weights())
+            values[own], hits[own], _ = chunk.events(column)
+        return EventRows(values, hits, self.row_weights())
 
     def all_rows(self) -> Floats:
         """Return the rows used as one matrix, for what cannot do with less than a copy."""
@@ -166,8 +169,23 @@ class Predictions:
             found[chunk.start : chunk.start + len(chunk.rows)] = chunk.rows[:, columns]
         return found
 
-    def cells_by_class(self, threshold: float) -> Iterator[ClassCells]:
-        """Cells at or above ``threshold``, class by class, as many classes as fit at a time."""
+    def sorted_cells(self, body: CellMeasure) -> Iterator[SortedCells]:
+        """Cells that a measure asks for, some problems at a time."""
+        if body.n_problems > 1:
+            for cells, _ in self.sorted_classes(body.threshold):
+                yield cells
+        else:
+            yield self.sort_events(self.events(body.column))[0]
+
+    def sort_events(self, events: EventRows) -> tuple[SortedCells, Floats]:
+        """Cells of one problem of all rows, and their values."""
+        order = np.argsort(events.values)
+        mass = None if self.weight is None else whole_masses(events.weight[order])
+        first = np.zeros(1, dtype=np.int64)
+        return SortedCells.of_rows(first, events.values[order], mass, events.hits[order])
+
+    def sorted_classes(self, threshold: float) -> Iterator[tuple[SortedCells, Floats]]:
+        """Cells at or above ``threshold``, and their values, of as many classes as fit at once."""
         counts = np.zeros(self.n_classes, dtype=np.int64)
         if threshold > 0.0:
             for chunk in self.chunks():
@@ -177,30 +195,31 @@ class Predictions:
         first = 0
         while first < self.n_classes:
             ends = np.cumsum(counts[first:])
-            last = first + max(1, int(np.searchsorted(ends, GROUP_CELLS, side="right")))
-            yield self._take_cells(threshold, first, counts[first:last])
+            last = first + max(1, int(np.searchsorted(ends, CELLS_SORTED, side="right")))
+            if counts[first:last].any():
+                yield self._take_cells(threshold, first, counts[first:last])
             first = last
 
-    def sorted_classes(self, threshold: float) -> Iterator[tuple[int, Any, Any]]:
-        """Column, values and rows of the cells at or above ``threshold``, class after class."""
-        for cells in self.cells_by_class(threshold):
-            for c, column in enumerate(cells.classes):
-                own = slice(cells.starts[c], cells.starts[c + 1])
-                yield int(column), cells.values[own], cells.row_of[own]
-
-    def _take_cells(self, threshold: float, first: int, counts: Wholes) -> ClassCells:
+    def _take_cells(
+        self, threshold: float, first: int, counts: Wholes
+    ) -> tuple[SortedCells, Floats]:
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         values = np.empty(starts[-1])
         row_of = np.empty(starts[-1], dtype=np.int32 if self.n_rows < 2**31 else np.int64)
         place = starts[:-1].copy()
         for chunk in self.chunks():
             take_cells(chunk.rows, chunk.start, threshold, first, place, values, row_of)
-        for c in range(len(counts)):
-            own = slice(starts[c], starts[c + 1])
+        mass = None if self.weight is None else np.empty(len(values), dtype=np.int64)
+        for start, end in pairwise(starts[np.append(True, counts > 0)]):
+            own = slice(start, end)
             order = np.argsort(values[own])
-            values[own] = values[own][order]
-            row_of[own] = row_of[own][order]
-        return ClassCells(np.arange(first, first + len(counts)), starts, values, row_of)
+            values[own], row_of[own] = values[own][order], row_of[own][order]
+            if self.weight is not None and mass is not None:
+                # In a unit of their own: a class counts as much as any, whatever its weights.
+                mass[own] = whole_masses(self.weight[row_of[own]])
+        label = np.repeat(np.arange(first, first + len(counts)), counts)
+        hits = self.class_index[row_of] == label
+        return SortedCells.of_rows(starts[:-1][counts > 0], values, mass, hits)
 
 
 def read_predictions(
@@ -214,8 +233,11 @@ def read_predictions(
 ) -> Predictions:
     """Check everything but the cells, which are checked as they are read.
 
-    ``y_proba`` of shape (n,) or (n, 1) holds the class that ``pos_label`` names.
+    ``y_proba`` of shape (n,) or (n, 1) holds the class that ``pos_label`` names; ``Predictions``
+    were read before.
     """
+    if isinstance(y_proba, Predictions):
+        return y_proba
     names = column_names(y_proba)
     try:
         is_vector = len(np.shape(y_proba)) == 1
@@ -275,24 +297,41 @@ def positive_last(
     return known if place[0] == 1 else known[::-1]
 
 
-def whole_masses(weight: Floats, repeats: float) -> Wholes:
-    """Weights in (0, 1] as positive whole numbers whose sum times ``repeats`` is below 2**62.
+def column_of(classes: NDArray[Any], kind: Any) -> int | None:
+    """Column of a class, None for the confidence; if nothing is said, the usual one."""
+    if kind is None:
+        return usual_column(len(classes))
+    if isinstance(kind, str) and kind == "confidence":
+        return None
+    matches = np.flatnonzero(classes == kind)
+    if len(matches) != 1:
+        raise errors.ParameterError(
+            f"kind={errors.in_words(kind)} is neither 'confidence' nor one of the classes "
+            f"{errors.some_in_words(classes)}"
+        )
+    return int(matches[0])
+
+
+def name_of(classes: NDArray[Any], column: int | None) -> Any:
+    """Label of a column, "confidence" for None."""
+    return "confidence" if column is None else classes[column : column + 1].tolist()[0]
+
+
+def whole_masses(weight: Floats) -> Wholes:
+    """Weights as positive whole numbers whose sum is below 2**61.
 
     Sums of them are exact, whatever the order; weights that were whole, of a sane size, are still
     in proportion.
     """
-    if np.all(weight == 1.0):
+    scaled = rescale(weight)[1]
+    if scaled is None:
         return np.ones(len(weight), dtype=np.int64)
+    scale = math.ldexp(1.0, 61 - math.frexp(exact_sum(scaled))[1])
+    return np.maximum(np.rint(scaled * scale), 1.0).astype(np.int64)
+
+
+def exact_sum(terms: Floats) -> float:
+    """Sum of terms in [-1, 1], whatever their order."""
     sums = np.zeros((1, 1, 2), dtype=np.int64)
-    add_weights(weight, sums)
-    scale = math.ldexp(1.0, 61 - math.frexp(repeats * float(totals(sums)[0, 0]))[1])
-    return np.maximum(np.rint(weight * scale), 1.0).astype(np.int64)
-
-
-def rescale(weight: Floats) -> tuple[float, Floats | None]:
-    """Return the unit of the weights, and the weights in it; equal weights are no weights."""
-    largest = float(weight.max())
-    if np.all(weight == largest):
-        return largest, None
-    unit = math.ldexp(1.0, math.frexp(largest)[1])
-    return unit, weight / unit
+    add_weights(np.ascontiguousarray(terms), sums)
+    return float(totals(sums)[0, 0])

@@ -9,20 +9,12 @@ import numpy as np
 
 from calibrant import errors, simplex, threads
 from calibrant.kernels.fixed_point import totals
-from calibrant.kernels.metrics import HIT, VALUE, WEIGHT
-from calibrant.metrics.bins import (
-    STRATEGIES,
-    ProblemBins,
-    bin_edges,
-    errors_of,
-    mass_bins,
-    problem_sums,
-    uniform_bins,
-)
-from calibrant.metrics.chunk import usual_column
-from calibrant.metrics.counted import count, read_chunks
-from calibrant.metrics.normal_null import BinMoments, null_problem
-from calibrant.metrics.predictions import read_predictions
+from calibrant.kernels.metrics import HIT, VALUE, WEIGHT, add_binned
+from calibrant.metrics.bins import STRATEGIES, bin_edges, errors_in, uniform_bins
+from calibrant.metrics.counted import add_up, classes_of, read
+from calibrant.metrics.normal_null import null_problem, problem_bodies
+from calibrant.metrics.parameters import inherit_parameters
+from calibrant.metrics.predictions import Predictions, column_of, name_of
 from calibrant.metrics.resampling import MOST_ROWS_DRAWN, null_bins, null_errors, p_value
 from calibrant.metrics.result import Result
 
@@ -30,9 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.maps.base import Floats
-    from calibrant.metrics.chunk import BinaryProblem
-    from calibrant.metrics.predictions import Predictions
-    from calibrant.scale.chunks import Chunks
+    from calibrant.metrics.chunk import EventRows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,6 +69,7 @@ class ReliabilityCurve(Result):
         return len(self.weight)
 
 
+@inherit_parameters
 def reliability_curve(
     y_true: Any,
     y_proba: Any,
@@ -99,14 +90,6 @@ def reliability_curve(
 
     Parameters
     ----------
-    y_true, y_proba, sample_weight, classes, pos_label
-        As in :func:`accuracy`.
-    kind : None, "confidence" or a label, default=None
-        "confidence" is the largest probability of each row against whether it is right; a label
-        is the probability of that class against whether it is the label. None is the positive
-        class of two, the second, and of more the confidence.
-    n_bins : int, default=15
-        Number of bins.
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width, or of equal mass (as in :func:`confidence_ece`; empty ones are left
         out, so there may be fewer).
@@ -116,11 +99,6 @@ def reliability_curve(
         Share of the draws that a bar holds.
     resample_rows : bool, default=True
         Draw rows as well as labels.
-    random_state : None, int, SeedSequence or Generator, default=0
-        Seeds the draws.
-    n_jobs : int, optional
-        Threads for the draws; their number changes no bit. -1 is all cores, -2 all but one.
-        None is what ``joblib.parallel_config`` says, else 1.
 
     Returns
     -------
@@ -155,18 +133,24 @@ def reliability_curve(
     threads.check_jobs("n_jobs", n_jobs)
     draws = {"n_resamples": int(n_resamples), "random_state": random_state}
     draws["replace"] = bool(resample_rows)
-    told = {"classes": classes, "pos_label": pos_label}
-    chunks = read_chunks(y_true, y_proba, sample_weight)
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    column = column_of(classes_of(source), kind)
     with threads.jobs(n_jobs):
-        if chunks is None:
-            predictions = read_predictions(y_true, y_proba, sample_weight, **told)
-            binned = _of_arrays(predictions, kind, int(n_bins), strategy, draws)
+        if isinstance(source, Predictions) and (
+            strategy == "quantile" or source.n_rows <= MOST_ROWS_DRAWN
+        ):
+            binned = _of_rows(source, column, int(n_bins), strategy, draws)
         else:
-            binned = _of_chunks(chunks, told, kind, int(n_bins), strategy, draws)
+            if strategy != "uniform":
+                raise errors.ParameterError(
+                    f"strategy={strategy!r} needs all rows at once; of chunks, take "
+                    "strategy='uniform', or make the curve of some of the rows in memory"
+                )
+            binned = _of_sums(add_up(source, problem_bodies(int(n_bins), column)), draws)
     low, high, chance = _judge(binned, float(consistency_level))
     weight = binned.in_bin[:, WEIGHT]
     return ReliabilityCurve(
-        kind=binned.kind,
+        kind=name_of(classes_of(source), column),
         edges=binned.edges,
         mean_probability=_ratio(binned.in_bin[:, VALUE], weight),
         frequency=_ratio(binned.in_bin[:, HIT], weight),
@@ -182,7 +166,6 @@ def reliability_curve(
 class Binned(NamedTuple):
     """Sums of weight, hits and values over bins, in a unit, and those of resamples, if any."""
 
-    kind: Any
     edges: Floats
     in_bin: Floats
     unit: float
@@ -190,58 +173,28 @@ class Binned(NamedTuple):
     null: Floats | None
 
 
-def _of_arrays(
-    predictions: Predictions, kind: Any, n_bins: int, strategy: str, draws: dict[str, Any]
+def _of_rows(
+    predictions: Predictions, column: int | None, n_bins: int, strategy: str, draws: dict[str, Any]
 ) -> Binned:
-    column = column_of(predictions.classes, kind)
-    name = name_of(predictions.classes, column)
-    if strategy == "uniform" and predictions.n_rows > MOST_ROWS_DRAWN:
-        bins, moments = problem_counts(n_bins, column)
-        for chunk in predictions.chunks():
-            bins.add(chunk)
-            moments.add(chunk)
-        return _of_counts(name, bins, moments, draws)
-    problem = predictions.problem(column)
-    edges, in_bin = _bins(problem, n_bins, strategy)
-    sums = problem_sums(problem, in_bin, len(edges) - 1)
-    null = null_bins(problem, in_bin, len(sums), **draws) if draws["n_resamples"] > 0 else None
-    ece = float(errors_of(sums[None], "l1")[0])
-    return Binned(name, edges, totals(sums), predictions.unit, ece, null)
+    """Bin rows in memory, and draw them."""
+    events = predictions.events(column)
+    if strategy == "uniform":
+        edges = bin_edges(n_bins)
+        bins = uniform_bins(events.values, edges)
+    else:
+        edges, bins = _mass_bins(predictions, events, n_bins)
+    pairs = np.zeros((len(edges) - 1, 3, 2), dtype=np.int64)
+    add_binned(*events, bins, pairs)
+    sums = totals(pairs)
+    null = null_bins(events, bins, len(sums), **draws) if draws["n_resamples"] > 0 else None
+    ece = float(errors_in(sums[None], sums[None, :, WEIGHT].sum(axis=1), "l1")[0])
+    return Binned(edges, sums, predictions.unit, ece, null)
 
 
-def _of_chunks(
-    chunks: Chunks,
-    told: dict[str, Any],
-    kind: Any,
-    n_bins: int,
-    strategy: str,
-    draws: dict[str, Any],
-) -> Binned:
-    if strategy != "uniform":
-        raise errors.ParameterError(
-            f"strategy={strategy!r} needs all rows at once; of chunks, take strategy='uniform', or "
-            "make the curve of some of the rows in memory"
-        )
-
-    names: list[Any] = []
-
-    def start(known: NDArray[Any]) -> dict[str, Any]:
-        column = column_of(known, kind)
-        names.append(name_of(known, column))
-        return dict(zip(("bins", "moments"), problem_counts(n_bins, column), strict=True))
-
-    found = count(chunks, told, start)
-    return _of_counts(names[0], **found, draws=draws)
-
-
-def _of_counts(name: Any, bins: ProblemBins, moments: BinMoments, draws: dict[str, Any]) -> Binned:
-    null = null_problem(bins, moments, **draws) if draws["n_resamples"] > 0 else None
-    return Binned(name, bin_edges(bins.n_bins), bins.totals()[0], bins.unit, bins.value(), null)
-
-
-def problem_counts(n_bins: int, column: int | None) -> tuple[ProblemBins, BinMoments]:
-    """Return what is counted of the rows of a binary problem, to be judged without them."""
-    return ProblemBins(n_bins, column=column), BinMoments(n_bins, column)
+def _of_sums(states: dict[str, Any], draws: dict[str, Any]) -> Binned:
+    null = null_problem(**states, **draws) if draws["n_resamples"] > 0 else None
+    bins = states["bins"]
+    return Binned(bin_edges(bins.body.n_bins), bins.total[0], bins.unit, bins.value(), null)
 
 
 def _judge(binned: Binned, level: float) -> tuple[Floats, Floats, float]:
@@ -253,36 +206,16 @@ def _judge(binned: Binned, level: float) -> tuple[Floats, Floats, float]:
     return low, high, p_value(binned.ece, null_errors(binned.null))
 
 
-def column_of(classes: NDArray[Any], kind: Any) -> int | None:
-    """Column of a class, None for the confidence; if nothing is said, the usual one."""
-    if kind is None:
-        return usual_column(len(classes))
-    if isinstance(kind, str) and kind == "confidence":
-        return None
-    matches = np.flatnonzero(classes == kind)
-    if len(matches) != 1:
-        raise errors.ParameterError(
-            f"kind={errors.in_words(kind)} is neither 'confidence' nor one of the classes "
-            f"{errors.some_in_words(classes)}"
-        )
-    return int(matches[0])
-
-
-def name_of(classes: NDArray[Any], column: int | None) -> Any:
-    """Label of a column, "confidence" for None."""
-    return "confidence" if column is None else classes[column : column + 1].tolist()[0]
-
-
-def _bins(problem: BinaryProblem, n_bins: int, strategy: str) -> tuple[Floats, NDArray[np.int32]]:
-    """Edges, and the bin of each row."""
-    if strategy == "uniform":
-        edges = bin_edges(n_bins)
-        return edges, uniform_bins(problem.values, edges)
-    present, bins = np.unique(mass_bins(problem, n_bins), return_inverse=True)
-    edges = np.zeros(len(present) + 1)
-    np.maximum.at(edges, bins + 1, problem.values)  # a bin ends at its largest value
-    edges[-1] = 1.0
-    return edges, bins.astype(np.int32)
+def _mass_bins(
+    predictions: Predictions, events: EventRows, n_bins: int
+) -> tuple[Floats, NDArray[np.int32]]:
+    """Edges of the bins of equal mass that are not empty, and the bin of each row."""
+    cells, values = predictions.sort_events(events)
+    begin = np.unique(cells.edges(n_bins))
+    begin = begin[begin < len(values)]
+    edges = np.concatenate([[0.0], values[begin[1:] - 1], [1.0]])  # a bin ends at its last value
+    bins = np.repeat(np.arange(len(begin), dtype=np.int32), np.diff(np.append(begin, len(values))))
+    return edges, bins[np.searchsorted(values, events.values)]
 
 
 def _bars(null: Floats, level: float) -> tuple[Floats, ...]:

@@ -1,43 +1,46 @@
-"""Draws of rows, and of labels under the hypothesis that the predictions are right."""
+"""The bootstrap: draws of rows or of groups of rows, which weigh the sums that a metric is made of.
+
+Also draws of labels under the hypothesis that the predictions are right.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtri, stdtrit
 
 from calibrant import errors, simplex, threads
 from calibrant.kernels.resampling import add_null_bins
+from calibrant.metrics.result import Estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from calibrant.maps.base import Floats, Wholes
-    from calibrant.metrics.chunk import BinaryProblem
+    from calibrant.metrics.chunk import EventRows
+    from calibrant.metrics.measures import State
 
 BLOCK_BYTES = 1 << 27
 """Sums of several resamples that are held at once."""
 
-TASKS = 64
+N_TASKS = 64
 """Tasks that the resamples are dealt to."""
 
 MOST_ROWS_DRAWN = 50_000
-"""Rows up to which resamples draw rows and labels one by one.
+"""Rows up to which tests draw labels one by one.
 
-Of more, sums over groups and bins say the same: a draw of so many is normal, to the digits that are
-printed.
+Of more, sums over bins say the same: their labels are normal, to the digits that are printed.
 """
 
 KEPT_BYTES = 1 << 25
 """Draws that are kept for the next problem with the same seed, as the next class of a diagram."""
-
-
-def _say_nothing() -> None:
-    pass
 
 
 class Steps:
@@ -67,79 +70,57 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 class Resamples:
-    """Rows drawn with replacement, as many as there are, chunk by chunk and again at will.
+    """Rows drawn with replacement, as many as there are, again at will and in any order.
 
-    Every (resample, chunk) has a random generator of its own, so resamples can be taken in any
-    order and as often as needed without storing them. How many draws fall to each chunk is
-    multinomial, so the whole is an ordinary draw of rows. ``sizes`` are the numbers of rows of
-    the chunks; without ``replace`` every row comes once.
+    Every resample has a random generator of its own; without ``replace`` every row comes once.
     """
 
     def __init__(
-        self, sizes: Sequence[int], n_resamples: int, random_state: Any, *, replace: bool = True
+        self, n_rows: int, n_resamples: int, random_state: Any, *, replace: bool = True
     ) -> None:
-        root = generator(random_state)
-        self.n_resamples = n_resamples
-        self.replace = replace
-        self._entropy = [int(word) for word in root.integers(0, 1 << 32, size=4)]
-        self._sizes = np.asarray(sizes, dtype=np.int64)
-        n_rows = int(self._sizes.sum())
-        shares = self._sizes / n_rows
-        self._draws = root.multinomial(n_rows, shares, size=n_resamples)
-        self._kept: dict[tuple[int, int], tuple[Wholes, Floats]] = {}
+        self.n_rows, self.n_resamples, self.replace = n_rows, n_resamples, replace
+        self._entropy = [int(w) for w in generator(random_state).integers(0, 1 << 32, size=4)]
+        self._kept: dict[int, tuple[Wholes, Floats]] = {}
         self._keeps = 16 * n_rows * n_resamples <= KEPT_BYTES
-        self.tell: Callable[[], None] = _say_nothing
-        """Called after each resample of a chunk."""
 
-    def _generator(self, resample: int, chunk: int, purpose: int) -> np.random.Generator:
-        seed = np.random.SeedSequence(self._entropy, spawn_key=(resample, chunk, purpose))
+    def _generator(self, resample: int, part: int, purpose: int) -> np.random.Generator:
+        seed = np.random.SeedSequence(self._entropy, spawn_key=(resample, part, purpose))
         return np.random.Generator(np.random.PCG64(seed))
 
-    def rows(self, resample: int, chunk: int) -> Wholes:
-        """Rows drawn, as numbers within the chunk."""
-        size = int(self._sizes[chunk])
+    def rows(self, resample: int) -> Wholes:
+        """Rows drawn."""
         if not self.replace:
-            return np.arange(size, dtype=np.int64)
-        draws = int(self._draws[resample, chunk])
-        return self._generator(resample, chunk, 0).integers(0, size, size=draws, dtype=np.int64)
+            return np.arange(self.n_rows, dtype=np.int64)
+        drawing = self._generator(resample, 0, 0)
+        return drawing.integers(0, self.n_rows, size=self.n_rows, dtype=np.int64)
 
-    def counts(self, resample: int, chunk: int) -> Wholes:
-        """How often each row of the chunk is drawn."""
-        size = int(self._sizes[chunk])
-        counts: Wholes = np.bincount(self.rows(resample, chunk), minlength=size)
+    def counts(self, resample: int) -> Wholes:
+        """How often each row is drawn."""
+        counts: Wholes = np.bincount(self.rows(resample), minlength=self.n_rows)
         return counts
 
-    def all_counts(self, resample: int) -> Wholes:
-        """How often each row of all chunks is drawn."""
-        ends = np.cumsum(self._sizes)
-        counts = np.empty(ends[-1], dtype=np.int64)
-        for c, end in enumerate(ends):
-            counts[end - self._sizes[c] : end] = self.counts(resample, c)
-        return counts
+    def uniforms(self, resample: int, n_draws: int, part: int = 0) -> Floats:
+        """Numbers in [0, 1) that choose the labels of the rows drawn, in a part of the rows."""
+        return self._generator(resample, part, 1).random(n_draws)
 
-    def uniforms(self, resample: int, chunk: int, n_draws: int) -> Floats:
-        """Numbers in [0, 1) that choose the labels of the rows drawn."""
-        return self._generator(resample, chunk, 1).random(n_draws)
-
-    def rows_and_uniforms(self, resample: int, chunk: int) -> tuple[Wholes, Floats]:
+    def rows_and_uniforms(self, resample: int) -> tuple[Wholes, Floats]:
         """Rows drawn and what chooses their labels, kept if all of them are small."""
-        if (resample, chunk) in self._kept:
-            return self._kept[resample, chunk]
-        rows = self.rows(resample, chunk)
-        drawn = rows, self.uniforms(resample, chunk, len(rows))
+        if resample in self._kept:
+            return self._kept[resample]
+        drawn = self.rows(resample), self.uniforms(resample, self.n_rows)
         if self._keeps:
-            self._kept[resample, chunk] = drawn
+            self._kept[resample] = drawn
         return drawn
 
-    def each(self, work: Callable[[int], None], block: range) -> None:
-        """Call ``work`` for each resample of a block, in threads."""
+    def each(self, work: Callable[[int], None], block: range | None = None) -> None:
+        """Call ``work`` for each resample, of a block if one is given, in threads."""
+        block = range(self.n_resamples) if block is None else block
 
         def do(part: range) -> None:
             for r in part:
                 work(r)
-                self.tell()
 
-        step = max(1, len(block) // TASKS)
+        step = max(1, len(block) // N_TASKS)
         parts = [block[start : start + step] for start in range(0, len(block), step)]
         for _ in threads.each(do, parts):
             pass
@@ -151,11 +132,127 @@ class Resamples:
             yield range(start, min(start + step, self.n_resamples))
 
 
+def drawn_by_group(
+    states: Mapping[str, State],
+    present: NDArray[np.bool_],
+    n_resamples: int,
+    level: float,
+    random_state: Any,
+    tell: Callable[[], None] = lambda: None,
+) -> dict[str, Floats]:
+    """Return each metric, by its name, of draws of the groups that are ``present``.
+
+    ``tell`` is called after each.
+    """
+    n_present = int(np.count_nonzero(present))
+    draws: Wholes = generator(random_state).multinomial(
+        n_present, present / n_present, size=n_resamples
+    )
+    stretch = _stretch(int(np.count_nonzero(draws.any(axis=0))), level)
+    found = {}
+    for name, state in states.items():
+        replicates = state.replicates(draws)
+        middle = math.fsum(replicates) / n_resamples
+        found[name] = middle + stretch * (replicates - middle)
+        tell()
+    return found
+
+
+def _stretch(n_groups: int, level: float) -> float:
+    """Return how much wider than their draws the intervals of few groups are, by Student's rule."""
+    if n_groups < 2:
+        return 1.0
+    wider = 1.0
+    if 0.0 < level < 1.0:
+        wider = stdtrit(n_groups - 1, (1.0 + level) / 2.0) / ndtri((1.0 + level) / 2.0)
+    return float(wider * math.sqrt(n_groups / (n_groups - 1)))
+
+
+def basic_interval(
+    value: float, replicates: Floats | None, level: float, largest: float
+) -> Estimate:
+    """Reflect quantiles of the replicates at the value; clip to [0, largest]; hold the value."""
+    if replicates is None:
+        return Estimate(value, math.nan, math.nan)
+    q_low, q_high = np.quantile(replicates, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+    low = min(max(2.0 * value - float(q_high), 0.0), value)
+    high = max(min(2.0 * value - float(q_low), largest), value)
+    return Estimate(value, low, high)
+
+
+def drawn_means(
+    terms: Floats, weight: Floats, n_resamples: int, random_state: Any
+) -> NDArray[np.float64]:
+    """Weighted means of several terms of the rows, (term, row), of each resample: (term, draw)."""
+    resamples = Resamples(len(weight), n_resamples, random_state)
+    weighted = np.vstack([terms * weight, weight])
+    means = np.empty((len(terms), n_resamples))
+
+    def draw(r: int) -> None:
+        counts = resamples.counts(r).astype(np.float64)
+        sums = np.einsum("tn,n->t", weighted, counts)  # no BLAS, whose bits depend on threads
+        means[:, r] = sums[:-1] / sums[-1]
+
+    resamples.each(draw)
+    return means
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrap:
+    """How intervals of means over rows are drawn; refuses what cannot be drawn.
+
+    Attributes
+    ----------
+    n_resamples : int
+        0 for no intervals.
+    level : float
+        Share of the resamples that an interval holds.
+    random_state : None, int, SeedSequence or Generator
+    n_jobs : int or None
+    """
+
+    n_resamples: int
+    level: float
+    random_state: Any
+    n_jobs: int | None
+
+    def __post_init__(self) -> None:
+        simplex.check_number("n_resamples", self.n_resamples, low=0, whole=True)
+        simplex.check_number("confidence_level", self.level, low=0.0, high=1.0)
+        threads.check_jobs("n_jobs", self.n_jobs)
+
+    def estimates(
+        self, values: Sequence[float], parts: Sequence[Floats], weight: Floats
+    ) -> list[Estimate]:
+        """Return each value with the percentile interval of the mean of its terms, which holds it.
+
+        All parts are drawn together. Rows are sorted by their terms before they are drawn, so that
+        their order changes no bit.
+        """
+        if self.n_resamples == 0:
+            return [Estimate(value, math.nan, math.nan) for value in values]
+        order = np.lexsort((weight, *parts))
+        terms = np.stack([part[order] for part in parts])
+        with threads.jobs(self.n_jobs):
+            means = drawn_means(terms, weight[order], int(self.n_resamples), self.random_state)
+        ends = [(1.0 - self.level) / 2.0, (1.0 + self.level) / 2.0]
+        found = []
+        for value, own in zip(values, means, strict=True):
+            low, high = np.quantile(own, ends).tolist()
+            found.append(Estimate(value, min(low, value), max(high, value)))
+        return found
+
+
+def not_negative(estimate: Estimate) -> Estimate:
+    """Reach up to zero with the interval of what cannot be negative, but may be estimated so."""
+    return estimate._replace(high=max(estimate.high, 0.0))
+
+
 _seeded = lru_cache(maxsize=1)(Resamples)
 
 
 def null_bins(
-    problem: BinaryProblem,
+    events: EventRows,
     bins: NDArray[np.int32],
     n_bins: int,
     *,
@@ -164,26 +261,16 @@ def null_bins(
     replace: bool,
 ) -> Floats:
     """Weight, hits and values in each bin of each resample, with hits drawn from the values."""
-    parts = list(simplex.chunks(len(problem.values), 1))
-    sizes = tuple(part.stop - part.start for part in parts)
-    # The draws of the last seed are at hand.
-    is_seed = type(random_state) is int and random_state >= 0
+    is_seed = type(random_state) is int and random_state >= 0  # the draws of the last are at hand
     make: Any = _seeded if is_seed else Resamples
-    resamples = make(sizes, n_resamples, random_state, replace=replace)
+    resamples: Resamples = make(len(bins), n_resamples, random_state, replace=replace)
     sums = np.zeros((n_resamples, n_bins, 3))
-    for c, part in enumerate(parts):
-        own = problem.values[part], problem.weight[part], bins[part]
-        _add_null_bins(resamples, c, own, sums)
-    return sums
-
-
-def _add_null_bins(resamples: Resamples, c: int, chunk: tuple[Any, ...], sums: Floats) -> None:
-    """Add the values, weights and bins of the ``c``-th chunk, as they are drawn."""
 
     def add(r: int) -> None:
-        add_null_bins(*chunk, *resamples.rows_and_uniforms(r, c), sums[r])
+        add_null_bins(events.values, events.weight, bins, *resamples.rows_and_uniforms(r), sums[r])
 
-    resamples.each(add, range(len(sums)))
+    resamples.each(add)
+    return sums
 
 
 def null_errors(sums: Floats) -> Floats:

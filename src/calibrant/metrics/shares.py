@@ -10,9 +10,9 @@ from scipy.special import gammainc
 
 from calibrant.kernels.metrics import HIT, VALUE, WEIGHT, add_binned_classes
 from calibrant.metrics.bins import ClassBins
-from calibrant.metrics.counted import count, read_chunks
+from calibrant.metrics.counted import add_up, classes_of, read
 from calibrant.metrics.measures import RowSums
-from calibrant.metrics.predictions import read_predictions
+from calibrant.metrics.parameters import inherit_parameters
 from calibrant.metrics.result import Result
 
 if TYPE_CHECKING:
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from calibrant.maps.base import Floats, Wholes
     from calibrant.metrics.chunk import Chunk
+    from calibrant.metrics.measures import SummedState
 
-ROUNDING = 1e-9
+GAP_OF_ROUNDING = 1e-9
 """Gaps of less than this share of the weight are of rounding."""
 
 
@@ -51,6 +52,7 @@ class ClassShares(Result):
     p_holm: Floats
 
 
+@inherit_parameters
 def class_shares(
     y_true: Any,
     y_proba: Any,
@@ -63,8 +65,6 @@ def class_shares(
 
     Parameters
     ----------
-    y_true, y_proba, classes, pos_label
-        As in :func:`accuracy`.
     sample_weight : array-like of shape (n_rows,), optional
         Weight 2 is the row twice in the shares; in the p-values it is one event that counts double.
 
@@ -99,23 +99,10 @@ def class_shares(
     >>> bool(found.p_holm[1] < 1e-9)
     True
     """
-    told = {"classes": classes, "pos_label": pos_label}
-    chunks = read_chunks(y_true, y_proba, sample_weight)
-    if chunks is not None:
-        labels: list[NDArray[Any]] = []
-
-        def start(known: NDArray[Any]) -> dict[str, Any]:
-            labels.append(known)
-            return {"bins": ClassBins(len(known), 1), "moments": ClassMoments(len(known))}
-
-        found = count(chunks, told, start)
-        return judge_shares(labels[0], **found)
-    predictions = read_predictions(y_true, y_proba, sample_weight, **told)
-    bins, moments = ClassBins(predictions.n_classes, 1), ClassMoments(predictions.n_classes)
-    for chunk in predictions.chunks():
-        bins.add(chunk)
-        moments.add(chunk)
-    return judge_shares(predictions.classes, bins, moments)
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    known = classes_of(source)
+    bodies = {"bins": ClassBins(len(known), 1), "moments": ClassMoments(len(known))}
+    return judge_shares(known, **add_up(source, bodies))
 
 
 class ClassMoments(RowSums):
@@ -123,35 +110,28 @@ class ClassMoments(RowSums):
 
     name = "class moments"
     power = 2
+    is_drawn = False
 
     def __init__(self, n_classes: int) -> None:
-        self._n_classes = n_classes
         super().__init__(2, n_classes, 3)
 
     def settings(self) -> dict[str, Any]:
-        """Return what makes an empty one."""
-        return {"n_classes": self._n_classes}
+        """Return what makes an equal one."""
+        return {"n_classes": self.shape[1]}
 
-    def add(self, chunk: Chunk) -> None:
-        """Count the rows of a chunk; of no group, as nothing is drawn from these sums."""
-        self._count(chunk, self._slot(0, chunk.unit).pairs)
-
-    def _count(self, chunk: Chunk, pairs: Wholes) -> None:
+    def add(self, chunk: Chunk, sums: Wholes) -> None:
+        """Add w^2 p and w^2 p^2 of each class."""
         rows, square = chunk.rows, chunk.weight * chunk.weight
         cells = np.zeros(rows.shape, dtype=np.int32)
-        add_binned_classes(rows, chunk.class_index, square, cells, 1, pairs[0])
-        add_binned_classes(rows * rows, chunk.class_index, square, cells, 1, pairs[1])
-
-    def moments(self) -> Floats:
-        """Return (2, n_classes): sums of w^2 p and of w^2 p^2."""
-        return self.totals()[:, :, VALUE] * self.unit**2
+        add_binned_classes(rows, chunk.class_index, square, cells, 1, sums[0])
+        add_binned_classes(rows * rows, chunk.class_index, square, cells, 1, sums[1])
 
 
-def judge_shares(classes: NDArray[Any], bins: ClassBins, moments: ClassMoments) -> ClassShares:
+def judge_shares(classes: NDArray[Any], bins: SummedState, moments: SummedState) -> ClassShares:
     """Compare the shares of all classes from sums over rows."""
-    by_class = bins.totals().sum(axis=1) * bins.unit
+    by_class = bins.total.sum(axis=1)
     weight, happened, said = (by_class[:, column] for column in (WEIGHT, HIT, VALUE))
-    first, second = moments.moments()
+    first, second = moments.total[:, :, VALUE]
     p_value = chances(said - happened, first, second, said, weight)
     # The probabilities of two classes add up to one, so that both tests are the same.
     corrected = np.full(2, p_value.min()) if len(classes) == 2 else holm(p_value)
@@ -167,17 +147,11 @@ def chances(gap: Floats, first: Floats, second: Floats, said: Floats, weight: Fl
     size = np.divide(first, said, out=np.ones_like(said), where=(said > 0) & (first > 0))
     variance = np.maximum(first - second, 0.0) / size**2
     found: Floats = np.minimum(2.0 * gammainc(variance + np.abs(gap) / size, variance), 1.0)
-    return np.where(np.abs(gap) <= ROUNDING * weight, 1.0, found)
+    return np.where(np.abs(gap) <= GAP_OF_ROUNDING * weight, 1.0, found)
 
 
 def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Adjust p-values so that the chance of any false alarm is kept.
-
-    References
-    ----------
-    .. [1] S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian
-       Journal of Statistics 6, 1979.
-    """
+    """Adjust p-values so that the chance of any false alarm is kept (Holm 1979)."""
     order = np.argsort(p_values, kind="stable")
     factors = np.arange(len(p_values), 0, -1)
     adjusted = np.empty(len(p_values))

@@ -10,18 +10,17 @@ import numpy as np
 
 from calibrant import errors, simplex, threads
 from calibrant.kernels import resampling
-from calibrant.metrics.bins import (
-    ClassBins,
-    bin_edges,
-    errors_of,
-    problem_sums,
-    uniform_bins,
-)
+from calibrant.metrics.bins import ClassBins, ProblemBins, bin_edges, check_bins, uniform_bins
 from calibrant.metrics.chunk import usual_column
-from calibrant.metrics.counted import count, read_chunks
-from calibrant.metrics.normal_null import CellProducts, null_classes, null_problem
-from calibrant.metrics.predictions import read_predictions
-from calibrant.metrics.reliability import problem_counts
+from calibrant.metrics.counted import add_up, classes_of, read
+from calibrant.metrics.normal_null import (
+    CellProducts,
+    null_classes,
+    null_problem,
+    problem_bodies,
+)
+from calibrant.metrics.parameters import inherit_parameters
+from calibrant.metrics.predictions import Predictions
 from calibrant.metrics.resampling import (
     MOST_ROWS_DRAWN,
     Resamples,
@@ -33,14 +32,10 @@ from calibrant.metrics.result import Result
 
 if TYPE_CHECKING:
     from calibrant.maps.base import Floats
-    from calibrant.metrics.bins import ProblemBins
     from calibrant.metrics.chunk import Chunk
-    from calibrant.metrics.normal_null import BinMoments
-    from calibrant.metrics.predictions import Predictions
-    from calibrant.scale.chunks import Chunks
 
-METRICS = ("positive", "confidence", "classwise")
-LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+TESTED_METRICS = ("positive", "confidence", "classwise")
+NULL_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +69,7 @@ class CalibrationTest(Result):
         return Result.to_dict(self) | {"null_quantiles": dict(self.null_quantiles)}
 
 
+@inherit_parameters
 def calibration_test(
     y_true: Any,
     y_proba: Any,
@@ -96,13 +92,9 @@ def calibration_test(
 
     Parameters
     ----------
-    y_true, y_proba, classes, pos_label
-        As in :func:`accuracy`.
     metric : {None, "positive", "confidence", "classwise"}, default=None
         The statistic: :func:`positive_ece`, :func:`confidence_ece` or :func:`classwise_ece`. None
         is that of the positive class if there are two classes, and of the confidence if more.
-    n_bins : int, default=15
-        Number of bins, of equal width.
     n_resamples : int, default=1000
         The p-value is no smaller than 1 / (1 + n_resamples).
     sample_weight : array-like of shape (n_rows,), optional
@@ -110,11 +102,6 @@ def calibration_test(
     resample_rows : bool, optional
         Draw rows as well as labels, as published; False keeps the rows and draws labels only. By
         default rows are kept for ``metric="classwise"``, whose p-values would be too small.
-    random_state : None, int, SeedSequence or Generator, default=0
-        Seeds the draws.
-    n_jobs : int, optional
-        Threads for the resamples; their number changes no bit. -1 is all cores, -2 all but one.
-        None is what ``joblib.parallel_config`` says, else 1.
 
     Returns
     -------
@@ -158,23 +145,38 @@ def calibration_test(
     >>> calibration_test(y, bold).p_value < 0.01
     True
     """
-    simplex.check_option("metric", metric, (None, *METRICS))
-    simplex.check_number("n_bins", n_bins, low=1, whole=True)
+    simplex.check_option("metric", metric, (None, *TESTED_METRICS))
+    check_bins(n_bins)
     simplex.check_number("n_resamples", n_resamples, low=1, whole=True)
     threads.check_jobs("n_jobs", n_jobs)
-    told = {"classes": classes, "pos_label": pos_label}
     draws = {"n_resamples": int(n_resamples), "random_state": random_state}
-    chunks = read_chunks(y_true, y_proba, sample_weight)
-    if chunks is not None:
-        with threads.jobs(n_jobs):
-            return _test_chunks(chunks, told, metric, int(n_bins), draws)
-    predictions = read_predictions(y_true, y_proba, sample_weight, **told)
-    metric = tested_metric(metric, predictions.n_classes)
-    draws["replace"] = metric != "classwise" if resample_rows is None else bool(resample_rows)
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    n_classes = len(classes_of(source))
+    metric = tested_metric(metric, n_classes)
+    column = usual_column(2) if metric == "positive" else None
+    replace = metric != "classwise" if resample_rows is None else bool(resample_rows)
     with threads.jobs(n_jobs):
+        if not isinstance(source, Predictions):
+            return judge_sums(metric, add_up(source, _bodies(metric, n_classes, n_bins)), **draws)
         if metric == "classwise":
-            return _result(metric, *_test_classes(predictions, int(n_bins), draws))
-        return _test_problem(predictions, metric, int(n_bins), draws)
+            statistic = source.measure(ClassBins(n_classes, int(n_bins)))[0]
+            return _result(metric, statistic, _class_null(source, int(n_bins), replace, **draws))
+        if source.n_rows > MOST_ROWS_DRAWN:
+            states = add_up(source, _bodies(metric, n_classes, n_bins))
+            return judge_sums(metric, states, replace=replace, **draws)
+        statistic = source.measure(ProblemBins(int(n_bins), column=column))[0]
+        events = source.events(column)
+        bins = uniform_bins(events.values, bin_edges(int(n_bins)))
+        null = null_bins(events, bins, int(n_bins), replace=replace, **draws)
+        return _result(metric, statistic, null_errors(null))
+
+
+def _bodies(metric: str, n_classes: int, n_bins: int) -> dict[str, Any]:
+    """What is added up for a test without rows."""
+    if metric == "classwise":
+        size = n_classes, int(n_bins)
+        return {"bins": ClassBins(*size), "products": CellProducts(*size)}
+    return problem_bodies(int(n_bins), usual_column(2) if metric == "positive" else None)
 
 
 def tested_metric(metric: str | None, n_classes: int) -> str:
@@ -196,71 +198,37 @@ def _result(metric: str, statistic: float, null: Floats) -> CalibrationTest:
         statistic=statistic,
         p_value=p_value(statistic, null),
         null_mean=math.fsum(null) / len(null),
-        null_quantiles=tuple(zip(LEVELS, np.quantile(null, LEVELS).tolist(), strict=True)),
+        null_quantiles=tuple(
+            zip(NULL_LEVELS, np.quantile(null, NULL_LEVELS).tolist(), strict=True)
+        ),
         n_resamples=len(null),
     )
 
 
-def _test_chunks(
-    chunks: Chunks, told: dict[str, Any], metric: str | None, n_bins: int, draws: dict[str, Any]
-) -> CalibrationTest:
-    """Test rows in chunks, from what one pass over them counts."""
-    tested: list[str] = []
-
-    def start(known: Any) -> dict[str, Any]:
-        tested.append(tested_metric(metric, len(known)))
-        if tested[0] == "classwise":
-            size = len(known), n_bins
-            return {"bins": ClassBins(*size), "products": CellProducts(*size)}
-        column = usual_column(2) if tested[0] == "positive" else None
-        return dict(zip(("bins", "moments"), problem_counts(n_bins, column), strict=True))
-
-    found = count(chunks, told, start)
-    if tested[0] == "classwise":
-        return _result("classwise", found["bins"].value(), null_classes(**found, **draws))
-    return judge_problem(tested[0], **found, **draws)
+def judge_sums(metric: str, states: dict[str, Any], **draws: Any) -> CalibrationTest:
+    """Test predictions from sums over the bins."""
+    statistic = states["bins"].value()
+    if metric == "classwise":
+        return _result(metric, statistic, null_classes(**states, **draws))
+    return _result(metric, statistic, null_errors(null_problem(**states, **draws)))
 
 
-def judge_problem(
-    metric: str, bins: ProblemBins, moments: BinMoments, **draws: Any
-) -> CalibrationTest:
-    """Test the confidence or the positive class from sums over the bins."""
-    null = null_problem(bins, moments, **{"replace": False, **draws})
-    return _result(metric, bins.value(), null_errors(null))
-
-
-def _test_problem(
-    predictions: Predictions, metric: str, n_bins: int, draws: dict[str, Any]
-) -> CalibrationTest:
-    column = usual_column(2) if metric == "positive" else None
-    if predictions.n_rows > MOST_ROWS_DRAWN:
-        bins, moments = problem_counts(n_bins, column)
-        for chunk in predictions.chunks():
-            bins.add(chunk)
-            moments.add(chunk)
-        return judge_problem(metric, bins, moments, **draws)
-    problem = predictions.problem(column)
-    in_bin = uniform_bins(problem.values, bin_edges(n_bins))
-    statistic = float(errors_of(problem_sums(problem, in_bin, n_bins)[None], "l1")[0])
-    return _result(metric, statistic, null_errors(null_bins(problem, in_bin, n_bins, **draws)))
-
-
-def _test_classes(
-    predictions: Predictions, n_bins: int, draws: dict[str, Any]
-) -> tuple[float, Floats]:
-    statistic = predictions.measure(ClassBins(predictions.n_classes, n_bins))[0]
-    resamples = Resamples(predictions.sizes(), **draws)
-    null = [
+def _class_null(
+    predictions: Predictions, n_bins: int, replace: bool, n_resamples: int, random_state: Any
+) -> Floats:
+    """Class-wise error of each resample, with labels drawn from the rows."""
+    resamples = Resamples(predictions.n_rows, n_resamples, random_state, replace=replace)
+    found = [
         _null_class_errors(predictions, resamples, block, n_bins)
         for block in resamples.blocks(8 * predictions.n_classes * n_bins)
     ]
-    return statistic, np.concatenate(null)
+    return np.concatenate(found)
 
 
 def _null_class_errors(
     predictions: Predictions, resamples: Resamples, block: range, n_bins: int
 ) -> Floats:
-    """Class-wise error of some resamples, with labels drawn from the rows."""
+    """Class-wise error of some resamples."""
     gaps = np.zeros((len(block), predictions.n_classes, n_bins))
     weights = np.zeros(len(block))
     edges = bin_edges(n_bins)
@@ -288,12 +256,14 @@ def _add_null_gaps(
     cumulative = np.cumsum(chunk.rows, axis=1)
 
     def add(r: int) -> None:
-        at, rows = r - block.start, resamples.rows(r, c)
+        at, rows = r - block.start, resamples.rows(r) - chunk.start
+        if len(bins) < resamples.n_rows:
+            rows = rows[(rows >= 0) & (rows < len(bins))]
         if resamples.replace:
             mass = np.bincount(rows, minlength=len(bins)) * chunk.weight
             resampling.add_class_gaps(chunk.rows, bins, mass, gaps[at])
         weights[at] += chunk.weight[rows].sum()
-        uniforms = resamples.uniforms(r, c, len(rows))
+        uniforms = resamples.uniforms(r, len(rows), c)
         resampling.subtract_null_labels(cumulative, bins, chunk.weight, rows, uniforms, gaps[at])
 
     resamples.each(add, block)

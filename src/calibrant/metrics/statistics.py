@@ -2,84 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from scipy.special import ndtri, stdtrit
-
-from calibrant import errors, notices, simplex
+from calibrant import errors, simplex
+from calibrant.metrics.bins import check_bins
 from calibrant.metrics.chunk import usual_column
-from calibrant.metrics.confusion import TABLE_CLASSES, Confusion
-from calibrant.metrics.counted import MeasuredRows, RowStatistics, describe
-from calibrant.metrics.evaluation import Evaluation, basic_interval
-from calibrant.metrics.kernel_density import N_STEPS
-from calibrant.metrics.mass_cells import A_GROUP
+from calibrant.metrics.counted import CountedRows, describe
+from calibrant.metrics.evaluation import MOST_GROUPS, evaluated_bodies, judge_states
 from calibrant.metrics.normal_null import BinMoments
 from calibrant.metrics.resampling import generator
 from calibrant.metrics.shares import ClassMoments, ClassShares, judge_shares
-from calibrant.metrics.significance import CalibrationTest, judge_problem, tested_metric
-from calibrant.metrics.table import METRICS, headline, metrics_of
+from calibrant.metrics.significance import CalibrationTest, judge_sums, tested_metric
+from calibrant.metrics.table import headline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.random import Generator
-
-    from calibrant.maps.base import Floats, Wholes
-    from calibrant.metrics.measures import Counts, Measure
-    from calibrant.scale.parts import Part
-
-MOST_GROUPS, FEWEST_GROUPS = 64, 8
-GROUP_BYTES = 60 << 20
-"""Sums of all groups, for weights of one size."""
+    from calibrant.metrics.evaluation import Evaluation
 
 
-def usual_groups(n_classes: int, n_bins: int) -> int:
-    """Return how many groups rows are dealt to for intervals: fewer if there are many classes."""
-    n_bytes = 16 * (3 * n_classes * n_bins + 2 * (N_STEPS + 1)) + 64 * A_GROUP * n_classes
-    return min(max(GROUP_BYTES // n_bytes, FEWEST_GROUPS), MOST_GROUPS)
-
-
-def _stretch(n_groups: int, level: float) -> float:
-    """Return how much wider than their draws the intervals of few groups are, by Student's rule."""
-    if n_groups < 2:
-        return 1.0
-    wider = 1.0
-    if 0.0 < level < 1.0:
-        wider = stdtrit(n_groups - 1, (1.0 + level) / 2.0) / ndtri((1.0 + level) / 2.0)
-    return float(wider * math.sqrt(n_groups / (n_groups - 1)))
-
-
-def drawn_by_group(
-    measures: Mapping[str, Measure],
-    n_groups: int,
-    n_resamples: int,
-    level: float,
-    random_state: Any,
-    tell: Callable[[], None] = lambda: None,
-) -> dict[str, Floats]:
-    """Return each metric, by its name, of draws of the groups; ``tell`` is called after each."""
-    if n_resamples == 0:
-        return {}
-    some: Any = measures["accuracy"]
-    present = np.zeros(n_groups, dtype=np.bool_)
-    present[[group for group, _ in some.slots]] = True
-    n_present = int(np.count_nonzero(present))
-    draws: Wholes = generator(random_state).multinomial(
-        n_present, present / n_present, size=n_resamples
-    )
-    stretch = _stretch(int(np.count_nonzero(draws.any(axis=0))), level)
-    found = {}
-    for name, own in measures.items():
-        replicates = own.replicates(draws)
-        middle = math.fsum(replicates) / n_resamples
-        found[name] = middle + stretch * (replicates - middle)
-        tell()
-    return found
-
-
-class MetricStatistics(RowStatistics):
+class MetricStatistics(CountedRows):
     """What every metric needs to know of rows, which may be added and merged at any time.
 
     Parameters
@@ -97,10 +37,8 @@ class MetricStatistics(RowStatistics):
 
     Notes
     -----
-    Values do not depend on how rows are cut into chunks, on their order or on merges, to the last
-    bit. Intervals are those of :func:`evaluate`, but for what is drawn: groups of rows instead of
-    rows. A row is dealt to its group by its content and by the chunk that it is in, so other chunks
-    change them as another ``random_state`` would.
+    Sums over chunks are ordinary double sums: the same chunks, merged in the same order, give the
+    same bits, and other chunks values that agree to 1e-9. Intervals are those of :func:`evaluate`.
 
     Examples
     --------
@@ -125,22 +63,17 @@ class MetricStatistics(RowStatistics):
         n_bins: int = 15,
         n_groups: int = MOST_GROUPS,
     ) -> None:
-        simplex.check_number("n_bins", n_bins, low=1, whole=True)
+        check_bins(n_bins)
         simplex.check_number("n_groups", n_groups, low=1, high=1024, whole=True)
         own = {"n_bins": int(n_bins), "n_groups": int(n_groups)}
         super().__init__(classes, scores=scores, normalize=normalize, **own)
 
-    def _start(self) -> list[Part]:
-        n_bins = self.options["n_bins"]
-        counts: dict[str, Counts] = {
-            name: metric.start(self.n_classes, n_bins)
-            for name, metric in metrics_of(self.n_classes).items()
-        }
-        counts["moments"] = BinMoments(n_bins, usual_column(self.n_classes))
-        counts["class moments"] = ClassMoments(self.n_classes)
-        if self.n_classes <= TABLE_CLASSES:
-            counts["confusion"] = Confusion(self.n_classes)
-        return [MeasuredRows(self.options["n_groups"], describe(counts))]
+    def _counts(self) -> dict[str, Any]:
+        n_classes, n_bins = self.n_classes, self.options["n_bins"]
+        bodies = evaluated_bodies(n_classes, n_bins)
+        bodies["moments"] = BinMoments(n_bins, usual_column(n_classes))
+        bodies["class moments"] = ClassMoments(n_classes)
+        return describe(bodies)
 
     def solve(
         self,
@@ -179,35 +112,15 @@ class MetricStatistics(RowStatistics):
             )
         drawing = generator(random_state)
         with self._solved():
-            return self._evaluation(n_resamples, confidence_level, drawing)
-
-    def _evaluation(
-        self, n_resamples: int, confidence_level: float, drawing: Generator
-    ) -> Evaluation:
-        counts: Any = self.rows.counts
-        if "confusion" in counts:
-            complaint = counts["confusion"].complaint(self.classes)
-            if complaint is not None:
-                notices.warn(complaint)
-        measures = {name: counts[name] for name in metrics_of(self.n_classes)}
-        replicates = drawn_by_group(
-            measures, self.options["n_groups"], n_resamples, float(confidence_level), drawing
-        )
-        estimates: dict[str, Any] = {
-            name: basic_interval(
-                float(own.value()), replicates.get(name), confidence_level, METRICS[name].largest
+            return judge_states(
+                self.states,
+                self.classes,
+                n_bins=self.options["n_bins"],
+                n_rows=self.n_rows,
+                n_resamples=n_resamples,
+                confidence_level=float(confidence_level),
+                random_state=drawing,
             )
-            for name, own in measures.items()
-        }
-        return Evaluation(
-            **estimates,
-            n_rows=self.n_rows,
-            n_classes=self.n_classes,
-            n_bins=self.options["n_bins"],
-            n_resamples=n_resamples,
-            confidence_level=confidence_level,
-            binning_error=counts["thresholded_ece"].binning_error(),
-        )
 
     def calibration_test(
         self, *, n_resamples: int = 1000, random_state: Any = 0
@@ -229,12 +142,10 @@ class MetricStatistics(RowStatistics):
             As :func:`calibrant.metrics.calibration_test` returns it of chunks.
         """
         simplex.check_number("n_resamples", n_resamples, low=1, whole=True)
-        counts: Any = self.rows.counts
-        bins = counts[headline(self.n_classes).id]
-        metric = tested_metric(None, self.n_classes)
+        sums = {"bins": self.states[headline(self.n_classes).id], "moments": self.states["moments"]}
         draws = {"n_resamples": int(n_resamples), "random_state": generator(random_state)}
         with self._solved():
-            return judge_problem(metric, bins, counts["moments"], **draws)
+            return judge_sums(tested_metric(None, self.n_classes), sums, **draws)
 
     def class_shares(self) -> ClassShares:
         """Compare how often classes were predicted and came, of all rows counted so far.
@@ -244,6 +155,6 @@ class MetricStatistics(RowStatistics):
         ClassShares
             As :func:`calibrant.metrics.class_shares` returns it.
         """
-        counts: Any = self.rows.counts
+        bins, moments = self.states["classwise_ece"], self.states["class moments"]
         with self._solved():
-            return judge_shares(self.classes, counts["classwise_ece"], counts["class moments"])
+            return judge_shares(self.classes, bins, moments)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from calibrant.metrics.bins import ClassBins, ProblemBins, ThresholdedBins
+from calibrant.metrics.bins import ClassBins, ProblemBins
+from calibrant.metrics.calibration_error import thresholded_bins
 from calibrant.metrics.chunk import usual_column
 from calibrant.metrics.kernel_density import DensityGrid
-from calibrant.metrics.mass_cells import ThresholdedCells
-from calibrant.metrics.scores import Accuracy, Brier, LossMean
+from calibrant.metrics.scores import Accuracy, Brier, LogLoss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from calibrant.metrics.measures import Measure
-    from calibrant.metrics.predictions import Accumulator, Predictions
+    from calibrant.metrics.measures import Body
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +28,8 @@ class Metric:
         Of the function, of the attribute of an ``Evaluation`` and in JSON.
     title : str
         For people, without a unit.
-    start : callable
-        Takes the numbers of classes and of bins; returns what counts rows for the metric.
-    in_memory : callable or None
-        Takes predictions and a number of bins; for what needs all rows of arrays at once.
+    body : callable
+        Takes the numbers of classes and of bins; returns what adds rows up for the metric.
     factor : float
         1, or 100 for a percentage.
     format : str
@@ -48,22 +45,13 @@ class Metric:
 
     id: str
     title: str
-    start: Callable[[int, int], Measure]
+    body: Callable[[int, int], Body]
     factor: float = 100.0
     format: str = ".2f"
     larger_is_better: bool = False
     largest: float = 1.0
     is_binned: bool = False
     n_classes: int | None = None
-    in_memory: Callable[[Predictions, int], Accumulator] | None = None
-
-    def accumulator(self, predictions: Predictions, n_bins: int) -> Accumulator:
-        """Return what adds the metric of arrays up."""
-        if self.in_memory is not None:
-            return self.in_memory(predictions, n_bins)
-        summed: Any = self.start(predictions.n_classes, n_bins)
-        found: Accumulator = summed
-        return found
 
     @property
     def short(self) -> str:
@@ -84,22 +72,22 @@ class Metric:
         return max(values) if self.larger_is_better else min(values)
 
 
-def _usual_bins(n_classes: int, n_bins: int) -> Measure:
+def _usual_bins(n_classes: int, n_bins: int) -> Body:
     return ProblemBins(n_bins, column=usual_column(n_classes))
 
 
-def _usual_grid(n_classes: int, _: int) -> Measure:
+def _usual_grid(n_classes: int, _: int) -> Body:
     return DensityGrid(column=usual_column(n_classes))
 
 
 _METRICS = (
     Metric("accuracy", "accuracy", lambda *_: Accuracy(), larger_is_better=True),
-    Metric("negative_log_likelihood", "NLL", lambda *_: LossMean(), 1.0, ".4f", largest=math.inf),
+    Metric("negative_log_likelihood", "NLL", lambda *_: LogLoss(), 1.0, ".4f", largest=math.inf),
     Metric("brier_score", "Brier", lambda *_: Brier(), 1.0, "#.3g"),
     Metric("positive_ece", "pos-ECE", _usual_bins, is_binned=True, n_classes=2),
     Metric("confidence_ece", "conf-ECE", lambda _, n_bins: ProblemBins(n_bins), is_binned=True),
     Metric("classwise_ece", "cw-ECE", ClassBins, format=".3f", is_binned=True),
-    Metric("thresholded_ece", "TECE", ThresholdedCells, is_binned=True, in_memory=ThresholdedBins),
+    Metric("thresholded_ece", "TECE", thresholded_bins, is_binned=True),
     Metric("kernel_density_ece", "KDE-ECE", _usual_grid),
 )
 

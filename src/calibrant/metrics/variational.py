@@ -11,9 +11,10 @@ import numpy as np
 from calibrant import simplex
 from calibrant.kernels.rows import first_top_columns
 from calibrant.metrics.held_out import check_recalibrator, hold_out
-from calibrant.metrics.predictions import read_predictions
+from calibrant.metrics.parameters import inherit_parameters
+from calibrant.metrics.predictions import exact_sum, read_predictions
+from calibrant.metrics.resampling import Bootstrap, not_negative
 from calibrant.metrics.result import Estimate, Result
-from calibrant.metrics.row_means import Bootstrap, exact_mean, not_negative
 
 if TYPE_CHECKING:
     from calibrant.maps.base import Floats, Wholes
@@ -58,6 +59,7 @@ class VariationalErrors(Result):
         return self.error, self.top_label, self.over_confidence, self.under_confidence
 
 
+@inherit_parameters
 def variational_errors(
     y_true: Any,
     y_proba: Any,
@@ -83,15 +85,9 @@ def variational_errors(
 
     Parameters
     ----------
-    y_true, y_proba, classes, pos_label
-        As in :func:`accuracy`.
     p : float, default=1
         Of the norm of the vector, at least 1; ``math.inf`` is its largest cell. The errors of
         the confidence do not depend on it.
-    recalibrator, n_folds, n_resamples, confidence_level, random_state, n_jobs
-        As in :func:`cross_fitted_decomposition`.
-    sample_weight : array-like of shape (n_rows,), optional
-        Weight 2 is the row twice in every value; the intervals draw it as one row.
 
     Returns
     -------
@@ -138,7 +134,8 @@ def variational_errors(
     predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     held = hold_out(predictions, recalibrator, int(n_folds), n_jobs)
     parts = _terms(held.rows, held.recalibrated, held.class_index, float(p))
-    values = [2.0 * exact_mean(0.5 * part, held.weight) for part in parts]  # terms are in [-2, 2]
+    total = exact_sum(held.weight)
+    values = [2.0 * exact_sum(0.5 * part * held.weight) / total for part in parts]  # in [-2, 2]
     error, top, over, under = map(not_negative, bootstrap.estimates(values, parts, held.weight))
     return VariationalErrors(
         error=error,

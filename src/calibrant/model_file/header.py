@@ -13,6 +13,7 @@ from calibrant.errors import FittedValueError, HeaderFieldError, HeaderSyntaxErr
 # Limits, which docs/model-files.md explains.
 MAX_FILE = 2**30  # bytes, unless ``max_bytes`` says otherwise
 MAX_HEADER = 16 * 2**20  # bytes
+MAX_TEXTS = 2_100_000  # strings in the header: labels and column names of a million classes
 MAX_BARE = 5_000_000  # characters of the header outside of strings
 MAX_BRACKETS = 200_000  # of the header: containers cost most when it is read
 MAX_DEPTH = 8  # containers inside containers
@@ -27,7 +28,7 @@ MAX_CELLS = 2**24  # of one row in all calibrators, each as often as it is used
 INT64 = range(-(2**63), 2**63)
 
 # Possessive, so that neither time nor memory grows with what a hostile string tries.
-_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_TEXT = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
@@ -39,45 +40,46 @@ def require(condition: Any, message: str) -> None:
 
 def encode(value: Any) -> bytes:
     """Return compact ASCII JSON with sorted keys: equal values give equal bytes."""
-    data = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
-    _check_structure(data)
-    _check_unicode(value, data)
-    return data
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    _check_structure(text)
+    _check_unicode(value, text)
+    return text.encode("ascii")
 
 
 def decode(data: bytes) -> dict[str, Any]:
     """Read a JSON object; sizes are checked before anything is built."""
     try:
-        _check_structure(data)
+        text = data.decode("utf-8")
+        _check_structure(text)
         numbers: Any = dict.fromkeys(("parse_constant", "parse_float", "parse_int"), _number)
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique, **numbers)
+        value = json.loads(text, object_pairs_hook=_unique, **numbers)
     except HeaderSyntaxError:
         raise
     except ValueError as error:  # of decode, of json, and of int, which reads no 5,000 digits
         raise HeaderSyntaxError(f"the header is not JSON in UTF-8: {error!s:.80}") from None
     if not isinstance(value, dict):
         raise HeaderSyntaxError("the header is not a JSON object")
-    _check_unicode(value, data)
+    _check_unicode(value, text)
     return value
 
 
-def _check_unicode(value: Any, data: bytes) -> None:
+def _check_unicode(value: Any, text: str) -> None:
     """Refuse halves of surrogate pairs, which only an escape can smuggle in."""
-    if b"\\u" in data:
+    if "\\u" in text:
         try:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         except UnicodeEncodeError:
             raise HeaderSyntaxError("the header has text that is not Unicode") from None
 
 
-def _check_structure(data: bytes) -> None:
+def _check_structure(text: str) -> None:
     """Bound depth and size, reading only what is not inside strings."""
-    bare = _TEXT.sub(b"", data)
-    brackets = bare.translate(None, _NO_BRACKETS)
-    if len(bare) > MAX_BARE or len(brackets) > MAX_BRACKETS:
+    bare, n_texts = _TEXT.subn("", text)
+    brackets = bare.encode("utf-8").translate(None, _NO_BRACKETS)
+    if n_texts > MAX_TEXTS or len(bare) > MAX_BARE or len(brackets) > MAX_BRACKETS:
         raise HeaderSyntaxError(
-            f"the header has more than {MAX_BARE} characters outside of strings, or more than "
-            f"{MAX_BRACKETS} brackets"
+            f"the header has more than {MAX_TEXTS} strings, {MAX_BARE} characters outside of "
+            f"strings or {MAX_BRACKETS} brackets"
         )
     if max(accumulate(1 if b in b"[{" else -1 for b in brackets), default=0) > MAX_DEPTH:
         raise HeaderSyntaxError(f"the header is nested more than {MAX_DEPTH} deep")

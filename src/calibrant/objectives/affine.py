@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -46,17 +46,10 @@ class RidgePenalty:
         return np.append(slopes / unit**2, np.full(k, per_cell + self.odir / k))
 
 
-class AffineCoefficients(NamedTuple):
-    """A diagonal (1-D) or full (2-D) slope of the logits, and an intercept."""
-
-    slope: Array
-    intercept: Array
-
-
-def split_parameters(point: Array, k: int) -> AffineCoefficients:
-    """Slope and intercept of a vector of parameters, slopes first."""
+def split_parameters(point: Array, k: int) -> tuple[Array, Array]:
+    """Return the diagonal (1-D) or full (2-D) slope of the logits, and the intercept."""
     slope = point[:-k]
-    return AffineCoefficients(slope if len(slope) == k else slope.reshape(k, k), point[-k:])
+    return slope if len(slope) == k else slope.reshape(k, k), point[-k:]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

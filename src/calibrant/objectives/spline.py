@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant.kernels.monotone_spline import (
-    add_information,
     find_bounds,
     spline_likelihood,
     spline_losses,
@@ -32,10 +31,6 @@ SLOPE_BOUNDS = (1e-3, 1e3)
 """Flattest and steepest slope, relative to temperature scaling's."""
 
 
-DEEPEST_BIN, BIN_WIDTH = -60.0, 0.01
-"""Bins of the temperature-scaled log-probabilities, in which knots are placed."""
-
-
 def sort_cells(batch: SimplexBatch) -> SimplexBatch:
     """Sort the scores of each row: no order of columns is left.
 
@@ -49,16 +44,6 @@ def sort_cells(batch: SimplexBatch) -> SimplexBatch:
 def read_logs(batch: SimplexBatch, zero_logit: float) -> Array:
     """Return log-probabilities, those of exact zeros bounded."""
     return log_probabilities(to_logits(batch.scores, batch.kind, zero_logit), batch.kind)
-
-
-def sum_information(values: Array, weight: Array, low: float) -> Array:
-    """Sum what cells of sorted rows tell about theta, by bins of their values from ``low`` to 0.
-
-    A cell of probability q tells in proportion to q (1 - q).
-    """
-    mass = np.zeros(max(1, int(np.ceil(-low / BIN_WIDTH))))
-    add_information(values, weight, low, BIN_WIDTH, mass)
-    return mass
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,12 +76,6 @@ class SplineObjective(Objective):
         batch = sort_cells(batch)
         values = self.scale * read_logs(batch, self.zero_logit)
         return SplineRows(values, batch.class_index, batch.weight / total, self.knots)
-
-    def information(self, batch: SimplexBatch) -> Array:
-        """Sum what the cells of some rows tell about theta, by bins; knots are placed by it."""
-        batch = sort_cells(batch)
-        values = self.scale * read_logs(batch, self.zero_logit)
-        return sum_information(values, batch.weight, DEEPEST_BIN)
 
     def penalty(self, point: Array) -> tuple[float, Array]:
         """Value and gradient."""

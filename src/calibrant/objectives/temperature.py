@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from calibrant.kernels.exact_sums import sum_in_two_words
 from calibrant.kernels.rows import deepest_logit, smallest_positive
-from calibrant.kernels.softmax import row_sums
+from calibrant.kernels.softmax import row_sums, sum_in_two_words
 from calibrant.maps.logits import TemperatureMap
 from calibrant.objectives.base import Objective
 from calibrant.simplex import LOG_OF_ZERO, to_logits

@@ -105,9 +105,10 @@ def compute_classwise(
     simplex.check_number("n_worst", n_worst, low=0, whole=True)
     predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     bins = ClassBins(predictions.n_classes, int(n_bins))
-    predictions.measure(bins)
-    ece = bins.errors()
-    by_class = bins.totals().sum(axis=1)
+    (state,) = predictions.add_up([bins])
+    sums = state.total
+    ece = bins.errors(sums)
+    by_class = sums.sum(axis=1)
     order = np.argsort(-ece, kind="stable")
     shown = order[: int(n_worst)] if columns is None else np.asarray(columns, dtype=np.int64)
     options = {"sample_weight": sample_weight, "classes": classes, "n_bins": diagram_bins}
@@ -207,7 +208,7 @@ def draw_classwise(
             f"predicted {style.percent(said)}, observed {style.percent(seen)}",
         ]
         draw_panel(curve, ax)
-        style.head(ax, f"#{ranks[j]}: {style.shorten(str(summary.classes[j]))}", lines)
+        style.add_heading(ax, f"#{ranks[j]}: {style.shorten(str(summary.classes[j]))}", lines)
         ax.set_xlabel("probability of the class")
     if summary.curves:
         add_legend(figure, next(iter(summary.curves.values())))
@@ -225,7 +226,7 @@ def _draw_overview(summary: ClasswiseSummary, ax: Axes) -> None:
     ax.plot(ranks[has_diagram], errors[has_diagram], "s", **squares, label="with a diagram")
     mean = float(errors.mean())
     ax.axhline(mean, color=style.BLUE, linestyle="--", linewidth=1.2, label=f"mean {mean:.2f} %")
-    style.head(ax, f"all {len(errors)} classes")
+    style.add_heading(ax, f"all {len(errors)} classes")
     ax.set(xlabel="class, the worst first", ylabel="ECE of the class, %")
     ax.set_ylim(bottom=0)
     style.number_ranks(ax, len(errors), FEW)

@@ -133,7 +133,7 @@ def draw_confidence_histogram(
     style.name_axes(ax, "confidence", "share of rows")
     ax.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
     style.add_legend(ax)
-    style.head(ax, title)
+    style.add_heading(ax, title)
     return ax
 
 
@@ -237,5 +237,5 @@ def draw_effect(effect: Effect, ax: Axes | None = None, *, title: str | None = N
     ax.set(xlim=(0, 1), ylim=(0, 1))
     style.name_axes(ax, "confidence before", "probability of the same class after")
     style.add_legend(ax)
-    style.head(ax, title, [f"{style.percent(effect.changed)} of rows change their class"])
+    style.add_heading(ax, title, [f"{style.percent(effect.changed)} of rows change their class"])
     return ax

@@ -263,5 +263,5 @@ def draw_map(found: MapPicture, ax: Axes | None = None, *, title: str | None = N
     style.name_axes(ax, found.x_label, found.y_label)
     if any(curve.is_line for curve in found.curves):  # points are explained by the note
         style.add_legend(ax)
-    style.head(ax, title or "", style.wrap(found.note, style.size_in_points(ax)[0], 8.5))
+    style.add_heading(ax, title or "", style.wrap(found.note, style.size_in_points(ax)[0], 8.5))
     return ax

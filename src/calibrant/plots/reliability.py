@@ -28,8 +28,8 @@ BARS, SIZES = "calibrant-bars", "calibrant-sizes"
 STRIP = 0.3
 """Height of the bin sizes and the gap above them, of that of the diagram."""
 
-MUTE = 0.75
-"""Points whose bar is this long are of a few rows and say nothing: the line passes them by."""
+UNINFORMATIVE = 0.75
+"""Length of a consistency bar from which a bin has too few rows to tell: the line skips it."""
 
 
 @inherit_parameters(accuracy)
@@ -106,7 +106,7 @@ def draw_reliability(
     ax = style.axes_or_new(ax, (3.8, 4.8))
     draw_panel(curve, ax, place)
     _print_lines(ax, curve, [*facts_of(curve), *notes])
-    style.head(ax, title)
+    style.add_heading(ax, title)
     if show_sizes:
         draw_sizes(ax, curve, style.look(place))
     return ax
@@ -168,9 +168,9 @@ def facts_of(curve: ReliabilityCurve) -> list[str]:
 def _print_lines(ax: Axes, curve: ReliabilityCurve, lines: Sequence[str]) -> None:
     """Print them in the lower right corner, or in the upper left if the curve is there."""
     x, y = curve.mean_probability, curve.frequency
-    heard = ~(curve.consistency_high - curve.consistency_low >= MUTE)
-    below = np.count_nonzero(heard & (x > 0.45) & (y < 0.35))
-    above = np.count_nonzero(heard & (x < 0.55) & (y > 0.65))
+    informative = ~(curve.consistency_high - curve.consistency_low >= UNINFORMATIVE)
+    below = np.count_nonzero(informative & (x > 0.45) & (y < 0.35))
+    above = np.count_nonzero(informative & (x < 0.55) & (y > 0.65))
     at, across, along = (0.04, "left", "top") if below > above else (0.96, "right", "bottom")
     box = {"boxstyle": "round,pad=0.35", "fc": "white", "ec": style.PALE, "alpha": 0.9}
     look: dict[str, Any] = {"ha": across, "va": along, "fontsize": 8.5, "bbox": box, "zorder": 5}
@@ -198,7 +198,7 @@ def draw_frame(ax: Axes, curve: ReliabilityCurve, *, ref_line: bool = True) -> N
 def draw_bars(ax: Axes, curve: ReliabilityCurve) -> None:
     """Draw where points would lie if the predictions were right."""
     low, high = curve.consistency_low, curve.consistency_high
-    wide = np.where(high - low >= MUTE, 1.0, 4.0)
+    wide = np.where(high - low >= UNINFORMATIVE, 1.0, 4.0)
     look: dict[str, Any] = {"color": style.PALE, "linewidth": wide, "zorder": 1.5, "gid": BARS}
     ax.vlines(curve.mean_probability, low, high, **look)
 
@@ -219,9 +219,9 @@ def draw_line(
     low, high = curve.consistency_low[seen], curve.consistency_high[seen]
     inside = (y >= low) & (y <= high)
     options = {**look._asdict(), "gid": CURVE, "linewidth": 1.2, "zorder": 3, **kwargs}
-    heard = ~(high - low >= MUTE)
+    informative = ~(high - low >= UNINFORMATIVE)
     # Its marker is for the legend: the points below have sizes of their own.
-    (line,) = ax.plot(x[heard], y[heard], label=label, markevery=[], **options)
+    (line,) = ax.plot(x[informative], y[informative], label=label, markevery=[], **options)
     colour = line.get_color()
     points: dict[str, Any] = {"marker": str(line.get_marker()), "edgecolors": colour}
     points |= {"linewidths": 1.2, "zorder": 3.1, "clip_on": False}
@@ -242,7 +242,7 @@ def draw_sizes(ax: Axes, curve: ReliabilityCurve, look: style.Look) -> None:
     strip = _strip(ax)
     share = curve.weight / curve.weight.sum()
     if strip is None:
-        style.leave_room(ax, below=STRIP / (1 + STRIP))
+        style.reserve_space(ax, below=STRIP / (1 + STRIP))
         strip = ax.inset_axes((0.0, -STRIP, 1.0, 0.8 * STRIP), sharex=ax, gid=SIZES)
         style.tidy(strip)
         # Inside, where fewer rows are: the room at the left is that of the neighbour.

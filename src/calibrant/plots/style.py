@@ -84,7 +84,7 @@ def new_grid(
     return figure, flat[:n_panels]
 
 
-class Room:
+class ReservedSpace:
     """Locator of axes that leave room, inside their slot, for what is drawn around them.
 
     A grid of the user's own has no place but the slots of its axes: a strip under a diagram or
@@ -107,11 +107,11 @@ class Room:
         return Bbox.from_extents(slot.x0, low, slot.x1, max(high, low + 0.1 * slot.height))
 
 
-def leave_room(ax: Axes, *, below: float = 0.0, above: float = 0.0) -> None:
+def reserve_space(ax: Axes, *, below: float = 0.0, above: float = 0.0) -> None:
     """Keep a share of the height under the axes free, and points above them."""
     room: Any = ax.get_axes_locator()
-    if not isinstance(room, Room):
-        room = Room(ax)
+    if not isinstance(room, ReservedSpace):
+        room = ReservedSpace(ax)
         ax.set_axes_locator(room)
     room.below = max(room.below, below)
     room.above = max(room.above, above)
@@ -125,7 +125,7 @@ def wrap(text: str, points: float, size: float) -> list[str]:
 def size_in_points(ax: Axes) -> tuple[float, float]:
     """Width and height of axes; before the picture is laid out, roughly."""
     box, room = ax.get_window_extent(), ax.get_axes_locator()
-    share = 1 - room.below if isinstance(room, Room) else 1.0
+    share = 1 - room.below if isinstance(room, ReservedSpace) else 1.0
     return 72 * box.width / ax.figure.dpi, 72 * share * box.height / ax.figure.dpi
 
 
@@ -184,14 +184,14 @@ def number_ranks(ax: Axes, n_ranks: int, few: int) -> None:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
-def head(ax: Axes, title: str | None, lines: Sequence[str] = ()) -> None:
+def add_heading(ax: Axes, title: str | None, lines: Sequence[str] = ()) -> None:
     """Print a title above a panel, if there is one, and smaller lines between the two."""
     if title is None:
         return
     above = 11 * len(lines)
     ax.set_title(literal(title), fontsize=10, fontweight="bold", pad=6 + above)
     if ax.figure.get_layout_engine() is None:  # which would make room by itself
-        leave_room(ax, above=above)
+        reserve_space(ax, above=above)
     if lines:
         at: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
         at |= {"xytext": (0, 4), "ha": "center", "va": "bottom", "fontsize": 8.5}

@@ -167,7 +167,7 @@ def draw_top_r(
     ax.locator_params(axis="y", nbins=6, steps=[1, 2, 5, 10])
     style.name_axes(ax, "number r of most probable classes", "claimed minus observed, points")
     style.add_legend(ax)
-    style.head(ax, title)
+    style.add_heading(ax, title)
     return ax
 
 

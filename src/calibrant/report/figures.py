@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant.pages.shell import Markup
-from calibrant.plots.reliability import MUTE
+from calibrant.plots.reliability import UNINFORMATIVE
 from calibrant.plots.style import p_words, percent, shorten
 from calibrant.report.svg import (
     BOTTOM,
@@ -67,10 +67,12 @@ def reliability(curve: ReliabilityCurve, *, is_class: bool) -> Markup:
     x, y, weight = (v[seen] for v in (curve.mean_probability, curve.frequency, curve.weight))
     low, high = curve.consistency_low[seen], curve.consistency_high[seen]
     known = np.isfinite(low)
-    heard = ~(high - low >= MUTE)
-    chart.bars(x[known & heard], low[known & heard], high[known & heard], "bar")
-    chart.bars(x[known & ~heard], low[known & ~heard], high[known & ~heard], "bar mute")
-    chart.line(x[heard], y[heard], "curve")
+    informative = ~(high - low >= UNINFORMATIVE)
+    chart.bars(x[known & informative], low[known & informative], high[known & informative], "bar")
+    chart.bars(
+        x[known & ~informative], low[known & ~informative], high[known & ~informative], "bar thin"
+    )
+    chart.line(x[informative], y[informative], "curve")
     radii = 2.5 + 3.5 * np.sqrt(weight / weight.max())
     inside = (y >= low) & (y <= high)
     chart.points(x[~inside], y[~inside], radii[~inside], "point")

@@ -10,7 +10,6 @@ import numpy as np
 
 from calibrant.metrics import calibration_test, class_shares, evaluate, reliability_curve
 from calibrant.metrics.predictions import read_predictions
-from calibrant.metrics.scores import chunk_losses
 from calibrant.plots.classwise import compute_class_curves, compute_classwise
 from calibrant.plots.confidence import compute_confidence_histogram, compute_effect
 from calibrant.plots.maps import compute_map
@@ -96,7 +95,7 @@ class Judge:
             warnings=(),
         )
         read = read_predictions(y, after, **data)
-        self._losses[method] = np.concatenate([chunk_losses(chunk) for chunk in read.chunks()])
+        self._losses[method] = np.concatenate([chunk.losses() for chunk in read.chunks()])
         return result
 
     def finish(

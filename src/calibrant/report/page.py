@@ -13,7 +13,7 @@ from calibrant.pages.text import clean
 from calibrant.plots.style import p_words, percent
 from calibrant.report import content, figures
 from calibrant.report.svg import wrap
-from calibrant.report.verdict import claim_words, reach_verdict
+from calibrant.report.verdict import describe_claim, reach_verdict
 
 if TYPE_CHECKING:
     import os
@@ -160,7 +160,7 @@ def build_panels(comparison: Comparison, verdict: Verdict) -> list[dict[str, Any
 
 
 def _summary(result: MethodResult) -> str:
-    words = f"{claim_words(result)}; NLL {result.evaluation.negative_log_likelihood.value:.4f}."
+    words = f"{describe_claim(result)}; NLL {result.evaluation.negative_log_likelihood.value:.4f}."
     if result.effect is not None:
         words += (
             f" The most probable class changes in {percent(result.effect.changed)} of the rows."

@@ -124,7 +124,7 @@ def _lead_of(result: MethodResult) -> float:
 
 def _off_classes(result: MethodResult) -> str:
     """Name classes that are off, if the predictions are."""
-    return share_words(result.shares) if _is_off(result) else ""
+    return describe_shares(result.shares) if _is_off(result) else ""
 
 
 def _direction(result: MethodResult) -> str:
@@ -170,7 +170,7 @@ def _of_classes(before: MethodResult) -> list[str]:
     n_classes = len(before.shares.classes)
     if n_classes == 2:
         return []
-    off = share_words(before.shares)
+    off = describe_shares(before.shares)
     if not off:
         return ["No class is predicted more or less often than it comes, beyond chance."]
     return [f"{off[0].upper()}{off[1:]}; corrected for {n_classes} classes."]
@@ -246,14 +246,14 @@ def _left_alone(before: MethodResult) -> str:
     """Why nothing is to be done: nothing is off beyond chance, or nothing that was tried helps."""
     if _is_off(before):
         return "; no method that was compared lowers the NLL by more than chance"
-    is_tilted = abs(before.confidence.overconfidence) > NOTICEABLE
-    link = ", which may be chance: they" if is_tilted else ", and"
+    is_biased = abs(before.confidence.overconfidence) > NOTICEABLE
+    link = ", which may be chance: they" if is_biased else ", and"
     return f"{link} need no calibration that would show in this test"
 
 
 def _it(before: MethodResult) -> str:
-    is_tilted = abs(before.confidence.overconfidence) > NOTICEABLE
-    is_named = is_tilted or bool(_off_classes(before))
+    is_biased = abs(before.confidence.overconfidence) > NOTICEABLE
+    is_named = is_biased or bool(_off_classes(before))
     return "it" if is_named else "their error"
 
 
@@ -272,7 +272,7 @@ def _cautions(comparison: Comparison, before: MethodResult, chosen: MethodResult
     return found
 
 
-def share_words(shares: ClassShares) -> str:
+def describe_shares(shares: ClassShares) -> str:
     """Name the classes that are predicted too often and too seldom; empty if there are none.
 
     Of two classes only the positive one is named: the other is as far off, the other way.
@@ -307,7 +307,7 @@ def _class_words(shares: ClassShares, j: int) -> tuple[str, str, str]:
     return shorten(str(shares.classes[j])), percent(said, digits), percent(seen, digits)
 
 
-def claim_words(result: MethodResult) -> str:
+def describe_claim(result: MethodResult) -> str:
     """Say what predictions claim and what is so, in the number that they are judged by."""
     if len(result.shares.classes) == 2:
         name, said, seen = _class_words(result.shares, 1)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from calibrant.scale.parts import Part
     from calibrant.scale.score_table import ScoreCells
     from calibrant.scale.surrogate import KeptSolver
-    from calibrant.simplex import SimplexBatch
     from calibrant.solvers.report import SolverReport
 
 FLATTENED_CELLS = 1 << 18
@@ -167,51 +166,50 @@ class SortedCumulativeStatistics(SurrogateStatistics):
         return found
 
     def _solution(self) -> Solution:
-        """Fit to all rows counted so far; a further pass betters the temperature alone."""
+        """Fit to all rows counted so far; further passes better the temperature alone."""
         zero, max_rank = (self.options.get(name) for name in ("zero_probability", "max_rank"))
         share, choice = self.options.get("prior_share", "cv"), None
         share = None if share == "cv" else float(share)
-        kept = self.passes()[0].kept_batch()
-        if self.surrogate is None and self.kept.is_complete:
+        if self.regression is not None:
+            scaling, is_near = find_scaling(self)
+            return self._with_temperature(scaling, self.regression, is_near=is_near)
+        kept, table = self.kept_batch(), self.parts["scores"]
+        if self.kept.is_complete:
             found, report, choice = solve_sorted_cumulative(
                 kept, prior_share=share, max_rank=max_rank, zero_probability=zero
             )
             return Solution({"map_": found, "solver_report_": report, "prior_report_": choice})
-        scaling, is_near = find_scaling(self, kept, zero)
-        if self.regression is None:
-            if share is None:
-                share, choice = choose_prior_share(kept, accumulate(kept), max_rank, zero)
-            table: Any = self.parts["scores"]
-            fit = raise_to_even(*fit_grid(as_grid(table)), self.n_classes)
-            self.regression = *fit, share, choice
-        regression, self.regression, again = self.regression, None, None
-        if not is_near and kept.n_rows < ENOUGH_ROWS:
-            again = self._ask(scaling, "temperature")
-            again.regression = regression
-        return Solution(self._with_temperature(scaling.fit.map, *regression), again)
+        if share is None:
+            share, choice = choose_prior_share(kept, accumulate(kept), max_rank, zero)
+        function, report = raise_to_even(*fit_grid(as_grid(table)), self.n_classes)
+        solver = partial(fit_temperature, zero_probability=zero)
+        scaling = Surrogate.start(solver, kept, self.weight)
+        regression = function, report, share, choice
+        return self._with_temperature(scaling, regression, is_near=kept.n_rows >= ENOUGH_ROWS)
 
     def _with_temperature(
-        self, prior: Any, function: Any, report: Any, share: float, choice: Any
-    ) -> dict[str, Any]:
-        scale, zero_logit = prior.inverse_temperature, prior.zero_logit
-        found = RankedSteps(function, share, scale, zero_logit, self.scores)
-        return {"map_": found, "solver_report_": report, "prior_report_": choice}
+        self, scaling: Surrogate, regression: tuple[Any, ...], *, is_near: bool
+    ) -> Solution:
+        function, report, share, choice = regression
+        prior, again = scaling.fit.map, None
+        if not is_near:
+            again = self._ask(scaling, "temperature")
+            again.regression = regression
+        about = share, prior.inverse_temperature, prior.zero_logit, self.scores
+        found = RankedSteps(function, *about)
+        fitted = {"map_": found, "solver_report_": report, "prior_report_": choice}
+        return Solution(fitted, again)
 
     def _solver(self, temperature: TemperatureMap | None) -> KeptSolver:
         """Refuse: what is minimised is a table's."""
         raise NotImplementedError
 
 
-def find_scaling(
-    statistics: SurrogateStatistics, kept: SimplexBatch, zero_probability: float | None = None
-) -> tuple[Surrogate, bool]:
+def find_scaling(statistics: SurrogateStatistics) -> tuple[Surrogate, bool]:
     """Take the next step to the temperature scaling of all rows; and whether none is needed."""
-    before = statistics.surrogate
-    if before is None:
-        solver = partial(fit_temperature, zero_probability=zero_probability)
-        return Surrogate.start(solver, kept, statistics.weight), False
+    before: Any = statistics.surrogate
     found = before.judge(statistics.parts["temperature"])
-    return found, found.best.violation < NEAR or len(found.judged) >= MOST_SCALINGS
+    return found, found.violation(found.best) < NEAR or len(found.judged) >= MOST_SCALINGS
 
 
 def cells_of_ranks(n_ranks: int) -> int:

@@ -18,7 +18,6 @@ from calibrant import errors, notices, simplex
 from calibrant.containers import to_matrix
 from calibrant.labels import check_weights
 from calibrant.scale import record
-from calibrant.scale.exact import check_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,7 +141,6 @@ class Mergeable(ABC):
 
     def add(self, batch: SimplexBatch) -> None:
         """Count the rows of a checked chunk."""
-        check_sizes(batch.weight)
         for part in self.parts.values():
             part.add(batch)
         self.n_rows += batch.n_rows

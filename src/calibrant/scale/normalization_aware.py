@@ -13,7 +13,13 @@ from calibrant.objectives.normalization_aware import SegmentObjective, segment_s
 from calibrant.scale.isotonic import FLATTENED_CELLS, find_scaling
 from calibrant.scale.score_table import ScoreTable
 from calibrant.scale.statistics import Number, Solution
-from calibrant.scale.surrogate import Judged, ObjectiveSums, Surrogate, SurrogateStatistics
+from calibrant.scale.surrogate import (
+    LARGEST_WEIGHT,
+    Judged,
+    ObjectiveSums,
+    Surrogate,
+    SurrogateStatistics,
+)
 from calibrant.simplex import chunks
 from calibrant.solvers.choice_rows import choice_rows
 from calibrant.solvers.normalization_aware import solve_normalization_aware
@@ -99,42 +105,40 @@ class NormalizationAwareStatistics(SurrogateStatistics):
             )
         return super().solution()
 
+    def fit_kept(self) -> dict[str, Any]:
+        """Fit the rows that were kept, as if there were no others."""
+        found, report, choice = solve_normalization_aware(
+            self.kept_batch(),
+            prior_strength=self._prior_strength,
+            tol=float(self.options.get("tol", 1e-8)),
+            max_rounds=self.options.get("max_rounds"),
+        )
+        if not self.kept.is_complete:
+            note = f"{self.kept.n_rows} rows stand for {self.n_rows}"
+            report = replace(report, notes=(*report.notes, note))
+        fitted = {"map_": found, "solver_report_": report}
+        return _with_prior(fitted, self._prior_strength, choice)
+
     def _solution(self) -> Solution:
         """Fit to all rows counted so far; the temperature of the prior is found first."""
-        if self.surrogate is None and self.kept.is_complete:
-            found, report, choice = solve_normalization_aware(
-                self.kept_batch(),
-                prior_strength=self._prior_strength,
-                tol=float(self.options.get("tol", 1e-8)),
-                max_rounds=self.options.get("max_rounds"),
-            )
-            fitted = {"map_": found, "solver_report_": report}
-            return Solution(_with_prior(fitted, self._prior_strength, choice))
-        first, before, n_passes = self.passes()[0], self.surrogate, len(self.passes())
-        kept = first.kept_batch()
-        if before is not None and "objective" in self.parts:
-            found = before.judge(self.parts["objective"])
-        else:
-            scaling, is_near = find_scaling(self, kept)
+        if "temperature" in self.parts:
+            first, (scaling, is_near) = self.passes()[0], find_scaling(self)
             if not is_near:
-                return Solution(
-                    lambda: self._describe(self._begin(kept, scaling), n_passes),
-                    self._ask(scaling, "temperature"),
-                )
-            found = self._begin(kept, scaling)
-        again = None if found.is_done else self._ask(found, "objective")
-        return Solution(self._describe(found, n_passes), again)
+                return Solution(first.fit_kept, self._ask(scaling, "temperature"))
+            temperature: Any = scaling.fit.map
+            return Solution(first.fit_kept, self._ask(self._begin(temperature), "objective"))
+        found = super()._solution()
+        if self.surrogate is None:
+            return found
+        solver: Any = self.surrogate.solver
+        return replace(found, found=_with_prior(found.fitted, *solver.keywords["chosen"]))
 
-    def _describe(self, found: Surrogate, n_passes: int) -> dict[str, Any]:
-        solver: Any = found.solver
-        return _with_prior(found.fitted(self.n_rows, n_passes), *solver.keywords["chosen"])
-
-    def _begin(self, kept: SimplexBatch, scaling: Surrogate | None) -> Surrogate:
+    def _begin(self, temperature: TemperatureMap | None) -> Surrogate:
         """Fit the rows that were kept, spread over the scores of all."""
-        table: Any = self.passes()[0].parts["scores"]
-        cells = table.cells()
-        found = super()._begin(spread_rows(kept, cells.scores, cells.sums[:, 0]), scaling)
-        return SegmentSurrogate(**vars(found))
+        first: Any = self.passes()[0]
+        cells, tol = first.parts["scores"].cells(), float(self.options.get("tol", 0.0))
+        kept = spread_rows(first.kept_batch(), cells.scores, cells.sums[:, 0])
+        return SegmentSurrogate.start(self._solver(temperature), kept, self.weight, tol)
 
     def _solver(self, temperature: TemperatureMap | None) -> KeptSolver:
         first: Any = self.passes()[0]
@@ -181,9 +185,28 @@ class SegmentSurrogate(Surrogate):
     @property
     def best(self) -> Judged:
         """The fit of least violation among those that are as good as the best."""
-        least = min(one.value for one in self.judged)
-        as_good = [one for one in self.judged if one.value <= least + SAME_LOSS]
-        return min(as_good, key=lambda one: one.violation)
+        least = min(map(self.value, self.judged))
+        as_good = [one for one in self.judged if self.value(one) <= least + SAME_LOSS]
+        return min(as_good, key=self.violation)
+
+    def _combine(self) -> tuple[Array, Array]:
+        """Return a linear term for the next fit, and the best point, which it starts from.
+
+        Anderson's acceleration of the fixed point at which a fit had the linear term it wants;
+        points themselves are not combined, since they would not increase.
+        """
+        best = self.best
+        ordered = [best, *(one for one in self.judged[::-1] if one is not best)]
+        terms = np.stack([one.fit.linear_term for one in ordered])
+        residuals = np.stack([one.kept_gradient - one.gradient for one in ordered]) - terms
+        used, residual = terms[0], residuals[0]
+        for n in range(len(ordered), 1, -1):
+            moved = residuals[1:n] - residual
+            share = np.linalg.lstsq(moved.T, -residual, rcond=1e-10)[0]
+            if np.all(np.abs(share) <= LARGEST_WEIGHT):
+                used, residual = used + share @ (terms[1:n] - used), residual + share @ moved
+                break
+        return used + self.damping * residual, best.fit.point
 
     def sums(self, name: str = "objective") -> ObjectiveSums:
         """Return what the next pass has to count."""

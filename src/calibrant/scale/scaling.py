@@ -32,6 +32,7 @@ class TemperatureStatistics(SurrogateStatistics):
     """Statistics of temperature scaling."""
 
     method = "ts"
+    adaptations = 2
     starts_at_temperature = False
     allowed: ClassVar = {
         "tol": Number(),

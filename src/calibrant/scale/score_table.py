@@ -7,7 +7,7 @@ until they fit; how many bits that takes depends on the scores alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -43,11 +43,11 @@ class ScoreCells(NamedTuple):
     is_single: NDArray[np.uint8]
 
     @classmethod
-    def room(cls, n_problems: int, n_cells: int) -> ScoreCells:
+    def room(cls, n_problems: int, n_cells: int, n_sums: int = 2) -> ScoreCells:
         """Return cells to be written; never none, since kernels point to the first."""
         n = max(n_cells, 1)
         offsets = np.zeros(n_problems + 1, dtype=np.int64)
-        return cls(offsets, np.empty(n, np.int64), np.empty((n, 2)), np.empty(n, np.uint8))
+        return cls(offsets, np.empty(n, np.int64), np.empty((n, n_sums)), np.empty(n, np.uint8))
 
     def filled(self) -> ScoreCells:
         """Return the cells that were written; the rest of the room is given back."""
@@ -83,6 +83,8 @@ class ScoreTable(Part):
     """
 
     name = "scores"
+    n_sums: ClassVar[int] = 2
+    """Sums of a cell: weight and labels, and others where a metric asks for them."""
 
     def __init__(self, n_problems: int, limit: int, cumulative: bool = False) -> None:
         if not (isinstance(n_problems, int) and isinstance(limit, int) and n_problems >= 1):
@@ -105,7 +107,11 @@ class ScoreTable(Part):
         """Count the points of the rows of a batch."""
         step, points = max(1, POINTS // batch.n_classes), self._sums if self.cumulative else _cells
         for start in range(0, batch.n_rows, step):
-            self._take(self._count(*points(batch.take(slice(start, start + step)))))
+            self.add_points(*points(batch.take(slice(start, start + step))))
+
+    def add_points(self, scores: Array, terms: Array, starts: Wholes) -> None:
+        """Count points, those of problem c from ``starts[c]`` on, with their terms of the sums."""
+        self._take(self._count(scores, terms, starts))
 
     def _sums(self, batch: SimplexBatch) -> tuple[Array, Array, Wholes]:
         """Sum up the largest cells of each row, rank by rank; tied labels come in equal steps."""
@@ -120,7 +126,7 @@ class ScoreTable(Part):
         return scores, terms.reshape(-1, 2), starts
 
     def _count(self, scores: Array, terms: Array, starts: Wholes) -> ScoreCells:
-        found = ScoreCells.room(self.n_problems, len(scores))
+        found = ScoreCells.room(self.n_problems, len(scores), self.n_sums)
         most = int(np.diff(starts).max())
         keys, origin = np.empty((2, most), dtype=np.int64), np.empty((2, most), dtype=np.uint32)
         settings = starts, self.shift, not self.cumulative
@@ -147,7 +153,8 @@ class ScoreTable(Part):
         """Return all that was counted."""
         while len(self._runs) > 1:
             self._join_last()
-        return self._runs[0] if self._runs else ScoreCells.room(self.n_problems, 0).filled()
+        nothing = ScoreCells.room(self.n_problems, 0, self.n_sums)
+        return self._runs[0] if self._runs else nothing.filled()
 
     def _join_last(self) -> None:
         other = self._runs.pop()
@@ -156,8 +163,9 @@ class ScoreTable(Part):
 
     def _joined(self, run: ScoreCells, other: ScoreCells | None) -> ScoreCells:
         """Cells of both, of the size that cells have now."""
-        others = ScoreCells.room(self.n_problems, 0) if other is None else other
-        found = ScoreCells.room(self.n_problems, run.size + others.size)
+        room = ScoreCells.room
+        others = room(self.n_problems, 0, self.n_sums) if other is None else other
+        found = room(self.n_problems, run.size + others.size, self.n_sums)
         about = run.offsets, run[1:], others.offsets, others[1:], self.shift, not self.cumulative
         kernels.merge_cells(*about, found.offsets, found[1:])
         return found.filled()
@@ -203,7 +211,7 @@ class ScoreTable(Part):
         offsets, key, sums, is_single = cells
         n = len(key)
         shapes = [array.shape for array in (shift, *cells)]
-        if shapes != [(1,), (self.n_problems + 1,), (n,), (n, 2), (n,)] or n > self.limit:
+        if shapes != [(1,), (self.n_problems + 1,), (n,), (n, self.n_sums), (n,)] or n > self.limit:
             raise ValueError(f"{n} cells of {len(offsets) - 1} problems, in arrays of {shapes}")
         types = [array.dtype.name for array in (shift, *cells)]
         if types != ["int64", "int64", "int64", "float64", "uint8"] or not 0 <= shift[0] < 64:
@@ -216,7 +224,7 @@ class ScoreTable(Part):
             np.diff(key >> shift[0])[later[1:n]] > 0
         ):
             raise ValueError("cells of a problem do not increase within [0, 1]")
-        weight, labels = sums.T
+        weight, labels = sums.T[:2]
         if not np.all((labels >= 0) & (labels <= weight) & (weight > 0) & (weight < 2.0**62)):
             raise ValueError("weights are not positive numbers that hold their labels")
         if np.any(is_single > 1) or (shift[0] == 0 and not np.all(is_single)):

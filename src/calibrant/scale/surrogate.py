@@ -306,7 +306,7 @@ class SurrogateStatistics(Statistics):
         if not self.starts_at_temperature:
             return Solution(self.fit_kept, self._ask(self._begin(None), "objective"))
         solver = partial(fit_temperature, zero_probability=self.options.get("zero_probability"))
-        scaling = Surrogate.start(solver, self.kept_batch(), self.weight)
+        scaling = Surrogate.start(solver, self.kept_batch(), self.weight, adaptations=1)
         return Solution(self.fit_kept, self._ask(scaling, "temperature"))
 
     def fit_kept(self) -> dict[str, Any]:

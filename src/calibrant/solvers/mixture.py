@@ -1,8 +1,16 @@
-"""Weights of a mixture by maximum likelihood: a convex problem on the simplex."""
+"""Weights of a mixture by maximum likelihood: a convex problem on the simplex.
+
+With a price for leaving a baseline: held-out rows know little of what is rare. A classifier with
+99 % accuracy makes twenty mistakes in 2,500 rows, and the confident mistake that punishes a map
+which is too sharp may not be among them; in the probabilities of a baseline it is. So
+pseudo-observations that are labelled as the baseline says join the held-out rows. With D, the
+divergence of the mixture from the baseline, their price is log(1 + s D), as everywhere (see
+``pseudo_rows``): gains that are clear are taken whole.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -10,6 +18,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
+from calibrant.solvers.pseudo_rows import REWEIGHTINGS, remaining
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
@@ -21,8 +30,12 @@ RIDGE = 1e-10
 """Curvature added to the Hessian, relative to its own: components may be equal."""
 
 
+SMALLEST = 1e-12
+"""Probabilities below it count as this much where there is a price."""
+
+
 @dataclass(frozen=True, slots=True)
-class _Problem:
+class _MixtureProblem:
     """-sum_i share_i log(own_i w) - sum_c extra_c log w_c, plus sum w, over w >= 0.
 
     The shares and extras sum to 1, so that the sum of w is 1 where it is optimal.
@@ -43,14 +56,14 @@ class _Problem:
         found: Array = self.own / (self.own @ w)[:, None]
         return found
 
-    def pull(self, w: Array) -> Array:
+    def prior_gradient(self, w: Array) -> Array:
         """Gradient of the prior, downwards."""
         with np.errstate(divide="ignore"):
             return np.divide(self.extra, w, out=np.zeros_like(w), where=self.extra > 0.0)
 
     def slope(self, w: Array) -> Array:
         """Gradient g of the loss, downwards; at the optimum g <= 1, and g = 1 where w > 0."""
-        found: Array = self.share @ self.ratios(w) + self.pull(w)
+        found: Array = self.share @ self.ratios(w) + self.prior_gradient(w)
         return found
 
     def violation(self, w: Array) -> float:
@@ -62,7 +75,7 @@ class _Problem:
         ratios = self.ratios(w)
         hessian = (ratios * self.share[:, None]).T @ ratios
         hessian[np.diag_indices_from(hessian)] += np.divide(
-            self.pull(w), w, out=np.zeros_like(w), where=self.extra > 0.0
+            self.prior_gradient(w), w, out=np.zeros_like(w), where=self.extra > 0.0
         )
         # Diagonal of one, so that no component is too small to be seen.
         unit = 1.0 / np.sqrt(np.maximum(np.diag(hessian), 1e-300))
@@ -104,7 +117,7 @@ def solve_mixture(
     own, weight = np.maximum(own[order], 1e-300), weight[order]
     prior = np.zeros(own.shape[1]) if prior is None else prior
     total = weight.sum() + prior.sum()
-    problem = _Problem(own, weight / total, prior / total)
+    problem = _MixtureProblem(own, weight / total, prior / total)
     weights = np.full(own.shape[1], 1.0 / own.shape[1])
     if start is not None:  # components of weight 0 may come back
         weights = 0.9 * start + 0.1 * weights
@@ -131,3 +144,38 @@ def solve_mixture(
         violation = problem.violation(weights)
     seconds = perf_counter() - started
     return weights, SolverReport("sequential-quadratic", loss, violation, tol, rounds, seconds)
+
+
+def solve_priced_mixture(
+    own: Array,
+    weight: Array,
+    cells: Array,
+    cell_share: Array,
+    baseline: int,
+    *,
+    strength: float,
+    prior: Array,
+) -> tuple[Array, SolverReport]:
+    """Mixture weights w of least -sum_i weight_i log(own_i w) + log(1 + strength D) - prior log w.
+
+    ``own[i, c]`` is the probability that component c gives to row i's label, and ``cells[j, c]``
+    what it gives to a class of some row, whose label is that with probability ``cell_share[j]``;
+    these sum to 1, and column ``baseline`` is in proportion to them within a row. The problem is
+    solved by a few convex ones with ``strength / (1 + strength D)`` pseudo-observations each; the
+    violation is that of the last.
+    """
+    own, cells = np.maximum(own, SMALLEST), np.maximum(cells, SMALLEST)
+    if strength <= 0.0:
+        return solve_mixture(own, weight, prior=prior)
+    entropy = -float(cell_share @ np.log(cells[:, baseline]))
+    components = np.vstack([own, cells])
+    left = strength
+    weights, report = solve_mixture(
+        components, np.concatenate([weight, left * cell_share]), prior=prior
+    )
+    for _ in range(REWEIGHTINGS):
+        left = remaining(strength, -float(cell_share @ np.log(cells @ weights)) - entropy)
+        rounds, all_weight = report.rounds, np.concatenate([weight, left * cell_share])
+        weights, report = solve_mixture(components, all_weight, prior=prior, start=weights)
+        report = replace(report, rounds=rounds + report.rounds)
+    return weights, report

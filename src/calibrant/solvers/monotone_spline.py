@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import threads
+from calibrant.kernels.monotone_spline import add_information
 from calibrant.objectives.spline import (
-    BIN_WIDTH,
-    DEEPEST_BIN,
     SLOPE_BOUNDS,
     SplineObjective,
     SplineRows,
     read_logs,
     sort_cells,
-    sum_information,
 )
 from calibrant.solvers.choice_rows import choice_rows
 from calibrant.solvers.merged_rows import divide_by_unit, feature_scale, merge_rows
-from calibrant.solvers.newton import Minimum, PenalisedLoss, minimise_newton
+from calibrant.solvers.newton import NewtonMinimum, PenalisedLoss, minimise_newton
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining, share
 from calibrant.solvers.report import ScalingFit, SolverReport
 from calibrant.solvers.temperature import solve_temperature
@@ -47,6 +45,8 @@ ROUGH_VIOLATION, ROUGH_ROUNDS = 1e-4, 30
 """Violation at which the number of pseudo-observations is adapted, and that of the folds."""
 
 N_FOLDS = 5
+DEEPEST_BIN, BIN_WIDTH = -60.0, 0.01
+"""Bins of the temperature-scaled log-probabilities, in which knots are placed."""
 
 
 def solve_monotone_spline(batch: SimplexBatch, **options: Any) -> tuple[SplineMap, SolverReport]:
@@ -69,7 +69,6 @@ def fit_spline(
     linear_term: Array | None = None,
     start: Array | None = None,
     adapt: bool | None = None,
-    information: Array | None = None,
 ) -> ScalingFit[SplineMap, SplineObjective]:
     """Find the slopes of least penalised NLL; see ``SplineObjective``.
 
@@ -79,14 +78,13 @@ def fit_spline(
 
     The batch may be a sample of rows of a total ``weight``: then the mean loss less
     <``linear_term``, t> is minimised. An ``objective`` is that of an earlier fit; with ``adapt``
-    its number of pseudo-observations is found again, and with the ``information`` of all rows,
-    summed by it, its knots are.
+    its number of pseudo-observations is found again.
     """
     started = perf_counter()
     batch = merge_rows(sort_cells(batch))
     total = float(batch.weight.sum())
     weight = total if weight is None else weight
-    adapt = objective is None or information is not None if adapt is None else adapt
+    adapt = objective is None if adapt is None else adapt
     notes: tuple[str, ...] = ()
     if objective is None:
         if temperature is None:
@@ -97,8 +95,6 @@ def fit_spline(
             notes = (f"strength {strength:g} by cross-validation",)
         objective = replace(objective, rate=min(strength, LARGEST_STRENGTH) / weight)
     else:
-        if information is not None:
-            objective = _place_again(objective, information, n_knots, temperature)
         rows = objective.row_loss(batch, total)
     problem = _SplineProblem(rows, objective, linear_term)
     straight = np.full_like(objective.pull, objective.start)
@@ -121,43 +117,28 @@ def _freeze(
     weights = batch.weight / batch.weight.sum()
     scale = feature_scale(logs, weights, beta)
     logs *= scale
-    low = max(float(logs.min()), DEEPEST_BIN)
-    knots = place_knots(sum_information(logs, weights, low), low, n_knots)
+    knots = place_knots(logs, weights, n_knots)
     start, none = float(np.clip(beta / scale, *SLOPE_BOUNDS)), np.zeros(len(knots) + 1)
     features = temperature.zero_logit, scale / unit, knots
     objective = SplineObjective(batch.kind, *features, start, 0.0, none, none)
     return objective, SplineRows(logs, batch.class_index, weights, knots)
 
 
-def _place_again(
-    objective: SplineObjective,
-    information: Array,
-    n_knots: int,
-    temperature: TemperatureMap | None,
-) -> SplineObjective:
-    """Place the knots by the information of all rows, and start from a better temperature."""
-    knots = place_knots(information, DEEPEST_BIN, n_knots)
-    none = np.zeros(len(knots) + 1)
-    objective = replace(objective, knots=knots, pull=none, unit=none)
-    if temperature is None:
-        return objective
-    start = np.clip(temperature.inverse_temperature / objective.scale, *SLOPE_BOUNDS)
-    return replace(objective, start=float(start), zero_logit=temperature.zero_logit)
-
-
-def place_knots(information: Array, low: float, n_knots: int) -> Array:
+def place_knots(values: Array, weights: Array, n_knots: int) -> Array:
     """Quantiles of the scaled log-probabilities of all cells, weighted by their information.
 
-    That is given by bins from ``low`` to 0. In cross-validation on real classifiers this was
-    better than quantiles of the labels' log-probabilities, most of which lie where every
-    prediction is right.
+    A cell of probability q tells about theta in proportion to q (1 - q). In cross-validation on
+    real classifiers this was better than quantiles of the labels' log-probabilities, most of
+    which lie where every prediction is right.
     """
+    low = max(float(values.min()), DEEPEST_BIN)
+    information = np.zeros(max(1, int(np.ceil(-low / BIN_WIDTH))))
+    add_information(values, weights, low, BIN_WIDTH, information)
     cumulative = np.cumsum(information)
     if not cumulative[-1] > 0.0:
         return np.array([-1.0])
     goals = np.arange(1, n_knots + 1) / (n_knots + 1) * cumulative[-1]
-    bins = np.unique(np.searchsorted(cumulative, goals * (1.0 - 1e-9)))
-    return low + BIN_WIDTH * (bins + 1)
+    return low + BIN_WIDTH * (1 + np.unique(np.searchsorted(cumulative, goals * (1.0 - 1e-9))))
 
 
 class _SplineProblem(PenalisedLoss):
@@ -181,7 +162,7 @@ class _SplineProblem(PenalisedLoss):
         step[free] = np.linalg.solve(hessian[np.ix_(free, free)], gradient[free])
         return step, 0
 
-    def minimise(self, x: Array, tol: float, max_rounds: int) -> Minimum:
+    def minimise(self, x: Array, tol: float, max_rounds: int) -> NewtonMinimum:
         """Minimise from ``x``, in units of the curvature there."""
         self.loss(x)
         self._penalty_hessian = self.objective.penalty_hessian()

@@ -47,7 +47,7 @@ class NewtonFunction(Protocol):
         """
 
 
-class Minimum(NamedTuple):
+class NewtonMinimum(NamedTuple):
     """Where the method ended, how, and what its last undamped step was to gain."""
 
     x: Array
@@ -67,7 +67,7 @@ def minimise_newton(
     max_rounds: int,
     bounds: tuple[Array | float, Array | float] = (-np.inf, np.inf),
     max_products: int = 1 << 62,
-) -> Minimum:
+) -> NewtonMinimum:
     """Minimise until no gradient, each times its ``unit``, exceeds ``tol``: x of least f(x).
 
     Steps are projected to the bounds (Bertsekas, 1982) and halved until the value decreases enough
@@ -114,7 +114,7 @@ def minimise_newton(
         function.value(x)
     if violation > tol and left <= ROUNDING:
         notes += (f"at the limit of rounding: {left:.0e} of the objective is left to gain",)
-    return Minimum(x, value, violation, rounds, left, notes)
+    return NewtonMinimum(x, value, violation, rounds, left, notes)
 
 
 class PenalisedLoss:

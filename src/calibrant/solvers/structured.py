@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from calibrant.objectives.structured import DIAGONAL, StructuredObjective, parameter_kinds
 from calibrant.simplex import to_logits
 from calibrant.solvers.merged_rows import divide_by_unit, feature_scale, merge_rows
-from calibrant.solvers.newton import Minimum, PenalisedLoss, conjugate_gradients, minimise_newton
+from calibrant.solvers.newton import (
+    NewtonMinimum,
+    PenalisedLoss,
+    conjugate_gradients,
+    minimise_newton,
+)
 from calibrant.solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining, share
 from calibrant.solvers.report import ScalingFit, SolverReport
 from calibrant.solvers.temperature import solve_temperature
@@ -88,27 +93,23 @@ def fit_structured(
     batch = merge_rows(batch)
     total = float(batch.weight.sum())
     weight = total if weight is None else weight
-    options, is_sample = (weight, strength, prior_strength), weight > total
-    is_new = objective is None
+    adapt = objective is None if adapt is None else adapt
     if objective is None:
         if temperature is None:
             temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
         objective = _freeze(batch, temperature, bound, full=full)
-    adapt = is_new if adapt is None else adapt
-    problem = _StructuredProblem(objective.row_loss(batch, total), objective, linear_term)
-    problem.is_sample, problem.curvature_of_all = is_sample, curvature
-    if adapt:
-        start = None
-        problem.set_usual_penalties(*options)
-    found = problem.fit(start, adapt, *options, tol, max_rounds)
+    options = _Options(weight, strength, prior_strength, tol, max_rounds)
+    rows = objective.row_loss(batch, total)
+    problem = _StructuredProblem(rows, objective, linear_term, options, weight > total, curvature)
+    found = problem.fit_adapted() if adapt else problem.fit(start)
     if found.x[0] < 0.0:
         # By convexity the best of alpha >= 0 is at 0, where logits do nothing.
         objective = replace(problem.objective, inverse_temperature=0.0)
-        problem = _StructuredProblem(objective.row_loss(batch, total), objective, linear_term)
-        problem.set_usual_penalties(*options)
-        found = problem.fit(None, True, *options, tol, max_rounds)
-    penalties = problem.penalties(weight)
-    names = zip(("diagonal", "off-diagonal", "intercept"), penalties[DIAGONAL:], strict=True)
+        rows = objective.row_loss(batch, total)
+        problem = _StructuredProblem(rows, objective, linear_term, options)
+        found = problem.fit_adapted()
+    penalties = problem.penalties()[DIAGONAL:]
+    names = zip(("diagonal", "off-diagonal", "intercept"), penalties, strict=True)
     notes = "penalties in rows: " + ", ".join(f"{name} {value:.3g}" for name, value in names)
     numbers = found.value, found.violation, tol, found.rounds, perf_counter() - started
     report = SolverReport("newton-cg", *numbers, notes=(notes, *found.notes))
@@ -150,15 +151,38 @@ class _Preconditioner:
         return np.concatenate([self._inverse @ gradient[:2], gradient[2:] / self._rest])
 
 
+class _Options(NamedTuple):
+    """Weight of all rows, strengths of penalties and of pseudo-observations, when to stop."""
+
+    weight: float
+    strength: float | None
+    prior: float
+    tol: float
+    max_rounds: int
+
+
 class _StructuredProblem(PenalisedLoss):
-    """The penalised loss, with penalties that may be adapted."""
+    """The penalised loss, with penalties that may be adapted.
+
+    Of a sample of rows, alpha is bounded from the start: the coordinates are to stay.
+    """
 
     rows: StructuredRows
     objective: StructuredObjective
-    curvature_of_all: Array | None = None
-    is_sample = False  # then alpha is bounded from the start: the coordinates are to stay
     _preconditioner: _Preconditioner
     _tol: float
+
+    def __init__(
+        self,
+        rows: StructuredRows,
+        objective: StructuredObjective,
+        linear_term: Array | None,
+        options: _Options,
+        is_sample: bool = False,
+        curvature: Array | None = None,
+    ) -> None:
+        super().__init__(rows, objective, linear_term)
+        self._options, self._is_sample, self._curvature = options, is_sample, curvature
 
     @cached_property
     def _kinds(self) -> NDArray[np.int64]:
@@ -170,11 +194,7 @@ class _StructuredProblem(PenalisedLoss):
         return self.loss(self.objective.start)
 
     def newton_step(
-        self,
-        gradient: Array,
-        free: NDArray[np.bool_],
-        ridge: Array,
-        most: int,
+        self, gradient: Array, free: NDArray[np.bool_], ridge: Array, most: int
     ) -> tuple[Array, int]:
         """Newton's step by conjugate gradients, the more exact the smaller the gradient is."""
         ridge = ridge + self.objective.rates
@@ -190,7 +210,7 @@ class _StructuredProblem(PenalisedLoss):
         gradient = np.where(free, gradient, 0.0)
         return conjugate_gradients(product, self._preconditioner, gradient, goal, most)
 
-    def _minimise(self, x: Array, tol: float, max_rounds: int) -> Minimum:
+    def _minimise(self, x: Array, tol: float) -> NewtonMinimum:
         """Minimise from ``x``, in units of the curvature there."""
         self.loss(x)
         common, rest = self.rows.curvature()
@@ -199,68 +219,49 @@ class _StructuredProblem(PenalisedLoss):
         self.objective = replace(self.objective, unit=self._preconditioner.unit)
         size = self.rows.x.size * (self.objective.n_classes if self.objective.full else 1)
         most = max(int(MOST_WORK / size), FEWEST_PRODUCTS) // (4 if self.rows.rough else 1)
-        bounds = self.objective.bounds if self.is_sample else (-np.inf, np.inf)
         return minimise_newton(
             self,
             x,
             self.objective.unit,
             tol=tol,
-            max_rounds=max_rounds,
+            max_rounds=self._options.max_rounds,
             max_products=most,
-            bounds=bounds,
+            bounds=self.objective.bounds if self._is_sample else (-np.inf, np.inf),
         )
 
-    def fit(
-        self,
-        x: Array | None,
-        adapt: bool,
-        weight: float,
-        strength: float | None,
-        prior_strength: float,
-        tol: float,
-        max_rounds: int,
-    ) -> Minimum:
-        """Fit roughly, adapt penalties to the evidence and pseudo-observations; then exactly."""
-        x = self.objective.start if x is None else x
-        options = weight, strength, prior_strength
-        if adapt and (strength is None or prior_strength > 0.0):
-            self.rows.rough = True
-            for _ in range(REWEIGHTINGS):
-                x = self._minimise(x, max(tol, ROUGH_TOLERANCE), max_rounds).x
-                self._adapt(x, *options)
+    def fit(self, x: Array | None) -> NewtonMinimum:
+        """Fit exactly."""
         self.rows.rough = False
-        return self._minimise(x, tol, max_rounds)
+        return self._minimise(self.objective.start if x is None else x, self._options.tol)
 
-    def penalties(self, weight: float) -> Array:
+    def fit_adapted(self) -> NewtonMinimum:
+        """Fit roughly, adapt penalties to the evidence and pseudo-observations; then exactly."""
+        x, strength, prior = self.objective.start, self._options.strength, self._options.prior
+        self._set_penalties(PENALTIES * (1.0 if strength is None else strength), prior)
+        self.rows.rough = True
+        for _ in range(REWEIGHTINGS if strength is None or prior > 0.0 else 0):
+            x = self._minimise(x, max(self._options.tol, ROUGH_TOLERANCE)).x
+            loss, gradient = self._at_start
+            divergence = self.loss(x)[0] - loss - float(gradient @ (x - self.objective.start))
+            penalties = self.penalties()
+            if strength is None:
+                known = self.rows.curvature()[1] if self._curvature is None else self._curvature
+                penalties = _evidence(self._options.weight * known, self._kinds, x, penalties)
+            self._set_penalties(penalties, remaining(prior, divergence))
+        return self.fit(x)
+
+    def penalties(self) -> Array:
         """Return the penalties of each kind of parameter, in rows."""
         found = np.zeros(len(PENALTIES))
-        found[self._kinds] = weight * self.objective.rates
+        found[self._kinds] = self._options.weight * self.objective.rates
         return found
 
-    def set_usual_penalties(
-        self, weight: float, strength: float | None, prior_strength: float
-    ) -> None:
-        """Set the penalties to begin with, and all pseudo-observations."""
-        self._set(PENALTIES * (1.0 if strength is None else strength), prior_strength, weight)
-
-    def _set(self, penalties: Array, pseudo_rows: float, weight: float) -> None:
+    def _set_penalties(self, penalties: Array, pseudo_rows: float) -> None:
         # Only the common terms are held: those of classes have penalties of their own.
         common = np.where(self._kinds < DIAGONAL, self._at_start[1], 0.0)
+        weight = self._options.weight
         rates, pull = penalties[self._kinds] / weight, share(pseudo_rows, weight) * common
         self.objective = replace(self.objective, rates=rates, pull=pull)
-
-    def _adapt(
-        self, x: Array, weight: float, strength: float | None, prior_strength: float
-    ) -> None:
-        """Set penalties and pseudo-observations by the last point."""
-        loss, gradient = self._at_start
-        divergence = self.loss(x)[0] - loss - float(gradient @ (x - self.objective.start))
-        penalties = self.penalties(weight)
-        if strength is None:
-            known = self.curvature_of_all
-            data = weight * (self.rows.curvature()[1] if known is None else known)
-            penalties = _evidence(data, self._kinds, x, penalties)
-        self._set(penalties, remaining(prior_strength, divergence), weight)
 
 
 def _evidence(data: Array, kinds: NDArray[np.int64], theta: Array, penalties: Array) -> Array:

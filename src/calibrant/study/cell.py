@@ -20,7 +20,7 @@ from calibrant.atomic_file import replace_file
 from calibrant.calibrators.methods import make_calibrator
 from calibrant.files.align import align
 from calibrant.metrics.predictions import read_predictions
-from calibrant.metrics.scores import LossMean
+from calibrant.metrics.scores import LogLoss
 from calibrant.metrics.table import METRICS
 from calibrant.trial import UNCALIBRATED, fit_and_judge
 
@@ -134,8 +134,8 @@ def _judge(
     seconds = 0.0 if calibrator is None else perf_counter() - began
     read = read_predictions(y, rows, None, classes)
     *found, log_loss = read.measure(
-        *(metric.accumulator(read, n_bins) for metric, n_bins in MEASURED.values()),
-        LossMean(SMALLEST),
+        *(metric.body(read.n_classes, n_bins) for metric, n_bins in MEASURED.values()),
+        LogLoss(SMALLEST),
     )
     values = {name: float(value) for name, value in zip(MEASURED, found, strict=True)}
     return values, float(log_loss), seconds

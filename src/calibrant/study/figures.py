@@ -151,7 +151,7 @@ def draw_critical_difference(
         end += math.copysign(0.03, gap) * (k - 1)
         ax.plot([average[j], average[j], end], [0, at, at], color="black", linewidth=0.8)
         ax.text(end + gap * (k - 1), at, words, ha=side, va="center", fontsize=9)
-    style.head(ax, title)
+    style.add_heading(ax, title)
     return lay_out(figure)
 
 
@@ -176,7 +176,7 @@ def draw_rank_panels(
         style.tidy(ax)
         ax.set_yticks(rows, [short(methods[j]) for j in order], fontsize=8.5)
         ax.tick_params(axis="x", labelsize=8.5)
-        style.head(ax, title)
+        style.add_heading(ax, title)
         ax.hlines(rows, spans.min(axis=1), spans.max(axis=1), color=style.PALE, linewidth=2.5)
         for turn, name in enumerate(marked):
             marks: dict[str, Any] = style.look(turn)._asdict() | {"linestyle": "none"}
@@ -225,7 +225,7 @@ def draw_boxes(values: pd.DataFrame, methods: Sequence[str], label: str, title: 
         ax = figure.add_subplot(n_rows, n_columns, place + 1, sharey=first)
         first = first or ax
         _draw_panel(ax, part.to_numpy(), place)
-        style.head(ax, f"{style.shorten(str(name), 20)} ({len(part)})")
+        style.add_heading(ax, f"{style.shorten(str(name), 20)} ({len(part)})")
         ax.tick_params(labelleft=place % n_columns == 0, labelsize=8)
     if first is not None:
         first.set_yticks(range(len(methods)), [short(method) for method in methods], fontsize=8.5)

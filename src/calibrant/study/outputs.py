@@ -142,10 +142,10 @@ def find_best(table: StudyTable) -> list[tuple[str, str, str]]:
     """
     found = []
     for metric in ranks.known_metrics(table):
-        of = ranks.rank_cases(table, metric, columns := tables.columns_of(table))
-        average = of.mean().set_axis(list(columns.values()))
+        ranked = ranks.rank_cases(table, metric, columns := tables.columns_of(table))
+        average = ranked.mean().set_axis(list(columns.values()))
         best = ranks.best_of(average)
-        width = ranks.critical_difference(*reversed(of.shape))
+        width = ranks.critical_difference(*reversed(ranked.shape))
         near = average[~best & (average <= average.min() + width)].sort_values(kind="stable")
         first = f"{', '.join(average.index[best])} ({average.min():.2f})"
         others = ", ".join(f"{title} ({rank:.2f})" for title, rank in near.items())

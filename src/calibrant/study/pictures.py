@@ -61,16 +61,16 @@ def _wins(table: StudyTable, metric: str) -> Picture:
 
 def _critical_difference(table: StudyTable, metric: str) -> Picture:
     columns = columns_of(table)
-    of = ranks.rank_cases(table, metric, columns)
-    width = ranks.critical_difference(*reversed(of.shape))
-    chance = p_words(ranks.friedman_test(of).p_value) or "one classifier is too few"
+    ranked = ranks.rank_cases(table, metric, columns)
+    width = ranks.critical_difference(*reversed(ranked.shape))
+    chance = p_words(ranks.friedman_test(ranked).p_value) or "one classifier is too few"
     title = f"{metric_title(metric)}, average ranks of {len(columns)} methods"
-    average, titles = of.mean().to_numpy(), list(columns.values())
+    average, titles = ranked.mean().to_numpy(), list(columns.values())
     return Picture(
         f"critical-difference-{metric}",
         "significance",
         title,
-        f"Over {len(of)} classifiers. A bar joins methods whose average ranks are closer than "
+        f"Over {len(ranked)} classifiers. A bar joins methods whose average ranks are closer than "
         f"the Nemenyi critical difference at the level 0.05. Friedman test: {chance}.",
         figures.draw_critical_difference(average, titles, width, title),
     )
@@ -79,10 +79,10 @@ def _critical_difference(table: StudyTable, metric: str) -> Picture:
 def _intervals(table: StudyTable) -> Picture:
     panels, columns = {}, columns_of(table)
     for metric in ranks.known_metrics(table):
-        of = ranks.rank_cases(table, metric, columns)
-        low, high = ranks.rank_intervals(of).T
+        ranked = ranks.rank_cases(table, metric, columns)
+        low, high = ranks.rank_intervals(ranked).T
         panels[metric_title(metric)] = pd.DataFrame(
-            {"average": of.mean(), "low": low, "high": high}
+            {"average": ranked.mean(), "low": low, "high": high}
         )
     label = "average rank, with 95 % interval over data sets"
     return Picture(

@@ -80,15 +80,15 @@ def rank_table(table: StudyTable) -> Table:
     groups, columns = [], columns_of(table)
     for metric in ranks.known_metrics(table, ranks.TABLE_METRICS):
         values = table.wide(metric, columns)
-        of, first = ranks.rank_methods(values, metric), ranks.mark_first(values, metric)
-        names = of.index.get_level_values("dataset")
+        ranked, first = ranks.rank_methods(values, metric), ranks.mark_first(values, metric)
+        names = ranked.index.get_level_values("dataset")
         parts = [*((name, names == name) for name in table.datasets), ("all", names.notna())]
         groups.append(
             [
                 (
                     Entry("" if place else metric_title(metric)),
                     Entry(name, note=str(part.sum())),
-                    *_entries(of[part].mean(), ".1f", (f"{x:.0%}" for x in first[part].mean())),
+                    *_entries(ranked[part].mean(), ".1f", (f"{x:.0%}" for x in first[part].mean())),
                 )
                 for place, (name, part) in enumerate(parts)
             ]
@@ -161,17 +161,17 @@ def time_table(table: StudyTable) -> Table:
 def significance_table(table: StudyTable) -> Table:
     """Friedman tests and critical differences, by classifiers and by data sets."""
 
-    def tests(of: pd.DataFrame) -> list[str]:
-        test = ranks.friedman_test(of)
-        width = ranks.critical_difference(of.shape[1], len(of))
+    def tests(ranked: pd.DataFrame) -> list[str]:
+        test = ranks.friedman_test(ranked)
+        width = ranks.critical_difference(ranked.shape[1], len(ranked))
         p_value = p_words(test.p_value).removeprefix("p = ").removeprefix("p ")
-        return [str(len(of)), f"{test.statistic:.1f}", p_value, f"{width:.2f}"]
+        return [str(len(ranked)), f"{test.statistic:.1f}", p_value, f"{width:.2f}"]
 
     rows = []
     for metric in ranks.known_metrics(table):
-        of = ranks.rank_cases(table, metric)
-        by_dataset = of.groupby(level="dataset").mean().rank(axis=1)
-        rows.append(tuple(map(Entry, [metric_title(metric), *tests(of), *tests(by_dataset)])))
+        ranked = ranks.rank_cases(table, metric)
+        by_dataset = ranked.groupby(level="dataset").mean().rank(axis=1)
+        rows.append(tuple(map(Entry, [metric_title(metric), *tests(ranked), *tests(by_dataset)])))
     heads = ("blocks", "Friedman", "p", "critical difference")
     return Table(
         "tests",
@@ -189,9 +189,9 @@ def interval_table(table: StudyTable) -> Table:
     metrics, columns = ranks.known_metrics(table), columns_of(table)
     found = []
     for metric in metrics:
-        of = ranks.rank_cases(table, metric, columns)
-        notes = (f"{low:.1f}\u2013{high:.1f}" for low, high in ranks.rank_intervals(of))
-        found.append(_entries(of.mean(), ".2f", notes))
+        ranked = ranks.rank_cases(table, metric, columns)
+        notes = (f"{low:.1f}\u2013{high:.1f}" for low, high in ranks.rank_intervals(ranked))
+        found.append(_entries(ranked.mean(), ".2f", notes))
     return Table(
         "intervals",
         f"Average ranks with intervals, {len(columns)} methods",
@@ -223,8 +223,11 @@ def sensitivity_table(table: StudyTable) -> Table | None:
     found, last = [], []
     for metric in kinds:
         average = binned_ranks(table, metric)
-        found += [_entries(of, ".2f") for of in average.values()]
-        last += [Entry(f"{ranks.rank_correlation(of, average[15]):.3f}") for of in average.values()]
+        found += [_entries(ranked, ".2f") for ranked in average.values()]
+        last += [
+            Entry(f"{ranks.rank_correlation(ranked, average[15]):.3f}")
+            for ranked in average.values()
+        ]
     return Table(
         "sensitivity",
         "Average ranks by number of bins",

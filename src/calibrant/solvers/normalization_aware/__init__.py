@@ -16,6 +16,7 @@ from calibrant.solvers.normalization_aware.prior import build_likelihood
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
+    from calibrant.maps.logits import TemperatureMap
     from calibrant.maps.steps import StepFunction
     from calibrant.objectives.normalization_aware import NormalizedLikelihood
     from calibrant.simplex import SimplexBatch
@@ -30,9 +31,13 @@ def solve_normalization_aware(
     solver: Way | Literal["exact"] = "exact",
     tol: float = 1e-8,
     max_rounds: int | None = None,
+    temperature: TemperatureMap | None = None,
 ) -> tuple[SharedSteps, SolverReport, PriorChoice | None]:
-    """Fit NA-FIR with so many pseudo-observations, or as many as cross-validation chooses."""
-    likelihood, choice = build_likelihood(batch, prior_strength)
+    """Fit NA-FIR with so many pseudo-observations, or as many as cross-validation chooses.
+
+    The ``temperature`` that they are drawn from may be known.
+    """
+    likelihood, choice = build_likelihood(batch, prior_strength, temperature)
     step, report = minimise_likelihood(likelihood, solver, tol, max_rounds)
     return SharedSteps(step, batch.kind), report, choice
 

@@ -131,7 +131,72 @@ class Sample:
 
     Single segments of a sample have too few cells to be told apart by their exposures. Those of all
     rows are known, or estimated, at the start, and change as those of the sample around do. So
-    blocks are pooled by PAVA of b / a with weights a of all rows; without b, of (a g - r) / a, where
+    blocks are pooled by PAVA of b / a with weights a of all rows; where b is not known, of
+    (a g - r) / a with r, the gradient by the sample: fixed points are the same.
+    """
+
+    values: Array
+    totals: Array
+    exposures: Array
+    violation: float
+    rounds: int
+
+
+def minimise(
+    index: NDArray[Any],
+    weight: Array,
+    target: Array,
+    exposures: Array,
+    *,
+    tol: float,
+    max_rounds: int,
+    sample: Sample | None = None,
+) -> Minimum:
+    """Minimise F over non-decreasing g, from the exposures of any starting point.
+
+    Leading segments without target get the value 0 if they have exposure, which is their limit,
+    and else that of their neighbour. A ``sample`` says that these rows stand for more.
+    """
+    total = float(np.sum(weight))
+    n_segments = len(target)
+    dead = 0 if sample else int(np.argmax(target > 0.0))
+    sizes = sample.sizes if sample else None
+    violation = 1.0
+    rounds = 0
+    while True:
+        rounds += 1
+        if sample:
+            first, tops, bottoms = sample.pool(target, exposures)
+        else:
+            first, tops, bottoms = pool_adjacent_violators(target[dead:], exposures[dead:])
+        block_of = block_of_segment(first + dead, n_segments)
+        counts = count_cells(index, block_of, len(first), sizes)
+        theta = np.log(tops / bottoms)
+        if theta[-1] - theta[0] > DEPTH:  # isotonic regression within bounds, the highest value 1
+            theta = np.clip(theta, -DEPTH, 0.0)
+        if sample:
+            tops = np.add.reduceat(target, first)
+        pooled = _Pooled(counts, weight, tops, theta, total)
+        # Blocks are not final yet: more digits than the last certificate deserves are lost work.
+        group = pooled.descend(max(0.05 * tol, min(1e-4, 0.03 * violation)))
+        values = np.empty(n_segments)
+        values[dead:] = pooled.values[group[block_of[dead:]]]
+        values[:dead] = np.where(exposures[:dead] > 0.0, 0.0, values[dead])
+        exposures = sum_cells(index, weight / pooled.totals, n_segments, sizes)
+        violation = certificate(values, exposures, target, total)
+        if sample:
+            sample.values = values
+        if violation <= tol or rounds >= max_rounds:
+            return Minimum(values, pooled.totals, exposures, violation, rounds)
+
+
+@dataclass
+class Sample:
+    """Rows that stand for more, and what is known of all rows by segment.
+
+    Single segments of a sample have too few cells to be told apart by their exposures. Those of all
+    rows are known, or estimated, at the start, and change as those of the sample around do. So
+    blocks are pooled by PAVA of b / a with weights a of all rows; or of (a g - r) / a, without b, where
     r is the gradient by the sample: fixed points are the same.
     """
 

@@ -40,6 +40,7 @@ class NormalizationAwareFit(NamedTuple):
     report: SolverReport
     objective: SegmentObjective
     point: Array  # theta of each segment
+    linear_term: Array
 
 
 def spread_rows(kept: SimplexBatch, scores: Array, cells: Array) -> SimplexBatch:
@@ -86,6 +87,7 @@ def fit_normalization_aware(
     if start is None:
         starts, beta = objective.starts, objective.prior.inverse_temperature
         start = beta * np.log(np.maximum(starts, 0.5 * starts[min(1, len(starts) - 1)]))
+    start = np.maximum.accumulate(start)
     values = np.exp(np.maximum(start - start[-1], -DEPTH))
     _, exposures = likelihood.at(values)
     gradient = values * exposures - likelihood.target
@@ -120,4 +122,8 @@ def fit_normalization_aware(
     step = objective.step_function(point)
     about = float("nan"), found.violation, TOLERANCE, found.rounds, perf_counter() - started
     report = SolverReport("exact", *about, n_blocks=step.n_blocks, notes=notes)
-    return NormalizationAwareFit(SharedSteps(step, objective.prior.kind), report, objective, point)
+    if linear_term is None:
+        linear_term = np.zeros_like(point)
+    return NormalizationAwareFit(
+        SharedSteps(step, objective.prior.kind), report, objective, point, linear_term
+    )

@@ -18,6 +18,7 @@ from calibrant.solvers.temperature import solve_temperature
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from calibrant.maps.logits import TemperatureMap
     from calibrant.objectives.normalization_aware import SegmentedRows
     from calibrant.simplex import SimplexBatch
 
@@ -85,7 +86,7 @@ class TemperaturePrior:
 
 
 def build_likelihood(
-    batch: SimplexBatch, prior_strength: float | None
+    batch: SimplexBatch, prior_strength: float | None, temperature: TemperatureMap | None = None
 ) -> tuple[NormalizedLikelihood, PriorChoice | None]:
     """NA-FIR's objective with a prior of so many pseudo-observations; None: cross-validated.
 
@@ -103,7 +104,7 @@ def build_likelihood(
     share = np.ascontiguousarray(rows.weight[:, None])
     if prior_strength is None:
         share = deal_rows(batch, rows)
-    prior = temperature_prior(batch, rows, share, beta)
+    prior = temperature_prior(batch, rows, share, beta, temperature)
     if prior_strength is None:
         choice = cross_validate(rows, prior, share)
         prior_strength = choice.best
@@ -148,10 +149,15 @@ def deal_rows(batch: SimplexBatch, rows: SegmentedRows) -> Array:
 
 
 def temperature_prior(
-    batch: SimplexBatch, rows: SegmentedRows, share: Array, start: float = 1.0
+    batch: SimplexBatch,
+    rows: SegmentedRows,
+    share: Array,
+    start: float = 1.0,
+    temperature: TemperatureMap | None = None,
 ) -> TemperaturePrior:
-    """Fit temperature scaling, from ``start``, and sum its predictions over the segments."""
-    temperature, _ = solve_temperature(batch, start=start)
+    """Sum predictions of temperature scaling, known or fitted from ``start``, over the segments."""
+    if temperature is None:
+        temperature, _ = solve_temperature(batch, start=start)
     beta = temperature.inverse_temperature
     mass, totals = prior_mass(batch, rows, share, temperature)
     if beta <= STEEPEST_START:

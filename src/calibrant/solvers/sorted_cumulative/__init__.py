@@ -11,6 +11,7 @@ from calibrant.solvers.sorted_cumulative.prior import choose_prior_share
 from calibrant.solvers.temperature import solve_temperature
 
 if TYPE_CHECKING:
+    from calibrant.maps.logits import TemperatureMap
     from calibrant.simplex import SimplexBatch
     from calibrant.solvers.report import SolverReport
 
@@ -21,11 +22,12 @@ def solve_sorted_cumulative(
     prior_share: float | None,
     max_rank: int | None = None,
     zero_probability: float | None = None,
+    temperature: TemperatureMap | None = None,
 ) -> tuple[RankedSteps, SolverReport, SolverReport | None]:
     """Fit SCIR with a share of temperature scaling, or the one that cross-validation chooses.
 
     The second report is that of the choice. ``max_rank`` pools all ranks from it on: the fit there
-    depends on q alone.
+    depends on q alone. The ``temperature`` of all rows may be known.
     """
     rows, choice = accumulate(batch), None
     if prior_share is None:
@@ -33,6 +35,7 @@ def solve_sorted_cumulative(
         some = (batch, rows) if chosen is None else (batch.take(chosen), rows.take(chosen))
         prior_share, choice = choose_prior_share(*some, max_rank, zero_probability)
     function, report = raise_to_even(*fit_rows(rows, max_rank), batch.n_classes)
-    temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
+    if temperature is None:
+        temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
     scale, zero_logit = temperature.inverse_temperature, temperature.zero_logit
     return RankedSteps(function, prior_share, scale, zero_logit, batch.kind), report, choice

@@ -1,4 +1,4 @@
-"""Platt scaling: logistic regression on the log-odds, exactly, with a certificate."""
+"""Platt scaling and beta calibration: logistic regression, exactly, with a certificate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant.kernels.logistic import fit_logistic
-from calibrant.maps.curves import BoundedLogs, Sigmoid
+from calibrant.maps.curves import BetaMap, BoundedLogs, Sigmoid
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
@@ -88,3 +88,21 @@ def solve_platt(
     if not smooth_labels and problem.separates:
         report = replace(report, notes=(SEPARABLE,))
     return Sigmoid(float(theta[0]), float(theta[1]), logs), report
+
+
+def solve_beta(
+    problem: BinaryProblem, *, zero: float = ZERO, tol: float = 1e-10
+) -> tuple[BetaMap, SolverReport]:
+    """Maximum likelihood over a, b >= 0 and c.
+
+    Kull et al. fit without bounds, drop a feature whose slope is negative and fit again. That is
+    not always the constrained optimum: with both slopes negative they drop only one.
+    """
+    logs = bounds_of_logs(problem.values, zero)
+    log_x, log_rest = logs(problem.values)
+    theta, report = minimise_logistic(
+        np.stack([log_x, -log_rest]), problem.positives, problem.negatives, np.zeros(2), tol=tol
+    )
+    if problem.separates:
+        report = replace(report, notes=(SEPARABLE,))
+    return BetaMap(float(theta[0]), float(theta[1]), float(theta[2]), logs), report

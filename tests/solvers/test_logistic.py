@@ -1,4 +1,5 @@
 from dataclasses import astuple
+from functools import partial
 
 import numpy as np
 import pytest
@@ -6,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit, logit
-from sklearn.linear_model import LogisticRegression
 
 from calibrant.simplex import check_batch
+from calibrant.solvers.logistic import RIDGE, bounds_of_logs, solve_beta, solve_platt
 from calibrant.solvers.one_vs_rest import binary_problem, solve_one_vs_rest
-from calibrant.solvers.platt import RIDGE, bounds_of_logs, solve_platt
 from conftest import load_real, real_files
 
 GRID = np.array([0.001, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 0.999])
@@ -36,28 +36,25 @@ def violation(x, targets, weight, found):
     return max(abs(wrong @ s) / np.sqrt(np.average(s**2, weights=weight)), abs(wrong.sum()))
 
 
-def test_agrees_with_scikit_learn_on_log_odds():
-    """To 1e-7, scikit-learn's tolerance being 1e-6."""
+@pytest.mark.parametrize(
+    ("weight", "slope", "intercept"),
+    [
+        (np.ones(400), 0.4600291468831817, -0.14447766976380955),
+        (
+            np.random.RandomState(2).randint(1, 4, 400).astype(float),
+            0.46334128690764453,
+            -0.08287547055169944,
+        ),
+    ],
+)
+def test_agrees_with_scikit_learn_on_log_odds(weight, slope, intercept):
+    """To 1e-6, scikit-learn's tolerance; Platt's targets count weights, as its do."""
     # from sklearn.calibration import _SigmoidCalibration  # scikit-learn 1.9.1
-    # model = _SigmoidCalibration().fit(np.log(x / (1 - x)), y)
-    # -model.a_, -model.b_
-    # (0.4600291468831817, -0.14447766976380955)
-    found, report = solve_platt(problem_of(*over_confident()))
-    assert found.slope == pytest.approx(0.4600291468831817, abs=1e-7)
-    assert found.intercept == pytest.approx(-0.14447766976380955, abs=1e-7)
-    assert report.converged
-
-
-def test_agrees_with_scikit_learn_on_weighted_log_odds():
-    """Platt's targets count weights, as scikit-learn's do; weights from RandomState(2)."""
     # model = _SigmoidCalibration().fit(np.log(x / (1 - x)), y, weight)
     # -model.a_, -model.b_
-    # (0.46334128690764453, -0.08287547055169944)
-    x, y = over_confident()
-    weight = np.random.RandomState(2).randint(1, 4, len(x)).astype(float)
-    found, _ = solve_platt(problem_of(x, y, weight))
-    assert found.slope == pytest.approx(0.46334128690764453, abs=1e-6)
-    assert found.intercept == pytest.approx(-0.08287547055169944, abs=1e-6)
+    found, report = solve_platt(problem_of(*over_confident(), weight))
+    np.testing.assert_allclose([found.slope, found.intercept], [slope, intercept], atol=1e-6)
+    assert report.converged
 
 
 def test_agrees_with_netcal():
@@ -76,14 +73,6 @@ def test_agrees_with_netcal():
     ]
     found, _ = solve_platt(problem_of(*over_confident()), smooth_labels=False)
     np.testing.assert_allclose(found(GRID), recorded, atol=1e-5)
-
-
-def test_agrees_with_logistic_regression():
-    x, y = over_confident()
-    found, _ = solve_platt(problem_of(x, y), smooth_labels=False)
-    other = LogisticRegression(C=np.inf, tol=1e-12, max_iter=1000).fit(logit(x)[:, None], y)
-    assert found.slope == pytest.approx(other.coef_[0, 0], abs=1e-6)
-    assert found.intercept == pytest.approx(other.intercept_[0], abs=1e-6)
 
 
 @pytest.mark.parametrize("smooth", [False, True])
@@ -147,17 +136,6 @@ def test_weights_are_repetitions_to_the_bit(data):
     assert astuple(one) == astuple(two)
 
 
-def test_separated_labels_are_certain_and_the_report_says_so():
-    x = np.array([0.1, 0.2, 0.7, 0.8])
-    found, report = solve_platt(problem_of(x, x > 0.5), smooth_labels=False)
-    assert report.converged
-    assert "separates" in report.notes[0]
-    np.testing.assert_allclose(found(x), x > 0.5, atol=1e-6)
-    smoothed, report = solve_platt(problem_of(x, x > 0.5))
-    assert report.notes == ()
-    np.testing.assert_allclose(smoothed(x).sum(), 2)  # the targets are 3/4 and 1/4, twice each
-
-
 def test_equal_scores_change_by_one_shift():
     """The slope is open; the ridge keeps the map nearest to the identity that fits the share."""
     found, report = solve_platt(
@@ -176,11 +154,101 @@ def test_bounds_lie_below_every_positive_probability():
     assert bounds_of_logs(np.array([0.0, 1.0])).low == 1e-12
 
 
+@pytest.mark.parametrize("solve", [partial(solve_platt, smooth_labels=False), solve_beta])
+def test_separated_labels_are_certain_and_the_report_says_so(solve):
+    x = np.array([0.1, 0.2, 0.7, 0.8])
+    found, report = solve(problem_of(x, x > 0.5))
+    assert report.converged
+    assert "separates" in report.notes[0]
+    np.testing.assert_allclose(found(x), x > 0.5, atol=1e-6)
+    smoothed, report = solve_platt(problem_of(x, x > 0.5))
+    assert report.notes == ()
+    np.testing.assert_allclose(smoothed(x).sum(), 2)  # the targets are 3/4 and 1/4, twice each
+
+
 @pytest.mark.parametrize("name", real_files("cifar10_r", "r52", "mnist_"))
-@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize(
+    "solve", [solve_platt, partial(solve_platt, smooth_labels=False), solve_beta]
+)
 @pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
-def test_real_files_are_certified(name, smooth):
+def test_real_files_are_certified(name, solve):
     batch = check_batch(*load_real(name)["val"])
-    _, report = solve_one_vs_rest(batch, lambda q: solve_platt(q, smooth_labels=smooth))
+    _, report = solve_one_vs_rest(batch, solve)
     assert report.violation <= 1e-10
     assert report.rounds <= 40 * batch.n_classes
+
+
+def beta_features(x):
+    return np.stack([np.log(x), -np.log1p(-x), np.ones_like(x)])
+
+
+def test_beta_agrees_with_betacal_and_netcal():
+    """To 2e-4 and 2e-5: both stop early (scikit-learn's tol=1e-4 in betacal)."""
+    # from betacal import BetaCalibration  # betacal 1.1.0, scikit-learn 1.9.1
+    # BetaCalibration("abm").fit(x.reshape(-1, 1), y).predict(GRID.reshape(-1, 1))
+    # from netcal.scaling import BetaCalibration  # netcal 1.4.0, torch 2.13.0
+    # BetaCalibration(method="mle").fit(x, y, tensorboard=False).transform(GRID)
+    betacal = [
+        0.019417035142,
+        0.173988135588,
+        0.336929785037,
+        0.454949714406,
+        0.543756733386,
+        0.631983757372,
+        0.736687039003,
+        0.895201226477,
+    ]
+    netcal = [
+        0.019459756938,
+        0.174050847275,
+        0.336888422036,
+        0.454832671034,
+        0.543604957689,
+        0.631829547373,
+        0.736574787298,
+        0.89518816092,
+    ]
+    x, y = over_confident()
+    found, report = solve_beta(problem_of(x, y))
+    np.testing.assert_allclose(found(GRID), betacal, atol=2e-4)
+    np.testing.assert_allclose(found(GRID), netcal, atol=2e-5)
+    # ... and ours is the better optimum: betacal's (a, b, c) has the larger NLL.
+    z = np.array([0.6008178548493449, 0.277598004510745, 0.228028495635]) @ beta_features(x)
+    assert report.objective < np.mean(np.logaddexp(0, z) - y * z)
+
+
+def test_reversed_scores_give_a_constant_where_betacal_decreases():
+    """Where betacal drops log x, fits again and keeps a slope of -0.756, which breaks b >= 0."""
+    # BetaCalibration("abm").fit((1 - x).reshape(-1, 1), y).calibrator_.map_
+    # [0, -0.7559513839045645, 0.6087196124711489]
+    x, y = over_confident()
+    found, report = solve_beta(problem_of(1 - x, y))
+    assert (found.a, found.b) == (0.0, 0.0)
+    np.testing.assert_allclose(found(GRID), y.mean(), atol=1e-9)
+    assert report.converged
+
+
+def test_one_negative_slope_is_dropped_as_betacal_does():
+    """With a < 0 alone its way is right: the optimum is that of the other feature."""
+    rng = np.random.default_rng(3)
+    x = rng.uniform(0.02, 0.98, 500)
+    y = (rng.random(500) < 0.2 + 0.6 * (x > 0.9)).astype(float)
+    found, report = solve_beta(problem_of(x, y))
+    f = beta_features(x)[1:]
+    other = minimize(
+        lambda t: np.mean(np.logaddexp(0, t @ f) - y * (t @ f)), [0.5, 0.0], method="BFGS"
+    )
+    assert found.a == 0.0
+    assert report.objective == pytest.approx(other.fun, abs=1e-9)
+    np.testing.assert_allclose([found.b, found.c], other.x, atol=1e-4)
+
+
+@given(any_problem())
+def test_any_problem_of_beta_is_solved_finite_and_never_decreases(data):
+    found, report = solve_beta(problem_of(*data))
+    out = found(np.array([0.0, 1e-300, 1e-9, 0.3, 0.5, 1 - 1e-16, 1.0]))
+    assert report.converged
+    assert np.all((out >= 0) & (out <= 1))
+    assert np.all(np.diff(out) >= 0)
+    assert found.a >= 0
+    assert found.b >= 0
