@@ -49,14 +49,11 @@ def kill_at_random(arguments, target, times, is_whole):
         process.wait()
         for temporary in target.parent.glob(".calibrant-tmp-*"):
             temporary.unlink()
-        if not target.exists():
-            assert i % 3 == 0
-            seen["absent"] += 1
-            target.touch()
-        else:
-            kept = i % 3 and target.read_bytes() == old
-            assert kept or is_whole(target)
-            seen["old" if kept else "whole"] += 1
+        is_absent = not target.exists()
+        is_old = not is_absent and i % 3 and target.read_bytes() == old
+        assert i % 3 == 0 if is_absent else is_old or is_whole(target)
+        seen["absent" if is_absent else "old" if is_old else "whole"] += 1
+        target.touch()
     return seen
 
 

@@ -88,15 +88,17 @@ def judge(data, seconds):
         rows = extreme_rows(calibrator)
         assert_on_the_simplex(calibrator, rows[:1])
     assert process_time() - started < seconds
-    if not isinstance(calibrator, str):
-        assert_on_the_simplex(calibrator, rows)
-        assert dumps(calibrator)  # what was loaded can be saved
-        assert repr(calibrator)
-    if not isinstance(calibrator, str) or len(data) > 2**20:
-        # Only long headers need the whole constant.
-        constant = SMALL_MEMORY if len(data) > 2**20 else SMALL_MEMORY // 8
-        assert cost(data) <= MEMORY_PER_BYTE * len(data) + constant
-    return calibrator if isinstance(calibrator, str) else "loaded"
+    if isinstance(calibrator, str) and len(data) <= 2**20:
+        return calibrator
+    # Only long headers need the whole constant.
+    constant = SMALL_MEMORY if len(data) > 2**20 else SMALL_MEMORY // 8
+    assert cost(data) <= MEMORY_PER_BYTE * len(data) + constant
+    if isinstance(calibrator, str):
+        return calibrator
+    assert_on_the_simplex(calibrator, rows)
+    assert dumps(calibrator)  # what was loaded can be saved
+    assert repr(calibrator)
+    return "loaded"
 
 
 def storm(files, n_files, seed, seconds):

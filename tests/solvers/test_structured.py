@@ -143,10 +143,8 @@ def test_the_gradient_on_real_files_vanishes(name):
         / temperature_of(batch).inverse_temperature
     )
     assert k > 1
-    if found.inverse_temperature > 0.0:
-        assert abs(by_alpha) < 1e-6
-    else:  # held at its bound, from where it would go on down
-        assert by_alpha > 0.0
+    is_held = found.inverse_temperature == 0.0  # at its bound, from where it would go on down
+    assert by_alpha > 0.0 if is_held else abs(by_alpha) < 1e-6
 
 
 @each_real_file
