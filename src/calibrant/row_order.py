@@ -166,6 +166,21 @@ def deal_rows(
     Without, labels are not looked at: chance frequencies that are the same in all folds are found
     on each by what was fitted to the others.
     """
+    share, _ = deal_shares(scores, kind, class_index, weight, n_folds, stratify=stratify)
+    row, fold = np.nonzero(share)
+    return Dealt(row, fold, share[row, fold])
+
+
+def deal_shares(
+    scores: NDArray[np.float64],
+    kind: str,
+    class_index: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    n_folds: int,
+    *,
+    stratify: bool = True,
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Weight of each row in each fold, as ``deal_rows`` has them, and the group of each row."""
     n_rows = len(scores)
     group = group_rows(scores, kind, class_index if stratify else None)
     strata = class_index if stratify else np.zeros(n_rows, dtype=np.int64)
@@ -175,8 +190,7 @@ def deal_rows(
     order = order[np.lexsort((group[order], strata[order]))]
     share = np.empty((n_rows, n_folds))
     share[order] = _deal_weights(group[order], strata[order], weight[order], n_folds)
-    row, fold = np.nonzero(share)
-    return Dealt(row, fold, share[row, fold])
+    return share, group
 
 
 def _deal_weights(

@@ -147,7 +147,8 @@ class NormalizationAwareStatistics(SurrogateStatistics):
         if strength is None:
             kept = first.kept_batch()
             rows = choice_rows(kept)
-            strength, choice, _ = choose_strength(kept if rows is None else kept.take(rows))
+            choice = choose_strength(kept if rows is None else kept.take(rows), prior)
+            strength = choice.best
             note = ", the strength by cross-validation of the rows that were kept"
         segments, binning = find_segments(first.parts["scores"].cells())
         objective = SegmentObjective(*segments, prior, strength / self.weight)

@@ -134,20 +134,6 @@ def test_the_first_round_is_fir():
     np.testing.assert_array_equal(likelihood.rows.starts[blocks.first], step.thresholds[alive])
 
 
-@pytest.mark.parametrize("n_classes", [3, 12])
-def test_a_factored_hessian_and_products_with_it_agree(n_classes, monkeypatch):
-    rows, labels = simulate(2000, n_classes)
-    batch = simplex.check_batch(rows, labels)
-    found = []
-    for most in (10_000, 0):
-        monkeypatch.setattr("calibrant.solvers.normalization_aware.fit.MOST_FACTORED", most)
-        found.append(fit(batch, 30.0, tol=1e-11))
-    (_, a, first), (_, b, second) = found
-    assert max(first.violation, second.violation) <= 1e-11
-    np.testing.assert_allclose(a(rows), b(rows), rtol=1e-4)  # a segment of next to no mass
-    assert first.objective == pytest.approx(second.objective, rel=1e-12)
-
-
 def test_every_round_lowers_the_objective():
     batch = batch_of(*simulate(2000, 20))
     likelihood, _ = build_likelihood(batch, 30.0)

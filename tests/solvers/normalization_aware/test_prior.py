@@ -10,11 +10,11 @@ from calibrant.solvers.normalization_aware.prior import (
     N_FOLDS,
     STRENGTHS,
     PriorChoice,
+    TemperaturePrior,
     add_pseudo_observations,
     build_likelihood,
     cross_validate,
     deal_rows,
-    temperature_prior,
 )
 from calibrant.solvers.pseudo_rows import IN_CHOICES
 from calibrant.solvers.temperature import solve_temperature
@@ -23,6 +23,10 @@ from conftest import simulate
 pytestmark = pytest.mark.filterwarnings(
     "ignore::calibrant.errors.SmallSampleWarning", "ignore::calibrant.errors.SingleClassWarning"
 )
+
+
+def prior_of(batch, rows, share):
+    return TemperaturePrior.of(batch, rows, share, solve_temperature(batch)[0])
 
 
 def test_folds_share_out_every_row_and_leave_something_to_fit():
@@ -61,7 +65,7 @@ def test_the_choice_is_the_lowest_point_of_a_parabola():
 def test_pseudo_observations_have_the_weight_they_are_said_to_have():
     batch = simplex.check_batch(*simulate(500, 6))
     rows = segment_rows(batch, fill_gaps=True)
-    prior = temperature_prior(batch, rows, rows.weight[:, None].copy())
+    prior = prior_of(batch, rows, rows.weight[:, None].copy())
     weight, target = add_pseudo_observations(rows, prior, rows.weight, 50.0)
     assert weight.sum() == pytest.approx(550.0)
     assert target.sum() == pytest.approx(550.0)
@@ -74,7 +78,7 @@ def test_held_out_loss_is_that_of_fits_to_the_other_folds():
     batch = simplex.check_batch(*simulate(200, 4))
     rows = segment_rows(batch, fill_gaps=True)
     share = deal_rows(batch, rows)
-    prior = temperature_prior(batch, rows, share)
+    prior = prior_of(batch, rows, share)
     choice = cross_validate(rows, prior, share)
     np.testing.assert_array_equal(choice.strengths, STRENGTHS)
     scaled = solve_temperature(batch)[0](batch.scores[rows.order])
@@ -120,6 +124,6 @@ def test_a_certain_classifier_starts_from_fir():
     rows = np.tile([[0.9, 0.1], [0.2, 0.8]], (50_000, 1))
     batch = simplex.check_batch(rows, rows.argmax(axis=1))
     segments = segment_rows(batch, fill_gaps=True)
-    prior = temperature_prior(batch, segments, segments.weight[:, None].copy())
+    prior = prior_of(batch, segments, segments.weight[:, None].copy())
     assert prior.beta > 8.0
     np.testing.assert_array_equal(prior.totals, 1.0)

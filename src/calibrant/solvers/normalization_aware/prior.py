@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant import threads
 from calibrant.objectives.normalization_aware import NormalizedLikelihood, prior_mass, segment_rows
-from calibrant.row_order import group_rows
+from calibrant.row_order import deal_shares
 from calibrant.solvers.choice_rows import choice_rows
 from calibrant.solvers.normalization_aware.fit import minimise
 from calibrant.solvers.pseudo_rows import price
@@ -84,6 +84,16 @@ class TemperaturePrior:
     mass: Array
     totals: Array
 
+    @classmethod
+    def of(
+        cls, batch: SimplexBatch, rows: SegmentedRows, share: Array, temperature: TemperatureMap
+    ) -> TemperaturePrior:
+        """Sum the predictions over the segments, for parts of the rows."""
+        beta = temperature.inverse_temperature
+        mass, totals = prior_mass(batch, rows, share, temperature)
+        totals = totals * rows.largest**beta if beta <= STEEPEST_START else np.ones_like(totals)
+        return cls(beta, mass, totals)
+
 
 def build_likelihood(
     batch: SimplexBatch, prior_strength: float | None, temperature: TemperatureMap | None = None
@@ -92,21 +102,23 @@ def build_likelihood(
 
     Without a prior the start is T = 1, whose first round is FIR; with one it is the prior.
     """
-    choice, chosen = None, choice_rows(batch) if prior_strength is None else None
-    beta = 1.0
-    if chosen is not None:
-        prior_strength, choice, beta = choose_strength(batch.take(chosen))
-    fill_gaps = prior_strength is None or prior_strength > 0.0
-    rows = segment_rows(batch, fill_gaps=fill_gaps)
-    if not fill_gaps:
+    if prior_strength == 0.0:
+        rows = segment_rows(batch, fill_gaps=False)
         target = rows.positives(rows.weight)
         return NormalizedLikelihood(rows, rows.weight, target, rows.exposures(rows.weight)), None
-    share = np.ascontiguousarray(rows.weight[:, None])
-    if prior_strength is None:
+    if temperature is None:
+        temperature, _ = solve_temperature(batch)
+    choice, share = None, None
+    chosen = choice_rows(batch) if prior_strength is None else None
+    if chosen is not None:
+        choice = choose_strength(batch.take(chosen), temperature)
+    rows = segment_rows(batch, fill_gaps=True)
+    if prior_strength is None and choice is None:
         share = deal_rows(batch, rows)
-    prior = temperature_prior(batch, rows, share, beta, temperature)
+    share = np.ascontiguousarray(rows.weight[:, None]) if share is None else share
+    prior = TemperaturePrior.of(batch, rows, share, temperature)
     if prior_strength is None:
-        choice = cross_validate(rows, prior, share)
+        choice = choice or cross_validate(rows, prior, share)
         prior_strength = choice.best
     weight, target = add_pseudo_observations(rows, prior, rows.weight, prior_strength)
     note = f"prior of {prior_strength:g} pseudo-observations, 1/T = {prior.beta:.4g}"
@@ -119,13 +131,11 @@ def build_likelihood(
     return likelihood, choice
 
 
-def choose_strength(batch: SimplexBatch) -> tuple[float, PriorChoice, float]:
-    """Choose how many pseudo-observations there are, by cross-validation; and a start for 1/T."""
+def choose_strength(batch: SimplexBatch, temperature: TemperatureMap) -> PriorChoice:
+    """Choose how many pseudo-observations there are, by cross-validation."""
     rows = segment_rows(batch, fill_gaps=True)
     share = deal_rows(batch, rows)
-    prior = temperature_prior(batch, rows, share)
-    choice = cross_validate(rows, prior, share)
-    return choice.best, choice, prior.beta or 1.0
+    return cross_validate(rows, TemperaturePrior.of(batch, rows, share, temperature), share)
 
 
 def deal_rows(batch: SimplexBatch, rows: SegmentedRows) -> Array:
@@ -134,37 +144,15 @@ def deal_rows(batch: SimplexBatch, rows: SegmentedRows) -> Array:
     Rows that differ in the order of their cells at most have no order here: each has its part of
     what they have together in a fold, so that no sum depends on which of them came first.
     """
-    row, fold, weight = batch.deal(N_FOLDS)
-    share = np.zeros((batch.n_rows, N_FOLDS))
-    share[row, fold] = weight
-    if np.all(fold == fold[0]):  # one row, which cannot be held out
+    share, group = deal_shares(batch.scores, batch.kind, batch.class_index, batch.weight, N_FOLDS)
+    if np.count_nonzero(share) == 1:  # one row, which cannot be held out
         share[:] = batch.weight[:, None] / N_FOLDS
-    group = group_rows(batch.scores, batch.kind, batch.class_index)
     order = np.lexsort((*share.T, group))
     starts = np.flatnonzero(np.append(True, np.diff(group[order]) != 0))
     together = np.add.reduceat(share[order], starts)
     together /= together.sum(axis=1, keepdims=True)
     shares: Array = (batch.weight[:, None] * together[group])[rows.order]
     return shares
-
-
-def temperature_prior(
-    batch: SimplexBatch,
-    rows: SegmentedRows,
-    share: Array,
-    start: float = 1.0,
-    temperature: TemperatureMap | None = None,
-) -> TemperaturePrior:
-    """Sum predictions of temperature scaling, known or fitted from ``start``, over the segments."""
-    if temperature is None:
-        temperature, _ = solve_temperature(batch, start=start)
-    beta = temperature.inverse_temperature
-    mass, totals = prior_mass(batch, rows, share, temperature)
-    if beta <= STEEPEST_START:
-        totals *= rows.largest**beta
-    else:
-        totals[:] = 1.0
-    return TemperaturePrior(beta, mass, totals)
 
 
 def add_pseudo_observations(
