@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from solvers.test_platt import over_confident
 
 from calibrant.simplex import check_batch
 from calibrant.solvers.bayesian_binning import (
@@ -17,7 +18,6 @@ from calibrant.solvers.one_vs_rest import solve_one_vs_rest
 from conftest import load_real, real_files
 from reference.binary_maps import Fraction, bayesian_binning, binning_score, rising
 from solvers.test_one_vs_rest import cells, problem_of
-from solvers.test_platt import over_confident
 
 
 def test_reference_by_hand():

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from solvers.test_platt import GRID, over_confident
 
 from calibrant.metrics.cells import SortedCells
 from calibrant.simplex import check_batch
@@ -10,7 +11,6 @@ from calibrant.solvers.one_vs_rest import solve_one_vs_rest
 from conftest import load_real, real_files
 from reference.binary_maps import Fraction, edges, histogram, mass_bins, mean, width_bins
 from solvers.test_one_vs_rest import cells, problem_of
-from solvers.test_platt import GRID, over_confident
 
 
 def test_reference_by_hand():

@@ -68,7 +68,7 @@ class Grid:
         )
 
 
-class Points(NamedTuple):
+class GridPoints(NamedTuple):
     """Cells read in the most optimistic way, in no order."""
 
     rank: NDArray[np.int32]
@@ -129,7 +129,7 @@ def find_trims(grid: Grid, key: NDArray[np.int64]) -> tuple[NDArray[np.int64], N
     return np.maximum.accumulate(largest[::-1])[::-1], np.minimum.accumulate(least)
 
 
-def read_optimistically(cells: Grid) -> Points:
+def read_optimistically(cells: Grid) -> GridPoints:
     """Points of cells whose labels are as easy to fit as the counts allow.
 
     In a cell of several q the label 0 is where its least q is, and the label 1 where it ends.
@@ -137,7 +137,7 @@ def read_optimistically(cells: Grid) -> Points:
     spread = ~cells.is_single & (cells.labels > 0)
     both = np.flatnonzero(spread & (cells.labels < cells.weight))
     last = cells.code | ((1 << cells.shift) - 1)
-    return Points(
+    return GridPoints(
         np.append(cells.rank, cells.rank[both]),
         np.append(np.where(spread, last, cells.code), cells.code[both]),
         np.append(cells.labels, np.zeros(len(both))),
@@ -148,7 +148,7 @@ def read_optimistically(cells: Grid) -> Points:
     )
 
 
-def least_loss(points: Points, n_ranks: int) -> float:
+def least_loss(points: GridPoints, n_ranks: int) -> float:
     """Log loss of the best fit to points: no fit to what they were read from has less."""
     order = np.lexsort((points.rank, points.code))
     dtype = np.int32 if is_whole(points.labels, points.weight) else np.float64
@@ -156,7 +156,7 @@ def least_loss(points: Points, n_ranks: int) -> float:
     return log_loss(split_points(points.rank[order], labels, weight, n_ranks))
 
 
-def cut_excess(points: Points, fitted: NDArray[np.float64], n_ranks: int) -> float:
+def cut_excess(points: GridPoints, fitted: NDArray[np.float64], n_ranks: int) -> float:
     """Largest excess of an upper set of points inside a block of the fit to their cells.
 
     An upper set of what they were read from has no larger one: the points from the same q on, at
