@@ -301,7 +301,8 @@ def fit_together(
         again = {place: solutions[place].again for place in waiting}
         waiting = {place: one for place, one in again.items() if one is not None}
     for place, part in enumerate(found):
-        replace_state(part, solutions[place].fitted | {"classes_": statistics.classes})
+        about = {"n_features_in_": statistics.n_classes, "classes_": statistics.classes}
+        replace_state(part, about | solutions[place].fitted)
     return found
 
 
