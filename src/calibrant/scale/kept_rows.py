@@ -19,8 +19,8 @@ from calibrant.simplex import SimplexBatch, check_scores
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-CELLS = 1 << 21
-"""Cells of the rows that are kept: 16 MiB."""
+CELLS = 1 << 20
+"""Cells of the rows that are kept: 8 MiB."""
 
 FEWEST, MOST_CELLS = 1 << 13, 1 << 23
 """Rows that are kept even if they have more cells, but not more than this."""
