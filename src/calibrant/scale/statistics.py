@@ -78,6 +78,31 @@ class Statistics(Mergeable):
         in memory; by default 2**20 / n_classes, and 8,192 where memory allows it.
     **options
         Parameters of the method, by the names of its calibrator.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows counted so far, those of weight 0 apart.
+    weight : float
+        The sum of their weights.
+
+    See Also
+    --------
+    calibrant.NormalizationAwareIsotonic.statistics : Makes those of a calibrator.
+
+    Examples
+    --------
+    >>> from calibrant import FlattenedIsotonic
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.scale import Statistics
+    >>> scores, y = simulated_scores()
+    >>> here = FlattenedIsotonic().statistics([0, 1, 2]).update(scores[:600], y[:600])
+    >>> there = here.empty().update(scores[600:], y[600:])
+    >>> merged = here.merge(Statistics.from_bytes(there.to_bytes()))
+    >>> merged.n_rows, merged.weight
+    (1000, 1000.0)
+    >>> FlattenedIsotonic().fit_statistics(merged)
+    FlattenedIsotonic()
     """
 
     method: ClassVar[str]
