@@ -100,7 +100,7 @@ def test_evaluate_moves_its_bar(files, monkeypatch):
     assert call("evaluate", files / "test.npz") == 0
     described, *how_far = moved[-1]
     assert described.startswith("measuring")
-    assert how_far == [400, 400]
+    assert how_far[0] == how_far[1] > 1
 
 
 def test_compare_prints_a_verdict_and_writes_a_page(files, capsys):
