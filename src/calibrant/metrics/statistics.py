@@ -36,6 +36,13 @@ class MetricStatistics(CountedRows):
     n_groups : int, default=64
         Groups that rows are dealt to by their content, for intervals; 1 for no intervals.
 
+    Attributes
+    ----------
+    n_rows : int
+        Rows counted so far, those of weight 0 apart.
+    weight : float
+        The sum of their weights.
+
     Notes
     -----
     Sums over chunks are ordinary double sums: the same chunks, merged in the same order, give the
@@ -44,7 +51,7 @@ class MetricStatistics(CountedRows):
     Examples
     --------
     >>> from calibrant.datasets import simulated_scores
-    >>> from calibrant.metrics.statistics import MetricStatistics
+    >>> from calibrant.metrics import MetricStatistics
     >>> scores, y = simulated_scores(2000)
     >>> monday = MetricStatistics([0, 1, 2]).update(scores[:900], y[:900])
     >>> tuesday = MetricStatistics([0, 1, 2]).update(scores[900:], y[900:])

@@ -126,7 +126,6 @@ def compute_classwise(
     )
 
 
-@inherit_parameters(reliability_curve, accuracy)
 def compute_class_curves(
     y_true: Any,
     y_proba: Any,
@@ -139,25 +138,7 @@ def compute_class_curves(
     n_resamples: int = 200,
     random_state: Any = 0,
 ) -> dict[int, ReliabilityCurve]:
-    """Reliability curves of some classes, in one pass over the rows.
-
-    Parameters
-    ----------
-    columns : sequence of int
-        Columns of the classes.
-
-    Returns
-    -------
-    curves : dict of int to ReliabilityCurve
-        By column.
-
-    Examples
-    --------
-    >>> from calibrant.plots import compute_class_curves
-    >>> curves = compute_class_curves([0, 1], [[0.9, 0.1], [0.2, 0.8]], [1], n_bins=2)
-    >>> curves[1].frequency
-    array([0., 1.])
-    """
+    """Reliability curves of some classes by column, in one pass over the rows."""
     if len(columns) == 0:
         return {}
     predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
