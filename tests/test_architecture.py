@@ -138,6 +138,38 @@ def test_files_and_functions_stay_small():
     assert [(path, node.name) for path, node in functions if length(node) > 60] == []
 
 
+def asserts(node):
+    """Whether a statement asserts, or expects an exception."""
+    inside = list(ast.walk(node))
+    expected = [one.items[0].context_expr for one in inside if isinstance(one, ast.With)]
+    return any(isinstance(one, ast.Assert) for one in inside) or any(
+        ast.unparse(one).startswith("pytest.raises") for one in expected
+    )
+
+
+def test_no_assertion_stands_under_an_if():
+    """Such a one may never be reached, and nobody would know."""
+    found = [
+        f"{path.relative_to(ROOT)}:{statement.lineno}"
+        for path in ROOT.glob("tests/**/*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.If)
+        for statement in (*node.body, *node.orelse)
+        if asserts(statement)
+    ]
+    assert found == []
+
+
+def test_class_names_mean_one_thing():
+    """A name that two modules give to different classes says too little."""
+    homes = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name.lstrip("_"), []).append(path.name)
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
 def test_kernels_are_built_without_fast_math():
     """Nothing that reorders sums or merges a product with a sum, and no threads of their own."""
     build = (SOURCE / "kernels" / "meson.build").read_text()

@@ -134,7 +134,7 @@ def test_bytes_are_read_by_a_process_that_has_imported_no_method(tmp_path):
 
 def test_the_home_of_all_statistics_is_known():
     found = {cls.method: cls.__module__ for cls in (c()._statistics for c in ADDS_DAYS)}
-    assert found | {"rows": "calibrant.scale.rows_only"} == HOMES
+    assert found | {"rows": "calibrant.scale.statistics"} == HOMES
 
 
 @pytest.mark.parametrize("cls", ADDS_DAYS)
@@ -271,3 +271,19 @@ def test_statistics_of_other_parameters_are_refused(counted, name):
     found = counted.statistics(range(3)).update(p if name != "scores" else np.log(p), y)
     with pytest.raises(errors.ParameterError, match=f"counted with {name}.*count the rows again"):
         type(counted)().fit_statistics(found)
+
+
+def test_auto_fits_its_stages_to_all_rows():
+    chunks = ArrayChunks(SCORES, Y, n_rows=250)
+    empty = calibrant.AutoCalibrator().statistics(chunks, max_rows=300)
+    counted = chunks.count(empty)
+    whole = calibrant.AutoCalibrator().fit_statistics(counted, chunks)
+    with pytest.warns(errors.SampledRowsWarning, match="300 of 1,200"):
+        sample = calibrant.AutoCalibrator().fit_statistics(counted)
+    assert_array_equal(whole.weights_, sample.weights_)
+    stage = next(path[0] for path in whole.paths_ if path[0].method == "structured")
+    alone = calibrant.StructuredScaling().fit(SCORES, Y)
+    difference = stage.predict_proba(SCORES) - alone.predict_proba(SCORES)
+    assert abs(difference).mean() < 0.01
+    loaded = model_file.loads(model_file.dumps(whole))
+    assert_array_equal(loaded.predict_proba(SCORES), whole.predict_proba(SCORES))

@@ -49,14 +49,12 @@ def kill_at_random(arguments, target, times, is_whole):
         process.wait()
         for temporary in target.parent.glob(".calibrant-tmp-*"):
             temporary.unlink()
-        if not target.exists():
-            assert i % 3 == 0
-            seen["absent"] += 1
-            target.touch()
-        else:
-            kept = i % 3 and target.read_bytes() == old
-            assert kept or is_whole(target)
-            seen["old" if kept else "whole"] += 1
+        is_old = target.exists() and target.read_bytes() == old
+        state = "old" if is_old else "whole" if target.exists() else "absent"
+        assert state == "absent" or is_old or is_whole(target)
+        assert state != ("old" if i % 3 == 0 else "absent")
+        seen[state] += 1
+        target.touch()
     return seen
 
 

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant.kernels import normalization_aware as kernels
-from calibrant.kernels.tables import build_lookup
 
 either = pytest.mark.parametrize("dtype", [np.uint16, np.int32])
 
@@ -15,29 +14,6 @@ def simplex_rows(seed, n_rows=30, n_classes=5):
     rng = np.random.default_rng(seed)
     rows = rng.dirichlet(np.full(n_classes, 0.5), n_rows)
     return rng, rows
-
-
-@either
-def test_indexed_cells_are_those_of_a_binary_search(dtype):
-    rng, rows = simplex_rows(1)
-    starts = np.concatenate([[0.0], np.sort(rng.choice(rows.ravel(), 20, replace=False)), [0.9999]])
-    order = rng.permutation(30)
-    index = np.empty((30, 5), dtype)
-    largest, seen = np.empty(30), np.zeros(len(starts), dtype=np.bool_)
-    kernels.index_cells(
-        rows, rows.view(np.int64), order, *build_lookup(starts), index, largest, seen
-    )
-    wanted = np.searchsorted(starts, rows[order], side="right") - 1
-    np.testing.assert_array_equal(index, wanted)
-    np.testing.assert_array_equal(largest, rows[order].max(axis=1))
-    np.testing.assert_array_equal(seen, np.bincount(wanted.ravel(), minlength=len(starts)) > 0)
-
-
-@either
-def test_relabelled_cells(dtype):
-    index = np.array([[0, 2], [2, 1]], dtype)
-    kernels.relabel_cells(index, np.array([5, 6, 7]))
-    np.testing.assert_array_equal(index, [[5, 7], [7, 6]])
 
 
 @either
@@ -74,17 +50,6 @@ def test_prior_mass_does_not_depend_on_the_order_of_columns(seed):
         )
         results.append(np.concatenate([totals, mass[0]]))
     np.testing.assert_array_equal(*results)
-
-
-@either
-def test_exposures_sum_a_factor_over_cells(dtype):
-    rng, _ = simplex_rows(3)
-    index = rng.integers(0, 4, (30, 5)).astype(dtype)
-    factor = rng.random(30)
-    factor[3] = 0.0
-    out = np.zeros(4)
-    kernels.add_exposures(index, factor, out)
-    np.testing.assert_array_equal(out, np.bincount(index.ravel(), np.repeat(factor, 5)))
 
 
 @either

@@ -49,23 +49,5 @@ def test_decreasing_input_is_one_block():
     assert top[0] / bottom[0] == 49_999.5
 
 
-def plain(numerator, weight):
-    """The same passes over lists."""
-    blocks = []
-    for i, (top, bottom) in enumerate(zip(numerator.tolist(), weight.tolist(), strict=True)):
-        blocks.append((i, top, bottom))
-        while len(blocks) > 1 and blocks[-2][1] * blocks[-1][2] >= blocks[-1][1] * blocks[-2][2]:
-            _, top, bottom = blocks.pop()
-            start, *sums = blocks.pop()
-            blocks.append((start, sums[0] + top, sums[1] + bottom))
-    return [list(part) for part in zip(*blocks, strict=True)]
-
-
-def test_sums_of_real_numbers_are_those_of_the_plain_passes_bitwise():
-    rng = np.random.default_rng(1)
-    b, a = rng.random(300), rng.random(300) + 0.1
-    assert [part.tolist() for part in pool_adjacent_violators(b, a)] == plain(b, a)
-
-
 def test_nothing_is_no_block():
     assert [len(part) for part in pool_adjacent_violators(np.empty(0), np.empty(0))] == [0, 0, 0]

@@ -44,9 +44,9 @@ COUNT_ROWS = ["kernel_density_ece", *RECALIBRATING]
 
 
 @st.composite
-def predictions(draw, max_rows=12):
+def predictions(draw, max_rows=12, most_classes=4):
     """Rows on the simplex with many equal cells, zeros and ones; labels; whole weights."""
-    k = draw(st.integers(2, 4))
+    k = draw(st.integers(2, most_classes))
     cells = st.lists(st.integers(0, 4), min_size=k, max_size=k).filter(any)
     rows = draw(st.lists(cells, min_size=1, max_size=max_rows))
     n = len(rows)

@@ -88,10 +88,10 @@ def test_the_command_and_the_verdict_say_it(name):
     assert verdict.chosen != "uncalibrated"
     assert words in verdict.headline
     assert "more than chance (p" in verdict.findings[0]
-    if "predicted" in words:
-        predicted, observed = 100 * said[:, 1].mean(), 100 * y.mean()
-        assert f"say {predicted:.1f} % where {observed:.1f} % happen" in verdict.headline
-        assert f"({predicted:.1f} % predicted, {observed:.1f} % observed" in str(shown[3])
+    predicted, observed = (f"{100 * part.mean():.1f} %" for part in (said[:, 1], y))
+    is_told = "-pred" in words
+    assert (f"say {predicted} where {observed} happen" in verdict.headline) == is_told
+    assert (f"({predicted} predicted, {observed} observed" in str(shown[3:])) >= is_told
 
 
 def test_the_confidence_hides_what_the_positive_class_shows():
@@ -132,11 +132,8 @@ def test_the_verdict_leaves_honest_predictions_alone():
 @given(predictions())
 def test_positive_ece_equals_the_literal_sums(data):
     proba, y, w = data
-    options = {"sample_weight": w, "classes": range(proba.shape[1])}
-    if proba.shape[1] > 2:
-        with pytest.raises(errors.ShapeError, match="take confidence_ece or classwise_ece"):
-            positive_ece(y, proba, **options)
-        return
+    proba, y = np.column_stack([1 - proba[:, 1], proba[:, 1]]), (y == 1).astype(int)
+    options = {"sample_weight": w, "classes": range(2)}
     for strategy in ("uniform", "quantile"):
         for norm in ("l1", "l2", "max"):
             own = {"strategy": strategy, "norm": norm}
@@ -149,5 +146,7 @@ def test_the_positive_class_of_more_than_two_is_refused():
     y, said = np.arange(30) % 3, np.full((30, 3), 1 / 3)
     with pytest.raises(errors.ParameterError, match="metric='positive' is for two classes"):
         calibration_test(y, said, metric="positive")
+    with pytest.raises(errors.ShapeError, match="take confidence_ece or classwise_ece"):
+        positive_ece(y, said)
     assert calibration_test(y, said, n_resamples=9).metric == "confidence"
     assert evaluate(y, said, n_resamples=0).positive_ece is None

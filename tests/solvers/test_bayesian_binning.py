@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from solvers.test_platt import over_confident
 
-from calibrant.simplex import check_batch
 from calibrant.solvers.bayesian_binning import (
     SMALLEST_PRIOR,
     beta_prior,
@@ -13,11 +13,9 @@ from calibrant.solvers.bayesian_binning import (
     log_marginal_likelihood,
     solve_bayesian_binning,
 )
-from calibrant.solvers.one_vs_rest import solve_one_vs_rest
-from conftest import load_real, real_files
 from reference.binary_maps import Fraction, bayesian_binning, binning_score, rising
+from solvers.test_logistic import over_confident
 from solvers.test_one_vs_rest import cells, problem_of
-from solvers.test_platt import over_confident
 
 
 def test_reference_by_hand():
@@ -91,18 +89,6 @@ def test_heavy_rows_are_fitted_at_once():
     assert np.all(np.isfinite(heavy.log_scores))
 
 
-def test_numbers_of_bins_are_those_of_netcal():
-    """That of netcal 1.4.0 is the paper's, written out here; but its bins have equal width and
-    its weights come from BIC instead of the marginal likelihood, so values cannot be compared.
-    """
-    for n in (7, 50, 400, 2500, 12_345):
-        root = np.power(n, 1 / 3)
-        netcal = range(
-            int(max(1, np.floor(root / 10))), int(min(np.ceil(n / 5), np.ceil(root * 10))) + 1
-        )
-        assert bin_range(n) == netcal
-
-
 def test_score_agrees_with_torch_uncertainty():
     """To 2e-4, torch-uncertainty being in float32, with its total prior weight of 2.
 
@@ -149,33 +135,3 @@ def test_values_at_the_ends_are_finite():
     alpha, beta = beta_prior(np.array([0.0, 5e-324, 1.0]), None)
     assert alpha.min() == 2 * SMALLEST_PRIOR
     assert beta.min() > 0
-
-
-@pytest.mark.parametrize("name", real_files("yelp_nb", "sst5_nb", "hpc"))
-def test_real_averages_are_those_of_their_histograms(name):
-    """The averaged step function is the average of the step functions, recomputed one by one."""
-    batch = check_batch(*load_real(name)["val"])
-    classes, _ = solve_one_vs_rest(batch, solve_bayesian_binning)
-    x, hit = batch.scores[:, 0], (batch.class_index == 0).astype(float)
-    found = classes.curves[0]
-    share = np.exp(found.log_scores - found.log_scores.max())
-    total = np.zeros(len(x))
-    order = np.argsort(x, kind="stable")
-    assert len(np.unique(x)) > 0.5 * len(x)
-    best = int(found.n_bins[np.argmax(share)])
-    problem = problem_of(x, hit, np.ones(len(x)))
-    for n_bins, weight in zip(found.n_bins, share / share.sum(), strict=True):
-        middles = np.cumsum(problem.cells) - problem.cells / 2
-        b = np.floor(n_bins * middles / len(x)).astype(int)
-        b = b[np.searchsorted(problem.values, x)]
-        low = np.array([x[b == i].min(initial=2) for i in range(n_bins)])
-        high = np.array([x[b == i].max(initial=-1) for i in range(n_bins)])
-        keep = np.flatnonzero(high >= 0)
-        border = np.concatenate([[0], (high[keep][:-1] + low[keep][1:]) / 2, [1]])
-        middle = (border[:-1] + border[1:]) / 2
-        hits = np.array([hit[b == i].sum() for i in keep])
-        sizes = np.array([np.sum(b == i) for i in keep])
-        value = (hits + 2 * middle) / (sizes + 2)
-        total += weight * value[np.searchsorted(keep, b)]
-    np.testing.assert_allclose(found(x)[order], total[order], atol=1e-9)
-    assert best < found.n_bins[-1]

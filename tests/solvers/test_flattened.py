@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import LinearConstraint, minimize
-from sklearn.isotonic import IsotonicRegression
 
 from calibrant.simplex import check_batch
 from calibrant.solvers.flattened import solve_flattened
@@ -45,20 +43,6 @@ def test_equals_exact_isotonic_regression_of_all_cells_bit_for_bit(problem):
 
 
 @each_real_file
-def test_real_subsets_equal_exact_isotonic_regression_bit_for_bit(name):
-    """A dozen rows and at most five classes, since the reference is cubic in the cells."""
-    p, y = load_real(name)["val"]
-    common = np.sort(np.argsort(np.bincount(y, minlength=p.shape[1]))[-5:])
-    rows = np.flatnonzero(np.isin(y, common) & (p[:, common].sum(axis=1) > 0))[:12]
-    batch = check_batch(
-        p[rows][:, common], y[rows], kind="probabilities", normalize="rows", classes=common
-    )
-    step, _ = solve_steps(batch)
-    exact = flattened(batch.scores, batch.class_index)
-    assert step(np.array(list(exact))).tolist() == [float(v) for v in exact.values()]
-
-
-@each_real_file
 def test_real_files_are_optimal(name):
     """Blocks balance, values increase, and no upper part of a block has the larger mean."""
     p, y = load_real(name)["val"]
@@ -78,32 +62,6 @@ def test_real_files_are_optimal(name):
         assert block.sum() / (stop - start) == value
         tails = np.cumsum(block[::-1])[::-1] - value * np.arange(stop - start, 0, -1)
         assert tails[distinct[start:stop]].max() <= 1e-6
-
-
-def test_agrees_with_a_general_convex_solver():
-    """SLSQP on the log loss of all distinct cells."""
-    p, y = simulate(12, 3)
-    batch = check_batch(p, y)
-    step, _ = solve_steps(batch)
-    cells, where = np.unique(batch.scores.ravel(), return_inverse=True)
-    hits = np.bincount(where, weights=np.eye(3)[y].ravel())
-    counts = np.bincount(where)
-
-    def loss(g):
-        return -np.sum(hits * np.log(g) + (counts - hits) * np.log(1 - g))
-
-    increments = np.diff(np.eye(len(cells)), axis=0)
-    result = minimize(
-        loss,
-        np.linspace(0.2, 0.6, len(cells)),
-        method="SLSQP",
-        bounds=[(1e-9, 1 - 1e-9)] * len(cells),
-        constraints=LinearConstraint(increments, 0, np.inf),
-        options={"maxiter": 500, "ftol": 1e-14},
-    )
-    fitted = np.clip(step(cells), 1e-9, 1 - 1e-9)
-    assert loss(fitted) <= result.fun + 1e-7
-    np.testing.assert_allclose(loss(fitted), result.fun, rtol=1e-4)
 
 
 def brier(g, y):
@@ -141,14 +99,6 @@ def test_is_optimal_for_every_proper_scoring_rule(problem, seed):
 
         best = total(fitted)
         assert all(best <= total(rival) + 1e-12 for rival in rivals)
-
-
-def test_agrees_with_scikit_learn_on_all_cells():
-    p, y = simulate(500, 10)
-    step, _ = solve_steps(check_batch(p, y))
-    hits = np.eye(10)[y].ravel()
-    other = IsotonicRegression().fit(p.ravel(), hits)
-    np.testing.assert_allclose(step(p.ravel()), other.predict(p.ravel()), atol=1e-14)
 
 
 def test_fractional_weights_do_not_depend_on_the_order_of_rows():

@@ -2,15 +2,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from solvers.test_platt import GRID, over_confident
 
 from calibrant.metrics.cells import SortedCells
-from calibrant.simplex import check_batch
 from calibrant.solvers.histogram import MassBins, solve_histogram
-from calibrant.solvers.one_vs_rest import solve_one_vs_rest
-from conftest import load_real, real_files
 from reference.binary_maps import Fraction, edges, histogram, mass_bins, mean, width_bins
+from solvers.test_logistic import GRID, over_confident
 from solvers.test_one_vs_rest import cells, problem_of
-from solvers.test_platt import GRID, over_confident
 
 
 def test_reference_by_hand():
@@ -72,12 +70,6 @@ def test_thresholds_lie_halfway_and_ties_are_never_split(data, n_bins):
     assert found.n_blocks <= min(n_bins, len(np.unique(data[0])))
 
 
-def test_distinct_rows_fill_bins_equally():
-    x = np.random.default_rng(0).random(600)
-    found, _ = solve_histogram(problem_of(x, x > 0.5, np.ones(600)), n_bins=15)
-    assert found.sizes.tolist() == [40.0] * 15
-
-
 def test_neighbouring_doubles_are_told_apart():
     low = 0.3
     high = np.nextafter(low, 1)
@@ -124,17 +116,3 @@ def test_fractional_weights_stay_in_range(strategy, data, n_bins, seed):
     )
     assert np.all((found.values >= 0) & (found.values <= 1))
     assert found.sizes.sum() == pytest.approx(weights.sum())
-
-
-@pytest.mark.parametrize("name", real_files("emoji", "letter"))
-@pytest.mark.parametrize("strategy", ["mass", "width"])
-def test_real_bins_balance(name, strategy):
-    """The mean of the labels in each bin is its value."""
-    batch = check_batch(*load_real(name)["val"])
-    classes, _ = solve_one_vs_rest(batch, lambda q: solve_histogram(q, strategy=strategy))
-    for j, found in enumerate(classes.curves):
-        b = np.searchsorted(found.thresholds, batch.scores[:, j], side="right") - 1
-        sizes = np.bincount(b, minlength=found.n_blocks)
-        hits = np.bincount(b, batch.class_index == j, minlength=found.n_blocks)
-        np.testing.assert_array_equal(sizes, found.sizes)
-        np.testing.assert_allclose(hits, found.values * found.sizes, atol=1e-9)

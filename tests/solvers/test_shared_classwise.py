@@ -54,13 +54,6 @@ def test_groups_follow_the_frequency(counts, n_groups):
         )
 
 
-def test_groups_count_weights_as_repetitions():
-    batch = check_batch(*simulate(60, 3), sample_weight=1 + np.arange(60) % 3)
-    times = batch.weight.astype(int)
-    again = check_batch(np.repeat(batch.scores, times, axis=0), np.repeat(batch.class_index, times))
-    assert group_classes(batch, 2).tolist() == group_classes(again, 2).tolist()
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", [None, *[n for n in REAL_FILES if n.endswith("_nb")]])
 def test_one_isotonic_group_is_the_flattened_fit_to_the_bit(name, weighted):

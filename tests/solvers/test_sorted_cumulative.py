@@ -111,7 +111,7 @@ def test_small_ranges_and_wide_origins_change_no_bit(monkeypatch):
     p = np.round(p, 3)
     p /= p.sum(axis=1, keepdims=True)
     function, _ = solver.fit_rows(solver.accumulate(batch_of(p, y)))
-    monkeypatch.setattr(solver, "RANGE", 100)
+    monkeypatch.setattr(solver, "POINTS_AT_ONCE", 100)
     again, _ = solver.fit_rows(solver.accumulate(batch_of(p, y)))
     assert again.values.tobytes() == function.values.tobytes()
     assert again.thresholds.tobytes() == function.thresholds.tobytes()
@@ -153,18 +153,6 @@ def test_surface_is_monotone_and_rows_are_on_the_simplex(seed, n_classes, ties):
     out = calibrate(function, rng.dirichlet(np.ones(n_classes), 50))
     assert out.min() >= 0
     np.testing.assert_allclose(out.sum(axis=1), 1, atol=1e-14)
-
-
-@given(seed=st.integers(0, 10**6), n_classes=st.integers(2, 6), weighted=st.booleans())
-def test_mean_of_the_fit_is_the_mean_of_the_labels(seed, n_classes, weighted):
-    rng = np.random.default_rng(seed)
-    m = int(rng.integers(1, 30))
-    weight = rng.uniform(0.1, 3, m) if weighted else np.ones(m)
-    batch = batch_of(coarse(rng, m, n_classes, 9), rng.integers(0, n_classes, m), weight)
-    function, _ = solver.fit_rows(solver.accumulate(batch))
-    q, rank, label, w = all_points(batch)
-    fitted = function(q, rank)
-    assert np.average(fitted, weights=w) == pytest.approx(np.average(label, weights=w), abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["smooth", "ties", "almost ties", "almost uniform", "tiny"])
@@ -222,18 +210,6 @@ def test_zeros_in_the_prior_are_read_as_the_smallest():
     assert out[0, 1] == pytest.approx(1e-4 / (1 + 1e-4))
 
 
-def test_label_probabilities_are_those_of_the_mapped_rows():
-    rng = np.random.default_rng(0)
-    for p in (simulate(300, 7)[0], coarse(rng, 300, 7)):
-        y = rng.integers(0, 7, 300)
-        batch = batch_of(p, y)
-        rows = solver.accumulate(batch)
-        function, _ = solver.fit_rows(rows)
-        own = prior_share.label_probabilities(function, rows)
-        mapped = calibrate(function, batch.scores)[np.arange(300), y]
-        np.testing.assert_allclose(own, mapped, atol=1e-15)
-
-
 def choose(p, y, weight=None, max_rank=None):
     batch = batch_of(p, y, weight)
     rows = solver.accumulate(batch)
@@ -265,8 +241,9 @@ def test_held_out_rows_are_not_fitted_to():
     own, prior, _ = prior_share.held_out(batch, rows, folds, None)
     fold = folds[0]
     rest, _ = solver.raise_to_even(*solver.fit_rows(rows.take(folds != fold)), 4)
-    expected = prior_share.label_probabilities(rest, rows.take(folds == fold))
-    assert own[folds == fold].tolist() == expected.tolist()
+    held = folds == fold
+    expected = calibrate(rest, batch.scores[held])[np.arange(held.sum()), y[held]]
+    assert own[held].tolist() == expected.tolist()
     assert np.all((prior > 0) & (prior < 1))
 
 
@@ -286,11 +263,6 @@ def test_share_without_rows_to_hold_out():
     share, report = choose(np.full((1, 3), 1 / 3), np.zeros(1, dtype=int))
     assert share == prior_share.WITHOUT_CHOICE
     assert "one row" in report.notes[0]
-
-
-def test_no_share_of_the_choice_is_zero():
-    assert prior_share.SHARES.min() > 0
-    assert prior_share.SHARES.max() == 1
 
 
 @pytest.mark.parametrize("seed", [1809, 2990])

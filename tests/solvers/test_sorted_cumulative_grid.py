@@ -9,11 +9,10 @@ import pytest
 from scipy.special import xlogy
 
 from calibrant.kernels.isotonic import largest_excess
-from calibrant.scale.isotonic import as_grid
+from calibrant.scale.isotonic import fit_table
 from calibrant.scale.score_table import ScoreTable
 from calibrant.simplex import SimplexBatch
 from calibrant.solvers.sorted_cumulative.fit import accumulate, fit_rows
-from calibrant.solvers.sorted_cumulative.grid import fit_grid
 from conftest import load_real, real_files, simulate
 
 
@@ -34,7 +33,7 @@ def grid_of(batch, limit=10**6, max_rank=None):
     """The grid of a batch."""
     table = ScoreTable(min(max_rank or 10**6, batch.n_classes - 1), limit, cumulative=True)
     table.add(batch)
-    return as_grid(table)
+    return table
 
 
 def points_of(batch, n_ranks):
@@ -76,7 +75,7 @@ CASES = [
 def test_where_every_point_has_a_cell_the_fit_is_that_in_memory(n_rows, k, kind, max_rank):
     batch = make(n_rows, k, 0, kind)
     want, report = fit_rows(accumulate(batch), max_rank)
-    found, other = fit_grid(grid_of(batch, max_rank=max_rank))
+    found, other = fit_table(grid_of(batch, max_rank=max_rank))
     assert other.binning is None
     assert other.converged
     assert other.n_blocks == report.n_blocks
@@ -95,8 +94,8 @@ def test_bounds_hold_for_all_points(n_rows, k, kind, divisor):
     for seed in range(4):
         batch = make(n_rows, k, seed, kind)
         _, exact = fit_rows(accumulate(batch))
-        limit = max(int(len(grid_of(batch).code) / divisor), k - 1)
-        function, report = fit_grid(grid_of(batch, limit))
+        limit = max(int(grid_of(batch).cells().size / divisor), k - 1)
+        function, report = fit_table(grid_of(batch, limit))
         assert report.binning.n_bins <= limit
         loss, violation = judge(function, batch)
         assert report.objective == pytest.approx(loss, abs=1e-9)  # of the points, not of cells
@@ -108,7 +107,7 @@ def test_bounds_hold_for_all_points(n_rows, k, kind, divisor):
 def test_bounds_tell_of_a_coarse_grid_and_shrink_with_it():
     batch = make(3000, 5, 0)
     _, exact = fit_rows(accumulate(batch))
-    found = [fit_grid(grid_of(batch, limit))[1] for limit in (40, 400, 4000)]
+    found = [fit_table(grid_of(batch, limit))[1] for limit in (40, 400, 4000)]
     gaps = [report.objective - exact.objective for report in found]
     bounds = [report.binning.excess for report in found]
     assert gaps[0] > 1e-3
@@ -131,8 +130,8 @@ def test_bounds_hold_on_real_predictions(name):
     )
     _, exact = fit_rows(accumulate(batch))
     for divisor in (1.2, 8, 60):
-        limit = max(int(len(grid_of(batch).code) / divisor), k - 1)
-        function, report = fit_grid(grid_of(batch, limit))
+        limit = max(int(grid_of(batch).cells().size / divisor), k - 1)
+        function, report = fit_table(grid_of(batch, limit))
         loss, violation = judge(function, batch)
         bound = report.binning
         assert exact.objective - 1e-9 <= loss <= exact.objective + bound.excess + 1e-9
@@ -142,7 +141,7 @@ def test_bounds_hold_on_real_predictions(name):
 def test_a_grid_whose_values_are_all_sure():
     rows = np.array([[0.9, 0.05, 0.05], [0.9, 0.06, 0.04], [0.4, 0.35, 0.25], [0.4, 0.36, 0.24]])
     batch = SimplexBatch(rows, "probabilities", np.array([0, 0, 2, 2]), np.ones(4), np.arange(3))
-    function, report = fit_grid(grid_of(batch, 4))
+    function, report = fit_table(grid_of(batch, 4))
     assert report.binning.excess == 0.0
     assert report.binning.violation == 0.0
     assert report.objective == 0.0
@@ -153,7 +152,7 @@ def test_sums_beyond_the_products_of_64_bits_are_fitted_too():
     batch = make(400, 4, 0)
     heavy = replace(batch, weight=batch.weight * 2.0**29)
     want, _ = fit_rows(accumulate(batch))
-    found, report = fit_grid(grid_of(heavy))
+    found, report = fit_table(grid_of(heavy))
     assert report.converged
     np.testing.assert_array_equal(found.thresholds, want.thresholds)
     np.testing.assert_allclose(found.values, want.values, rtol=1e-12)

@@ -12,7 +12,7 @@ from calibrant.solvers.top_label import (
     solve_points_histogram,
     solve_top_label,
 )
-from conftest import load_real, real_files, simulate
+from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::calibrant.errors.SmallSampleWarning", "ignore::calibrant.errors.SingleClassWarning"
@@ -39,20 +39,6 @@ def test_problems_by_hand():
 def test_a_class_that_is_never_predicted_has_no_problem():
     batch = check_batch([[0.9, 0.1], [0.8, 0.2]], [0, 1])
     assert TopLabels.of(batch).of_class(1, batch.class_index) is None
-
-
-@pytest.mark.parametrize("name", real_files("emoji", "cifar10_l"))
-def test_real_confidences_are_binned_by_whether_they_are_right(name):
-    p, y = load_real(name)["val"]
-    batch = check_batch(p, y)
-    found, report = solve_top_label(batch, lambda q: solve_histogram(q, n_bins=15))
-    (found,) = found.curves
-    top = batch.scores.max(axis=1)
-    right = batch.scores.argmax(axis=1) == y
-    wanted, part = solve_histogram(binary_problem(top, right.astype(float), np.ones(len(y))))
-    assert np.all(np.sum(batch.scores == top[:, None], axis=1) == 1)  # ties would be shared
-    assert found.values.tobytes() == wanted.values.tobytes()
-    assert report.objective == pytest.approx(part.objective, rel=1e-12)
 
 
 def test_points_per_bin_set_the_number_of_bins():

@@ -185,6 +185,17 @@ def load_model(model_uri: str, dst_path: str | None = None) -> Calibrator:
     ------
     ModelFileError
         If it is no model of this flavour, or its model file is not the one that was saved.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.export.mlflow import load_model, save_model
+    >>> directory = tempfile.mkdtemp() + "/model"
+    >>> save_model(TemperatureScaling().fit(*simulated_scores()), directory)
+    >>> load_model(directory)
+    TemperatureScaling()
     """
     found = mlflow.artifacts.download_artifacts(artifact_uri=str(model_uri), dst_path=dst_path)
     return _read(Path(found))

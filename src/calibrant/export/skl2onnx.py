@@ -239,7 +239,7 @@ def _operations(n_classes: int, container: Any) -> OnnxOperations:
 def _write_top_columns(
     ops: OnnxOperations, probabilities: Tensor, scores: Tensor, off: float
 ) -> Tensor:
-    """Write down ``kernels.rows.top_columns``, where scores may be ``off``, relative to their size.
+    """Write ``kernels.rows.top_columns``, where scores may be ``off`` relative to their size.
 
     Of probabilities that are equal up to rounding it is the one of the largest score, then the
     first.

@@ -30,7 +30,7 @@ def lift(rows: Floats, floor: float, *, sums_to_one: bool, given: Floats) -> Flo
     return rows
 
 
-class _Composition(CalibrationMap):
+class _ComposedMap(CalibrationMap):
     """What holds for a whole holds for all of its stages."""
 
     stages: tuple[CalibrationMap, ...]
@@ -76,7 +76,7 @@ class _Composition(CalibrationMap):
 
 
 @frozen
-class Stage(_Composition):
+class Stage(_ComposedMap):
     """A map inside another one: its rows are put on the simplex before it and lifted after it."""
 
     map: CalibrationMap
@@ -98,7 +98,7 @@ class Stage(_Composition):
 
 
 @frozen
-class ChainMap(_Composition):
+class ChainMap(_ComposedMap):
     """Maps one after the other."""
 
     stages: tuple[CalibrationMap, ...]
@@ -124,7 +124,7 @@ class ChainMap(_Composition):
 
 
 @frozen
-class MixtureMap(_Composition):
+class MixtureMap(_ComposedMap):
     """Weighted average of maps; what several chains begin with is done once."""
 
     stages: tuple[CalibrationMap, ...]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-BELOW = 60
+OCTAVES_BELOW = 60
 """Octaves below the smallest cell in which a map with a prior goes on as the prior does."""
 
 LOWEST = 1e-250
@@ -98,7 +98,7 @@ def segment_starts(labels: Array, smallest: float | None) -> Array:
     """
     starts = labels
     if smallest is not None:
-        n_octaves = BELOW - int(np.floor(np.log2(smallest)))
+        n_octaves = OCTAVES_BELOW - int(np.floor(np.log2(smallest)))
         starts = np.union1d(starts, np.exp2(-np.arange(1.0, min(n_octaves, 1022) + 1.0)))
     if starts[0] > 0.0:
         starts = np.concatenate([[0.0], starts])
@@ -168,17 +168,8 @@ class RowCounts:
         """g_j a_j, the diagonal of the Hessian in log g, and the shares of blocks in rows."""
         gradient, diagonal = np.zeros((2, len(values)))
         shares = np.zeros(len(self.blocks))
-        kernels.add_gradient(
-            self.pointers,
-            self.blocks,
-            self.counts,
-            weight,
-            values,
-            totals,
-            shares,
-            gradient,
-            diagonal,
-        )
+        entries = self.pointers, self.blocks, self.counts
+        kernels.add_gradient(*entries, weight, values, totals, shares, gradient, diagonal)
         return gradient, diagonal, shares
 
     def merge(self, group_of: NDArray[np.int32]) -> RowCounts:

@@ -73,6 +73,29 @@ class Chunks(ABC):
         Names of the columns, if they have any.
     n_classes : int
         Number of columns.
+
+    Examples
+    --------
+    Rows in two pieces, wherever they are; ``fit`` and metrics take them:
+
+    >>> from calibrant import FlattenedIsotonic
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.scale import Chunks, distinct, merge_all
+    >>> class Halves(Chunks):
+    ...     def __init__(self, scores, y):
+    ...         self.halves = [(scores[half::2], y[half::2]) for half in (0, 1)]
+    ...         self.n_classes = scores.shape[1]
+    ...
+    ...     def _distinct(self):
+    ...         return distinct([label for _, y in self.halves for label in y])
+    ...
+    ...     def count(self, empty):
+    ...         return merge_all(empty, (empty.empty().update(*half) for half in self.halves))
+    >>> scores, y = simulated_scores()
+    >>> found = FlattenedIsotonic().fit(Halves(scores, y), None)
+    >>> in_memory = FlattenedIsotonic().fit(scores, y)
+    >>> bool((found.predict_proba(scores) == in_memory.predict_proba(scores)).all())
+    True
     """
 
     names: list[Any] | None = None
@@ -148,7 +171,25 @@ def count_chunk(
 
 
 def distinct(y: Any, sample_weight: Any = None) -> NDArray[Any]:
-    """Return the distinct labels of the rows of a chunk that have a weight, sorted."""
+    """Return the distinct labels of the rows of a chunk that have a weight, sorted.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,)
+        Labels of the chunk.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weights of its rows; those of weight 0 do not count.
+
+    Returns
+    -------
+    labels : ndarray
+
+    Examples
+    --------
+    >>> from calibrant.scale import distinct
+    >>> distinct(["bee", "ant", "bee", "cat"], [1.0, 1.0, 1.0, 0.0]).tolist()
+    ['ant', 'bee']
+    """
     labels = of_pandas(y)
     if labels is None:
         plain = np.asarray(y)
@@ -182,7 +223,30 @@ def merge_few(counted: Iterable[Counted]) -> Counted:
 
 
 def merge_all(empty: Counted, counted: Iterable[Counted]) -> Counted:
-    """Merge statistics as they come."""
+    """Merge statistics as they come.
+
+    Parameters
+    ----------
+    empty : Statistics or MetricStatistics
+        What chunks were counted with, which is left as it is.
+    counted : iterable of the same
+        What was counted of each chunk.
+
+    Returns
+    -------
+    merged : object of the same type
+
+    Examples
+    --------
+    >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.scale import merge_all
+    >>> scores, y = simulated_scores()
+    >>> empty = TemperatureScaling().statistics([0, 1, 2])
+    >>> parts = (empty.empty().update(scores[i::4], y[i::4]) for i in range(4))
+    >>> merge_all(empty, parts).n_rows
+    1000
+    """
     found = empty.empty()
     for other in counted:
         found.merge(other)

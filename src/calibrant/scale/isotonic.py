@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
 from calibrant.maps.cells import RankedSteps, SharedSteps
-from calibrant.scale.score_table import LABELS, WEIGHT, ScoreTable
+from calibrant.scale.score_table import ScoreTable
 from calibrant.scale.statistics import ZERO_PROBABILITY, Number, Solution, Statistics
 from calibrant.scale.surrogate import Surrogate, SurrogateStatistics
 from calibrant.solvers.flattened import solve_flattened
@@ -17,13 +17,13 @@ from calibrant.solvers.one_vs_rest import BinaryProblem, solve_isotonic_steps
 from calibrant.solvers.report import Binning
 from calibrant.solvers.sorted_cumulative import solve_sorted_cumulative
 from calibrant.solvers.sorted_cumulative.fit import accumulate, raise_to_even
-from calibrant.solvers.sorted_cumulative.grid import Grid, fit_grid
+from calibrant.solvers.sorted_cumulative.grid import RankCells, fit_cells
 from calibrant.solvers.sorted_cumulative.prior import choose_prior_share
 from calibrant.solvers.temperature import fit_temperature
 
 if TYPE_CHECKING:
     from calibrant.maps.logits import TemperatureMap
-    from calibrant.maps.steps import StepFunction
+    from calibrant.maps.steps import RankedStepFunction, StepFunction
     from calibrant.scale.parts import Part
     from calibrant.scale.score_table import ScoreCells
     from calibrant.scale.surrogate import KeptSolver
@@ -173,7 +173,7 @@ class SortedCumulativeStatistics(SurrogateStatistics):
         if self.regression is not None:
             scaling, is_near = find_scaling(self)
             return self._with_temperature(scaling, self.regression, is_near=is_near)
-        kept, table = self.kept_batch(), self.parts["scores"]
+        kept, table = self.kept_batch(), cast("ScoreTable", self.parts["scores"])
         if self.kept.is_complete:
             found, report, choice = solve_sorted_cumulative(
                 kept, prior_share=share, max_rank=max_rank, zero_probability=zero
@@ -181,8 +181,8 @@ class SortedCumulativeStatistics(SurrogateStatistics):
             return Solution({"map_": found, "solver_report_": report, "prior_report_": choice})
         if share is None:
             share, choice = choose_prior_share(kept, accumulate(kept), max_rank, zero)
-        function, report = raise_to_even(*fit_grid(as_grid(table)), self.n_classes)
-        solver = partial(fit_temperature, zero_probability=zero)
+        function, report = raise_to_even(*fit_table(table), self.n_classes)
+        solver: Any = partial(fit_temperature, zero_probability=zero)
         scaling = Surrogate.start(solver, kept, self.weight)
         regression = function, report, share, choice
         return self._with_temperature(scaling, regression, is_near=kept.n_rows >= ENOUGH_ROWS)
@@ -191,7 +191,8 @@ class SortedCumulativeStatistics(SurrogateStatistics):
         self, scaling: Surrogate, regression: tuple[Any, ...], *, is_near: bool
     ) -> Solution:
         function, report, share, choice = regression
-        prior, again = scaling.fit.map, None
+        prior: Any = scaling.fit.map
+        again = None
         if not is_near:
             again = self._ask(scaling, "temperature")
             again.regression = regression
@@ -217,10 +218,10 @@ def cells_of_ranks(n_ranks: int) -> int:
     return max(min(max(CELLS_OF_RANK * n_ranks, FEWEST_CELLS), MOST_CELLS), n_ranks)
 
 
-def as_grid(table: ScoreTable) -> Grid:
-    """Return the cells of a table as the solver of SCIR takes them."""
+def fit_table(table: ScoreTable) -> tuple[RankedStepFunction, SolverReport]:
+    """Isotonic regression of a table of ranks."""
     cells, n_ranks = table.cells(), table.n_problems
     rank = np.repeat(np.arange(1, n_ranks + 1, dtype=np.int32), np.diff(cells.offsets))
-    labels, weight = cells.sums[:, LABELS], cells.sums[:, WEIGHT]
-    single = cells.is_single.astype(bool)
-    return Grid(rank, cells.key, labels, weight, single, table.shift, n_ranks)
+    weight, labels = np.ascontiguousarray(cells.sums.T)
+    found = RankCells(rank, cells.key, labels, weight, cells.is_single.astype(bool))
+    return fit_cells(found, table.shift, n_ranks)

@@ -151,7 +151,8 @@ class NormalizationAwareStatistics(SurrogateStatistics):
             strength = choice.best
             note = ", the strength by cross-validation of the rows that were kept"
         segments, binning = find_segments(first.parts["scores"].cells())
-        objective = SegmentObjective(*segments, prior, strength / self.weight)
+        starts, empty, cells = segments
+        objective = SegmentObjective(starts, empty, cells, prior, strength / self.weight)
         beta = prior.inverse_temperature
         note = f"prior of {strength:g} pseudo-observations, 1/T = {beta:.4g}{note}"
         return partial(
@@ -196,8 +197,8 @@ class SegmentSurrogate(Surrogate):
         Anderson's acceleration of the fixed point at which a fit had the linear term it wants;
         points themselves are not combined, since they would not increase.
         """
-        best = self.best
-        ordered = [best, *(one for one in self.judged[::-1] if one is not best)]
+        best: Any = self.best
+        ordered: list[Any] = [best, *(one for one in self.judged[::-1] if one is not best)]
         terms = np.stack([one.fit.linear_term for one in ordered])
         residuals = np.stack([one.kept_gradient - one.gradient for one in ordered]) - terms
         used, residual = terms[0], residuals[0]
@@ -244,7 +245,7 @@ def _with_prior(
     }
 
 
-def find_segments(table: ScoreCells) -> tuple[tuple[Array, ...], Binning | None]:
+def find_segments(table: ScoreCells) -> tuple[tuple[Array, Array, Array], Binning | None]:
     """Start segments at the labels of a table, or at some of them, and at octaves.
 
     Returns the starts of those with cells, of octaves without, the weight of the cells and of the
@@ -259,7 +260,7 @@ def find_segments(table: ScoreCells) -> tuple[tuple[Array, ...], Binning | None]
     starts = scores[holds][np.append(True, place[1:] > place[:-1])]
     starts = segment_starts(starts, float(scores[scores > 0.0][0]))
     segment = np.searchsorted(starts, scores, side="right") - 1
-    cells = np.bincount(segment, weight, minlength=len(starts))
+    cells = np.bincount(segment, weight, minlength=len(starts)).astype(np.float64)
     seen = cells > 0.0
     several = np.bincount(segment[holds], minlength=len(starts)) > 1
     several |= np.bincount(segment, holds & (table.is_single == 0), minlength=len(starts)) > 0

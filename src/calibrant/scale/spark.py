@@ -117,6 +117,15 @@ def fit(
     -------
     calibrator : Calibrator
         The same object, fitted.
+
+    Examples
+    --------
+    >>> from calibrant import NormalizationAwareIsotonic
+    >>> from calibrant.scale import spark
+    >>> df = session.read.parquet("predictions/")  # doctest: +SKIP
+    >>> calibrator = spark.fit(  # doctest: +SKIP
+    ...     NormalizationAwareIsotonic(), df, scores=["prob_ant", "prob_bee"], label="label"
+    ... )
     """
     chunks: Any = rows(df, scores=scores, label=label, weight=weight)
     fitted: Estimator = calibrator.fit(chunks, None)  # type: ignore[attr-defined]
@@ -151,6 +160,13 @@ def predict_proba(
     -------
     df : pyspark.sql.DataFrame
         The columns of ``df`` and the new ones; they are float where all scores are, else double.
+
+    Examples
+    --------
+    >>> from calibrant.scale import spark
+    >>> calibrated = spark.predict_proba(  # doctest: +SKIP
+    ...     calibrator, df, scores=["prob_ant", "prob_bee"], output=["ant", "bee"]
+    ... )
     """
     simplex.check_option("on_bad_row", on_bad_row, ON_BAD_ROW)
     found = Scores.of(df, scores, getattr(calibrator, "n_features_in_", 0))

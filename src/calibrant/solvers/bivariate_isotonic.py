@@ -101,23 +101,21 @@ def check_points(q: Any, rank: Any, y: Any, sample_weight: Any = None) -> Points
     for name, array in arrays.items():
         if len(array) != n:
             raise errors.ShapeError(f"{name} has {len(array)} entries but q has {n}")
-        bad = ~np.isfinite(array)
-        if bad.any():
-            i = int(np.argmax(bad))
-            raise errors.NonFiniteError(f"{name}[{i}] is {array[i]}; every entry must be finite")
-    broken = arrays["rank"] != np.floor(arrays["rank"])
-    if broken.any():
-        i = int(np.argmax(broken))
-        raise errors.RangeError(f"rank[{i}] is {arrays['rank'][i]}; ranks are whole numbers")
-    small = arrays["sample_weight"] <= 0
-    if small.any():
-        i = int(np.argmax(small))
-        raise errors.WeightError(
-            f"sample_weight[{i}] is {arrays['sample_weight'][i]}; weights are positive, drop the "
-            "points that have none"
-        )
-    ranks = np.unique(arrays["rank"], return_inverse=True)[1].astype(np.int64) + 1
-    return Points(arrays["q"] + 0.0, ranks, arrays["y"], arrays["sample_weight"])  # no -0.0
+        _refuse(name, array, ~np.isfinite(array), errors.NonFiniteError, "entries must be finite")
+    ranks, weight = arrays["rank"], arrays["sample_weight"]
+    _refuse("rank", ranks, ranks != np.floor(ranks), errors.RangeError, "ranks are whole numbers")
+    remedy = "weights are positive, drop the points that have none"
+    _refuse("sample_weight", weight, weight <= 0, errors.WeightError, remedy)
+    ranks = np.unique(ranks, return_inverse=True)[1].astype(np.int64) + 1
+    return Points(arrays["q"] + 0.0, ranks, arrays["y"], weight)  # no -0.0
+
+
+def _refuse(
+    name: str, array: NDArray[Any], bad: NDArray[np.bool_], error: type[Exception], remedy: str
+) -> None:
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise error(f"{name}[{i}] is {array[i]}; {remedy}")
 
 
 def _numbers(name: str, value: Any) -> NDArray[np.float64]:

@@ -52,6 +52,8 @@ def pool_segments(batch: SimplexBatch, columns: NDArray[np.int64] | None = None)
 def solve_flattened(batch: SimplexBatch) -> tuple[SharedSteps, SolverReport]:
     """Flattened isotonic regression (the paper's FIR equation), exactly.
 
+        minimise  sum_i w_i sum_l (g(p_il) - [y_i = l])^2    over non-decreasing g.
+
     By the paper's appendix theorem the same fit is optimal for every proper scoring rule.
     """
     started = perf_counter()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 RESOLUTION = 1e-15
 """Probabilities that differ by less are one to the isotonic line, as in scikit-learn."""
 
-COLUMNS = 16
+COLUMNS_AT_ONCE = 16
 """Columns taken out of the matrix at once: a line of the cache holds eight cells."""
 
 
@@ -143,8 +143,8 @@ def class_problems(batch: SimplexBatch) -> Iterator[BinaryProblem | None]:
     """Problem of each class in turn; None without a label."""
     probabilities, label, weight = batch.probabilities(), batch.class_index, batch.weight
     present = np.bincount(label, minlength=batch.n_classes) > 0
-    for first in range(0, batch.n_classes, COLUMNS):
-        columns = np.empty((min(COLUMNS, batch.n_classes - first), batch.n_rows))
+    for first in range(0, batch.n_classes, COLUMNS_AT_ONCE):
+        columns = np.empty((min(COLUMNS_AT_ONCE, batch.n_classes - first), batch.n_rows))
         take_columns(probabilities, first, columns)
         for j, values in enumerate(columns, first):
             positives = np.where(label == j, weight, 0.0)

@@ -78,11 +78,6 @@ def test_counts_by_block_agree_with_a_dense_matrix():
     np.testing.assert_array_equal(merged.matrix(2).toarray(), dense[:, ::2] + dense[:, 1::2])
 
 
-def test_sums_over_cells():
-    index = np.array([[0, 2], [2, 2]], dtype=np.uint16)
-    np.testing.assert_array_equal(sum_cells(index, np.array([1.0, 10.0]), 3), [1.0, 0.0, 21.0])
-
-
 def test_cells_of_a_segment_may_count_more_than_others():
     rng = np.random.default_rng(2)
     index = rng.integers(0, 12, (50, 7)).astype(np.uint16)

@@ -1,12 +1,15 @@
-"""The paper's other ways, on the blocks of PAVA; its Algorithm 1 has tests of its own."""
+"""The paper's own ways, on the blocks of PAVA; and those blocks."""
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from calibrant import SLSQP, Penalty, ProjectedGradient, TrustConstr, simplex
+from calibrant import SLSQP, Annealing, Penalty, ProjectedGradient, TrustConstr, simplex
+from calibrant.kernels.annealing import anneal
 from calibrant.solvers.normalization_aware import minimise_likelihood
-from calibrant.solvers.normalization_aware.blocks import pool_blocks
 from calibrant.solvers.normalization_aware.prior import build_likelihood
+from calibrant.solvers.normalization_aware.ways import pool_blocks, split_blocks
 from conftest import each_real_file, load_real, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")
@@ -17,8 +20,8 @@ ENOUGH = {"projected-gradient": None, "slsqp": 60, "trust-constr": 30, "penalty"
 """Rounds on real data."""
 
 
-def likelihood_of(strength, n_rows=120):
-    return build_likelihood(simplex.check_batch(*simulate(n_rows, 4)), strength)[0]
+def likelihood_of(strength, n_rows=120, n_classes=4):
+    return build_likelihood(simplex.check_batch(*simulate(n_rows, n_classes)), strength)[0]
 
 
 @every_way
@@ -90,3 +93,160 @@ def test_never_below_the_optimum_on_real_data(way, name):
     _, exact = minimise_likelihood(likelihood)
     _, report = minimise_likelihood(likelihood, way, max_rounds=ENOUGH[way.name])
     assert report.objective >= exact.objective - 1e-9 * exact.objective
+
+
+def run(likelihood, seed=0, **options):
+    way = Annealing(random_state=np.random.default_rng(seed), **options)
+    return minimise_likelihood(likelihood, way)
+
+
+@pytest.mark.parametrize("strength", [0.0, 20.0])
+def test_approaches_the_optimum_from_above(strength):
+    likelihood = likelihood_of(strength, 600, 6)
+    start = pool_blocks(likelihood)
+    _, exact = minimise_likelihood(likelihood)
+    losses = [start.loss_and_gradient(np.log(start.start))[0]]
+    for n_iterations in (2000, 20_000, 100_000):
+        _, report = run(likelihood, n_iterations=n_iterations, epsilon_change=1e-2)
+        losses.append(report.objective)
+    assert np.all(np.diff(losses) <= 1e-12)  # the same random numbers, only more of them
+    assert losses[-1] >= exact.objective
+    assert losses[-1] - exact.objective < 0.6 * (losses[0] - exact.objective)
+
+
+def test_equal_seeds_give_equal_fits():
+    likelihood = likelihood_of(0.0, 600, 6)
+    one, other = run(likelihood, 1)[0], run(likelihood, 1)[0]
+    np.testing.assert_array_equal(one.values, other.values)
+    assert not np.array_equal(one.values, run(likelihood, 2)[0].values)
+
+
+def test_stops_when_the_best_does_not_improve():
+    _, report = run(likelihood_of(0.0, 600, 6), epsilon_change=1e-12, n_iterations_no_change=50)
+    assert report.rounds < 100_000
+    _, report = run(
+        likelihood_of(0.0, 600, 6), beta=0.0, epsilon_change=0.1, n_iterations_no_change=7
+    )
+    assert report.rounds < 100
+
+
+def test_splitting_blocks_gives_more_of_them():
+    likelihood = likelihood_of(0.0, 600, 6)
+    _, plain = run(likelihood, n_iterations=2000)
+    _, split = run(likelihood, n_iterations=2000, min_blocks=200, split_size_threshold=1)
+    assert split.n_blocks > plain.n_blocks
+
+
+def test_the_best_has_to_beat_the_best():
+    """Line 10 of the listing would take any step up from a bad place for the best."""
+    pointers, rows = np.array([0, 2, 4]), np.array([0, 1, 0, 1])
+    counts, weight, target = np.ones(4, np.float32), np.ones(2), np.array([0.5, 1.5])
+    values, best = np.array([0.25, 0.75]), np.array([0.25, 0.75])
+    state = np.zeros(3)
+    # Two steps down (accepted: beta is 0), one up again: better than before, but not the best.
+    anneal(
+        pointers, rows, counts, weight, target, 0.0, 100,
+        np.array([1, 1, 1]), np.array([-0.1, -0.1, 0.1]), np.zeros(3),
+        values, np.array([1.0, 1.0]), best, state,
+    )  # fmt: skip
+    np.testing.assert_allclose(values, [0.25, 0.65])
+    np.testing.assert_array_equal(best, [0.25, 0.75])
+    assert state[0] < 0.0 == state[1]
+    assert state[2] == 3.0
+
+
+def test_incremental_likelihood_is_the_likelihood():
+    likelihood = likelihood_of(20.0, 200, 4)
+    step, report = run(likelihood, n_iterations=20_000)
+    loss, _ = likelihood.evaluate(step(likelihood.rows.starts))
+    assert report.objective == pytest.approx(loss, rel=1e-10)
+    assert np.all(np.diff(step.values) > 0.0)
+
+
+def test_values_that_would_cross_are_refused():
+    pointers, rows = np.array([0, 1, 2]), np.array([0, 0])
+    values, best, state = np.array([0.4, 0.6]), np.array([0.4, 0.6]), np.zeros(3)
+    n = anneal(
+        pointers, rows, np.ones(2, np.float32), np.ones(1), np.ones(2), 1e9, 100,
+        np.array([0, 1, 0]), np.array([0.3, -0.3, -0.4]), np.zeros(3),
+        values, np.ones(1), best, state,
+    )  # fmt: skip
+    assert n == 3
+    np.testing.assert_array_equal(values, [0.4, 0.6])
+
+
+def test_progress_is_said_if_asked_for(capsys):
+    run(likelihood_of(0.0, 600, 6), n_iterations=3000, verbose=True)
+    said = "annealing: 1 of 2, from step 1\nannealing: 2 of 2, from step 2001\n"
+    assert capsys.readouterr().err == said
+    run(likelihood_of(0.0, 600, 6), n_iterations=3000)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.slow
+@each_real_file
+def test_never_passes_the_optimum_on_real_data(name):
+    rows, labels = load_real(name)["val"]
+    batch = simplex.check_batch(rows, labels, classes=np.arange(rows.shape[1]))
+    likelihood, _ = build_likelihood(batch, 0.0)
+    _, exact = minimise_likelihood(likelihood)
+    for epsilon_change in (1e-4, 1e-3, 1e-2):
+        _, report = run(likelihood, epsilon_change=epsilon_change)
+        assert report.objective >= exact.objective
+
+
+@pytest.fixture(params=[0.0, 20.0])
+def likelihood(request):
+    return build_likelihood(simplex.check_batch(*simulate(400, 5)), request.param)[0]
+
+
+def test_loss_and_gradient_are_those_of_the_likelihood(likelihood):
+    blocks = pool_blocks(likelihood)
+    rng = np.random.default_rng(0)
+    theta = np.sort(rng.normal(size=len(blocks.start)))
+    loss, gradient = blocks.loss_and_gradient(theta)
+    found, _ = likelihood.evaluate(blocks.on_segments(np.exp(theta)))
+    assert found == pytest.approx(loss, rel=1e-12)
+    direction = rng.normal(size=len(theta))
+    up, down = (blocks.loss_and_gradient(theta + h * direction)[0] for h in (1e-5, -1e-5))
+    assert (up - down) / 2e-5 == pytest.approx(gradient @ direction, rel=1e-5)
+
+
+def test_split_blocks_as_in_the_example_of_the_paper():
+    """Threshold 2 and six blocks wanted: the large block of ten cells gives most of them."""
+    first = np.array([0, 10, 14, 15])
+    split = split_blocks(first, np.ones(17), 6, 2)
+    assert len(split) >= 6
+    assert set(first) <= set(split)
+    assert np.all(np.diff(np.append(split, 17))[np.isin(split, [0, 10])] >= 2)
+    assert np.all(np.diff(np.append(split, 17)) >= 1)
+
+
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=8),
+    st.integers(1, 30),
+    st.integers(1, 10),
+)
+def test_split_blocks_refine_into_parts_not_below_the_threshold(sizes, min_blocks, threshold):
+    first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    split = split_blocks(first, np.ones(sum(sizes)), min_blocks, threshold)
+    assert set(first) <= set(split)
+    assert np.all(np.diff(split) > 0)
+    parts = np.diff(np.append(split, sum(sizes)))
+    is_split = ~np.isin(parts, sizes)
+    assert np.all(parts[is_split] >= threshold - 1)  # parts end at whole cells
+    possible = sum(max(1, size // threshold) for size in sizes)
+    assert len(split) >= min(min_blocks, possible) - len(sizes)
+
+
+def test_split_blocks_start_from_the_values_of_pava(likelihood):
+    blocks, plain = pool_blocks(likelihood, min_blocks=200), pool_blocks(likelihood)
+    assert len(blocks.first) > len(plain.first)
+    assert set(plain.first) <= set(blocks.first)
+    np.testing.assert_array_equal(np.unique(blocks.start), plain.start)
+    assert blocks.target.sum() == pytest.approx(plain.target.sum())
+
+
+def test_min_blocks_below_what_pava_has_changes_nothing(likelihood):
+    blocks, plain = pool_blocks(likelihood, min_blocks=1), pool_blocks(likelihood)
+    np.testing.assert_array_equal(blocks.first, plain.first)

@@ -2,7 +2,7 @@
 
 ``prior`` draws it towards temperature scaling, ``fit`` minimises the objective exactly,
 ``infinity`` does so where the optimum is not finite, ``kept`` for rows that stand for more, and
-``ways`` has the paper's own methods, which work on the ``blocks`` of PAVA.
+``ways`` has the paper's own methods, which work on the blocks of PAVA.
 """
 
 from __future__ import annotations

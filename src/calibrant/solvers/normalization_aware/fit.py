@@ -42,7 +42,7 @@ own, as between blocks that are nearly at infinity, the gradient is below the to
 
 DEPTH = -math.log(LOWEST)
 
-HOLD = 1e30
+FROZEN_CURVATURE = 1e30
 """Curvature of a block at the bound that would go below it, relative to the total weight."""
 
 NEWTON_STEPS = 12
@@ -206,10 +206,10 @@ class _Pooled:
         gradient, diagonal, shares = self.counts.derivatives(self.weight, self.values, self.totals)
         ridge = RIDGE * gradient + 1e-300  # never zero, for blocks that no row uses
         residual = gradient - self.target
-        held = (self.theta - self.theta[-1] < 1e-10 - DEPTH) & (residual > 0.0)
-        if held.any():
-            held[-1] = True  # what is lowest and what is highest are bound to each other
-            ridge[held], residual[held] = HOLD * self.total, 0.0
+        frozen = (self.theta - self.theta[-1] < 1e-10 - DEPTH) & (residual > 0.0)
+        if frozen.any():
+            frozen[-1] = True  # what is lowest and what is highest are bound to each other
+            ridge[frozen], residual[frozen] = FROZEN_CURVATURE * self.total, 0.0
         return residual, diagonal + ridge, ridge, shares
 
     def _newton_step(

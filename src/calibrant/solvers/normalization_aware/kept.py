@@ -94,9 +94,10 @@ def fit_normalization_aware(
     n_cells = np.bincount(rows.index.ravel(), minlength=n_segments)
     group = np.maximum(np.cumsum(n_cells) - 1, 0) // GROUP_CELLS
     group = np.unique(group, return_inverse=True)[1]
-    sizes, target, held = np.ones(n_segments), None, np.bincount(group, exposures)
+    sizes, held = np.ones(n_segments), np.bincount(group, exposures)
+    target: Array | None = None
     of_all = objective.cells * (held / np.bincount(group, objective.cells))[group]
-    if linear_term is not None:
+    if linear_term is not None and objective.target is not None:
         gradient = gradient - weight * linear_term  # that of all rows
         target = weight * objective.target
         shares = np.maximum(gradient + target, LEAST_SHARE * target)
@@ -116,7 +117,7 @@ def fit_normalization_aware(
         exposures,
         tol=TOLERANCE,
         max_rounds=MAX_ROUNDS,
-        sample=Sample(values, of_all, target, group, held, sizes, top),
+        sample=Sample(values, of_all, target, group, np.asarray(held), sizes, np.asarray(top)),
     )
     point = np.log(found.values)
     step = objective.step_function(point)

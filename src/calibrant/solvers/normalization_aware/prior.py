@@ -34,10 +34,10 @@ STEEPEST_START = 8.0
 FOLD_TOLERANCE = 3e-5
 """Certificate asked for in the folds: far below the noise of a held-out likelihood."""
 
-SMALLEST = 1e-12
+SMALLEST_HELD_OUT = 1e-12
 """Held-out probabilities and values below it count as this much."""
 
-TIE = 1e-9
+EQUAL_LOSSES = 1e-9
 """Held-out NLLs this close are equal, and the weaker prior is taken. Where no strength changes a
 held-out row, rounding would choose: rows of weight 2 and rows given twice round differently."""
 
@@ -61,12 +61,12 @@ class PriorChoice:
         The strengths are a geometric sequence. To two digits: no more are told apart.
         """
         least = float(self.losses.min())
-        i = int(np.argmax(self.losses <= least + TIE * max(least, 1.0)))
+        i = int(np.argmax(self.losses <= least + EQUAL_LOSSES * max(least, 1.0)))
         if i in (0, len(self.losses) - 1):
             return float(self.strengths[i])
         before, lowest, after = self.losses[i - 1 : i + 2]
-        bend = before - 2.0 * lowest + after
-        shift = 0.5 * (before - after) / bend if bend > 0.0 else 0.0
+        curvature = before - 2.0 * lowest + after
+        shift = 0.5 * (before - after) / curvature if curvature > 0.0 else 0.0
         ratio = self.strengths[i + 1] / self.strengths[i]
         return float(f"{self.strengths[i] * ratio**shift:.2g}")
 
@@ -190,8 +190,8 @@ def cross_validate(rows: SegmentedRows, prior: TemperaturePrior, share: Array) -
             minimum = minimise(rows.index, w, target, exposures, tol=FOLD_TOLERANCE, max_rounds=10)
             exposures = minimum.exposures
             own = minimum.values[rows.own] / minimum.totals
-            gains[i] = held_out @ np.log(np.maximum(own, SMALLEST))
-            logs = np.log(np.maximum(minimum.values, SMALLEST))
+            gains[i] = held_out @ np.log(np.maximum(own, SMALLEST_HELD_OUT))
+            logs = np.log(np.maximum(minimum.values, SMALLEST_HELD_OUT))
             gaps[i] = held_out @ np.log(minimum.totals) - prior.mass[fold] @ logs
         return gains, gaps
 

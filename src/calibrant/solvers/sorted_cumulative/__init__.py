@@ -26,6 +26,9 @@ def solve_sorted_cumulative(
 ) -> tuple[RankedSteps, SolverReport, SolverReport | None]:
     """Fit SCIR with a share of temperature scaling, or the one that cross-validation chooses.
 
+    With q_ir, the sum of the r largest probabilities of row i, and z_ir, whether its label is among
+    them, g minimises sum_i w_i sum_r (g(q_ir, r) - z_ir)^2 over functions that rise in q and in r.
+
     The second report is that of the choice. ``max_rank`` pools all ranks from it on: the fit there
     depends on q alone. The ``temperature`` of all rows may be known.
     """

@@ -33,10 +33,10 @@ LARGEST_WHOLE = 2**31 - 1
 TOLERANCE = 1e-12
 """Violation of the optimality conditions that rounding may leave."""
 
-RANGE = 1 << 19
+POINTS_AT_ONCE = 1 << 19
 """Points sorted at once: what the last-level cache holds."""
 
-SAMPLE = 256
+SAMPLED_ROWS = 256
 """Rows that the ranges are chosen by."""
 
 
@@ -136,12 +136,12 @@ def merge(rows: CumulativeRows, n_ranks: int) -> Slots:
 def range_bounds(
     bits: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64], n_points: int
 ) -> list[int]:
-    """Bounds that cut the points into ranges of about ``RANGE``, by a sample of the rows.
+    """Bounds that cut the points into ranges of about ``POINTS_AT_ONCE``, by a sample of the rows.
 
     Equal q share a range. The last bound lies above all.
     """
-    n_ranges = n_points // RANGE + 1
-    step = max(1, len(bits) // SAMPLE)
+    n_ranges = n_points // POINTS_AT_ONCE + 1
+    step = max(1, len(bits) // SAMPLED_ROWS)
     sample = [bits[i, begin[i] - 1 : end[i] - 1] for i in range(0, len(bits), step)]
     points = np.sort(np.concatenate(sample))
     places = np.arange(1, n_ranges) * len(points) // n_ranges

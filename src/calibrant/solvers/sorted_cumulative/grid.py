@@ -1,4 +1,4 @@
-"""SCIR from counts on a grid, and what the grid may have cost.
+"""SCIR from a table of counts, and what the table may have cost.
 
 All points of a cell get one value, that of the cell; a function that is constant on cells and rises
 from cell to cell rises from point to point. So the fit to the cells is one to the points, if not
@@ -10,9 +10,9 @@ label 0 can be left then, and only such pairs bind.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,141 +30,104 @@ if TYPE_CHECKING:
     from calibrant.solvers.report import SolverReport
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Cells of sorted cumulative points, in the order of ranks and then of codes.
-
-    Attributes
-    ----------
-    rank : ndarray of int32
-    code : ndarray of int64
-        Code of the least q in the cell.
-    labels, weight : ndarray of float64
-        Sums over the points of the cell.
-    is_single : ndarray of bool
-        Whether all points of the cell have one q.
-    shift : int
-        Last bits of a code that make no difference to the cell; 0 if every q has its own.
-    n_ranks : int
-    """
+class RankCells(NamedTuple):
+    """Cells of sorted cumulative points, in the order of ranks and then of keys."""
 
     rank: NDArray[np.int32]
-    code: NDArray[np.int64]
+    key: NDArray[np.int64]  # of the least q in the cell; see ``kernels.score_table``
     labels: NDArray[np.float64]
     weight: NDArray[np.float64]
-    is_single: NDArray[np.bool_]
-    shift: int
-    n_ranks: int
+    is_single: NDArray[np.bool_]  # whether all points of the cell have one q
 
-    def take(self, cells: NDArray[np.bool_] | NDArray[np.int64]) -> Grid:
+    def take(self, cells: NDArray[Any]) -> RankCells:
         """Return some of the cells."""
-        return replace(
-            self,
-            rank=self.rank[cells],
-            code=self.code[cells],
-            labels=self.labels[cells],
-            weight=self.weight[cells],
-            is_single=self.is_single[cells],
-        )
+        return RankCells(*(array[cells] for array in self))
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether sums are whole numbers whose products fit 64 bits."""
+        labels, weight = self.labels, self.weight
+        whole = bool(np.all(labels == np.floor(labels)) and np.all(weight == np.floor(weight)))
+        return whole and math.fsum(weight) <= LARGEST_WHOLE
 
 
-class Points(NamedTuple):
-    """Cells read in the most optimistic way, in no order."""
+def fit_cells(
+    cells: RankCells, shift: int, n_ranks: int
+) -> tuple[RankedStepFunction, SolverReport]:
+    """Isotonic regression of points in cells, of keys that agree but for their last ``shift`` bits.
 
-    rank: NDArray[np.int32]
-    code: NDArray[np.int64]
-    labels: NDArray[np.float64]
-    weight: NDArray[np.float64]
-    cell: NDArray[np.int64]  # where each comes from
-
-
-def fit_grid(grid: Grid) -> tuple[RankedStepFunction, SolverReport]:
-    """Isotonic regression of the points of a grid; the report says what binning may have cost."""
+    The report says what that may have cost.
+    """
     started = perf_counter()
-    key, total = grid.code >> grid.shift, math.fsum(grid.weight)
-    largest_zero, least_one = find_trims(grid, key)
-    is_one, is_zero = key > largest_zero[grid.rank], key < least_one[grid.rank]
-    sure = np.full(grid.n_ranks + 1, NEVER)
-    np.minimum.at(sure, grid.rank[is_one], score_of_key(grid.code[is_one]))
+    key, total, n_cells = cells.key >> shift, math.fsum(cells.weight), len(cells.key)
+    largest_zero, least_one = _find_trims(cells, key, n_ranks)
+    is_one, is_zero = key > largest_zero[cells.rank], key < least_one[cells.rank]
+    sure = np.full(n_ranks + 1, NEVER)
+    np.minimum.at(sure, cells.rank[is_one], score_of_key(cells.key[is_one]))
     inner = np.flatnonzero(~(is_one | is_zero))
-    cells = grid.take(inner[np.argsort(key[inner], kind="stable")])
-    slots = Slots(
-        cells.rank,
-        cells.labels,
-        cells.weight,
-        score_of_key(cells.code),
-        sure,
-        bool(is_zero.any()),
-        total,
-        is_whole(cells.labels, cells.weight),
-    )
-    function, report, split = fit_slots(slots, grid.n_ranks, started)
-    if grid.shift == 0:
+    cells = cells.take(inner[np.argsort(key[inner], kind="stable")])
+    sums = cells.rank, cells.labels, cells.weight, score_of_key(cells.key)
+    slots = Slots(*sums, sure, bool(is_zero.any()), total, cells.are_whole)
+    function, report, split = fit_slots(slots, n_ranks, started)
+    if shift == 0:
         return function, report
-    binning = Binning(len(grid.code), 0.0, 0.0)
+    excess = violation = 0.0
     if len(inner):
-        points = read_optimistically(cells)
-        excess = report.objective - least_loss(points, grid.n_ranks) / total
-        violation = cut_excess(points, split.fitted, grid.n_ranks) / total
-        binning = replace(binning, violation=violation, excess=max(excess, 0.0))
+        points, origin = _read_optimistically(cells, shift)
+        excess = max(report.objective - _least_loss(points, n_ranks) / total, 0.0)
+        violation = _cut_excess(points, split.fitted[origin], n_ranks) / total
+    binning = Binning(n_cells, violation, excess)
     return function, replace(report, seconds=perf_counter() - started, binning=binning)
 
 
-def is_whole(labels: NDArray[np.float64], weight: NDArray[np.float64]) -> bool:
-    """Whether sums are whole numbers whose products fit 64 bits."""
-    whole = bool(np.all(labels == np.floor(labels)) and np.all(weight == np.floor(weight)))
-    return whole and math.fsum(weight) <= LARGEST_WHOLE
-
-
-def find_trims(grid: Grid, key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _find_trims(
+    cells: RankCells, key: NDArray[np.int64], n_ranks: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Per rank, the largest key with label 0 at or above it, and the least with 1 at or below.
 
     Beyond them the value is surely 1, or 0.
     """
-    largest = np.full(grid.n_ranks + 1, -1, dtype=np.int64)
-    least = np.full(grid.n_ranks + 1, LARGEST_KEY + 1, dtype=np.int64)
-    zeros, ones = grid.labels < grid.weight, grid.labels > 0
-    np.maximum.at(largest, grid.rank[zeros], key[zeros])
-    np.minimum.at(least, grid.rank[ones], key[ones])
+    largest = np.full(n_ranks + 1, -1, dtype=np.int64)
+    least = np.full(n_ranks + 1, LARGEST_KEY + 1, dtype=np.int64)
+    zeros, ones = cells.labels < cells.weight, cells.labels > 0
+    np.maximum.at(largest, cells.rank[zeros], key[zeros])
+    np.minimum.at(least, cells.rank[ones], key[ones])
     return np.maximum.accumulate(largest[::-1])[::-1], np.minimum.accumulate(least)
 
 
-def read_optimistically(cells: Grid) -> Points:
-    """Points of cells whose labels are as easy to fit as the counts allow.
+def _read_optimistically(cells: RankCells, shift: int) -> tuple[RankCells, NDArray[np.int64]]:
+    """Points of cells whose labels are as easy to fit as the counts allow, and their cells.
 
     In a cell of several q the label 0 is where its least q is, and the label 1 where it ends.
     """
     spread = ~cells.is_single & (cells.labels > 0)
     both = np.flatnonzero(spread & (cells.labels < cells.weight))
-    last = cells.code | ((1 << cells.shift) - 1)
-    return Points(
-        np.append(cells.rank, cells.rank[both]),
-        np.append(np.where(spread, last, cells.code), cells.code[both]),
-        np.append(cells.labels, np.zeros(len(both))),
-        np.append(
-            np.where(spread, cells.labels, cells.weight), (cells.weight - cells.labels)[both]
-        ),
-        np.append(np.arange(len(cells.rank)), both),
+    zeros = cells.take(both)
+    zeros = zeros._replace(weight=zeros.weight - zeros.labels, labels=np.zeros(len(both)))
+    ones = cells._replace(
+        key=np.where(spread, cells.key | ((1 << shift) - 1), cells.key),
+        weight=np.where(spread, cells.labels, cells.weight),
     )
+    points = RankCells(*(np.append(*pair) for pair in zip(ones, zeros, strict=True)))
+    return points, np.append(np.arange(len(cells.key)), both)
 
 
-def least_loss(points: Points, n_ranks: int) -> float:
+def _least_loss(points: RankCells, n_ranks: int) -> float:
     """Log loss of the best fit to points: no fit to what they were read from has less."""
-    order = np.lexsort((points.rank, points.code))
-    dtype = np.int32 if is_whole(points.labels, points.weight) else np.float64
-    labels, weight = (array[order].astype(dtype) for array in (points.labels, points.weight))
-    return log_loss(split_points(points.rank[order], labels, weight, n_ranks))
+    points = points.take(np.lexsort((points.rank, points.key)))
+    dtype = np.int32 if points.are_whole else np.float64
+    sums = points.labels.astype(dtype), points.weight.astype(dtype)
+    return log_loss(split_points(points.rank, *sums, n_ranks))
 
 
-def cut_excess(points: Points, fitted: NDArray[np.float64], n_ranks: int) -> float:
+def _cut_excess(points: RankCells, fitted: NDArray[np.float64], n_ranks: int) -> float:
     """Largest excess of an upper set of points inside a block of the fit to their cells.
 
     An upper set of what they were read from has no larger one: the points from the same q on, at
     every rank, have all of its labels 1, and none of label 0 but its own.
     """
     values, block = np.unique(fitted, return_inverse=True)
-    block = block[points.cell]
-    order = np.lexsort((points.rank, points.code, block))
+    order = np.lexsort((points.rank, points.key, block))
     starts = np.searchsorted(block[order], np.arange(len(values) + 1))
-    rank, labels, weight = (a[order] for a in (points.rank, points.labels, points.weight))
+    rank, _, labels, weight, _ = points.take(order)
     return float(largest_excess(rank, labels, weight, starts, values, n_ranks))

@@ -25,7 +25,6 @@ from calibrant.solvers.temperature import solve_temperature
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant.maps.steps import RankedStepFunction
     from calibrant.simplex import SimplexBatch
     from calibrant.solvers.sorted_cumulative.fit import CumulativeRows
 
@@ -46,7 +45,7 @@ WITHOUT_CHOICE = 0.5
 MOST_CELLS = 1 << 20
 """Cells from which the expected loss is taken: more do not change its first digits."""
 
-SMALLEST = 1e-12
+SMALLEST_HELD_OUT = 1e-12
 """Held-out probabilities below it count as this much."""
 
 
@@ -103,12 +102,13 @@ def held_out(
     def judge(fold: int) -> NDArray[np.float64]:
         out, rest = folds == fold, folds != fold
         function, _ = raise_to_even(*fit_rows(rows.take(rest), max_rank), batch.n_classes)
-        own[out] = label_probabilities(function, rows.take(out))
+        held, row = batch.take(out), np.arange(np.count_nonzero(out))
+        plain = RankedSteps(function, 0.0, 1.0, 0.0, batch.kind)(held.scores)
         temperature, _ = solve_temperature(batch.take(rest), zero_probability=zero_probability)
-        scaled = temperature(batch.scores[out])
-        prior[out] = scaled[np.arange(len(scaled)), batch.class_index[out]]
-        part = looked_at & out
-        return _expected(function, batch.take(part), scaled[part[out]])
+        scaled = temperature(held.scores)
+        own[out], prior[out] = plain[row, held.class_index], scaled[row, held.class_index]
+        part = looked_at[out]
+        return _expected(plain[part], scaled[part], held.weight[part])
 
     for found in threads.each(judge, names.tolist()):
         expected += found
@@ -116,31 +116,11 @@ def held_out(
 
 
 def _expected(
-    function: RankedStepFunction, batch: SimplexBatch, scaled: NDArray[np.float64]
+    plain: NDArray[np.float64], scaled: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Weighted NLL of every share of the ``scaled`` rows, for labels drawn from these."""
-    plain = RankedSteps(function, 0.0, 1.0, 0.0, batch.kind)(batch.scores)
-    return np.array(
-        [
-            -np.sum(
-                batch.weight
-                @ (scaled * np.log(np.maximum((1.0 - s) * plain + s * scaled, SMALLEST)))
-            )
-            for s in SHARES
-        ]
-    )
-
-
-def label_probabilities(function: RankedStepFunction, rows: CumulativeRows) -> NDArray[np.float64]:
-    """Probability that the differences of ``function`` give to each row's label."""
-    n_rows, n_classes = rows.cumulative.shape
-    row = np.arange(n_rows)
-    above, below = np.ones(n_rows), np.zeros(n_rows)
-    inner = rows.last < n_classes
-    above[inner] = function(rows.cumulative[row, rows.last - 1][inner], rows.last[inner])
-    later = rows.first > 1
-    below[later] = function(rows.cumulative[row, rows.first - 2][later], rows.first[later] - 1)
-    return (above - below) / (rows.last - rows.first + 1)
+    mixed = (np.maximum((1.0 - s) * plain + s * scaled, SMALLEST_HELD_OUT) for s in SHARES)
+    return np.array([-np.sum(weight @ (scaled * np.log(rows))) for rows in mixed])
 
 
 def _loss(
@@ -150,5 +130,5 @@ def _loss(
     share: float,
 ) -> float:
     """Mean NLL of the mixture, by exactly rounded sums."""
-    mixed = np.maximum((1.0 - share) * own + share * prior, SMALLEST)
+    mixed = np.maximum((1.0 - share) * own + share * prior, SMALLEST_HELD_OUT)
     return math.fsum(-np.log(mixed) * weight) / math.fsum(weight)
