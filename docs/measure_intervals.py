@@ -9,7 +9,6 @@ two processes by default. Tables are parts, cumulative, tests and evaluate; all 
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from functools import cache
 from itertools import product
 
 import numpy as np
@@ -27,9 +26,8 @@ from calibrant.metrics import (
     variational_errors,
 )
 from calibrant.metrics.bins import bin_edges
+from calibrant.metrics.cells import CellState
 from calibrant.metrics.kernel_density import DensityGrid
-from calibrant.metrics.mass_cells import ThresholdedCells
-from calibrant.metrics.resampling import Resamples
 from calibrant.scale.chunks import ArrayChunks
 
 N_CLASSES = 5
@@ -68,19 +66,8 @@ EVALUATED = {
 
 
 def share_work():
-    """Do once what functions do alike, each time they are called; no bit of a result changes.
-
-    Resamples of as many rows are the same, by the same seed, and so are fits to the same rows.
-    """
-    counts, hold_out = Resamples.all_counts, cross_fitted.hold_out
-    last = {}
-
-    @cache
-    def counts_of(n_rows, n_resamples, resample):
-        return counts(Resamples([n_rows], n_resamples, 0), resample)
-
-    def counts_once(resamples, resample):
-        return counts_of(int(resamples._sizes.sum()), resamples.n_resamples, resample)  # noqa: SLF001
+    """Fit once what functions fit alike to the same rows; no bit of a result changes."""
+    hold_out, last = cross_fitted.hold_out, {}
 
     def hold_out_once(predictions, *options):
         key = predictions.all_rows().tobytes(), predictions.class_index.tobytes()
@@ -89,42 +76,17 @@ def share_work():
             last[key] = hold_out(predictions, *options)
         return last[key]
 
-    Resamples.all_counts = counts_once
     cross_fitted.hold_out = variational.hold_out = hold_out_once
-    for name in ("rows", "uniforms"):
-        setattr(Resamples, name, drawn_once(getattr(Resamples, name)))
-
-
-def drawn_once(method):
-    """Draw from the same seed once for all simulations with as many rows."""
-    drawn = {}
-
-    def of(resamples, *place):
-        sizes = tuple(resamples._sizes.tolist())  # noqa: SLF001
-        if sum(sizes) > 2000:
-            return method(resamples, *place)
-        key = resamples.replace, resamples.n_resamples, sizes, place
-        if key not in drawn:
-            drawn[key] = method(resamples, *place)
-        return drawn[key]
-
-    return of
 
 
 @contextmanager
 def without_slow_metrics():
     """Leave out what the table does not show and takes most of the time: KDE-ECE and TECE."""
-    module = sys.modules["calibrant.metrics.evaluate"]
-    slow = (DensityGrid, "replicates"), (ThresholdedCells, "replicates")
-    slow += (module, "_bootstrap_thresholded"), (module.DrawnSums, "densities")
-    kept = [getattr(*place) for place in slow]
-    for owner, name in slow[:2]:
-        setattr(owner, name, lambda _, draws: np.zeros(len(draws)))
-    module._bootstrap_thresholded = lambda _, resamples, __: np.zeros(resamples.n_resamples)  # noqa: SLF001
-    module.DrawnSums.densities = lambda own, _: np.zeros(len(own.row_sums))
+    kept = DensityGrid.value, CellState.replicates
+    DensityGrid.value = lambda *_: 0.0
+    CellState.replicates = lambda _, draws: np.zeros(len(draws))
     yield
-    for (owner, name), own in zip(slow, kept, strict=True):
-        setattr(owner, name, own)
+    DensityGrid.value, CellState.replicates = kept
 
 
 def draw(rng, n_rows, power, tilt, n_classes=N_CLASSES):
@@ -279,23 +241,20 @@ def true_errors(n_classes, power, tilt):
 
 
 def evaluation_coverage(task):
-    """How often intervals of evaluate hold the truth, in memory and from statistics."""
+    """How often intervals of evaluate hold the truth."""
     case, n_rows, n_times = task
     n_classes, power, tilt = EVALUATED[case]
     truth = true_errors(n_classes, power, tilt)
     rng = np.random.default_rng([n_rows, *map(ord, case)])
-    held = {name: np.zeros(2) for name in truth}
+    held = dict.fromkeys(truth, 0)
     for _ in range(n_times):
         honest, said = draw(rng, n_rows, power, tilt, n_classes)
         y = labels(rng, honest)
-        told = {"classes": range(n_classes)}
-        chunks = ArrayChunks(said, y, n_rows=n_rows)
         with without_slow_metrics():
-            both = evaluate(y, said, **told), evaluate(None, chunks, **told)
+            found = evaluate(y, said, classes=range(n_classes))
         for name, value in truth.items():
-            for place, found in enumerate(both):
-                _, low, high = getattr(found, name)
-                held[name][place] += low <= value <= high
+            _, low, high = getattr(found, name)
+            held[name] += low <= value <= high
     return {name: 100 * own / n_times for name, own in held.items()}
 
 
@@ -351,10 +310,7 @@ def show_evaluate(pool, n_times):
     names = ["accuracy", "negative_log_likelihood", "brier_score"]
     names += ["positive_ece", "confidence_ece", "classwise_ece"]
     rows = {
-        f"{case}, {n:,} rows": [
-            " / ".join(f"{share:.0f}" for share in own[name]) if name in own else ""
-            for name in names
-        ]
+        f"{case}, {n:,} rows": [f"{own[name]:.0f}" if name in own else "" for name in names]
         for (case, n, _), own in zip(tasks, found, strict=True)
     }
     table(names, rows)

@@ -180,8 +180,7 @@ def test_metrics_are_the_same_in_threads(monkeypatch, pools, metric, more, weigh
     assert set(pools) == {3}
 
 
-def test_a_comparison_is_the_same_in_threads(monkeypatch, pools):
-    monkeypatch.setattr(report.paired, "DRAWN_AT_ONCE", 1000)
+def test_a_comparison_is_the_same_in_threads(pools):
     one, two = (
         report.compare(Y, P, Y, P, ["ts", "na-fir"], n_resamples=20, n_jobs=n) for n in (1, 2)
     )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rich.console import Console
-    from rich.progress import Progress, Task
+    from rich.progress import Progress
 
 SILENCE = 2.0
 """Seconds without a word before a command shows a bar."""
@@ -84,19 +84,15 @@ class _LateBar:
     def start(self) -> None:
         """Show the bar."""
         # Only those who wait pay for it: loading it takes as long as many a command.
+        from rich import progress as columns
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
-        from rich.text import Text
-
-        class Count(ProgressColumn):
-            def render(self, task: Task) -> Text:
-                return Text(_count(task))
 
         with self._lock:
-            self._bar = Progress(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(),
-                Count(),
+            self._bar = columns.Progress(
+                columns.TextColumn("{task.description}", markup=False),
+                columns.BarColumn(),
+                columns.MofNCompleteColumn(),
+                columns.TimeElapsedColumn(),
                 console=self._console or Console(stderr=True),
                 transient=True,
                 redirect_stdout=False,  # where calibrated rows may go
@@ -127,15 +123,6 @@ class _LateBar:
         """Wipe the bar away."""
         if self._bar is not None:
             self._bar.stop()
-
-
-def _count(task: Task) -> str:
-    """Say "3/10, 0:05", "3, 0:05" where the end is not known, or the time alone."""
-    seconds = int(task.elapsed or 0.0)
-    clock = f"{seconds // 60}:{seconds % 60:02d}"
-    if task.total is None:
-        return f"{task.completed:,.0f}, {clock}" if task.completed else clock
-    return f"{task.completed:,.0f}/{task.total:,.0f}, {clock}"
 
 
 def _is_terminal() -> bool:

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from calibrant.calibrators.base import Calibrator
 
-    Prepared = tuple[Calibrator | None, tuple[Any, ...], tuple[Any, ...]]
+    Prepared = tuple[Calibrator | None, Callable[[], Any] | None, tuple[Any, ...]]
 
 UNCALIBRATED = "uncalibrated"
 """The name, among methods, of the predictions as they came."""
 
-LIBRARIES = ("numpy", "scipy", "scikit-learn")
+COMPUTING_LIBRARIES = ("numpy", "scipy", "scikit-learn")
 Found = TypeVar("Found")
 
 
@@ -40,18 +40,18 @@ class Trial(NamedTuple, Generic[Found]):
 def fit_and_judge(prepare: Callable[[], Prepared], judge: Callable[..., Found]) -> Trial[Found]:
     """Fit a calibrator to one part and judge it by another; a failure is part of the result.
 
-    ``prepare`` returns a calibrator, or None where nothing is to be fitted, the arguments of its
-    ``fit``, and those of ``judge`` after the calibrator.
+    ``prepare`` returns a calibrator and what fits it, both None where nothing is to be fitted, and
+    the arguments of ``judge`` after the calibrator.
     """
     started = perf_counter()
     found, error, fit_seconds = None, None, 0.0
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            calibrator, val, test = prepare()
-            if calibrator is not None:
+            calibrator, fit, test = prepare()
+            if fit is not None:
                 began = perf_counter()
-                calibrator.fit(*val)
+                fit()
                 fit_seconds = perf_counter() - began
             found = judge(calibrator, *test)
         except Exception as failure:  # noqa: BLE001  (one method must not cost the others)
@@ -67,4 +67,4 @@ def messages(caught: Iterable[warnings.WarningMessage]) -> tuple[str, ...]:
 def versions() -> dict[str, str]:
     """Return the versions of this package, of Python and of what computes."""
     found = {"calibrant": __version__, "Python": platform.python_version()}
-    return found | {name: version(name) for name in LIBRARIES}
+    return found | {name: version(name) for name in COMPUTING_LIBRARIES}

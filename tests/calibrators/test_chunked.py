@@ -134,7 +134,7 @@ def test_bytes_are_read_by_a_process_that_has_imported_no_method(tmp_path):
 
 def test_the_home_of_all_statistics_is_known():
     found = {cls.method: cls.__module__ for cls in (c()._statistics for c in ADDS_DAYS)}
-    assert found | {"rows": "calibrant.scale.rows_only"} == HOMES
+    assert found | {"rows": "calibrant.scale.statistics"} == HOMES
 
 
 @pytest.mark.parametrize("cls", ADDS_DAYS)

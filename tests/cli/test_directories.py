@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pandas as pd
@@ -151,25 +149,6 @@ def test_the_lock_of_a_killed_run_locks_nobody_out(days, tmp_path, run):
     assert (tmp_path / "kept.lock").exists()
     run("fit", days, "-m", "fir", "-o", out, "--statistics", kept)
     assert not (tmp_path / "kept.lock").exists()
-
-
-def test_killed_between_two_files_it_goes_on_where_it_was(tmp_path, run):
-    (tmp_path / "days").mkdir()
-    for i in range(40):
-        FRAME.to_parquet(tmp_path / "days" / f"{i}.parquet")
-    kept, out = tmp_path / "kept", tmp_path / "model"
-    words = ["fit", str(tmp_path / "days"), "-m", "fir", "-o", str(out), "--statistics", str(kept)]
-    process = subprocess.Popen([sys.executable, "-m", "calibrant", *words])
-    while not kept.exists():
-        assert process.poll() is None
-        time.sleep(0.001)
-    os.kill(process.pid, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    assert not out.exists()
-    run(*words)  # what was saved loads, and the rest is counted
-    weight = np.full(len(FRAME), 40.0)
-    near = calibrant.FlattenedIsotonic().fit(FRAME[NAMES], FRAME["label"], weight)
-    assert (predictions(out) == near.predict_proba(FRAME[NAMES])).all()
 
 
 def test_evaluate_a_directory(days, tmp_path, run):

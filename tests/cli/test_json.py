@@ -10,7 +10,7 @@ import pytest
 
 from calibrant.cli.main import run
 from calibrant.datasets import simulated_scores
-from calibrant.scale import rows_only
+from calibrant.scale import statistics
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 NAMES = ["ant", "bee", "cow"]
@@ -81,7 +81,7 @@ def test_the_table_of_the_page_is_one():
 
 
 def test_fit_tells_the_rows_that_the_method_saw(home, call, capsys, monkeypatch):
-    monkeypatch.setattr(rows_only, "CELLS", 300)
+    monkeypatch.setattr(statistics, "FEWER_CELLS", 300)
     monkeypatch.setattr("calibrant.scale.kept_rows.FEWEST", 100)
     out = home / "m.calibrant"
     _, text, err = call("fit", home / "days", "-m", "ms", "-o", out)

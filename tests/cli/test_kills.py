@@ -49,10 +49,11 @@ def kill_at_random(arguments, target, times, is_whole):
         process.wait()
         for temporary in target.parent.glob(".calibrant-tmp-*"):
             temporary.unlink()
-        is_absent = not target.exists()
-        is_old = not is_absent and i % 3 and target.read_bytes() == old
-        assert i % 3 == 0 if is_absent else is_old or is_whole(target)
-        seen["absent" if is_absent else "old" if is_old else "whole"] += 1
+        is_old = target.exists() and target.read_bytes() == old
+        state = "old" if is_old else "whole" if target.exists() else "absent"
+        assert state == "absent" or is_old or is_whole(target)
+        assert state != ("old" if i % 3 == 0 else "absent")
+        seen[state] += 1
         target.touch()
     return seen
 

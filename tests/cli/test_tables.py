@@ -101,16 +101,6 @@ def test_numbers_as_labels_keep_the_names_of_the_columns(home, capsys):
     assert "not those of the model, 'x', 'z', 'y', in this order" in capsys.readouterr().err
 
 
-def test_whole_floats_are_whole_numbers(tmp_path):
-    p, y = simulate(500, 12, 0)
-    names = [f"p{i}" for i in range(12)]
-    val = write(tmp_path / "val.csv", p, y, names, np.arange(12.0))
-    assert call("fit", val, "-m", "ts", "-o", tmp_path / "m.calibrant") == 0
-    loaded = model_file.load(tmp_path / "m.calibrant")
-    assert loaded.classes_.tolist() == list(range(12))
-    assert loaded.temperature_ == TemperatureScaling().fit(p, y).temperature_
-
-
 def test_classes_of_an_archive_are_respected(tmp_path, expected):
     order = [2, 0, 1]
     np.savez(tmp_path / "val.npz", probs=P[:, order], labels=CLASSES[Y], classes=CLASSES[order])

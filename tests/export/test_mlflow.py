@@ -16,7 +16,6 @@ from sklearn.linear_model import LogisticRegression
 
 import calibrant
 from calibrant import errors, model_file
-from calibrant.calibrators.methods import methods
 from calibrant.datasets import simulated_scores
 from calibrant.export import trusted_types
 from conftest import simulate
@@ -86,13 +85,6 @@ def test_frames_of_named_classes_give_frames_whatever_the_order_of_columns(named
     labels = named.predict(frame, params={"method": "predict"})
     assert labels.index.equals(frame.index)
     np.testing.assert_array_equal(labels.to_numpy(), NAMED.predict(SCORES))
-
-
-def test_float32_columns_are_calibrated_as_such(named):
-    """A score in float32 is the same number in float64."""
-    found = named.predict(FRAME.astype(np.float32))
-    exact = NAMED.predict_proba(FRAME.astype(np.float32).astype(np.float64))
-    np.testing.assert_array_equal(found.to_numpy(), exact)
 
 
 @pytest.mark.parametrize("columns", [["cat", "dog", "cow"], [0, 1, 2]])
@@ -312,14 +304,6 @@ def test_the_example_is_on_the_simplex_or_logits(n_classes, kind, tmp_path):
     assert (totals == (1 if kind == "probabilities" else 4)).all()
 
 
-@pytest.mark.parametrize("method", ["ts", "scir", "bbq-ovr", "auto"])
-def test_methods_come_back_to_the_bit(method, tmp_path):
-    calibrator = methods()[method]().fit(SCORES, Y)
-    flavor.save_model(calibrator, tmp_path / "model")
-    served = mlflow.pyfunc.load_model(str(tmp_path / "model"))
-    np.testing.assert_array_equal(served.predict(SCORES), calibrator.predict_proba(SCORES))
-
-
 def test_what_has_no_place_is_refused_and_nothing_is_written(tmp_path):
     classifier = calibrant.CalibratedClassifier(LogisticRegression(), cv=2).fit(SCORES, Y)
     with pytest.raises(errors.ExportError, match=r"mlflow\.sklearn.*trusted_types"):
@@ -336,13 +320,6 @@ def test_what_has_no_place_is_refused_and_nothing_is_written(tmp_path):
     with pytest.raises(errors.StoredClassesError, match="10000 bytes, 1024 at most"):
         flavor.save_model(calibrant.TemperatureScaling().fit(SCORES, longer[Y]), tmp_path / "model")
     assert not (tmp_path / "model").exists()
-
-
-def test_a_directory_that_is_not_empty_stays_as_it_is(tmp_path):
-    (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(mlflow.MlflowException, match="not empty"):
-        flavor.save_model(NUMBERED, tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def both_loaders(path):
@@ -390,14 +367,6 @@ def test_code_in_a_directory_from_a_stranger_does_not_run(tmp_path):
     loaded = flavor.load_model(str(tmp_path / "model"))
     np.testing.assert_array_equal(loaded.predict_proba(SCORES), EXPECTED)
     assert "forged_loader" not in sys.modules
-
-
-def test_what_partial_fit_remembers_is_not_served(tmp_path):
-    calibrator = calibrant.FlattenedIsotonic().partial_fit(SCORES, Y)
-    flavor.save_model(calibrator, tmp_path / "model")
-    loaded = flavor.load_model(str(tmp_path / "model"))
-    assert not hasattr(loaded, "statistics_")
-    np.testing.assert_array_equal(loaded.predict_proba(SCORES), calibrator.predict_proba(SCORES))
 
 
 @pytest.fixture(scope="module")

@@ -84,18 +84,17 @@ def judge(data, seconds):
     """
     started = process_time()
     calibrator = load(data)
-    if not isinstance(calibrator, str):
-        rows = extreme_rows(calibrator)
-        assert_on_the_simplex(calibrator, rows[:1])
+    is_refused = isinstance(calibrator, str)
+    if not is_refused:
+        assert_on_the_simplex(calibrator, extreme_rows(calibrator)[:1])
     assert process_time() - started < seconds
-    if isinstance(calibrator, str) and len(data) <= 2**20:
-        return calibrator
     # Only long headers need the whole constant.
     constant = SMALL_MEMORY if len(data) > 2**20 else SMALL_MEMORY // 8
-    assert cost(data) <= MEMORY_PER_BYTE * len(data) + constant
-    if isinstance(calibrator, str):
+    is_small = is_refused and len(data) <= 2**20
+    assert is_small or cost(data) <= MEMORY_PER_BYTE * len(data) + constant
+    if is_refused:
         return calibrator
-    assert_on_the_simplex(calibrator, rows)
+    assert_on_the_simplex(calibrator, extreme_rows(calibrator))
     assert dumps(calibrator)  # what was loaded can be saved
     assert repr(calibrator)
     return "loaded"

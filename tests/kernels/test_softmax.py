@@ -1,8 +1,29 @@
+import mpmath
 import numpy as np
 import pytest
+from scipy.optimize import check_grad
+from scipy.special import log_softmax, softmax
 
-from calibrant.kernels.rows import FINE, NOT_FINITE, log_rows, scan_probabilities
-from calibrant.kernels.softmax import scaled_softmax, vector_softmax
+from calibrant.kernels.rows import (
+    FINE,
+    NOT_FINITE,
+    bounded_logs,
+    log_rows,
+    scan_probabilities,
+)
+from calibrant.kernels.softmax import (
+    add_class_sums,
+    affine_rows,
+    common_curvature,
+    curve_rows,
+    map_logits,
+    row_sums,
+    scaled_softmax,
+    spread_rows,
+    vector_likelihood,
+    vector_softmax,
+    weighted_softmax,
+)
 
 
 def exact(z):
@@ -77,3 +98,183 @@ def test_rows_that_have_to_be_repaired_are_counted(n_classes, small):
     rows = np.full((3, n_classes), 1 / (n_classes - 1))
     rows[:, -1] = small
     assert scan_probabilities(rows, 1e-6, 1e-3)[4] == (3 if np.signbit(small) else 0)
+
+
+def test_sums_of_rows_agree_with_fifty_digits():
+    rng = np.random.default_rng(0)
+    for scale in (0.1, 3.0, 50.0):
+        gaps = np.sort(-rng.exponential(scale, (6, 4)), axis=1)
+        n_zeros = np.array([0, 0, 1, 2, 3, 0])
+        out = np.empty((3, 6))
+        row_sums(gaps, n_zeros, 0.7, *out)
+        for i, row in enumerate(gaps):
+            with mpmath.workdps(50):
+                cells = [mpmath.mpf(float(d)) for d in row[n_zeros[i] :]]
+                want = [
+                    float(mpmath.fsum(d**n * mpmath.exp(mpmath.mpf("0.7") * d) for d in cells))
+                    for n in range(3)
+                ]
+            np.testing.assert_allclose(out[:, i], want, rtol=1e-13)
+
+
+def test_underflow_of_sums_is_harmless():
+    out = np.empty((3, 1))
+    row_sums(np.array([[-2e5, -1e5, 0.0]]), np.array([0]), 1.0, *out)
+    np.testing.assert_allclose(out.ravel(), [1.0, 0.0, 0.0], atol=1e-290)
+
+
+def exponentials(x):
+    """Exp of each number as kernels have it: the sum of a row with one cell."""
+    out = np.empty((3, len(x)))
+    row_sums(x[:, None], np.zeros(len(x), dtype=np.int64), 1.0, *out)
+    return out[0]
+
+
+def test_within_two_ulp_of_the_exact_value():
+    x = -np.concatenate([np.linspace(0, 708, 4000), np.logspace(-18, 2.8, 2000)])
+    with mpmath.workdps(40):
+        exact = np.array([float(mpmath.exp(mpmath.mpf(float(v)))) for v in x])
+    np.testing.assert_array_max_ulp(exponentials(x), exact, maxulp=2)
+
+
+def test_zero_is_exactly_one_and_underflow_is_tiny():
+    out = exponentials(np.array([0.0, -0.0, -1e6, -np.inf]))
+    assert out[:2].tolist() == [1.0, 1.0]
+    assert np.all((out[2:] > 0) & (out[2:] < 1e-300))
+
+
+def test_monotone_across_the_joints_of_the_reduction():
+    joints = np.log(2) * (np.arange(-900, 0) + 0.5)
+    around = np.sort(np.concatenate([np.nextafter(joints, -1e9), joints, np.nextafter(joints, 0)]))
+    around = around[around > -708]
+    assert np.all(np.diff(exponentials(around)) >= -2e-16 * np.exp(around[1:]))
+
+
+def affine_data():
+    rng = np.random.default_rng(0)
+    return rng.normal(0, 2, (40, 5)), rng.integers(0, 5, 40), rng.dirichlet(np.ones(40))
+
+
+def test_vector_gradient_agrees_with_differences():
+    z, y, share = affine_data()
+    grads = np.empty(5), np.empty(5)
+
+    def loss(x):
+        return vector_likelihood(z, y, share, x[:5], x[5:], *grads)
+
+    def gradient(x):
+        loss(x)
+        return np.concatenate(grads)
+
+    x = np.random.default_rng(1).normal(size=10)
+    assert check_grad(loss, gradient, x) < 1e-6
+    mapped = log_softmax(z * x[:5] + x[5:], axis=1)[np.arange(40), y]
+    np.testing.assert_allclose(loss(x), -share @ mapped, rtol=1e-13)
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 20, 131, 300])
+def test_affine_rows_add_up_in_the_order_of_the_classes_whatever_the_other_rows_are(k):
+    rng = np.random.default_rng(k)
+    z, w, b = rng.normal(size=(37, k)), rng.normal(size=(k, k)), rng.normal(size=k)
+    wanted = np.tile(b, (37, 1))
+    for j in range(k):
+        wanted += z[:, j : j + 1] * w[:, j]
+    by_class = np.ascontiguousarray(w.T)
+    for n_rows in (37, 36, 8, 5, 1, 0):
+        out = np.empty((n_rows, k))
+        affine_rows(z[:n_rows], by_class, b, out)
+        assert out.tobytes() == wanted[:n_rows].tobytes()
+
+
+M, K = 40, 5
+
+
+def data(seed=0):
+    rng = np.random.default_rng(seed)
+    share = rng.dirichlet(np.ones(M))
+    return rng.normal(0, 2, (M, K)), rng.normal(size=(M, K)), rng.integers(0, K, M), share
+
+
+def mapped(u, x, theta):
+    """Return alpha u + slope x + c, theta = (alpha, slope, c)."""
+    out = np.zeros_like(u)
+    map_logits(u, x, theta[0], theta[1 : K + 1], theta[K + 1 :], out)
+    return out
+
+
+@pytest.mark.parametrize("bound", [0.02, 1.0, 1e-300])
+def test_bounded_logs_are_logs_of_what_they_say(bound):
+    u = data()[0]
+    out = np.empty_like(u)
+    bounded_logs(u, bound, out)
+    wanted = np.log(softmax(u, axis=1) + bound)
+    np.testing.assert_allclose(out, wanted - wanted.mean(axis=1, keepdims=True), atol=1e-13)
+
+
+def test_without_a_bound_logs_are_the_centred_logits_however_deep():
+    u = np.array([[0.0, -2000.0, -1000.0]])
+    out = np.empty_like(u)
+    bounded_logs(u, 0.0, out)
+    np.testing.assert_array_equal(out, [[1000.0, -1000.0, 0.0]])
+    bounded_logs(u, 0.5, out)
+    np.testing.assert_allclose(out[0, 1], np.log(0.5) - (np.log(1.5) + 2 * np.log(0.5)) / 3)
+
+
+def test_weighted_softmax_and_its_loss():
+    u, _, y, share = data()
+    out = u.copy()
+    loss = weighted_softmax(out, y, share)
+    np.testing.assert_allclose(out, share[:, None] * softmax(u, axis=1), rtol=1e-13)
+    np.testing.assert_allclose(loss, -share @ log_softmax(u, axis=1)[np.arange(M), y], rtol=1e-13)
+
+
+def test_curved_rows_are_the_derivative_of_the_weighted_softmax():
+    u, t, _, share = data()
+    weighted = share[:, None] * softmax(u, axis=1)
+    out = t.copy()
+    curve_rows(weighted, share, out)
+    step = 1e-6
+    ahead, behind = softmax(u + step * t, axis=1), softmax(u - step * t, axis=1)
+    np.testing.assert_allclose(out, share[:, None] * (ahead - behind) / (2 * step), atol=1e-10)
+
+
+def test_products_are_the_transpose_of_the_map():
+    """<map(theta), R> = <theta, products(R)> for any theta and R."""
+    u, x, _, _ = data()
+    rng = np.random.default_rng(1)
+    theta, rows = rng.normal(size=2 * K + 1), rng.normal(size=(M, K))
+    by_slope, by_intercept = np.zeros(K), np.zeros(K)
+    by_alpha = add_class_sums(rows, u, x, by_slope, by_intercept)
+    products = np.concatenate([[by_alpha], by_slope, by_intercept])
+    np.testing.assert_allclose(np.vdot(mapped(u, x, theta), rows), theta @ products, rtol=1e-12)
+
+
+def test_common_curvature_is_the_hessian_in_the_two_common_slopes():
+    u, x, _, share = data()
+    p = softmax(u, axis=1)
+    out = np.ones((2, 2))
+    out[1, 0] = 0.0
+    common_curvature(share[:, None] * p, share, u, x, out)
+    wanted = np.zeros((2, 2))
+    for i in range(M):
+        both = np.stack([u[i], x[i]])
+        wanted += share[i] * both @ (np.diag(p[i]) - np.outer(p[i], p[i])) @ both.T
+    np.testing.assert_allclose(out, wanted + 1.0, rtol=1e-12)
+
+
+def test_spread_is_the_variance_of_each_label():
+    u, _, _, share = data()
+    p = softmax(u, axis=1)
+    out = np.empty_like(u)
+    spread_rows(share[:, None] * p, share, out)
+    np.testing.assert_allclose(out, share[:, None] * p * (1 - p), rtol=1e-12)
+
+
+def test_single_precision_rows_are_taken():
+    u, x, _, share = data()
+    p = softmax(u, axis=1)
+    double, single = x.copy(), x.astype(np.float32)
+    for t in (double, single):
+        curve_rows(share[:, None] * p, share, t)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, double, atol=1e-7)

@@ -1,4 +1,3 @@
-import json
 import math
 
 import numpy as np
@@ -9,12 +8,10 @@ from calibrant import (
     FlattenedIsotonic,
     StructuredScaling,
     TemperatureScaling,
-    errors,
     metrics,
 )
 from calibrant.metrics import cross_fitted_decomposition
 from calibrant.row_order import deal_rows
-from conftest import simulate
 from metrics.cases import recorded, weighted
 
 METRICS = ["negative_log_likelihood", "brier_score"]
@@ -159,20 +156,6 @@ def test_a_better_recalibrator_finds_more():
     assert usual.calibration.value == pytest.approx(truth, rel=0.1)
 
 
-def test_order_of_rows_and_threads_change_no_bit_of_intervals():
-    proba, y, w = weighted()
-    order = np.random.default_rng(1).permutation(len(y))
-    expected = cross_fitted_decomposition(y, proba, sample_weight=w, n_resamples=40)
-    for options in ({}, {"n_jobs": 2}):
-        found = cross_fitted_decomposition(
-            y[order], proba[order], sample_weight=w[order], n_resamples=40, **options
-        )
-        assert found == expected
-    other = cross_fitted_decomposition(y, proba, sample_weight=w, n_resamples=40, random_state=1)
-    assert other.refinement.value == expected.refinement.value
-    assert other.refinement.low != expected.refinement.low
-
-
 def test_intervals_hold_the_true_parts_as_often_as_they_say():
     """Of 80 draws with a known temperature; the documentation has thousands."""
     rng = np.random.default_rng(0)
@@ -211,14 +194,6 @@ def test_one_row_stays_as_it_is():
     assert few.n_folds == 4
 
 
-def test_a_class_that_only_one_fold_has():
-    proba, y = simulate(200, 4)
-    y = np.where(y == 3, 0, y)
-    y[17] = 3
-    found = cross_fitted_decomposition(y, proba, n_resamples=0)
-    assert math.isfinite(found.refinement.value)
-
-
 def test_the_recalibrator_is_copied_and_reads_probabilities():
     proba, y, _ = weighted()
     recalibrator = TemperatureScaling(scores="logits")
@@ -228,40 +203,3 @@ def test_the_recalibrator_is_copied_and_reads_probabilities():
     assert found == cross_fitted_decomposition(
         y, proba, recalibrator=TemperatureScaling(), n_resamples=0
     )
-
-
-def test_without_resamples_there_are_no_intervals():
-    proba, y, _ = weighted()
-    found = cross_fitted_decomposition(y, proba, **SHORT)
-    assert math.isnan(found.score.low)
-    assert math.isnan(found.calibration.high)
-    plain = cross_fitted_decomposition(y, proba, n_resamples=5).to_dict()
-    assert json.loads(json.dumps(plain)) == plain
-    assert set(plain["calibration"]) == {"value", "low", "high"}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"recalibrator": TemperatureScaling}, "is no calibrator; pass one of calibrant's, such"),
-        ({"recalibrator": "ts"}, "recalibrator='ts' is no calibrator"),
-        ({"recalibrator": TemperatureScaling(tol=-1.0)}, "tol=-1.0 must be"),
-        ({"n_folds": 1}, r"n_folds=1 must be a whole number in \[2, inf\]"),
-        ({"metric": "accuracy"}, "metric='accuracy' is not known; use one of 'negative"),
-        ({"n_resamples": -1}, "n_resamples=-1 must be"),
-        ({"confidence_level": 95}, "confidence_level=95 must be"),
-        ({"n_jobs": 0}, "n_jobs=0 is no number of threads"),
-        ({"random_state": "seed"}, "random_state='seed' cannot seed"),
-    ],
-)
-def test_bad_parameters_are_refused(options, message):
-    proba, y, _ = weighted(50)
-    with pytest.raises(errors.ParameterError, match=message):
-        cross_fitted_decomposition(y, proba, **options)
-
-
-def test_needs_arrays():
-    dask = pytest.importorskip("dask.array")
-    proba, y, _ = weighted()
-    with pytest.raises(errors.ContainerError, match=r"pass y_proba.compute\(\)"):
-        cross_fitted_decomposition(y, dask.from_array(proba, chunks=(100, 4)))

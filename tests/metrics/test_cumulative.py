@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from scipy.integrate import quad
 
-from calibrant import errors, metrics
+from calibrant import errors
 from calibrant.metrics import cumulative_differences, kolmogorov_smirnov_error, kuiper_error
 from calibrant.metrics.cumulative import peak_exceeds, range_exceeds
 from conftest import simulate
@@ -144,13 +144,3 @@ def test_certain_predictions_are_right_or_are_not():
     found = cumulative_differences([0, 0], [[1.0, 0.0], [0.0, 1.0]], classes=[0, 1])
     assert (found.kuiper, found.kuiper_p_value) == (0.5, 0.0)
     assert found.kolmogorov_smirnov_p_value == 0.0
-
-
-def test_needs_arrays():
-    dask = pytest.importorskip("dask.array")
-    proba, y, _ = weighted()
-    with pytest.raises(errors.ContainerError, match=r"y_proba is a dask collection; pass"):
-        cumulative_differences(y, dask.from_array(proba, chunks=(100, 4)))
-    assert metrics.kuiper_error(y, dask.from_array(proba, chunks=(100, 4))) == pytest.approx(
-        metrics.kuiper_error(y, proba), abs=1e-13
-    )

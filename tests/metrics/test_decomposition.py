@@ -7,7 +7,6 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss, log_loss
 
 from calibrant.metrics import brier_score, score_decomposition
-from conftest import simulate
 from metrics.cases import predictions, weighted
 from reference import metrics as reference
 
@@ -118,10 +117,3 @@ def test_certain_and_right_is_perfect():
         found = score_decomposition(y, np.eye(3)[y], score=score)
         assert found.score == found.miscalibration == found.refinement == 0.0
         assert found.discrimination == found.uncertainty
-
-
-def test_over_confidence_is_miscalibration():
-    bold, y = simulate(5000, 3)
-    root = np.sqrt(bold) / np.sqrt(bold).sum(axis=1, keepdims=True)
-    a, b = score_decomposition(y, bold), score_decomposition(y, root)
-    assert a.miscalibration > 2 * b.miscalibration

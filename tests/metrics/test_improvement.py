@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import accuracy_score, log_loss
 
-from calibrant import TemperatureScaling, errors, metrics
+from calibrant import errors, metrics
 from calibrant.metrics import post_hoc_improvement
 from metrics.cases import recorded, weighted
 
@@ -31,16 +31,6 @@ def test_equals_the_difference_of_scikit_learns_scores(has_weights):
         assert found.after.value == pytest.approx(after, rel=1e-12)
         assert found.improvement.value == pytest.approx(sign * (before - after), abs=1e-12)
         assert found.metric == metric
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_parts_are_the_metrics_themselves(metric):
-    proba, y, w = weighted()
-    other = np.roll(proba, 1, axis=0)
-    found = post_hoc_improvement(y, proba, other, metric=metric, sample_weight=w, **QUICK)
-    function = getattr(metrics, metric)
-    assert found.before.value == function(y, proba, sample_weight=w)
-    assert found.after.value == function(y, other, sample_weight=w)
 
 
 def test_more_is_better_for_every_metric():
@@ -70,17 +60,6 @@ def test_rows_are_drawn_with_both_predictions():
     assert widths[0] == pytest.approx(2 * 1.96 * error, rel=0.1)
 
 
-def test_order_of_rows_and_threads_change_no_bit():
-    proba, y, w = weighted()
-    other = TemperatureScaling().fit(proba, y).predict_proba(proba)
-    expected = post_hoc_improvement(y, proba, other, sample_weight=w, n_resamples=40)
-    order = np.random.default_rng(1).permutation(len(y))
-    moved = y[order], proba[order], other[order]
-    for n_jobs in (1, 2):
-        found = post_hoc_improvement(*moved, sample_weight=w[order], n_resamples=40, n_jobs=n_jobs)
-        assert found == expected
-
-
 def test_weights_are_repetitions_and_zero_is_no_row():
     proba, y, _ = weighted(200)
     other = np.sqrt(proba) / np.sqrt(proba).sum(axis=1, keepdims=True)
@@ -94,28 +73,6 @@ def test_weights_are_repetitions_and_zero_is_no_row():
         y[kept], proba[kept], other[kept], sample_weight=w[kept], n_resamples=30
     )
     assert removed == found
-
-
-def test_containers_of_each_kind_and_one_column():
-    proba, y, _ = weighted()
-    labels = np.array(list("abcd"))[y]
-    other = np.sqrt(proba) / np.sqrt(proba).sum(axis=1, keepdims=True)
-    expected = post_hoc_improvement(y, proba, other, **QUICK)
-    frame = pd.DataFrame(other, columns=list("abcd"))
-    assert post_hoc_improvement(labels, proba.tolist(), frame, **QUICK) == expected
-    p, q = proba[:, 0], other[:, 0]
-    two = [np.column_stack([1 - part, part]) for part in (p, q)]
-    hits = (y == 0).astype(int)
-    assert post_hoc_improvement(hits, p, q[:, None], **QUICK) == post_hoc_improvement(
-        hits, *two, **QUICK
-    )
-
-
-def test_nothing_changed_is_nothing_gained():
-    proba, y, _ = weighted()
-    found = post_hoc_improvement(y, proba, proba, n_resamples=20)
-    assert found.improvement == (0.0, 0.0, 0.0)
-    assert found.before == found.after
 
 
 def test_a_label_of_probability_zero_stays_finite():
@@ -154,11 +111,3 @@ def test_classes_must_be_the_same():
         errors.ShapeError, match="y_calibrated has the classes 'a', 'c' but y_proba"
     ):
         post_hoc_improvement(y, one, other)
-
-
-@pytest.mark.parametrize(
-    "options", [{"metric": "confidence_ece"}, {"n_resamples": 1.5}, {"confidence_level": -0.1}]
-)
-def test_bad_parameters_are_refused(options):
-    with pytest.raises(errors.ParameterError, match=rf"{next(iter(options))}="):
-        post_hoc_improvement(LABELS, GOOD, GOOD, **options)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from calibrant import errors, metrics, simplex
+from calibrant import TemperatureScaling, errors, metrics, simplex
+from calibrant.scale.chunks import ArrayChunks
 from metrics.cases import SCALARS, weighted
 
 each = pytest.mark.parametrize("metric", SCALARS.values(), ids=SCALARS)
@@ -97,6 +98,20 @@ def test_classes_that_cannot_be_told_apart_need_names():
         lambda: metrics.calibration_test(Y, PROBA, random_state="seed"),
         lambda: metrics.evaluate(Y, PROBA, n_resamples=-1),
         lambda: metrics.evaluate(Y, PROBA, confidence_level=95),
+        lambda: metrics.cross_fitted_decomposition(Y, PROBA, recalibrator=TemperatureScaling),
+        lambda: metrics.cross_fitted_decomposition(Y, PROBA, recalibrator="ts"),
+        lambda: metrics.cross_fitted_decomposition(
+            Y, PROBA, recalibrator=TemperatureScaling(tol=-1.0)
+        ),
+        lambda: metrics.cross_fitted_decomposition(Y, PROBA, n_folds=1),
+        lambda: metrics.cross_fitted_decomposition(Y, PROBA, metric="accuracy"),
+        lambda: metrics.cross_fitted_decomposition(Y, PROBA, n_jobs=0),
+        lambda: metrics.variational_errors(Y, PROBA, p=0.5),
+        lambda: metrics.variational_errors(Y, PROBA, p=np.nan),
+        lambda: metrics.variational_errors(Y, PROBA, p="2"),
+        lambda: metrics.post_hoc_improvement(Y, PROBA, PROBA, metric="confidence_ece"),
+        lambda: metrics.post_hoc_improvement(Y, PROBA, PROBA, n_resamples=1.5),
+        lambda: metrics.post_hoc_improvement(Y, PROBA, PROBA, confidence_level=-0.1),
         lambda: metrics.reliability_curve(Y, PROBA, kind="unknown"),
         lambda: metrics.reliability_curve(Y, PROBA, kind=4),
         lambda: metrics.reliability_curve(Y, PROBA, consistency_level=2.0),
@@ -110,3 +125,25 @@ def test_bad_parameters_are_refused(call):
 def test_a_column_of_labels_is_read_with_a_warning():
     with pytest.warns(errors.DataConversionWarning):
         assert metrics.accuracy(Y[:, None], PROBA) == metrics.accuracy(Y, PROBA)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        metrics.score_decomposition,
+        metrics.cumulative_differences,
+        metrics.cross_fitted_decomposition,
+        metrics.variational_errors,
+    ],
+)
+def test_what_needs_all_rows_says_so(function):
+    dask = pytest.importorskip("dask.array")
+    with pytest.raises(errors.ContainerError, match=r"pass y_proba\.compute\(\)"):
+        function(Y, dask.from_array(PROBA, chunks=(100, 4)))
+    with pytest.raises(errors.ContainerError, match="pass an array"):
+        function(None, ArrayChunks(PROBA, Y, n_rows=100))
+
+
+def test_bins_of_equal_mass_need_all_rows_for_a_diagram():
+    with pytest.raises(errors.ParameterError, match="strategy='uniform'"):
+        metrics.reliability_curve(None, ArrayChunks(PROBA, Y, n_rows=100), strategy="quantile")

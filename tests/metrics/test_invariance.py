@@ -1,12 +1,14 @@
 """What holds for every metric: order, chunks, weights, containers, and no surprises."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant import errors, simplex
+from calibrant import errors, metrics, simplex
 from calibrant.metrics import predictions as predictions_module
 from metrics.cases import COUNT_ROWS, SCALARS, predictions, weighted
 
@@ -179,3 +181,52 @@ def test_errors_and_accuracy_are_within_0_and_1(name, data):
     proba, y, w = data
     value = SCALARS[name](y, proba, sample_weight=w, classes=np.arange(proba.shape[1]))
     assert 0.0 <= value <= 1.0
+
+
+QUICK = {"n_resamples": 20}
+RESULTS = {
+    "evaluate": metrics.evaluate,
+    "calibration_test": metrics.calibration_test,
+    "reliability_curve": metrics.reliability_curve,
+    "cross_fitted_decomposition": metrics.cross_fitted_decomposition,
+    "variational_errors": metrics.variational_errors,
+    "post_hoc_improvement": lambda y, p, **k: metrics.post_hoc_improvement(
+        y, p, np.roll(p, 1, axis=1), **k
+    ),
+}
+each_result = pytest.mark.parametrize("function", RESULTS.values(), ids=RESULTS)
+
+
+@each_result
+def test_seeds_decide_and_threads_do_not(function):
+    proba, y, w = weighted(300)
+    found = function(y, proba, sample_weight=w, **QUICK)
+    assert repr(function(y, proba, sample_weight=w, n_jobs=2, **QUICK)) == repr(found)
+    assert repr(function(y, proba, sample_weight=w, random_state=1, **QUICK)) != repr(found)
+
+
+@pytest.mark.parametrize("name", [*RESULTS][3:])
+def test_order_of_rows_changes_no_bit_of_intervals_of_means(name):
+    proba, y, w = weighted(300)
+    order = np.random.default_rng(1).permutation(300)
+    function = {
+        **RESULTS,
+        "post_hoc_improvement": lambda y, p, **k: metrics.post_hoc_improvement(
+            y, p, np.sqrt(p) / np.sqrt(p).sum(axis=1, keepdims=True), **k
+        ),
+    }[name]
+    found = function(y, proba, sample_weight=w, **QUICK)
+    assert function(y[order], proba[order], sample_weight=w[order], **QUICK) == found
+
+
+@each_result
+def test_results_are_frozen_and_plain(function):
+    proba, y, _ = weighted(100)
+    found = function(y, proba, **QUICK)
+    plain = found.to_dict()
+    assert json.loads(json.dumps(plain)).keys() == plain.keys()
+    for name in plain:
+        with pytest.raises(AttributeError):
+            setattr(found, name, 1.0)
+        value = getattr(found, name)
+        assert not (isinstance(value, np.ndarray) and value.flags.writeable)

@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 from sklearn.calibration import calibration_curve
@@ -115,16 +113,3 @@ def test_class_may_be_any_label():
     by_number = reliability_curve(y, proba, kind=1, n_resamples=0)
     assert by_name.ece == by_number.ece
     assert by_name.kind == "bee"
-
-
-def test_result_is_frozen_and_plain():
-    proba, y = simulate(300, 3)
-    curve = reliability_curve(y, proba, n_resamples=9)
-    for name in ("edges", "frequency", "weight", "consistency_low"):
-        with pytest.raises(ValueError, match="read-only"):
-            getattr(curve, name)[0] = 1.0
-    with pytest.raises(AttributeError):
-        curve.ece = 0.0
-    plain = json.loads(json.dumps(curve.to_dict()))
-    assert plain["weight"] == curve.weight.tolist()
-    assert plain["kind"] == "confidence"

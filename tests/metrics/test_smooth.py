@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from calibrant.metrics import confidence_ece, smooth_ece
-from calibrant.metrics.smooth import ORDERS, HeatSeries
+from calibrant.metrics.smooth import N_TAYLOR_TERMS, HeatSeries
 from conftest import simulate
 from metrics.cases import predictions, recorded, weighted
 from reference import metrics as reference
@@ -41,8 +41,8 @@ def series(places, masses, n_cells=1 << 13):
     """Series of some point masses."""
     position = np.asarray(places) * n_cells
     cell = np.minimum(position.astype(int), n_cells - 1)
-    moments = np.zeros((ORDERS, n_cells))
-    for m in range(ORDERS):
+    moments = np.zeros((N_TAYLOR_TERMS, n_cells))
+    for m in range(N_TAYLOR_TERMS):
         np.add.at(moments[m], cell, np.asarray(masses) * (2 * (position - cell) - 1) ** m)
     return HeatSeries(moments)
 

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from calibrant import TemperatureScaling, errors
+from calibrant import TemperatureScaling
 from calibrant.metrics import confidence_ece, variational_errors
 from calibrant.metrics.variational import _terms, directions
 from metrics.cases import recorded, weighted
@@ -137,26 +137,7 @@ def test_honest_predictions_have_no_error_on_average():
     assert np.mean(binned) > 0.05
 
 
-def test_intervals_reach_zero_and_order_changes_no_bit():
-    proba, y, w = weighted()
-    order = np.random.default_rng(1).permutation(len(y))
-    options = {"recalibrator": TemperatureScaling(), "n_resamples": 30}
-    found = variational_errors(y, proba, sample_weight=w, **options)
-    again = variational_errors(y[order], proba[order], sample_weight=w[order], n_jobs=2, **options)
-    assert found == again
-    assert found.under_confidence.high >= 0.0
-    assert found.error.low < found.error.value < found.error.high
-    assert found.to_dict()["error"]["low"] == found.error.low
-
-
 def test_one_row_has_no_direction():
     found = variational_errors([1], np.full((1, 2), 0.5), classes=[0, 1], n_resamples=10)
     assert found.n_folds == 1
     assert all(estimate == (0.0, 0.0, 0.0) for estimate in found.estimates())
-
-
-@pytest.mark.parametrize("p", [0.5, math.nan, "2", True, -math.inf])
-def test_other_powers_are_refused(p):
-    proba, y, _ = weighted(50)
-    with pytest.raises(errors.ParameterError, match=r"p=.* must be a number in \[1.0, inf\]"):
-        variational_errors(y, proba, p=p)

@@ -113,16 +113,73 @@ def test_verdict_by_the_rule_that_the_page_states(passed, verdict):
 # Each claim, on tables that decide it
 
 
-def test_best_nll():
-    first = ("na-fir", "ts", "scir", "fir", "vs", "ms", "ir-ovr", "uncalibrated")
-    assert verdict_of(ordered(first), TITLES[0]) == "holds"
-    second = ("ts", "na-fir", *first[2:])
-    assert verdict_of(ordered(second), TITLES[0]) == "does not hold here"
-    # Second on four data sets, first on one with many classifiers: lowest average only.
-    names = ["a"] * 7 + ["b", "c", "d"]
-    values = np.array([[0.1, 0.2]] * 7 + [[0.2, 0.1]] * 3)
-    table = table_of(values, ("na-fir", "ts"), datasets=names)
-    assert verdict_of(table, TITLES[0]) == "holds in part"
+HOLDS, IN_PART, FAILS, UNTESTED = rules.HOLDS, rules.IN_PART, rules.FAILS, rules.UNTESTED
+NLL = ("na-fir", "ts", "scir", "fir", "vs", "ms", "ir-ovr", "uncalibrated")
+CONF_ECE = ("scir", "na-fir", "fir", "ts")
+AWARE, UNAWARE = ("na-fir", "fir"), ("fir", "na-fir")
+LINEAR = ("na-fir", "ts", "vs", "ms")
+PERMUTATION = ("na-fir", "scir", "fir", "ir-ovr")
+TIMED = ("ts", "vs", "na-fir", "scir")
+GOOD_ROW, BAD_ROW = [0.1, 0.2], [0.2, 0.1]
+
+
+def many_classes(hurt):
+    """MS and IR-OvR rank first on few classes and last on many, or the other way round."""
+    names = ["yelp", "mnist", "ng20", "r52", "cifar100", "udhr-langid"]
+    ramp = np.linspace(0.0, 1.0, 6)
+    slope = ramp if hurt else 1 - ramp
+    values = np.stack([slope, slope + 0.01, np.full(6, 0.3), np.full(6, 0.7)], axis=1)
+    methods = ("ms", "ir-ovr", "ts", "vs")
+    return join(*(table_of(values, methods, metric, names) for metric in ("nll", "conf-ece")))
+
+
+def on_images_and_text(*lines):
+    names = ["cifar10", "mnist", "r52", "yelp"][-len(lines) :]
+    return table_of(lines, ("ts", "fir"), datasets=names)
+
+
+def timed(*seconds):
+    return rows(
+        ("a", "m", method, "nll", 0.1, own, "") for method, own in zip(TIMED, seconds, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("claim", "table", "verdict"),
+    [
+        (0, ordered(NLL), HOLDS),
+        (0, ordered(("ts", "na-fir", *NLL[2:])), FAILS),
+        # Second on four data sets, first on one with many classifiers: lowest average only.
+        (0, table_of([GOOD_ROW] * 7 + [BAD_ROW] * 3, NLL[:2], datasets=[*"aaaaaaabcd"]), IN_PART),
+        (2, both_metrics(("ts", "na-fir", "fir", "scir"), CONF_ECE), HOLDS),
+        (2, both_metrics(("na-fir", "scir", "ts", "fir"), CONF_ECE), IN_PART),
+        (2, both_metrics(("scir", "na-fir", "ts", "fir"), CONF_ECE), FAILS),
+        (3, both_metrics(AWARE, AWARE), HOLDS),
+        (3, both_metrics(AWARE, UNAWARE), IN_PART),
+        (3, both_metrics(UNAWARE, UNAWARE), FAILS),
+        # Five wins of five may be chance (p = 0.06), six are not (p = 0.03).
+        (3, both_metrics(AWARE, AWARE, n=5), IN_PART),
+        (4, ordered(LINEAR), HOLDS),
+        (4, ordered(("ts", "na-fir", "vs", "ms")), IN_PART),
+        (4, ordered(LINEAR[::-1]), FAILS),
+        (6, many_classes(hurt=True), HOLDS),
+        (6, many_classes(hurt=False), FAILS),
+        (6, ordered(("ms", "ts"), datasets=[f"unknown{i}" for i in range(6)]), UNTESTED),
+        (7, on_images_and_text(GOOD_ROW, GOOD_ROW, BAD_ROW, BAD_ROW), HOLDS),
+        (7, on_images_and_text(BAD_ROW, BAD_ROW, GOOD_ROW, GOOD_ROW), FAILS),
+        (7, on_images_and_text(*[GOOD_ROW] * 4), FAILS),
+        (7, on_images_and_text(GOOD_ROW), UNTESTED),
+        (8, both_metrics(PERMUTATION, PERMUTATION), HOLDS),
+        (8, both_metrics(PERMUTATION, ("na-fir", "ir-ovr", "scir", "fir")), IN_PART),
+        (8, both_metrics(PERMUTATION[::-1], PERMUTATION[::-1]), FAILS),
+        (10, timed(0.1, 1.0, 2.0, 3.0), HOLDS),
+        (10, timed(0.1, 11.0, 0.05, 0.01), IN_PART),
+        (10, timed(20.0, 11.0, 2.0, 3.0), FAILS),
+        (10, ordered(TIMED, seconds=float("nan")), UNTESTED),
+    ],
+)
+def test_each_claim_is_decided_by_the_numbers(claim, table, verdict):
+    assert verdict_of(table, TITLES[claim]) == verdict
 
 
 def test_best_conf_ece():
@@ -152,28 +209,6 @@ def test_places_of_those_that_are_far_behind_are_named():
     assert found.words == "TS 1.00, FIR 2.00; NA-FIR 4.00 (place 4)"
 
 
-@pytest.mark.parametrize(
-    ("nll", "verdict"),
-    [
-        (("ts", "na-fir", "fir", "scir"), "holds"),
-        (("na-fir", "scir", "ts", "fir"), "holds in part"),
-        (("scir", "na-fir", "ts", "fir"), "does not hold here"),
-    ],
-)
-def test_scir_is_poor_in_nll(nll, verdict):
-    table = both_metrics(nll, ("scir", "na-fir", "fir", "ts"))
-    assert verdict_of(table, TITLES[2]) == verdict
-
-
-def test_awareness():
-    better, worse = ("na-fir", "fir"), ("fir", "na-fir")
-    assert verdict_of(both_metrics(better, better), TITLES[3]) == "holds"
-    assert verdict_of(both_metrics(better, worse), TITLES[3]) == "holds in part"
-    assert verdict_of(both_metrics(worse, worse), TITLES[3]) == "does not hold here"
-    # Five wins of five may be chance (p = 0.06), six are not (p = 0.03).
-    assert verdict_of(both_metrics(better, better, n=5), TITLES[3]) == "holds in part"
-
-
 def test_sign_test_leaves_ties_out():
     table = table_of([[1.0, 2.0]] * 6 + [[1.0, 1.0]] * 9, ("na-fir", "fir"))
     found = rules.sign_test(table, "nll", "na-fir", "fir")
@@ -181,13 +216,6 @@ def test_sign_test_leaves_ties_out():
     assert found.passed
     tied = rules.sign_test(table_of([[1.0, 1.0]], ("na-fir", "fir")), "nll", "na-fir", "fir")
     assert tied == ("0 won, 0 lost, p = 1", False)
-
-
-def test_linear_scalings():
-    order = ("na-fir", "ts", "vs", "ms")
-    assert verdict_of(ordered(order), TITLES[4]) == "holds"
-    assert verdict_of(ordered(("ts", *order[:1], *order[2:])), TITLES[4]) == "holds in part"
-    assert verdict_of(ordered(order[::-1]), TITLES[4]) == "does not hold here"
 
 
 def test_improvement_needs_nine_data_sets_of_ten():
@@ -198,45 +226,6 @@ def test_improvement_needs_nine_data_sets_of_ten():
         source = rules.read_study(table_of(line, ("na-fir", "uncalibrated"), datasets=names))
         found = rules.beats_on_datasets(source, "nll", "na-fir", "uncalibrated", 0.9)
         assert found == (f"{n_better} of 10 data sets", passed)
-
-
-def many_classes(hurt):
-    """MS and IR-OvR rank first on few classes and last on many, or the other way round."""
-    names = ["yelp", "mnist", "ng20", "r52", "cifar100", "udhr-langid"]
-    ramp = np.linspace(0.0, 1.0, 6)
-    slope = ramp if hurt else 1 - ramp
-    values = np.stack([slope, slope + 0.01, np.full(6, 0.3), np.full(6, 0.7)], axis=1)
-    methods = ("ms", "ir-ovr", "ts", "vs")
-    return join(*(table_of(values, methods, metric, names) for metric in ("nll", "conf-ece")))
-
-
-def test_many_classes():
-    assert verdict_of(many_classes(hurt=True), TITLES[6]) == "holds"
-    assert verdict_of(many_classes(hurt=False), TITLES[6]) == "does not hold here"
-    unknown = ordered(("ms", "ts"), datasets=[f"unknown{i}" for i in range(6)])
-    assert verdict_of(unknown, TITLES[6]) == "not tested here"
-
-
-def test_images():
-    names = ["cifar10", "mnist", "r52", "yelp"]
-    good, bad = [0.1, 0.2], [0.2, 0.1]
-    for lines, verdict in (
-        ([good, good, bad, bad], "holds"),
-        ([bad, bad, good, good], "does not hold here"),
-        ([good, good, good, good], "does not hold here"),
-    ):
-        table = table_of(lines, ("ts", "fir"), datasets=names)
-        assert verdict_of(table, TITLES[7]) == verdict
-    only_text = table_of([good], ("ts", "fir"), datasets=["r52"])
-    assert verdict_of(only_text, TITLES[7]) == "not tested here"
-
-
-def test_permutation():
-    order = ("na-fir", "scir", "fir", "ir-ovr")
-    assert verdict_of(both_metrics(order, order), TITLES[8]) == "holds"
-    mixed = ("na-fir", "ir-ovr", "scir", "fir")
-    assert verdict_of(both_metrics(order, mixed), TITLES[8]) == "holds in part"
-    assert verdict_of(both_metrics(order[::-1], order[::-1]), TITLES[8]) == "does not hold here"
 
 
 def test_order_preserving_methods_are_steadier():
@@ -256,23 +245,6 @@ def test_order_preserving_methods_are_steadier():
 
 def test_within_needs_two_classifiers_of_a_data_set():
     assert rules.steadier_within(ordered(PAPER), "nll") == rules.NOTHING
-
-
-def test_times():
-    def at(seconds):
-        return rows(
-            ("a", "m", k, "nll", 0.1, s, "")
-            for k, s in zip(("ts", "vs", "na-fir", "scir"), seconds, strict=True)
-        )
-
-    assert verdict_of(at([0.1, 1.0, 2.0, 3.0]), TITLES[10]) == "holds"
-    assert verdict_of(at([0.1, 11.0, 0.05, 0.01]), TITLES[10]) == "holds in part"
-    assert verdict_of(at([20.0, 11.0, 2.0, 3.0]), TITLES[10]) == "does not hold here"
-
-
-def test_no_times_no_verdict():
-    table = ordered(("ts", "vs", "na-fir", "scir"), seconds=float("nan"))
-    assert verdict_of(table, TITLES[10]) == "not tested here"
 
 
 # Assumptions

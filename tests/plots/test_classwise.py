@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calibrant.metrics import classwise_ece, reliability_curve
-from calibrant.plots import compute_class_curves, compute_classwise, draw_classwise
+from calibrant.plots import compute_classwise, draw_classwise
 from conftest import simulate
 
 
@@ -29,7 +29,7 @@ def test_the_worst_come_first_and_have_diagrams():
 
 def test_diagrams_are_those_of_reliability_curve():
     scores, y = simulate(400, 4)
-    curves = compute_class_curves(y, scores, [2, 0], n_bins=5, n_resamples=20)
+    curves = compute_classwise(y, scores, columns=[2, 0], diagram_bins=5, n_resamples=20).curves
     assert list(curves) == [2, 0]
     for j, curve in curves.items():
         own = reliability_curve(y, scores, kind=j, n_bins=5, n_resamples=20)

@@ -69,28 +69,21 @@ def test_every_hostile_class_can_be_chosen(visit):
     assert visit.complaints == []
 
 
-def test_tabs_by_mouse(visit):
+def test_tabs_by_mouse_and_keyboard(visit):
     page = visit.page
     for name in ("uncalibrated", "fir", "<i>vs</i>"):
         page.get_by_role("tab", name=name, exact=True).click()
-        selected = page.locator("[role=tab][aria-selected=true]")
-        assert selected.inner_text() == name
+        assert page.locator("[role=tab][aria-selected=true]").inner_text() == name
         panels = page.locator("[role=tabpanel]:visible")
         assert panels.count() == 1
         assert panels.locator("h3").inner_text().startswith(name)
-
-
-def test_tabs_by_keyboard(visit):
-    page = visit.page
     tabs = page.locator("[role=tab]")
     last = tabs.count() - 1
     tabs.first.focus()
-    page.keyboard.press("End")
-    assert tabs.nth(last).get_attribute("aria-selected") == "true"
-    page.keyboard.press("ArrowRight")  # around the corner
-    assert tabs.first.get_attribute("aria-selected") == "true"
-    page.keyboard.press("ArrowLeft")
-    page.keyboard.press("Home")
+    # End, around the corner, back again, and to the second from the first.
+    for key, place in (("End", last), ("ArrowRight", 0), ("ArrowLeft", last), ("Home", 0)):
+        page.keyboard.press(key)
+        assert tabs.nth(place).get_attribute("aria-selected") == "true"
     page.keyboard.press("ArrowRight")
     focused = visit.values("() => document.activeElement.id")
     assert focused == tabs.nth(1).get_attribute("id")
@@ -161,8 +154,12 @@ def test_a_phone_needs_no_sideways_scrolling(browser, hostile_page, scheme):
         assert box.evaluate("e => e.scrollWidth > e.clientWidth")
 
 
-def test_a_screen_reader_finds_its_way(visit):
+def test_a_screen_reader_finds_its_way_and_focus_can_be_seen(visit):
     page = visit.page
+    page.keyboard.press("Tab")
+    assert visit.values("() => document.activeElement.className") == "skip"
+    outline = visit.values("() => getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
     levels = [
         int(name[1])
         for name in page.locator("h1:visible, h2:visible, h3:visible").evaluate_all(
@@ -190,13 +187,6 @@ def test_a_screen_reader_finds_its_way(visit):
           .filter(id => id && !document.getElementById(id))"""
     )
     assert dangling == []
-
-
-def test_focus_can_be_seen(visit):
-    visit.page.keyboard.press("Tab")
-    assert visit.values("() => document.activeElement.className") == "skip"
-    outline = visit.values("() => getComputedStyle(document.activeElement).outlineStyle")
-    assert outline == "solid"
 
 
 def test_everything_is_there_without_scripts(browser, hostile_page):

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from calibrant import FlattenedIsotonic, TemperatureScaling, VectorScaling
+from calibrant import FlattenedIsotonic, TemperatureScaling, VectorScaling, simplex
 from calibrant.calibrators.methods import methods
 from calibrant.errors import LabelError, ParameterError, RowSumError
 from calibrant.metrics import calibration_test, evaluate, negative_log_likelihood
@@ -34,6 +34,25 @@ def test_uncalibrated_comes_first_and_temperature_scaling_is_always_there(compar
     assert comparison.failures == ()
     with pytest.raises(ParameterError, match="method='nothing'"):
         comparison.result("nothing")
+
+
+def test_every_part_is_checked_once_and_every_prediction_is_read_once(parts, monkeypatch):
+    """The gate is asked for the two parts, and once for what each method predicts."""
+    scores, y, new_scores, new_y = parts
+    calls = {"check_batch": 0, "check_scores": 0}
+
+    def counted(name, gate):
+        def call(*arguments, **options):
+            calls[name] += 1
+            return gate(*arguments, **options)
+
+        return call
+
+    for name in calls:
+        monkeypatch.setattr(simplex, name, counted(name, getattr(simplex, name)))
+    found = compare(y, scores, new_y, new_scores, ["fir", "vs"], n_resamples=2, n_diagrams=3)
+    assert found.methods == METHODS_HERE
+    assert calls == {"check_batch": 2, "check_scores": 2 + len(METHODS_HERE)}
 
 
 def test_a_comparison_prints_as_a_table(comparison):

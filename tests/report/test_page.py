@@ -1,7 +1,5 @@
 """The page as text: self-contained, escaped, well formed."""
 
-import base64
-import hashlib
 import html
 import json
 import re
@@ -69,6 +67,9 @@ def test_tags_are_closed_and_none_loads_anything(page):
     parsed = parse(page)
     assert not {"img", "link", "iframe", "object", "embed", "base", "form"} & set(parsed.tags)
     assert parsed.tags.count("script") == 2
+    policy = html.unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1])
+    assert policy.startswith("default-src 'none';")
+    assert not re.search("unsafe|http", policy)
     links = [value for _, name, value in parsed.attributes if name == "href"]
     assert links
     assert [link for link in links if not link.startswith("#")] == []
@@ -76,25 +77,6 @@ def test_tags_are_closed_and_none_loads_anything(page):
         assert not name.startswith("on"), (tag, name)
         assert name not in {"src", "srcset", "action", "style", "data"}, (tag, name)
     assert not re.search(r"url\(|@import", re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1])
-
-
-def test_policy_allows_the_style_and_script_of_the_page_alone(page):
-    policy = html.unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1])
-    assert policy.startswith("default-src 'none';")
-    assert "unsafe" not in policy
-    assert "http" not in policy
-    style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1]
-    script = re.search(r"<script>(.*?)</script>", page, re.DOTALL)[1]
-    for kind, text in (("style", style), ("script", script)):
-        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        assert f"{kind}-src 'sha256-{digest}'" in policy
-
-
-def test_no_hostile_name_is_markup(page):
-    for name in HOSTILE[:5]:
-        assert name not in page
-    assert "alert(1)" in page  # as text
-    assert "<img" not in page
 
 
 def test_embedded_numbers_are_those_of_the_comparison(page, hostile):
@@ -118,41 +100,28 @@ def test_clean_text_can_be_encoded_and_is_short(text):
     assert not re.search(r"[\x00-\x1f\x7f]", cleaned)
 
 
-def test_every_picture_is_well_formed_with_finite_numbers(page):
+def test_every_picture_is_well_formed_with_its_marks_inside(page):
     pictures = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
     assert len(pictures) > 50
     for picture in pictures:
-        tree = ET.fromstring(picture)
-        for element in tree.iter():
-            assert "nan" not in " ".join(element.attrib.get(n, "") for n in ("d", "x", "y"))
-    assert "inf" not in " ".join(re.findall(r' d="([^"]*)"', page))
-
-
-def test_marks_stay_inside_their_pictures(page):
-    for picture in re.findall(r'<svg viewBox="0 0 [^"]*" role="img".*?</svg>', page, re.DOTALL):
-        width, height = map(float, re.search(r'viewBox="0 0 (\S+) (\S+)"', picture).groups())
+        for element in ET.fromstring(picture).iter():
+            marks = " ".join(element.attrib.get(name, "") for name in ("d", "x", "y"))
+            assert not re.search("nan|inf", marks)
+        size = re.search(r'viewBox="0 0 (\S+) (\S+)" role="img"', picture)
+        width, height = map(float, size.groups() if size else (9e9, 9e9))  # of a shared frame
         for x, y in re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", picture):
             assert -1 <= float(x) <= width + 1
             assert -1 <= float(y) <= height + 1
 
 
-def test_failed_methods_are_shown_with_their_error(page):
+def test_failures_file_names_and_what_was_run_are_on_the_page(page, hostile):
     assert "Methods that failed" in page
     assert "BrokenScaling" in page
     assert "&lt;img src=x onerror=alert(4)&gt; cannot be fitted" in page
-
-
-def test_file_names_are_quoted_for_the_shell_and_for_html(page):
-    line = "calibrant fit 'a b/<script>alert(5)</script>.npz' --method ts"
+    line = "calibrant fit 'a b/<script>alert(5)</script>.npz' --method ts"  # quoted for the shell
     assert html.escape(line, quote=False).replace("'", "&#39;") in page
-
-
-def test_what_was_run_is_on_the_page(page, hostile):
-    for name, version in hostile.versions.items():
-        assert f"{name} {version}" in page
-    assert "seed 0" in page
-    assert "1,200" in page
-    assert "900" in page
+    facts = [f"{name} {version}" for name, version in hostile.versions.items()]
+    assert all(fact in page for fact in [*facts, "seed 0", "1,200", "900"])
 
 
 def test_code_on_the_page_runs(hostile, parts):
@@ -188,19 +157,14 @@ def test_commands_are_those_of_the_command_line(hostile):
     assert fit == "calibrant fit 'two parts.npz' --method ts --output model.calibrant"
     assert apply == "calibrant apply model.calibrant new.npz --output calibrated.npz"
     assert "in Python" in command_lines(found, "mine", None)
+    page = build_report(hostile, commands=["calibrant fit <x>"])
+    assert "<code>calibrant fit &lt;x&gt;</code>" in page
     for line in (fit, apply):
         name, *arguments = shlex.split(line)[1:]
         cli.commands[name].make_parser(click.Context(cli)).parse_args(arguments)
 
 
-def test_own_commands_replace_the_derived_ones(hostile):
-    page = build_report(hostile, commands=["calibrant fit <x>"])
-    assert "<code>calibrant fit &lt;x&gt;</code>" in page
-
-
 def test_without_resamples_the_page_has_no_intervals(parts):
-    from calibrant.report import compare
-
     scores, y, new_scores, new_y = parts
     page = build_report(compare(y, scores, new_y, new_scores, "ts", n_resamples=0, n_diagrams=0))
     parse(page)
@@ -221,16 +185,12 @@ def test_write_report_replaces_a_file_whole(tmp_path, hostile):
         write_report(tmp_path / "missing" / "report.html", hostile)
 
 
-def luminance(colour):
-    if len(colour) == 4:
-        colour = "#" + "".join(2 * sign for sign in colour[1:])
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(a, b):
-    high, low = sorted([luminance(a), luminance(b)], reverse=True)
+def contrast(*pair):
+    """The contrast of two colours, by WCAG 2."""
+    full = [c if len(c) == 7 else "#" + "".join(2 * sign for sign in c[1:]) for c in pair]
+    parts = np.array([[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in full])
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    low, high = sorted(linear @ [0.2126, 0.7152, 0.0722])
     return (high + 0.05) / (low + 0.05)
 
 

@@ -308,6 +308,6 @@ def test_predictions_check_columns_at_once():
 
 
 def test_a_method_that_needs_rows_says_how_many_it_had(monkeypatch):
-    monkeypatch.setattr("calibrant.scale.rows_only.usual_limit", lambda *_: 500)
+    monkeypatch.setattr("calibrant.scale.statistics.usual_limit", lambda *_: 500)
     with pytest.warns(errors.SampledRowsWarning, match="fitted to 500 of 3,000"):
         calibrant.OneVsRestBeta().fit(CHUNKED, LABELS)

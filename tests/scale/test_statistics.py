@@ -11,8 +11,7 @@ import pytest
 from calibrant import errors
 from calibrant.calibrators.methods import methods
 from calibrant.datasets import simulated_scores
-from calibrant.scale.rows_only import RowStatistics
-from calibrant.scale.statistics import Number, Statistics
+from calibrant.scale.statistics import Number, RowStatistics, Statistics
 from scale.forged import rewritten
 
 SCORES, Y = simulated_scores(500)

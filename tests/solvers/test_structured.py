@@ -1,4 +1,3 @@
-import mpmath
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -61,40 +60,6 @@ def test_agrees_with_a_general_solver(full):
     np.testing.assert_allclose(found.intercept, other.x[-3:], atol=1e-3)
 
 
-def test_agrees_with_newton_s_method_in_thirty_digits():
-    """Six rows, two classes, diagonal: the zero of the gradient by mpmath."""
-    p = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.4, 0.6], [0.25, 0.75], [0.7, 0.3]])
-    batch = check_batch(p, [0, 0, 1, 0, 1, 1])
-    found, _ = fit(batch, full=False, strength=1.0, tol=1e-11)
-    beta = temperature_of(batch).inverse_temperature
-    with mpmath.workdps(30):
-        rows = []
-        for row, label in zip(p, batch.class_index, strict=True):
-            z = [mpmath.log(value) for value in row]
-            powers = [mpmath.exp(found.scale * value) for value in z]
-            logs = [mpmath.log(e / sum(powers) + mpmath.mpf(0.02)) for e in powers]
-            rows.append((z, [value - sum(logs) / 2 for value in logs], int(label)))
-
-        def gradient(*theta):
-            alpha, gamma, *rest = theta
-            d, c = rest[:2], rest[2:]
-            out = [PENALTIES[0] * (alpha - 1), PENALTIES[1] * gamma]
-            out += [PENALTIES[2] * value for value in d] + [PENALTIES[4] * value for value in c]
-            for z, x, label in rows:
-                t = [alpha * beta * z[j] + (gamma + d[j]) * x[j] + c[j] for j in (0, 1)]
-                total = sum(mpmath.exp(value) for value in t)
-                for j in (0, 1):
-                    r = mpmath.exp(t[j]) / total - (j == label)
-                    for place, factor in ((0, beta * z[j]), (1, x[j]), (2 + j, x[j]), (4 + j, 1)):
-                        out[place] += r * factor
-            return out
-
-        exact = [float(value) for value in mpmath.findroot(gradient, [1, 0, 0, 0, 0, 0])]
-    assert found.inverse_temperature == pytest.approx(exact[0] * beta, rel=1e-8)
-    np.testing.assert_allclose(found.coef, np.array(exact[2:4]) + exact[1], atol=1e-8)
-    np.testing.assert_allclose(found.intercept, exact[4:], atol=1e-8)
-
-
 @FORMS
 def test_without_penalty_and_bound_it_is_affine_scaling_of_centred_logits(full):
     p, y = simulate(600, 4)
@@ -122,10 +87,10 @@ def test_the_gradient_on_real_files_vanishes(name):
     """Recomputed with numpy from the map: gamma is what the common slope's equation gives."""
     p, y = load_real(name)["val"]
     batch = check_batch(p, y)
-    zero, m, k = temperature_of(batch).zero_logit, batch.n_rows, batch.n_classes
+    start, m = temperature_of(batch), batch.n_rows
     found, report = fit(batch, full=True, strength=1.0, tol=1e-9)
     assert report.converged
-    z = np.log(np.maximum(batch.scores, np.exp(zero)))
+    z = np.log(np.maximum(batch.scores, np.exp(start.zero_logit)))
     residual = found(batch.scores)
     residual[np.arange(m), batch.class_index] -= 1.0
     residual /= m
@@ -135,16 +100,10 @@ def test_the_gradient_on_real_files_vanishes(name):
     np.fill_diagonal(pull, PENALTIES[2] / m * (np.diag(found.coef) - gamma))
     assert np.abs(slopes + pull).max() < 1e-7
     assert np.abs(residual.sum(axis=0) + PENALTIES[4] / m * found.intercept).max() < 1e-7
-    by_alpha = (
-        np.vdot(residual, z)
-        + PENALTIES[0]
-        / m
-        * (found.inverse_temperature / temperature_of(batch).inverse_temperature - 1.0)
-        / temperature_of(batch).inverse_temperature
-    )
-    assert k > 1
-    is_held = found.inverse_temperature == 0.0  # at its bound, from where it would go on down
-    assert by_alpha > 0.0 if is_held else abs(by_alpha) < 1e-6
+    alpha = found.inverse_temperature / start.inverse_temperature
+    by_alpha = np.vdot(residual, z) + PENALTIES[0] / m * (alpha - 1.0) / start.inverse_temperature
+    # Where it is held at its bound it would go on down from there.
+    assert max(-by_alpha, by_alpha * (found.inverse_temperature > 0.0)) < 1e-6
 
 
 @each_real_file
@@ -187,33 +146,6 @@ def test_a_class_without_labels_is_shrunk_and_finite(full):
     assert 1e-4 < out[:, 2].mean() < p[:, 2].mean()
 
 
-@FORMS
-@pytest.mark.parametrize("case", ["right", "wrong", "equal", "one", "flat", "corners", "deep"])
-def test_hard_cases_converge_to_something_finite(case, full):
-    p, y = simulate(120, 4)
-    if case == "right":
-        y = p.argmax(axis=1)
-    elif case == "wrong":
-        y = p.argmin(axis=1)
-    elif case == "equal":
-        y = np.zeros(120, dtype=int)
-    elif case == "one":
-        p, y = p[:1], y[:1]
-    elif case == "flat":
-        p = np.full_like(p, 0.25)
-    elif case == "corners":
-        p = np.eye(4)[np.where(np.arange(120) % 9 == 0, (y + 1) % 4, y)]
-    else:
-        p[::3] = 1e-300
-        p[::3, 0] = 1.0
-    batch = check_batch(p, y, classes=np.arange(4))
-    found, report = fit(batch, full=full)
-    assert report.converged
-    assert np.isfinite(report.objective)
-    assert found.inverse_temperature >= 0.0
-    assert np.isfinite(found(batch.scores)).all()
-
-
 def test_the_common_slope_never_turns_negative():
     """Zeros that are read as 1e-12 are believed too much; the bounded logarithms take over."""
     rng = np.random.default_rng(0)
@@ -223,40 +155,6 @@ def test_the_common_slope_never_turns_negative():
     found, report = fit(batch, full=True, strength=1e-3)
     assert report.converged
     assert found.inverse_temperature >= 0.0
-
-
-@FORMS
-def test_order_of_rows_changes_no_bit(full):
-    p, y = simulate(300, 4)
-    weight = np.random.default_rng(1).random(300)
-    order = np.random.default_rng(0).permutation(300)
-    results = set()
-    for rows in (np.arange(300), order):
-        batch = check_batch(p[rows], y[rows], weight[rows])
-        found, _ = fit(batch, full=full)
-        results.add((found.coef.tobytes(), found.intercept.tobytes(), found.inverse_temperature))
-    assert len(results) == 1
-
-
-@FORMS
-def test_order_of_columns_is_followed(full):
-    p, y = simulate(400, 4)
-    order = np.array([2, 0, 3, 1])
-    one, _ = fit(check_batch(p, y), full=full, tol=1e-9)
-    moved = check_batch(p[:, order], np.argsort(order)[y])
-    two, _ = fit(moved, full=full, tol=1e-9)
-    there = np.ascontiguousarray(p[:, order])
-    np.testing.assert_allclose(two(there), one(p)[:, order], atol=1e-5)
-
-
-@FORMS
-def test_weights_are_repetitions(full):
-    p, y = simulate(200, 3)
-    times = np.random.default_rng(0).integers(1, 4, 200)
-    one, _ = fit(check_batch(p, y, times.astype(float)), full=full)
-    two, _ = fit(check_batch(np.repeat(p, times, axis=0), np.repeat(y, times)), full=full)
-    np.testing.assert_allclose(one.coef, two.coef, atol=1e-9)
-    np.testing.assert_allclose(one.intercept, two.intercept, atol=1e-9)
 
 
 def test_rounds_run_out():

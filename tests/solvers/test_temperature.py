@@ -52,11 +52,12 @@ def test_real_files_reach_the_optimum(name):
     q = softmax(found.inverse_temperature * z, axis=1)
     own = np.arange(batch.n_rows), batch.class_index
     zeros = p == 0
-    delta = found.inverse_temperature * (np.log(p[~zeros].min()) - found.zero_logit)
-    z = np.where(zeros, np.log(p[~zeros].min()), z)
+    lowest = np.log(p[~zeros].min())
+    z = np.where(zeros, lowest, z)
+    delta = found.inverse_temperature * (lowest - found.zero_logit)
     by_delta = (zeros[own].sum() + ZERO_LABELS - q[zeros].sum()) / batch.n_rows
     assert abs(np.mean(np.sum(q * z, axis=1) - z[own])) < 1e-8
-    assert not zeros.any() or (abs(by_delta) < 1e-9 if delta > 0 else by_delta >= 0)
+    assert not zeros.any() or -1e-9 <= by_delta <= (1e-9 if delta > 0 else np.inf)
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.01, 1.0, 100.0]), st.integers(2, 6))
@@ -129,18 +130,6 @@ def test_zero_probability_by_hand():
     assert report.converged
 
 
-def test_minus_infinity_is_a_zero():
-    p = coarse(np.random.default_rng(1), 300, 4)
-    y = np.where(np.random.default_rng(2).random(300) < 0.7, p.argmax(axis=1), 0)
-    with np.errstate(divide="ignore"):
-        z = np.log(p)
-    found, report = solve_temperature(logits_batch(z, y))
-    out = found(z)
-    assert report.converged
-    assert np.all(np.isfinite(out) & (out > 0))
-    assert np.all(out[p == 0] <= np.repeat(np.min(np.where(p > 0, out, 2), 1), (p == 0).sum(1)))
-
-
 def test_separable_data_stop_at_the_bound_or_where_the_slope_vanishes():
     z = np.array([[2.0, 0.0], [0.0, 1.0]])
     for scale in (1.0, 1e-9, 1e90):
@@ -161,12 +150,6 @@ def test_useless_scores_give_the_uniform_distribution():
     assert "no information" in report.notes[0]
 
 
-def test_equal_scores_are_no_problem():
-    found, report = solve_temperature(logits_batch(np.zeros((4, 3)), [0, 1, 2, 0]))
-    assert math.isfinite(found.inverse_temperature)
-    assert report.objective == pytest.approx(np.log(3))
-
-
 def test_corners_need_only_the_reading_of_zeros():
     rng = np.random.default_rng(0)
     shown = rng.integers(0, 4, 1000)
@@ -182,31 +165,6 @@ def test_rounds_run_out():
     _, report = solve_temperature(check_batch(p, y), prior_strength=0.0, max_rounds=3)
     assert not report.converged
     assert report.rounds == 3
-
-
-@pytest.mark.parametrize("zeros", [False, True])
-def test_no_order_of_rows_or_columns_changes_a_bit(zeros):
-    rng = np.random.default_rng(0)
-    p, y = simulate(500, 7)
-    p = coarse(rng, 500, 7) if zeros else p
-    weight = rng.random(500)
-    results = set()
-    for _ in range(20):
-        rows, columns = rng.permutation(500), rng.permutation(7)
-        batch = check_batch(
-            p[rows][:, columns], y[rows], weight[rows], classes=np.arange(7)[columns]
-        )
-        found, _ = solve_temperature(batch)
-        results.add((found.inverse_temperature, found.zero_logit))
-    assert len(results) == 1
-
-
-def test_a_weight_is_a_number_of_rows():
-    p, y = simulate(300, 5)
-    times = np.random.default_rng(0).integers(1, 5, 300)
-    weighted, _ = solve_temperature(check_batch(p, y, times.astype(float)))
-    repeated, _ = solve_temperature(check_batch(np.repeat(p, times, axis=0), np.repeat(y, times)))
-    assert weighted.inverse_temperature == pytest.approx(repeated.inverse_temperature, rel=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-3, 1e20, 1e60, 1e95])

@@ -10,8 +10,9 @@ import pytest
 from calibrant import errors
 from calibrant.calibrators.methods import make_calibrator
 from calibrant.cli.main import run
-from calibrant.study import read_results, run_study, win_rates
 from calibrant.study import run as module
+from calibrant.study import run_study, win_rates
+from calibrant.study.calarena import read_results
 from calibrant.study.cell import Outcome
 from calibrant.study.files import find_files
 from files.hdf5_files import N_CAL, write_benchmark

@@ -29,16 +29,16 @@ pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarni
 QUICK = ("ts", "fir")
 
 
-def save(path, *, n_classes=3, n_val=80, seed=0, as_logits=False, **others):
-    p, y = simulate(4 * n_val, n_classes, seed)
-    kind = "logits" if as_logits else "probs"
-    scores = np.log(p) if as_logits else p
-    arrays = {
-        f"val_{kind}": scores[:n_val],
-        "val_labels": y[:n_val],
-        f"test_{kind}": scores[n_val:],
-        "test_labels": y[n_val:],
+def arrays_of(scores, y, val=slice(80), test=slice(80, None), kind="probs"):
+    parts = {"val": val, "test": test}
+    return {f"{part}_{kind}": scores[own] for part, own in parts.items()} | {
+        f"{part}_labels": y[own] for part, own in parts.items()
     }
+
+
+def save(path, *, n_classes=3, seed=0, as_logits=False, **others):
+    p, y = simulate(320, n_classes, seed)
+    arrays = arrays_of(np.log(p), y, kind="logits") if as_logits else arrays_of(p, y)
     np.savez(path, **arrays | others)
     return p, y
 
@@ -95,7 +95,7 @@ def test_numbers_are_those_of_the_calibrators_and_metrics(home):
     }
 
 
-def test_logits_are_softmaxed_where_there_are_no_probabilities(home):
+def test_logits_are_softmaxed_where_there_are_no_probabilities(home, tmp_path):
     p, y = simulate(320, 6, 2)
     file = look_at(home / "toy_wide_net.npz")
     raw = measure(Cell(file, "uncalibrated", 0))
@@ -106,27 +106,18 @@ def test_logits_are_softmaxed_where_there_are_no_probabilities(home):
     direct = make_calibrator("ts", scores="logits").fit(np.log(p[:80]), y[:80])
     out = direct.predict_proba(np.log(p[80:]))
     assert scaled == metrics.negative_log_likelihood(y[80:], out)
-
-
-def test_probabilities_come_before_logits(tmp_path):
-    """The logits of this file are of another classifier."""
+    # The logits of this file are of another classifier.
     zeros = {"val_logits": np.zeros((80, 3)), "test_logits": np.zeros((240, 3))}
     p, y = save(tmp_path / "a_b.npz", **zeros)
-    raw = measure(Cell(look_at(tmp_path / "a_b.npz"), "uncalibrated", 0))
-    assert raw.metrics["accuracy"] == metrics.accuracy(y[80:], p[80:])
+    both = measure(Cell(look_at(tmp_path / "a_b.npz"), "uncalibrated", 0))
+    assert both.metrics["accuracy"] == metrics.accuracy(y[80:], p[80:])
 
 
 @pytest.mark.parametrize("method", PAPER_METHODS)
 def test_val_part_may_lack_classes(tmp_path, method):
     p, y = simulate(400, 5, 3)
     seen = np.flatnonzero(y[:200] != 2)
-    np.savez(
-        tmp_path / "a_b.npz",
-        val_probs=p[seen],
-        val_labels=y[seen],
-        test_probs=p[200:],
-        test_labels=y[200:],
-    )
+    np.savez(tmp_path / "a_b.npz", **arrays_of(p, y, seen, slice(200, None)))
     outcome = measure(Cell(look_at(tmp_path / "a_b.npz"), method, 0))
     assert outcome.error is None
     assert math.isfinite(outcome.metrics["nll"])
@@ -135,14 +126,7 @@ def test_val_part_may_lack_classes(tmp_path, method):
 def test_labels_may_be_names_of_the_columns(tmp_path):
     names = np.array(["ant", "bee", "cow"])
     p, y = simulate(320, 3, 1)
-    np.savez(
-        tmp_path / "a_named.npz",
-        val_probs=p[:80],
-        val_labels=names[y[:80]],
-        test_probs=p[80:],
-        test_labels=names[y[80:]],
-        classes=names,
-    )
+    np.savez(tmp_path / "a_named.npz", **arrays_of(p, names[y]), classes=names)
     save(tmp_path / "a_numbered.npz", seed=1)
     files = [look_at(tmp_path / f"a_{name}.npz") for name in ("named", "numbered")]
     found = [measure(Cell(file, "vs", 0)) for file in files]
@@ -201,13 +185,7 @@ def test_records_of_another_version_do_not_count(home, tmp_path, monkeypatch):
 def test_a_file_that_no_method_can_use_gives_nan_and_a_line_in_the_log(home, tmp_path):
     p, y = simulate(320, 3)
     p[7] = np.nan
-    np.savez(
-        home / "bad_rows.npz",
-        val_probs=p[:80],
-        val_labels=y[:80],
-        test_probs=p[80:],
-        test_labels=y[80:],
-    )
+    np.savez(home / "bad_rows.npz", **arrays_of(p, y))
     said = []
     table = run_study(home, tmp_path / "out", ["ts"], n_jobs=0, message=said.append)
     frame = table.frame.set_index(["dataset", "method"])[["value", "seconds"]]

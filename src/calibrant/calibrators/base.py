@@ -211,14 +211,16 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         chunks = as_chunks(scores, y, sample_weight)
         if chunks is not None:
             return self._fit_chunks(chunks)
-        batch = simplex.check_batch(
-            scores,
-            y,
-            sample_weight,
-            kind=self.scores,
-            classes=self.classes,
-            normalize=self.normalize,
-        )
+        batch = scores  # that was checked before
+        if not isinstance(scores, simplex.SimplexBatch):
+            batch = simplex.check_batch(
+                scores,
+                y,
+                sample_weight,
+                kind=self.scores,
+                classes=self.classes,
+                normalize=self.normalize,
+            )
         fitted = self._fit_batch(batch)
         self._warn_of_few_rows(batch.n_rows, batch.n_classes)
         self._warn_of_shares(batch, fitted["map_"])
@@ -284,7 +286,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         self = self._take()  # noqa: PLW0642
         if is_dask(scores):
             return self._lazily("predict_proba", scores, output_dtype(scores), self.n_features_in_)
-        matrix = to_matrix(scores, self.map_.kind)
+        is_checked = isinstance(scores, simplex.SimplexBatch)
+        matrix = scores.scores if is_checked else to_matrix(scores, self.map_.kind)
         dtype = output_dtype(scores)
         simplex.check_memory(dtype.itemsize * matrix.size, "the result of predict_proba")
         out = np.empty(matrix.shape, dtype=dtype)
@@ -308,10 +311,13 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         """
         found, floor = self.map_, self.min_probability
         kind, promise = found.kind, found.sums_to_one
+        is_checked = isinstance(scores, simplex.SimplexBatch)
         order = self._check_columns(scores, matrix.shape)
 
         def work(rows: slice) -> tuple[slice, Any, Any]:
-            checked = simplex.check_scores(matrix[rows], kind, self.normalize, rows.start)
+            checked = matrix[rows]
+            if not is_checked:
+                checked = simplex.check_scores(checked, kind, self.normalize, rows.start)
             if rows.start == 0:
                 simplex.warn_of_kind(checked, kind)
             if order is not None:

@@ -15,9 +15,8 @@ from calibrant.columns import column_order, feature_names
 from calibrant.containers import column_names, to_matrix
 from calibrant.labels import check_labels
 from calibrant.scale.chunks import Chunks
-from calibrant.scale.rows_only import RowStatistics
 from calibrant.scale.sources import as_chunks
-from calibrant.scale.statistics import Solution, Statistics
+from calibrant.scale.statistics import RowStatistics, Solution, Statistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -128,7 +127,7 @@ class FromChunks(Parameters, ABC):
         self._refuse_other_settings(statistics, wanted)
         if statistics.n_rows == 0:
             raise errors.ShapeError("no chunk has a row with a weight; nothing is left to fit")
-        solution = self._solution(statistics)
+        solution = self._solution(statistics, is_last=chunks is None)
         while chunks is not None and solution.again is not None:
             solution.again.merge(chunks.count(solution.again.empty()))
             solution = self._solution(solution.again)
@@ -213,7 +212,7 @@ class FromChunks(Parameters, ABC):
         empty = before.empty()
         new = empty.update(scores, y, sample_weight) if chunks is None else chunks.count(empty)
         found = copy.deepcopy(before).scale(decay).merge(new)
-        self._adopt(found, self._solution(found).fitted, names, is_whole=True)
+        self._adopt(found, self._solution(found, is_last=True).fitted, names, is_whole=True)
         vars(self)["statistics_"] = found
         return self
 
@@ -237,12 +236,15 @@ class FromChunks(Parameters, ABC):
         simplex.check_floor(self.min_probability, empty.n_classes)
         return self._fit_counted(chunks.count(empty), chunks)
 
-    def _solution(self, statistics: Statistics) -> Solution:
+    def _solution(self, statistics: Statistics, *, is_last: bool = False) -> Solution:
         simplex.check_floor(self.min_probability, statistics.n_classes)
         if self._statistics is None:
             return Solution(self._fit_batch(statistics.kept_batch()))
         with threads.jobs(self.n_jobs), threads.few_blas_threads(0):
-            return statistics.solution()
+            found = statistics.solution()
+            if is_last:
+                _ = found.fitted  # here, where threads are few
+            return found
 
     def _adopt(
         self,

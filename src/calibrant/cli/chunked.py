@@ -49,7 +49,7 @@ class Fitted(NamedTuple):
     @classmethod
     def to(cls, calibrator: Calibrator, statistics: Statistics, source: str) -> Self:
         """Say what a calibrator saw of the rows that statistics have counted."""
-        from calibrant.scale.rows_only import RowStatistics
+        from calibrant.scale.statistics import RowStatistics
 
         n_read = statistics.n_rows
         needs_rows = isinstance(statistics, RowStatistics) and not statistics.kept.is_complete

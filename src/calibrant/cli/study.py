@@ -139,7 +139,7 @@ def _methods(text: str | None) -> list[str]:
 def _check_against(against: Path | None, source: Path) -> None:
     """Find out before a long run whether there is something to compare with."""
     from calibrant.files.hdf5 import is_hdf5
-    from calibrant.study import read_results
+    from calibrant.study.calarena import read_results
 
     if against is None:
         return

@@ -31,7 +31,7 @@ def trusted_types() -> list[str]:
 
     Notes
     -----
-    skops cannot hold what ``partial_fit`` and ``fit_statistics`` remember: ``statistics_`` has
+    What ``partial_fit`` and ``fit_statistics`` remember is not trusted: ``statistics_`` has
     bytes of its own. Keep these, and ``del calibrator.statistics_``.
 
     Examples

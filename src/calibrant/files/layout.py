@@ -25,16 +25,8 @@ INDEX_NAMES = {"", "Unnamed: 0", "__index_level_0__"}
 MISSING = re.compile(r"\s*(?:nan|none|null|na|n/a|<na>|-)?\s*", re.IGNORECASE)
 """How tables write what is not there."""
 
-
-MISSING_CELLS = sorted(
-    {"", " ", "-", "#N/A", "#NA", "NaN", "<NA>"}
-    | {
-        cased
-        for word in ("nan", "none", "null", "na", "n/a", "<na>")
-        for cased in (word, word.upper(), word.capitalize())
-    }
-)
-"""The same, of cells with scores, for a reader that takes a list."""
+MORE_MISSING = ["None", "none", "NONE", "<NA>", "<na>", "n/A", "Na", "-", " "]
+"""The same, of cells with scores, beside what Arrow knows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 from calibrant.errors import PredictionFileError
 from calibrant.files import text
 from calibrant.files.arrays import decoding, open_binary
-from calibrant.files.layout import INDEX_NAMES, MISSING_CELLS, is_number, make_layout
+from calibrant.files.layout import INDEX_NAMES, MORE_MISSING, is_number, make_layout
 from calibrant.files.text import TEXT, suffix_of
 
 if TYPE_CHECKING:
@@ -131,14 +131,16 @@ def _open_text(path: Path, selection: ColumnSelection, stack: ExitStack) -> Open
     scores = set(layout.score_names)
     types = {name: pa.float64() if name in scores else pa.string() for name in layout.names}
     block = max(text.BLOCK_BYTES, LONGEST_NUMBER * len(names))  # which must hold a row
-    missing = MISSING_CELLS if selection.takes_missing else []
+    missing = [*csv.ConvertOptions().null_values, *MORE_MISSING]
     with _explained(path, names):
         reader = csv.open_csv(
             pa.PythonFile(rest, mode="r"),
             # One thread, which tells the row of a fault.
             csv.ReadOptions(use_threads=False, block_size=block, column_names=names),
             csv.ParseOptions(delimiter=separator),
-            csv.ConvertOptions(column_types=types, null_values=missing),
+            csv.ConvertOptions(
+                column_types=types, null_values=missing if selection.takes_missing else []
+            ),
         )
     batches = guarded(stack.enter_context(reader), lambda: _explained(path, names))
     return OpenTable(layout, pa.schema(types), batches)

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from calibrant.maps.base import Floats, Wholes
     from calibrant.metrics.chunk import Chunk
 
-NORMS = ("l1", "l2", "max")
-STRATEGIES = ("uniform", "quantile")
+ERROR_NORMS = ("l1", "l2", "max")
+BIN_STRATEGIES = ("uniform", "quantile")
 
 
 def check_bins(n_bins: Any, norm: Any = "l1") -> None:
     """Refuse options of binned errors that are not documented."""
     simplex.check_number("n_bins", n_bins, low=1, whole=True)
-    simplex.check_option("norm", norm, NORMS)
+    simplex.check_option("norm", norm, ERROR_NORMS)
 
 
 def bin_edges(n_bins: int) -> Floats:
@@ -69,10 +69,6 @@ class ProblemBins(WidthBins):
         super().__init__(1, n_bins, norm)
         self._column = column
 
-    def settings(self) -> dict[str, Any]:
-        """Return what makes an equal one."""
-        return {"n_bins": self.n_bins, "norm": self._norm, "column": self._column}
-
     def add(self, chunk: Chunk, sums: Wholes) -> None:
         """Add weights, hits and values to their bins."""
         events = chunk.events(self._column)
@@ -86,10 +82,6 @@ class ClassBins(WidthBins):
 
     def __init__(self, n_classes: int, n_bins: int, norm: str = "l1") -> None:
         super().__init__(n_classes, n_bins, norm)
-
-    def settings(self) -> dict[str, Any]:
-        """Return what makes an equal one."""
-        return {"n_classes": self.shape[0], "n_bins": self.n_bins, "norm": self._norm}
 
     def add(self, chunk: Chunk, sums: Wholes) -> None:
         """Add weights, labels and probabilities of every class to their bins."""

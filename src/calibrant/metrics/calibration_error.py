@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from calibrant import errors, simplex
-from calibrant.metrics.bins import STRATEGIES, ClassBins, ProblemBins, check_bins, threshold_of
+from calibrant.metrics.bins import BIN_STRATEGIES, ClassBins, ProblemBins, check_bins, threshold_of
 from calibrant.metrics.cells import EqualMassBins
 from calibrant.metrics.chunk import usual_column
 from calibrant.metrics.counted import measure
@@ -119,7 +119,7 @@ def _problem_bins(
     column_of: Callable[[int], int | None], n_bins: int, strategy: str, norm: str
 ) -> Callable[[Any], Body]:
     """Bins of the binary problem that the number of classes tells."""
-    simplex.check_option("strategy", strategy, STRATEGIES)
+    simplex.check_option("strategy", strategy, BIN_STRATEGIES)
     check_bins(n_bins, norm)
 
     def bins(classes: Any) -> Body:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from calibrant import threads
 from calibrant.kernels.metrics import HIT, VALUE, WEIGHT, count_above, take_cells
 from calibrant.kernels.tables import LARGEST_KEY, score_of_key
 from calibrant.metrics.bins import check_bins, errors_in
+from calibrant.metrics.chunk import EventRows
 from calibrant.metrics.measures import Body, State
 from calibrant.scale.score_table import ScoreTable
 
@@ -42,12 +44,8 @@ ON_EDGE = 1e-9
 class SortedCells(NamedTuple):
     """Distinct predictions of binary problems: those of the first come first, each increasing.
 
-    Attributes
-    ----------
-    starts : ndarray
-        Where the cells of each problem begin.
-    sums : ndarray of shape (3, n_cells)
-        Weight, weight of those whose event happened, and value times weight.
+    A problem begins at each of ``starts``; ``sums`` (3, cell) are the weight, the weight of rows
+    whose event happened, and value times weight.
     """
 
     starts: Wholes
@@ -106,19 +104,15 @@ class SortedCells(NamedTuple):
 
 
 class CellMeasure(Body):
-    """A metric of predictions in their order: of classes above a threshold, or of one problem.
+    """A metric of predictions in their order.
 
-    Parameters
-    ----------
-    n_problems : int
-        Number of classes, or 1.
-    column : int or None
-        Class of the one problem; None for the confidence.
-    threshold : float
-        From where cells are looked at.
+    Of all classes from a ``threshold`` on, or of one problem: the class of a ``column`` or, without
+    one, the confidence.
     """
 
-    def __init__(self, n_problems: int = 1, column: int | None = None, threshold: float = 0.0):
+    def __init__(
+        self, n_problems: int = 1, column: int | None = None, threshold: float = 0.0
+    ) -> None:
         self.n_problems, self.column, self.threshold = n_problems, column, threshold
 
     def start(self, n_groups: int = 1, unit: float = 1.0) -> CellState:  # noqa: ARG002
@@ -151,11 +145,6 @@ class EqualMassBins(CellMeasure):
         super().__init__(n_problems, column, threshold)
         self.n_bins, self._norm = int(n_bins), norm
 
-    def settings(self) -> dict[str, Any]:
-        """Return what makes an equal one."""
-        own = {"n_bins": self.n_bins, "norm": self._norm, "n_problems": self.n_problems}
-        return {**own, "column": self.column, "threshold": self.threshold}
-
     def value(self, parts: Iterable[SortedCells]) -> float:
         """Return the mean error over the problems that have rows."""
         errors: list[float] = []
@@ -180,39 +169,31 @@ class PredictionTable(ScoreTable):
         if not np.all((values >= 0.0) & (values <= weight * (1.0 + 1e-9))):
             raise ValueError("values that no predictions have")
 
-    def add_classes(self, groups: Iterable[tuple[int, Chunk]], threshold: float) -> None:
-        """Count cells at or above a threshold; class j of group g is problem g * k + j."""
+    def add_chunk(self, chunk: Chunk, body: CellMeasure) -> None:
+        """Count the cells that a measure asks for; problem j of group g has number g * n + j."""
+        counts = np.zeros((self.n_problems // body.n_problems, body.n_problems), dtype=np.int64)
         scores, terms = [], []
-        counts = np.zeros(self.n_problems, dtype=np.int64)
-        for group, chunk in groups:
-            k = chunk.rows.shape[1]
-            own = counts[group * k : (group + 1) * k]
-            count_above(chunk.rows, threshold, own)
-            ends = np.cumsum(own)
-            values, row_of = np.empty(ends[-1]), np.empty(ends[-1], dtype=np.int64)
-            take_cells(chunk.rows, 0, threshold, 0, ends - own, values, row_of)
-            hits = chunk.class_index[row_of] == np.repeat(np.arange(k), own)
+        for group, own in chunk.groups(len(counts)):
+            if body.n_problems == 1:
+                values, hits, weight = own.events(body.column)
+                counts[group] = len(values)
+            else:
+                values, hits, weight = _cells_from(own, body.threshold, counts[group])
             scores.append(values)
-            terms.append(_terms(values, hits, chunk.weight[row_of] * chunk.unit))
-        self.add_points(
-            np.concatenate(scores), np.concatenate(terms), np.append(0, np.cumsum(counts))
-        )
-
-    def add_events(self, groups: Iterable[tuple[int, Chunk]], column: int | None) -> None:
-        """Count one problem of each group."""
-        counts = np.zeros(self.n_problems, dtype=np.int64)
-        events = []
-        for group, chunk in groups:
-            events.append(chunk.events(column))
-            events[-1] = events[-1]._replace(weight=chunk.weight * chunk.unit)
-            counts[group] = len(chunk.rows)
-        scores = np.concatenate([own.values for own in events])
-        terms = np.concatenate([_terms(*own) for own in events])
-        self.add_points(scores, terms, np.append(0, np.cumsum(counts)))
+            weight = weight * own.unit
+            terms.append(np.column_stack([weight, weight * hits, weight * values]))
+        starts = np.append(0, np.cumsum(counts))
+        self.add_points(np.concatenate(scores), np.concatenate(terms), starts)
 
 
-def _terms(values: Floats, hits: NDArray[np.bool_], weight: Floats) -> Floats:
-    return np.column_stack([weight, weight * hits, weight * values])
+def _cells_from(chunk: Chunk, threshold: float, counts: Wholes) -> EventRows:
+    """Cells at or above a threshold, class after class, and how many there are into ``counts``."""
+    count_above(chunk.rows, threshold, counts)
+    ends = np.cumsum(counts)
+    values, row_of = np.empty(ends[-1]), np.empty(ends[-1], dtype=np.int64)
+    take_cells(chunk.rows, 0, threshold, 0, ends - counts, values, row_of)
+    hits = chunk.class_index[row_of] == np.repeat(np.arange(len(counts)), counts)
+    return EventRows(values, hits, chunk.weight[row_of])
 
 
 class CellState(State):
@@ -238,11 +219,7 @@ class CellState(State):
     def add(self, chunk: Chunk) -> None:
         """Count the cells of a chunk."""
         for table in self.tables.values():
-            groups = chunk.groups(table.n_problems // self.body.n_problems)
-            if self.body.n_problems > 1:
-                table.add_classes(groups, self.body.threshold)
-            else:
-                table.add_events(groups, self.body.column)
+            table.add_chunk(chunk, self.body)
 
     def merge(self, other: Self) -> None:
         """Add the cells of another."""
@@ -299,7 +276,7 @@ class CellState(State):
             return self.body.value([SortedCells(starts, sums)])
 
         as_they_are = metric(np.ones(self.n_groups, dtype=np.int64))
-        return self.value() - as_they_are + np.array([metric(counts) for counts in draws])
+        return self.value() - as_they_are + np.array(list(threads.each(metric, draws)))
 
     def binning_error(self) -> float:
         """Return the most by which the binning of values changed an L1 error in bins.

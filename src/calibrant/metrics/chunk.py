@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from calibrant.maps.base import Floats, Wholes
     from calibrant.simplex import SimplexBatch
 
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN_RATIO_BITS = np.uint64(0x9E3779B97F4A7C15)
 
 MIN_PROBABILITY = 1e-12
 """A label's probability counts as at least this in the likelihood, unless told otherwise."""
@@ -46,19 +46,9 @@ def usual_column(n_classes: int) -> int | None:
 
 @dataclass(eq=False)
 class Chunk:
-    """Some of the rows.
+    """Some of the rows, from number ``start`` on, which are float64 on the simplex.
 
-    Attributes
-    ----------
-    start : int
-        Number of the first row.
-    rows : ndarray of shape (n_rows, n_classes)
-        Float64 on the simplex.
-    class_index : ndarray of shape (n_rows,)
-        Columns of the labels.
-    weight : ndarray of shape (n_rows,)
-        In (0, 1], in units of ``unit``.
-    unit : float
+    Weights are in (0, 1], in units of ``unit``.
     """
 
     start: int
@@ -138,7 +128,7 @@ def deal_groups(rows: Floats, class_index: Wholes, n_groups: int) -> Wholes:
         fresh = np.append(True, in_order[1:] != in_order[:-1])
         starts = np.flatnonzero(fresh)
         place = np.arange(len(order)) - starts[np.cumsum(fresh) - 1]
-        hashes[order] += place.astype(np.uint64) * GOLDEN
+        hashes[order] += place.astype(np.uint64) * GOLDEN_RATIO_BITS
     return (_mix(hashes + _mix(salt[None])) % np.uint64(n_groups)).astype(np.int64)
 
 

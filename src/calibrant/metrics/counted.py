@@ -38,12 +38,7 @@ Own = TypeVar("Own", bound="CountedRows")
 class MeasuredRows(Part):
     """Sums of all rows for several metrics, by groups of rows where intervals are wanted.
 
-    Parameters
-    ----------
-    n_groups : int
-        1 for none.
-    counts : dict of str to dict
-        By any name: the ``name`` of a class of ``Body`` as "kind", and its settings.
+    ``counts`` are, by any name, the ``name`` of a class of ``Body`` as "kind", and its settings.
     """
 
     name = "rows"
@@ -52,7 +47,9 @@ class MeasuredRows(Part):
         if n_groups not in range(1, MOST_GROUPS + 1):
             raise ValueError(f"{n_groups} groups")
         self._n_groups, self._settings = n_groups, counts
-        self.states = {name: _body(**own).start(n_groups) for name, own in counts.items()}
+        self.states: dict[str, Any] = {
+            name: _body(**own).start(n_groups) for name, own in counts.items()
+        }
 
     def settings(self) -> dict[str, Any]:
         """Return what makes an empty one."""
@@ -140,7 +137,11 @@ class CountedRows(Mergeable):
 
 def describe(bodies: dict[str, Body]) -> dict[str, dict[str, Any]]:
     """Return what makes equal ones, in plain values."""
-    return {name: {"kind": own.name, **own.settings()} for name, own in bodies.items()}
+    return {
+        name: {"kind": own.name}
+        | {key: np.array(value).tolist() for key, value in own.settings.items()}
+        for name, own in bodies.items()
+    }
 
 
 def read(

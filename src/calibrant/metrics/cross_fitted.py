@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from calibrant import simplex
-from calibrant.metrics.held_out import check_recalibrator, hold_out
+import numpy as np
+
+from calibrant import errors, simplex, threads
+from calibrant.metrics.chunk import Chunk
 from calibrant.metrics.parameters import inherit_parameters
 from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.resampling import Bootstrap, not_negative
 from calibrant.metrics.result import Estimate, Result
-from calibrant.metrics.scores import PROPER, score_rows
+from calibrant.metrics.scores import PROPER_SCORES, score_rows
+from calibrant.row_order import deal_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from calibrant.calibrators.base import Calibrator
+    from calibrant.maps.base import Floats, Wholes
+    from calibrant.metrics.predictions import Predictions
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +99,8 @@ def cross_fitted_decomposition(
     -----
     Intervals are percentiles of the mean over rows drawn with replacement, with the recalibrators
     as they are. The calibration part cannot be negative, so its interval reaches up to zero at
-    least. Take its low end as a bound: the true part was above it in 96 % of simulations or more.
-    The high end is one only as far as the recalibrator can be right: from 300 rows, 85 to 89 % of
-    the intervals of 95 % held the part of over-confident predictions. The documentation of the
-    metrics has more of these.
+    least. Take its low end as a bound; the high end is one only as far as the recalibrator can be
+    right (docs/metrics.md).
 
     Several matrices of the size of ``y_proba`` are in memory at once.
 
@@ -112,7 +120,7 @@ def cross_fitted_decomposition(
     >>> found.calibration.low > 0.25
     True
     """
-    simplex.check_option("metric", metric, PROPER)
+    simplex.check_option("metric", metric, PROPER_SCORES)
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
     recalibrator = check_recalibrator(recalibrator, n_folds)
     predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
@@ -132,4 +140,74 @@ def cross_fitted_decomposition(
         n_folds=held.n_folds,
         n_resamples=int(n_resamples),
         confidence_level=float(confidence_level),
+    )
+
+
+class RecalibratedRows(NamedTuple):
+    """Rows by fold, as they were predicted and recalibrated by calibrators of other folds.
+
+    A row that is in several folds is here once for each, with its weight there. Weights are in
+    units of ``unit``, as those of ``Predictions``.
+    """
+
+    rows: Floats
+    recalibrated: Floats
+    class_index: Wholes
+    weight: Floats
+    unit: float
+    n_folds: int
+
+    def chunks(self, rows: Floats) -> Iterator[Chunk]:
+        """Predictions for these rows in chunks."""
+        for own in simplex.chunks(*rows.shape):
+            yield Chunk(own.start, rows[own], self.class_index[own], self.weight[own], self.unit)
+
+
+def check_recalibrator(recalibrator: Any, n_folds: Any) -> Calibrator:
+    """Return the calibrator that was asked for; refuse what is none."""
+    from calibrant.calibrators.base import Calibrator  # here, as most metrics need none
+    from calibrant.calibrators.structured import StructuredScaling
+
+    simplex.check_number("n_folds", n_folds, low=2, whole=True)
+    if recalibrator is None:
+        return StructuredScaling()
+    if not isinstance(recalibrator, Calibrator):
+        raise errors.ParameterError(
+            f"recalibrator={errors.in_words(recalibrator)} is no calibrator; pass one of "
+            "calibrant's, such as calibrant.TemperatureScaling()"
+        )
+    recalibrator._check_parameters()  # noqa: SLF001  (ours)
+    return recalibrator
+
+
+def hold_out(
+    predictions: Predictions, recalibrator: Calibrator, n_folds: int, n_jobs: int | None
+) -> RecalibratedRows:
+    """Recalibrate each fold by what was fitted to the others.
+
+    Rows are dealt to folds without a look at their labels. Folds that are balanced by them know of
+    each other, and what is found on one is then found on the next, also where it is chance. One row
+    alone stays as it is.
+    """
+    from calibrant.calibrators.composition import out_of_fold
+
+    rows, unit = predictions.all_rows(), predictions.unit
+    batch = simplex.SimplexBatch(
+        rows,
+        "probabilities",
+        predictions.class_index,
+        predictions.row_weights() * unit,
+        predictions.classes,
+    )
+    row, folds, weight = deal_rows(
+        rows, "probabilities", batch.class_index, batch.weight, n_folds, stratify=False
+    )
+    batch = replace(batch.take(row), weight=weight)
+    found = len(np.unique(folds))
+    recalibrated = batch.scores
+    if found > 1:
+        with threads.jobs(n_jobs):
+            recalibrated = out_of_fold(recalibrator, batch, folds)
+    return RecalibratedRows(
+        batch.scores, recalibrated, batch.class_index, weight / unit, unit, found
     )

@@ -10,7 +10,6 @@ from calibrant.metrics.counted import classes_of, counted, read
 from calibrant.metrics.evaluation import evaluated_bodies, judge_states, usual_groups
 from calibrant.metrics.parameters import inherit_parameters
 from calibrant.metrics.predictions import Predictions
-from calibrant.metrics.resampling import Steps
 from calibrant.metrics.statistics import MetricStatistics
 from calibrant.metrics.table import metrics_of
 
@@ -61,10 +60,7 @@ def evaluate(
     and q the quantiles over resamples; then clipped to the range of the metric, and widened to
     hold v where they do not. A calibration error is biased upwards, and on resamples once more:
     the plain percentile interval lies too high, often above v itself; the reflected one corrects
-    for it, so that v tends to be near its upper end. In simulations with predictions that are
-    off, intervals of 95 % of accuracy, NLL and Brier score held the true value in 92 to 98 % of
-    cases; of the errors of the positive class and of the confidence in 88 to 96 %; of the
-    class-wise one in 90 to 96 %, but of 300 rows of five classes in 74 to 82 % (docs/metrics.md).
+    for it, so that v tends to be near its upper end. How often they hold is in docs/metrics.md.
     Near perfect calibration no bootstrap of an absolute value works, and these do not hold it
     either: ask :func:`calibration_test` whether the error is more than chance.
 
@@ -103,11 +99,15 @@ def evaluate(
             empty = MetricStatistics(known, n_bins=int(n_bins), n_groups=n_groups)
             return counted(source[0], empty).solve(**options)
         bodies = evaluated_bodies(len(known), int(n_bins))
-        n_steps = len(list(simplex.chunks(*source.matrix.shape)))
-        steps = Steps(progress, n_steps + (len(metrics_of(len(known))) if n_resamples else 0))
-        states = dict(
-            zip(bodies, source.add_up(bodies.values(), n_groups, steps.step), strict=True)
-        )
+        n_steps = len(list(simplex.chunks(len(source.matrix), len(known))))
+        n_steps += len(metrics_of(len(known))) if n_resamples else 0
+        done = iter(range(1, n_steps + 1))
+
+        def tell() -> None:
+            if progress is not None:
+                progress(next(done), n_steps)
+
+        states = dict(zip(bodies, source.add_up(bodies.values(), n_groups, tell), strict=True))
         return judge_states(
-            states, known, n_bins=int(n_bins), n_rows=source.n_rows, tell=steps.step, **options
+            states, known, n_bins=int(n_bins), n_rows=source.n_rows, tell=tell, **options
         )

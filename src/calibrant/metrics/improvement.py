@@ -107,10 +107,10 @@ def post_hoc_improvement(
     """
     simplex.check_option("metric", metric, (*ROW_MEANS,))
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
-    told = {"sample_weight": sample_weight, "classes": classes, "pos_label": pos_label}
-    first = read_predictions(y_true, y_proba, **told)
+    given = {"sample_weight": sample_weight, "classes": classes, "pos_label": pos_label}
+    first = read_predictions(y_true, y_proba, **given)
     named = MetricArguments("y_calibrated")
-    second = read_predictions(y_true, y_calibrated, named=named, **told)
+    second = read_predictions(y_true, y_calibrated, named=named, **given)
     if not np.array_equal(first.classes, second.classes):
         raise errors.ShapeError(
             f"y_calibrated has the classes {errors.some_in_words(second.classes)} but y_proba has "

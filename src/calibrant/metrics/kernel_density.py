@@ -96,10 +96,6 @@ class DensityGrid(Measure):
         self._bandwidth, self._column = bandwidth, column
         super().__init__(2 * (N_STEPS + 1) + 4)
 
-    def settings(self) -> dict[str, Any]:
-        """Return what makes an equal one."""
-        return {"bandwidth": self._bandwidth, "column": self._column}
-
     def add(self, chunk: Chunk, sums: Wholes) -> None:
         """Share weights between nodes; add the weight, and of the hits weight and two moments."""
         events = chunk.events(self._column)
@@ -132,7 +128,7 @@ def bandwidth_rule(count: float, hits: float, first: float, second: float) -> fl
 
 
 def density_error(waves: Floats, bandwidth: float) -> float:
-    """Integrate |z - accuracy(z)| density(z), from cosines of the masses of all rows and of hits."""
+    """Integrate |z - accuracy(z)| density(z), from cosines of masses, of all rows and of hits."""
     n_steps = waves.shape[1] - 1
     kernel = _mirrored_triweight(n_steps, 3.0 * max(bandwidth * n_steps, 1.0))
     density, hit_density = idct(waves * dct(kernel, type=1), type=1, overwrite_x=True)
@@ -146,10 +142,12 @@ def _mirrored_triweight(n_steps: int, reach: float) -> Floats:
     The reach is at most 3 n_steps, so no image beyond the first on each side gets there.
     """
     kernel = np.zeros(n_steps + 1)
-    near = np.arange(min(n_steps, int(reach)) + 1)
-    kernel[: len(near)] = _triweight(near, reach)
+    distance = np.arange(min(n_steps, int(reach)) + 1)
+    kernel[: len(distance)] = _triweight(distance, reach)
     if reach > n_steps:
-        kernel += _triweight(2 * n_steps - near, reach) + _triweight(2 * n_steps + near, reach)
+        kernel += _triweight(2 * n_steps - distance, reach) + _triweight(
+            2 * n_steps + distance, reach
+        )
     return kernel / (2.0 * _trapezoid(kernel))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from calibrant import threads
 from calibrant.kernels.fixed_point import totals
-from calibrant.kernels.metrics import add_products, add_weights
+from calibrant.kernels.metrics import BITS, add_products, add_weights
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from calibrant.metrics.chunk import Chunk
     from calibrant.metrics.predictions import Predictions
 
-DRAWN_AT_ONCE = 50
+DRAWN_AT_ONCE = 16
 """Resamples whose sums are made at once."""
 
 
 class Body(ABC):
-    """What is added up for rows; the constructor takes ``settings`` as keywords."""
+    """What is added up for rows; its constructor takes plain values."""
 
     name: ClassVar[str]
     """In bytes; never reused."""
@@ -40,9 +40,15 @@ class Body(ABC):
         if "name" in vars(cls):
             cls.registered[cls.name] = cls
 
-    def settings(self) -> dict[str, Any]:
-        """Return the keywords that make an equal one, in plain values."""
-        return {}
+    settings: dict[str, Any]
+    """The keywords that make an equal one, in plain values."""
+
+    def __new__(cls, *values: Any, **named: Any) -> Self:
+        """Note the arguments of the constructor."""
+        self = super().__new__(cls)
+        names = cls.__init__.__code__.co_varnames[1:]
+        self.settings = dict(zip(names, values, strict=False)) | named
+        return self
 
     @abstractmethod
     def start(self, n_groups: int = 1, unit: float = 1.0) -> State:
@@ -54,7 +60,7 @@ class Body(ABC):
 
 
 class State(ABC):
-    """What was added up for a body."""
+    """What was added up for a body; it may be merged with another, scaled, sent and restored."""
 
     needs_chunks: bool = True
     """Whether ``add`` has anything to do."""
@@ -63,24 +69,8 @@ class State(ABC):
     def add(self, chunk: Chunk) -> None:
         """Add the rows of a chunk."""
 
-    def settle(self) -> None:
+    def settle(self) -> None:  # noqa: B027  (not all have anything to finish)
         """Finish what was added since the last time, all of it in chunks of one unit."""
-
-    @abstractmethod
-    def merge(self, other: Self) -> None:
-        """Add the sums of another."""
-
-    @abstractmethod
-    def scale(self, factor: float) -> None:
-        """Multiply the weight of every row added so far."""
-
-    @abstractmethod
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the sums."""
-
-    @abstractmethod
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take what ``arrays`` of an equal one returned; it may come from a stranger's file."""
 
     @abstractmethod
     def value(self) -> float:
@@ -160,15 +150,7 @@ class RowMean(Measure):
 
 
 class SummedState(State):
-    """Sums of a ``RowSums``: of all rows, and by group where there are several.
-
-    Attributes
-    ----------
-    total : ndarray of shape (*shape,)
-        Sums over all rows, in units of the weight.
-    by_group : ndarray of shape (n_groups, *shape)
-    unit : float
-    """
+    """Sums of a ``RowSums`` in units of the weight: of all rows, and by group if there are any."""
 
     def __init__(self, body: RowSums, n_groups: int, unit: float) -> None:
         self.body, self.n_groups, self.unit = body, n_groups, unit
@@ -190,7 +172,9 @@ class SummedState(State):
         if self._pairs is not None:
             self.total += self._factor * totals(self._pairs.sum(axis=0))
             if self.n_groups > 1:
-                self.by_group += self._factor * totals(self._pairs)
+                unit = self._factor / 2.0**BITS  # these are drawn at random: any rounding will do
+                self.by_group += unit * self._pairs[..., 0]
+                self.by_group += (unit / 2.0**BITS) * self._pairs[..., 1]
             self._pairs = None
 
     def merge(self, other: Self) -> None:
@@ -227,10 +211,11 @@ class SummedState(State):
         """Return the metric of rows drawn by group."""
         body: Any = self.body
         by_group = body.prepare(self.by_group).reshape(self.n_groups, -1)
-        found = []
-        for start in range(0, len(draws), DRAWN_AT_ONCE):
-            block = draws[start : start + DRAWN_AT_ONCE].astype(np.float64)
-            with threads.few_blas_threads(0):  # whose number would change the last bits
-                sums = block @ by_group
-            found += [body.value(own.reshape(self.body.shape), self.unit) for own in sums]
-        return np.array(found)
+
+        def draw(start: int) -> list[float]:
+            sums = draws[start : start + DRAWN_AT_ONCE].astype(np.float64) @ by_group
+            return [body.value(own.reshape(self.body.shape), self.unit) for own in sums]
+
+        with threads.few_blas_threads(0):  # whose number would change the last bits
+            parts = threads.each(draw, range(0, len(draws), DRAWN_AT_ONCE))
+            return np.concatenate(list(parts))

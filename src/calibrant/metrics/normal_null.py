@@ -38,10 +38,6 @@ class BinMoments(RowSums):
         self._n_bins, self._column = int(n_bins), column
         super().__init__(2, self._n_bins, 3)
 
-    def settings(self) -> dict[str, Any]:
-        """Return what makes an equal one."""
-        return {"n_bins": self._n_bins, "column": self._column}
-
     def add(self, chunk: Chunk, sums: Wholes) -> None:
         """Add w^2, w^2 p and w^2 p^2 to the bins."""
         values, hits, weight = chunk.events(self._column)
@@ -63,15 +59,11 @@ class CellProducts(RowSums):
         if n_classes * n_bins > MOST_COVARIANCES:
             raise errors.ParameterError(
                 f"{n_classes} classes of {n_bins} bins have too many covariances to be counted in "
-                f"chunks, which {MOST_COVARIANCES} bins in all allow; test metric='confidence', take "
-                f"n_bins={max(MOST_COVARIANCES // n_classes, 1)}, or test some of the rows in memory"
+                f"chunks, which {MOST_COVARIANCES} bins in all allow; test metric='confidence', "
+                f"take n_bins={max(MOST_COVARIANCES // n_classes, 1)}, or test some rows in memory"
             )
         self._n_classes, self._n_bins = n_classes, int(n_bins)
         super().__init__(n_classes * self._n_bins, n_classes * self._n_bins)
-
-    def settings(self) -> dict[str, Any]:
-        """Return what makes an equal one."""
-        return {"n_classes": self._n_classes, "n_bins": self._n_bins}
 
     def add(self, chunk: Chunk, sums: Wholes) -> None:
         """Add products of all pairs of classes."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
-SHARED = """\
+SHARED_PARAMETERS = """\
 y_true : array-like of shape (n_rows,)
     True labels of any kind, or one-hot rows.
 y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
@@ -63,14 +63,10 @@ n_jobs : int, optional
 
 def _entries(text: str) -> dict[str, str]:
     """Descriptions by name, of a section of parameters without indentation."""
-    found = {}
-    for entry in re.split(r"\n(?=\S)", text.strip("\n")):
-        for name in entry.split(" : ")[0].split(", "):
-            found[name] = entry
-    return found
+    return {entry.split(" : ")[0]: entry for entry in re.split(r"\n(?=\S)", text.strip("\n"))}
 
 
-_SHARED = _entries(SHARED)
+_BY_NAME = _entries(SHARED_PARAMETERS)
 
 
 def inherit_parameters(function: Function) -> Function:
@@ -82,31 +78,20 @@ def inherit_parameters(function: Function) -> Function:
     text = inspect.getdoc(function)
     if text is None:  # python -OO
         return function
-    head, section, tail = text.partition("\nParameters\n----------\n")
-    if section:
-        own, mark, rest = re.split(r"(\n\n(?=[A-Z][\w ]*\n---))", tail, maxsplit=1)
-        tail = mark.lstrip("\n") + rest
-    else:
-        own = ""
-        start = text.index("\nReturns\n-------\n")
-        head, tail = text[:start], text[start + 1 :]
-    described = _entries(own)
+    sections: Any = re.fullmatch(
+        r"(.*?\n)(?:\nParameters\n-+\n(.*?)\n)?(\nReturns\n.*)", text, re.DOTALL
+    )
+    head, own, tail = sections.groups()
+    described = _entries(own or "")
     entries = []
     for name, parameter in inspect.signature(function).parameters.items():
-        entry = described.get(name)
-        if entry is None:
-            entry = _SHARED[name]
-            if parameter.default not in (None, inspect.Parameter.empty):
-                first, *more = entry.split("\n")
-                default = str(parameter.default)
-                if isinstance(parameter.default, str):
-                    default = f'"{parameter.default}"'
-                entry = "\n".join([f"{first}, default={default}", *more])
-            elif parameter.default is None and "optional" not in entry.split("\n")[0]:
-                first, *more = entry.split("\n")
-                entry = "\n".join([f"{first}, default=None", *more])
-        entries.append(entry)
-    parameters = "\n".join(dict.fromkeys(entries))
-    complete = f"{head}\nParameters\n----------\n{parameters}\n\n{tail}"
-    function.__doc__ = indent(complete, "    ").lstrip() + "\n    "
+        entry, default = described.get(name), parameter.default
+        if entry is None and name != "self":
+            entry = _BY_NAME[name]
+            if "optional" not in entry and default is not parameter.empty:
+                default = f'"{default}"' if isinstance(default, str) else default
+                entry = entry.replace("\n", f", default={default}\n", 1)
+        entries += [entry] if entry else []
+    section = "\n".join(["", "Parameters", "----------", *entries, ""])
+    function.__doc__ = indent(head + section + tail, "    ").strip()
     return function

@@ -19,7 +19,7 @@ from calibrant.metrics.cells import SortedCells
 from calibrant.metrics.chunk import Chunk, EventRows, rescale, usual_column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -50,37 +50,23 @@ class Predictions:
     """What every metric takes: the caller's matrix, and everything about its rows.
 
     Rows of weight zero are as if they were not there.
-
-    Attributes
-    ----------
-    matrix : ndarray
-        As the caller gave it, of any real dtype; (n, 1) holds the positive class.
-    order : ndarray or None
-        Columns in the order of ``classes``.
-    used : ndarray or None
-        Mask of the rows that have a weight; None for all.
-    class_index : ndarray of shape (n_rows,)
-        Column of each label, of the rows used.
-    weight : ndarray or None
-        Weights of the rows used, divided by ``unit``; None if they are all equal.
-    unit : float
-        The power of two that brings the largest weight into [1/2, 1), or the weight of all.
-    classes : ndarray of shape (n_classes,)
-    named : MetricArguments
-        How messages name the matrix.
-    is_checked : bool
-        Whether the rows of the matrix are float64 on the simplex, in the order of ``classes``.
     """
 
     matrix: NDArray[Any]
+    """As the caller gave it, of any real dtype; (n, 1) holds the positive class."""
     order: Wholes | None
+    """Columns in the order of ``classes``; None where they are."""
     used: NDArray[np.bool_] | None
+    """Mask of the rows that have a weight; None for all. What follows is of these."""
     class_index: Wholes
     weight: Floats | None
+    """Divided by ``unit``; None if they are all equal."""
     unit: float
+    """The power of two that brings the largest weight into [1/2, 1), or the weight of all."""
     classes: NDArray[Any]
     named: MetricArguments = NAMED
     is_checked: bool = False
+    """Whether the rows of the matrix are float64 on the simplex, in the order of ``classes``."""
 
     @property
     def n_rows(self) -> int:
@@ -128,7 +114,7 @@ class Predictions:
         n_groups: int = 1,
         tell: Callable[[], None] = lambda: None,
     ) -> list[State]:
-        """Sums that metrics are made of, in one pass over the rows; ``tell`` after each chunk."""
+        """Return what metrics add up, in one pass over the rows; ``tell`` after each chunk."""
         states = [body.in_memory(self, n_groups) for body in bodies]
         reading = [state for state in states if state.needs_chunks]
         for chunk in self.chunks() if reading else ():
@@ -160,13 +146,6 @@ class Predictions:
         found = np.empty((self.n_rows, self.n_classes))
         for chunk in self.chunks():
             found[chunk.start : chunk.start + len(chunk.rows)] = chunk.rows
-        return found
-
-    def columns(self, columns: Sequence[int]) -> Floats:
-        """Return some columns of all rows."""
-        found = np.empty((self.n_rows, len(columns)), order="F")
-        for chunk in self.chunks():
-            found[chunk.start : chunk.start + len(chunk.rows)] = chunk.rows[:, columns]
         return found
 
     def sorted_cells(self, body: CellMeasure) -> Iterator[SortedCells]:

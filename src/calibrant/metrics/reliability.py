@@ -10,7 +10,7 @@ import numpy as np
 from calibrant import errors, simplex, threads
 from calibrant.kernels.fixed_point import totals
 from calibrant.kernels.metrics import HIT, VALUE, WEIGHT, add_binned
-from calibrant.metrics.bins import STRATEGIES, bin_edges, errors_in, uniform_bins
+from calibrant.metrics.bins import BIN_STRATEGIES, bin_edges, errors_in, uniform_bins
 from calibrant.metrics.counted import add_up, classes_of, read
 from calibrant.metrics.normal_null import null_problem, problem_bodies
 from calibrant.metrics.parameters import inherit_parameters
@@ -127,7 +127,7 @@ def reliability_curve(
     (array([nan, 0.3, 0.6, 0.9]), array([nan, 0.5, 1. , 1. ]))
     """
     simplex.check_number("n_bins", n_bins, low=1, whole=True)
-    simplex.check_option("strategy", strategy, STRATEGIES)
+    simplex.check_option("strategy", strategy, BIN_STRATEGIES)
     simplex.check_number("n_resamples", n_resamples, low=0, whole=True)
     simplex.check_number("consistency_level", consistency_level, low=0.0, high=1.0)
     threads.check_jobs("n_jobs", n_jobs)

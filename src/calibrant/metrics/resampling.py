@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,21 +42,6 @@ KEPT_BYTES = 1 << 25
 """Draws that are kept for the next problem with the same seed, as the next class of a diagram."""
 
 
-class Steps:
-    """How far a long computation is: ``tell(done, total)`` after each step, in any thread."""
-
-    def __init__(self, tell: Callable[[int, int], None] | None, total: int) -> None:
-        self._tell, self._total, self._done = tell, total, 0
-        self._lock = Lock()
-
-    def step(self) -> None:
-        """Tell of one more step."""
-        if self._tell is not None:
-            with self._lock:
-                self._done += 1
-                self._tell(min(self._done, self._total), self._total)
-
-
 def generator(random_state: Any) -> np.random.Generator:
     """Return the random numbers that a caller asked for."""
     try:
@@ -67,6 +51,11 @@ def generator(random_state: Any) -> np.random.Generator:
             f"random_state={errors.in_words(random_state)} cannot seed "
             f"numpy.random.default_rng: {error}"
         ) from error
+
+
+def _entropy(random_state: Any) -> list[int]:
+    """Return seeds for generators of several tasks; those of a generator move it on."""
+    return [int(word) for word in generator(random_state).integers(0, 1 << 32, size=4)]
 
 
 class Resamples:
@@ -79,7 +68,7 @@ class Resamples:
         self, n_rows: int, n_resamples: int, random_state: Any, *, replace: bool = True
     ) -> None:
         self.n_rows, self.n_resamples, self.replace = n_rows, n_resamples, replace
-        self._entropy = [int(w) for w in generator(random_state).integers(0, 1 << 32, size=4)]
+        self._entropy = _entropy(random_state)
         self._kept: dict[int, tuple[Wholes, Floats]] = {}
         self._keeps = 16 * n_rows * n_resamples <= KEPT_BYTES
 
@@ -184,32 +173,27 @@ def drawn_means(
     terms: Floats, weight: Floats, n_resamples: int, random_state: Any
 ) -> NDArray[np.float64]:
     """Weighted means of several terms of the rows, (term, row), of each resample: (term, draw)."""
-    resamples = Resamples(len(weight), n_resamples, random_state)
+    n_rows = len(weight)
     weighted = np.vstack([terms * weight, weight])
     means = np.empty((len(terms), n_resamples))
+    seeds = np.random.SeedSequence(_entropy(random_state)).spawn(min(N_TASKS, n_resamples))
 
-    def draw(r: int) -> None:
-        counts = resamples.counts(r).astype(np.float64)
-        sums = np.einsum("tn,n->t", weighted, counts)  # no BLAS, whose bits depend on threads
-        means[:, r] = sums[:-1] / sums[-1]
+    def draw(task: int) -> None:
+        drawing = np.random.default_rng(seeds[task])
+        for r in range(task, n_resamples, len(seeds)):
+            rows = drawing.integers(0, n_rows, size=n_rows)
+            counts = np.bincount(rows, minlength=n_rows).astype(np.float64)
+            sums = np.einsum("tn,n->t", weighted, counts)  # no BLAS, whose bits depend on threads
+            means[:, r] = sums[:-1] / sums[-1]
 
-    resamples.each(draw)
+    for _ in threads.each(draw, range(len(seeds))):
+        pass
     return means
 
 
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
-    """How intervals of means over rows are drawn; refuses what cannot be drawn.
-
-    Attributes
-    ----------
-    n_resamples : int
-        0 for no intervals.
-    level : float
-        Share of the resamples that an interval holds.
-    random_state : None, int, SeedSequence or Generator
-    n_jobs : int or None
-    """
+    """How intervals of means over rows are drawn; refuses what cannot be drawn."""
 
     n_resamples: int
     level: float

@@ -151,10 +151,6 @@ class LogLoss(RowMean):
         # Above every loss, so that terms are in [0, 1]: -log of the smallest double is 745.
         self.bound = 32.0 if min_probability >= 1e-13 else 1024.0
 
-    def settings(self) -> dict[str, Any]:
-        """Return what makes an equal one."""
-        return {"min_probability": self._min_probability}
-
     def terms(self, chunk: Chunk) -> Floats:
         """Return the loss of each row."""
         return chunk.losses(self._min_probability)
@@ -167,7 +163,7 @@ ROW_MEANS: dict[str, type[RowMean]] = {
 }
 """Metrics that are means over rows, by the names of their functions."""
 
-PROPER = ("negative_log_likelihood", "brier_score")
+PROPER_SCORES = ("negative_log_likelihood", "brier_score")
 """Those that are proper scores."""
 
 

@@ -115,10 +115,6 @@ class ClassMoments(RowSums):
     def __init__(self, n_classes: int) -> None:
         super().__init__(2, n_classes, 3)
 
-    def settings(self) -> dict[str, Any]:
-        """Return what makes an equal one."""
-        return {"n_classes": self.shape[1]}
-
     def add(self, chunk: Chunk, sums: Wholes) -> None:
         """Add w^2 p and w^2 p^2 of each class."""
         rows, square = chunk.rows, chunk.weight * chunk.weight

@@ -113,20 +113,14 @@ def calibration_test(
     With ``resample_rows=False`` the p-value is exact at any size: given the rows, the labels of
     the data and the labels drawn are alike under the hypothesis. A draw of rows leaves a third of
     them out, so bins with few rows have fewer: the error of the draws comes out too small, and the
-    p-value with it, when there are about as many bins (times classes) as rows. In simulations with
-    honest predictions, 300 rows of ten classes and ``metric="classwise"``, 9 % of p-values were
-    below 0.05 if rows were drawn, and 22 % of sharp or weighted predictions; 4 to 8 % if they were
-    kept. Of the confidence and of the positive class 3 to 8 % were, either way, and 11 % of 30 rows
-    of two classes.
+    p-value with it, when there are about as many bins (times classes) as rows.
 
     Of Dask collections and ``Chunks`` rows stay as they are, and no labels are drawn: given the
     rows, the labels in a bin are a sum of independent events, whose means, variances and, between
     classes, covariances are counted in one pass; resamples are drawn from the normal distribution
-    that has them. Of the confidence and of the positive class that is as good: 5 to 8 % of p-values
-    were below 0.05, from 30 rows on. ``metric="classwise"`` needs more rows, as most of its bins
-    hold few labels: of ten classes, 10 % were with 300 rows, and 5 % with 3,000. It takes at most
-    1,024 bins, of all classes together. The positive class and the confidence of more than 50,000
-    rows in memory are tested from such sums as well.
+    that has them. So are those of the positive class and of the confidence of more than 50,000 rows
+    in memory. ``metric="classwise"`` takes at most 1,024 bins then, of all classes together, and
+    needs some thousand rows. docs/metrics.md has how often honest predictions are rejected.
 
     References
     ----------
@@ -172,7 +166,7 @@ def calibration_test(
 
 
 def _bodies(metric: str, n_classes: int, n_bins: int) -> dict[str, Any]:
-    """What is added up for a test without rows."""
+    """Return what is added up for a test without rows."""
     if metric == "classwise":
         size = n_classes, int(n_bins)
         return {"bins": ClassBins(*size), "products": CellProducts(*size)}
@@ -218,42 +212,27 @@ def _class_null(
 ) -> Floats:
     """Class-wise error of each resample, with labels drawn from the rows."""
     resamples = Resamples(predictions.n_rows, n_resamples, random_state, replace=replace)
-    found = [
-        _null_class_errors(predictions, resamples, block, n_bins)
-        for block in resamples.blocks(8 * predictions.n_classes * n_bins)
-    ]
-    return np.concatenate(found)
-
-
-def _null_class_errors(
-    predictions: Predictions, resamples: Resamples, block: range, n_bins: int
-) -> Floats:
-    """Class-wise error of some resamples."""
-    gaps = np.zeros((len(block), predictions.n_classes, n_bins))
-    weights = np.zeros(len(block))
-    edges = bin_edges(n_bins)
-    for c, chunk in enumerate(predictions.chunks()):
-        bins = uniform_bins(chunk.rows, edges)
-        if not resamples.replace:  # the same rows every time
-            own = np.zeros(gaps.shape[1:])
-            resampling.add_class_gaps(chunk.rows, bins, chunk.weight, own)
-            gaps += own
-        _add_null_gaps(resamples, block, c, chunk, bins, gaps, weights)
-    errors: Floats = np.abs(gaps).sum(axis=(1, 2)) / weights
-    return errors / predictions.n_classes
+    found = []
+    for block in resamples.blocks(8 * predictions.n_classes * n_bins):
+        gaps = np.zeros((len(block), predictions.n_classes, n_bins))
+        weights = np.zeros(len(block))
+        for c, chunk in enumerate(predictions.chunks()):
+            _add_null_gaps(resamples, block, c, chunk, gaps, weights)
+        found.append(np.abs(gaps).sum(axis=(1, 2)) / weights)
+    errors: Floats = np.concatenate(found) / predictions.n_classes
+    return errors
 
 
 def _add_null_gaps(
-    resamples: Resamples,
-    block: range,
-    c: int,
-    chunk: Chunk,
-    bins: Any,
-    gaps: Floats,
-    weights: Floats,
+    resamples: Resamples, block: range, c: int, chunk: Chunk, gaps: Floats, weights: Floats
 ) -> None:
     """Add the rows of the ``c``-th chunk, as they are drawn, with labels drawn from them."""
+    bins = uniform_bins(chunk.rows, bin_edges(gaps.shape[2]))
     cumulative = np.cumsum(chunk.rows, axis=1)
+    if not resamples.replace:  # the same rows every time
+        kept = np.zeros(gaps.shape[1:])
+        resampling.add_class_gaps(chunk.rows, bins, chunk.weight, kept)
+        gaps += kept
 
     def add(r: int) -> None:
         at, rows = r - block.start, resamples.rows(r) - chunk.start

@@ -27,21 +27,21 @@ N_CELLS = 1 << 13
 N_MOMENTS = 8
 """Moments of each cell."""
 
-NARROWEST = 2.0**-12
+NARROWEST_BANDWIDTH = 2.0**-12
 """Bandwidth below which the moments say too little."""
 
-ORDERS = 8
+N_TAYLOR_TERMS = 8
 """Terms of the Taylor series of a wave about a node."""
 
 NODES_PER_BANDWIDTH = 16
 
-FADED = 9.6
+FADED_PHASE = 9.6
 """Waves with pi k sigma above this have faded by 1e-20."""
 
-HALVINGS = 20
+N_BISECTIONS = 20
 """Of a step around a root, in which the integral is flat: its error is that of the root squared."""
 
-SIGNS = (1.0, -1.0, -1.0, 1.0)
+DERIVATIVE_SIGNS = (1.0, -1.0, -1.0, 1.0)
 """Of the derivatives of a cosine: cos, -sin, -cos, sin."""
 
 
@@ -109,10 +109,6 @@ class ResidualMoments(Measure):
         super().__init__(2 * N_CELLS * N_MOMENTS + 1)
         self._column = column
 
-    def settings(self) -> dict[str, Any]:
-        """Return what makes an equal one."""
-        return {"column": self._column}
-
     def add(self, chunk: Chunk, sums: Wholes) -> None:
         """Add moments of the residuals, and the weight."""
         cells = sums[:-1].reshape(N_CELLS, 2, N_MOMENTS, 2)
@@ -141,7 +137,7 @@ def _fixed_point(series: HeatSeries, most: float) -> float:
     The error is between the absolute mean of the residuals and ``most``, the mean of their
     absolute values.
     """
-    low = max(abs(float(series.coef[0])), NARROWEST)
+    low = max(abs(float(series.coef[0])), NARROWEST_BANDWIDTH)
     if most <= low:
         return min(series.total_variation(low), 1.0)
 
@@ -178,7 +174,7 @@ class HeatSeries:
                 waves = dct(moments[m], type=2)
             else:
                 waves = np.append(0.0, dst(moments[m], type=2)[:-1])
-            coef += SIGNS[m % 4] * factor * waves
+            coef += DERIVATIVE_SIGNS[m % 4] * factor * waves
             factor *= angle / (m + 1)
         coef[0] *= 0.5
         self.coef: Floats = coef
@@ -189,7 +185,7 @@ class HeatSeries:
         It falls as ``sigma`` rises. Between its roots the smoothed function is integrated wave by
         wave; the roots are those of its Taylor series about the nodes of a grid.
         """
-        n_waves = min(len(self.coef), int(FADED / (math.pi * sigma)) + 2)
+        n_waves = min(len(self.coef), int(FADED_PHASE / (math.pi * sigma)) + 2)
         n_steps = 1 << max(6, math.ceil(math.log2(NODES_PER_BANDWIDTH / sigma)))
         wave = np.arange(n_waves)
         coef = self.coef[:n_waves] * np.exp(-0.5 * (math.pi * sigma * wave) ** 2)
@@ -199,7 +195,7 @@ class HeatSeries:
         cell, low, high = _brackets(taylor)
         own = taylor[:, cell]
         root = _bisect(own, low, high)
-        inside = _polynomial(own / np.arange(1, ORDERS + 1)[:, None], root) * root / n_steps
+        inside = _polynomial(own / np.arange(1, N_TAYLOR_TERMS + 1)[:, None], root) * root / n_steps
         at_roots = np.concatenate([[0.0], integral[cell] + inside, integral[-1:]])
         return float(np.abs(np.diff(at_roots)).sum())
 
@@ -224,10 +220,10 @@ def _sines(coef: Floats, n_steps: int) -> Floats:
 def _derivatives(coef: Floats, n_steps: int) -> Floats:
     """Taylor series about each node, in steps of the grid: (order, node)."""
     angle = np.arange(len(coef)) * (math.pi / n_steps)
-    found = np.empty((ORDERS, n_steps + 1))
-    for m in range(ORDERS):
+    found = np.empty((N_TAYLOR_TERMS, n_steps + 1))
+    for m in range(N_TAYLOR_TERMS):
         waves = _cosines(coef, n_steps) if m % 2 == 0 else _sines(coef, n_steps)
-        found[m] = SIGNS[m % 4] * waves
+        found[m] = DERIVATIVE_SIGNS[m % 4] * waves
         coef = coef * angle / (m + 1)
     return found
 
@@ -242,7 +238,7 @@ def _brackets(taylor: Floats) -> tuple[Wholes, Floats, Floats]:
     stays = above[1:] == above[:-1]
     cell = np.flatnonzero(~stays)
     dips = np.flatnonzero(stays & (value * slope < 0.0)[:-1] & (value * slope > 0.0)[1:])
-    by_order = np.arange(1, ORDERS)[:, None] * taylor[1:, dips]
+    by_order = np.arange(1, N_TAYLOR_TERMS)[:, None] * taylor[1:, dips]
     lowest = _bisect(by_order, np.zeros(len(dips)), np.ones(len(dips)))
     is_double = (_polynomial(taylor[:, dips], lowest) >= 0.0) != above[dips]
     double, middle = dips[is_double], lowest[is_double]
@@ -266,7 +262,7 @@ def _bisect(coef: Floats, low: Floats, high: Floats) -> Floats:
     if len(low) == 0:
         return low
     above = _polynomial(coef, low) >= 0.0
-    for _ in range(HALVINGS):
+    for _ in range(N_BISECTIONS):
         middle = 0.5 * (low + high)
         same = (_polynomial(coef, middle) >= 0.0) == above
         low, high = np.where(same, middle, low), np.where(same, high, middle)

@@ -10,6 +10,7 @@ from calibrant.metrics.chunk import usual_column
 from calibrant.metrics.counted import CountedRows, describe
 from calibrant.metrics.evaluation import MOST_GROUPS, evaluated_bodies, judge_states
 from calibrant.metrics.normal_null import BinMoments
+from calibrant.metrics.parameters import inherit_parameters
 from calibrant.metrics.resampling import generator
 from calibrant.metrics.shares import ClassMoments, ClassShares, judge_shares
 from calibrant.metrics.significance import CalibrationTest, judge_sums, tested_metric
@@ -82,6 +83,7 @@ class MetricStatistics(CountedRows):
         bodies["class moments"] = ClassMoments(n_classes)
         return describe(bodies)
 
+    @inherit_parameters
     def solve(
         self,
         *,
@@ -95,10 +97,6 @@ class MetricStatistics(CountedRows):
         ----------
         n_resamples : int, optional
             Draws of the groups; 0 for no intervals. By default 200 if there are groups.
-        confidence_level : float, default=0.95
-            Of the intervals.
-        random_state : None, int, SeedSequence or Generator, default=0
-            Seeds the draws.
 
         Returns
         -------
@@ -129,6 +127,7 @@ class MetricStatistics(CountedRows):
                 random_state=drawing,
             )
 
+    @inherit_parameters
     def calibration_test(
         self, *, n_resamples: int = 1000, random_state: Any = 0
     ) -> CalibrationTest:
@@ -140,8 +139,6 @@ class MetricStatistics(CountedRows):
         ----------
         n_resamples : int, default=1000
             The p-value is no smaller than 1 / (1 + n_resamples).
-        random_state : None, int, SeedSequence or Generator, default=0
-            Seeds the draws.
 
         Returns
         -------

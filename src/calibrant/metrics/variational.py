@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant import simplex
 from calibrant.kernels.rows import first_top_columns
-from calibrant.metrics.held_out import check_recalibrator, hold_out
+from calibrant.metrics.cross_fitted import check_recalibrator, hold_out
 from calibrant.metrics.parameters import inherit_parameters
 from calibrant.metrics.predictions import exact_sum, read_predictions
 from calibrant.metrics.resampling import Bootstrap, not_negative
@@ -107,10 +107,9 @@ def variational_errors(
     with 1/2, as is usual for two classes, and there it is the same.
 
     A true error cannot be negative, so intervals reach up to zero at least. Take the low end as a
-    bound; the high end is one only as far as the recalibrator can be right. Neither is a test:
-    the low end of the L1 error of honest predictions was above zero in 6 to 9 % of simulations,
-    where intervals of 95 % promise 2.5 %; see :func:`cumulative_differences` and
-    :func:`calibration_test`. Several matrices of the size of ``y_proba`` are in memory at once.
+    bound; the high end is one only as far as the recalibrator can be right (docs/metrics.md).
+    Neither is a test: see :func:`cumulative_differences` and :func:`calibration_test`. Several
+    matrices of the size of ``y_proba`` are in memory at once.
 
     References
     ----------

@@ -37,7 +37,7 @@ class RidgePenalty:
     ridge: float = 0.0
     odir: float = 0.0
 
-    def rates(self, k: int, unit: float, *, full: bool) -> Array:
+    def weights(self, k: int, unit: float, *, full: bool) -> Array:
         """Return the factor of the square of each parameter, for logits divided by ``unit``."""
         per_cell = self.ridge / (k * (k + 1))
         slopes = np.full((k, k) if full else (k,), per_cell)
@@ -56,17 +56,18 @@ def split_parameters(point: Array, k: int) -> tuple[Array, Array]:
 class AffineObjective(Objective):
     """Penalised mean NLL of softmax(W z + b) in t = (W, b).
 
-        mean_i [log(sum_j exp(W_j z_i + b_j)) - (W_y z_i + b_y)] + sum_j rates_j t_j^2,
+        mean_i [log(sum_j exp(W_j z_i + b_j)) - (W_y z_i + b_y)] + sum_j w_j t_j^2,
 
-    z the logits over ``logit_unit``, W a diagonal or a full matrix. Parameters that are not
-    ``free`` stay as they are. A ``unit`` of a parameter changes the gradient by about one.
+    z the logits over ``logit_unit``, W a diagonal or a full matrix, and w the
+    ``penalty_weights``. Parameters that are not ``free`` stay as they are. A ``unit`` of a
+    parameter changes the gradient by about one.
     """
 
     kind: str
     n_classes: int
     zero_logit: float
     logit_unit: float
-    rates: Array
+    penalty_weights: Array
     free: NDArray[np.bool_]
     start: Array  # temperature scaling
     unit: Array
@@ -79,7 +80,7 @@ class AffineObjective(Objective):
 
     def penalty(self, point: Array) -> tuple[float, Array]:
         """Value and gradient."""
-        slope = self.rates * point
+        slope = self.penalty_weights * point
         return float(slope @ point), 2.0 * slope
 
     def violation(self, point: Array, mean_gradient: Array) -> float:
@@ -154,5 +155,7 @@ class AffineRows:
     def _by_slope(self, rows: Array, features: Array) -> Array:
         """Sum of the products of rows and features, of each class or each pair of classes."""
         if len(self._point) == 2 * rows.shape[1]:
-            return np.einsum("ij,ij->j", rows, features)
-        return rows.T @ features
+            sums: Array = np.einsum("ij,ij->j", rows, features)
+            return sums
+        sums = rows.T @ features
+        return sums

@@ -50,10 +50,11 @@ def read_logs(batch: SimplexBatch, zero_logit: float) -> Array:
 class SplineObjective(Objective):
     """Penalised mean NLL of softmax(theta(scale log p)) in the slopes s of theta.
 
-        mean_i NLL_i(s) + rate / 2 sum_b (s_{b+1} - s_b)^2 - <pull, s - start>,
+        mean_i NLL_i(s) + rate / 2 sum_b (s_{b+1} - s_b)^2 - <prior_gradient, s - start>,
 
-    between the bounds of slopes. theta changes its slope at the ``knots``. ``pull`` is the term of
-    pseudo-observations that draw to a straight line of slope ``start``, temperature scaling. A
+    between the bounds of slopes. theta changes its slope at the ``knots``. ``prior_gradient`` is
+    that of pseudo-observations which draw to a straight line of slope ``start``, temperature
+    scaling. A
     ``unit`` of a slope changes the gradient by about one.
     """
 
@@ -63,7 +64,7 @@ class SplineObjective(Objective):
     knots: Array
     start: float
     rate: float
-    pull: Array
+    prior_gradient: Array
     unit: Array
 
     @property
@@ -82,12 +83,12 @@ class SplineObjective(Objective):
         steps = np.diff(point)  # before they are scaled: exact where they are small
         gradient = self.rate * np.concatenate([[0.0], steps])
         gradient[:-1] -= self.rate * steps
-        linear = float(self.pull @ (point - self.start))
-        return 0.5 * self.rate * float(steps @ steps) - linear, gradient - self.pull
+        linear = float(self.prior_gradient @ (point - self.start))
+        return 0.5 * self.rate * float(steps @ steps) - linear, gradient - self.prior_gradient
 
     def penalty_hessian(self) -> Array:
         """Return the curvature of the penalty."""
-        differences = np.diff(np.eye(len(self.pull)), axis=0)
+        differences = np.diff(np.eye(len(self.prior_gradient)), axis=0)
         hessian: Array = self.rate * differences.T @ differences
         return hessian
 

@@ -45,16 +45,24 @@ def parameter_kinds(k: int, *, full: bool) -> NDArray[np.int64]:
     return np.concatenate([[TEMPERATURE, COMMON], slopes.ravel(), np.full(k, INTERCEPT)])
 
 
+def read_gaps(batch: SimplexBatch, zero_logit: float) -> Array:
+    """Return the logits of each row less the largest."""
+    logits = to_logits(batch.scores, batch.kind, zero_logit)
+    logits -= logits.max(axis=1, keepdims=True)
+    return logits
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StructuredObjective(Objective):
     """Penalised mean NLL of softmax(alpha u + (gamma + W) x + c) in t = (alpha, gamma, W, c).
 
-        mean_i NLL_i(t) + 1/2 sum_j rates_j (t_j - start_j)^2 - <pull, t - start>,
+        mean_i NLL_i(t) + 1/2 sum_j w_j (t_j - start_j)^2 - <prior_gradient, t - start>,
 
     where u are ``inverse_temperature`` times the logits, x = log(softmax(scale z) + bound) less its
     mean over the row, W a diagonal or a full matrix, and the start alpha = 1, all others 0, is
-    temperature scaling. ``pull`` is the term of pseudo-observations that draw alpha and gamma to
-    it. A ``unit`` of a parameter changes the gradient by about one.
+    temperature scaling; w are the ``penalty_weights``. ``prior_gradient`` is that of
+    pseudo-observations which draw alpha and gamma to the start. A ``unit`` of a parameter changes
+    the gradient by about one.
     """
 
     kind: str
@@ -64,38 +72,45 @@ class StructuredObjective(Objective):
     zero_logit: float
     scale: float
     bound: float
-    rates: Array
-    pull: Array
+    penalty_weights: Array
+    prior_gradient: Array
     unit: Array
 
     @property
     def start(self) -> Array:
         """Temperature scaling."""
-        start = np.zeros_like(self.rates)
+        start = np.zeros_like(self.penalty_weights)
         start[0] = 1.0
         return start
 
     @property
     def bounds(self) -> tuple[Array, float]:
         """Alpha is not negative."""
-        lower = np.full_like(self.rates, -np.inf)
+        lower = np.full_like(self.penalty_weights, -np.inf)
         lower[0] = 0.0
         return lower, np.inf
 
     def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> StructuredRows:
         """Return the loss of some rows."""
-        logits = to_logits(batch.scores, batch.kind, self.zero_logit)
-        logits -= logits.max(axis=1, keepdims=True)
-        x = np.empty_like(logits)
-        bounded_logs(self.scale * logits, self.bound, x)
-        logits *= self.inverse_temperature
-        return StructuredRows(logits, x, batch.class_index, batch.weight / total, full=self.full)
+        logits = read_gaps(batch, self.zero_logit)
+        return self.rows_of_gaps(logits, batch.class_index, batch.weight / total)
+
+    def rows_of_gaps(
+        self, gaps: Array, class_index: NDArray[np.int64], share: Array
+    ) -> StructuredRows:
+        """Return the loss of rows of logits less their largest, which are overwritten."""
+        x = np.empty_like(gaps)
+        bounded_logs(self.scale * gaps, self.bound, x)
+        gaps *= self.inverse_temperature
+        return StructuredRows(gaps, x, class_index, share, full=self.full)
 
     def penalty(self, point: Array) -> tuple[float, Array]:
         """Value and gradient."""
-        gap = point - self.start
-        held = self.rates * gap
-        return 0.5 * float(gap @ held) - float(gap @ self.pull), held - self.pull
+        gap = point.copy()
+        gap[0] -= 1.0  # as in ``start``
+        held = self.penalty_weights * gap
+        prior = self.prior_gradient
+        return 0.5 * float(gap @ held) - float(gap @ prior), held - prior
 
     def violation(self, point: Array, mean_gradient: Array) -> float:
         """Return the largest gradient, each times its unit, that no bound forbids to follow."""

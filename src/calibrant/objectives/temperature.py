@@ -45,12 +45,12 @@ class TemperatureObjective(Objective):
     """Mean NLL in t = (beta, delta), less a linear term.
 
         mean_i [log(sum_{j: p_ij > 0} exp(beta d_ij) + n_i exp(beta d_i0 - delta))
-                - beta d_iy + delta [p_iy = 0]] - <pull, t>,
+                - beta d_iy + delta [p_iy = 0]] - <prior_gradient, t>,
 
     0 <= beta <= LARGEST_BETA, 0 <= delta <= reach beta. Here d are logits less the largest of
     their row, in units of their spread, n_i the number of exact zeros and d_i0 their gap if they
-    are read as ``zero_logit``. ``pull`` is the term of ``strength`` pseudo-observations labelled by
-    the scores themselves, which draw T to 1, less half a label on zeros.
+    are read as ``zero_logit``. ``prior_gradient`` is that of ``strength`` pseudo-observations
+    labelled by the scores themselves, which draw T to 1, less half a label on zeros.
     """
 
     kind: str
@@ -58,7 +58,7 @@ class TemperatureObjective(Objective):
     zero_logit: float  # reading of a zero at delta = 0
     reads_zeros: bool  # whether delta is fitted; else zeros are read as ``zero_logit``
     strength: float = 0.0
-    pull: tuple[float, float] = (0.0, 0.0)
+    prior_gradient: tuple[float, float] = (0.0, 0.0)
 
     @property
     def reach(self) -> float:
@@ -77,12 +77,12 @@ class TemperatureObjective(Objective):
 
     def penalty(self, point: Array) -> tuple[float, Array]:
         """Value and gradient of the linear term."""
-        gradient = -np.array(self.pull)
+        gradient = -np.array(self.prior_gradient)
         return float(gradient @ point), gradient
 
     def violation(self, point: Array, mean_gradient: Array) -> float:
         """Return the largest derivative in beta or delta that no bound forbids to follow."""
-        (beta, delta), (slope, by_delta) = point.tolist(), mean_gradient - self.pull
+        (beta, delta), (slope, by_delta) = point.tolist(), mean_gradient - self.prior_gradient
         rest = 0.0
         if not self.reads_zeros:
             pass

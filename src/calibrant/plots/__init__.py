@@ -3,11 +3,7 @@
 matplotlib is loaded when something is drawn, and not before.
 """
 
-from calibrant.plots.classwise import (
-    compute_class_curves,
-    compute_classwise,
-    draw_classwise,
-)
+from calibrant.plots.classwise import compute_classwise, draw_classwise
 from calibrant.plots.confidence import (
     compute_confidence_histogram,
     compute_effect,
@@ -25,7 +21,6 @@ from calibrant.plots.top_r import compute_top_r, draw_top_r
 
 __all__ = [
     "ReliabilityDisplay",
-    "compute_class_curves",
     "compute_classwise",
     "compute_confidence_histogram",
     "compute_effect",

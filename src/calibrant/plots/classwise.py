@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from calibrant.metrics.predictions import read_predictions
 from calibrant.metrics.reliability import reliability_curve
 from calibrant.metrics.result import Result
 from calibrant.plots import style
-from calibrant.plots.reliability import add_legend, draw_panel, draw_reliability
+from calibrant.plots.reliability import add_legend, draw_panel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,7 +126,6 @@ def compute_classwise(
     )
 
 
-@inherit_parameters(reliability_curve, accuracy)
 def compute_class_curves(
     y_true: Any,
     y_proba: Any,
@@ -139,41 +138,15 @@ def compute_class_curves(
     n_resamples: int = 200,
     random_state: Any = 0,
 ) -> dict[int, ReliabilityCurve]:
-    """Reliability curves of some classes, in one pass over the rows.
-
-    Parameters
-    ----------
-    columns : sequence of int
-        Columns of the classes.
-
-    Returns
-    -------
-    curves : dict of int to ReliabilityCurve
-        By column.
-
-    Examples
-    --------
-    >>> from calibrant.plots import compute_class_curves
-    >>> curves = compute_class_curves([0, 1], [[0.9, 0.1], [0.2, 0.8]], [1], n_bins=2)
-    >>> curves[1].frequency
-    array([0., 1.])
-    """
+    """Reliability curves of some classes by column, in one pass over the rows."""
     if len(columns) == 0:
         return {}
     predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
-    options: dict[str, Any] = {
-        "kind": True,
-        "classes": [False, True],
-        "sample_weight": predictions.weight,
-    }
-    options |= {"n_bins": n_bins, "n_resamples": n_resamples, "random_state": random_state}
-    return {
-        int(j): reliability_curve(predictions.class_index == j, values, **options)
-        for j, values in zip(columns, predictions.columns(columns).T, strict=True)
-    }
+    read = replace(predictions, classes=np.arange(predictions.n_classes))
+    options = {"n_bins": n_bins, "n_resamples": n_resamples, "random_state": random_state}
+    return {int(j): reliability_curve(None, read, kind=int(j), **options) for j in columns}
 
 
-@inherit_parameters(draw_reliability)
 def draw_classwise(
     summary: ClasswiseSummary, *, n_columns: int = 3, title: str | None = None
 ) -> Figure:

@@ -10,6 +10,7 @@ import numpy as np
 from calibrant import errors, simplex
 from calibrant.docstrings import inherit_parameters
 from calibrant.metrics import accuracy
+from calibrant.metrics.predictions import Predictions
 from calibrant.metrics.reliability import reliability_curve
 from calibrant.metrics.result import Result
 from calibrant.plots import style
@@ -184,7 +185,10 @@ def compute_effect(
     (array([0.6, 0.9]), array([0.45, 0.7 ]), 0.5)
     """
     simplex.check_number("n_bins", n_bins, low=1, whole=True)
-    old, new = simplex.check_scores(before), simplex.check_scores(after)
+    old, new = (
+        part.matrix if isinstance(part, Predictions) else simplex.check_scores(part)
+        for part in (before, after)
+    )
     if old.shape != new.shape or not len(old):
         raise errors.ShapeError(f"before has shape {old.shape}, after {new.shape}; make them alike")
     weight = np.ones(len(old)) if sample_weight is None else np.asarray(sample_weight, np.float64)

@@ -6,6 +6,7 @@ import datetime as dt
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -221,9 +222,10 @@ def _try(
     """Fit and judge one method."""
 
     def prepare() -> Prepared:
-        if calibrator is not None:
-            calibrator.set_params(classes=val.classes)
-        return calibrator, (val.scores, val.classes[val.class_index], val.weight), (name,)
+        if calibrator is None:
+            return None, None, (name,)
+        calibrator.set_params(classes=val.classes)
+        return calibrator, partial(calibrator.fit, val, None), (name,)
 
     done = fit_and_judge(prepare, judge.judge)
     if done.found is not None:

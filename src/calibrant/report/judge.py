@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.calibrators.base import Calibrator
+    from calibrant.metrics.predictions import Predictions
     from calibrant.simplex import SimplexBatch
 
 KEPT_BYTES = 1 << 28
@@ -47,12 +48,7 @@ class Judge:
         self._n_resamples = int(n_resamples)
         self._level = confidence_level
         self._losses: dict[str, NDArray[np.float64]] = {}
-        self._kept: dict[str, NDArray[np.float64]] = {UNCALIBRATED: self._before}
-        is_weighted = not np.all(test.weight == test.weight[0])
-        self._data: dict[str, Any] = {
-            "sample_weight": test.weight if is_weighted else None,
-            "classes": np.arange(test.n_classes),
-        }
+        self._kept: dict[str, Predictions] = {UNCALIBRATED: self._read(self._before)}
         self._bins: dict[str, Any] = {"n_bins": n_bins}
         self._draws: dict[str, Any] = {
             "n_resamples": self._n_resamples,
@@ -61,41 +57,37 @@ class Judge:
 
     def judge(self, calibrator: Calibrator | None, method: str) -> MethodResult:
         """Judge a fitted calibrator, or the predictions as they came; diagrams come later."""
-        y, data = self._test.class_index, self._data
         started = perf_counter()
         after = self._predict(method, calibrator)
         seconds = perf_counter() - started
-        options = {**data, **self._bins}
         is_binary = self._test.n_classes == 2
-        more_draws = {**self._draws, "n_resamples": 5 * self._n_resamples}
+        options = {**self._bins, **self._draws}
+        more_draws = {**options, "n_resamples": 5 * self._n_resamples}
         result = MethodResult(
             method=method,
             title="as they came" if calibrator is None else type(calibrator).__name__,
-            evaluation=evaluate(y, after, confidence_level=self._level, **options, **self._draws),
+            evaluation=evaluate(None, after, confidence_level=self._level, **options),
             difference=None,
-            curve=reliability_curve(y, after, **options, **more_draws),
-            shares=replace(class_shares(y, after, **data), classes=self._test.classes),
-            classwise_test=calibration_test(y, after, metric="classwise", **options, **self._draws)
+            curve=reliability_curve(None, after, **more_draws),
+            shares=replace(class_shares(None, after), classes=self._test.classes),
+            classwise_test=calibration_test(None, after, metric="classwise", **options)
             if self._n_resamples and not is_binary
             else None,
-            confidence=compute_confidence_histogram(y, after, **data),
-            classwise=compute_classwise(y, after, n_worst=0, **options),
+            confidence=compute_confidence_histogram(None, after),
+            classwise=compute_classwise(None, after, n_worst=0, **self._bins),
             top_r=None
             if is_binary
-            else compute_top_r(
-                y, after, max_rank=min(self._test.n_classes - 1, MOST_RANKS), **data
-            ),
+            else compute_top_r(None, after, max_rank=min(self._test.n_classes - 1, MOST_RANKS)),
             effect=None
             if calibrator is None
-            else compute_effect(self._before, after, sample_weight=data["sample_weight"]),
+            else compute_effect(self._kept[UNCALIBRATED], after, sample_weight=self._test.weight),
             map=None if calibrator is None else compute_map(calibrator),
             calibrator=calibrator,
             fit_seconds=0.0,
             predict_seconds=0.0 if calibrator is None else seconds,
             warnings=(),
         )
-        read = read_predictions(y, after, **data)
-        self._losses[method] = np.concatenate([chunk.losses() for chunk in read.chunks()])
+        self._losses[method] = np.concatenate([chunk.losses() for chunk in after.chunks()])
         return result
 
     def finish(
@@ -124,13 +116,17 @@ class Judge:
         ]
         return finished, shown
 
-    def _predict(self, method: str, calibrator: Calibrator | None) -> NDArray[np.float64]:
-        if method in self._kept:
+    def _read(self, rows: NDArray[np.float64]) -> Predictions:
+        """Check predictions for the test part, once for everything that is made of them."""
+        test = self._test
+        weight = None if np.all(test.weight == test.weight[0]) else test.weight
+        return read_predictions(test.class_index, rows, weight, np.arange(test.n_classes)).checked()
+
+    def _predict(self, method: str, calibrator: Calibrator | None) -> Predictions:
+        if method in self._kept or calibrator is None:
             return self._kept[method]
-        if calibrator is None:
-            return self._before
-        after = np.asarray(calibrator.predict_proba(self._test.scores), dtype=np.float64)
-        if after.nbytes * (1 + len(self._kept)) <= KEPT_BYTES:
+        after = self._read(calibrator.predict_proba(self._test))
+        if after.matrix.nbytes * (1 + len(self._kept)) <= KEPT_BYTES:
             self._kept[method] = after
         return after
 
@@ -155,7 +151,5 @@ class Judge:
         if not shown:
             return result.classwise
         after = self._predict(result.method, result.calibrator)
-        curves = compute_class_curves(
-            self._test.class_index, after, shown, **self._data, **self._draws
-        )
+        curves = compute_class_curves(None, after, shown, **self._draws)
         return replace(result.classwise, curves=curves)

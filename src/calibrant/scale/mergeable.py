@@ -7,7 +7,10 @@ whoever counted them and whenever; other chunks agree to rounding.
 from __future__ import annotations
 
 import importlib
+import io
+import json
 import math
+import zipfile
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -17,7 +20,6 @@ import numpy as np
 from calibrant import errors, notices, simplex
 from calibrant.containers import to_matrix
 from calibrant.labels import check_weights
-from calibrant.scale import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,11 +29,13 @@ if TYPE_CHECKING:
     from calibrant.scale.parts import Part
     from calibrant.simplex import SimplexBatch
 
+FORMAT = "calibrant statistics 2"
+MOST_ROWS = 1 << 62
 
 HOMES = {
     "fir": "calibrant.scale.isotonic",
     "na-fir": "calibrant.scale.normalization_aware",
-    "rows": "calibrant.scale.rows_only",
+    "rows": "calibrant.scale.statistics",
     "scir": "calibrant.scale.isotonic",
     "spline": "calibrant.scale.scaling",
     "structured": "calibrant.scale.scaling",
@@ -220,13 +224,31 @@ class Mergeable(ABC):
         }
 
     def to_bytes(self) -> bytes:
-        """Return all of it in bytes, the same for the same rows; nothing in them is code."""
-        return record.dump(self)
+        """Return all of it in bytes, the same for the same rows; nothing in them is code.
+
+        They are an uncompressed archive of numpy arrays; what these are is told in JSON.
+        """
+        if self.classes.dtype.hasobject:
+            raise errors.StatisticsError("labels of mixed types have no bytes; make them of one")
+        about = {"format": FORMAT, **self.about(), "n_rows": self.n_rows}
+        arrays = {"classes": self.classes, "labels": self.labels}
+        for name, part in self.parts.items():
+            arrays |= {f"{name}/{key}": array for key, array in part.arrays().items()}
+        out = io.BytesIO()
+        np.savez(out, about=np.array(json.dumps(about, sort_keys=True)), **arrays)
+        return out.getvalue()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read what ``to_bytes`` returned."""
-        found = record.load(data, _class_of)
+        """Read what ``to_bytes`` returned; everything about it is checked again."""
+        try:
+            found = _build(_read_arrays(data))
+        except errors.StatisticsError:
+            raise
+        except Exception as error:
+            raise errors.StatisticsError(
+                f"these {len(data)} bytes hold no statistics, or damaged ones: {error}"
+            ) from error
         if not isinstance(found, cls):
             raise errors.StatisticsError(
                 f"these are statistics of {found.describe()}, not {cls.__name__}"
@@ -234,11 +256,45 @@ class Mergeable(ABC):
         return found
 
 
-def _class_of(method: str) -> type[Mergeable] | None:
-    """Return the class of a method, which is imported if it is ours; None if nobody knows it."""
+def _read_arrays(data: bytes) -> dict[str, NDArray[Any]]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = archive.infolist()
+    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+        raise ValueError("they are compressed")
+    with np.load(io.BytesIO(data), allow_pickle=False) as found:
+        return dict(found)
+
+
+def _build(arrays: dict[str, NDArray[Any]]) -> Mergeable:
+    about = json.loads(str(arrays["about"]))
+    if about["format"] != FORMAT:
+        raise errors.StatisticsError(
+            f"statistics of format {about['format']!r} cannot be read; {FORMAT!r} can"
+        )
+    method = about["method"]
     if method in HOMES:
         importlib.import_module(HOMES[method])
-    return Mergeable._registered.get(method)  # noqa: SLF001  (its own)
+    if (cls := Mergeable._registered.get(method)) is None:  # noqa: SLF001  (its own)
+        raise errors.StatisticsError(
+            f"statistics of {method!r} are not known here; update calibrant, or import the module "
+            "that defines them"
+        )
+    classes, labels = arrays["classes"], arrays["labels"]
+    if classes.ndim != 1 or len(classes) < 2 or len(np.unique(classes)) != len(classes):
+        raise ValueError("classes are not one label for each column")
+    shared = {k: about[k] for k in ("scores", "normalize", "max_rows") if k in about}
+    found = cls(classes, **shared, **about["options"])
+    if any(about[key] != value for key, value in found.about().items()):
+        raise ValueError("they are not those of the method")
+    if labels.shape != found.labels.shape or labels.dtype != np.float64:
+        raise ValueError(f"labels are {labels.dtype} of shape {labels.shape}")
+    simplex.check_number("n_rows", about["n_rows"], low=0, high=MOST_ROWS, whole=True)
+    found.labels, found.n_rows = labels, about["n_rows"]
+    for name, part in found.parts.items():
+        start = f"{name}/"
+        part.restore({k.removeprefix(start): a for k, a in arrays.items() if k.startswith(start)})
+    found.check()
+    return found
 
 
 def check_all_zero(

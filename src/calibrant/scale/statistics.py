@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from calibrant import errors, simplex
-from calibrant.scale.kept_rows import KeptRows, usual_limit
+from calibrant.scale.kept_rows import CELLS, KeptRows, usual_limit
 from calibrant.scale.mergeable import Mergeable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from calibrant.maps.base import CalibrationMap
-    from calibrant.scale.parts import PassPart
+    from calibrant.scale.parts import Part, PassPart
     from calibrant.simplex import SimplexBatch
 
 
@@ -148,9 +148,9 @@ class Statistics(Mergeable):
         rows: KeptRows = found
         return rows
 
-    def _keep(self) -> KeptRows:
+    def _keep(self, cells: int = CELLS) -> KeptRows:
         """Return an empty ``KeptRows``, for ``_start``."""
-        limit = self.max_rows or usual_limit(self.n_classes)
+        limit = self.max_rows or usual_limit(self.n_classes, cells)
         return KeptRows(self.n_classes, self.scores, limit)
 
     def kept_batch(self) -> SimplexBatch:
@@ -185,7 +185,9 @@ class Statistics(Mergeable):
 
     def solve(self) -> CalibrationMap:
         """Fit to all rows counted so far, and return the map."""
-        found: CalibrationMap = self.solution().fitted["map_"]
+        solution = self.solution()
+        with self._solved():
+            found: CalibrationMap = solution.fitted["map_"]
         return found
 
     def empty(self) -> Self:
@@ -211,3 +213,23 @@ class Statistics(Mergeable):
     def about(self) -> dict[str, Any]:
         """Return what these statistics are of, in plain values."""
         return super().about() | {"max_rows": self.max_rows}
+
+
+FEWER_CELLS = CELLS >> 2
+"""Cells of the rows that are kept for methods that know no other way: solvers hold several copies
+of them, and try many fits."""
+
+
+class RowStatistics(Statistics):
+    """The rows that were kept, for calibrators that have no statistics of their own."""
+
+    method = "rows"
+
+    def _start(self) -> list[Part]:
+        return [self._keep(FEWER_CELLS)]
+
+    def _solution(self) -> Solution:
+        """Refuse: a calibrator knows what to do with rows."""
+        raise errors.StatisticsError(
+            "these are rows of any method; fit a calibrator to them by its fit_statistics"
+        )

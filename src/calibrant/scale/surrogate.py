@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
@@ -64,24 +65,9 @@ class KeptFit(Protocol):
     point: Array
 
 
-class KeptSolver(Protocol):
-    """Fits a method to rows that were kept, with its own options."""
-
-    def __call__(
-        self,
-        kept: SimplexBatch,
-        *,
-        weight: float | None = None,
-        objective: Objective | None = None,
-        linear_term: Array | None = None,
-        start: Array | None = None,
-        **more: Any,
-    ) -> KeptFit:
-        """Minimise the objective of the rows; one is made, unless it is given.
-
-        Where penalties are adapted, ``more`` is ``adapt`` and what the objective knows of the
-        ``curvature`` of all rows.
-        """
+KeptSolver = Callable[..., KeptFit]
+"""Fits rows that were kept: ``solver(kept, weight=, objective=, linear_term=, start=)``, and where
+penalties are adapted again ``adapt=True`` with the ``curvature`` of all rows, if there is one."""
 
 
 class ObjectiveSums(PassPart):

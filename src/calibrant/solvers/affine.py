@@ -86,7 +86,7 @@ def fit_affine(
     problem = _AffineProblem(rows, objective, linear_term)
     if weight is not None and weight > total:
         rows.value(start)
-        problem.draw_to(start, proximal * np.sqrt(rows.hessian_diagonal(2)))
+        problem.set_proximal_term(start, proximal * np.sqrt(rows.hessian_diagonal(2)))
     point, report = _minimise(problem, start, tol, max_rounds)
     report = replace(report, seconds=perf_counter() - started)
     return ScalingFit(objective.map(point), report, objective, point)
@@ -107,12 +107,12 @@ def _freeze(
     slopes = np.where(present, min(beta, STEEPEST_START), beta)
     start = np.append(np.diag(slopes) if full else slopes, np.zeros(k))
     free = np.append(np.repeat(present, k if full else 1), present)
-    rates = penalty.rates(k, unit, full=full)
-    settings = batch.kind, k, zero_logit, unit, rates, free, start
+    weights = penalty.weights(k, unit, full=full)
+    settings = batch.kind, k, zero_logit, unit, weights, free, start
     objective = AffineObjective(*settings, np.ones_like(start))
     rows = objective.row_loss(batch, float(batch.weight.sum()))
     rows.value(start)
-    curvature = rows.hessian_diagonal() + 2.0 * rates
+    curvature = rows.hessian_diagonal() + 2.0 * weights
     # A direction without curvature would get an endless step: give it the scale of the others.
     scale = 1.0 / np.sqrt(np.maximum(curvature, 1e-6 * curvature.max() + 1e-300))
     return replace(objective, unit=scale)
@@ -137,14 +137,15 @@ class _AffineProblem(PenalisedLoss):
         The Hessian gets a little of its own diagonal, in proportion to the gradient: enough where
         the minimum lies at infinity, and too little to slow the last steps.
         """
-        rates, free = 2.0 * self.objective.rates + self.proximal, free & self.objective.free
-        diagonal = self.rows.hessian_diagonal() + rates
+        added = 2.0 * self.objective.penalty_weights + self.proximal_weight
+        free = free & self.objective.free
+        diagonal = self.rows.hessian_diagonal() + added
         size = float(np.max(np.abs(gradient * self.objective.unit)))
         ridge = ridge + min(1e-2, 1e-2 * size) * diagonal
         ridge = ridge + 1e-12 * float(diagonal.max()) + 1e-300
 
         def product(direction: Array) -> Array:
-            change = self.rows.hessian_product(direction) + (rates + ridge) * direction
+            change = self.rows.hessian_product(direction) + (added + ridge) * direction
             return np.where(free, change, 0.0)
 
         scale = diagonal + ridge

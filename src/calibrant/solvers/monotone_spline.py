@@ -97,7 +97,7 @@ def fit_spline(
     else:
         rows = objective.row_loss(batch, total)
     problem = _SplineProblem(rows, objective, linear_term)
-    straight = np.full_like(objective.pull, objective.start)
+    straight = np.full_like(objective.prior_gradient, objective.start)
     start = straight if start is None else start
     if adapt:
         start = _adapt(problem, start, straight, weight, prior_strength)
@@ -174,7 +174,8 @@ class _SplineProblem(PenalisedLoss):
 def _curvature_of(hessian: Array) -> Array:
     """Return the diagonal; a slope without curvature has a little of the largest."""
     diagonal = np.diag(hessian)
-    return np.maximum(diagonal, 1e-12 * diagonal.max() + 1e-300)
+    curvature: Array = np.maximum(diagonal, 1e-12 * diagonal.max() + 1e-300)
+    return curvature
 
 
 def _adapt(
@@ -189,13 +190,15 @@ def _adapt(
     loss, gradient = problem.loss(straight)
     left = prior_strength
     for _ in range(REWEIGHTINGS if prior_strength > 0.0 else 0):
-        problem.objective = replace(problem.objective, pull=share(left, weight) * gradient)
+        prior = share(left, weight) * gradient
+        problem.objective = replace(problem.objective, prior_gradient=prior)
         x = problem.minimise(x, ROUGH_VIOLATION, ROUGH_ROUNDS).x
         # The expected loss of the line's own labels, less what it is on the line.
         left = remaining(
             prior_strength, problem.loss(x)[0] - loss - float(gradient @ (x - straight))
         )
-    problem.objective = replace(problem.objective, pull=share(left, weight) * gradient)
+    prior = share(left, weight) * gradient
+    problem.objective = replace(problem.objective, prior_gradient=prior)
     return x
 
 

@@ -48,13 +48,13 @@ class NewtonFunction(Protocol):
 
 
 class NewtonMinimum(NamedTuple):
-    """Where the method ended, how, and what its last undamped step was to gain."""
+    """Where the method ended, how, and what its last undamped step was predicted to gain."""
 
     x: Array
     value: float
     violation: float
     rounds: int
-    left: float
+    predicted_gain: float
     notes: tuple[str, ...]
 
 
@@ -74,7 +74,7 @@ def minimise_newton(
     (Armijo); where none is short enough, curvature / unit^2 is added to the Hessian.
     """
     value, gradient = function.value(x)
-    rounds, damping, left = 0, 0.0, np.inf
+    rounds, damping, predicted_gain = 0, 0.0, np.inf
     notes: tuple[str, ...] = ()
     violation = projected_gradient(x, gradient, unit, bounds)
     products_left = max_products
@@ -89,7 +89,7 @@ def minimise_newton(
         step, products = function.newton_step(gradient, free, damping / unit**2, products_left)
         step = np.where(free, step, x - nearest)
         products_left -= products
-        left = 0.5 * float(gradient @ step) if damping == 0.0 else left
+        predicted_gain = 0.5 * float(gradient @ step) if damping == 0.0 else predicted_gain
         size = 1.0
         while True:
             other = np.clip(x - size * step, *bounds)
@@ -112,9 +112,10 @@ def minimise_newton(
         if damping > MOST_DAMPING:
             break
         function.value(x)
-    if violation > tol and left <= ROUNDING:
-        notes += (f"at the limit of rounding: {left:.0e} of the objective is left to gain",)
-    return NewtonMinimum(x, value, violation, rounds, left, notes)
+    if violation > tol and predicted_gain <= ROUNDING:
+        left = f"{predicted_gain:.0e} of the objective is left to gain"
+        notes += (f"at the limit of rounding: {left}",)
+    return NewtonMinimum(x, value, violation, rounds, predicted_gain, notes)
 
 
 class PenalisedLoss:
@@ -122,28 +123,30 @@ class PenalisedLoss:
 
     def __init__(self, rows: RowLoss, objective: Objective, linear_term: Array | None) -> None:
         self.rows, self.objective = rows, objective
-        self._linear = linear_term
-        self._anchor: Array | float = 0.0
-        self.proximal: Array | float = 0.0
+        self._linear_term = linear_term
+        self._anchor: Array | None = None
+        self.proximal_weight: Array | float = 0.0
         self._last: tuple[Array, float, Array] = np.empty(0), 0.0, np.empty(0)
 
-    def draw_to(self, anchor: Array, proximal: Array) -> None:
-        """Add half the sum of proximal * (t - anchor)^2.
+    def set_proximal_term(self, anchor: Array, weight: Array) -> None:
+        """Add half the sum of weight * (t - anchor)^2.
 
         The curvature of a sample of rows may be less than that of all.
         """
-        self._anchor, self.proximal = anchor, proximal
+        self._anchor, self.proximal_weight = anchor, weight
 
     def loss(self, x: Array) -> tuple[float, Array]:
         """Value and gradient without the penalty."""
         if x is self._last[0]:  # where the rows' Hessian is, too
             return self._last[1:]
         value, gradient = self.rows.value(x)
-        gap = x - self._anchor
-        held = self.proximal * gap
-        value, gradient = value + 0.5 * float(gap @ held), gradient + held
-        if self._linear is not None:
-            value, gradient = value - float(self._linear @ gap), gradient - self._linear
+        if self._anchor is not None:
+            gap = x - self._anchor
+            force = self.proximal_weight * gap
+            value, gradient = value + 0.5 * float(gap @ force), gradient + force
+        if self._linear_term is not None:
+            value = value - float(self._linear_term @ x)
+            gradient = gradient - self._linear_term
         self._last = x, value, gradient
         return value, gradient
 

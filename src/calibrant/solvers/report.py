@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Map, Objective = TypeVar("Map"), TypeVar("Objective")
+MapT = TypeVar("MapT")
+ObjectiveT = TypeVar("ObjectiveT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +98,10 @@ class SolverReport:
         return found
 
 
-class ScalingFit(NamedTuple, Generic[Map, Objective]):
+class ScalingFit(NamedTuple, Generic[MapT, ObjectiveT]):
     """A map, the proof of it, the objective that it minimises and its parameters there."""
 
-    map: Map
+    map: MapT
     report: SolverReport
-    objective: Objective
+    objective: ObjectiveT
     point: NDArray[np.float64]

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from calibrant.objectives.structured import DIAGONAL, StructuredObjective, parameter_kinds
-from calibrant.simplex import to_logits
+from calibrant.objectives.structured import (
+    DIAGONAL,
+    StructuredObjective,
+    parameter_kinds,
+    read_gaps,
+)
 from calibrant.solvers.merged_rows import divide_by_unit, feature_scale, merge_rows
 from calibrant.solvers.newton import (
     NewtonMinimum,
@@ -97,9 +101,10 @@ def fit_structured(
     if objective is None:
         if temperature is None:
             temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
-        objective = _freeze(batch, temperature, bound, full=full)
+        objective, rows = _freeze(batch, temperature, bound, full=full)
+    else:
+        rows = objective.row_loss(batch, total)
     options = _Options(weight, strength, prior_strength, tol, max_rounds)
-    rows = objective.row_loss(batch, total)
     problem = _StructuredProblem(rows, objective, linear_term, options, weight > total, curvature)
     found = problem.fit_adapted() if adapt else problem.fit(start)
     if found.x[0] < 0.0:
@@ -118,17 +123,18 @@ def fit_structured(
 
 def _freeze(
     batch: SimplexBatch, temperature: TemperatureMap, bound: float, *, full: bool
-) -> StructuredObjective:
-    """Return the objective of a batch, as yet without penalties."""
-    logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
-    logits -= logits.max(axis=1, keepdims=True)
-    unit = divide_by_unit(logits, batch.weight)
+) -> tuple[StructuredObjective, StructuredRows]:
+    """Return the objective of a batch, as yet without penalties, and its rows."""
+    gaps = read_gaps(batch, temperature.zero_logit)
+    unit = divide_by_unit(gaps, batch.weight)
     weights = batch.weight / batch.weight.sum()
-    scale = feature_scale(logits, weights, unit * temperature.inverse_temperature) / unit
+    scale = feature_scale(gaps, weights, unit * temperature.inverse_temperature) / unit
+    gaps *= unit
     k = batch.n_classes
     none = np.zeros(2 + (k * k if full else k) + k)
     features = temperature.inverse_temperature, temperature.zero_logit, scale, bound
-    return StructuredObjective(batch.kind, k, full, *features, none, none, none)
+    objective = StructuredObjective(batch.kind, k, full, *features, none, none, none)
+    return objective, objective.rows_of_gaps(gaps, batch.class_index, weights)
 
 
 class _Preconditioner:
@@ -189,15 +195,16 @@ class _StructuredProblem(PenalisedLoss):
         return parameter_kinds(self.objective.n_classes, full=self.objective.full)
 
     @cached_property
-    def _at_start(self) -> tuple[float, Array]:
-        """Loss and gradient of temperature scaling."""
-        return self.loss(self.objective.start)
+    def _at_start(self) -> tuple[Array, float, Array]:
+        """Temperature scaling, its loss and its gradient."""
+        start = self.objective.start
+        return start, *self.loss(start)
 
     def newton_step(
         self, gradient: Array, free: NDArray[np.bool_], ridge: Array, most: int
     ) -> tuple[Array, int]:
         """Newton's step by conjugate gradients, the more exact the smaller the gradient is."""
-        ridge = ridge + self.objective.rates
+        ridge = ridge + self.objective.penalty_weights
 
         def goal(first: float) -> float:
             return max(first * max(min(0.01, first), 1e-10), 0.1 * self._tol**2)
@@ -214,8 +221,8 @@ class _StructuredProblem(PenalisedLoss):
         """Minimise from ``x``, in units of the curvature there."""
         self.loss(x)
         common, rest = self.rows.curvature()
-        rates, self._tol = self.objective.rates, tol
-        self._preconditioner = _Preconditioner(common + np.diag(rates[:2]), rest + rates[2:])
+        held, self._tol = self.objective.penalty_weights, tol
+        self._preconditioner = _Preconditioner(common + np.diag(held[:2]), rest + held[2:])
         self.objective = replace(self.objective, unit=self._preconditioner.unit)
         size = self.rows.x.size * (self.objective.n_classes if self.objective.full else 1)
         most = max(int(MOST_WORK / size), FEWEST_PRODUCTS) // (4 if self.rows.rough else 1)
@@ -236,13 +243,13 @@ class _StructuredProblem(PenalisedLoss):
 
     def fit_adapted(self) -> NewtonMinimum:
         """Fit roughly, adapt penalties to the evidence and pseudo-observations; then exactly."""
-        x, strength, prior = self.objective.start, self._options.strength, self._options.prior
+        start, loss, gradient = self._at_start
+        x, strength, prior = start, self._options.strength, self._options.prior
         self._set_penalties(PENALTIES * (1.0 if strength is None else strength), prior)
         self.rows.rough = True
         for _ in range(REWEIGHTINGS if strength is None or prior > 0.0 else 0):
             x = self._minimise(x, max(self._options.tol, ROUGH_TOLERANCE)).x
-            loss, gradient = self._at_start
-            divergence = self.loss(x)[0] - loss - float(gradient @ (x - self.objective.start))
+            divergence = self.loss(x)[0] - loss - float(gradient @ (x - start))
             penalties = self.penalties()
             if strength is None:
                 known = self.rows.curvature()[1] if self._curvature is None else self._curvature
@@ -253,15 +260,18 @@ class _StructuredProblem(PenalisedLoss):
     def penalties(self) -> Array:
         """Return the penalties of each kind of parameter, in rows."""
         found = np.zeros(len(PENALTIES))
-        found[self._kinds] = self._options.weight * self.objective.rates
+        found[self._kinds] = self._options.weight * self.objective.penalty_weights
         return found
 
     def _set_penalties(self, penalties: Array, pseudo_rows: float) -> None:
         # Only the common terms are held: those of classes have penalties of their own.
-        common = np.where(self._kinds < DIAGONAL, self._at_start[1], 0.0)
+        common = np.where(self._kinds < DIAGONAL, self._at_start[2], 0.0)
         weight = self._options.weight
-        rates, pull = penalties[self._kinds] / weight, share(pseudo_rows, weight) * common
-        self.objective = replace(self.objective, rates=rates, pull=pull)
+        self.objective = replace(
+            self.objective,
+            penalty_weights=penalties[self._kinds] / weight,
+            prior_gradient=share(pseudo_rows, weight) * common,
+        )
 
 
 def _evidence(data: Array, kinds: NDArray[np.int64], theta: Array, penalties: Array) -> Array:

@@ -3,7 +3,7 @@
 The objective is that of ``objectives.temperature``. For a given beta the best delta costs a pass
 over sums of rows alone, and what is left is convex in beta.
 
-Two weak pulls keep the optimum finite. Pseudo-observations labelled by the scores themselves (see
+Two weak priors keep the optimum finite. Pseudo-observations labelled by the scores themselves (see
 ``pseudo_rows``) draw T to 1, which it would leave without bound on a set without errors: they are
 linear in beta, so the problem stays convex. And zeros are held to have had half a label more than
 they had.
@@ -154,7 +154,8 @@ class _Profile:
 
     def __call__(self, beta: float) -> _ProfilePoint:
         """Value, slope and curvature."""
-        linear, rows, reach = self._linear + self.objective.pull, self.rows, self.objective.reach
+        rows, reach = self.rows, self.objective.reach
+        linear = self._linear + self.objective.prior_gradient
         delta = 0.0
         if len(rows.zeros) and beta > 0.0:
             rate = rows.zero_labels - float(linear[1])
@@ -219,19 +220,19 @@ def _adapt(
     Returns a beta close to the best, and the rounds that this took.
     """
     loss, gradient = problem.start_at_scores() if prior_strength > 0.0 else (0.0, np.zeros(2))
-    no_pull = replace(problem.objective, pull=(0.0, 0.0))
     strength, rounds = prior_strength, 0
     for last in (False,) * (REWEIGHTINGS if prior_strength > 0.0 else 0) + (True,):
-        pull = share(strength, weight) * gradient
-        pull[1] -= ZERO_LABELS / (strength + weight)
-        problem.objective = replace(no_pull, strength=strength, pull=(*pull.tolist(),))
+        prior = share(strength, weight) * gradient
+        prior[1] -= ZERO_LABELS / (strength + weight)
+        pair = (*prior.tolist(),)
+        problem.objective = replace(problem.objective, strength=strength, prior_gradient=pair)
         if last:
             break
         point, n, _ = _descend(problem, beta, max(tol, ROUGH_SLOPE), max_rounds)
-        # D: mean of sum_j p_j log(p_j / q_j) for the scores p and the scaled rows q. The pull and
-        # the gradient have delta's part in common, so the loss without it is what is left.
+        # D: mean of sum_j p_j log(p_j / q_j) for the scores p and the scaled rows q. Zeros
+        # have no probability at T = 1, so that delta's part of the loss is left out.
         moved = point.beta - problem.rows.unit
-        gap = float(pull[0] * point.beta + (pull[1] - gradient[1]) * point.delta)
+        gap = float(prior[0] * point.beta + (prior[1] - gradient[1]) * point.delta)
         divergence = point.loss + gap - loss - float(gradient[0]) * moved
         strength = remaining(prior_strength, divergence)
         beta, rounds = point.beta or 1.0, rounds + n

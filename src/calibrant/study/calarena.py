@@ -81,32 +81,9 @@ def _line(cell: Cell, outcome: Outcome) -> dict[str, Any]:
 
 
 def read_results(directory: str | os.PathLike[str]) -> dict[str, pd.DataFrame]:
-    """Read all result files of a directory: numbers by method, experiment and metric.
+    """Read all result files of a directory: by method a row for each experiment, by its ``KEYS``.
 
-    Parameters
-    ----------
-    directory : path-like
-        With files ``{method}.csv``.
-
-    Returns
-    -------
-    results : dict of str to DataFrame
-        By method: a row for each experiment, by (dataset, model, cal_size, test_size), and a column
-        for each metric; NaN where nothing stands.
-
-    Raises
-    ------
-    DataError
-        If there is no such file, or one is not like this.
-
-    See Also
-    --------
-    win_rates : Whose example has such a file.
-
-    Examples
-    --------
-    >>> from calibrant.study import read_results
-    >>> results = read_results("CalArena/results/cv-multiclass")  # doctest: +SKIP
+    Columns are metrics, with NaN where nothing stands.
     """
     home = Path(directory)
     paths = sorted(home.glob("*.csv"))

@@ -105,10 +105,11 @@ def _prepare(cell: Cell) -> Prepared:
     new_scores = test.scores.astype(np.float64)
     if cell.method != UNCALIBRATED:
         calibrator = _make(cell.method, cell.seed, scores=val.kind, classes=classes)
-        return calibrator, (val.scores.astype(np.float64), y), (new_y, new_scores, classes)
+        fit = partial(calibrator.fit, val.scores.astype(np.float64), y)
+        return calibrator, fit, (new_y, new_scores, classes)
     if test.kind == "logits":
         new_scores = simplex.softmax(simplex.check_scores(new_scores, "logits"))
-    return None, (), (new_y, new_scores, classes)
+    return None, None, (new_y, new_scores, classes)
 
 
 def _labels(part: RawPredictions) -> tuple[Any, Any]:

@@ -51,11 +51,6 @@ class StudyTable:
     ----------
     frame : DataFrame
         The same, sorted.
-    cases : list of (str, str)
-        Every (dataset, model), sorted: the rows of :meth:`wide`.
-    datasets, methods, metrics : list of str
-        What there is; methods as the columns of :meth:`wide`: the paper's first, in its order,
-        then the others by name.
 
     Raises
     ------
