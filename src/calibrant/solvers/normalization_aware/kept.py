@@ -27,7 +27,9 @@ TOLERANCE, MAX_ROUNDS = 3e-8, 12
 GROUP_CELLS, LARGEST_SIZE = 50, 100.0
 """Cells of kept rows that tell of exposures around a segment, and bound on what they count."""
 
-LEAST_SHARE = 0.01
+LEAST_SHARE, LEAST_SLACK = 0.01, 0.1
+"""Part of its target that a segment has of the shares of all rows at least; and part that is left
+of what lies below a jump, and is reached from above, after a step."""
 
 MOST_COPIES, MOST_CELLS = 8, 1 << 21
 """Copies of the kept rows, and cells of them, at most."""
@@ -110,16 +112,24 @@ def fit_normalization_aware(
         exposures = sum_cells(rows.index, row_weight / totals, n_segments, sizes)
         held = np.bincount(group, exposures)
     top = np.bincount(rows.index.max(axis=1), row_weight, minlength=n_segments)
+    # Below a jump at least so much more is wanted than rows that lie there wholly have, of what
+    # they have more now: so no jump is drawn to infinity by what the sample does not know.
+    below, now, left = (
+        np.cumsum(part) for part in (values * exposures - gradient, values * exposures, top)
+    )
+    slack = np.where(left > 0.0, LEAST_SLACK, LEAST_SLACK**3) * (now - left)
+    below[:-1] = np.maximum(below, left + slack)[:-1]
     found = minimise(
         rows.index,
         row_weight,
-        values * exposures - gradient,
+        np.diff(below, prepend=0.0),
         exposures,
         tol=TOLERANCE,
         max_rounds=MAX_ROUNDS,
         sample=Sample(values, of_all, target, group, np.asarray(held), sizes, np.asarray(top)),
     )
-    point = np.log(found.values)
+    is_fit = np.all(np.isfinite(found.values)) and np.all(np.diff(found.values) >= 0.0)
+    point = np.log(found.values) if is_fit and found.values[0] > 0.0 else start
     step = objective.step_function(point)
     about = float("nan"), found.violation, TOLERANCE, found.rounds, perf_counter() - started
     report = SolverReport("exact", *about, n_blocks=step.n_blocks, notes=notes)
