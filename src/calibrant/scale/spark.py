@@ -234,7 +234,8 @@ class SparkChunks(Chunks):
             counted = counted.groupBy(F.expr(f"place div {FAN_IN}")).applyInPandas(_merge, schema)
             n_left = -(-n_left // FAN_IN)
         found = sorted(_run(counted))
-        return merge_all(empty, (SERIALIZER.loads(bytes(data)) for _, data in found))
+        counted: list[Counted] = [SERIALIZER.loads(bytes(data)) for _, data in found]
+        return merge_all(empty, counted)
 
 
 def _counting(empty: Counted, scores: Scores, label: str, weight: str | None) -> Callable[..., Any]:
