@@ -143,12 +143,13 @@ class Surrogate:
 
     def value(self, one: Judged) -> float:
         """Return the objective of all rows, with penalties as they are now."""
-        found = one.loss + self.fit.objective.penalty(one.fit.point)[0]
+        found: float = one.loss + self.fit.objective.penalty(one.fit.point)[0]
         return found if math.isfinite(found) else math.inf
 
     def violation(self, one: Judged) -> float:
         """Return how far a fit violates the optimality conditions of all rows."""
-        return self.fit.objective.violation(one.fit.point, one.gradient)
+        found: float = self.fit.objective.violation(one.fit.point, one.gradient)
+        return found
 
     @property
     def best(self) -> Judged:
