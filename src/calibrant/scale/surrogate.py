@@ -97,36 +97,16 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True)
 class Surrogate:
-    """The fit of one objective to all rows, pass after pass.
-
-    Attributes
-    ----------
-    solver : callable
-        Fits rows that were kept, with a linear term.
-    kept : SimplexBatch
-        With weights of their own; only their ratios matter.
-    weight : float
-        Of all rows.
-    tol : float
-        Violation at which no further pass is asked for.
-    fit : of the solver
-        What the next pass is to judge; after the last one, the fit that follows from it.
-    adaptations : int
-        Fits after the first in which penalties are adapted again, as all rows know better.
-    damping : float
-        Part of a step that is taken; halved after each that went too far.
-    judged : tuple of Judged
-        Fits of the passes so far.
-    """
+    """The fit of one objective to all rows, pass after pass."""
 
     solver: KeptSolver
-    kept: SimplexBatch
-    weight: float
-    tol: float
-    fit: Any
-    adaptations: int = 0
-    damping: float = 1.0
-    judged: tuple[Judged, ...] = ()
+    kept: SimplexBatch  # with weights of their own; only their ratios matter
+    weight: float  # of all rows
+    tol: float  # violation at which no further pass is asked for
+    fit: Any  # what the next pass is to judge; after the last one, what follows from it
+    adaptations: int = 0  # fits after the first in which penalties are adapted again
+    damping: float = 1.0  # part of a step that is taken; halved after each that went too far
+    judged: tuple[Judged, ...] = ()  # fits of the passes so far
 
     @classmethod
     def start(
