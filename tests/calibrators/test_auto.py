@@ -191,14 +191,14 @@ def test_scores_that_are_honest_are_left_as_they_are():
 
 @pytest.fixture
 def few_are_judged(monkeypatch):
-    monkeypatch.setattr(auto_search, "CELLS", 1)
-    monkeypatch.setattr(auto_search, "LEAST_ROWS", 1000)
+    monkeypatch.setattr(auto_search, "MOST_CELLS_JUDGED", 1)
+    monkeypatch.setattr(auto_search, "LEAST_ROWS_JUDGED", 1000)
 
 
 @pytest.mark.usefixtures("few_are_judged")
 @pytest.mark.parametrize("rows_per_parameter", [1, 10_000])
 def test_of_many_rows_some_are_judged_and_all_are_fitted(monkeypatch, rows_per_parameter):
-    monkeypatch.setattr(auto_search, "ROWS_PER_PARAMETER", rows_per_parameter)
+    monkeypatch.setattr(auto_search, "ROWS_TO_TRUST_OUTPUTS", rows_per_parameter)
     p, y = simulate(3000, 4)
     paths = ["na-fir", "spline", "structured > spline"]
     auto = AutoCalibrator(candidates=paths, cv=3).fit(p, y)

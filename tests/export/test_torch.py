@@ -222,8 +222,8 @@ def test_traced_it_takes_any_number_of_rows(case):
     rows = torch.tensor(data("probabilities", 4)[2])
     module = to_torch(fitted(case))
     traced = torch.jit.trace(module, rows[:5])
-    many = rows.repeat(1 + module_of_modules.CELLS // rows.numel(), 1)
-    assert many.numel() > module_of_modules.CELLS
+    many = rows.repeat(1 + module_of_modules.CELLS_AT_ONCE // rows.numel(), 1)
+    assert many.numel() > module_of_modules.CELLS_AT_ONCE
     for some in (rows[:1], many):
         assert torch.equal(traced(some), module(some))
 

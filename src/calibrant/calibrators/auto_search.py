@@ -56,11 +56,11 @@ is too timid."""
 FOLD_TOLERANCE = 1e-3
 """Certificate asked for in folds: far below the noise of a held-out likelihood."""
 
-CELLS = 1 << 18
-LEAST_ROWS = 5000
+MOST_CELLS_JUDGED = 1 << 18
+LEAST_ROWS_JUDGED = 5000
 """Different rows that candidates are judged on: so many cells of them, but at least these rows."""
 
-ROWS_PER_PARAMETER = 100
+ROWS_TO_TRUST_OUTPUTS = 100
 """From here on, outputs for the rows that a first stage was fitted to are as good as held-out ones,
 where judging candidates did not need those of all rows."""
 
@@ -82,7 +82,7 @@ def prefixes(path: str) -> list[str]:
 
 def most_judged(n_classes: int) -> int:
     """How many different rows candidates are judged on, if there are more."""
-    return max(CELLS // n_classes, LEAST_ROWS)
+    return max(MOST_CELLS_JUDGED // n_classes, LEAST_ROWS_JUDGED)
 
 
 def judged_rows(batch: SimplexBatch) -> SimplexBatch:
@@ -182,7 +182,7 @@ class Search:
             return self.held_out[first]
         batch, stage = self._all, make_stage(first)
         n_parameters = stage._n_parameters(batch.n_classes)  # noqa: SLF001  (ours)
-        if batch.n_rows >= ROWS_PER_PARAMETER * n_parameters:
+        if batch.n_rows >= ROWS_TO_TRUST_OUTPUTS * n_parameters:
             return batch.with_probabilities(outputs_of(fitted[first], batch.scores))
         batch, folds = batch.in_folds(self.n_folds)
         return batch.with_probabilities(out_of_fold(make_stage(first, in_folds=True), batch, folds))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-TINY = float(np.finfo(np.float64).tiny)
+LEAST_PROBABILITY = float(np.finfo(np.float64).tiny)
 """A probability of zero has this logarithm."""
 
 
@@ -81,7 +81,7 @@ def average_logarithms(
     shares = known_shares(is_known)
     logs = np.zeros_like(parts[0])
     for part, share in zip(parts, shares, strict=True):
-        logs += np.log(np.maximum(part, TINY)) * share
+        logs += np.log(np.maximum(part, LEAST_PROBABILITY)) * share
     mean = np.where(shares.any(axis=0), np.exp(logs), 0.0)
     averaged: NDArray[np.float64] = mean / mean.sum(axis=1, keepdims=True)
     return averaged

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.parameters import SMALLEST, FromMap, choice, fitted, number
+from calibrant.calibrators.parameters import SMALLEST_POSITIVE, FromMap, choice, fitted, number
 from calibrant.maps.cells import ClasswiseCurves
 from calibrant.solvers.bayesian_binning import solve_bayesian_binning
 from calibrant.solvers.histogram import STRATEGIES, solve_histogram
@@ -83,7 +83,7 @@ class _OneVsRestLogistic(OneVsRestCalibrator):
         What the solver reached, at the worst class.
     """
 
-    zero_probability: float | None = number(default=None, low=SMALLEST, high=1.0)
+    zero_probability: float | None = number(default=None, low=SMALLEST_POSITIVE, high=1.0)
 
     def _zero(self, batch: SimplexBatch) -> float:
         """Return what an exact zero is read as."""

@@ -17,7 +17,7 @@ from calibrant.scale.statistics import Number
 
 Estimator = TypeVar("Estimator")
 
-SMALLEST = math.ulp(0.0)
+SMALLEST_POSITIVE = math.ulp(0.0)
 """The smallest positive number."""
 
 EXAMPLE = """\

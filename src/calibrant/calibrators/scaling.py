@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.parameters import SMALLEST, FromMap, fitted, number
+from calibrant.calibrators.parameters import SMALLEST_POSITIVE, FromMap, fitted, number
 from calibrant.maps.logits import AffineMap, TemperatureMap
 from calibrant.objectives.affine import RidgePenalty
 from calibrant.scale.scaling import TemperatureStatistics, VectorStatistics
@@ -31,7 +31,7 @@ class LogitCalibrator(Calibrator):
         Log-probability that an exact zero is read as.
     """
 
-    zero_probability: float | None = number(default=None, low=SMALLEST, high=1.0)
+    zero_probability: float | None = number(default=None, low=SMALLEST_POSITIVE, high=1.0)
 
     zero_logit_ = FromMap("zero_logit")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from calibrant.calibrators.base import Calibrator
 
-PREFIX = "calibrant-"
+NAME_PREFIX = "calibrant-"
 """What the names of our methods begin with, among those of others."""
 
 

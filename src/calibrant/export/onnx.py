@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FIRST_OPSET = 16
 """The oldest that has sums over groups."""
 
-DTYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}
+ONNX_DTYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}
 OUTPUT = "calibrated"
 
 MOST_TOLERANCE = 0.01
@@ -106,7 +106,7 @@ def to_onnx(
     calibrator = take_calibrator(calibrator)
     kind = check_input(calibrator, input)
     check_opset(opset)
-    simplex.check_option("dtype", dtype, tuple(DTYPES))
+    simplex.check_option("dtype", dtype, tuple(ONNX_DTYPES))
     check_precision(precision, dtype)
     simplex.check_number("tolerance", tolerance, low=0.0, high=MOST_TOLERANCE)
     ops: OnnxOperations
@@ -123,12 +123,12 @@ def to_onnx(
     if precision == "float32":
         ops.node("Identity", [out.high], SINGLE)
     elif dtype == "float32":
-        ops.node("Cast", [out], to=DTYPES[dtype])
+        ops.node("Cast", [out], to=ONNX_DTYPES[dtype])
     ops.nodes[-1].output[0] = OUTPUT
     ops.drop_unused()
     shape = ["rows", ops.n_classes]
     given, found = (
-        helper.make_tensor_value_info(name, DTYPES[dtype], shape) for name in (kind, OUTPUT)
+        helper.make_tensor_value_info(name, ONNX_DTYPES[dtype], shape) for name in (kind, OUTPUT)
     )
     graph = helper.make_graph(
         ops.nodes, "calibrant", [given], [found], list(ops.constants.values())
@@ -144,7 +144,7 @@ def check_opset(opset: int) -> None:
 
 def check_precision(precision: str, dtype: str) -> None:
     """Refuse a precision that is not known, or that the scores do not have."""
-    simplex.check_option("precision", precision, tuple(DTYPES))
+    simplex.check_option("precision", precision, tuple(ONNX_DTYPES))
     if precision == "float32" and dtype != "float32":
         raise errors.ParameterError(
             f"precision='float32' is for graphs without {dtype}; leave out dtype={dtype!r}"

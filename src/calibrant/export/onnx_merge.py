@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from calibrant import errors, extras
-from calibrant.export.onnx import DTYPES, FIRST_OPSET, OUTPUT, to_onnx
+from calibrant.export.onnx import FIRST_OPSET, ONNX_DTYPES, OUTPUT, to_onnx
 from calibrant.export.pipeline import take_calibrator
 
 try:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from calibrant.calibrators.base import Calibrator
 
-PREFIX = "calibrant/"
+NODE_PREFIX = "calibrant/"
 
 OF_FLOAT32 = 2.0**-17
 """How far logits of a network in float32 are off in another runtime, with room to spare."""
@@ -109,12 +109,12 @@ def merge_onnx(
         given = _cast_output(first.graph, given)
     inlet = own.graph.input[0].name
     merged = compose.merge_models(
-        first, own, io_map=[(given, inlet)], prefix2=PREFIX, producer_name="calibrant"
+        first, own, io_map=[(given, inlet)], prefix2=NODE_PREFIX, producer_name="calibrant"
     )
     imports = {one.domain: one for one in merged.opset_import}  # each is there twice
     del merged.opset_import[:]
     merged.opset_import.extend(imports.values())
-    _rename_output(merged.graph, PREFIX + OUTPUT)
+    _rename_output(merged.graph, NODE_PREFIX + OUTPUT)
     checker.check_model(merged)
     return merged
 
@@ -136,7 +136,9 @@ def _find_output(model: onnx.ModelProto, name: str | None) -> Any:
 def _check_output(scores: Any, n_classes: int) -> str:
     """Refuse scores that the calibrator does not take; return their type."""
     tensor = scores.type.tensor_type
-    types = {number: name for name, number in DTYPES.items()} | dict.fromkeys(HALVES, "float32")
+    types = {number: name for name, number in ONNX_DTYPES.items()} | dict.fromkeys(
+        HALVES, "float32"
+    )
     dtype = types.get(tensor.elem_type)
     if dtype is None:
         kind = TensorProto.DataType.Name(tensor.elem_type).lower()
@@ -156,10 +158,12 @@ def _check_output(scores: Any, n_classes: int) -> str:
 
 def _cast_output(graph: Any, name: str) -> str:
     """Put a cast to float32 behind an output, in its place; return its new name."""
-    new = f"{PREFIX}{name}"
+    new = f"{NODE_PREFIX}{name}"
     (value,) = (one for one in graph.output if one.name == name)
     value.name, value.type.tensor_type.elem_type = new, TensorProto.FLOAT
-    node = helper.make_node("Cast", [name], [new], f"{PREFIX}Cast_scores", to=TensorProto.FLOAT)
+    node = helper.make_node(
+        "Cast", [name], [new], f"{NODE_PREFIX}Cast_scores", to=TensorProto.FLOAT
+    )
     graph.node.append(node)
     return new
 

@@ -14,18 +14,18 @@ from calibrant.export.onnx_pairs import LARGEST, Pair, PairArithmetic, split
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TINY = 2.0**-126
+SMALLEST_NORMAL = 2.0**-126
 """What is nearer to zero is zero."""
 
-STEPS = 64
+EXP_STEPS = 64
 """Powers of two are taken from a table of so many between 1 and 2."""
 
-UNIT = math.log(2.0) / STEPS
-UNIT_PARTS = tuple(
-    math.floor(UNIT * 2.0**bits) % 2**11 / 2.0**bits
+EXP_UNIT = math.log(2.0) / EXP_STEPS
+EXP_UNIT_PARTS = tuple(
+    math.floor(EXP_UNIT * 2.0**bits) % 2**11 / 2.0**bits
     for bits in (17, 28, 39)  # the first has 11, too
 )
-"""The leading bits of ``UNIT``, few at a time: products with whole numbers up to 8192 are exact."""
+"""The leading bits of ``EXP_UNIT``, few at a time: products with numbers up to 8192 are exact."""
 
 LOWEST_EXPONENT = -126
 
@@ -46,7 +46,7 @@ class PairOperations(PairArithmetic):
         if isinstance(x, Pair):
             return x
         if x.type == SINGLE:  # some runtimes have no numbers nearer to zero, but for some steps
-            x = self._choose(self.node("Abs", [x], SINGLE) < TINY, 0.0, x)
+            x = self._choose(self.node("Abs", [x], SINGLE) < SMALLEST_NORMAL, 0.0, x)
             return Pair(self, self._choose(x < -LARGEST, -2 * LARGEST, x))
         return Pair(self, self.node("Cast", [x], SINGLE, to=SINGLE))
 
@@ -189,19 +189,21 @@ class PairOperations(PairArithmetic):
         """Take e to the power of each cell, of a table and a few terms of its series."""
         lowest, highest = LOWEST_EXPONENT * math.log(2.0) + 0.1, 80.0
         inside = self.binary("Max", self.binary("Min", x.high, highest), lowest)
-        steps = self.node("Floor", [inside * (1.0 / UNIT) + 0.5], SINGLE)
+        steps = self.node("Floor", [inside * (1.0 / EXP_UNIT) + 0.5], SINGLE)
         # What is left, within half a step: the first product is near what it is taken from.
-        left = Pair(self, inside - steps * UNIT_PARTS[0])
-        for part in UNIT_PARTS[1:]:
+        left = Pair(self, inside - steps * EXP_UNIT_PARTS[0])
+        for part in EXP_UNIT_PARTS[1:]:
             left = left + Pair(self, steps * -part)
-        left = left + Pair(self, steps * (math.fsum(UNIT_PARTS) - UNIT))
+        left = left + Pair(self, steps * (math.fsum(EXP_UNIT_PARTS) - EXP_UNIT))
         if x.low is not None:
             left = left + Pair(self, x.low)
         third = left.high * left.high * left.high * (left.high * (1 / 24) + 1 / 6)
         series = left * left
         series = series.each(lambda part: part * 0.5) + left + Pair(self, third)
-        whole = self.node("Floor", [steps * (1.0 / STEPS)], SINGLE)
-        power = self._entry(2.0 ** (np.arange(STEPS) / STEPS), steps - whole * float(STEPS))
+        whole = self.node("Floor", [steps * (1.0 / EXP_STEPS)], SINGLE)
+        power = self._entry(
+            2.0 ** (np.arange(EXP_STEPS) / EXP_STEPS), steps - whole * float(EXP_STEPS)
+        )
         scale = self._entry(
             2.0 ** np.arange(LOWEST_EXPONENT, 128.0), whole - float(LOWEST_EXPONENT)
         )

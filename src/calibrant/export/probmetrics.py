@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant import extras
 from calibrant.calibrators.methods import make_calibrator, methods
-from calibrant.export.arena import PREFIX, ArenaCalibrator
+from calibrant.export.arena import NAME_PREFIX, ArenaCalibrator
 
 try:
     from probmetrics import calibrators as theirs
@@ -92,7 +92,7 @@ def calibrators() -> dict[str, Callable[[], ProbmetricsCalibrator]]:
     >>> CUSTOM_CALIBRATORS["calibrant-auto"]()
     ProbmetricsCalibrator(calibrator=AutoCalibrator())
     """
-    return {f"{PREFIX}{method}": partial(calibrator, method) for method in methods()}
+    return {f"{NAME_PREFIX}{method}": partial(calibrator, method) for method in methods()}
 
 
 def __dir__() -> list[str]:

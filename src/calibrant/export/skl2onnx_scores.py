@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from calibrant import errors, extras
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.classifier_folds import TINY, known_shares
+from calibrant.calibrators.classifier_folds import LEAST_PROBABILITY, known_shares
 
 try:
     from skl2onnx import _parse as parsing
@@ -185,7 +185,7 @@ def write_known(ops: OnnxOperations, is_known: NDArray[np.bool_], rows: Tensor) 
     rest = rows * ops.fitted("is_known", is_known.astype(np.float64))
     total = ops.row_sum(rest)
     even = ops.fitted("even", is_known / is_known.sum())
-    return ops.where(total > 0.0, rest / ops.maximum(total, TINY), even)
+    return ops.where(total > 0.0, rest / ops.maximum(total, LEAST_PROBABILITY), even)
 
 
 def write_average_logarithms(
@@ -194,7 +194,7 @@ def write_average_logarithms(
     """Write down ``average_logarithms``."""
     shares = known_shares(is_known)
     logs = [
-        ops.log(ops.maximum(part, TINY)) * ops.fitted(f"weight{i}", share)
+        ops.log(ops.maximum(part, LEAST_PROBABILITY)) * ops.fitted(f"weight{i}", share)
         for i, (part, share) in enumerate(zip(parts, shares, strict=True))
     ]
     mean = ops.exp(sum(logs[1:], logs[0]))

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from calibrant.calibrators.base import Calibrator
 
-CELLS = 1 << 17
+CELLS_AT_ONCE = 1 << 17
 """Cells that a processor maps at once: what nodes hand on stays near, and is soon freed."""
 
 
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
-CHECK = torch.ops.aten._assert_tensor_metadata.default  # noqa: SLF001  (an operator's name)
-VALUE = "val"
+TORCH_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+TYPE_CHECK = torch.ops.aten._assert_tensor_metadata.default  # noqa: SLF001  (an operator's name)
+META_VALUE = "val"
 """What is known of the value of a node, which is written to a file with it."""
 
 
@@ -161,7 +161,7 @@ class CalibratorModule(nn.Module):
         if whole or rows.device.type != "cpu":
             found: torch.Tensor = self.map(rows.to(REAL)).to(scores.dtype)
         else:
-            parts = rows.split(max(1, CELLS // self.n_classes))
+            parts = rows.split(max(1, CELLS_AT_ONCE // self.n_classes))
             found = torch.cat([self.map(part.to(REAL)).to(scores.dtype) for part in parts])
         if rows.requires_grad and torch.is_grad_enabled() and not found.requires_grad:
             # Steps do not depend on scores as far as torch can see; their derivative is zero.
@@ -264,8 +264,8 @@ def save_pt2(
     >>> bool(abs(found.numpy() - calibrator.predict_proba(scores)).max() < 1e-12)
     True
     """
-    simplex.check_option("dtype", dtype, tuple(DTYPES))
-    scores = torch.full((2, module.n_classes), 1.0 / module.n_classes, dtype=DTYPES[dtype])
+    simplex.check_option("dtype", dtype, tuple(TORCH_DTYPES))
+    scores = torch.full((2, module.n_classes), 1.0 / module.n_classes, dtype=TORCH_DTYPES[dtype])
     program = torch.export.export(
         module,
         (scores.to(module.digest.device),),
@@ -282,6 +282,6 @@ def _forget(program: torch.export.ExportedProgram) -> None:
     for graph_module in program.graph_module.modules():
         graph_module.meta = {}
     for node in program.graph.nodes:
-        node.meta = {VALUE: node.meta[VALUE]} if VALUE in node.meta else {}
-        if node.target is CHECK:
+        node.meta = {META_VALUE: node.meta[META_VALUE]} if META_VALUE in node.meta else {}
+        if node.target is TYPE_CHECK:
             node.kwargs = {"dtype": node.kwargs["dtype"]}

@@ -16,7 +16,7 @@ import pandas as pd
 from calibrant import simplex
 from calibrant.atomic_file import replace_file
 from calibrant.errors import DataError, ParameterError
-from calibrant.export.arena import PREFIX
+from calibrant.export.arena import NAME_PREFIX
 from calibrant.study.ranks import as_losses, resample_means
 from calibrant.trial import UNCALIBRATED
 
@@ -35,7 +35,7 @@ ENOUGH_DATASETS = 30
 
 def arena_name(method: str) -> str:
     """Return what a method of a study is called among CalArena's."""
-    return BASE_MODEL if method == UNCALIBRATED else f"{PREFIX}{method}"
+    return BASE_MODEL if method == UNCALIBRATED else f"{NAME_PREFIX}{method}"
 
 
 def write_results(done: Iterable[tuple[Cell, Outcome]], directory: Path) -> list[Path]:

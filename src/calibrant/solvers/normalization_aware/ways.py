@@ -14,7 +14,6 @@ from scipy.optimize import LinearConstraint, isotonic_regression, minimize
 from scipy.sparse import diags_array
 from sklearn.utils import check_random_state
 
-from calibrant.errors import ParameterError, in_words
 from calibrant.kernels.annealing import anneal
 from calibrant.objectives.normalization_aware import Found
 from calibrant.progress import progress
@@ -161,10 +160,8 @@ class ProjectedGradient(Way):
     Examples
     --------
     >>> from calibrant import NormalizationAwareIsotonic, ProjectedGradient
-    >>> from calibrant.datasets import simulated_scores
-    >>> calibrator = NormalizationAwareIsotonic(ProjectedGradient()).fit(*simulated_scores(200))
-    >>> calibrator.solver_report_.solver
-    'projected-gradient'
+    >>> NormalizationAwareIsotonic(ProjectedGradient())
+    NormalizationAwareIsotonic(solver=ProjectedGradient())
     """
 
     name: ClassVar[str] = "projected-gradient"
@@ -220,10 +217,8 @@ class SLSQP(_Constrained):
     Examples
     --------
     >>> from calibrant import SLSQP, NormalizationAwareIsotonic
-    >>> from calibrant.datasets import simulated_scores
-    >>> calibrator = NormalizationAwareIsotonic(SLSQP()).fit(*simulated_scores(200))
-    >>> calibrator.solver_report_.solver
-    'slsqp'
+    >>> NormalizationAwareIsotonic(SLSQP())
+    NormalizationAwareIsotonic(solver=SLSQP())
     """
 
     name: ClassVar[str] = "slsqp"
@@ -246,10 +241,8 @@ class TrustConstr(_Constrained):
     Examples
     --------
     >>> from calibrant import NormalizationAwareIsotonic, TrustConstr
-    >>> from calibrant.datasets import simulated_scores
-    >>> calibrator = NormalizationAwareIsotonic(TrustConstr()).fit(*simulated_scores(200))
-    >>> calibrator.solver_report_.solver
-    'trust-constr'
+    >>> NormalizationAwareIsotonic(TrustConstr())
+    NormalizationAwareIsotonic(solver=TrustConstr())
     """
 
     name: ClassVar[str] = "trust-constr"
@@ -285,10 +278,8 @@ class Penalty(Way):
     Examples
     --------
     >>> from calibrant import NormalizationAwareIsotonic, Penalty
-    >>> from calibrant.datasets import simulated_scores
-    >>> calibrator = NormalizationAwareIsotonic(Penalty()).fit(*simulated_scores(200))
-    >>> calibrator.solver_report_.solver
-    'penalty'
+    >>> NormalizationAwareIsotonic(Penalty())
+    NormalizationAwareIsotonic(solver=Penalty())
     """
 
     name: ClassVar[str] = "penalty"
@@ -324,17 +315,3 @@ class Penalty(Way):
 WAYS: dict[str, type[Way]] = {
     way.name: way for way in (Annealing, ProjectedGradient, SLSQP, TrustConstr, Penalty)
 }
-
-
-def check_solver(solver: Any) -> None:
-    """Refuse what is neither "exact" nor one of the paper's ways with options that it takes."""
-    if isinstance(solver, Way):
-        solver.check()
-    elif not (isinstance(solver, str) and solver == "exact"):
-        named = WAYS.get(solver) if isinstance(solver, str) else None
-        remedy = (
-            f"or one of {', '.join(f'{way.__name__}()' for way in WAYS.values())}"
-            if named is None
-            else f"or solver={named.__name__}(), which holds its options"
-        )
-        raise ParameterError(f"solver={in_words(solver)} is not known; use 'exact', {remedy}")
