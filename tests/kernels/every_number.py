@@ -68,6 +68,7 @@ from calibrant.scale.scaling import (  # noqa: E402
 )
 from calibrant.scale.score_table import ScoreTable  # noqa: E402
 from calibrant.simplex import check_batch  # noqa: E402
+from calibrant.solvers.normalization_aware import fit as na_fit  # noqa: E402
 from calibrators.catalogue import CALIBRATORS, make  # noqa: E402
 from conftest import simulate  # noqa: E402
 from metrics.cases import SCALARS  # noqa: E402
@@ -103,6 +104,7 @@ STATISTICS = [
     TemperatureStatistics,
     VectorStatistics,
 ]
+na_fit.MOST_FACTORED = 10  # larger Hessians are multiplied with
 scale_isotonic.FEWEST_CELLS, scale_isotonic.CELLS_OF_RANK = (
     128,
     4,

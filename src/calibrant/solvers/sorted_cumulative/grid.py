@@ -108,7 +108,8 @@ def _read_optimistically(cells: RankCells, shift: int) -> tuple[RankCells, NDArr
         key=np.where(spread, cells.key | ((1 << shift) - 1), cells.key),
         weight=np.where(spread, cells.labels, cells.weight),
     )
-    points = RankCells(*map(np.append, ones, zeros))
+    pairs: Any = zip(ones, zeros, strict=True)
+    points = RankCells(*(np.append(one, zero) for one, zero in pairs))
     return points, np.append(np.arange(len(cells.key)), both)
 
 
