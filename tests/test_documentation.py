@@ -9,10 +9,11 @@ import subprocess
 import sys
 import tomllib
 
+import dask.array
 import numpy as np
 import pytest
 
-from calibrant import FlattenedIsotonic, __version__
+from calibrant import FlattenedIsotonic, NormalizationAwareIsotonic, __version__
 from calibrant.datasets import simulated_scores
 from test_architecture import HOUSE, ROOT, SOURCE
 
@@ -149,7 +150,7 @@ class _Arrived(BaseException):
 
 def hops(way):
     """The first name of each hop of a way."""
-    section = HOME.partition(f"## The way of `{way}`\n")[2].partition("\n## ")[0]
+    section = HOME.partition(f"## The way of {way}\n")[2].partition("\n## ")[0]
     return re.findall(r"^\d\. `([\w.]+)`", section, flags=re.MULTILINE)
 
 
@@ -188,8 +189,19 @@ def follow(way, call):
 def test_the_ways_of_fit_and_predict_proba_are_those_of_the_page():
     scores, y = simulated_scores(200)
     calibrator = FlattenedIsotonic().fit(scores, y)
-    assert follow("fit", lambda: FlattenedIsotonic().fit(scores, y)) == []
-    assert follow("predict_proba", lambda: calibrator.predict_proba(scores)) == []
+    assert follow("`fit`", lambda: NormalizationAwareIsotonic().fit(scores, y)) == []
+    assert follow("`predict_proba`", lambda: calibrator.predict_proba(scores)) == []
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.errors.ConvergenceWarning")  # of so few rows
+def test_the_way_of_fit_on_dask_is_that_in_memory_but_for_two_hops(monkeypatch):
+    monkeypatch.setattr("calibrant.scale.statistics.usual_limit", lambda *_: 500)
+    scores, y = simulated_scores(2000)
+    lazy = [dask.array.from_array(one, chunks=(500, *one.shape[1:])) for one in (scores, y)]
+    with dask.config.set(scheduler="synchronous"):
+        assert follow("`fit` on Dask", lambda: NormalizationAwareIsotonic().fit(*lazy)) == []
+    in_memory, on_dask = hops("`fit`"), hops("`fit` on Dask")
+    assert len(set(in_memory) & set(on_dask)) == len(on_dask) - 2 == len(in_memory) - 2
 
 
 def test_the_ways_of_compare_and_study_are_those_of_the_page(tmp_path):
@@ -202,11 +214,11 @@ def test_the_ways_of_compare_and_study_are_those_of_the_page(tmp_path):
     path = tmp_path / "small_simulated.npz"
     np.savez(path, **both)
     options = ["--methods", "ts", "--report", os.fspath(tmp_path / "page.html")]
-    assert follow("compare", lambda: run(["compare", str(path), *options])) == []
+    assert follow("`compare`", lambda: run(["compare", str(path), *options])) == []
     asked = {"methods": "ts", "jobs": 0, "seed": 0, "retry_failed": False, "table_only": False}
     asked["against"] = None
 
     def study():
         run_command.callback(tmp_path, tmp_path / "out", **asked, as_json=False)
 
-    assert follow("study", study) == []
+    assert follow("`study`", study) == []

@@ -22,17 +22,17 @@ from calibrant.scale.statistics import Statistics
 
 SCORES, Y = simulated_scores(1200)
 DAYS = [(SCORES[i::3], Y[i::3]) for i in range(3)]
-ADDS_DAYS = [cls for cls in methods().values() if hasattr(cls(), "partial_fit")]
-OTHERS = [cls for cls in methods().values() if cls not in ADDS_DAYS]
+INCREMENTAL = [cls for cls in methods().values() if hasattr(cls(), "partial_fit")]
+OTHERS = [cls for cls in methods().values() if cls not in INCREMENTAL]
 
 
 def test_the_methods_of_the_paper_add_days():
-    assert {cls.method for cls in ADDS_DAYS} >= {
+    assert {cls.method for cls in INCREMENTAL} >= {
         "na-fir", "scir", "fir", "ts", "vs", "spline", "structured",
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("cls", ADDS_DAYS)
+@pytest.mark.parametrize("cls", INCREMENTAL)
 def test_days_add_up_to_the_fit_of_all_rows(cls):
     whole, daily = cls().fit(SCORES, Y), cls()
     for scores, y in DAYS:
@@ -41,7 +41,7 @@ def test_days_add_up_to_the_fit_of_all_rows(cls):
     assert daily.statistics_.n_rows == len(Y)
 
 
-@pytest.mark.parametrize("cls", ADDS_DAYS)
+@pytest.mark.parametrize("cls", INCREMENTAL)
 def test_days_of_more_rows_than_are_kept_come_in_any_order(cls):
     days = [cls().statistics([0, 1, 2], max_rows=400).update(*day) for day in DAYS]
     one = days[0].empty().merge(days[0]).merge(days[1]).merge(days[2])
@@ -54,7 +54,7 @@ def test_days_of_more_rows_than_are_kept_come_in_any_order(cls):
     assert abs(far - near).mean() < 0.05
 
 
-@pytest.mark.parametrize("cls", ADDS_DAYS)
+@pytest.mark.parametrize("cls", INCREMENTAL)
 def test_rows_can_be_read_again(cls):
     chunks = ArrayChunks(SCORES, Y, n_rows=250)
     empty = cls().statistics(chunks, max_rows=900)
@@ -133,11 +133,11 @@ def test_bytes_are_read_by_a_process_that_has_imported_no_method(tmp_path):
 
 
 def test_the_home_of_all_statistics_is_known():
-    found = {cls.method: cls.__module__ for cls in (c()._statistics for c in ADDS_DAYS)}
+    found = {cls.method: cls.__module__ for cls in (c()._statistics for c in INCREMENTAL)}
     assert found | {"rows": "calibrant.scale.statistics"} == HOMES
 
 
-@pytest.mark.parametrize("cls", ADDS_DAYS)
+@pytest.mark.parametrize("cls", INCREMENTAL)
 def test_a_loaded_model_goes_on_from_statistics(cls):
     night = cls().partial_fit(*DAYS[0], classes=[0, 1, 2]).partial_fit(*DAYS[1])
     model, data = model_file.dumps(night), night.statistics_.to_bytes()

@@ -39,7 +39,7 @@ EXPECTED = {
     "check_classifiers_train": FEATURES,
 }
 SHARED = {"check_classifiers_one_label": ONE_LABEL}
-ADDS_DAYS = {
+INCREMENTAL = {
     "check_n_features_in_after_fitting": COLUMNS,
     "check_estimators_partial_fit_n_features": COLUMNS,
 }
@@ -53,7 +53,7 @@ def expected_failures(calibrator):
     # AutoCalibrator without candidates is temperature scaling.
     is_shared = type(calibrator) in [*PERMUTATION_INVARIANT, AutoCalibrator]
     found = EXPECTED | (SHARED if is_shared else {})
-    found |= ADDS_DAYS if hasattr(calibrator, "partial_fit") else {}
+    found |= INCREMENTAL if hasattr(calibrator, "partial_fit") else {}
     return found | (FOLDED if hasattr(calibrator, "cv") else {})
 
 

@@ -17,8 +17,8 @@ from scale.forged import ODD, mutated, rewritten
 SCORES, Y = simulated_scores(300)
 SCORES = SCORES.copy()
 SCORES[::7] = np.roll(np.eye(3), 1, axis=0)[Y[::7]]  # exact zeros, and labels there
-ADDS_DAYS = sorted(name for name, cls in methods().items() if hasattr(cls(), "partial_fit"))
-CASES = [(name, case) for name in ADDS_DAYS for case in ("kept", "counted")]
+INCREMENTAL = sorted(name for name, cls in methods().items() if hasattr(cls(), "partial_fit"))
+CASES = [(name, case) for name in INCREMENTAL for case in ("kept", "counted")]
 CASES += [("metrics", "1"), ("metrics", "2")]
 MAY_REFUSE = {"prior_strength=0 needs all rows", "cannot be added to those of"}
 
@@ -60,7 +60,7 @@ def test_many_forged_statistics_are_refused_or_solved(name, case):
     assert count_refused(name, case, 800, 1) > 400
 
 
-@pytest.mark.parametrize("name", ADDS_DAYS)
+@pytest.mark.parametrize("name", INCREMENTAL)
 def test_options_in_bytes_are_those_that_the_calibrator_takes(name):
     data = honest(name, "kept").to_bytes()
     options, taken = honest(name, "kept").options, 0
@@ -93,7 +93,7 @@ def test_the_number_of_rows_fits_to_what_was_counted(n_rows):
             Mergeable.from_bytes(rewritten(honest(name, case).to_bytes(), {"n_rows": n_rows}))
 
 
-@pytest.mark.parametrize("name", [name for name in ADDS_DAYS if name != "fir"])  # it has one pass
+@pytest.mark.parametrize("name", [name for name in INCREMENTAL if name != "fir"])  # it has one pass
 def test_sums_of_a_later_pass_say_nothing_by_themselves(name):
     again = honest(name, "counted").solution().again
     with pytest.raises(errors.StatisticsError, match="later pass"):

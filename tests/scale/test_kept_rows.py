@@ -131,8 +131,8 @@ def test_negative_zeros_of_logits_are_zeros():
 
 
 def test_how_many_are_kept():
-    assert usual_limit(2) == 1 << 20
-    assert usual_limit(10) == (1 << 21) // 10
+    assert usual_limit(2) == 1 << 19
+    assert usual_limit(10) == (1 << 20) // 10
     assert usual_limit(1000) == 1 << 13
     assert usual_limit(10**8) == 1
 

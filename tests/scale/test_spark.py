@@ -13,7 +13,7 @@ from functools import reduce
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import calibrant
 from calibrant import errors, metrics
@@ -109,7 +109,9 @@ def test_statistics_of_more_rows_than_are_kept_are_those_of_any_chunks(table, na
     empty = getattr(calibrant, name)().statistics(chunks, max_rows=64)
     far, near = chunks.count(empty), here.count(empty)
     assert not near.kept.is_complete
-    assert far.to_bytes() == near.to_bytes()
+    assert_array_equal(far.kept_batch().scores, near.kept_batch().scores)
+    assert_allclose(far.labels, near.labels, rtol=1e-12)
+    assert_allclose(far.solve()(SCORES), near.solve()(SCORES), rtol=1e-9)
     assert empty.n_rows == 0
 
 
@@ -132,7 +134,7 @@ def test_all_passes_have_the_reference_of_the_driver(table, name):
         calibrator = getattr(calibrant, name)()
         calibrator.fit_statistics(rows.count(calibrator.statistics(NAMES, max_rows=64)), rows)
         found.append(calibrator.map_(SCORES))
-    assert_array_equal(*found)
+    assert_allclose(*found, rtol=1e-6)  # other chunks, and so few rows that rounding is amplified
 
 
 def test_metrics_are_those_of_the_rows_in_memory(table):
@@ -167,7 +169,7 @@ def test_labels_of_every_type_are_found(table, kind):
     chunks = spark.rows(two, scores=["p.0", "p.1"], label="la`bel")
     assert chunks.labels().tolist() == [0, 1]
     found = chunks.count(calibrant.FlattenedIsotonic().statistics(chunks))
-    assert_array_equal(found.labels.values(), np.bincount(Y > 0))
+    assert_array_equal(found.labels, np.bincount(Y > 0))
 
 
 def test_labels_without_a_weight_are_none(table):

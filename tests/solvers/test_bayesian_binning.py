@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from solvers.test_platt import over_confident
 
 from calibrant.solvers.bayesian_binning import (
     SMALLEST_PRIOR,

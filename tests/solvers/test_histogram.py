@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from solvers.test_platt import GRID, over_confident
 
 from calibrant.metrics.cells import SortedCells
 from calibrant.solvers.histogram import MassBins, solve_histogram

@@ -96,9 +96,9 @@ def test_the_gradient_on_real_files_vanishes(name):
     residual /= m
     slopes = residual.T @ features(z, found.scale, 0.02)
     gamma = -np.trace(slopes) * m / PENALTIES[1]
-    pull = PENALTIES[3] / m * found.coef
-    np.fill_diagonal(pull, PENALTIES[2] / m * (np.diag(found.coef) - gamma))
-    assert np.abs(slopes + pull).max() < 1e-7
+    by_penalty = PENALTIES[3] / m * found.coef
+    np.fill_diagonal(by_penalty, PENALTIES[2] / m * (np.diag(found.coef) - gamma))
+    assert np.abs(slopes + by_penalty).max() < 1e-7
     assert np.abs(residual.sum(axis=0) + PENALTIES[4] / m * found.intercept).max() < 1e-7
     alpha = found.inverse_temperature / start.inverse_temperature
     by_alpha = np.vdot(residual, z) + PENALTIES[0] / m * (alpha - 1.0) / start.inverse_temperature

@@ -30,7 +30,7 @@ SHARED = {"scores", "classes", "normalize", "min_probability"}
 """Parameters of every calibrator; statistics have them in their own way, or not at all."""
 
 
-def _adds_days(calibrator: FromChunks) -> bool:
+def _is_incremental(calibrator: FromChunks) -> bool:
     if calibrator._statistics is None:  # noqa: SLF001  (ours)
         raise AttributeError(
             f"{type(calibrator).__name__} has no partial_fit: it needs all rows at once"
@@ -162,7 +162,7 @@ class FromChunks(Parameters, ABC):
                     "to theirs, or count the rows again"
                 )
 
-    @available_if(_adds_days)  # type: ignore[untyped-decorator]
+    @available_if(_is_incremental)  # type: ignore[untyped-decorator]
     def partial_fit(
         self,
         scores: Any,

@@ -11,8 +11,7 @@ from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.parameters import FromMap, fitted, leading, number
 from calibrant.maps.cells import SharedSteps
 from calibrant.scale.normalization_aware import NormalizationAwareStatistics
-from calibrant.solvers.normalization_aware import solve_normalization_aware
-from calibrant.solvers.normalization_aware.ways import check_solver
+from calibrant.solvers.normalization_aware import check_solver, solve_normalization_aware
 
 if TYPE_CHECKING:
     from calibrant.maps.logits import TemperatureMap

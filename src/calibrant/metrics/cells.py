@@ -91,7 +91,8 @@ class SortedCells(NamedTuple):
         share += ends  # the midpoints
         found = np.searchsorted(share, offset[:, None] + place)
         found[:, 0] = self.starts
-        return np.clip(found, self.starts[:, None], last[:, None])
+        edges: Wholes = np.clip(found, self.starts[:, None], last[:, None])
+        return edges
 
     def bin_sums(self, n_bins: int) -> Floats:
         """Weight, hits and values, all weighted, of (problem, bin of equal mass)."""
@@ -276,7 +277,7 @@ class CellState(State):
             return self.body.value([SortedCells(starts, sums)])
 
         as_they_are = metric(np.ones(self.n_groups, dtype=np.int64))
-        return self.value() - as_they_are + np.array(list(threads.each(metric, draws)))
+        return self.value() - as_they_are + np.array(list(threads.each(metric, list(draws))))
 
     def binning_error(self) -> float:
         """Return the most by which the binning of values changed an L1 error in bins.

@@ -98,8 +98,8 @@ def score_decomposition(
     by_class = []
     for cells, values in predictions.sorted_classes(0.0):
         for start, end in pairwise([*cells.starts, len(values)]):
-            own = slice(start, end)
-            by_class.append(_losses(values[own], *cells.sums[:2, own], is_log))
+            weight, hits = cells.sums[:2, start:end]
+            by_class.append(_losses(values[start:end], weight, hits, is_log))
     means = [math.fsum(part) / predictions.n_classes for part in zip(*by_class, strict=True)]
     mean_score, refinement, uncertainty = means
     return ScoreDecomposition(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -189,15 +188,15 @@ class Predictions:
         for chunk in self.chunks():
             take_cells(chunk.rows, chunk.start, threshold, first, place, values, row_of)
         mass = None if self.weight is None else np.empty(len(values), dtype=np.int64)
-        for start, end in pairwise(starts[np.append(True, counts > 0)]):
-            own = slice(start, end)
+        hits = np.empty(len(values), dtype=np.bool_)
+        for c in np.flatnonzero(counts):
+            own = slice(starts[c], starts[c + 1])
             order = np.argsort(values[own])
-            values[own], row_of[own] = values[own][order], row_of[own][order]
+            values[own], rows = values[own][order], row_of[own][order]
+            hits[own] = (self.class_index == first + c)[rows]
             if self.weight is not None and mass is not None:
                 # In a unit of their own: a class counts as much as any, whatever its weights.
-                mass[own] = whole_masses(self.weight[row_of[own]])
-        label = np.repeat(np.arange(first, first + len(counts)), counts)
-        hits = self.class_index[row_of] == label
+                mass[own] = whole_masses(self.weight[rows])
         return SortedCells.of_rows(starts[:-1][counts > 0], values, mass, hits)
 
 

@@ -180,24 +180,13 @@ class TemperatureRows:
         )
 
 
-def deepest_score(batch: SimplexBatch) -> float:
-    """Return the least logarithm of a positive score, relative to the row's largest of logits."""
-    if batch.kind == "logits":
-        return float(deepest_logit(batch.scores))
-    return math.log(smallest_positive(batch.scores))
-
-
-def find_zeros(
-    batch: SimplexBatch, zero_probability: float | None, deepest: float | None = None
-) -> tuple[bool, float]:
-    """Whether there are exact zeros that the fit has to read, and their reading at delta = 0.
-
-    ``deepest`` is the ``deepest_score``, where the batch is a sample of other rows.
-    """
+def find_zeros(batch: SimplexBatch, zero_probability: float | None) -> tuple[bool, float]:
+    """Whether there are exact zeros that the fit has to read, and their reading at delta = 0."""
     if zero_probability is not None:
         return False, math.log(zero_probability)
-    deepest = deepest_score(batch) if deepest is None else deepest
-    has_zeros = bool(np.any(batch.scores == _zero_of(batch)))
+    scores, is_logit = batch.scores, batch.kind == "logits"
+    deepest = float(deepest_logit(scores)) if is_logit else math.log(smallest_positive(scores))
+    has_zeros = bool(np.any(scores == _zero_of(batch)))
     return has_zeros, deepest if has_zeros else min(LOG_OF_ZERO, deepest)
 
 

@@ -105,7 +105,7 @@ def compute_classwise(
     simplex.check_number("n_worst", n_worst, low=0, whole=True)
     predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     bins = ClassBins(predictions.n_classes, int(n_bins))
-    (state,) = predictions.add_up([bins])
+    state: Any = predictions.add_up([bins])[0]
     sums = state.total
     ece = bins.errors(sums)
     by_class = sums.sum(axis=1)

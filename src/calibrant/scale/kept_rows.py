@@ -19,8 +19,8 @@ from calibrant.simplex import SimplexBatch, check_scores
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-CELLS = 1 << 21
-"""Cells of the rows that are kept: 16 MiB."""
+CELLS = 1 << 20
+"""Cells of the rows that are kept: 8 MiB."""
 
 FEWEST, MOST_CELLS = 1 << 13, 1 << 23
 """Rows that are kept even if they have more cells, but not more than this."""
@@ -49,14 +49,19 @@ class _Rows(NamedTuple):
         return _Rows(*(array[rows] for array in self))
 
     @classmethod
+    def stack(cls, found: list[_Rows]) -> _Rows:
+        arrays: Any = map(np.concatenate, zip(*found, strict=True))
+        return cls(*arrays)
+
+    @classmethod
     def join(cls, found: list[_Rows]) -> _Rows:
-        """Put rows one below the other; equal ones, with equal labels, become one."""
-        rows = cls(*map(np.concatenate, zip(*found, strict=True)))
+        """Order rows by their hashes; equal ones, with equal labels, become one."""
+        rows = cls.stack(found)
         order = np.argsort(rows.hashes)
         in_order = rows.hashes[order]
         if np.all(in_order[1:] != in_order[:-1]):  # nearly always, and much quicker
             return rows.take(order)
-        own, last = np.zeros(len(order)), (rows.class_index, rows.weight)
+        own, last = np.zeros(len(order)), (rows.class_index.astype(np.float64), rows.weight)
         order, fresh = order_rows(own, rows.hashes, last, lambda some: rows.scores[some])
         index = rows.class_index[order]
         starts = np.flatnonzero(fresh | np.append(True, index[1:] != index[:-1]))
@@ -163,7 +168,7 @@ class KeptRows(Part):
         """Remember witnesses of rows that are not kept."""
         if len(rows.hashes) == 0:
             return
-        rows = _Rows(*map(np.concatenate, zip(self._witnesses, rows, strict=True)))
+        rows = _Rows.stack([self._witnesses, rows])
         first = np.full(self.n_classes, np.uint64(UNBOUNDED - 1))
         np.minimum.at(first, rows.class_index, rows.hashes)
         labelled = np.flatnonzero(rows.hashes == first[rows.class_index])

@@ -231,7 +231,7 @@ class Mergeable(ABC):
         if self.classes.dtype.hasobject:
             raise errors.StatisticsError("labels of mixed types have no bytes; make them of one")
         about = {"format": FORMAT, **self.about(), "n_rows": self.n_rows}
-        arrays = {"classes": self.classes, "labels": self.labels}
+        arrays: dict[str, Any] = {"classes": self.classes, "labels": self.labels}
         for name, part in self.parts.items():
             arrays |= {f"{name}/{key}": array for key, array in part.arrays().items()}
         out = io.BytesIO()

@@ -233,8 +233,9 @@ class SparkChunks(Chunks):
         while n_left > FAN_IN:  # a few neighbours each, whichever task they come to
             counted = counted.groupBy(F.expr(f"place div {FAN_IN}")).applyInPandas(_merge, schema)
             n_left = -(-n_left // FAN_IN)
-        found = sorted(_run(counted))
-        return merge_all(empty, (SERIALIZER.loads(bytes(data)) for _, data in found))
+        found = sorted(_run(counted), key=lambda row: row[0])
+        parts: list[Counted] = [SERIALIZER.loads(bytes(data)) for _, data in found]
+        return merge_all(empty, parts)
 
 
 def _counting(empty: Counted, scores: Scores, label: str, weight: str | None) -> Callable[..., Any]:

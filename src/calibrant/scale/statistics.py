@@ -75,7 +75,7 @@ class Statistics(Mergeable):
         As of everything that is ``Mergeable``.
     max_rows : int, optional
         Most rows that are kept as they are. While all of them fit, the fit is that of the method
-        in memory; by default 2**21 / n_classes, and 8,192 where memory allows it.
+        in memory; by default 2**20 / n_classes, and 8,192 where memory allows it.
     **options
         Parameters of the method, by the names of its calibrator.
 
@@ -215,7 +215,7 @@ class Statistics(Mergeable):
         return super().about() | {"max_rows": self.max_rows}
 
 
-FEWER_CELLS = CELLS >> 2
+FEWER_CELLS = CELLS >> 1
 """Cells of the rows that are kept for methods that know no other way: solvers hold several copies
 of them, and try many fits."""
 

@@ -18,7 +18,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -30,12 +30,9 @@ from calibrant.solvers.temperature import fit_temperature
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from calibrant.maps.base import CalibrationMap
     from calibrant.maps.logits import TemperatureMap
-    from calibrant.objectives.base import Objective
     from calibrant.scale.parts import Part
     from calibrant.simplex import SimplexBatch
-    from calibrant.solvers.report import SolverReport
 
     Array = NDArray[np.float64]
 
@@ -56,18 +53,10 @@ SAME = 1e-12
 """Part of the objective that two points may differ by and be as good."""
 
 
-class KeptFit(Protocol):
-    """What a solver finds for rows that were kept."""
-
-    map: CalibrationMap
-    report: SolverReport
-    objective: Objective
-    point: Array
-
-
-KeptSolver = Callable[..., KeptFit]
+KeptSolver = Callable[..., Any]
 """Fits rows that were kept: ``solver(kept, weight=, objective=, linear_term=, start=)``, and where
-penalties are adapted again ``adapt=True`` with the ``curvature`` of all rows, if there is one."""
+penalties are adapted again ``adapt=True`` with the ``curvature`` of all rows, if there is one.
+Returns a fit: its ``map``, ``report``, ``objective`` and ``point``."""
 
 
 class ObjectiveSums(PassPart):
@@ -80,8 +69,8 @@ class ObjectiveSums(PassPart):
 
     def add(self, batch: SimplexBatch) -> None:
         """Count the rows of a checked chunk."""
-        curvature = self.objective.curvature_sums(batch, self.point)
-        self._add(*self.objective.sums(batch, self.point), curvature)
+        loss, gradient = self.objective.sums(batch, self.point)
+        self._add(loss, gradient, self.objective.curvature_sums(batch, self.point))
 
     def merge(self, other: Self) -> None:
         """Add what another one has counted."""
@@ -100,7 +89,7 @@ class ObjectiveSums(PassPart):
 class Judged(NamedTuple):
     """A fit to kept rows, and what these and all rows say of its point, penalties left aside."""
 
-    fit: KeptFit
+    fit: Any
     loss: float  # mean over all rows
     gradient: Array  # its gradient
     kept_gradient: Array  # that of the rows kept
@@ -120,7 +109,7 @@ class Surrogate:
         Of all rows.
     tol : float
         Violation at which no further pass is asked for.
-    fit : KeptFit
+    fit : of the solver
         What the next pass is to judge; after the last one, the fit that follows from it.
     adaptations : int
         Fits after the first in which penalties are adapted again, as all rows know better.
@@ -134,7 +123,7 @@ class Surrogate:
     kept: SimplexBatch
     weight: float
     tol: float
-    fit: KeptFit
+    fit: Any
     adaptations: int = 0
     damping: float = 1.0
     judged: tuple[Judged, ...] = ()
@@ -154,12 +143,13 @@ class Surrogate:
 
     def value(self, one: Judged) -> float:
         """Return the objective of all rows, with penalties as they are now."""
-        found = one.loss + self.fit.objective.penalty(one.fit.point)[0]
+        found: float = one.loss + self.fit.objective.penalty(one.fit.point)[0]
         return found if math.isfinite(found) else math.inf
 
     def violation(self, one: Judged) -> float:
         """Return how far a fit violates the optimality conditions of all rows."""
-        return self.fit.objective.violation(one.fit.point, one.gradient)
+        found: float = self.fit.objective.violation(one.fit.point, one.gradient)
+        return found
 
     @property
     def best(self) -> Judged:

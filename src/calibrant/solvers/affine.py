@@ -48,7 +48,6 @@ def fit_affine(
     penalty: RidgePenalty | None = None,
     zero_probability: float | None = None,
     temperature: TemperatureMap | None = None,
-    present: NDArray[np.bool_] | None = None,
     tol: float = 1e-6,
     max_rounds: int = 500,
     weight: float | None = None,
@@ -65,10 +64,10 @@ def fit_affine(
     gradient in these units. Classes without a label keep temperature scaling's parameters: the
     likelihood would send their intercepts to minus infinity.
 
-    The batch may be a sample of rows of a total ``weight``, of which the classes ``present`` have
-    labels: then the mean loss less <``linear_term``, t> is minimised, with half of ``proximal``
-    standard errors of the curvature times squared distances from ``start``, since a few rows may
-    have no minimum. An ``objective`` is that of an earlier fit.
+    The batch may be a sample of rows of a total ``weight``: then the mean loss less
+    <``linear_term``, t> is minimised, with half of ``proximal`` standard errors of the curvature
+    times squared distances from ``start``, since a few rows may have no minimum. An ``objective``
+    is that of an earlier fit.
     """
     started = perf_counter()
     # Merged before the temperature is fitted, too: where the likelihood is flat, its last bits
@@ -78,9 +77,7 @@ def fit_affine(
     if objective is None:
         if temperature is None:
             temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
-        if present is None:
-            present = np.isin(np.arange(batch.n_classes), batch.class_index)
-        objective = _freeze(batch, temperature, present, penalty or RidgePenalty(), full)
+        objective = _freeze(batch, temperature, penalty or RidgePenalty(), full=full)
     rows = objective.row_loss(batch, total)
     start = objective.start if start is None else start
     problem = _AffineProblem(rows, objective, linear_term)
@@ -93,17 +90,14 @@ def fit_affine(
 
 
 def _freeze(
-    batch: SimplexBatch,
-    temperature: TemperatureMap,
-    present: NDArray[np.bool_],
-    penalty: RidgePenalty,
-    full: bool,
+    batch: SimplexBatch, temperature: TemperatureMap, penalty: RidgePenalty, *, full: bool
 ) -> AffineObjective:
     """Return the objective of a batch, in units of the curvature at temperature scaling."""
     k, zero_logit = batch.n_classes, temperature.zero_logit
     logits = to_logits(batch.scores, batch.kind, zero_logit)
     unit = divide_by_unit(logits, batch.weight)
     beta = unit * temperature.inverse_temperature
+    present = np.isin(np.arange(k), batch.class_index)
     slopes = np.where(present, min(beta, STEEPEST_START), beta)
     start = np.append(np.diag(slopes) if full else slopes, np.zeros(k))
     free = np.append(np.repeat(present, k if full else 1), present)

@@ -67,22 +67,21 @@ def fit_temperature(
     linear_term: Array | None = None,
     start: Array | None = None,
     adapt: bool | None = None,
-    deepest: float | None = None,
 ) -> ScalingFit[TemperatureMap, TemperatureObjective]:
     """Find the inverse temperature, and the reading of exact zeros, of least NLL.
 
     ``zero_probability`` sets the reading by hand; scores below it are read as it, too. The
     violation is the slope in beta, in units of the spread of the logits, or that in delta.
 
-    The batch may be a sample of rows of a total ``weight`` and of a ``deepest_score``: then the
-    mean loss less <``linear_term``, t> is minimised. An ``objective`` is that of an earlier fit;
-    with ``adapt`` its number of pseudo-observations is found again.
+    The batch may be a sample of rows of a total ``weight``: then the mean loss less
+    <``linear_term``, t> is minimised. An ``objective`` is that of an earlier fit; with ``adapt``
+    its number of pseudo-observations is found again.
     """
     started = perf_counter()
     total = sum_in_any_order(batch.weight)
     adapt = objective is None if adapt is None else adapt
     if objective is None:
-        reads_zeros, zero_logit = find_zeros(batch, zero_probability, deepest)
+        reads_zeros, zero_logit = find_zeros(batch, zero_probability)
         rows = read_rows(batch, zero_logit, total, reads_zeros=reads_zeros)
         objective = TemperatureObjective(batch.kind, rows.unit, zero_logit, reads_zeros)
     else:

@@ -8,11 +8,13 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from calibrant.errors import ParameterError, in_words
 from calibrant.maps.cells import SharedSteps
 from calibrant.solvers.normalization_aware.infinity import solve_exactly
 from calibrant.solvers.normalization_aware.prior import build_likelihood
+from calibrant.solvers.normalization_aware.ways import WAYS, Way
 from calibrant.solvers.report import SolverReport
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from calibrant.objectives.normalization_aware import NormalizedLikelihood
     from calibrant.simplex import SimplexBatch
     from calibrant.solvers.normalization_aware.prior import PriorChoice
-    from calibrant.solvers.normalization_aware.ways import Way
 
 
 def solve_normalization_aware(
@@ -70,3 +71,17 @@ def minimise_likelihood(
         notes=likelihood.notes + found.notes,
     )
     return step, report
+
+
+def check_solver(solver: Any) -> None:
+    """Refuse what is neither "exact" nor one of the paper's ways with options that it takes."""
+    if isinstance(solver, Way):
+        solver.check()
+    elif not (isinstance(solver, str) and solver == "exact"):
+        named = WAYS.get(solver) if isinstance(solver, str) else None
+        remedy = (
+            f"or one of {', '.join(f'{way.__name__}()' for way in WAYS.values())}"
+            if named is None
+            else f"or solver={named.__name__}(), which holds its options"
+        )
+        raise ParameterError(f"solver={in_words(solver)} is not known; use 'exact', {remedy}")

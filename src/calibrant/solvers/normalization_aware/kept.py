@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from calibrant.kernels.isotonic import pool_adjacent_violators
 from calibrant.maps.cells import SharedSteps
-from calibrant.objectives.normalization_aware import count_cells, sum_cells
+from calibrant.objectives.normalization_aware import block_of_segment, count_cells, sum_cells
 from calibrant.solvers.normalization_aware.fit import DEPTH, Sample, minimise
 from calibrant.solvers.report import SolverReport
 
@@ -27,7 +28,12 @@ TOLERANCE, MAX_ROUNDS = 3e-8, 12
 GROUP_CELLS, LARGEST_SIZE = 50, 100.0
 """Cells of kept rows that tell of exposures around a segment, and bound on what they count."""
 
-LEAST_SHARE = 0.01
+LEAST_SHARE, LEAST_SLACK = 0.01, 0.1
+"""Part of its target that a segment has of the shares of all rows at least; and part that is left
+of what lies below a jump, and is reached from above, after a step."""
+
+HEAD_PART = 1e-4
+"""Part of all weight that the lowest segments have, whose values are those of PAVA of all rows."""
 
 MOST_COPIES, MOST_CELLS = 8, 1 << 21
 """Copies of the kept rows, and cells of them, at most."""
@@ -110,16 +116,27 @@ def fit_normalization_aware(
         exposures = sum_cells(rows.index, row_weight / totals, n_segments, sizes)
         held = np.bincount(group, exposures)
     top = np.bincount(rows.index.max(axis=1), row_weight, minlength=n_segments)
+    # Below a jump at least so much more is wanted than rows that lie there wholly have, of what
+    # they have more now: so no jump is drawn to infinity by what the sample does not know.
+    below, now, left = (
+        np.cumsum(part) for part in (values * exposures - gradient, values * exposures, top)
+    )
+    slack = np.where(left > 0.0, LEAST_SLACK, LEAST_SLACK**3) * (now - left)
+    below[:-1] = np.maximum(below, left + slack)[:-1]
     found = minimise(
         rows.index,
         row_weight,
-        values * exposures - gradient,
+        np.diff(below, prepend=0.0),
         exposures,
         tol=TOLERANCE,
         max_rounds=MAX_ROUNDS,
         sample=Sample(values, of_all, target, group, np.asarray(held), sizes, np.asarray(top)),
     )
-    point = np.log(found.values)
+    if target is not None:
+        change = np.bincount(group, found.exposures) / held
+        _settle_head(found.values, target, of_all * change[group])
+    is_fit = np.all(np.isfinite(found.values)) and np.all(np.diff(found.values) >= 0.0)
+    point = np.log(found.values) if is_fit and found.values[0] > 0.0 else start
     step = objective.step_function(point)
     about = float("nan"), found.violation, TOLERANCE, found.rounds, perf_counter() - started
     report = SolverReport("exact", *about, n_blocks=step.n_blocks, notes=notes)
@@ -128,3 +145,16 @@ def fit_normalization_aware(
     return NormalizationAwareFit(
         SharedSteps(step, objective.prior.kind), report, objective, point, linear_term
     )
+
+
+def _settle_head(values: Array, target: Array, exposures: Array) -> None:
+    """Give the lowest segments, of next to no weight, the values that PAVA of all rows has there.
+
+    Rows hardly notice them, so that b / a is their optimum; a sample has too few of their cells.
+    """
+    below = np.cumsum(target)
+    n_head = int(np.searchsorted(below, HEAD_PART * below[-1]))
+    if n_head > 0:
+        first, tops, bottoms = pool_adjacent_violators(target[:n_head], exposures[:n_head])
+        pooled = np.maximum.accumulate(tops / bottoms)[block_of_segment(first, n_head)]
+        values[:n_head] = np.minimum(pooled, values[min(n_head, len(values) - 1)])
