@@ -97,7 +97,9 @@ def test_smoothed_labels_are_less_certain():
 def test_an_unfinished_fit_warns(monkeypatch):
     from calibrant.solvers import logistic
 
-    monkeypatch.setattr(logistic.minimise_logistic, "__kwdefaults__", {"tol": 1e-10, "max_rounds": 1})
+    monkeypatch.setattr(
+        logistic.minimise_logistic, "__kwdefaults__", {"tol": 1e-10, "max_rounds": 1}
+    )
     with pytest.warns(ConvergenceWarning, match="newton per class"):
         OneVsRestPlatt().fit(*simulate(200, 3))
 

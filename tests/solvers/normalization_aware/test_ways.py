@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from calibrant import SLSQP, Annealing, Penalty, ProjectedGradient, TrustConstr, simplex
 from calibrant.kernels.annealing import anneal
 from calibrant.solvers.normalization_aware import minimise_likelihood
+from calibrant.solvers.normalization_aware.blocks import pool_blocks, split_blocks
 from calibrant.solvers.normalization_aware.prior import build_likelihood
-from calibrant.solvers.normalization_aware.ways import pool_blocks, split_blocks
 from conftest import each_real_file, load_real, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")
