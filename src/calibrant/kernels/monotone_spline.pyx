@@ -105,41 +105,6 @@ cdef void row_gaps(
             gaps[j] = slope * (values[j] - start) + shift
 
 
-def spline_losses(
-    const double[:, ::1] values,
-    const int32_t[:, ::1] bounds,
-    const int64_t[::1] place,
-    const double[::1] knots,
-    const double[::1] slopes,
-    double[::1] loss,
-):
-    """Write the NLL of each row to ``loss``."""
-    cdef Py_ssize_t n_rows = values.shape[0], n_classes = values.shape[1]
-    cdef Py_ssize_t height = block_height(n_classes), block, start, stop, i, j, offset
-    cdef double[::1] origin = np.empty_like(slopes)
-    cdef double[::1] base = np.empty_like(slopes)
-    cdef double[::1] gaps = np.empty(height * n_classes)
-    cdef double[::1] e = np.empty(height * n_classes)
-    cdef double total
-    with nogil:
-        fill_table(knots, slopes, origin, base)
-        for block in range((n_rows + height - 1) // height):
-            start = block * height
-            stop = min(start + height, n_rows)
-            for i in range(start, stop):
-                offset = (i - start) * n_classes
-                row_gaps(
-                    &values[i, 0], n_classes, &bounds[i, 0], origin, base, slopes, &gaps[offset]
-                )
-            exponentials(&gaps[0], &e[0], (stop - start) * n_classes)
-            for i in range(start, stop):
-                offset = (i - start) * n_classes
-                total = 0.0
-                for j in range(n_classes):
-                    total += e[offset + j]
-                loss[i] = log(total) - gaps[offset + place[i]]
-
-
 def spline_likelihood(
     const double[:, ::1] values,
     const int32_t[:, ::1] bounds,
@@ -147,10 +112,11 @@ def spline_likelihood(
     const double[::1] share,
     const double[::1] knots,
     const double[::1] slopes,
+    double[::1] losses,
     double[::1] gradient,
     double[:, ::1] hessian,
 ):
-    """NLL, its gradient and its Hessian in the slopes.
+    """Write the NLL of each row, and the weighted gradient and Hessian in the slopes.
 
     The label's part of the gradient, -sum_i share_i f(v_iy), is left out: it is the same for all
     slopes.
@@ -164,7 +130,7 @@ def spline_likelihood(
     cdef double[:, ::1] sums = np.empty((slopes.shape[0], 3))
     cdef double[::1] mean = np.empty_like(slopes)
     cdef double[::1] squares = np.zeros_like(slopes)
-    cdef double total, loss = 0.0
+    cdef double total
     gradient[:] = 0.0
     hessian[:, :] = 0.0
     with nogil:
@@ -181,10 +147,9 @@ def spline_likelihood(
             for i in range(start, stop):
                 offset = (i - start) * n_classes
                 total = segment_sums(&values[i, 0], &e[offset], &bounds[i, 0], origin, sums)
-                loss += share[i] * (log(total) - gaps[offset + place[i]])
+                losses[i] = log(total) - gaps[offset + place[i]]
                 add_row(sums, total, share[i], knots, mean, squares, gradient, hessian)
         add_second_moments(knots, squares, gradient, hessian)
-    return loss
 
 
 cdef double segment_sums(

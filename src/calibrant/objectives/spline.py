@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.kernels.monotone_spline import (
-    find_bounds,
-    spline_likelihood,
-    spline_losses,
-)
+from calibrant.kernels.monotone_spline import find_bounds, spline_likelihood
 from calibrant.maps.logits import SplineMap, log_probabilities
 from calibrant.objectives.base import Objective, projected_gradient
 from calibrant.simplex import to_logits
@@ -113,7 +109,7 @@ class SplineRows:
         own = values[np.arange(len(values)), place]
         above = np.clip(own[:, None] - knots, 0.0, np.append(np.diff(knots), np.inf))
         self._label = share @ np.column_stack([np.minimum(own - knots[0], 0.0), above])
-        self.hessian = np.empty((len(knots) + 1, len(knots) + 1))
+        self.hessian, self.losses = np.empty((len(knots) + 1,) * 2), np.empty(len(share))
 
     def part(self, rows: NDArray[Any], weight: Array | None = None) -> SplineRows:
         """Return some of the rows, with their weights or others."""
@@ -121,15 +117,9 @@ class SplineRows:
         weight = self.share[rows] if weight is None else weight
         return SplineRows(values[rows], place[rows], weight / weight.sum(), self.knots)
 
-    def losses(self, slopes: Array) -> Array:
-        """NLL of each row."""
-        out = np.empty(len(self.share))
-        spline_losses(*self._cells, self.knots, slopes, out)
-        return out
-
     def value(self, point: Array) -> tuple[float, Array]:
-        """Weighted NLL and its gradient."""
+        """Weighted NLL and its gradient; that of each row is in ``losses`` from now on."""
         gradient, self.hessian = np.empty_like(point), np.empty_like(self.hessian)
-        rows = *self._cells, self.share
-        loss = spline_likelihood(*rows, self.knots, point, gradient, self.hessian)
-        return float(loss), gradient - self._label
+        rows = *self._cells, self.share, self.knots, point
+        spline_likelihood(*rows, self.losses, gradient, self.hessian)
+        return float(self.share @ self.losses), gradient - self._label

@@ -222,12 +222,13 @@ def choose_strength(rows: SplineRows, batch: SimplexBatch) -> float:
             return
         train = rows.part(row[~held], weight[~held])
         rest = rows.part(row[held], weight[held])
-        slopes = none + 1.0
+        slopes, problem = none + 1.0, _SplineProblem(train, objective, None)
         for i, strength in enumerate(STRENGTHS):
             rate = strength / weight[~held].sum()
-            problem = _SplineProblem(train, replace(objective, rate=rate), None)
+            problem.objective = replace(objective, rate=rate)
             slopes = problem.minimise(slopes, ROUGH_VIOLATION, ROUGH_ROUNDS).x
-            losses[i, held] = rest.losses(slopes)
+            rest.value(slopes)
+            losses[i, held] = rest.losses
 
     for _ in threads.each(judge, range(N_FOLDS)):
         pass
