@@ -91,6 +91,8 @@ def test_fit_tells_the_rows_that_the_method_saw(home, call, capsys, monkeypatch)
     assert "100 of 900" in err
     _, text, _ = call("fit", home / "days", "-m", "fir", "-o", out)
     assert (strict(text)["rows"], strict(text)["rows_read"]) == (900, 900)
+    _, text, _ = call("fit", home / "days", "-m", "auto", "-o", out)
+    assert (strict(text)["rows"], strict(text)["rows_read"]) == (900, 900)
     assert run(["fit", str(home / "days"), "-m", "ms", "-o", str(out)]) == 0
     assert "ms fitted to 100 of 900 rows of" in capsys.readouterr().out
 

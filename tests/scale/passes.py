@@ -1,34 +1,6 @@
-"""What tests of statistics share: rows, chunks in any order, merged in any tree, several passes."""
+"""What tests of statistics share: rows in chunks by chance, and several passes over them."""
 
 import numpy as np
-
-from calibrant.simplex import check_batch
-from conftest import load_real, simulate
-
-CASES = [("probabilities", False), ("probabilities", True), ("logits", False), ("logits", True)]
-"""Kinds of scores, without and with exact zeros."""
-
-
-def make_rows(kind, zeros, n_rows, k, seed=0, *, change=np.copy, share=0.3):
-    """Scores that were changed, labels and weights; of small scores a share is exactly zero."""
-    rng = np.random.default_rng(seed)
-    scores, y = simulate(n_rows, k, seed)
-    scores = change(scores)
-    if zeros:
-        scores = np.where((scores < 0.1) & (rng.random(scores.shape) < share), 0.0, scores)
-    scores /= scores.sum(axis=1, keepdims=True)
-    with np.errstate(divide="ignore"):
-        scores = 3.0 * np.log(scores) if kind == "logits" else scores
-    return scores, y, rng.uniform(0.5, 2.0, n_rows)
-
-
-def make_empty(cls):
-    """Return what makes empty statistics of a method, for k classes."""
-
-    def fresh(kind, max_rows=None, k=4, **options):
-        return cls(np.arange(k), scores=kind, max_rows=max_rows, **options)
-
-    return fresh
 
 
 def count(empty, batch_arrays, seed=0, n_chunks=3):
@@ -55,15 +27,3 @@ def passes(statistics, batch_arrays, seed=0, n_chunks=3, most=20):
         found.append(statistics.solution())
         statistics = found[-1].again
     return found
-
-
-def real_losses(name, fresh, solve, **options):
-    """Log-loss of a real file, fitted in passes with a quarter of its rows kept, and in memory."""
-    data = load_real(name)
-    scores, y = data["val"]
-    empty = fresh("probabilities", len(y) // 4, scores.shape[1], **options)
-    found = passes(empty, (scores, y, np.ones(len(y))))[-1].fitted["map_"]
-    want, _ = solve(check_batch(scores, y), **options)
-    rows, labels = data["test"]
-    place = np.arange(len(labels)), labels
-    return [-np.mean(np.log(one(rows)[place])) for one in (found, want)]

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from calibrant import errors
-from calibrant.calibrators.methods import methods
 from calibrant.datasets import simulated_scores
-from calibrant.scale.statistics import Number, RowStatistics, Statistics
+from calibrant.scale.statistics import RowStatistics, Statistics
 from scale.forged import rewritten
 
 SCORES, Y = simulated_scores(500)
@@ -139,18 +138,3 @@ def test_a_compressed_archive_is_refused():
 def test_rows_alone_are_no_fit():
     with pytest.raises(errors.StatisticsError, match="fit_statistics"):
         counted().solve()
-
-
-@pytest.mark.parametrize(
-    ("cls", "name", "limits"),
-    [
-        pytest.param(cls, name, limits, id=f"{method}-{name}")
-        for method, cls in methods().items()
-        if cls._statistics is not None
-        for name, limits in cls._statistics.allowed.items()
-        if isinstance(limits, Number)
-    ],
-)
-def test_options_have_the_limits_of_the_parameters(cls, name, limits):
-    """So that what a calibrator takes can be counted, and nothing else comes from bytes."""
-    assert cls.__dataclass_fields__[name].metadata["check"].__self__ == limits

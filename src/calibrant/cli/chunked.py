@@ -53,6 +53,7 @@ class Fitted(NamedTuple):
 
         n_read = statistics.n_rows
         needs_rows = isinstance(statistics, RowStatistics) and not statistics.kept.is_complete
+        needs_rows &= calibrator.method != "auto"  # its stages see all rows
         return cls(calibrator, statistics.kept.n_rows if needs_rows else n_read, n_read, source)
 
 
