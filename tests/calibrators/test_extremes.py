@@ -174,16 +174,16 @@ def test_weights_over_many_powers_of_ten_cost_a_bounded_number_of_products(monke
     y, weight = rng.integers(0, 30, 300), 10.0 ** rng.uniform(-12, 12, 300)
     products = []
 
-    def minimise(*arguments, solve=structured._minimise):
+    def minimise(*arguments, solve=structured.minimise_newton, **options):
         products.append(0)
-        return solve(*arguments)
+        return solve(*arguments, **options)
 
     def step(*arguments, solve=structured.conjugate_gradients):
         found, n = solve(*arguments)
         products[-1] += n
         return found, n
 
-    monkeypatch.setattr(structured, "_minimise", minimise)
+    monkeypatch.setattr(structured, "minimise_newton", minimise)
     monkeypatch.setattr(structured, "conjugate_gradients", step)
     model = calibrant.AutoCalibrator(scores="logits", classes=np.arange(30))
     model.fit(z, y, weight)

@@ -158,7 +158,8 @@ class _Profile:
         delta = 0.0
         if len(rows.zeros) and beta > 0.0:
             rate = rows.zero_labels - float(linear[1])
-            delta = _best_delta(rows, beta, max(rate, 1e-3 * ZERO_LABELS / rows.total), reach)
+            least = 1e-3 * ZERO_LABELS / (rows.total + self.objective.strength)
+            delta = _best_delta(rows, beta, max(rate, least), reach)
         found = self._flat if beta == 0.0 else rows.moments(beta, delta)
         slope, by_delta = found.by_beta - float(linear[0]), found.by_delta - float(linear[1])
         curvature, rest = found.beta_beta, 0.0
