@@ -106,8 +106,8 @@ def check_points(q: Any, rank: Any, y: Any, sample_weight: Any = None) -> Points
     _refuse("rank", ranks, ranks != np.floor(ranks), errors.RangeError, "ranks are whole numbers")
     remedy = "weights are positive, drop the points that have none"
     _refuse("sample_weight", weight, weight <= 0, errors.WeightError, remedy)
-    ranks = np.unique(ranks, return_inverse=True)[1].astype(np.int64) + 1
-    return Points(arrays["q"] + 0.0, ranks, arrays["y"], weight)  # no -0.0
+    rank_index = np.unique(ranks, return_inverse=True)[1].astype(np.int64) + 1
+    return Points(arrays["q"] + 0.0, rank_index, arrays["y"], weight)  # no -0.0
 
 
 def _refuse(

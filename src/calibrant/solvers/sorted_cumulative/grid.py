@@ -108,7 +108,7 @@ def _read_optimistically(cells: RankCells, shift: int) -> tuple[RankCells, NDArr
         key=np.where(spread, cells.key | ((1 << shift) - 1), cells.key),
         weight=np.where(spread, cells.labels, cells.weight),
     )
-    points = RankCells(*(np.append(*pair) for pair in zip(ones, zeros, strict=True)))
+    points = RankCells(*map(np.append, ones, zeros))
     return points, np.append(np.arange(len(cells.key)), both)
 
 
