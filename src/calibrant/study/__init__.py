@@ -20,7 +20,6 @@ _HOMES = {
     "StudyTable": "calibrant.study.table",
     "from_estimator": "calibrant.study.make_predictions",
     "from_torch": "calibrant.study.make_predictions",
-    "read_results": "calibrant.study.calarena",
     "read_table": "calibrant.study.table",
     "run_study": "calibrant.study.run",
     "win_rates": "calibrant.study.calarena",
