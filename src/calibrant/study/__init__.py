@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from calibrant.lazy import attach
 
 if TYPE_CHECKING:
-    from calibrant.study.calarena import win_rates
+    from calibrant.study.calarena import read_results, win_rates
     from calibrant.study.make_predictions import from_estimator, from_torch
     from calibrant.study.outputs import write_outputs
     from calibrant.study.run import run_study
@@ -20,6 +20,7 @@ _HOMES = {
     "StudyTable": "calibrant.study.table",
     "from_estimator": "calibrant.study.make_predictions",
     "from_torch": "calibrant.study.make_predictions",
+    "read_results": "calibrant.study.calarena",
     "read_table": "calibrant.study.table",
     "run_study": "calibrant.study.run",
     "win_rates": "calibrant.study.calarena",
@@ -32,6 +33,7 @@ __all__ = [
     "StudyTable",
     "from_estimator",
     "from_torch",
+    "read_results",
     "read_table",
     "run_study",
     "win_rates",
