@@ -158,6 +158,8 @@ def draw_classwise(
         From :func:`compute_classwise`.
     n_columns : int, default=3
         Diagrams in a row; the first is the overview of all classes.
+    title : str, optional
+        Of the whole figure.
 
     Returns
     -------
