@@ -6,7 +6,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 LIMIT = 10_000_000  # bytes
-KERNELS = "calibrant/kernels/"
+KERNELS = "calibrant/_kernels/"
 SOURCES = (".pyx", ".pxd", "meson.build")
 
 wheel = Path(sys.argv[1])

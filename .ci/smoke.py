@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import calibrant
-from calibrant import kernels
+from calibrant import _kernels as kernels
 from calibrant.datasets import simulated_scores
 from calibrant.model_file import load
 
@@ -37,8 +37,8 @@ def calibrated(folder, method, build):
 installed = Path(calibrant.__file__)
 assert "site-packages" in installed.parts, f"{installed} is not installed"
 for name in kernels.MODULES:
-    import_module(f"calibrant.kernels.baseline.{name}")
-    import_module(f"calibrant.kernels.{kernels.BUILD}.{name}")
+    import_module(f"calibrant._kernels.baseline.{name}")
+    import_module(f"calibrant._kernels.{kernels.BUILD}.{name}")
 
 scores, y = simulated_scores(800)
 with TemporaryDirectory() as name:

@@ -24,7 +24,7 @@ from time import monotonic, process_time
 
 import numpy as np
 
-from calibrant import trial
+from calibrant import _trial as trial
 from measure import rows_of, shape_of
 from our_methods import make
 from peers import BUILD, Results, machine

@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from calibrant import model_file
-from calibrant.calibrators.methods import make_calibrator, methods
+from calibrant._calibrators.methods import make_calibrator, methods
 from calibrant.export import merge_onnx, save_pt2, to_onnx, to_torch
 
 ROWS = {1000: 2000, 10: 5000}

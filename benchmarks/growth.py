@@ -103,7 +103,7 @@ def main():
         method, n_rows, n_classes = sys.argv[2:]
         print(json.dumps(cell(method, int(n_rows), int(n_classes))))
         return
-    from calibrant import trial
+    from calibrant import _trial as trial
     from peers import BUILD, Results, machine
 
     def numbers(text):

@@ -16,8 +16,8 @@ from itertools import product
 from pathlib import Path
 from statistics import median
 
-from calibrant import trial
-from calibrant.atomic_file import replace_file
+from calibrant import _trial as trial
+from calibrant._atomic_file import replace_file
 from measure import shape_of
 from workers import ONE_THREAD, TooLong, Worker, in_turn
 

@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from calibrant import metrics
-from calibrant.atomic_file import replace_file
-from calibrant.study.files import look_at
+from calibrant._atomic_file import replace_file
+from calibrant.study._files import look_at
 from measure import read_part
 from our_methods import CLASSES
 from peer_methods import PEERS

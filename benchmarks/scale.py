@@ -115,7 +115,7 @@ def cluster(n_workers: int, memory: str):
         ) as found,
         Client(found) as client,
     ):
-        client.run(lambda: __import__("calibrant.calibrators.base"))
+        client.run(lambda: __import__("calibrant._calibrators.base"))
         yield client
 
 

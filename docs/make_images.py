@@ -20,6 +20,7 @@ from matplotlib import pyplot as plt
 import calibrant
 from calibrant.datasets import SplitPredictions, overconfident_digits
 from calibrant.metrics import negative_log_likelihood
+from calibrant.plots import _style as style
 from calibrant.plots import (
     compute_classwise,
     compute_confidence_histogram,
@@ -33,7 +34,6 @@ from calibrant.plots import (
     draw_map,
     draw_reliability_grid,
     draw_top_r,
-    style,
 )
 from calibrant.report import compare, write_report
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from calibrant import AutoCalibrator, TemperatureScaling
-from calibrant.calibrators.auto import PATHS
+from calibrant._calibrators.auto import PATHS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from calibrant import MonotoneSpline, NormalizationAwareIsotonic, SortedCumulativeIsotonic
-from calibrant.solvers import choice_rows
+from calibrant._solvers import choice_rows
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 

@@ -14,21 +14,21 @@ from itertools import product
 import numpy as np
 
 from calibrant import TemperatureScaling
+from calibrant.metrics import _cross_fitted as cross_fitted
+from calibrant.metrics import _variational as variational
 from calibrant.metrics import (
     calibration_test,
     class_shares,
-    cross_fitted,
     cross_fitted_decomposition,
     cumulative_differences,
     evaluate,
     post_hoc_improvement,
-    variational,
     variational_errors,
 )
-from calibrant.metrics.bins import bin_edges
-from calibrant.metrics.cells import CellState
-from calibrant.metrics.kernel_density import DensityGrid
-from calibrant.scale.chunks import ArrayChunks
+from calibrant.metrics._bins import bin_edges
+from calibrant.metrics._cells import CellState
+from calibrant.metrics._kernel_density import DensityGrid
+from calibrant.scale._chunks import ArrayChunks
 
 N_CLASSES = 5
 CLASSES = range(N_CLASSES)

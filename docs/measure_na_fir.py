@@ -22,11 +22,11 @@ from calibrant import (
     ProjectedGradient,
     TemperatureScaling,
     TrustConstr,
-    simplex,
 )
+from calibrant import _simplex as simplex
+from calibrant._solvers.flattened import solve_flattened
+from calibrant._solvers.normalization_aware.prior import build_likelihood
 from calibrant.metrics import confidence_ece
-from calibrant.solvers.flattened import solve_flattened
-from calibrant.solvers.normalization_aware.prior import build_likelihood
 
 PAGE = Path(__file__).parent / "why-na-fir-is-convex.md"
 SIX = (

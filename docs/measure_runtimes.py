@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calibrant.calibrators.methods import make_calibrator, methods
+from calibrant._calibrators.methods import make_calibrator, methods
 from calibrant.export import to_onnx
 
 HERE = Path(__file__).parent

@@ -26,7 +26,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from calibrant import AutoCalibrator
-from calibrant.calibrators.auto_search import make_stage
+from calibrant._calibrators.auto_search import make_stage
 from calibrant.metrics import negative_log_likelihood
 
 N_TRAIN, N_TEST = 2000, 20_000

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from calibrant.study import StudyTable, read_table
-from calibrant.study.ranks import rank_methods
+from calibrant.study._ranks import rank_methods
 
 PAGE = Path(__file__).parent / "auto.md"
 START, END = "<!-- table -->", "<!-- end of table -->"

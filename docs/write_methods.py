@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from calibrant.calibrators.methods import methods_table
+from calibrant._calibrators.methods import methods_table
 
 README = Path(__file__).parents[1] / "README.md"
 START, END = "<!-- methods -->", "<!-- end of methods -->"

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import optimize
 
-from calibrant import simplex
-from calibrant.calibrators.methods import make_calibrator
+from calibrant import _simplex as simplex
+from calibrant._calibrators.methods import make_calibrator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import claim_rules as rules
 import printed
-from calibrant.study import ranks
-from calibrant.study.tables import method_title, metric_title
+from calibrant.study import _ranks as ranks
+from calibrant.study._tables import method_title, metric_title
 from claim_rules import Check, Claim, Finding, both
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from assumptions import Measured
-    from calibrant.study.table import StudyTable
+    from calibrant.study._table import StudyTable
 
 _UNPRINTED = Finding("not printed", None)
 

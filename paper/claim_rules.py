@@ -14,15 +14,15 @@ import numpy as np
 from scipy import stats
 
 import printed
-from calibrant.study import ranks
-from calibrant.study.table import PAPER_METHODS
-from calibrant.study.tables import format_seconds, method_title
+from calibrant.study import _ranks as ranks
+from calibrant.study._table import PAPER_METHODS
+from calibrant.study._tables import format_seconds, method_title
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from assumptions import Measured
-    from calibrant.study.table import StudyTable
+    from calibrant.study._table import StudyTable
     from printed import DataSet
 
 HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold here"

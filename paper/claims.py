@@ -9,11 +9,11 @@ import numpy as np
 import claim_rules as rules
 import printed
 from assumptions import measure_assumptions
-from calibrant.atomic_file import replace_file
-from calibrant.study import ranks
-from calibrant.study.table import PAPER_METHODS
-from calibrant.study.tables import method_title, metric_title
-from calibrant.study.typeset import Entry, Table, escape_markdown, to_markdown
+from calibrant._atomic_file import replace_file
+from calibrant.study import _ranks as ranks
+from calibrant.study._table import PAPER_METHODS
+from calibrant.study._tables import method_title, metric_title
+from calibrant.study._typeset import Entry, Table, escape_markdown, to_markdown
 from claim_list import judge_claims
 from printed import DATA_SETS_HERE
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from assumptions import Measured
-    from calibrant.study.table import StudyTable
+    from calibrant.study._table import StudyTable
     from claim_rules import Check, Claim
 
 _MARKS = {True: "yes", False: "no", None: ""}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import simplex
-from calibrant.study.make_predictions import write_predictions
+from calibrant import _simplex as simplex
+from calibrant.study._make_predictions import write_predictions
 
 if TYPE_CHECKING:
     import os

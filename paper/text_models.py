@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant._files.arrays import decoding
+from calibrant._simplex import check_option
 from calibrant.errors import PredictionFileError
-from calibrant.files.arrays import decoding
-from calibrant.simplex import check_option
-from calibrant.study.make_predictions import split_rows, write_predictions
+from calibrant.study._make_predictions import split_rows, write_predictions
 
 if TYPE_CHECKING:
     import os

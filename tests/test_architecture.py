@@ -19,30 +19,30 @@ from calibrant.model_file import save
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "calibrant"
 FILES = sorted(SOURCE.rglob("*.py"))
-KERNELS = sorted((SOURCE / "kernels").glob("*.p[yx][xd]"))
+KERNELS = sorted((SOURCE / "_kernels").glob("*.p[yx][xd]"))
 HOUSE = [  # from the ground up
     {
         "errors",
-        "notices",
-        "progress",
-        "threads",
-        "extras",
-        "lazy",
-        "atomic_file",
-        "kernels",
-        "docstrings",
+        "_notices",
+        "_progress",
+        "_threads",
+        "_extras",
+        "_lazy",
+        "_atomic_file",
+        "_kernels",
+        "_docstrings",
     },
-    {"columns", "containers", "labels", "row_order"},
-    {"simplex"},
-    {"maps"},
-    {"objectives"},
-    {"solvers"},
+    {"_columns", "_containers", "_labels", "_row_order"},
+    {"_simplex"},
+    {"_maps"},
+    {"_objectives"},
+    {"_solvers"},
     {"scale"},
-    {"calibrators", "metrics", "plots", "datasets", "trial", "pages"},
-    {"files", "model_file"},
+    {"_calibrators", "metrics", "plots", "datasets", "_trial", "_pages"},
+    {"_files", "model_file"},
     {"export"},
     {"report", "study"},
-    {"cli"},
+    {"_cli"},
     {"__main__"},
 ]
 FLOORS = {room: floor for floor, rooms in enumerate(HOUSE) for room in rooms}
@@ -84,8 +84,8 @@ del IMPORTS["calibrant"]
 
 
 def test_imports_are_found():
-    assert "calibrant.kernels.tables" in IMPORTS["calibrant.solvers.flattened"]
-    assert "calibrant.simplex" in IMPORTS["calibrant.calibrators.base"]
+    assert "calibrant._kernels.tables" in IMPORTS["calibrant._solvers.flattened"]
+    assert "calibrant._simplex" in IMPORTS["calibrant._calibrators.base"]
     assert sum(map(len, IMPORTS.values())) > 500
 
 
@@ -109,7 +109,7 @@ def test_imports_go_in_no_circle():
 
 
 def test_kernels_import_only_numpy_and_c():
-    allowed = {"numpy", "libc", "cython", "calibrant.kernels"}
+    allowed = {"numpy", "libc", "cython", "calibrant._kernels"}
     for path in KERNELS:
         found = re.findall(
             r"^(?:from|c?import) ([\w.]+)(?: c?import|$| as)", path.read_text(), re.MULTILINE
@@ -172,7 +172,7 @@ def test_class_names_mean_one_thing():
 
 def test_kernels_are_built_without_fast_math():
     """Nothing that reorders sums or merges a product with a sum, and no threads of their own."""
-    build = (SOURCE / "kernels" / "meson.build").read_text()
+    build = (SOURCE / "_kernels" / "meson.build").read_text()
     assert "-ffp-contract=off" in build
     for text in (build, *(path.read_text() for path in KERNELS)):
         assert not re.search(r"-ffast-math|-Ofast|-fassociative|openmp|prange", text)
@@ -209,7 +209,7 @@ def packages(modules):
     return {name for name in names if not name.startswith("_cython_")}
 
 
-RUN = "import sys; from calibrant.cli.main import run; assert run(sys.argv[2:]) == 0"
+RUN = "import sys; from calibrant._cli.main import run; assert run(sys.argv[2:]) == 0"
 
 
 def test_help_loads_nothing_but_the_commands(tmp_path):
@@ -235,7 +235,7 @@ def test_apply_loads_an_estimator_and_what_opens_its_file(tmp_path, suffix, of_s
         write(pa.table({f"class {c}": scores[:, c] for c in range(3)}), file)
     found = modules_after(RUN, tmp_path / "modules", "apply", model, file, "-o", out)
     ours = found - of_scikit_learn
-    assert "calibrant.model_file.reader" in ours
+    assert "calibrant.model_file._reader" in ours
     assert not any(module.startswith("scipy.") for module in ours)
     wanted = {"calibrant", "click", "numpy", "sklearn"}
     assert packages(ours) <= wanted | ({"pyarrow"} if suffix != "npz" else set())

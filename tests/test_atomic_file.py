@@ -14,8 +14,8 @@ import time
 
 import pytest
 
-from calibrant import atomic_file
-from calibrant.atomic_file import PREFIX, replace_file
+from calibrant import _atomic_file as atomic_file
+from calibrant._atomic_file import PREFIX, replace_file
 
 OLD, NEW = b"old" * 1000, b"new" * 100_000
 posix = pytest.mark.skipif(os.name != "posix", reason="as POSIX has it")
@@ -243,7 +243,7 @@ def test_a_temporary_that_was_removed_before_it_was_locked_is_made_again(tmp_pat
 def elsewhere(monkeypatch):
     """The module as it is on a system without locks, where directories cannot be opened."""
     monkeypatch.setitem(sys.modules, "fcntl", None)
-    spec = importlib.util.find_spec("calibrant.atomic_file")
+    spec = importlib.util.find_spec("calibrant._atomic_file")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     module._ON_WINDOWS = True
@@ -275,7 +275,7 @@ def test_of_many_writers_at_once_one_wins_whole(tmp_path):
 
 KILLED = textwrap.dedent("""
     import sys
-    from calibrant.atomic_file import replace_file
+    from calibrant._atomic_file import replace_file
     path, contents = sys.argv[1], [b"a" * 300_000, b"b" * 300_000]
     print("ready", flush=True)
     for i in range(10**9):

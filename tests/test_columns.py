@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from calibrant.columns import are_sorted, match_columns, order_of
+from calibrant._columns import are_sorted, match_columns, order_of
 from calibrant.errors import ColumnNameError
 
 

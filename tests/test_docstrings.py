@@ -1,6 +1,6 @@
 """Parameters that are documented once."""
 
-from calibrant.docstrings import inherit_parameters
+from calibrant._docstrings import inherit_parameters
 
 
 def source(a, b, c=1, d=2):

@@ -195,7 +195,7 @@ def test_the_ways_of_fit_and_predict_proba_are_those_of_the_page():
 
 @pytest.mark.filterwarnings("ignore::calibrant.errors.ConvergenceWarning")  # of so few rows
 def test_the_way_of_fit_on_dask_is_that_in_memory_but_for_two_hops(monkeypatch):
-    monkeypatch.setattr("calibrant.scale.statistics.usual_limit", lambda *_: 500)
+    monkeypatch.setattr("calibrant.scale._statistics.usual_limit", lambda *_: 500)
     scores, y = simulated_scores(2000)
     lazy = [dask.array.from_array(one, chunks=(500, *one.shape[1:])) for one in (scores, y)]
     with dask.config.set(scheduler="synchronous"):
@@ -205,8 +205,8 @@ def test_the_way_of_fit_on_dask_is_that_in_memory_but_for_two_hops(monkeypatch):
 
 
 def test_the_ways_of_compare_and_study_are_those_of_the_page(tmp_path):
-    from calibrant.cli.main import run
-    from calibrant.cli.study import run_command
+    from calibrant._cli.main import run
+    from calibrant._cli.study import run_command
 
     scores, y = simulated_scores(200)
     both = {f"{part}_probs": scores for part in ("val", "test")}

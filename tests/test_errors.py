@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant import errors, metrics, simplex
-from calibrant.calibrators.methods import make_calibrator, methods
+from calibrant import _simplex as simplex
+from calibrant import errors, metrics
+from calibrant._calibrators.methods import make_calibrator, methods
 from conftest import simulate
 
 NAMES = np.array(["ant", "bee", "cat", "dog"])

@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 
 import calibrant
-from calibrant import notices
+from calibrant import _notices as notices
 from calibrant.errors import (
     CalibrantWarning,
     MissingClassWarning,

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from calibrant import row_order
-from calibrant.calibrators.scaling import MatrixScaling, VectorScaling
-from calibrant.calibrators.structured import StructuredScaling
-from calibrant.simplex import check_batch
+from calibrant import _row_order as row_order
+from calibrant._calibrators.scaling import MatrixScaling, VectorScaling
+from calibrant._calibrators.structured import StructuredScaling
+from calibrant._simplex import check_batch
 from conftest import simulate
 
 

@@ -18,8 +18,11 @@ from sklearn.naive_bayes import GaussianNB
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 import calibrant
-from calibrant import errors, metrics, model_file, notices, report, simplex, threads
-from calibrant.cli.main import run as command
+from calibrant import _notices as notices
+from calibrant import _simplex as simplex
+from calibrant import _threads as threads
+from calibrant import errors, metrics, model_file, report
+from calibrant._cli.main import run as command
 from calibrators.catalogue import CALIBRATORS, make
 from conftest import simulate
 
@@ -155,7 +158,7 @@ def test_the_number_of_threads_changes_no_bit(pools, cls, kind):
 
 @pytest.mark.parametrize("name", ["na-fir", "scir", "spline", "auto"])
 def test_what_cross_validates_does_so_in_threads(pools, name):
-    make_calibrator = calibrant.calibrators.methods.make_calibrator
+    make_calibrator = calibrant._calibrators.methods.make_calibrator
     make_calibrator(name, n_jobs=2).fit(P, Y)
     assert set(pools) == {2}
 

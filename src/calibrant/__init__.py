@@ -9,30 +9,30 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for editors; what is there when it runs is what is found below
-    from calibrant.calibrators.auto import *  # noqa: F403
-    from calibrant.calibrators.classifier import *  # noqa: F403
-    from calibrant.calibrators.composition import *  # noqa: F403
-    from calibrant.calibrators.dirichlet import *  # noqa: F403
-    from calibrant.calibrators.flattened import *  # noqa: F403
-    from calibrant.calibrators.monotone_spline import *  # noqa: F403
-    from calibrant.calibrators.normalization_aware import *  # noqa: F403
-    from calibrant.calibrators.one_vs_rest import *  # noqa: F403
-    from calibrant.calibrators.scaling import *  # noqa: F403
-    from calibrant.calibrators.shared_classwise import *  # noqa: F403
-    from calibrant.calibrators.sorted_cumulative import *  # noqa: F403
-    from calibrant.calibrators.structured import *  # noqa: F403
-    from calibrant.calibrators.top_label import *  # noqa: F403
-    from calibrant.solvers.bivariate_isotonic import *  # noqa: F403
-    from calibrant.solvers.normalization_aware.ways import *  # noqa: F403
+    from calibrant._calibrators.auto import *  # noqa: F403
+    from calibrant._calibrators.classifier import *  # noqa: F403
+    from calibrant._calibrators.composition import *  # noqa: F403
+    from calibrant._calibrators.dirichlet import *  # noqa: F403
+    from calibrant._calibrators.flattened import *  # noqa: F403
+    from calibrant._calibrators.monotone_spline import *  # noqa: F403
+    from calibrant._calibrators.normalization_aware import *  # noqa: F403
+    from calibrant._calibrators.one_vs_rest import *  # noqa: F403
+    from calibrant._calibrators.scaling import *  # noqa: F403
+    from calibrant._calibrators.shared_classwise import *  # noqa: F403
+    from calibrant._calibrators.sorted_cumulative import *  # noqa: F403
+    from calibrant._calibrators.structured import *  # noqa: F403
+    from calibrant._calibrators.top_label import *  # noqa: F403
+    from calibrant._solvers.bivariate_isotonic import *  # noqa: F403
+    from calibrant._solvers.normalization_aware.ways import *  # noqa: F403
 
 __version__ = "0.1.0"
 
 _ELSEWHERE = {
-    "CalibratedClassifier": "calibrant.calibrators.classifier",
-    "bivariate_isotonic_regression": "calibrant.solvers.bivariate_isotonic",
+    "CalibratedClassifier": "calibrant._calibrators.classifier",
+    "bivariate_isotonic_regression": "calibrant._solvers.bivariate_isotonic",
 } | dict.fromkeys(
     ("Annealing", "Penalty", "ProjectedGradient", "SLSQP", "TrustConstr"),
-    "calibrant.solvers.normalization_aware.ways",
+    "calibrant._solvers.normalization_aware.ways",
 )
 """The module of every public name that is no method."""
 
@@ -44,7 +44,7 @@ _ROOMS = (
 
 
 def _methods() -> dict[str, Any]:
-    from calibrant.calibrators.methods import saved_methods
+    from calibrant._calibrators.methods import saved_methods
 
     return {cls.__name__: cls for cls in saved_methods().values()}
 

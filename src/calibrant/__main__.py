@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from calibrant.cli.stop import listen
-from calibrant.extras import advice, missing
+from calibrant._cli.stop import listen
+from calibrant._extras import advice, missing
 
 EXIT_ENVIRONMENT = 3
 
@@ -14,7 +14,7 @@ def main() -> None:
     """Run the command line, if what it is made with is installed."""
     listen()  # before anything slow is imported
     try:
-        from calibrant.cli.main import run
+        from calibrant._cli.main import run
     except ImportError as error:
         if not missing(error):
             raise

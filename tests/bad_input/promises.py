@@ -15,7 +15,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import calibrant
-from calibrant.calibrators.methods import saved_methods
+from calibrant._calibrators.methods import saved_methods
 from conftest import simulate
 
 

@@ -27,8 +27,10 @@ from bad_input.promises import (
     merged_classes,
     same_fit,
 )
-from calibrant import errors, labels, simplex
-from calibrant.scale.chunks import distinct
+from calibrant import _labels as labels
+from calibrant import _simplex as simplex
+from calibrant import errors
+from calibrant.scale._chunks import distinct
 
 
 def _without(absent):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspect import isfunction
 
 from bad_input.promises import CALIBRATORS
-from calibrant.calibrators.base import Calibrator
+from calibrant._calibrators.base import Calibrator
 
 CHECKS = {"simplex", "to_matrix", "column_order", "column_names", "check_is_fitted"}
 DOORS = [

@@ -23,7 +23,7 @@ from bad_input.promises import (
     same_fit,
     unbounded,
 )
-from calibrant import simplex
+from calibrant import _simplex as simplex
 
 needs_arrow = pytest.mark.skipif(pa is None, reason="pyarrow is not installed")
 PAIRS = [(name, "probabilities") for name in HOLDERS]

@@ -31,7 +31,8 @@ from bad_input.promises import (
     state,
     use,
 )
-from calibrant import errors, simplex
+from calibrant import _simplex as simplex
+from calibrant import errors
 
 MEND = ("remove", "repair", "drop", "fill")
 REMEDY = ("array", "frame", "collect()", "cpu()", "rows", "columns")

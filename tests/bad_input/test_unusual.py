@@ -33,7 +33,8 @@ from bad_input.promises import (
     unbounded,
     use,
 )
-from calibrant import errors, simplex
+from calibrant import _simplex as simplex
+from calibrant import errors
 
 
 class Unusual(NamedTuple):

@@ -11,8 +11,8 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 
 from benchmarks.scripts import importing
-from calibrant.calibrators.methods import methods
-from calibrant.study.files import look_at
+from calibrant._calibrators.methods import methods
+from calibrant.study._files import look_at
 from conftest import simulate
 from test_architecture import ROOT
 

@@ -1,7 +1,7 @@
 """Every calibrator there is, found as the package finds it, with parameters for many small fits."""
 
 import calibrant
-from calibrant.calibrators.methods import saved_methods
+from calibrant._calibrators.methods import saved_methods
 
 CALIBRATORS = [*saved_methods().values()]
 

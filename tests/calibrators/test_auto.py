@@ -6,12 +6,12 @@ import pytest
 from sklearn.base import clone
 
 from calibrant import AutoCalibrator, MonotoneSpline, StructuredScaling, TemperatureScaling
-from calibrant.calibrators import auto_search
-from calibrant.calibrators.auto import FAVOURITES, PATHS
+from calibrant._calibrators import auto_search
+from calibrant._calibrators.auto import FAVOURITES, PATHS
+from calibrant._simplex import check_batch
 from calibrant.errors import FittedValueError, MissingClassWarning, ParameterError
 from calibrant.metrics import negative_log_likelihood
 from calibrant.model_file import dumps, loads
-from calibrant.simplex import check_batch
 from conftest import load_real, real_files, simulate
 from hostile_files.frame import take_apart
 

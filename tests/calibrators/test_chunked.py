@@ -13,12 +13,13 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 import calibrant
-from calibrant import errors, model_file, simplex
-from calibrant.calibrators.methods import methods
+from calibrant import _simplex as simplex
+from calibrant import errors, model_file
+from calibrant._calibrators.methods import methods
 from calibrant.datasets import simulated_scores
-from calibrant.scale.chunks import ArrayChunks
-from calibrant.scale.mergeable import HOMES
-from calibrant.scale.statistics import Statistics
+from calibrant.scale._chunks import ArrayChunks
+from calibrant.scale._mergeable import HOMES
+from calibrant.scale._statistics import Statistics
 
 SCORES, Y = simulated_scores(1200)
 DAYS = [(SCORES[i::3], Y[i::3]) for i in range(3)]
@@ -123,7 +124,7 @@ def test_bytes_are_read_by_a_process_that_has_imported_no_method(tmp_path):
     file = tmp_path / "statistics"
     file.write_bytes(calibrant.VectorScaling().statistics([0, 1, 2]).update(SCORES, Y).to_bytes())
     code = (
-        "import sys, pathlib; from calibrant.scale.statistics import Statistics; "
+        "import sys, pathlib; from calibrant.scale._statistics import Statistics; "
         "found = Statistics.from_bytes(pathlib.Path(sys.argv[1]).read_bytes()); "
         "print(found.method, found.n_rows, type(found.solve()).__name__)"
     )
@@ -134,7 +135,7 @@ def test_bytes_are_read_by_a_process_that_has_imported_no_method(tmp_path):
 
 def test_the_home_of_all_statistics_is_known():
     found = {cls.method: cls.__module__ for cls in (c()._statistics for c in INCREMENTAL)}
-    assert found | {"rows": "calibrant.scale.statistics"} == HOMES
+    assert found | {"rows": "calibrant.scale._statistics"} == HOMES
 
 
 @pytest.mark.parametrize("cls", INCREMENTAL)

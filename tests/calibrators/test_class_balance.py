@@ -13,10 +13,10 @@ from calibrant import (
     StructuredScaling,
     TemperatureScaling,
 )
-from calibrant.calibrators import class_balance
-from calibrant.calibrators.class_balance import find_wrong_share
+from calibrant._calibrators import class_balance
+from calibrant._calibrators.class_balance import find_wrong_share
+from calibrant._simplex import SimplexBatch
 from calibrant.errors import ClassShareWarning
-from calibrant.simplex import SimplexBatch
 from conftest import simulate
 
 SHARED = [

@@ -27,7 +27,7 @@ from calibrant import (
     OneVsRestPlatt,
     TemperatureScaling,
 )
-from calibrant.calibrators.classifier_folds import class_scores
+from calibrant._calibrators.classifier_folds import class_scores
 from calibrant.errors import ParameterError
 
 pytestmark = [

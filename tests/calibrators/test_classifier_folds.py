@@ -25,7 +25,7 @@ from calibrant import (
     StructuredScaling,
     TemperatureScaling,
 )
-from calibrant.calibrators.classifier_folds import class_scores, without_unknown
+from calibrant._calibrators.classifier_folds import class_scores, without_unknown
 from calibrant.errors import (
     ClassShareWarning,
     LabelError,

@@ -4,10 +4,10 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 
 from calibrant import Chain, FlattenedIsotonic, Mixture, TemperatureScaling, VectorScaling
-from calibrant.calibrators.composition import out_of_fold
+from calibrant._calibrators.composition import out_of_fold
+from calibrant._simplex import check_batch
+from calibrant._solvers.mixture import solve_mixture
 from calibrant.errors import ParameterError
-from calibrant.simplex import check_batch
-from calibrant.solvers.mixture import solve_mixture
 from conftest import simulate
 
 

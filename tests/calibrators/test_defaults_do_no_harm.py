@@ -8,7 +8,7 @@ from scipy.special import softmax
 from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import RandomForestClassifier
 
-from calibrant.calibrators.methods import make_calibrator, methods
+from calibrant._calibrators.methods import make_calibrator, methods
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),

@@ -4,7 +4,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from calibrant import MatrixScaling
-from calibrant.calibrators.dirichlet import DirichletCalibration
+from calibrant._calibrators.dirichlet import DirichletCalibration
 from calibrant.errors import MissingClassWarning
 from conftest import simulate
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import calibrant
+from calibrant._solvers import structured
 from calibrant.errors import CalibrantWarning, ConvergenceWarning
 from calibrant.model_file import load, save
-from calibrant.solvers import structured
 from calibrators.catalogue import CALIBRATORS, QUICK
 
 LIMITS = ("bound", "limit")

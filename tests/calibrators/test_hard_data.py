@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.calibrators.methods import make_calibrator
+from calibrant._calibrators.methods import make_calibrator
 from calibrators.catalogue import CALIBRATORS, QUICK, make
 from conftest import simulate
 

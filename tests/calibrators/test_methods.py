@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.composition import Composed
-from calibrant.calibrators.methods import methods, methods_table, saved_methods
-from calibrant.calibrators.parameters import fitted_types
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.composition import Composed
+from calibrant._calibrators.methods import methods, methods_table, saved_methods
+from calibrant._calibrators.parameters import fitted_types
+from calibrant._maps import MixtureMap, Stage
 from calibrant.datasets import simulated_scores
 from calibrant.errors import ContainerError, ParameterError
-from calibrant.maps import MixtureMap, Stage
 from model_file.catalogue import quietly
 
 ROOT = Path(__file__).parents[2]

@@ -3,8 +3,8 @@ import pytest
 from scipy.special import softmax
 
 from calibrant import errors
-from calibrant.calibrators.monotone_spline import MonotoneSpline
-from calibrant.calibrators.scaling import TemperatureScaling
+from calibrant._calibrators.monotone_spline import MonotoneSpline
+from calibrant._calibrators.scaling import TemperatureScaling
 from conftest import simulate
 
 HARD = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")

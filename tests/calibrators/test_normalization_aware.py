@@ -14,7 +14,7 @@ from calibrant import (
     ProjectedGradient,
     TrustConstr,
 )
-from calibrant.solvers.report import SolverReport
+from calibrant._solvers.report import SolverReport
 from calibrators.test_hard_data import CASES
 from conftest import simulate
 

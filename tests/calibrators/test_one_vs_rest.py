@@ -10,9 +10,9 @@ from calibrant import (
     OneVsRestIsotonic,
     OneVsRestPlatt,
 )
+from calibrant._kernels.rows import divide_by_sums
+from calibrant._maps.curves import IDENTITY
 from calibrant.errors import ConvergenceWarning, MissingClassWarning
-from calibrant.kernels.rows import divide_by_sums
-from calibrant.maps.curves import IDENTITY
 from conftest import load_real, real_files, simulate
 
 ALL = [OneVsRestIsotonic, OneVsRestPlatt, OneVsRestBeta, OneVsRestHistogram, OneVsRestBBQ]
@@ -95,7 +95,7 @@ def test_smoothed_labels_are_less_certain():
 
 
 def test_an_unfinished_fit_warns(monkeypatch):
-    from calibrant.solvers import logistic
+    from calibrant._solvers import logistic
 
     monkeypatch.setattr(
         logistic.minimise_logistic, "__kwdefaults__", {"tol": 1e-10, "max_rounds": 1}

@@ -18,7 +18,7 @@ from calibrant import (
     TopLabelHistogram,
     TopLabelIsotonic,
 )
-from calibrant.calibrators.methods import methods
+from calibrant._calibrators.methods import methods
 from calibrant.errors import ParameterError
 from conftest import simulate
 

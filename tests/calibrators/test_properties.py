@@ -194,7 +194,7 @@ def test_internal_chunks_give_the_same_bytes(cls, monkeypatch):
     p, y = simulate(150, 4)
     calibrator = fitted(cls, p, y)
     whole = calibrator.predict_proba(p)
-    monkeypatch.setattr("calibrant.simplex.CHUNK_BYTES", 8 * 4 * 7)
+    monkeypatch.setattr("calibrant._simplex.CHUNK_BYTES", 8 * 4 * 7)
     assert calibrator.predict_proba(p).tobytes() == whole.tobytes()
 
 

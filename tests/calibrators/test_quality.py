@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from calibrant.calibrators.methods import make_calibrator
+from calibrant._calibrators.methods import make_calibrator
 from conftest import REAL_FILES, load_real, needs_collection, real_files
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")

@@ -7,7 +7,8 @@ from threading import Event
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
-from calibrant import CalibratedClassifier, TemperatureScaling, simplex
+from calibrant import CalibratedClassifier, TemperatureScaling
+from calibrant import _simplex as simplex
 from calibrant.errors import ShapeError
 from calibrators.catalogue import CALIBRATORS, make
 from conftest import simulate

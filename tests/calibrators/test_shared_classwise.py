@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant import FlattenedIsotonic
-from calibrant.calibrators.shared_classwise import SharedClasswise
+from calibrant._calibrators.shared_classwise import SharedClasswise
 from calibrators.test_properties import calibration_sets
 from conftest import simulate
 

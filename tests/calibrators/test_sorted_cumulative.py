@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.calibrators.scaling import TemperatureScaling
-from calibrant.calibrators.sorted_cumulative import SortedCumulativeIsotonic
-from calibrant.maps import cells
-from calibrant.scale.isotonic import SortedCumulativeStatistics
+from calibrant._calibrators.scaling import TemperatureScaling
+from calibrant._calibrators.sorted_cumulative import SortedCumulativeIsotonic
+from calibrant._maps import cells
+from calibrant.scale._isotonic import SortedCumulativeStatistics
 from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")

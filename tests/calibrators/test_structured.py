@@ -3,8 +3,8 @@ import pytest
 from scipy.special import softmax
 
 from calibrant import errors
-from calibrant.calibrators.scaling import MatrixScaling, TemperatureScaling, VectorScaling
-from calibrant.calibrators.structured import MOST_CLASSES, StructuredScaling
+from calibrant._calibrators.scaling import MatrixScaling, TemperatureScaling, VectorScaling
+from calibrant._calibrators.structured import MOST_CLASSES, StructuredScaling
 from conftest import simulate
 
 HARD = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")

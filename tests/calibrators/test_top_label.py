@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from calibrant.calibrators.top_label import TopLabelHistogram, TopLabelIsotonic
+from calibrant._calibrators.top_label import TopLabelHistogram, TopLabelIsotonic
 from calibrant.errors import MissingClassWarning
 from calibrators.test_properties import calibration_sets
 from conftest import load_real, real_files, simulate

@@ -10,13 +10,13 @@ import numpy as np
 from click.testing import CliRunner
 
 from calibrant import model_file, plots
-from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.methods import methods, methods_table
-from calibrant.calibrators.parameters import fitted, number
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.methods import methods, methods_table
+from calibrant._calibrators.parameters import fitted, number
+from calibrant._maps import TemperatureMap
+from calibrant._simplex import SimplexBatch
+from calibrant._solvers.report import SolverReport
 from calibrant.datasets import simulated_scores
-from calibrant.maps import TemperatureMap
-from calibrant.simplex import SimplexBatch
-from calibrant.solvers.report import SolverReport
 
 
 class ToyScaling(Calibrator):
@@ -40,7 +40,7 @@ class ToyScaling(Calibrator):
 def main() -> None:
     """Find it everywhere."""
     import calibrant
-    from calibrant.cli.main import cli
+    from calibrant._cli.main import cli
     from calibrant.report import compare
     from calibrant.study import run_study
 

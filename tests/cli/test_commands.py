@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 from calibrant import FlattenedIsotonic, errors, model_file
-from calibrant.calibrators import methods
-from calibrant.cli import commands
-from calibrant.cli.main import cli, run
+from calibrant._calibrators import methods
+from calibrant._cli import commands
+from calibrant._cli.main import cli, run
 from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")

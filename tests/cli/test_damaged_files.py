@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from calibrant.cli.main import run
+from calibrant._cli.main import run
 from conftest import simulate
 from files.damaged import KINDS
 

@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from calibrant.calibrators.methods import methods
-from calibrant.cli.main import run
+from calibrant._calibrators.methods import methods
+from calibrant._cli.main import run
 
 
 @pytest.fixture(scope="module")

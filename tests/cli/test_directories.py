@@ -13,8 +13,8 @@ import pytest
 
 import calibrant
 from calibrant import model_file
-from calibrant.atomic_file import only_one
-from calibrant.cli import main
+from calibrant._atomic_file import only_one
+from calibrant._cli import main
 from calibrant.datasets import simulated_scores
 
 NAMES = ["ant", "bee", "cow"]
@@ -143,7 +143,7 @@ def test_two_runs_at_once_do_not_mix(days, tmp_path, run):
 
 def test_the_lock_of_a_killed_run_locks_nobody_out(days, tmp_path, run):
     kept, out = tmp_path / "kept", tmp_path / "model"
-    code = f"import os; from calibrant.atomic_file import only_one; o = only_one({str(kept)!r});"
+    code = f"import os; from calibrant._atomic_file import only_one; o = only_one({str(kept)!r});"
     code += "o.__enter__(); os.kill(os.getpid(), 9)"
     subprocess.run([sys.executable, "-c", code], check=False)
     assert (tmp_path / "kept.lock").exists()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from calibrant import FlattenedIsotonic, model_file
-from calibrant.cli.main import run
+from calibrant._cli.main import run
 from calibrant.datasets import simulated_scores
 
 SCORES, Y = simulated_scores(500)
@@ -47,7 +47,7 @@ def test_a_damaged_model_is_named(model, tmp_path, capsys):
 def test_without_the_extra_its_name_is_said(model, tmp_path):
     """And nothing is written."""
     code = (
-        "import sys; sys.modules['onnx'] = None; from calibrant.cli.main import run; "
+        "import sys; sys.modules['onnx'] = None; from calibrant._cli.main import run; "
         f"sys.exit(run(['export', {str(model)!r}, '-o', {str(tmp_path / 'm.onnx')!r}]))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from calibrant.cli.main import run
+from calibrant._cli.main import run
 from calibrant.datasets import simulated_scores
-from calibrant.scale import statistics
+from calibrant.scale import _statistics as statistics
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 NAMES = ["ant", "bee", "cow"]
@@ -82,7 +82,7 @@ def test_the_table_of_the_page_is_one():
 
 def test_fit_tells_the_rows_that_the_method_saw(home, call, capsys, monkeypatch):
     monkeypatch.setattr(statistics, "FEWER_CELLS", 300)
-    monkeypatch.setattr("calibrant.scale.kept_rows.FEWEST", 100)
+    monkeypatch.setattr("calibrant.scale._kept_rows.FEWEST", 100)
     out = home / "m.calibrant"
     _, text, err = call("fit", home / "days", "-m", "ms", "-o", out)
     found = strict(text)
@@ -121,8 +121,8 @@ def test_errors_are_json_with_the_same_exit_code(home, call, words, code, kind, 
 
 
 def test_not_converged_is_json_too(home, call, monkeypatch):
+    from calibrant._solvers.report import SolverReport
     from calibrant.errors import ConvergenceWarning
-    from calibrant.solvers.report import SolverReport
 
     stuck = property(lambda _: ConvergenceWarning("vs: optimality violated"))
     monkeypatch.setattr(SolverReport, "complaint", stuck)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from calibrant.cli import main
+from calibrant._cli import main
 from calibrant.datasets import simulated_scores
 from calibrant.model_file import load
 from conftest import simulate

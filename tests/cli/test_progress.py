@@ -6,7 +6,7 @@ import time
 import pytest
 from rich.console import Console
 
-from calibrant import progress
+from calibrant import _progress as progress
 
 
 def show(monkeypatch, capsys, silence, *counts, **options):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrant.cli.main import run
+from calibrant._cli.main import run
 from conftest import simulate
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="looks into /proc")
@@ -86,7 +86,7 @@ def test_a_signal_that_is_ignored_stays_so():
     """As in the background of a shell."""
     code = (
         "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "from calibrant.cli.stop import listen; listen()\n"
+        "from calibrant._cli.stop import listen; listen()\n"
         "signal.raise_signal(signal.SIGINT); print('alive')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrant.cli import study as module
-from calibrant.cli.main import run
+from calibrant._cli import study as module
+from calibrant._cli.main import run
 from calibrant.study import StudyTable, read_table
 from conftest import simulate
 
@@ -35,7 +35,7 @@ def home(tmp_path, monkeypatch):
             test_probs=p[100:],
             test_labels=y[100:],
         )
-    monkeypatch.setattr("calibrant.study.run.available_cores", lambda: 0)
+    monkeypatch.setattr("calibrant.study._run.available_cores", lambda: 0)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -81,8 +81,8 @@ def test_outputs_of_a_small_study_are_written(home, capsys):
 
 
 def test_methods_of_the_paper_are_the_default_and_all_means_all():
-    from calibrant.calibrators.methods import methods
-    from calibrant.study.table import PAPER_METHODS
+    from calibrant._calibrators.methods import methods
+    from calibrant.study._table import PAPER_METHODS
 
     assert module._methods(None) == list(PAPER_METHODS)
     assert module._methods("all") == list(methods())

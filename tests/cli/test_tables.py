@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrant import TemperatureScaling, model_file
-from calibrant.cli.main import run
+from calibrant._cli.main import run
 from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings("always::calibrant.errors.CalibrantWarning")

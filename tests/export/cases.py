@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 
 import calibrant
-from calibrant import simplex
-from calibrant.calibrators.methods import make_calibrator, methods
+from calibrant import _simplex as simplex
+from calibrant._calibrators.methods import make_calibrator, methods
 from conftest import simulate
 from export.rows_at_thresholds import rows_at_thresholds
 

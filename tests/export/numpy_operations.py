@@ -4,11 +4,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from calibrant.export.operations import Rounding
+from calibrant.export._operations import Rounding
 
 
 class NumpyOperations:
-    """The operations of ``calibrant.export.operations``; remembers what is fitted."""
+    """The operations of ``calibrant.export._operations``; remembers what is fitted."""
 
     def __init__(self, n_classes):
         self.n_classes = n_classes

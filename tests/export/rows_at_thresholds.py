@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from calibrant import maps
+from calibrant import _maps as maps
 
 
 def around(thresholds):

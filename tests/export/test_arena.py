@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 import calibrant
 from calibrant import errors
-from calibrant.calibrators.methods import make_calibrator, methods
+from calibrant._calibrators.methods import make_calibrator, methods
 from calibrant.export import ArenaCalibrator
 from conftest import simulate
 

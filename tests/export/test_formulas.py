@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.export.block_search import find_blocks, lowered, plan_search
-from calibrant.export.operations import Rounding
-from calibrant.export.pipeline import write_rows
-from calibrant.export.softmax_formulas import write_fixed_sum, write_softmax
-from calibrant.simplex import check_scores, softmax
+from calibrant._simplex import check_scores, softmax
+from calibrant.export._block_search import find_blocks, lowered, plan_search
+from calibrant.export._operations import Rounding
+from calibrant.export._pipeline import write_rows
+from calibrant.export._softmax_formulas import write_fixed_sum, write_softmax
 from conftest import load_real, real_files
 from export.cases import CASES, KINDS, assert_same, fitted, make, rows_for
 from export.numpy_operations import NumpyOperations

@@ -11,8 +11,8 @@ import pytest
 
 import calibrant
 from calibrant import errors, model_file
+from calibrant._maps.base import CalibrationMap
 from calibrant.datasets import simulated_scores
-from calibrant.maps.base import CalibrationMap
 from conftest import simulate
 from export.cases import CASES, KINDS, TOLERANCES, assert_same, fitted, rows_for, softmax
 

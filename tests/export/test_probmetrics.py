@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from calibrant.calibrators.methods import methods
+from calibrant._calibrators.methods import methods
 from calibrant.export import ArenaCalibrator
 from conftest import simulate
 
@@ -20,7 +20,7 @@ from probmetrics.metrics import Metrics
 
 from calibrant.export import probmetrics
 from calibrant.study import run_study
-from calibrant.study.calarena import METRICS, read_results
+from calibrant.study._calarena import METRICS, read_results
 from files.hdf5_files import write_benchmark
 
 pytestmark = [

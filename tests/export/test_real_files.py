@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from calibrant.calibrators.methods import make_calibrator, methods
+from calibrant._calibrators.methods import make_calibrator, methods
 from conftest import DATA, REAL_FILES, each_real_file
 from export.cases import TOLERANCES, assert_same, beside
 from export.rows_at_thresholds import rows_at_thresholds

@@ -34,11 +34,11 @@ from calibrant import (
     TemperatureScaling,
     VectorScaling,
 )
-from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.classifier_folds import class_scores
-from calibrant.calibrators.methods import saved_methods
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.classifier_folds import class_scores
+from calibrant._calibrators.methods import saved_methods
+from calibrant._maps.base import CalibrationMap, frozen
 from calibrant.errors import ExportError
-from calibrant.maps.base import CalibrationMap, frozen
 from export.cases import CASES, TOLERANCES, assert_same, data, fitted, rows_for, softmax
 
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 import calibrant
 from calibrant import errors, model_file
-from calibrant.calibrators.methods import methods
+from calibrant._calibrators.methods import methods
 from calibrant.datasets import simulated_scores
 from calibrant.export import trusted_types
 

@@ -8,14 +8,14 @@ import pytest
 
 import calibrant
 from calibrant import errors, model_file
+from calibrant._maps import CalibrationMap
 from calibrant.datasets import simulated_scores
-from calibrant.maps import CalibrationMap
 from export.cases import CASES, KINDS, TOLERANCES, assert_same, data, fitted, rows_for, softmax
 
 torch = pytest.importorskip("torch")
 
+from calibrant.export import _torch as module_of_modules  # noqa: E402
 from calibrant.export import to_torch  # noqa: E402
-from calibrant.export import torch as module_of_modules  # noqa: E402
 
 STEPS = ("fir", "na-fir", "hb-ovr", "no floor")
 SMOOTH = ("ts", "vs", "ms", "dirichlet", "structured", "matrix", "spline")

@@ -5,10 +5,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from calibrant._files.align import align
+from calibrant._files.layout import ColumnSelection
+from calibrant._files.predictions import read_prediction_file
 from calibrant.errors import PredictionFileError
-from calibrant.files.align import align
-from calibrant.files.layout import ColumnSelection
-from calibrant.files.predictions import read_prediction_file
 
 ROWS = [(0.7, 0.2, 0.1), (0.1, 0.8, 0.1), (0.2, 0.2, 0.6)]
 

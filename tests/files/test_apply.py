@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from calibrant import FlattenedIsotonic, TemperatureScaling
+from calibrant._files import predictions
+from calibrant._files.apply import apply_file
+from calibrant._files.predictions import read_prediction_file
 from calibrant.errors import ColumnOrderWarning, NonFiniteError, PredictionFileError
-from calibrant.files import predictions
-from calibrant.files.apply import apply_file
-from calibrant.files.predictions import read_prediction_file
-from calibrant.scale.bad_rows import bad_rows
+from calibrant.scale._bad_rows import bad_rows
 from conftest import simulate
 
 NAMES = np.array(["ant", "bee", "cow"])

@@ -8,10 +8,11 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import calibrant
-from calibrant import errors, threads
+from calibrant import _threads as threads
+from calibrant import errors
+from calibrant._files.directory import TableChunks, find_tables
+from calibrant._files.layout import ColumnSelection
 from calibrant.datasets import simulated_scores
-from calibrant.files.directory import TableChunks, find_tables
-from calibrant.files.layout import ColumnSelection
 
 NAMES = np.array(["ant", "bee", "cow"])
 SCORES, Y = simulated_scores(900)
@@ -90,7 +91,7 @@ def test_a_fault_names_file_and_row(days, change, words):
 
 
 def test_a_row_far_inside_a_file_is_named_by_its_place_in_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("calibrant.files.tables.CHUNK_BYTES", 8 * 4 * 100)
+    monkeypatch.setattr("calibrant._files.tables.CHUNK_BYTES", 8 * 4 * 100)
     FRAME.assign(bee=FRAME.bee.mask(FRAME.index == 777)).to_parquet(tmp_path / "a.parquet")
     with pytest.raises(
         errors.NonFiniteError, match=r"a\.parquet, row 777 \(from 0\), column 'bee'"

@@ -6,9 +6,9 @@ import h5py
 import numpy as np
 import pytest
 
-from calibrant import simplex
+from calibrant import _simplex as simplex
+from calibrant._files.hdf5 import Experiment, find_experiments, read_experiment
 from calibrant.errors import PredictionFileError
-from calibrant.files.hdf5 import Experiment, find_experiments, read_experiment
 from files.hdf5_files import write_benchmark, write_group
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import calibrant
 from calibrant import errors
+from calibrant._files.ledger import Ledger
 from calibrant.datasets import simulated_scores
-from calibrant.files.ledger import Ledger
 
 SCORES, Y = simulated_scores(600)
 EMPTY = calibrant.FlattenedIsotonic().statistics([0, 1, 2])

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from calibrant._files import text as text_tables
+from calibrant._files.align import align
+from calibrant._files.directory import TableChunks
+from calibrant._files.layout import ColumnSelection
+from calibrant._files.predictions import read_prediction_file
 from calibrant.errors import PredictionFileError, RowSumError
-from calibrant.files import text as text_tables
-from calibrant.files.align import align
-from calibrant.files.directory import TableChunks
-from calibrant.files.layout import ColumnSelection
-from calibrant.files.predictions import read_prediction_file
 from conftest import DATA, REAL_FILES, simulate
 
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]])
@@ -98,7 +98,7 @@ def test_a_header_longer_than_the_longest_field(tmp_path):
 
 
 def test_a_row_longer_than_a_block(tmp_path, monkeypatch):
-    monkeypatch.setattr("calibrant.files.text.BLOCK_BYTES", 100)
+    monkeypatch.setattr("calibrant._files.text.BLOCK_BYTES", 100)
     names = ",".join(f"c{i}" for i in range(50))
     row = ",".join(["0.0200000000000000000000000"] * 50)
     assert read_text(tmp_path, f"label,{names}\nc7,{row}\n").scores.shape == (1, 50)

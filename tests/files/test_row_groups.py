@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from calibrant.files import tables
-from calibrant.files.predictions import open_source, read_prediction_file
+from calibrant._files import tables
+from calibrant._files.predictions import open_source, read_prediction_file
 from conftest import simulate
 
 KINDS = ["parquet", "arrow", "feather"]
@@ -48,7 +48,7 @@ def test_groups_of_any_size_are_read_a_chunk_at_a_time(tmp_path, monkeypatch, ki
 MEMORY = """
 import resource, sys
 from pathlib import Path
-from calibrant.files.apply import apply_file
+from calibrant._files.apply import apply_file
 from calibrant.model_file import load
 model = load(sys.argv[1])
 peaks = []

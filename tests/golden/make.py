@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from calibrant import model_file  # noqa: E402
-from calibrant.model_file import format as frame  # noqa: E402
+from calibrant.model_file import _format as frame  # noqa: E402
 from model_file.catalogue import METHODS, fitted, probe  # noqa: E402
 
 

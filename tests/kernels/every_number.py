@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calibrant import kernels
+from calibrant import _kernels as kernels
 
 CALLED = set()
 
@@ -27,7 +27,7 @@ def compiled():
     """Every kernel, as (module, name, function)."""
     kinds = {"cython_function_or_method", "fused_cython_function"}
     for module in kernels.MODULES:
-        for name, member in [*vars(sys.modules[f"calibrant.kernels.{module}"]).items()]:
+        for name, member in [*vars(sys.modules[f"calibrant._kernels.{module}"]).items()]:
             if type(member).__name__ in kinds:
                 yield module, name, member
 
@@ -47,28 +47,28 @@ time.perf_counter = float  # model files tell how long a fit took: no time at al
 KERNELS = [*compiled()]
 for place, title, function in KERNELS:  # before anybody takes them
     named = f"{place}.{title}"
-    setattr(sys.modules[f"calibrant.kernels.{place}"], title, counted(named, function))
+    setattr(sys.modules[f"calibrant._kernels.{place}"], title, counted(named, function))
 
 from calibrant import Annealing, metrics, model_file  # noqa: E402
-from calibrant.cli.main import run  # noqa: E402
-from calibrant.metrics import cells as metric_cells  # noqa: E402
-from calibrant.metrics.statistics import MetricStatistics  # noqa: E402
-from calibrant.scale import isotonic as scale_isotonic  # noqa: E402
-from calibrant.scale.chunks import ArrayChunks  # noqa: E402
-from calibrant.scale.isotonic import (  # noqa: E402
+from calibrant._cli.main import run  # noqa: E402
+from calibrant._simplex import check_batch  # noqa: E402
+from calibrant._solvers.normalization_aware import fit as na_fit  # noqa: E402
+from calibrant.metrics import _cells as metric_cells  # noqa: E402
+from calibrant.metrics._statistics import MetricStatistics  # noqa: E402
+from calibrant.scale import _isotonic as scale_isotonic  # noqa: E402
+from calibrant.scale._chunks import ArrayChunks  # noqa: E402
+from calibrant.scale._isotonic import (  # noqa: E402
     FlattenedStatistics,
     SortedCumulativeStatistics,
 )
-from calibrant.scale.normalization_aware import NormalizationAwareStatistics  # noqa: E402
-from calibrant.scale.scaling import (  # noqa: E402
+from calibrant.scale._normalization_aware import NormalizationAwareStatistics  # noqa: E402
+from calibrant.scale._scaling import (  # noqa: E402
     SplineStatistics,
     StructuredStatistics,
     TemperatureStatistics,
     VectorStatistics,
 )
-from calibrant.scale.score_table import ScoreTable  # noqa: E402
-from calibrant.simplex import check_batch  # noqa: E402
-from calibrant.solvers.normalization_aware import fit as na_fit  # noqa: E402
+from calibrant.scale._score_table import ScoreTable  # noqa: E402
 from calibrators.catalogue import CALIBRATORS, make  # noqa: E402
 from conftest import simulate  # noqa: E402
 from metrics.cases import SCALARS  # noqa: E402

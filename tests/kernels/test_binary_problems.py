@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
-from calibrant.kernels.binary_problems import merge_cells, pool_into_line, take_columns
+from calibrant._kernels.binary_problems import merge_cells, pool_into_line, take_columns
 from reference.isotonic import min_max
 
 ONE_ULP = 2.0**-53

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from calibrant import kernels
-from calibrant.kernels.processor import has_vectors
+from calibrant import _kernels as kernels
+from calibrant._kernels.processor import has_vectors
 
 TESTS = Path(__file__).parents[1]
-SOURCES = TESTS.parent / "src" / "calibrant" / "kernels"
-HAS_TWO = find_spec(f"calibrant.kernels.x86_64_v3.{kernels.MODULES[0]}") is not None
+SOURCES = TESTS.parent / "src" / "calibrant" / "_kernels"
+HAS_TWO = find_spec(f"calibrant._kernels.x86_64_v3.{kernels.MODULES[0]}") is not None
 needs_two = pytest.mark.skipif(not HAS_TWO or not has_vectors(), reason="one build only")
 
 
@@ -63,9 +63,9 @@ def test_every_module_has_its_builds():
     )
     assert set(re.findall(r"\w+", listed[1])) == compiled
     for name in compiled:
-        assert find_spec(f"calibrant.kernels.baseline.{name}")
-        assert (find_spec(f"calibrant.kernels.x86_64_v3.{name}") is not None) == HAS_TWO
-        taken = sys.modules[f"calibrant.kernels.{name}"].__spec__.origin
+        assert find_spec(f"calibrant._kernels.baseline.{name}")
+        assert (find_spec(f"calibrant._kernels.x86_64_v3.{name}") is not None) == HAS_TWO
+        taken = sys.modules[f"calibrant._kernels.{name}"].__spec__.origin
         assert Path(taken).parent.name == kernels.BUILD
 
 

@@ -26,7 +26,7 @@ UNDEFINED = (
 
 def last_words(call):
     """Standard error of a process that makes a call and should not live to tell."""
-    code = f"import numpy as np; from calibrant.kernels import softmax; {call}; print('lived')"
+    code = f"import numpy as np; from calibrant._kernels import softmax; {call}; print('lived')"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert out.returncode != 0
     assert "lived" not in out.stdout

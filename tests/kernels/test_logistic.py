@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from calibrant.kernels.logistic import bounded_logs, fit_logistic
+from calibrant._kernels.logistic import bounded_logs, fit_logistic
 
 RIDGE = 1e-10
 FREE = -np.inf

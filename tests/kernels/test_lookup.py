@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.kernels.lookup import add_cells, apply_step
-from calibrant.kernels.tables import build_lookup
+from calibrant._kernels.lookup import add_cells, apply_step
+from calibrant._kernels.tables import build_lookup
 
 unit = st.floats(0, 1)
 

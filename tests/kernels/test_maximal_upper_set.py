@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.kernels import isotonic as kernels
+from calibrant._kernels import isotonic as kernels
 from reference.bivariate_isotonic import (
     excess,
     lemma_upper_set,

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.kernels import metrics as kernels
-from calibrant.kernels.fixed_point import totals
-from calibrant.kernels.resampling import subtract_null_labels
+from calibrant._kernels import metrics as kernels
+from calibrant._kernels.fixed_point import totals
+from calibrant._kernels.resampling import subtract_null_labels
 
 unit = st.floats(0, 1)
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from calibrant.kernels.monotone_spline import (
+from calibrant._kernels.monotone_spline import (
     add_information,
     find_bounds,
     log_softmax_rows,

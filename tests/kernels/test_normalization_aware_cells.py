@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.kernels import normalization_aware as kernels
+from calibrant._kernels import normalization_aware as kernels
 
 either = pytest.mark.parametrize("dtype", [np.uint16, np.int32])
 

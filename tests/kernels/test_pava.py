@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
-from calibrant.kernels.isotonic import pool_adjacent_violators
+from calibrant._kernels.isotonic import pool_adjacent_violators
 from reference.isotonic import min_max
 
 sums = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 6)), min_size=1, max_size=9)

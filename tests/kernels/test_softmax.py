@@ -4,14 +4,14 @@ import pytest
 from scipy.optimize import check_grad
 from scipy.special import log_softmax, softmax
 
-from calibrant.kernels.rows import (
+from calibrant._kernels.rows import (
     FINE,
     NOT_FINITE,
     bounded_logs,
     log_rows,
     scan_probabilities,
 )
-from calibrant.kernels.softmax import (
+from calibrant._kernels.softmax import (
     add_class_sums,
     affine_rows,
     common_curvature,

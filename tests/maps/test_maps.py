@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from calibrant import FlattenedIsotonic
-from calibrant.errors import ParameterError, ShapeError
-from calibrant.maps import (
+from calibrant._maps import (
     AffineMap,
     AveragedHistogram,
     BetaMap,
@@ -32,8 +31,9 @@ from calibrant.maps import (
     TemperatureMap,
     TopLabelMap,
 )
-from calibrant.maps.curves import BoundedLogs
-from calibrant.simplex import check_batch
+from calibrant._maps.curves import BoundedLogs
+from calibrant._simplex import check_batch
+from calibrant.errors import ParameterError, ShapeError
 from conftest import simulate
 
 K = 4

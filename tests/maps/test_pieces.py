@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.maps import Histogram
-from calibrant.maps.cells import ClasswiseCurves
-from calibrant.maps.curves import IDENTITY, AveragedHistogram, PiecewiseLinear
-from calibrant.maps.steps import StepFunction
+from calibrant._maps import Histogram
+from calibrant._maps.cells import ClasswiseCurves
+from calibrant._maps.curves import IDENTITY, AveragedHistogram, PiecewiseLinear
+from calibrant._maps.steps import StepFunction
 
 place = st.one_of(st.sampled_from([0.0, 5e-324, 1e-300, 0.25, 1.0]), st.floats(0, 1))
 

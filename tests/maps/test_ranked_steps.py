@@ -5,9 +5,9 @@ import pickle
 import numpy as np
 import pytest
 
-from calibrant.kernels import tables
-from calibrant.kernels.ranked_lookup import MIXED
-from calibrant.maps import RankedStepFunction, RankedSteps, cells
+from calibrant._kernels import tables
+from calibrant._kernels.ranked_lookup import MIXED
+from calibrant._maps import RankedStepFunction, RankedSteps, cells
 
 
 def make():

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.metrics import cells, thresholded_ece
-from calibrant.metrics.calibration_error import thresholded_bins
-from calibrant.metrics.cells import SortedCells
-from calibrant.metrics.chunk import Chunk
-from calibrant.scale.chunks import ArrayChunks
+from calibrant.metrics import _cells as cells
+from calibrant.metrics import thresholded_ece
+from calibrant.metrics._calibration_error import thresholded_bins
+from calibrant.metrics._cells import SortedCells
+from calibrant.metrics._chunk import Chunk
+from calibrant.scale._chunks import ArrayChunks
 from conftest import simulate
 from reference import metrics as reference
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from calibrant.metrics import class_shares
-from calibrant.metrics.shares import chances, holm
-from calibrant.metrics.statistics import MetricStatistics
-from calibrant.scale.chunks import ArrayChunks
+from calibrant.metrics._shares import chances, holm
+from calibrant.metrics._statistics import MetricStatistics
+from calibrant.scale._chunks import ArrayChunks
 from conftest import simulate
 from metrics.cases import weighted
 

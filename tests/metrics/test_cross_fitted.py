@@ -10,8 +10,8 @@ from calibrant import (
     TemperatureScaling,
     metrics,
 )
+from calibrant._row_order import deal_rows
 from calibrant.metrics import cross_fitted_decomposition
-from calibrant.row_order import deal_rows
 from metrics.cases import recorded, weighted
 
 METRICS = ["negative_log_likelihood", "brier_score"]

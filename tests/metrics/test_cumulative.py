@@ -7,7 +7,7 @@ from scipy.integrate import quad
 
 from calibrant import errors
 from calibrant.metrics import cumulative_differences, kolmogorov_smirnov_error, kuiper_error
-from calibrant.metrics.cumulative import peak_exceeds, range_exceeds
+from calibrant.metrics._cumulative import peak_exceeds, range_exceeds
 from conftest import simulate
 from metrics.cases import predictions, recorded, weighted
 from reference import metrics as reference

@@ -7,11 +7,11 @@ import pytest
 
 from calibrant import errors, metrics
 from calibrant.metrics import evaluate
-from calibrant.metrics.chunk import deal_groups
-from calibrant.metrics.evaluation import evaluated_bodies
-from calibrant.metrics.predictions import read_predictions
-from calibrant.metrics.resampling import basic_interval
-from calibrant.metrics.table import METRICS, metrics_of
+from calibrant.metrics._chunk import deal_groups
+from calibrant.metrics._evaluation import evaluated_bodies
+from calibrant.metrics._predictions import read_predictions
+from calibrant.metrics._resampling import basic_interval
+from calibrant.metrics._table import METRICS, metrics_of
 from conftest import simulate
 from metrics.cases import weighted
 

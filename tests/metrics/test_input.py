@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from calibrant import TemperatureScaling, errors, metrics, simplex
-from calibrant.scale.chunks import ArrayChunks
+from calibrant import TemperatureScaling, errors, metrics
+from calibrant import _simplex as simplex
+from calibrant.scale._chunks import ArrayChunks
 from metrics.cases import SCALARS, weighted
 
 each = pytest.mark.parametrize("metric", SCALARS.values(), ids=SCALARS)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant import errors, metrics, simplex
-from calibrant.metrics import predictions as predictions_module
+from calibrant import _simplex as simplex
+from calibrant import errors, metrics
+from calibrant.metrics import _predictions as predictions_module
 from metrics.cases import COUNT_ROWS, SCALARS, predictions, weighted
 
 each = pytest.mark.parametrize("metric", SCALARS.values(), ids=SCALARS)

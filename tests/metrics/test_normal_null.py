@@ -6,18 +6,13 @@ import numpy as np
 import pytest
 
 from calibrant import errors
-from calibrant.metrics import (
-    calibration_test,
-    classwise_ece,
-    confidence_ece,
-    normal_null,
-    reliability_curve,
-)
-from calibrant.metrics.bins import bin_edges, uniform_bins
-from calibrant.metrics.normal_null import BinMoments, CellProducts, covariance
-from calibrant.metrics.predictions import read_predictions
-from calibrant.metrics.statistics import MetricStatistics
-from calibrant.scale.chunks import ArrayChunks
+from calibrant.metrics import _normal_null as normal_null
+from calibrant.metrics import calibration_test, classwise_ece, confidence_ece, reliability_curve
+from calibrant.metrics._bins import bin_edges, uniform_bins
+from calibrant.metrics._normal_null import BinMoments, CellProducts, covariance
+from calibrant.metrics._predictions import read_predictions
+from calibrant.metrics._statistics import MetricStatistics
+from calibrant.scale._chunks import ArrayChunks
 from conftest import simulate
 from metrics.cases import weighted
 from metrics.test_significance import honest

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chisquare
 
-from calibrant.metrics.predictions import exact_sum
-from calibrant.metrics.resampling import Bootstrap, Resamples, not_negative, p_value
-from calibrant.metrics.result import Estimate
+from calibrant.metrics._predictions import exact_sum
+from calibrant.metrics._resampling import Bootstrap, Resamples, not_negative, p_value
+from calibrant.metrics._result import Estimate
 
 RNG = np.random.default_rng(0)
 TERMS, WEIGHT = RNG.normal(0.3, 0.2, 400).clip(-1, 1), RNG.gamma(2.0, 0.1, 400).clip(0, 1)

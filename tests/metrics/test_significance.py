@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from calibrant import metrics, simplex
-from calibrant.metrics import calibration_test, reliability_curve, resampling
-from calibrant.metrics.chunk import EventRows
-from calibrant.metrics.resampling import Resamples, null_bins
-from calibrant.scale.chunks import ArrayChunks
+from calibrant import _simplex as simplex
+from calibrant import metrics
+from calibrant.metrics import _resampling as resampling
+from calibrant.metrics import calibration_test, reliability_curve
+from calibrant.metrics._chunk import EventRows
+from calibrant.metrics._resampling import Resamples, null_bins
+from calibrant.scale._chunks import ArrayChunks
 from conftest import simulate
 from metrics.cases import weighted
 
@@ -138,7 +140,7 @@ def test_many_rows_are_tested_from_sums(n_classes, monkeypatch):
     expected = calibration_test(y, milder)
     curve = reliability_curve(y, milder)
     for name in ("significance", "reliability"):
-        module = importlib.import_module(f"calibrant.metrics.{name}")
+        module = importlib.import_module(f"calibrant.metrics._{name}")
         monkeypatch.setattr(module, "MOST_ROWS_DRAWN", 3999)
         monkeypatch.setattr(module, "null_bins", None)
     found = calibration_test(y, milder)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from calibrant.metrics import confidence_ece, smooth_ece
-from calibrant.metrics.smooth import N_TAYLOR_TERMS, HeatSeries
+from calibrant.metrics._smooth import N_TAYLOR_TERMS, HeatSeries
 from conftest import simulate
 from metrics.cases import predictions, recorded, weighted
 from reference import metrics as reference

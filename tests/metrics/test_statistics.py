@@ -16,12 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant import errors, metrics
-from calibrant.metrics import cells, evaluation, resampling
-from calibrant.metrics.chunk import deal_groups
-from calibrant.metrics.statistics import MetricStatistics
-from calibrant.metrics.table import metrics_of
-from calibrant.scale.chunks import ArrayChunks
-from calibrant.scale.statistics import Statistics
+from calibrant.metrics import _cells as cells
+from calibrant.metrics import _evaluation as evaluation
+from calibrant.metrics import _resampling as resampling
+from calibrant.metrics._chunk import deal_groups
+from calibrant.metrics._statistics import MetricStatistics
+from calibrant.metrics._table import metrics_of
+from calibrant.scale._chunks import ArrayChunks
+from calibrant.scale._statistics import Statistics
 from conftest import each_real_file, load_real, simulate
 from metrics.cases import NEED_ARRAYS, SCALARS, predictions, weighted
 from reference import metrics as reference

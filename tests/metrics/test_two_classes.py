@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from calibrant import errors, metrics
-from calibrant.cli.showing import evaluation_table
+from calibrant._cli.showing import evaluation_table
 from calibrant.metrics import (
     calibration_test,
     evaluate,

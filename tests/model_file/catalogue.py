@@ -8,9 +8,9 @@ from functools import cache
 import numpy as np
 
 import calibrant
-from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.composition import Composition
-from calibrant.calibrators.methods import saved_methods
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.composition import Composition
+from calibrant._calibrators.methods import saved_methods
 from conftest import simulate
 
 CLASS_OF = saved_methods()

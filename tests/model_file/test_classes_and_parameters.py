@@ -6,7 +6,8 @@ import pytest
 
 import calibrant
 from calibrant.errors import ModelFileError, StoredClassesError, UnsavableError
-from calibrant.model_file import dumps, header, loads
+from calibrant.model_file import _header as header
+from calibrant.model_file import dumps, loads
 from model_file.catalogue import same, scores_of
 
 LABELS = {

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from calibrant import errors
-from calibrant.maps.logits import MAX_KNOTS
-from calibrant.model_file import format as frame
-from calibrant.model_file import header
+from calibrant._maps.logits import MAX_KNOTS
+from calibrant.model_file import _format as frame
+from calibrant.model_file import _header as header
 
 PAGE = Path(__file__).parents[2] / "docs" / "model-files.md"
 

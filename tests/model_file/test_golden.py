@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from calibrant import errors
+from calibrant.model_file import _format as frame
 from calibrant.model_file import describe, dumps, load, loads
-from calibrant.model_file import format as frame
 from hostile_files.frame import take_apart
 from model_file.catalogue import METHODS, same
 

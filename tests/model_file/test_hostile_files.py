@@ -99,7 +99,7 @@ def test_other_formats_are_refused_and_never_executed(tmp_path):
 
 def test_a_pickle_behind_our_magic_is_not_executed(tmp_path):
     bomb = pickle.dumps(Bomb(str(tmp_path / "executed")))
-    for data in (model_file.format.MAGIC + bomb, seal(model_file.format.MAGIC + bomb)):
+    for data in (model_file._format.MAGIC + bomb, seal(model_file._format.MAGIC + bomb)):
         with pytest.raises(errors.ModelFileError):
             loads(data)
     assert not (tmp_path / "executed").exists()

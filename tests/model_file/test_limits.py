@@ -8,7 +8,8 @@ import pytest
 
 import calibrant
 from calibrant import errors
-from calibrant.model_file import dumps, header, loads
+from calibrant.model_file import _header as header
+from calibrant.model_file import dumps, loads
 from hostile_files.fit_cases import nest
 from hostile_files.frame import take_apart
 from model_file.catalogue import assert_same_calibrator, fitted, scores_of

@@ -5,9 +5,9 @@ import copy
 import numpy as np
 import pytest
 
-from calibrant.maps import ClasswiseCurves
+from calibrant._maps import ClasswiseCurves
 from calibrant.model_file import dumps, loads
-from calibrant.model_file.fields import stored_types
+from calibrant.model_file._fields import stored_types
 from hostile_files.frame import take_apart
 from hostile_files.judge import assert_on_the_simplex, extreme_rows
 from model_file.catalogue import (

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hynp
 
 import calibrant
+from calibrant._solvers.report import Binning
 from calibrant.errors import FittedValueError, NotFittedError, UnsavableError
 from calibrant.model_file import check, digest, dumps, load, loads, save
-from calibrant.solvers.report import Binning
 from model_file.catalogue import (
     KINDS,
     METHODS,

@@ -17,7 +17,7 @@ from model_file.catalogue import assert_same_calibrator, fitted
 
 SOURCES = [
     *Path(calibrant.model_file.__file__).parent.glob("*.py"),
-    Path(calibrant.__file__).parent / "atomic_file.py",
+    Path(calibrant.__file__).parent / "_atomic_file.py",
 ]
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from calibrant import errors
+from calibrant.model_file import _format as frame_module
 from calibrant.model_file import dumps, load, loads
-from calibrant.model_file import format as frame_module
 from hostile_files.frame import take_apart
 from model_file.catalogue import assert_same_calibrator, fitted
 

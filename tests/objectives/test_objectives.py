@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from calibrant.objectives.affine import RidgePenalty
-from calibrant.simplex import check_batch
-from calibrant.solvers.affine import fit_affine
-from calibrant.solvers.monotone_spline import fit_spline
-from calibrant.solvers.structured import fit_structured
-from calibrant.solvers.temperature import fit_temperature
+from calibrant._objectives.affine import RidgePenalty
+from calibrant._simplex import check_batch
+from calibrant._solvers.affine import fit_affine
+from calibrant._solvers.monotone_spline import fit_spline
+from calibrant._solvers.structured import fit_structured
+from calibrant._solvers.temperature import fit_temperature
 from conftest import simulate
 
 FITS = {

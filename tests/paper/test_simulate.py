@@ -5,7 +5,7 @@ import pytest
 
 from calibrant import TemperatureScaling
 from calibrant.errors import ParameterError
-from calibrant.study.files import look_at
+from calibrant.study._files import look_at
 from simulate import simulate_imagenet
 
 

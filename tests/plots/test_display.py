@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from calibrant import TemperatureScaling
 from calibrant.metrics import reliability_curve
 from calibrant.plots import ReliabilityDisplay
-from calibrant.plots.reliability import BARS, CURVE, REFERENCE
+from calibrant.plots._reliability import BARS, CURVE, REFERENCE
 from conftest import simulate
 
 

@@ -20,8 +20,8 @@ from calibrant import (
     StructuredScaling,
     TemperatureScaling,
     VectorScaling,
-    maps,
 )
+from calibrant import _maps as maps
 from calibrant.errors import ParameterError, ShapeError
 from calibrant.plots import compute_effect, compute_map, draw_effect, draw_map
 from conftest import simulate

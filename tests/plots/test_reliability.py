@@ -8,13 +8,9 @@ import pytest
 
 from calibrant.errors import ParameterError
 from calibrant.metrics import reliability_curve
-from calibrant.plots import (
-    compute_reliability_grid,
-    draw_reliability,
-    draw_reliability_grid,
-    style,
-)
-from calibrant.plots.reliability import CURVE, UNINFORMATIVE
+from calibrant.plots import _style as style
+from calibrant.plots import compute_reliability_grid, draw_reliability, draw_reliability_grid
+from calibrant.plots._reliability import CURVE, UNINFORMATIVE
 from conftest import simulate
 
 

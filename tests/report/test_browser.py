@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from browser import PHONE, Visit
-from calibrant.pages.text import clean
+from calibrant._pages.text import clean
 from report.names import HOSTILE
 
 

@@ -5,8 +5,9 @@ import sys
 import numpy as np
 import pytest
 
-from calibrant import FlattenedIsotonic, TemperatureScaling, VectorScaling, simplex
-from calibrant.calibrators.methods import methods
+from calibrant import FlattenedIsotonic, TemperatureScaling, VectorScaling
+from calibrant import _simplex as simplex
+from calibrant._calibrators.methods import methods
 from calibrant.errors import LabelError, ParameterError, RowSumError
 from calibrant.metrics import calibration_test, evaluate, negative_log_likelihood
 from calibrant.report import compare
@@ -216,7 +217,7 @@ def test_the_same_seed_gives_the_same_numbers(parts, comparison):
 
 def test_predictions_that_are_not_kept_are_made_once_more(parts, monkeypatch):
     kept = quick(parts, "fir", n_resamples=5, n_diagrams=2)
-    monkeypatch.setattr("calibrant.report.judge.KEPT_BYTES", 0)
+    monkeypatch.setattr("calibrant.report._judge.KEPT_BYTES", 0)
     made = quick(parts, "fir", n_resamples=5, n_diagrams=2)
     for one, two in zip(kept.results, made.results, strict=True):
         for j in kept.shown:

@@ -18,11 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant import Chain, FlattenedIsotonic, VectorScaling
-from calibrant.cli.main import cli
-from calibrant.extras import advice
-from calibrant.pages.text import clean
+from calibrant._cli.main import cli
+from calibrant._extras import advice
+from calibrant._pages.text import clean
 from calibrant.report import build_report, compare, write_report
-from calibrant.report.content import command_lines, python_lines
+from calibrant.report._content import command_lines, python_lines
 from report.names import HOSTILE
 
 VOID = {"meta", "link", "br", "wbr", "input", "hr", "img"}
@@ -195,7 +195,7 @@ def contrast(*pair):
 
 
 def test_text_and_lines_have_enough_contrast_in_light_dark_and_print():
-    css = resources.files("calibrant.pages").joinpath("shell.css").read_text()
+    css = resources.files("calibrant._pages").joinpath("shell.css").read_text()
     schemes = [
         dict(re.findall(r"--(\w+):(#\w+)", block)) for block in re.findall(r":root\{([^}]*)\}", css)
     ]

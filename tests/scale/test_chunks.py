@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from calibrant import threads
-from calibrant.calibrators.methods import methods
+from calibrant import _threads as threads
+from calibrant._calibrators.methods import methods
 from calibrant.datasets import simulated_scores
-from calibrant.metrics.statistics import MetricStatistics
-from calibrant.scale.chunks import ArrayChunks
-from calibrant.scale.statistics import Statistics
+from calibrant.metrics._statistics import MetricStatistics
+from calibrant.scale._chunks import ArrayChunks
+from calibrant.scale._statistics import Statistics
 
 SCORES, Y = simulated_scores(600)
 SCORES = SCORES.copy()

@@ -15,7 +15,7 @@ import calibrant
 from calibrant import errors, metrics
 from calibrant.datasets import simulated_scores
 from calibrant.scale import dask as on_dask
-from calibrant.scale.chunks import ArrayChunks
+from calibrant.scale._chunks import ArrayChunks
 from calibrant.scale.dask import DaskChunks, to_array
 
 SCORES, Y = simulated_scores(3000)
@@ -308,6 +308,6 @@ def test_predictions_check_columns_at_once():
 
 
 def test_a_method_that_needs_rows_says_how_many_it_had(monkeypatch):
-    monkeypatch.setattr("calibrant.scale.statistics.usual_limit", lambda *_: 500)
+    monkeypatch.setattr("calibrant.scale._statistics.usual_limit", lambda *_: 500)
     with pytest.warns(errors.SampledRowsWarning, match="fitted to 500 of 3,000"):
         calibrant.OneVsRestBeta().fit(CHUNKED, LABELS)

@@ -3,12 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.scale.chunks import ArrayChunks
-from calibrant.scale.isotonic import FLATTENED_CELLS, FlattenedStatistics, pool_cells
-from calibrant.scale.score_table import ScoreTable
-from calibrant.scale.statistics import Statistics
-from calibrant.simplex import check_batch
-from calibrant.solvers.flattened import solve_flattened
+from calibrant._simplex import check_batch
+from calibrant._solvers.flattened import solve_flattened
+from calibrant.scale._chunks import ArrayChunks
+from calibrant.scale._isotonic import FLATTENED_CELLS, FlattenedStatistics, pool_cells
+from calibrant.scale._score_table import ScoreTable
+from calibrant.scale._statistics import Statistics
 from conftest import each_real_file, load_real, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SingleClassWarning")

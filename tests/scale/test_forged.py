@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from calibrant import errors
-from calibrant.calibrators.methods import methods
+from calibrant._calibrators.methods import methods
 from calibrant.datasets import simulated_scores
-from calibrant.metrics.statistics import MetricStatistics
-from calibrant.scale.mergeable import Mergeable
+from calibrant.metrics._statistics import MetricStatistics
+from calibrant.scale._mergeable import Mergeable
 from scale.forged import ODD, mutated, rewritten
 
 SCORES, Y = simulated_scores(300)

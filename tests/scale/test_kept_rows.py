@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.scale.kept_rows import KeptRows, usual_limit
-from calibrant.simplex import SimplexBatch
+from calibrant._simplex import SimplexBatch
+from calibrant.scale._kept_rows import KeptRows, usual_limit
 
 CLASSES = np.arange(3)
 

@@ -4,16 +4,17 @@ import numpy as np
 import pytest
 
 from calibrant import errors
-from calibrant.maps.compositions import lift
-from calibrant.scale import normalization_aware, surrogate
-from calibrant.scale.chunks import ArrayChunks
-from calibrant.scale.normalization_aware import NormalizationAwareStatistics, find_segments
-from calibrant.scale.score_table import ScoreTable
-from calibrant.simplex import check_batch
-from calibrant.solvers.normalization_aware import solve_normalization_aware
-from calibrant.solvers.normalization_aware.kept import spread_rows
-from calibrant.solvers.normalization_aware.prior import build_likelihood
-from calibrant.solvers.normalization_aware.ways import Annealing
+from calibrant._maps.compositions import lift
+from calibrant._simplex import check_batch
+from calibrant._solvers.normalization_aware import solve_normalization_aware
+from calibrant._solvers.normalization_aware.kept import spread_rows
+from calibrant._solvers.normalization_aware.prior import build_likelihood
+from calibrant._solvers.normalization_aware.ways import Annealing
+from calibrant.scale import _normalization_aware as normalization_aware
+from calibrant.scale import _surrogate as surrogate
+from calibrant.scale._chunks import ArrayChunks
+from calibrant.scale._normalization_aware import NormalizationAwareStatistics, find_segments
+from calibrant.scale._score_table import ScoreTable
 from conftest import load_real, real_files, simulate
 
 STRENGTH = 50.0

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.kernels.tables import score_of_key
-from calibrant.scale import score_table
-from calibrant.scale.isotonic import cells_of_ranks
-from calibrant.scale.score_table import ScoreTable
-from calibrant.simplex import SimplexBatch, check_batch
+from calibrant._kernels.tables import score_of_key
+from calibrant._simplex import SimplexBatch, check_batch
+from calibrant.scale import _score_table as score_table
+from calibrant.scale._isotonic import cells_of_ranks
+from calibrant.scale._score_table import ScoreTable
 from conftest import simulate
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from calibrant import errors
-from calibrant.scale import isotonic
-from calibrant.scale.isotonic import SortedCumulativeStatistics
-from calibrant.scale.statistics import Statistics
-from calibrant.simplex import check_batch
-from calibrant.solvers.sorted_cumulative import solve_sorted_cumulative
+from calibrant._simplex import check_batch
+from calibrant._solvers.sorted_cumulative import solve_sorted_cumulative
+from calibrant.scale import _isotonic as isotonic
+from calibrant.scale._isotonic import SortedCumulativeStatistics
+from calibrant.scale._statistics import Statistics
 from conftest import each_real_file, load_real, simulate
 from scale.passes import count, passes
 from scale.test_statistics import rewritten
@@ -120,7 +120,7 @@ def test_a_second_pass_betters_the_temperature_alone():
 
 
 def test_with_many_rows_one_pass_is_enough(monkeypatch):
-    monkeypatch.setattr("calibrant.scale.isotonic.ENOUGH_ROWS", 60)
+    monkeypatch.setattr("calibrant.scale._isotonic.ENOUGH_ROWS", 60)
     assert len(passes(fresh(max_rows=60, prior_share=0.5), (ROWS, Y, WEIGHT))) == 1
 
 

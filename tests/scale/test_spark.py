@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import calibrant
 from calibrant import errors, metrics
 from calibrant.datasets import simulated_scores
-from calibrant.scale.chunks import ArrayChunks
+from calibrant.scale._chunks import ArrayChunks
 
 pytest.importorskip("pyspark")
 if "JAVA_HOME" not in os.environ and shutil.which("java") is None:

@@ -10,7 +10,7 @@ import pytest
 
 from calibrant import errors
 from calibrant.datasets import simulated_scores
-from calibrant.scale.statistics import RowStatistics, Statistics
+from calibrant.scale._statistics import RowStatistics, Statistics
 from scale.forged import rewritten
 
 SCORES, Y = simulated_scores(500)

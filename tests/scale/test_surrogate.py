@@ -9,15 +9,15 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from calibrant.calibrators.methods import methods
-from calibrant.files.directory import TableChunks
-from calibrant.files.layout import ColumnSelection
-from calibrant.objectives.base import Objective
-from calibrant.scale.chunks import ArrayChunks
+from calibrant._calibrators.methods import methods
+from calibrant._files.directory import TableChunks
+from calibrant._files.layout import ColumnSelection
+from calibrant._objectives.base import Objective
+from calibrant._simplex import SimplexBatch
+from calibrant._solvers.report import SolverReport
+from calibrant.scale._chunks import ArrayChunks
+from calibrant.scale._surrogate import MOST_PASSES, Surrogate
 from calibrant.scale.dask import DaskChunks
-from calibrant.scale.surrogate import MOST_PASSES, Surrogate
-from calibrant.simplex import SimplexBatch
-from calibrant.solvers.report import SolverReport
 from conftest import load_real, needs_collection, simulate
 
 AT_EQUAL_SETTINGS = {

@@ -4,10 +4,10 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
-from calibrant.objectives.affine import RidgePenalty
-from calibrant.simplex import check_batch
-from calibrant.solvers.affine import solve_affine
-from calibrant.solvers.temperature import solve_temperature
+from calibrant._objectives.affine import RidgePenalty
+from calibrant._simplex import check_batch
+from calibrant._solvers.affine import solve_affine
+from calibrant._solvers.temperature import solve_temperature
 from conftest import load_real, real_files, simulate
 
 

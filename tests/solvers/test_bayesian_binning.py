@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrant.solvers.bayesian_binning import (
+from calibrant._solvers.bayesian_binning import (
     SMALLEST_PRIOR,
     beta_prior,
     bin_range,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
 from calibrant import errors
-from calibrant.solvers import bivariate_isotonic
-from calibrant.solvers.bivariate_isotonic import (
+from calibrant._solvers import bivariate_isotonic
+from calibrant._solvers.bivariate_isotonic import (
     bivariate_isotonic_regression,
     check_points,
     is_whole,

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from calibrant import MonotoneSpline, NormalizationAwareIsotonic, SortedCumulativeIsotonic
-from calibrant.row_order import sample_rows
-from calibrant.simplex import check_batch
-from calibrant.solvers import choice_rows
+from calibrant._row_order import sample_rows
+from calibrant._simplex import check_batch
+from calibrant._solvers import choice_rows
 from conftest import simulate
 
 

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.metrics.cells import SortedCells
-from calibrant.solvers.histogram import MassBins, solve_histogram
+from calibrant._solvers.histogram import MassBins, solve_histogram
+from calibrant.metrics._cells import SortedCells
 from reference.binary_maps import Fraction, edges, histogram, mass_bins, mean, width_bins
 from solvers.test_logistic import GRID, over_confident
 from solvers.test_one_vs_rest import cells, problem_of

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from calibrant.simplex import check_batch
-from calibrant.solvers.logistic import RIDGE, bounds_of_logs, solve_beta, solve_platt
-from calibrant.solvers.one_vs_rest import binary_problem, solve_one_vs_rest
+from calibrant._simplex import check_batch
+from calibrant._solvers.logistic import RIDGE, bounds_of_logs, solve_beta, solve_platt
+from calibrant._solvers.one_vs_rest import binary_problem, solve_one_vs_rest
 from conftest import load_real, real_files
 
 GRID = np.array([0.001, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 0.999])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from calibrant.solvers.mixture import solve_mixture, solve_priced_mixture
+from calibrant._solvers.mixture import solve_mixture, solve_priced_mixture
 
 
 def simulate(rng, n_rows=60, n_classes=4, n_components=3):

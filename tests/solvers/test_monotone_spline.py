@@ -3,17 +3,17 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from calibrant.objectives.spline import SLOPE_BOUNDS
-from calibrant.simplex import check_batch
-from calibrant.solvers.monotone_spline import (
+from calibrant._objectives.spline import SLOPE_BOUNDS
+from calibrant._simplex import check_batch
+from calibrant._solvers.monotone_spline import (
     N_FOLDS,
     STRENGTH,
     STRENGTHS,
     place_knots,
     solve_monotone_spline,
 )
-from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
-from calibrant.solvers.temperature import solve_temperature
+from calibrant._solvers.pseudo_rows import AT_TEMPERATURE
+from calibrant._solvers.temperature import solve_temperature
 from conftest import each_real_file, load_real, simulate
 
 FLATTEST, STEEPEST = SLOPE_BOUNDS

@@ -4,16 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
-from calibrant.maps.curves import IDENTITY
-from calibrant.simplex import check_batch
-from calibrant.solvers.one_vs_rest import (
+from calibrant._maps.curves import IDENTITY
+from calibrant._simplex import check_batch
+from calibrant._solvers.one_vs_rest import (
     binary_problem,
     merge_reports,
     solve_isotonic,
     solve_isotonic_steps,
     solve_one_vs_rest,
 )
-from calibrant.solvers.report import SolverReport
+from calibrant._solvers.report import SolverReport
 from conftest import load_real, real_files, simulate
 from reference.binary_maps import collect
 from reference.isotonic import min_max

@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.simplex import check_batch
-from calibrant.solvers.flattened import pool_segments, solve_flattened
-from calibrant.solvers.histogram import solve_histogram
-from calibrant.solvers.one_vs_rest import binary_problem, solve_isotonic_steps
-from calibrant.solvers.shared_classwise import (
+from calibrant._simplex import check_batch
+from calibrant._solvers.flattened import pool_segments, solve_flattened
+from calibrant._solvers.histogram import solve_histogram
+from calibrant._solvers.one_vs_rest import binary_problem, solve_isotonic_steps
+from calibrant._solvers.shared_classwise import (
     group_classes,
     pool_cells,
     solve_shared_classwise,

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.maps import RankedSteps
-from calibrant.simplex import check_batch
-from calibrant.solvers.bivariate_isotonic import check_points, solve_bivariate_isotonic
-from calibrant.solvers.pseudo_rows import IN_CHOICES
-from calibrant.solvers.sorted_cumulative import fit as solver
-from calibrant.solvers.sorted_cumulative import prior as prior_share
+from calibrant._maps import RankedSteps
+from calibrant._simplex import check_batch
+from calibrant._solvers.bivariate_isotonic import check_points, solve_bivariate_isotonic
+from calibrant._solvers.pseudo_rows import IN_CHOICES
+from calibrant._solvers.sorted_cumulative import fit as solver
+from calibrant._solvers.sorted_cumulative import prior as prior_share
 from conftest import simulate
 from reference.bivariate_isotonic import fit_scir, predict_scir, sorted_cumulative
 

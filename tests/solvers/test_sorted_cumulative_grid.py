@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.special import xlogy
 
-from calibrant.kernels.isotonic import largest_excess
-from calibrant.scale.isotonic import fit_table
-from calibrant.scale.score_table import ScoreTable
-from calibrant.simplex import SimplexBatch
-from calibrant.solvers.sorted_cumulative.fit import accumulate, fit_rows
+from calibrant._kernels.isotonic import largest_excess
+from calibrant._simplex import SimplexBatch
+from calibrant._solvers.sorted_cumulative.fit import accumulate, fit_rows
+from calibrant.scale._isotonic import fit_table
+from calibrant.scale._score_table import ScoreTable
 from conftest import load_real, real_files, simulate
 
 

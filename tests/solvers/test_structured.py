@@ -3,11 +3,11 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from calibrant.simplex import check_batch
-from calibrant.solvers.affine import solve_affine
-from calibrant.solvers.pseudo_rows import AT_TEMPERATURE
-from calibrant.solvers.structured import PENALTIES, solve_structured
-from calibrant.solvers.temperature import solve_temperature
+from calibrant._simplex import check_batch
+from calibrant._solvers.affine import solve_affine
+from calibrant._solvers.pseudo_rows import AT_TEMPERATURE
+from calibrant._solvers.structured import PENALTIES, solve_structured
+from calibrant._solvers.temperature import solve_temperature
 from conftest import each_real_file, load_real, real_files, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")

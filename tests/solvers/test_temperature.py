@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 
-from calibrant.objectives.temperature import LOWEST_ZERO, sum_in_any_order
-from calibrant.simplex import LARGEST_LOGIT, check_batch
-from calibrant.solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS
-from calibrant.solvers.temperature import HELD, ZERO_LABELS, read_zero, solve_temperature
+from calibrant._objectives.temperature import LOWEST_ZERO, sum_in_any_order
+from calibrant._simplex import LARGEST_LOGIT, check_batch
+from calibrant._solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS
+from calibrant._solvers.temperature import HELD, ZERO_LABELS, read_zero, solve_temperature
 from conftest import each_real_file, load_real, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")

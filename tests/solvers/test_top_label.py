@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.maps.curves import IDENTITY
-from calibrant.simplex import check_batch
-from calibrant.solvers.histogram import solve_histogram
-from calibrant.solvers.one_vs_rest import binary_problem, solve_isotonic_steps
-from calibrant.solvers.top_label import (
+from calibrant._maps.curves import IDENTITY
+from calibrant._simplex import check_batch
+from calibrant._solvers.histogram import solve_histogram
+from calibrant._solvers.one_vs_rest import binary_problem, solve_isotonic_steps
+from calibrant._solvers.top_label import (
     TopLabels,
     solve_points_histogram,
     solve_top_label,

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from calibrant import errors
-from calibrant.calibrators.methods import make_calibrator
-from calibrant.cli.main import run
-from calibrant.study import run as module
+from calibrant._calibrators.methods import make_calibrator
+from calibrant._cli.main import run
+from calibrant.study import _run as module
 from calibrant.study import run_study, win_rates
-from calibrant.study.calarena import read_results
-from calibrant.study.cell import Outcome
-from calibrant.study.files import find_files
+from calibrant.study._calarena import read_results
+from calibrant.study._cell import Outcome
+from calibrant.study._files import find_files
 from files.hdf5_files import N_CAL, write_benchmark
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -262,7 +262,7 @@ def test_nothing_to_compare_is_refused(tmp_path):
 
 
 def test_one_command_scores_us_there(home, monkeypatch, capsys):
-    monkeypatch.setattr("calibrant.study.run.available_cores", lambda: 0)
+    monkeypatch.setattr("calibrant.study._run.available_cores", lambda: 0)
     theirs = home / "results"
     theirs.mkdir()
     run_study(home / "toy-multiclass.h5", home / "first", [], n_jobs=0)

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 
-from calibrant.study import figures, ranks
+from calibrant.study import _figures as figures
+from calibrant.study import _ranks as ranks
 from study.test_ranks import frame
 
 METHODS = [f"method-{i:02d}" for i in range(19)]
@@ -152,7 +153,7 @@ def test_names_too_long_are_cut():
 def test_drawing_never_imports_pyplot():
     code = (
         "import sys, numpy as np\n"
-        "from calibrant.study import figures\n"
+        "from calibrant.study import _figures as figures\n"
         "figure = figures.draw_wins(np.eye(2), ['a', 'b'], 'x')\n"
         "figures.figure_bytes(figure, 'png'); figures.figure_bytes(figure, 'svg')\n"
         "print('matplotlib.pyplot' in sys.modules)\n"

@@ -10,13 +10,13 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
 
+from calibrant._files.align import align
+from calibrant._files.predictions import read_prediction_file
 from calibrant.errors import LabelError, ShapeError
-from calibrant.files.align import align
-from calibrant.files.predictions import read_prediction_file
 from calibrant.study import from_estimator, from_torch
-from calibrant.study.cell import Cell, measure
-from calibrant.study.files import look_at
-from calibrant.study.make_predictions import split_rows, write_predictions
+from calibrant.study._cell import Cell, measure
+from calibrant.study._files import look_at
+from calibrant.study._make_predictions import split_rows, write_predictions
 
 
 def blobs(n_rows=200, names=("ant", "bee", "cow")):

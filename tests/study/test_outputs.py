@@ -7,8 +7,11 @@ import pytest
 
 from browser import DESKTOP, PHONE, Visit
 from calibrant.errors import ParameterError
-from calibrant.study import ranks, tables, typeset, write_outputs
-from calibrant.study.outputs import find_best, find_failures
+from calibrant.study import _ranks as ranks
+from calibrant.study import _tables as tables
+from calibrant.study import _typeset as typeset
+from calibrant.study import write_outputs
+from calibrant.study._outputs import find_best, find_failures
 from study.small_tables import (
     EVIL_DATASET,
     EVIL_METHOD,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from calibrant.study import ranks
+from calibrant.study import _ranks as ranks
 
 NAN = np.nan
 VALUES = hnp.arrays(

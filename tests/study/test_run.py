@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from calibrant import errors, metrics
-from calibrant.calibrators.methods import make_calibrator
+from calibrant._calibrators.methods import make_calibrator
+from calibrant.study import _run as module
 from calibrant.study import read_table, run_study
-from calibrant.study import run as module
-from calibrant.study.cell import MEASURED, Cell, Outcome, Records, measure, versions
-from calibrant.study.files import find_files, look_at
-from calibrant.study.run import longest_first
-from calibrant.study.table import PAPER_METHODS
-from calibrant.study.workers import compute
+from calibrant.study._cell import MEASURED, Cell, Outcome, Records, measure, versions
+from calibrant.study._files import find_files, look_at
+from calibrant.study._run import longest_first
+from calibrant.study._table import PAPER_METHODS
+from calibrant.study._workers import compute
 from conftest import simulate
 from files.damaged import archive, raw_npy
 from study.work import work
@@ -319,7 +319,7 @@ def test_death_of_a_process_costs_its_own_task_alone(tmp_path):
 def test_processes_that_cannot_start_are_an_error(tmp_path):
     script = tmp_path / "unguarded.py"
     script.write_text(
-        "from calibrant.study.workers import compute\nprint(list(compute(abs, [1, 2], 1)))\n"
+        "from calibrant.study._workers import compute\nprint(list(compute(abs, [1, 2], 1)))\n"
     )
     out = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert out.returncode == 1
@@ -334,7 +334,7 @@ def test_processes_end_with_their_parent(tmp_path, how):
     script.write_text(
         "import os, sys, time\n"
         "from pathlib import Path\n"
-        "from calibrant.study.workers import compute\n"
+        "from calibrant.study._workers import compute\n"
         "def busy(path):\n"
         "    Path(path).write_text(str(os.getpid()))\n"
         "    while True: time.sleep(0.01)\n"

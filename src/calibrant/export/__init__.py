@@ -6,17 +6,17 @@ calibrant.export`` needs none.
 
 from __future__ import annotations
 
-from calibrant.lazy import attach
+from calibrant._lazy import attach
 
 _HOMES: dict[str, str] = {
-    "ArenaCalibrator": "calibrant.export.arena",
-    "merge_onnx": "calibrant.export.onnx_merge",
-    "register_skl2onnx": "calibrant.export.skl2onnx",
-    "save_pt2": "calibrant.export.torch",
-    "to_onnx": "calibrant.export.onnx",
-    "to_torch": "calibrant.export.torch",
-    "trusted_types": "calibrant.export.skops",
-    "write_map": "calibrant.export.map_formulas",
+    "ArenaCalibrator": "calibrant.export._arena",
+    "merge_onnx": "calibrant.export._onnx_merge",
+    "register_skl2onnx": "calibrant.export._skl2onnx",
+    "save_pt2": "calibrant.export._torch",
+    "to_onnx": "calibrant.export._onnx",
+    "to_torch": "calibrant.export._torch",
+    "trusted_types": "calibrant.export._skops",
+    "write_map": "calibrant.export._map_formulas",
 }
 """The module of every public name."""
 

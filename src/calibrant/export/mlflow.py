@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import __version__, errors, extras, model_file, simplex
-from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.classifier import CalibratedClassifier
-from calibrant.columns import order_of
-from calibrant.scale.bad_rows import ON_BAD_ROW, predict_good
+from calibrant import __version__, errors, model_file
+from calibrant import _extras as extras
+from calibrant import _simplex as simplex
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.classifier import CalibratedClassifier
+from calibrant._columns import order_of
+from calibrant.scale._bad_rows import ON_BAD_ROW, predict_good
 
 try:
     import mlflow.artifacts

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from calibrant import extras
-from calibrant.calibrators.methods import make_calibrator, methods
-from calibrant.export.arena import NAME_PREFIX, ArenaCalibrator
+from calibrant import _extras as extras
+from calibrant._calibrators.methods import make_calibrator, methods
+from calibrant.export._arena import NAME_PREFIX, ArenaCalibrator
 
 try:
     from probmetrics import calibrators as theirs
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant.calibrators.base import Calibrator
+    from calibrant._calibrators.base import Calibrator
 
 __all__ = ["calibrator", "calibrators"]
 

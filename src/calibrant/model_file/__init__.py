@@ -13,16 +13,16 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from calibrant import errors
-from calibrant.atomic_file import replace_file
-from calibrant.calibrators.parameters import stored_names
-from calibrant.model_file.fields import parts_in, stored_values
-from calibrant.model_file.format import Content, pack, unpack
-from calibrant.model_file.header import MAX_FILE
-from calibrant.model_file.reader import Reader
-from calibrant.model_file.writer import Writer
+from calibrant._atomic_file import replace_file
+from calibrant._calibrators.parameters import stored_names
+from calibrant.model_file._fields import parts_in, stored_values
+from calibrant.model_file._format import Content, pack, unpack
+from calibrant.model_file._header import MAX_FILE
+from calibrant.model_file._reader import Reader
+from calibrant.model_file._writer import Writer
 
 if TYPE_CHECKING:
-    from calibrant.calibrators.base import Calibrator
+    from calibrant._calibrators.base import Calibrator
 
     Path = str | os.PathLike[str]
 

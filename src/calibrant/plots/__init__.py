@@ -3,21 +3,21 @@
 matplotlib is loaded when something is drawn, and not before.
 """
 
-from calibrant.plots.classwise import compute_classwise, draw_classwise
-from calibrant.plots.confidence import (
+from calibrant.plots._classwise import compute_classwise, draw_classwise
+from calibrant.plots._confidence import (
     compute_confidence_histogram,
     compute_effect,
     draw_confidence_histogram,
     draw_effect,
 )
-from calibrant.plots.display import ReliabilityDisplay
-from calibrant.plots.maps import compute_map, draw_map
-from calibrant.plots.reliability import (
+from calibrant.plots._display import ReliabilityDisplay
+from calibrant.plots._maps import compute_map, draw_map
+from calibrant.plots._reliability import (
     compute_reliability_grid,
     draw_reliability,
     draw_reliability_grid,
 )
-from calibrant.plots.top_r import compute_top_r, draw_top_r
+from calibrant.plots._top_r import compute_top_r, draw_top_r
 
 __all__ = [
     "ReliabilityDisplay",

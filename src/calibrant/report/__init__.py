@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calibrant.lazy import attach
+from calibrant._lazy import attach
 
 if TYPE_CHECKING:
-    from calibrant.report.comparison import compare
-    from calibrant.report.page import build_report, write_report
-    from calibrant.report.verdict import reach_verdict
+    from calibrant.report._comparison import compare
+    from calibrant.report._page import build_report, write_report
+    from calibrant.report._verdict import reach_verdict
 
 _HOMES = {
-    "build_report": "calibrant.report.page",
-    "compare": "calibrant.report.comparison",
-    "reach_verdict": "calibrant.report.verdict",
-    "write_report": "calibrant.report.page",
+    "build_report": "calibrant.report._page",
+    "compare": "calibrant.report._comparison",
+    "reach_verdict": "calibrant.report._verdict",
+    "write_report": "calibrant.report._page",
 }
 """The module of every public name."""
 

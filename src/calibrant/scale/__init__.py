@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calibrant.lazy import attach
+from calibrant._lazy import attach
 
 if TYPE_CHECKING:
-    from calibrant.scale.chunks import Chunks, distinct, merge_all
-    from calibrant.scale.statistics import Statistics
+    from calibrant.scale._chunks import Chunks, distinct, merge_all
+    from calibrant.scale._statistics import Statistics
 
 _HOMES: dict[str, str] = {
-    "Chunks": "calibrant.scale.chunks",
-    "Statistics": "calibrant.scale.statistics",
-    "distinct": "calibrant.scale.chunks",
-    "merge_all": "calibrant.scale.chunks",
+    "Chunks": "calibrant.scale._chunks",
+    "Statistics": "calibrant.scale._statistics",
+    "distinct": "calibrant.scale._chunks",
+    "merge_all": "calibrant.scale._chunks",
 }
 """The module of every public name."""
 

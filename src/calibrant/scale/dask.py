@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import errors, extras, notices
-from calibrant.containers import NamedMatrix, column_names
-from calibrant.scale.bad_rows import ON_BAD_ROW, predict_good
-from calibrant.scale.chunks import Chunks, count_chunk, distinct, merge_few, merge_tree, union
-from calibrant.simplex import check_option
+from calibrant import _extras as extras
+from calibrant import _notices as notices
+from calibrant import errors
+from calibrant._containers import NamedMatrix, column_names
+from calibrant._simplex import check_option
+from calibrant.scale._bad_rows import ON_BAD_ROW, predict_good
+from calibrant.scale._chunks import Chunks, count_chunk, distinct, merge_few, merge_tree, union
 
 try:
     import dask
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant.scale.chunks import Counted
+    from calibrant.scale._chunks import Counted
 
 __all__ = ["predict_proba"]
 

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from calibrant import errors, extras, notices, simplex
-from calibrant.scale.bad_rows import ON_BAD_ROW, predict_good
-from calibrant.scale.chunks import Chunks, merge_all, merge_few
+from calibrant import _extras as extras
+from calibrant import _notices as notices
+from calibrant import _simplex as simplex
+from calibrant import errors
+from calibrant.scale._bad_rows import ON_BAD_ROW, predict_good
+from calibrant.scale._chunks import Chunks, merge_all, merge_few
 
 try:
     import pyarrow as pa
@@ -25,7 +28,7 @@ try:
     from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
     from pyspark.sql import types as T  # noqa: N812
 
-    from calibrant.scale.spark_columns import (
+    from calibrant.scale._spark_columns import (
         Partition,
         Scores,
         by_name,
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from calibrant.scale.chunks import Counted
+    from calibrant.scale._chunks import Counted
 
 __all__ = ["fit", "predict_proba", "rows"]
 

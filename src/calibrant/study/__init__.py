@@ -7,25 +7,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calibrant.lazy import attach
+from calibrant._lazy import attach
 
 if TYPE_CHECKING:
-    from calibrant.study.calarena import read_results, win_rates
-    from calibrant.study.make_predictions import from_estimator, from_torch
-    from calibrant.study.outputs import write_outputs
-    from calibrant.study.run import run_study
-    from calibrant.study.table import StudyTable, read_table, write_table
+    from calibrant.study._calarena import read_results, win_rates
+    from calibrant.study._make_predictions import from_estimator, from_torch
+    from calibrant.study._outputs import write_outputs
+    from calibrant.study._run import run_study
+    from calibrant.study._table import StudyTable, read_table, write_table
 
 _HOMES = {
-    "StudyTable": "calibrant.study.table",
-    "from_estimator": "calibrant.study.make_predictions",
-    "from_torch": "calibrant.study.make_predictions",
-    "read_results": "calibrant.study.calarena",
-    "read_table": "calibrant.study.table",
-    "run_study": "calibrant.study.run",
-    "win_rates": "calibrant.study.calarena",
-    "write_outputs": "calibrant.study.outputs",
-    "write_table": "calibrant.study.table",
+    "StudyTable": "calibrant.study._table",
+    "from_estimator": "calibrant.study._make_predictions",
+    "from_torch": "calibrant.study._make_predictions",
+    "read_results": "calibrant.study._calarena",
+    "read_table": "calibrant.study._table",
+    "run_study": "calibrant.study._run",
+    "win_rates": "calibrant.study._calarena",
+    "write_outputs": "calibrant.study._outputs",
+    "write_table": "calibrant.study._table",
 }
 """The module of every public name."""
 

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from calibrant import simplex
-from calibrant.objectives.normalization_aware import certificate, count_cells
-from calibrant.solvers.flattened import solve_flattened
-from calibrant.solvers.normalization_aware import minimise_likelihood
-from calibrant.solvers.normalization_aware.blocks import pool_blocks
-from calibrant.solvers.normalization_aware.fit import _Pooled, minimise
-from calibrant.solvers.normalization_aware.prior import build_likelihood
-from calibrant.solvers.temperature import solve_temperature
+from calibrant import _simplex as simplex
+from calibrant._objectives.normalization_aware import certificate, count_cells
+from calibrant._solvers.flattened import solve_flattened
+from calibrant._solvers.normalization_aware import minimise_likelihood
+from calibrant._solvers.normalization_aware.blocks import pool_blocks
+from calibrant._solvers.normalization_aware.fit import _Pooled, minimise
+from calibrant._solvers.normalization_aware.prior import build_likelihood
+from calibrant._solvers.temperature import solve_temperature
 from conftest import each_real_file, load_real, simulate
 from reference import normalization_aware as reference
 

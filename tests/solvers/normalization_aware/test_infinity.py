@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant import simplex
-from calibrant.solvers.normalization_aware import minimise_likelihood
-from calibrant.solvers.normalization_aware.infinity import split_levels
-from calibrant.solvers.normalization_aware.prior import build_likelihood
+from calibrant import _simplex as simplex
+from calibrant._solvers.normalization_aware import minimise_likelihood
+from calibrant._solvers.normalization_aware.infinity import split_levels
+from calibrant._solvers.normalization_aware.prior import build_likelihood
 from conftest import simulate
 
 pytestmark = [

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from calibrant import simplex
-from calibrant.objectives.normalization_aware import segment_rows
-from calibrant.solvers.normalization_aware.fit import minimise
-from calibrant.solvers.normalization_aware.prior import (
+from calibrant import _simplex as simplex
+from calibrant._objectives.normalization_aware import segment_rows
+from calibrant._solvers.normalization_aware.fit import minimise
+from calibrant._solvers.normalization_aware.prior import (
     N_FOLDS,
     STRENGTHS,
     PriorChoice,
@@ -16,8 +16,8 @@ from calibrant.solvers.normalization_aware.prior import (
     cross_validate,
     deal_rows,
 )
-from calibrant.solvers.pseudo_rows import IN_CHOICES
-from calibrant.solvers.temperature import solve_temperature
+from calibrant._solvers.pseudo_rows import IN_CHOICES
+from calibrant._solvers.temperature import solve_temperature
 from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings(

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant import simplex
-from calibrant.objectives.normalization_aware import count_cells, segment_rows, sum_cells
-from calibrant.solvers.flattened import pool_segments
+from calibrant import _simplex as simplex
+from calibrant._objectives.normalization_aware import count_cells, segment_rows, sum_cells
+from calibrant._solvers.flattened import pool_segments
 from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")

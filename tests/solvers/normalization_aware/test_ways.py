@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant import SLSQP, Annealing, Penalty, ProjectedGradient, TrustConstr, simplex
-from calibrant.kernels.annealing import anneal
-from calibrant.solvers.normalization_aware import minimise_likelihood
-from calibrant.solvers.normalization_aware.blocks import pool_blocks, split_blocks
-from calibrant.solvers.normalization_aware.prior import build_likelihood
+from calibrant import SLSQP, Annealing, Penalty, ProjectedGradient, TrustConstr
+from calibrant import _simplex as simplex
+from calibrant._kernels.annealing import anneal
+from calibrant._solvers.normalization_aware import minimise_likelihood
+from calibrant._solvers.normalization_aware.blocks import pool_blocks, split_blocks
+from calibrant._solvers.normalization_aware.prior import build_likelihood
 from conftest import each_real_file, load_real, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")

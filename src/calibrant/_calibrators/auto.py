@@ -1,0 +1,263 @@
+"""``AutoCalibrator``: every good method, weighed by how it does on rows it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from calibrant._calibrators.auto_report import BASELINE, AutoReport, report_of
+from calibrant._calibrators.auto_search import FINISH, STAGES, Search, make_stage, most_judged
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.chunked import fit_together
+from calibrant._calibrators.composition import Composed, stage_of
+from calibrant._calibrators.parameters import choice, fitted, number
+from calibrant._maps.compositions import ChainMap, MixtureMap, Stage
+from calibrant._progress import progress
+from calibrant._solvers.mixture import SMALLEST, solve_priced_mixture
+from calibrant.errors import ParameterError, in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from calibrant._maps.base import CalibrationMap
+    from calibrant._simplex import SimplexBatch
+    from calibrant.scale._chunks import Chunks
+    from calibrant.scale._statistics import Statistics
+
+FAVOURITES = {"structured": 0.5, "structured-wide": 0.18, "ts": 0.16, "identity": 0.16}
+"""Shares of the prior: what is good where there is too little to tell.
+
+Chosen, as the prior itself and the caution, within the validation parts of real classifiers, whole
+and cut to 200 rows (see auto.md).
+"""
+PATHS = ("ts", "identity", "na-fir", "scir", "structured", "structured-wide")
+"""What is tried by default."""
+
+PRICED_CELLS, PRICED_ROWS = 1 << 13, 64
+"""What the price of leaving temperature scaling is counted on: about so many cells, and rows at
+least."""
+
+PLAIN, CLASSWISE = ("ts", "identity"), {"structured", "structured-wide"}
+"""Candidates that need no finishing stage, and stages that tell classes apart: where no candidate
+does, no finishing stage does."""
+
+FLOOR = 1e-12
+"""Of the mixture's probabilities, before what comes after it."""
+
+LEAST_WEIGHT = 1e-3
+"""Smaller ones are not worth their time."""
+
+
+class AutoCalibrator(Composed):
+    """The recommended default: a mixture of the best methods for the data at hand.
+
+    Every candidate is judged by its likelihood on rows that it was not fitted to. The result is
+    not the winner, which would often be chosen by noise, but the mixture of candidates with the
+    highest held-out likelihood, less the price of what held-out rows cannot know: the farther it
+    is from temperature scaling, the more it has to gain. An average of honest probabilities is too
+    timid, so a monotone spline and structured scaling are then fitted to held-out outputs of the
+    mixture, and have a share in the result that grows with what there is to learn from.
+
+    Parameters
+    ----------
+    candidates : sequence of str, optional
+        Methods out of "ts", "identity", "structured", "structured-wide" (which knows the smallest
+        probabilities apart), "na-fir", "scir" and "spline", or two of them one after the other,
+        as "structured > na-fir". By default what together is good. Temperature scaling is always
+        among them.
+    cv : int, default=5
+        Number of folds.
+    prior_rows : float, default=2.0
+        Pseudo-observations in favour of "structured", above all, where there is too little to
+        tell; some of the others have a part of them.
+    caution : float, default=3000.0
+        Pseudo-observations, rows like those of the calibration set with labels as likely as
+        temperature scaling says, that the mixture is held to temperature scaling by. The more it
+        gains, the fewer they become; 0 trusts the held-out likelihood alone.
+    finish : float, default=50.0
+        Nats of held-out loss at which what is fitted to the mixture as a whole has half of its
+        share; it has more where there is more to learn from, and never more than the mixture has
+        left temperature scaling and the scores by. A very large number, as 1e12, leaves it out.
+    verbose : bool, default=False
+        Whether to say on standard error how far a fit is.
+
+    Attributes
+    ----------
+    report_ : AutoReport
+        A table of the candidates, and why; print it.
+    paths_ : list of list of calibrators
+        The fitted stages of each candidate with a positive weight.
+    weights_ : ndarray
+        Their weights.
+    finish_ : list of calibrators or None
+        What is fitted to the mixture as a whole, one after the other.
+    finish_share_ : float
+        Its share of the result.
+    solver_report_ : SolverReport
+        Of the weights.
+
+    Examples
+    --------
+    >>> from calibrant import AutoCalibrator
+    >>> from calibrant.datasets import overconfident_digits
+    >>> scores, y, new_scores, new_y = overconfident_digits()
+    >>> auto = AutoCalibrator().fit(scores, y)
+    >>> auto.report_.why.startswith("Of 6 candidates")
+    True
+    """
+
+    method = "auto"
+    title = "Auto"
+    summary = "a mixture of several of these, by held-out likelihood"
+    good_for = (
+        "whoever does not want to choose; the [best of all](docs/auto.md) on 47 real classifiers"
+    )
+    place = 17
+
+    candidates: Any = None
+    cv: int = number(default=5, low=2, whole=True)
+    prior_rows: float = number(default=2.0)
+    caution: float = number(default=3000.0)
+    finish: float = number(default=50.0, high=1e12)
+    verbose: bool = choice(default=False)
+    paths_: list[list[Calibrator]] = fitted()
+    weights_: NDArray[np.float64] = fitted()
+    finish_: list[Calibrator] | None = fitted()
+    finish_share_: float | None = fitted()
+    report_: AutoReport = fitted()
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        given = self.candidates
+        if given is not None and not (
+            isinstance(given, Iterable) and all(isinstance(path, str) for path in given)
+        ):
+            raise ParameterError(f"candidates={in_words(given)} must be a sequence of names")
+        for path in self._paths():
+            stages = path.split(" > ")
+            if len(stages) > 2 or not all(stage in STAGES for stage in stages):
+                raise ParameterError(
+                    f"candidates has {in_words(path)}; use one of {', '.join(STAGES)}, or two of "
+                    "them as 'structured > na-fir'"
+                )
+
+    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
+        """As the largest stage; besides it there are the held-out outputs of all candidates."""
+        stages = {stage for path in self._paths() for stage in path.split(" > ")}
+        largest = max(
+            make_stage(stage)._peak_bytes(n_rows, n_classes)  # noqa: SLF001  (ours)
+            for stage in stages
+        )
+        n_judged = min(n_rows, most_judged(n_classes))
+        held_out = 8 * len(self._paths()) * n_judged * n_classes
+        return int(largest + held_out + super()._peak_bytes(n_rows, n_classes))
+
+    def _paths(self) -> list[str]:
+        given = PATHS if self.candidates is None else tuple(self.candidates)
+        return list(dict.fromkeys([BASELINE, *given]))
+
+    def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
+        with progress("AutoCalibrator", len(self._paths()) + 2, verbose=self.verbose) as start:
+            return self._mix(batch, start)
+
+    def _mix(self, batch: SimplexBatch, start: Callable[[str], None]) -> dict[str, Any]:
+        search = Search(batch, self.cv)
+        paths = self._paths()
+        search.hold_out(paths, start)
+        start("mixture")
+        own = np.column_stack([search.own(path) for path in paths])
+        weights, report = solve_priced_mixture(
+            own,
+            search.batch.weight,
+            *_priced_cells(search, paths),
+            paths.index(BASELINE),
+            strength=self.caution,
+            prior=self.prior_rows * np.array([FAVOURITES.get(path, 0.0) for path in paths]),
+        )
+        weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
+        weights /= weights.sum()
+        start("finish")
+        kept = {paths[i]: float(weights[i]) for i in np.flatnonzero(weights)}
+        finish, share = self._finish(search, kept, own @ weights)
+        return {
+            "paths_": search.fit(list(kept)),
+            "weights_": np.array(list(kept.values())),
+            "finish_": finish,
+            "finish_share_": share,
+            "report_": report_of(paths, own, weights, search, share),
+            "solver_report_": report,
+        }
+
+    def _fit_stages(
+        self, fitted: dict[str, Any], statistics: Statistics, chunks: Chunks
+    ) -> dict[str, Any]:
+        """Fit first stages to all rows; weights, and what follows, are those of the rows kept."""
+        parts = {id(path[0]): clone(path[0]) for path in fitted["paths_"]}
+        for part in parts.values():
+            part.scores, part.classes = self.scores, statistics.classes
+            part.normalize = self.normalize
+        whole = dict(
+            zip(parts, fit_together(list(parts.values()), statistics, chunks), strict=True)
+        )
+        found = fitted | {"paths_": [[whole[id(p[0])], *p[1:]] for p in fitted["paths_"]]}
+        return found | {"map_": self._compose(found)}
+
+    def _finish(
+        self, search: Search, weights: dict[str, float], own: NDArray[np.float64]
+    ) -> tuple[list[Calibrator] | None, float]:
+        """Fit what comes after the mixture, of the kinds of methods that are candidates.
+
+        Where the mixture stays with temperature scaling, or with the scores, this does, too.
+        """
+        loss = -float(search.batch.weight @ np.log(np.maximum(own, SMALLEST)))
+        share = 1.0 - sum(weights.get(path, 0.0) for path in PLAIN)
+        if self.finish > 0.0:
+            share *= max(loss, 0.0) / (max(loss, 0.0) + self.finish)
+        used = {stage for path in self._paths() for stage in path.split(" > ")}
+        stages = [name for name in FINISH if name != "structured" or used & CLASSWISE]
+        if share < LEAST_WEIGHT:
+            return None, 0.0
+        return search.finish(weights, stages), share
+
+    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
+        """Yield what parts with a share in the result say of classes without a label."""
+        present = np.bincount(batch.class_index, minlength=batch.n_classes) > 0
+        for part in chain(*fitted["paths_"], fitted["finish_"] or ()):
+            yield from part._missing(present, batch.classes)  # noqa: SLF001  (ours)
+        yield from super()._complaints(batch, fitted)
+
+    def _compose(self, found: dict[str, Any]) -> CalibrationMap:
+        parts = {id(part): part for path in found["paths_"] for part in path}
+        stages = {key: stage_of(part) for key, part in parts.items()}
+        chains = [ChainMap(tuple(stages[id(part)] for part in path)) for path in found["paths_"]]
+        mixture = MixtureMap(tuple(chains), found["weights_"])
+        if not found["finish_"]:
+            return mixture
+        first, share = Stage(mixture, FLOOR), found["finish_share_"]
+        share = np.nan if share is None else share  # which no weight may be
+        last = ChainMap((first, *map(stage_of, found["finish_"])))
+        return MixtureMap((first, last), np.array([1.0 - share, share]))
+
+
+def _priced_cells(
+    search: Search, paths: list[str]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Probabilities of each path in cells of some rows, and how likely the baseline finds each.
+
+    Rows are chosen as a fold is. Cells that make no difference to the sum are left out.
+    """
+    batch = search.batch
+    n_parts = min(batch.scores.size // PRICED_CELLS, batch.n_rows // PRICED_ROWS)
+    row, fold, weight = batch.deal(1 + n_parts)
+    some = row[fold == 0]
+    baseline = search.held_out[BASELINE].scores[some]
+    share = weight[fold == 0, None] * baseline
+    share /= share.sum()
+    told = share > 1e-12 / share.size
+    cells = np.column_stack([search.held_out[path].scores[some][told] for path in paths])
+    return cells, share[told]

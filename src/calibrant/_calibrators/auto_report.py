@@ -1,0 +1,143 @@
+"""What ``AutoCalibrator`` tried, and why the result is what it is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant.errors import ParameterError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant._calibrators.auto_search import Search
+
+BASELINE = "ts"
+"""What all others are compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One row of the report.
+
+    Attributes
+    ----------
+    path : str
+        The methods, in the order in which they are applied.
+    nll : float
+        Mean NLL on rows that the candidate was not fitted to.
+    difference : float
+        Its NLL minus that of temperature scaling.
+    standard_error : float
+        Of the difference.
+    weight : float
+        Its share of the mixture.
+    seconds : float
+        Time to fit and judge it, of all threads together; NaN if it was read from a model file.
+    """
+
+    path: str
+    nll: float
+    difference: float
+    standard_error: float
+    weight: float
+    seconds: float = field(default=math.nan, compare=False, metadata={"written": False})
+
+
+@dataclass(frozen=True, slots=True)
+class AutoReport:
+    """What ``AutoCalibrator`` tried, and why the result is what it is.
+
+    Attributes
+    ----------
+    candidates : tuple of Candidate
+    n_rows : int
+        Rows that the candidates were judged on: all, or some of many.
+    n_folds : int
+    mixture_nll : float
+        Mean NLL of the mixture on held-out rows.
+    finish_share : float
+        Share in the result of what was fitted to the mixture as a whole.
+    """
+
+    candidates: tuple[Candidate, ...]
+    n_rows: int
+    n_folds: int
+    mixture_nll: float
+    finish_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.candidates:
+            raise ParameterError("a report without candidates")
+
+    @property
+    def why(self) -> str:
+        """The choice in words."""
+        chosen = sorted(self.candidates, key=lambda c: -c.weight)
+        parts = ", ".join(f"{c.weight:.0%} {c.path}" for c in chosen if c.weight >= 0.01)
+        best = min(self.candidates, key=lambda c: c.nll)
+        baseline = next(c for c in self.candidates if c.path == BASELINE)
+        if baseline.weight == 1.0:
+            verdict = "none of it was certain to do better, so temperature scaling stays"
+        elif baseline.weight >= 0.5:
+            verdict = "temperature scaling keeps most of it, as what the others gain is uncertain"
+        elif baseline.weight >= 0.01:
+            verdict = "temperature scaling keeps a share"
+        else:
+            verdict = "nothing is left to temperature scaling"
+        finish = (
+            f" What is fitted to the mixture as a whole has {self.finish_share:.0%} of the result."
+            if self.finish_share
+            else ""
+        )
+        return (
+            f"Of {len(self.candidates)} candidates, judged on {self.n_rows:,} held-out rows by "
+            f"{self.n_folds}-fold cross-validation, {best.path} had the lowest NLL, {best.nll:.4f} "
+            f"({best.difference:+.4f} ± {best.standard_error:.4f} against temperature scaling). "
+            f"The mixture is {parts}, with a held-out NLL of {self.mixture_nll:.4f}; {verdict}."
+            f"{finish}"
+        )
+
+    def __str__(self) -> str:
+        is_timed = not any(math.isnan(c.seconds) for c in self.candidates)
+        head = f"{'candidate':<26}{'NLL':>9}{'vs ts':>10}{'± s.e.':>9}{'weight':>8}"
+        lines = [head + (f"{'s':>7}" if is_timed else "")]
+        lines += [
+            f"{c.path:<26}{c.nll:>9.4f}{c.difference:>+10.4f}{c.standard_error:>9.4f}"
+            f"{c.weight:>8.1%}" + (f"{c.seconds:>7.2f}" if is_timed else "")
+            for c in self.candidates
+        ]
+        return "\n".join([*lines, self.why])
+
+
+def report_of(
+    paths: list[str],
+    own: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    search: Search,
+    finish_share: float,
+) -> AutoReport:
+    """Report of a search, from the probabilities that each path gives to the labels."""
+    share = search.batch.weight / search.batch.weight.sum()
+    loss = -np.log(np.maximum(own, 1e-300))
+    gaps = loss - loss[:, [paths.index(BASELINE)]]
+    mean = share @ gaps
+    error = np.sqrt(share @ (gaps - mean) ** 2 / search.batch.weight.sum())  # weights are rows
+    nll = share @ loss
+    candidates = [
+        Candidate(
+            path,
+            nll=float(nll[i]),
+            difference=float(mean[i]),
+            standard_error=float(error[i]),
+            weight=float(weights[i]),
+            seconds=search.seconds[path],
+        )
+        for i, path in enumerate(paths)
+    ]
+    mixture = float(-share @ np.log(np.maximum(own @ weights, 1e-300)))
+    n_folds = int(search.folds.max()) + 1
+    return AutoReport(tuple(candidates), search.n_rows, n_folds, mixture, finish_share)

@@ -1,0 +1,396 @@
+"""``Calibrator``: what every calibrator shares with scikit-learn and with the others."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from calibrant import _notices as notices
+from calibrant import _simplex as simplex
+from calibrant import _threads as threads
+from calibrant import errors
+from calibrant._calibrators.chunked import FromChunks
+from calibrant._calibrators.class_balance import find_wrong_share
+from calibrant._calibrators.parameters import fitted, jobs, replace_state, take_state
+from calibrant._columns import check_names, column_order, feature_names, order_of
+from calibrant._containers import TWO_COLUMNS, column_names, output_dtype, to_matrix
+from calibrant._kernels.rows import top_columns
+from calibrant._maps.base import CalibrationMap
+from calibrant._maps.compositions import Stage, lift
+from calibrant._solvers.report import SolverReport
+from calibrant.scale._chunks import is_dask
+from calibrant.scale._sources import as_chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from calibrant._simplex import SimplexBatch
+
+FEWEST_ROWS = 100
+ROWS_PER_PARAMETER = 5
+"""What a map worth trusting needs: one of two numbers for each class has ten rows per class."""
+
+
+def log_of(probabilities: NDArray[Any]) -> NDArray[Any]:
+    """Logarithms of probabilities, that of zero included."""
+    with np.errstate(divide="ignore"):
+        logs: NDArray[Any] = np.log(probabilities)
+    return logs
+
+
+def _home(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
+    """Base of all calibrators: checks what comes in, stores what a solver found.
+
+    A subclass declares its parameters (see ``parameters``), its names, and implements ``_solve``,
+    which returns ``map_``, ``solver_report_`` and what else it declares as fitted. ``fit`` assigns
+    nothing before ``_solve`` has returned, and then all at once: a fit that fails leaves a fitted
+    estimator as it was, and one in another thread does not disturb predictions. Nothing in
+    ``_solve`` warns: ``_complaints`` says what there is to warn of, so that a calibrator inside
+    another one can be quiet. With a ``method`` of its own, a subclass is known everywhere
+    (``methods``). What is documented here is documented in every subclass.
+
+    Parameters
+    ----------
+    scores : {"probabilities", "logits"}, default="probabilities"
+        What the matrix holds; never guessed. Methods of logits log probabilities.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+    normalize : {None, "rows"}, default=None
+        "rows" divides rows of the input by their sums, whatever they are.
+    min_probability : float, default=1e-12
+        Floor of the output; the order is kept and rows sum to 1. Without ``normalize_output``
+        smaller values are replaced by it, and nothing else changes.
+    n_jobs : int, optional
+        Threads for folds, candidates and chunks of rows; their number changes no bit of a result.
+        -1 is all cores, -2 all but one. None is what ``joblib.parallel_config`` says, else 1.
+        Model files do not have it.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Label of each column.
+    map_ : CalibrationMap
+        The fit: checked rows of scores in, rows of probabilities out, before the floor.
+    solver_report_ : SolverReport
+        What the solver reached.
+    """
+
+    method: ClassVar[str | None] = None
+    """Short name, as the command line, the study and model files have it; never reused."""
+
+    title: ClassVar[str] = ""
+    """Name in tables and pictures."""
+
+    summary: ClassVar[str] = ""
+    """What the map is, in a few words."""
+
+    good_for: ClassVar[str] = ""
+    """Whom it serves, in a few words."""
+
+    stands_alone: ClassVar[bool] = True
+    """Whether its parameters all have defaults."""
+
+    place: ClassVar[int] = 100
+    """Place in tables: those of the paper come first, in its order."""
+
+    in_paper: ClassVar[bool] = False
+    """Whether the paper's tables have it."""
+
+    keeps_order: ClassVar[bool] = False
+    """Whether the map keeps the order of the classes, as far as it does not make them equal."""
+
+    same_for_all_classes: ClassVar[bool] = False
+    """Whether permuting the columns permutes the result."""
+
+    _unlabelled: ClassVar[str | None] = None
+    """What becomes of classes without a label, in a method that fits each class."""
+
+    _starts_at_temperature: ClassVar[bool] = False
+    """Whether ``_solve`` can be given the temperature scaling of the same rows, if it is known."""
+
+    _copies: ClassVar[int] = 4
+    """Matrices of the size of the calibration set that a fit holds at once."""
+
+    scores: str = "probabilities"
+    classes: Any = None
+    normalize: str | None = None
+    min_probability: float = 1e-12
+    n_jobs: int | None = jobs(default=None)
+
+    map_: CalibrationMap = fitted()
+    solver_report_: SolverReport = fitted()
+
+    if TYPE_CHECKING:
+        classes_: NDArray[Any] = fitted()
+        n_features_in_: int = fitted()
+
+    _registered: ClassVar[dict[str, type[Calibrator]]] = {}
+    """Every class that has a ``method`` of its own, by it."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        method = vars(cls).get("method")
+        if method is not None:
+            other = cls._registered.get(method)
+            # A class that is defined again, as in a notebook, takes the place of the old one.
+            if other is not None and _home(other) != _home(cls):
+                raise errors.ParameterError(
+                    f"the method {method!r} of {_home(cls)} is {_home(other)} already; "
+                    "choose another name"
+                )
+            cls._registered[method] = cls
+
+    @abstractmethod
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        """Fit to a checked calibration set; return the fitted attributes by name."""
+
+    def _n_parameters(self, n_classes: int) -> int:  # noqa: ARG002
+        """Count the numbers that the data must tell, as far as nothing else keeps them apart."""
+        return 1
+
+    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
+        """Estimate the memory that a fit takes besides the calibration set."""
+        return 8 * self._copies * n_rows * n_classes
+
+    def _fits_matrix(self, n_classes: int) -> bool:  # noqa: ARG002
+        """Whether rows are multiplied by a matrix at ``fit``: large ones have threads of BLAS."""
+        return False
+
+    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
+        """Yield what is to be said of a fit to ``batch`` that found ``fitted``."""
+        present = np.bincount(batch.class_index, minlength=batch.n_classes) > 0
+        yield from self._missing(present, batch.classes)
+        report = fitted.get("solver_report_")
+        if report is not None and report.complaint is not None:
+            yield report.complaint
+
+    def _missing(self, present: NDArray[np.bool_], classes: NDArray[Any]) -> Iterator[Warning]:
+        if self._unlabelled is not None and not present.all():
+            missing = classes[~present]
+            yield errors.MissingClassWarning(
+                f"{len(missing)} of {len(classes)} classes have no label in the calibration "
+                f"set, {errors.in_words(missing[0])} for one; {self._unlabelled}"
+            )
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """Names of the parameters: scikit-learn looks at signatures, for long, at every clone."""
+        names: list[str] = super()._get_param_names()
+        return names
+
+    def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the calibration map.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_rows, n_classes)
+            Predictions of the classifier, of the kind named by ``scores`` in the constructor,
+            with columns in the order of the sorted labels (or of ``classes``). Dask arrays and
+            data frames are counted where their chunks are; see the guide to many rows.
+        y : array-like of shape (n_rows,)
+            The true labels, of any kind scikit-learn takes, or one-hot rows.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight 2 is the row twice, weight 0 is no row.
+
+        Returns
+        -------
+        self : object
+            The fitted calibrator.
+        """
+        self._check_parameters()
+        chunks = as_chunks(scores, y, sample_weight)
+        if chunks is not None:
+            return self._fit_chunks(chunks)
+        batch = scores  # that was checked before
+        if not isinstance(scores, simplex.SimplexBatch):
+            batch = simplex.check_batch(
+                scores,
+                y,
+                sample_weight,
+                kind=self.scores,
+                classes=self.classes,
+                normalize=self.normalize,
+            )
+        fitted = self._fit_batch(batch)
+        self._warn_of_few_rows(batch.n_rows, batch.n_classes)
+        self._warn_of_shares(batch, fitted["map_"])
+        for complaint in {str(found): found for found in self._complaints(batch, fitted)}.values():
+            notices.warn(complaint)
+        replace_state(self, fitted | feature_names(column_names(scores)))
+        return self
+
+    def _fit_batch(self, batch: SimplexBatch, **known: Any) -> dict[str, Any]:
+        """Return all fitted attributes for a checked calibration set, without a warning.
+
+        What is ``known`` of it already goes to ``_solve``.
+        """
+        simplex.check_floor(self.min_probability, batch.n_classes)
+        n_rows, n_classes = batch.n_rows, batch.n_classes
+        room = simplex.check_memory(
+            self._peak_bytes(n_rows, n_classes),
+            f"fitting {type(self).__name__} to {n_rows} rows of {n_classes} classes",
+        )
+        about = {"n_features_in_": n_classes, "classes_": batch.classes}
+        n_products = n_rows * n_classes**2 if self._fits_matrix(n_classes) else 0
+        most = 1 if batch.scores.size < threads.FEW_CELLS else room
+        with threads.jobs(self.n_jobs, most=most), threads.few_blas_threads(n_products):
+            return about | self._solve(batch, **known)
+
+    def _warn_of_few_rows(self, n_rows: int, n_classes: int) -> None:
+        needed = max(FEWEST_ROWS, ROWS_PER_PARAMETER * self._n_parameters(n_classes))
+        if n_rows < needed:
+            notices.warn(
+                errors.SmallSampleWarning(
+                    f"only {errors.number_of(n_rows, 'row')} to fit {type(self).__name__} to "
+                    f"{n_classes} classes; {needed} or more give a map worth trusting"
+                )
+            )
+
+    def _warn_of_shares(self, batch: SimplexBatch, found: CalibrationMap) -> None:
+        """Warn if a class is predicted more or less often than it comes, beyond chance.
+
+        Of the calibrator that the user fits only: parts of others, and fits in folds, are not
+        what is predicted with.
+        """
+        wrong = find_wrong_share(batch, Stage(found, float(self.min_probability)))
+        if wrong is not None:
+            reason = (
+                "has one map for all classes" if found.same_for_all_classes else "does not mend it"
+            )
+            notices.warn(wrong.warning(batch.classes, f"{type(self).__name__} {reason}"))
+
+    def predict_proba(self, scores: Any) -> NDArray[Any]:
+        """Calibrated probabilities.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_rows, n_classes)
+            Predictions of the same kind as at ``fit``.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_rows, n_classes)
+            Rows that sum to 1, columns in the order of ``classes_``; float32 for float32 and
+            float16 input. A lazy Dask array for Dask collections.
+        """
+        self = self._take()  # noqa: PLW0642
+        if is_dask(scores):
+            return self._lazily("predict_proba", scores, output_dtype(scores), self.n_features_in_)
+        is_checked = isinstance(scores, simplex.SimplexBatch)
+        matrix = scores.scores if is_checked else to_matrix(scores, self.map_.kind)
+        dtype = output_dtype(scores)
+        simplex.check_memory(dtype.itemsize * matrix.size, "the result of predict_proba")
+        out = np.empty(matrix.shape, dtype=dtype)
+        for rows, _, calibrated in self._calibrate(scores, matrix):
+            out[rows] = calibrated
+        return out
+
+    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> NDArray[Any]:
+        """Return the lazy result of a method on a Dask collection; names are checked at once."""
+        from calibrant.scale.dask import map_rows, to_array
+
+        self._check_columns(scores, to_array(scores).shape)
+        self.__dict__.pop("statistics_", None)  # predictions need none, and it would travel
+        lazy: NDArray[Any] = map_rows(self, method, scores, dtype, n_columns)
+        return lazy
+
+    def _calibrate(self, scores: Any, matrix: NDArray[Any]) -> Iterator[tuple[slice, Any, Any]]:
+        """Yield rows, their scores and their probabilities, columns in the order of ``classes_``.
+
+        ``matrix`` is ``scores`` without their names. Chunks are worked on in threads.
+        """
+        found, floor = self.map_, self.min_probability
+        kind, promise = found.kind, found.sums_to_one
+        is_checked = isinstance(scores, simplex.SimplexBatch)
+        order = self._check_columns(scores, matrix.shape)
+
+        def work(rows: slice) -> tuple[slice, Any, Any]:
+            checked = matrix[rows]
+            if not is_checked:
+                checked = simplex.check_scores(checked, kind, self.normalize, rows.start)
+            if rows.start == 0:
+                simplex.warn_of_kind(checked, kind)
+            if order is not None:
+                checked = np.take(checked, order, axis=1)
+            return rows, checked, lift(found(checked), floor, sums_to_one=promise, given=checked)
+
+        with threads.jobs(self.n_jobs):
+            yield from threads.each(work, list(simplex.small_chunks(*matrix.shape)))
+
+    def predict_log_proba(self, scores: Any) -> NDArray[Any]:
+        """Logarithms of the calibrated probabilities; minus infinity only without a floor."""
+        return log_of(self.predict_proba(scores))
+
+    def transform(self, scores: Any) -> NDArray[Any]:
+        """Calibrated probabilities: ``predict_proba`` for pipelines and ``set_output``."""
+        if is_dask(scores):
+            asked = get_config()["transform_output"]
+            asked = getattr(self, "_sklearn_output_config", {}).get("transform", asked)
+            if asked != "default":
+                raise errors.ContainerError(
+                    f"scores is a Dask collection, and transform_output={asked!r} would compute "
+                    "every row here; call set_output(transform='default'), and "
+                    "dask.dataframe.from_dask_array(result, columns=...) makes a lazy data frame"
+                )
+        return self.predict_proba(scores)
+
+    def predict(self, scores: Any) -> NDArray[Any]:
+        """Label of the largest calibrated probability.
+
+        Classes that tie are told apart by their scores, then by the order of ``classes_``.
+        """
+        self = self._take()  # noqa: PLW0642
+        if is_dask(scores):
+            return self._lazily("predict", scores, self.classes_.dtype, None)
+        matrix = to_matrix(scores, self.map_.kind)
+        best = np.empty(len(matrix), dtype=np.int64)
+
+        for rows, checked, calibrated in self._calibrate(scores, matrix):
+            top_columns(calibrated, checked, best[rows])
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
+        """Names of the output columns: the classes."""
+        check_is_fitted(self, "classes_")
+        return np.array([str(c) for c in self.classes_], dtype=object)
+
+    def _take(self) -> Self:
+        """Return the fitted calibrator as it is now."""
+        taken = take_state(self)
+        check_is_fitted(taken, "classes_")
+        return taken
+
+    def _check_columns(self, scores: Any, shape: tuple[int, ...]) -> NDArray[np.int64] | None:
+        """Check names and number of columns; return their order if it is not ``classes_``'s."""
+        if shape[1] != self.n_features_in_:
+            remedy = f" A binary problem has two: {TWO_COLUMNS[self.map_.kind]}"
+            raise errors.ShapeError(
+                f"X has {shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input: scores has shape {shape}, one column is "
+                f"needed for each class of the fit.{remedy if shape[1] == 1 else ''}"
+            )
+        names = column_names(scores)
+        order = column_order(names, self.classes_)
+        if order is None and (names is None or order_of(names, self.classes_) is None):
+            fitted = getattr(self, "feature_names_in_", None)
+            check_names(names, fitted, type(self).__name__)
+        return order
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = self.scores == "probabilities"
+        return tags

@@ -1,0 +1,325 @@
+"""Fits to chunks of rows: on a cluster, out of memory, or night after night."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+
+from calibrant import _notices as notices
+from calibrant import _simplex as simplex
+from calibrant import _threads as threads
+from calibrant import errors
+from calibrant._calibrators.parameters import Parameters, replace_state, stored_names
+from calibrant._columns import column_order, feature_names
+from calibrant._containers import column_names, to_matrix
+from calibrant._labels import check_labels
+from calibrant.scale._chunks import Chunks
+from calibrant.scale._sources import as_chunks
+from calibrant.scale._statistics import RowStatistics, Solution, Statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from calibrant._maps.base import CalibrationMap
+    from calibrant._simplex import SimplexBatch
+
+SHARED = {"scores", "classes", "normalize", "min_probability"}
+"""Parameters of every calibrator; statistics have them in their own way, or not at all."""
+
+
+def _is_incremental(calibrator: FromChunks) -> bool:
+    if calibrator._statistics is None:  # noqa: SLF001  (ours)
+        raise AttributeError(
+            f"{type(calibrator).__name__} has no partial_fit: it needs all rows at once"
+        )
+    return True
+
+
+class FromChunks(Parameters, ABC):
+    """What calibrators do with chunks of rows; ``_statistics`` is the class of theirs, if any."""
+
+    _statistics: ClassVar[type[Statistics] | None] = None
+
+    scores: str
+    classes: Any
+    normalize: str | None
+    min_probability: float
+    n_jobs: int | None
+
+    @abstractmethod
+    def _fit_batch(self, batch: SimplexBatch) -> dict[str, Any]:
+        """Return all fitted attributes for a checked calibration set."""
+
+    @abstractmethod
+    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
+        """Yield what is to be said of a fit."""
+
+    @abstractmethod
+    def _missing(self, present: NDArray[np.bool_], classes: NDArray[Any]) -> Iterator[Warning]:
+        """Yield what is to be said of classes without a label."""
+
+    @abstractmethod
+    def _warn_of_few_rows(self, n_rows: int, n_classes: int) -> None:
+        """Warn of a small calibration set."""
+
+    @abstractmethod
+    def _warn_of_shares(self, batch: SimplexBatch, found: CalibrationMap) -> None:
+        """Warn of a class that is predicted more or less often than it comes."""
+
+    def statistics(self, classes: Any, *, max_rows: int | None = None) -> Statistics:
+        """Return empty statistics for this calibrator, to be updated and merged anywhere.
+
+        Parameters
+        ----------
+        classes : array-like of shape (n_classes,), or Chunks
+            Label of each column; of chunks they are looked up.
+        max_rows : int, optional
+            Most rows that are kept as they are: while all of them are, the fit is that in memory.
+
+        Returns
+        -------
+        statistics : Statistics
+            With ``update``, ``merge``, ``scale``, ``to_bytes`` and ``from_bytes``;
+            ``fit_statistics`` fits a calibrator to them.
+        """
+        self._check_parameters()
+        if isinstance(classes, Chunks):
+            classes = self._known(None, None, classes, self.classes)
+        shared: dict[str, Any] = {"scores": self.scores, "normalize": self.normalize}
+        shared["max_rows"] = max_rows
+        if self._statistics is None:
+            return RowStatistics(classes, **shared)
+        own = {name: getattr(self, name) for name in stored_names(type(self))}
+        return self._statistics(classes, **shared, **{k: own[k] for k in own.keys() - SHARED})
+
+    def fit_statistics(self, statistics: Statistics, chunks: Chunks | None = None) -> Self:
+        """Fit to rows that statistics have counted, wherever that was.
+
+        Parameters
+        ----------
+        statistics : Statistics
+            Of this method, as its ``statistics`` made them.
+        chunks : Chunks, optional
+            The same rows, if they can be read again: some methods take further passes.
+
+        Returns
+        -------
+        self : object
+            The fitted calibrator. It remembers the statistics as ``statistics_``, so that
+            ``partial_fit`` goes on from them.
+        """
+        self._fit_counted(statistics, chunks)
+        if self._statistics is not None:
+            vars(self)["statistics_"] = copy.deepcopy(statistics)  # the caller may go on counting
+        return self
+
+    def _fit_counted(self, statistics: Statistics, chunks: Chunks | None) -> Self:
+        """Fit to what was counted, and remember nothing of it."""
+        wanted = self.statistics(statistics.classes)
+        if statistics.method != wanted.method:
+            raise errors.ParameterError(
+                f"statistics of {statistics.describe()} are not those of {type(self).__name__}; "
+                f"make them by its statistics()"
+            )
+        self._refuse_other_settings(statistics, wanted)
+        if statistics.n_rows == 0:
+            raise errors.ShapeError("no chunk has a row with a weight; nothing is left to fit")
+        solution = self._solution(statistics, is_last=chunks is None)
+        while chunks is not None and solution.again is not None:
+            solution.again.merge(chunks.count(solution.again.empty()))
+            solution = self._solution(solution.again)
+        fitted, is_whole = solution.fitted, self._statistics is not None
+        if chunks is not None and not is_whole and not statistics.kept.is_complete:
+            refitted = self._fit_stages(fitted, statistics, chunks)
+            fitted, is_whole = refitted or fitted, refitted is not None
+        names = None if chunks is None else chunks.names
+        self._adopt(statistics, fitted, names, is_whole=is_whole)
+        return self
+
+    def _fit_stages(
+        self,
+        fitted: dict[str, Any],  # noqa: ARG002
+        statistics: Statistics,  # noqa: ARG002
+        chunks: Chunks,  # noqa: ARG002
+    ) -> dict[str, Any] | None:
+        """Fit what a fit to kept rows consists of to all of them; None if that is not possible."""
+        return None
+
+    def _refuse_other_settings(self, statistics: Statistics, wanted: Statistics) -> None:
+        """Refuse statistics that would be solved with other parameters than the calibrator has."""
+        theirs, own = (
+            {"scores": one.scores, "normalize": one.normalize, **one.options}
+            for one in (statistics, wanted)
+        )
+        for name in own.keys() & theirs.keys():
+            if own[name] != theirs[name]:
+                raise errors.ParameterError(
+                    f"statistics were counted with {name}={errors.in_words(theirs[name])}, but "
+                    f"this {type(self).__name__} has {errors.in_words(own[name])}; set its {name} "
+                    "to theirs, or count the rows again"
+                )
+
+    @available_if(_is_incremental)  # type: ignore[untyped-decorator]
+    def partial_fit(
+        self,
+        scores: Any,
+        y: Any,
+        classes: Any = None,
+        sample_weight: Any = None,
+        *,
+        decay: float = 1.0,
+    ) -> Self:
+        """Add rows to those of earlier calls, and fit to all of them.
+
+        Parameters
+        ----------
+        scores, y, sample_weight
+            As in ``fit``: of one day, say.
+        classes : array-like of shape (n_classes,), optional
+            Label of each column; needed in the first call if its rows do not have all of them.
+        decay : float, default=1.0
+            Factor on the weight of all earlier rows: 0.5 ** (1 / 30) halves it in thirty calls.
+
+        Returns
+        -------
+        self : object
+            The fitted calibrator. ``statistics_`` is what it remembers of all rows: ``to_bytes``
+            keeps it for another process.
+        """
+        simplex.check_number("decay", decay, low=0.0, high=1.0)
+        before: Statistics | None = vars(self).get("statistics_")
+        if before is None and "map_" in vars(self):
+            notices.warn(
+                errors.ForgottenRowsWarning(
+                    f"this {type(self).__name__} has no statistics of the rows that it was fitted "
+                    "to (fit and model files keep none): partial_fit begins anew. To go on, keep "
+                    "statistics_.to_bytes() of the last partial_fit, and call "
+                    "fit_statistics(Statistics.from_bytes(data)) first"
+                )
+            )
+        chunks = as_chunks(scores, y, sample_weight)
+        names = column_names(scores) if chunks is None else chunks.names
+        if before is None:
+            known = self._known(scores, y, chunks, self.classes if classes is None else classes)
+            before = self.statistics(known)
+        elif classes is not None and not np.array_equal(np.asarray(classes), before.classes):
+            raise errors.ParameterError(
+                f"classes are not those of the first call, {errors.some_in_words(before.classes)}"
+            )
+        empty = before.empty()
+        new = empty.update(scores, y, sample_weight) if chunks is None else chunks.count(empty)
+        found = copy.deepcopy(before).scale(decay).merge(new)
+        self._adopt(found, self._solution(found, is_last=True).fitted, names, is_whole=True)
+        vars(self)["statistics_"] = found
+        return self
+
+    def _known(self, scores: Any, y: Any, chunks: Chunks | None, classes: Any) -> NDArray[Any]:
+        """Return the class of each column."""
+        if chunks is None:
+            n_columns, names = to_matrix(scores, self.scores).shape[1], column_names(scores)
+        else:
+            n_columns, names = chunks.n_classes, chunks.names
+        if classes is not None:
+            y = classes
+        elif chunks is not None:
+            y = chunks.labels()
+        _, known = check_labels(y, len(y), n_columns, classes=classes, names=names)
+        column_order(names, known, told=classes is not None)
+        return known
+
+    def _fit_chunks(self, chunks: Chunks) -> Self:
+        """Fit to all chunks, in as many passes over them as it takes."""
+        empty = self.statistics(chunks)
+        simplex.check_floor(self.min_probability, empty.n_classes)
+        return self._fit_counted(chunks.count(empty), chunks)
+
+    def _solution(self, statistics: Statistics, *, is_last: bool = False) -> Solution:
+        simplex.check_floor(self.min_probability, statistics.n_classes)
+        if self._statistics is None:
+            return Solution(self._fit_batch(statistics.kept_batch()))
+        with threads.jobs(self.n_jobs), threads.few_blas_threads(0):
+            found = statistics.solution()
+            if is_last:
+                _ = found.fitted  # here, where threads are few
+            return found
+
+    def _adopt(
+        self,
+        statistics: Statistics,
+        fitted: dict[str, Any],
+        names: list[Any] | None,
+        *,
+        is_whole: bool,
+    ) -> None:
+        """Take the fit over, and say what there is to say of it."""
+        batch, present = statistics.kept_batch(), statistics.labels > 0.0
+        simplex.warn_of_batch(batch, present)
+        self._warn_of_few_rows(statistics.n_rows, statistics.n_classes)
+        self._warn_of_shares(batch, fitted["map_"])
+        if self._statistics is None:
+            found = list(self._complaints(batch, fitted))
+            if not is_whole and not statistics.kept.is_complete:
+                found.append(
+                    errors.SampledRowsWarning(
+                        f"{type(self).__name__} needs rows as they are, and was fitted to "
+                        f"{batch.n_rows:,} of {statistics.n_rows:,}, chosen by their content; "
+                        "methods with partial_fit use all of them"
+                    )
+                )
+        else:
+            found = list(self._missing(present, statistics.classes))
+            complaint = fitted["solver_report_"].complaint
+            found += [] if complaint is None else [complaint]
+        for complaint in {str(one): one for one in found}.values():
+            notices.warn(complaint)
+        about = {"n_features_in_": statistics.n_classes, "classes_": statistics.classes}
+        replace_state(self, about | fitted | feature_names(names))
+
+
+def fit_together(
+    parts: Sequence[FromChunks], statistics: Statistics, chunks: Chunks
+) -> list[FromChunks]:
+    """Fit copies of calibrators to all rows; each pass over the chunks counts for all of them.
+
+    The rows that were kept are those of ``statistics``, which have counted the same chunks.
+    """
+    found = [copy.copy(part) for part in parts]
+    waiting: dict[int, Statistics] = {}
+    for place, part in enumerate(found):
+        waiting[place] = part.statistics(statistics.classes)
+        del waiting[place].parts["kept"]
+    solutions: dict[int, Solution] = {}
+    while waiting:
+        if any(one.parts for one in waiting.values()):
+            count_together(chunks, list(waiting.values()))
+        for place, one in waiting.items():
+            if one.before is None:  # the first pass
+                one.parts["kept"] = statistics.kept
+                one.n_rows, one.labels = statistics.n_rows, statistics.labels
+            solutions[place] = found[place]._solution(one)  # noqa: SLF001  (ours)
+        again = {place: solutions[place].again for place in waiting}
+        waiting = {place: one for place, one in again.items() if one is not None}
+    for place, part in enumerate(found):
+        about = {"n_features_in_": statistics.n_classes, "classes_": statistics.classes}
+        replace_state(part, about | solutions[place].fitted)
+    return found
+
+
+def count_together(chunks: Chunks, statistics: Sequence[Statistics]) -> None:
+    """Count several statistics of the same classes in one pass over chunks."""
+    empty = statistics[0].empty()
+    empty.parts = {
+        f"{place}/{name}": part.empty()
+        for place, one in enumerate(statistics)
+        for name, part in one.parts.items()
+    }
+    counted = chunks.count(empty)
+    for place, one in enumerate(statistics):
+        one.parts = {name: counted.parts[f"{place}/{name}"] for name in one.parts}
+        one.n_rows, one.labels = counted.n_rows, counted.labels

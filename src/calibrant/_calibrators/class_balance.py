@@ -1,0 +1,85 @@
+"""Whether a fit predicts each class as often as it comes: a map for all classes alike may not."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from calibrant import errors
+from calibrant._kernels.rows import symmetric_hashes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from calibrant._simplex import SimplexBatch
+
+FALSE_ALARMS = 1e-4
+"""Honest fits, of all, in which some class may be reported by chance; a bound, not an estimate."""
+
+MOST_CELLS_CHECKED = 1 << 17
+LEAST_ROWS_CHECKED = 2000
+"""Of more rows, some are looked at: so many cells of them, but at least these rows."""
+
+
+class ClassShare(NamedTuple):
+    """A class whose mean predicted probability is not its share of the labels."""
+
+    column: int
+    predicted: float
+    observed: float
+
+    def warning(self, classes: NDArray[Any], reason: str) -> errors.ClassShareWarning:
+        """Say so, with the reason and the remedy."""
+        return errors.ClassShareWarning(
+            f"class {errors.in_words(classes[self.column])} has a mean probability of "
+            f"{self.predicted:.3g} after the fit, but a share of {self.observed:.3g} in the "
+            f"calibration set, more than chance explains; {reason}: use a method with terms for "
+            "each class, as AutoCalibrator ('auto') or StructuredScaling ('structured')"
+        )
+
+
+def find_wrong_share(
+    batch: SimplexBatch, predict: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+) -> ClassShare | None:
+    """Return the class whose mean probability differs most from its share, if more than by chance.
+
+    If labels are drawn as ``predict`` says, the weighted sum of p - [y = c] over rows exceeds t in
+    size with a probability of at most 2 exp(-t^2 / (2 (V + w t / 3))): Bernstein's inequality,
+    where V sums w^2 p (1 - p) and w is the largest weight. It holds for any number of rows, also
+    where a class has one label. Classes without a label are left out: rows are conditioned on the
+    others.
+    """
+    most = max(MOST_CELLS_CHECKED // batch.n_classes, LEAST_ROWS_CHECKED)
+    some = batch if batch.n_rows <= most else batch.take(_sample(batch.scores, most))
+    rows = predict(some.scores)
+    labels = np.bincount(some.class_index, some.weight, minlength=batch.n_classes)
+    present = np.flatnonzero(labels)
+    if len(present) < len(labels):
+        rows = rows[:, present]
+        rows = rows / np.maximum(rows.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    expected = some.weight @ rows
+    gap = np.abs(expected - labels[present])
+    variance = some.weight**2 @ (rows * (1.0 - rows))
+    evidence = gap**2 / (2.0 * (variance + some.weight.max() * gap / 3.0) + 1e-300)
+    if evidence.max() <= math.log(2.0 * len(present) / FALSE_ALARMS):
+        return None
+    total = some.weight.sum()
+    # Two classes are wrong by the same amount, of which the smaller one tells more.
+    worst = int(np.argmin(labels[present]) if len(present) == 2 else np.argmax(evidence))
+    column = int(present[worst])
+    return ClassShare(column, float(expected[worst] / total), float(labels[column] / total))
+
+
+def _sample(scores: NDArray[np.float64], most: int) -> NDArray[np.bool_]:
+    """Choose so many rows, or more where equal ones tie, by their scores.
+
+    Neither the order of rows nor their labels decide: every n-th row of a file in which labels come
+    in turn would be of some classes alone.
+    """
+    hashes = symmetric_hashes(scores.view(np.int64), scores.argmax(axis=1))
+    chosen: NDArray[np.bool_] = hashes <= np.partition(hashes, most - 1)[most - 1]
+    return chosen

@@ -1,0 +1,311 @@
+"""``CalibratedClassifier``: a classifier and a calibrator, cross-validated or already fitted."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import Bunch, get_tags, indexable
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    _routing_enabled,
+    process_routing,
+)
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
+
+from calibrant import _notices as notices
+from calibrant import _simplex as simplex
+from calibrant import _threads as threads
+from calibrant._calibrators.base import Calibrator, log_of
+from calibrant._calibrators.classifier_folds import (
+    CalibratedPair,
+    Folds,
+    average_logarithms,
+    keep_warnings,
+    read_labels,
+    refuse_too_many_folds,
+)
+from calibrant._calibrators.methods import make_calibrator, methods
+from calibrant._calibrators.parameters import replace_state, take_state
+from calibrant._kernels.rows import top_columns
+from calibrant._labels import check_weights
+from calibrant._progress import progress
+from calibrant.errors import CalibrantWarning, ParameterError, in_words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+OF_SCIKIT_LEARN = {"sigmoid": "platt-ovr", "isotonic": "ir-ovr", "temperature": "ts"}
+"""The methods of scikit-learn's ``CalibratedClassifierCV``, by the names that it has for them."""
+
+
+class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A classifier whose probabilities are calibrated.
+
+    Follows scikit-learn's ``CalibratedClassifierCV``, with any calibrator of this package.
+
+    Parameters
+    ----------
+    estimator : classifier, optional
+        With ``decision_function`` (read as logits) or ``predict_proba``. A
+        ``sklearn.frozen.FrozenEstimator`` is not fitted again: all of the data calibrate it. By
+        default a linear support vector machine.
+    calibrator : Calibrator or str, optional
+        A calibrator, or the short name of a method, as "structured" or "na-fir"; scikit-learn's
+        "sigmoid", "isotonic" and "temperature" are known, too. Its ``scores`` and ``classes`` are
+        set to fit. By default ``AutoCalibrator()``.
+    cv : int, splitter or iterable, default=5
+        How to split the data into a part to train on and a part to calibrate on. Every class
+        has as many rows as there are folds, or more.
+    ensemble : bool or "auto", default="auto"
+        Which classifiers predict, and what their calibrators are fitted to. "auto" keeps the
+        classifier of each fold, fits one calibrator to the predictions for all held-out rows, and
+        averages the logarithms of what it makes of each classifier's predictions. True is as in
+        scikit-learn: each classifier has a calibrator of its own, fitted to its fold alone, and
+        probabilities are averaged, which makes them under-confident. False fits one classifier to
+        all data, with the calibrator of "auto". For a frozen estimator all are the same.
+    n_jobs : int, optional
+        Folds worked on at once, by processes of joblib, in which a calibrator has one thread. What
+        is not done fold by fold, as predictions, has as many threads, unless the calibrator has an
+        ``n_jobs`` of its own. The number changes no bit.
+    verbose : bool, default=False
+        Whether to say on standard error how far a fit is.
+    method : str, optional
+        Name of a method, where no ``calibrator`` is given: as scikit-learn calls it.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    calibrated_classifiers_ : list of CalibratedPair
+        One for each fold, or only one. With ``ensemble="auto"`` they share a calibrator.
+    pooling_ : {"logarithms", "probabilities"}
+        What is averaged over them.
+
+    Notes
+    -----
+    A splitter may leave a class out of the rows that a fold's classifier is trained on. As in
+    scikit-learn that classifier gives the class probability zero, which the average over folds does
+    not; rows of such a class are left out of its calibration, with a warning.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from calibrant import CalibratedClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = CalibratedClassifier(GaussianNB()).fit(X[:1000], y[:1000])
+    >>> model.predict_proba(X[1000:]).shape
+    (797, 10)
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        calibrator: Any = None,
+        *,
+        cv: Any = 5,
+        ensemble: bool | str = "auto",
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        method: str | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.calibrator = calibrator
+        self.cv = cv
+        self.ensemble = ensemble
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.method = method
+
+    def _get_estimator(self) -> Any:
+        if self.estimator is not None:
+            return self.estimator
+        from sklearn.svm import LinearSVC
+
+        default = LinearSVC(random_state=0)
+        return default.set_fit_request(sample_weight=True) if _routing_enabled() else default
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
+        """Fit the classifier and its calibrator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Whatever the estimator takes.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Used by the calibrator, and by the estimator if it takes weights.
+        **fit_params : dict
+            Passed to the estimator.
+
+        Returns
+        -------
+        self : object
+        """
+        calibrator = self._check_parameters()
+        estimator = self._get_estimator()
+        labels = read_labels(y, estimator)
+        X, _ = indexable(X, y)
+        weight = check_weights(sample_weight, len(labels))
+        routed = self._route(estimator, sample_weight, fit_params)
+        classes = np.unique(labels)
+        if isinstance(estimator, FrozenEstimator):  # it may know classes that are not here
+            classes = np.union1d(classes, estimator.classes_)
+        job = Folds(estimator, calibrator, X, labels, weight, classes, routed.estimator.fit)
+        with threads.jobs(self.n_jobs):
+            if isinstance(estimator, FrozenEstimator):
+                everything = np.arange(len(labels))
+                pairs = [job.run(everything, everything)]
+            else:
+                pairs = self._cross_validate(job, routed.splitter.split)
+        is_shared = self.ensemble == "auto" and len(pairs) > 1
+        found = {
+            "classes_": classes,
+            "calibrated_classifiers_": pairs,
+            "pooling_": "logarithms" if is_shared else "probabilities",
+        }
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(pairs[0].estimator, name):
+                found[name] = getattr(pairs[0].estimator, name)
+        replace_state(self, found)
+        return self
+
+    def _check_parameters(self) -> Calibrator:
+        """Refuse parameters outside their documented values; return the calibrator."""
+        simplex.check_option("ensemble", self.ensemble, ("auto", True, False))
+        simplex.check_option("verbose", self.verbose, (True, False))
+        threads.check_jobs("n_jobs", self.n_jobs)
+        if isinstance(self.cv, str):
+            remedy = (
+                "for a classifier that is fitted already, pass FrozenEstimator(estimator) from "
+                "sklearn.frozen"
+                if self.cv == "prefit"
+                else "pass a number of folds or a splitter"
+            )
+            raise ParameterError(f"cv={in_words(self.cv)} is not known; {remedy}")
+        if self.method is not None and self.calibrator is not None:
+            raise ParameterError(
+                f"calibrator={in_words(self.calibrator)} and method={in_words(self.method)} say "
+                "the same thing; pass one of them"
+            )
+        if self.method is not None:
+            return _calibrator_of("method", self.method)
+        if self.calibrator is None:
+            return make_calibrator("auto")
+        if isinstance(self.calibrator, str):
+            return _calibrator_of("calibrator", self.calibrator)
+        if not isinstance(self.calibrator, Calibrator):
+            raise ParameterError(
+                f"calibrator={in_words(self.calibrator)} is no calibrator and no name of one"
+            )
+        return self.calibrator
+
+    def _route(self, estimator: Any, sample_weight: Any, fit_params: dict[str, Any]) -> Any:
+        if _routing_enabled():
+            return process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
+        takes_weights = "sample_weight" in signature(estimator.fit).parameters
+        if sample_weight is not None and not takes_weights:
+            notices.warn(
+                CalibrantWarning(
+                    f"{type(estimator).__name__} does not take sample_weight; the weights are used "
+                    "for the calibration only"
+                )
+            )
+        if sample_weight is not None and takes_weights:
+            fit_params = fit_params | {"sample_weight": sample_weight}
+        return Bunch(splitter=Bunch(split={}), estimator=Bunch(fit=fit_params))
+
+    def _cross_validate(self, job: Folds, split_params: dict[str, Any]) -> list[CalibratedPair]:
+        from sklearn.model_selection import check_cv  # a slow import, which names need not wait for
+
+        refuse_too_many_folds(self.cv, job.y)
+        splits = list(check_cv(self.cv, job.y, classifier=True).split(job.X, job.y, **split_params))
+        work = job.run if self.ensemble is True else job.predict
+        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
+        parts: list[Any] = []
+        complaints: dict[type[Warning], Warning] = {}
+        with progress("CalibratedClassifier", len(splits), verbose=self.verbose) as start:
+            results = parallel(delayed(keep_warnings)(work, train, test) for train, test in splits)
+            for i in range(len(splits)):
+                start(f"fold {i}")
+                part, kept = next(results)
+                parts.append(part)
+                for warning in kept:
+                    complaints.setdefault(type(warning), warning)
+        for warning in complaints.values():  # one of a kind: folds are much alike
+            notices.warn(warning)
+        if self.ensemble is True:
+            return parts
+        calibrator = job.calibrate(parts, np.concatenate([test for _, test in splits]))
+        trained = [part.estimator for part in parts]
+        if self.ensemble is False:
+            trained = [job.train(np.arange(len(job.y)))]
+        return [CalibratedPair(estimator, calibrator, job.classes) for estimator in trained]
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Calibrated probabilities, averaged over the folds of an ensemble.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Whatever the estimator takes.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+        """
+        return take_state(self)._averages(X)[0]  # noqa: SLF001  (itself)
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Logarithms of the calibrated probabilities."""
+        return log_of(self.predict_proba(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Label of the largest calibrated probability; of those that tie, of the largest score."""
+        self = take_state(self)  # noqa: PLW0642
+        probabilities, scores = self._averages(X)
+        best = np.empty(len(scores), dtype=np.int64)
+        top_columns(probabilities, scores, best)
+        found: NDArray[Any] = self.classes_[best]
+        return found
+
+    def _averages(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Calibrated probabilities, and scores, averaged over the folds of an ensemble."""
+        check_is_fitted(self)
+        with threads.jobs(self.n_jobs):
+            both = [pair.predict_both(X) for pair in self.calibrated_classifiers_]
+        parts, scores = zip(*both, strict=True)
+        average = sum(scores[1:], scores[0]) / len(scores)
+        if self.pooling_ == "logarithms":
+            known = [pair.is_known for pair in self.calibrated_classifiers_]
+            return average_logarithms(parts, known), average
+        return sum(parts[1:], parts[0]) / len(parts), average
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Where metadata goes: to the estimator's ``fit`` and the splitter's ``split``."""
+        fit = MethodMapping().add(caller="fit", callee="fit")
+        split = MethodMapping().add(caller="fit", callee="split")
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(estimator=self._get_estimator(), method_mapping=fit)
+            .add(splitter=self.cv, method_mapping=split)
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = get_tags(self._get_estimator()).input_tags.sparse
+        return tags
+
+
+def _calibrator_of(parameter: str, name: Any) -> Calibrator:
+    simplex.check_option(parameter, name, (*methods(), *OF_SCIKIT_LEARN))
+    return make_calibrator(OF_SCIKIT_LEARN.get(name, name))

@@ -1,0 +1,345 @@
+"""Calibrators made of calibrators: one after the other, or averaged."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.metaestimators import _BaseComposition
+
+from calibrant import _simplex as simplex
+from calibrant import _threads as threads
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.parameters import fitted, leading, number, replace_state
+from calibrant._maps.compositions import ChainMap, MixtureMap, Stage
+from calibrant._solvers.mixture import solve_mixture
+from calibrant._solvers.report import SolverReport
+from calibrant.errors import ParameterError, in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from calibrant._maps.base import CalibrationMap
+    from calibrant._maps.logits import TemperatureMap
+    from calibrant._simplex import SimplexBatch
+
+
+class Composed(Calibrator):
+    """A calibrator whose map is made of those of others, which it holds."""
+
+    @abstractmethod
+    def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
+        """Fit the parts; return what is fitted but for the map."""
+
+    @abstractmethod
+    def _compose(self, found: dict[str, Any]) -> CalibrationMap:
+        """Return the map of fitted parts; what holds it besides them is fitted, too."""
+
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        found = self._fit_parts(batch)
+        return {"map_": self._compose(found), **found}
+
+
+class Composition(_BaseComposition, Composed):
+    """Base of calibrators that hold a list of others, in ``calibrators``."""
+
+    stands_alone = False
+
+    calibrators: Any = leading(kw_only=False)
+    cv: int | None = number(default=None, low=2, whole=True)
+    calibrators_: list[Calibrator] = fitted()
+
+    def _named(self) -> dict[str, Calibrator]:
+        """Return the parts by name: as given, or the lower-case class, numbered if repeated.
+
+        What is no list has no parts; only ``fit`` refuses it.
+        """
+        given = self.calibrators if isinstance(self.calibrators, list | tuple) else []
+        pairs = [
+            part
+            if isinstance(part, tuple) and len(part) == 2
+            else (type(part).__name__.lower(), part)
+            for part in given
+        ]
+        n_of, seen = Counter(name for name, _ in pairs), Counter[str]()
+        named = {}
+        for name, part in pairs:
+            seen[name] += 1
+            named[name if n_of[name] == 1 else f"{name}-{seen[name]}"] = part
+        return named
+
+    @property
+    def _parts(self) -> list[tuple[str, Calibrator]]:
+        """Names and parts, as scikit-learn's compositions have them."""
+        return list(self._named().items())
+
+    @_parts.setter
+    def _parts(self, parts: list[tuple[str, Calibrator]]) -> None:
+        self.calibrators = parts
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters; with ``deep`` also those of the parts, as ``name__parameter``."""
+        found: dict[str, Any] = self._get_params("_parts", deep=deep)
+        return found
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters, also of the parts, or replace a part by its name."""
+        if "calibrators" in parameters:  # first: the other names are those of its parts
+            self.calibrators = parameters.pop("calibrators")
+        self._set_params("_parts", **parameters)
+        return self
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.calibrators, list | tuple):
+            raise ParameterError(f"calibrators={self.calibrators!r} must be a list of calibrators")
+        if not self._named():
+            raise ParameterError("calibrators is empty; give at least one")
+        for name, part in self._named().items():
+            if not isinstance(part, Calibrator):
+                raise ParameterError(f"{name} is a {type(part).__name__}, not a calibrator")
+            part._check_parameters()  # noqa: SLF001  (ours)
+        super()._check_parameters()
+
+    def _n_parameters(self, n_classes: int) -> int:
+        parts = self._named().values()
+        return max(part._n_parameters(n_classes) for part in parts)  # noqa: SLF001  (ours)
+
+    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
+        """As the largest part; besides it there are outputs, and the rows of other folds."""
+        parts = self._named().values()
+        largest = max(part._peak_bytes(n_rows, n_classes) for part in parts)  # noqa: SLF001  (ours)
+        return largest + super()._peak_bytes(n_rows, n_classes)
+
+    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
+        """Yield what only the parts know, such as classes that they cannot fit; then one's own."""
+        for part in fitted["calibrators_"]:
+            yield from part._complaints(batch, vars(part))  # noqa: SLF001  (ours)
+        yield from super()._complaints(batch, fitted)
+
+
+def on_simplex(batch: SimplexBatch) -> SimplexBatch:
+    """Put rows on the simplex again, as they will be when a part is applied to others."""
+    return replace(batch, scores=simplex.check_scores(batch.scores, batch.kind))
+
+
+def fit_part(
+    part: Calibrator, batch: SimplexBatch, temperature: TemperatureMap | None = None
+) -> Calibrator:
+    """Fit a copy of ``part``, whose parameters were checked, to rows on the simplex.
+
+    Temperature scaling of the same rows, if it is known, is not fitted again.
+    """
+    copy: Calibrator = clone(part)
+    copy.scores, copy.classes, copy.normalize = batch.kind, batch.classes, None
+    is_used = temperature is not None and copy._starts_at_temperature  # noqa: SLF001  (ours)
+    known = {"temperature": temperature} if is_used else {}
+    replace_state(copy, copy._fit_batch(batch, **known))  # noqa: SLF001
+    return copy
+
+
+def stage_of(part: Calibrator) -> Stage:
+    """Return the map of a fitted part as a stage of another one."""
+    return Stage(part.map_, float(part.min_probability))
+
+
+def outputs_of(fitted: Calibrator, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what a part makes of rows that were checked."""
+    stage, out = stage_of(fitted), np.empty_like(scores)
+
+    def work(rows: slice) -> None:
+        out[rows] = stage(scores[rows])
+
+    for _ in threads.each(work, list(simplex.small_chunks(*scores.shape))):
+        pass
+    return out
+
+
+def out_of_fold(
+    part: Calibrator, batch: SimplexBatch, folds: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Predictions for every row by a copy of ``part`` that was fitted without its fold."""
+    return cross_fit([part], batch, folds)[0].rows
+
+
+class HeldOut(NamedTuple):
+    """Predictions for every row by fits without its fold, and how long these took."""
+
+    rows: NDArray[np.float64]
+    seconds: float
+
+
+def cross_fit(
+    parts: Sequence[Calibrator],
+    batch: SimplexBatch,
+    folds: NDArray[np.int64],
+    *,
+    begins_with_temperature: bool = False,
+) -> list[HeldOut]:
+    """Predictions of several parts for every row, from fits without its fold.
+
+    If the first part is temperature scaling as others begin with it, they start from its fits.
+    """
+
+    def work(fold: int) -> list[HeldOut]:
+        rest, held = batch.take(folds != fold), batch.scores[folds == fold]
+        # Too few distinct rows for a split: there is nothing to hold out.
+        rest = on_simplex(rest if rest.n_rows else batch)
+        found = []
+        temperature: TemperatureMap | None = None
+        for part in parts:
+            started = perf_counter()
+            fitted = fit_part(part, rest, temperature)
+            if begins_with_temperature and temperature is None:
+                temperature = fitted.map_  # type: ignore[assignment]
+            found.append(HeldOut(outputs_of(fitted, held), perf_counter() - started))
+        return found
+
+    names: list[int] = np.unique(folds).tolist()
+    all_rows, seconds = [np.empty_like(batch.scores) for _ in parts], [0.0] * len(parts)
+    for fold, found in zip(names, threads.each(work, names), strict=True):
+        for i, one in enumerate(found):
+            all_rows[i][folds == fold] = one.rows
+            seconds[i] += one.seconds
+    return [HeldOut(*pair) for pair in zip(all_rows, seconds, strict=True)]
+
+
+class Chain(Composition):
+    """Calibrators one after the other: each calibrates the output of the one before.
+
+    Parameters
+    ----------
+    calibrators : list of calibrators, or of (name, calibrator)
+        The stages. Their parameters are reachable as ``name__parameter``; without a name it is
+        the class in lower case.
+    cv : int, optional
+        Fit every stage but the first on out-of-fold outputs of the one before, from this many
+        folds; by default on its outputs for the rows it was fitted to, which are too good.
+
+    Attributes
+    ----------
+    calibrators_ : list of calibrators
+        The fitted stages.
+    solver_report_ : SolverReport
+        That of the last stage.
+
+    Examples
+    --------
+    >>> from calibrant import Chain, FlattenedIsotonic, VectorScaling
+    >>> from calibrant.datasets import overconfident_digits
+    >>> scores, y, new_scores, new_y = overconfident_digits()
+    >>> chain = Chain([VectorScaling(), FlattenedIsotonic()], cv=5).fit(scores, y)
+    >>> chain.set_params(vectorscaling__ridge=0.1).get_params()["vectorscaling__ridge"]
+    0.1
+    """
+
+    method = "chain"
+    title = "Chain"
+
+    def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
+        fitted = []
+        stages = list(self._named().values())
+        for i, stage in enumerate(stages):
+            fitted.append(fit_part(stage, on_simplex(batch)))
+            if i + 1 < len(stages):
+                if self.cv is None:
+                    outputs = outputs_of(fitted[-1], batch.scores)
+                else:
+                    batch, folds = batch.in_folds(self.cv)
+                    outputs = out_of_fold(stage, batch, folds)
+                batch = batch.with_probabilities(outputs)
+        return {"calibrators_": fitted, "solver_report_": fitted[-1].solver_report_}
+
+    def _compose(self, found: dict[str, Any]) -> CalibrationMap:
+        return ChainMap(tuple(map(stage_of, found["calibrators_"])))
+
+
+class Mixture(Composition):
+    """Weighted average of the outputs of several calibrators.
+
+    Parameters
+    ----------
+    calibrators : list of calibrators, or of (name, calibrator)
+        What is averaged. Their parameters are reachable as ``name__parameter``.
+    weights : {"fixed", "fit"} or array-like, default="fixed"
+        "fixed" gives all the same weight; "fit" finds the weights of least NLL; numbers are
+        used as they are, divided by their sum.
+    cv : int, optional
+        With ``weights="fit"``: fit the weights on out-of-fold outputs from this many folds.
+
+    Attributes
+    ----------
+    calibrators_ : list of calibrators
+        The fitted parts.
+    weights_ : ndarray of shape (n_calibrators,)
+        Their weights, which sum to 1.
+    solver_report_ : SolverReport
+        Of the weights.
+
+    Examples
+    --------
+    >>> from calibrant import FlattenedIsotonic, Mixture, TemperatureScaling
+    >>> from calibrant.datasets import overconfident_digits
+    >>> scores, y, new_scores, new_y = overconfident_digits()
+    >>> mixture = Mixture([TemperatureScaling(), FlattenedIsotonic()]).fit(scores, y)
+    >>> mixture.weights_
+    array([0.5, 0.5])
+    """
+
+    method = "mixture"
+    title = "Mixture"
+
+    weights: Any = "fixed"
+    weights_: NDArray[np.float64] = fitted()
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if isinstance(self.weights, str):
+            simplex.check_option("weights", self.weights, ("fixed", "fit"))
+            return
+        n_parts = len(self._named())
+        try:
+            weights = np.asarray(self.weights, dtype=float)
+        except (TypeError, ValueError):
+            weights = np.empty(0)
+        known = weights.shape == (n_parts,) and np.isfinite(weights).all()
+        if not known or not (weights >= 0).all() or not weights.any():
+            raise ParameterError(
+                f"weights={in_words(self.weights)} must be {n_parts} finite numbers that are not "
+                "negative, 'fixed' or 'fit'"
+            )
+
+    def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
+        started = perf_counter()
+        parts = list(self._named().values())
+        rows = on_simplex(batch)
+        fitted = list(threads.each(lambda part: fit_part(part, rows), parts))
+        if isinstance(self.weights, str) and self.weights == "fit":
+            weights, report = self._fit_weights(parts, fitted, batch)
+        else:
+            weights = np.ones(len(parts)) if isinstance(self.weights, str) else self.weights
+            weights = np.asarray(weights, dtype=float) / np.max(weights)  # sums stay finite
+            weights /= weights.sum()
+            report = SolverReport("fixed", float("nan"), 0.0, 0.0, 0, perf_counter() - started)
+        return {"calibrators_": fitted, "weights_": weights, "solver_report_": report}
+
+    def _fit_weights(
+        self, parts: list[Calibrator], fitted: list[Calibrator], batch: SimplexBatch
+    ) -> tuple[NDArray[np.float64], SolverReport]:
+        """Weights of the largest likelihood, of out-of-fold outputs where ``cv`` asks for it."""
+        if self.cv is None:
+            outputs = [outputs_of(part, batch.scores) for part in fitted]
+        else:
+            batch, folds = batch.in_folds(self.cv)
+            outputs = [out_of_fold(part, batch, folds) for part in parts]
+        rows = np.arange(batch.n_rows)
+        own = np.column_stack([found[rows, batch.class_index] for found in outputs])
+        return solve_mixture(own, batch.weight)
+
+    def _compose(self, found: dict[str, Any]) -> CalibrationMap:
+        return MixtureMap(tuple(map(stage_of, found["calibrators_"])), found["weights_"])

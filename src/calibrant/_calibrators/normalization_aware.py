@@ -1,0 +1,142 @@
+"""NA-FIR: one isotonic map for all classes, fitted with the division by the sum in mind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.parameters import FromMap, fitted, leading, number
+from calibrant._maps.cells import SharedSteps
+from calibrant._solvers.normalization_aware import check_solver, solve_normalization_aware
+from calibrant.scale._normalization_aware import NormalizationAwareStatistics
+
+if TYPE_CHECKING:
+    from calibrant._maps.logits import TemperatureMap
+    from calibrant._simplex import SimplexBatch
+
+
+class StrengthResults(TypedDict):
+    """Held-out NLL of each strength tried."""
+
+    prior_strength: NDArray[np.float64]
+    negative_log_likelihood: NDArray[np.float64]
+
+
+class NormalizationAwareIsotonic(Calibrator):
+    """Normalization-aware flattened isotonic regression (NA-FIR).
+
+    Like FIR one non-decreasing map for all classes, followed by division by the sum of the row;
+    but the map is the one of least NLL *after* the division. Keeps the order of the classes and
+    does not depend on which class is which.
+
+    Parameters
+    ----------
+    solver : "exact" or object, default="exact"
+        "exact" reaches the optimum over all non-decreasing maps and proves it. The paper's own
+        ways, for comparison, search the values of the blocks that PAVA finds, and are objects
+        that hold their options: ``Annealing()`` (its Algorithm 1), ``ProjectedGradient()``,
+        ``SLSQP()``, ``TrustConstr()`` and ``Penalty()``.
+    prior_strength : "cv" or float, default="cv"
+        The map is drawn towards temperature scaling by this many pseudo-observations, rows like
+        those of the calibration set with temperature-scaled labels. "cv" chooses it between 10 and
+        10,000 by 5-fold cross-validation inside the calibration set. 0 is the paper's objective,
+        whose optimum usually lies at infinity; see Notes.
+    tol : float, default=1e-8
+        Violation of the optimality conditions to reach, relative to the total weight.
+    max_rounds : int, optional
+        Limit of iterations; by default the solver's own (100 for "exact", which needs 2 to 6).
+        ``Annealing`` has limits among its options.
+
+    Attributes
+    ----------
+    step_function_ : StepFunction
+        The fitted map, before division by the sum; its largest value is 1.
+    solver_report_ : SolverReport
+        What the solver reached, with the certificate of optimality.
+    prior_strength_ : float
+        Number of pseudo-observations used.
+    cv_results_ : dict or None
+        Held-out NLL ("negative_log_likelihood") of each "prior_strength" tried.
+
+    See Also
+    --------
+    FlattenedIsotonic : The first round of this method.
+    SortedCumulativeIsotonic : The paper's other method.
+
+    Notes
+    -----
+    In the logarithm of the map the problem is convex (the paper, in the map itself, calls it
+    non-convex). It is solved by iterating FIR with weights that account for the division,
+    accelerated by Newton's method on the pooled blocks; see "Why NA-FIR is convex" in the
+    documentation.
+
+    Without a prior, a lowest block that holds no label gets the value 0, and a top block that is
+    always right an infinite multiple of the others: held-out rows that disagree then have an
+    infinite NLL but for ``min_probability``. Such values are set to their limits and reported.
+
+    A row of weight 2 is two equal rows. The fit does not depend on the order of rows or columns.
+
+    References
+    ----------
+    .. [1] A. Arad and S. Rosset, "Improving Multi-Class Calibration through Normalization-Aware
+       Isotonic Techniques", ICML 2025.
+
+    Examples
+    --------
+    >>> from calibrant import NormalizationAwareIsotonic
+    >>> from calibrant.datasets import simulated_scores
+    >>> bold, y = simulated_scores()
+    >>> calibrator = NormalizationAwareIsotonic().fit(bold, y)
+    >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
+    array([[0.59, 0.26, 0.15]])
+    >>> calibrator.solver_report_.converged
+    True
+    """
+
+    method = "na-fir"
+    title = "NA-FIR"
+    summary = "one isotonic step function, fitted with the normalisation"
+    good_for = (
+        "many classes that are biased alike; two keep their base rate; the paper's method, "
+        "[solved exactly](docs/why-na-fir-is-convex.md)"
+    )
+    same_for_all_classes = True
+    place, in_paper, keeps_order = 0, True, True
+    _copies = 6
+    _starts_at_temperature = True
+    _statistics = NormalizationAwareStatistics
+
+    solver: Any = leading(default="exact", kw_only=False)
+    prior_strength: Any = number(default="cv", high=1e12, words=("cv",))
+    tol: float = number(default=1e-8, low=1e-15, high=1.0)
+    max_rounds: int | None = number(default=None, low=1, whole=True)
+    map_: SharedSteps = fitted()
+    prior_strength_: float = fitted()
+    cv_results_: StrengthResults | None = fitted()
+
+    step_function_ = calibration_map_ = FromMap("step_function")
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_solver(self.solver)
+
+    def _solve(
+        self, batch: SimplexBatch, temperature: TemperatureMap | None = None
+    ) -> dict[str, Any]:
+        found, report, choice = solve_normalization_aware(
+            batch,
+            prior_strength=None if self.prior_strength == "cv" else float(self.prior_strength),
+            solver=self.solver,
+            tol=self.tol,
+            max_rounds=self.max_rounds,
+            temperature=temperature,
+        )
+        return {
+            "map_": found,
+            "solver_report_": report,
+            "prior_strength_": float(self.prior_strength) if choice is None else choice.best,
+            "cv_results_": None if choice is None else choice.results,
+        }

@@ -1,0 +1,289 @@
+"""Binary calibrators, one per class: isotonic, logistic and histograms."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.parameters import SMALLEST_POSITIVE, FromMap, choice, fitted, number
+from calibrant._maps.cells import ClasswiseCurves
+from calibrant._solvers.bayesian_binning import solve_bayesian_binning
+from calibrant._solvers.histogram import STRATEGIES, solve_histogram
+from calibrant._solvers.logistic import solve_beta, solve_platt
+from calibrant._solvers.one_vs_rest import solve_isotonic, solve_one_vs_rest
+from calibrant._solvers.temperature import read_zero
+
+if TYPE_CHECKING:
+    from calibrant._simplex import SimplexBatch
+    from calibrant._solvers.one_vs_rest import Solve
+
+
+PRIOR_ROWS = 20.0
+"""Pseudo-observations of methods that count: within the validation parts of real classifiers one
+does most of the good, and more do more."""
+
+
+class OneVsRestCalibrator(Calibrator):
+    """A calibrator that fits a binary map for each class, then divides rows by their sums."""
+
+    _unlabelled = "they keep their scores"
+    _copies = 5
+
+    map_: ClasswiseCurves = fitted()
+
+    curves_ = FromMap("curves")
+
+    @abstractmethod
+    def _binary_solver(self, batch: SimplexBatch) -> Solve:
+        """Return the solver of the binary problem of a class."""
+
+    def _prior_rows(self) -> float:
+        """Return the number of pseudo-observations labelled by the scores."""
+        return 0.0
+
+    def _n_parameters(self, n_classes: int) -> int:
+        return 2 * n_classes
+
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        solve = self._binary_solver(batch)
+        found, report = solve_one_vs_rest(batch, solve, self._prior_rows())
+        return {"map_": found, "solver_report_": report}
+
+
+class _OneVsRestCounts(OneVsRestCalibrator):
+    """One that counts labels.
+
+    Parameters
+    ----------
+    prior_strength : float, default=20
+        Number of pseudo-observations, spread over the rows and labelled by their scores: a part of
+        the scores in which no row had the label gets little, but not nothing. 0 is the textbook's.
+    """
+
+    prior_strength: float = number(default=PRIOR_ROWS, high=1e12)
+
+    def _prior_rows(self) -> float:
+        return float(self.prior_strength)
+
+
+class _OneVsRestLogistic(OneVsRestCalibrator):
+    """One that takes logarithms.
+
+    Parameters
+    ----------
+    zero_probability : float, optional
+        What an exact 0 is read as, and how far from it a 1; by default temperature scaling's fit.
+
+    Attributes
+    ----------
+    solver_report_ : SolverReport
+        What the solver reached, at the worst class.
+    """
+
+    zero_probability: float | None = number(default=None, low=SMALLEST_POSITIVE, high=1.0)
+
+    def _zero(self, batch: SimplexBatch) -> float:
+        """Return what an exact zero is read as."""
+        return math.exp(read_zero(batch, self.zero_probability))
+
+
+class OneVsRestIsotonic(_OneVsRestCounts):
+    """One-vs-rest isotonic regression (IR-OvR): one isotonic map for each class.
+
+    The classic extension of isotonic regression to many classes: each class's indicator is
+    regressed on its probability, and the mapped row is divided by its sum. With many classes or
+    few rows it overfits, and it can change the order of the classes.
+
+    Attributes
+    ----------
+    curves_ : tuple of PiecewiseLinear
+        The map of each class; the identity for a class without a label.
+
+    See Also
+    --------
+    FlattenedIsotonic : One map for all classes.
+
+    Notes
+    -----
+    Linear between probabilities of the calibration set, as scikit-learn's ``IsotonicRegression``
+    is. A row that every map sends to zero keeps its scores.
+
+    References
+    ----------
+    .. [1] B. Zadrozny and C. Elkan, "Transforming Classifier Scores into Accurate Multiclass
+       Probability Estimates", KDD 2002.
+    """
+
+    method = "ir-ovr"
+    title = "IR-OvR"
+    summary = "an isotonic map for each class"
+    good_for = "comparison"
+    place, in_paper = 3, True
+
+    def _binary_solver(self, batch: SimplexBatch) -> Solve:  # noqa: ARG002
+        return solve_isotonic
+
+
+class OneVsRestPlatt(_OneVsRestLogistic):
+    """One-vs-rest Platt scaling: sigmoid(a log(p / (1 - p)) + b) for each class.
+
+    Parameters
+    ----------
+    smooth_labels : bool, default=True
+        Whether to fit to Platt's targets, (n + 1) / (n + 2) and 1 / (n' + 2) for a class of n
+        rows and n' others, instead of 1 and 0. They save the likelihood of rare classes, and make
+        rows too flat where many are rare.
+
+    Attributes
+    ----------
+    curves_ : tuple of Sigmoid
+        The map of each class; the identity for a class without a label.
+
+    Notes
+    -----
+    The slope is found on the log-odds, in which it is 1 for a calibrated classifier.
+    scikit-learn's ``CalibratedClassifierCV(method="sigmoid")`` uses the probability itself where a
+    classifier has no decision function, so it cannot leave a calibrated classifier as it is [2]_.
+    The problem is convex and solved by Newton's method; a ridge of 1e-10 towards the identity
+    keeps it finite where the labels do not. An exact 0 (or 1) is read as
+    temperature scaling's fit says, or as the nearest other value of the calibration set if that is
+    less.
+
+    References
+    ----------
+    .. [1] J. Platt, "Probabilistic Outputs for Support Vector Machines and Comparisons to
+       Regularized Likelihood Methods", 1999.
+    .. [2] https://github.com/scikit-learn/scikit-learn/issues/34312
+    """
+
+    method = "platt-ovr"
+    title = "Platt-OvR"
+    summary = "a sigmoid for each class"
+    good_for = "comparison"
+    place = 8
+
+    smooth_labels: bool = choice(default=True)
+
+    def _binary_solver(self, batch: SimplexBatch) -> Solve:
+        zero = self._zero(batch)
+        return partial(solve_platt, zero=zero, smooth_labels=bool(self.smooth_labels))
+
+
+class OneVsRestBeta(_OneVsRestLogistic):
+    """One-vs-rest Beta calibration: sigmoid(a log p - b log(1 - p) + c) for each class.
+
+    Attributes
+    ----------
+    curves_ : tuple of BetaMap
+        The map of each class; the identity for a class without a label.
+
+    Notes
+    -----
+    The likelihood is maximised over a, b >= 0, which keeps the map from decreasing: a convex
+    problem with bounds, solved by Newton's method. The authors' code fits without bounds, drops
+    one feature with a negative slope and fits again, which is not always the optimum. Exact 0
+    and 1 are read as in ``OneVsRestPlatt``, and the same ridge of 1e-10 is added.
+
+    References
+    ----------
+    .. [1] M. Kull, T. Silva Filho and P. Flach, "Beta calibration: a well-founded and easily
+       implemented improvement on logistic calibration for binary classifiers", AISTATS 2017.
+    """
+
+    method = "beta-ovr"
+    title = "Beta-OvR"
+    summary = "a beta map for each class"
+    good_for = "comparison"
+    place = 9
+
+    def _binary_solver(self, batch: SimplexBatch) -> Solve:
+        return partial(solve_beta, zero=self._zero(batch))
+
+
+class OneVsRestHistogram(_OneVsRestCounts):
+    """One-vs-rest histogram binning (HB): the share of labels in each bin, for each class.
+
+    Parameters
+    ----------
+    n_bins : int, default=15
+        Number of bins.
+    strategy : {"mass", "width"}, default="mass"
+        Bins of equal mass, in which equal probabilities stay together, or of equal width.
+
+    Attributes
+    ----------
+    curves_ : tuple of Histogram
+        The map of each class; the identity for a class without a label.
+
+    Notes
+    -----
+    All rows of a class rarer than 1 / n_bins fall into its last bin of equal mass, which costs
+    accuracy; use more bins or those of equal width with many classes. An edge between bins of
+    equal mass lies halfway between two probabilities of the calibration set. An empty bin of equal
+    width has its midpoint as value. A row that every map sends to zero keeps its scores.
+
+    References
+    ----------
+    .. [1] B. Zadrozny and C. Elkan, "Obtaining calibrated probability estimates from decision
+       trees and naive Bayesian classifiers", ICML 2001.
+    """
+
+    method = "hb-ovr"
+    title = "HB-OvR"
+    summary = "a histogram for each class"
+    good_for = "comparison"
+    place = 10
+
+    n_bins: int = number(default=15, low=1, high=10**6, whole=True)
+    strategy: str = choice(STRATEGIES, default="mass")
+
+    def _binary_solver(self, batch: SimplexBatch) -> Solve:  # noqa: ARG002
+        return partial(solve_histogram, n_bins=int(self.n_bins), strategy=self.strategy)
+
+
+class OneVsRestBBQ(OneVsRestCalibrator):
+    """One-vs-rest Bayesian binning into quantiles (BBQ), for each class.
+
+    Histograms of equal mass with every number of bins in a range are averaged, with their
+    marginal likelihoods as weights.
+
+    Parameters
+    ----------
+    spread : float, default=10.0
+        Numbers of bins go from the cube root of the number of rows divided by ``spread`` to the
+        same times ``spread``, with at least five rows for a bin.
+    prior_weight : float, optional
+        Number of pseudo-observations, shared by the bins, that the prior counts for. None is two
+        for each bin, as in the authors' code.
+
+    Attributes
+    ----------
+    curves_ : tuple of AveragedHistogram
+        The map of each class; the identity for a class without a label.
+
+    Notes
+    -----
+    The prior of a bin is a Beta distribution around its midpoint; the value of a bin is its
+    posterior mean, and all numbers of bins are equally likely before the data. The result depends
+    on the number of rows, so doubling every weight, which doubles every row, changes it.
+
+    References
+    ----------
+    .. [1] M. Pakdaman Naeini, G. Cooper and M. Hauskrecht, "Obtaining Well Calibrated
+       Probabilities Using Bayesian Binning", AAAI 2015.
+    """
+
+    method = "bbq-ovr"
+    title = "BBQ-OvR"
+    summary = "averaged histograms for each class"
+    good_for = "comparison"
+    place = 11
+
+    spread: float = number(default=10.0, low=1.0, high=1000.0)
+    prior_weight: float | None = number(default=None, low=1e-6, high=1e6)
+
+    def _binary_solver(self, batch: SimplexBatch) -> Solve:  # noqa: ARG002
+        return partial(solve_bayesian_binning, spread=self.spread, prior_weight=self.prior_weight)

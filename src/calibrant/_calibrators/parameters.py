@@ -1,0 +1,154 @@
+"""How a calibrator declares its parameters, and what a fit gives it.
+
+A calibrator is a dataclass: an annotated attribute with a default is a keyword of the constructor,
+one that is ``fitted()`` is what ``fit`` sets. So signatures stay explicit, for scikit-learn, for
+editors and for type checkers, and nobody writes ``self.x = x``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Literal, TypeVar, dataclass_transform, get_type_hints
+
+from calibrant import _simplex as simplex
+from calibrant import _threads as threads
+from calibrant._docstrings import inherit_docstring
+from calibrant.scale._statistics import Number
+
+Estimator = TypeVar("Estimator")
+
+SMALLEST_POSITIVE = math.ulp(0.0)
+"""The smallest positive number."""
+
+EXAMPLE = """\
+>>> from calibrant import {name}
+>>> from calibrant.datasets import simulated_scores
+>>> scores, y = simulated_scores()
+>>> calibrator = {name}().fit(scores, y)
+>>> calibrator.predict_proba(scores[:2]).shape
+(2, 3)
+"""
+"""Example of a method that shows none of its own."""
+
+
+def number(
+    *,
+    default: Any,
+    low: float = 0.0,
+    high: float = math.inf,
+    whole: bool = False,
+    infinite: bool = False,
+    words: tuple[str, ...] = (),
+) -> Any:
+    """Declare a parameter that is a number in [low, high], or one of ``words``.
+
+    It may be None if that is its default.
+    """
+    limits = Number(low, high, whole, infinite, words, optional=default is None)
+    return field(default=default, metadata={"check": limits.check})
+
+
+def choice(allowed: tuple[Any, ...] = (True, False), *, default: Any) -> Any:
+    """Declare a parameter that is one of a few values."""
+
+    def check(name: str, value: Any) -> None:
+        simplex.check_option(name, value, allowed)
+
+    return field(default=default, metadata={"check": check})
+
+
+def jobs(*, default: int | None) -> Any:
+    """Declare ``n_jobs``, which is no part of a fit."""
+    return field(default=default, metadata={"check": threads.check_jobs, "stored": False})
+
+
+def fitted(*, init: Literal[False] = False) -> Any:
+    """Declare what ``fit`` sets."""
+    return field(init=init)
+
+
+def leading(*, default: Any = MISSING, kw_only: Literal[False]) -> Any:
+    """Declare a parameter that may be given by its place.
+
+    Say ``kw_only=False`` where it is called: type checkers look there, not here.
+    """
+    return field(default=default, kw_only=kw_only)
+
+
+@dataclass_transform(
+    kw_only_default=True,
+    eq_default=False,
+    field_specifiers=(number, choice, jobs, fitted, leading, field),
+)
+class Parameters:
+    """Base of what is made of keywords; subclasses are dataclasses by themselves."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        dataclass(kw_only=True, eq=False, repr=False, match_args=False)(cls)
+        is_public = getattr(cls, "method", None) and cls.__module__.startswith("calibrant.")
+        inherit_docstring(cls, EXAMPLE.format(name=cls.__name__) if is_public else "")
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters outside their documented values."""
+        for found in fields(self):  # type: ignore[arg-type]
+            if "check" in found.metadata:
+                found.metadata["check"](found.name, getattr(self, found.name))
+
+
+def stored_names(cls: type) -> list[str]:
+    """Return the names of the parameters that belong to a fit, sorted."""
+    return sorted(f.name for f in fields(cls) if f.init and f.metadata.get("stored", True))
+
+
+def fitted_types(cls: type) -> dict[str, Any]:
+    """Return the type of each attribute that ``fit`` sets."""
+    hints = get_type_hints(cls)
+    return {f.name: hints[f.name] for f in fields(cls) if not f.init}
+
+
+class FromMap:
+    """A fitted attribute by its familiar name, which the map holds.
+
+    Parameters
+    ----------
+    name : str
+        Field of ``map_``.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = self._own = name
+        self.__doc__ = f"``map_.{name}``."
+
+    def __set_name__(self, _: type, own: str) -> None:
+        self._own = own
+
+    def __get__(self, owner: Any, _: type | None = None) -> Any:
+        if owner is None:
+            return self
+        if "map_" not in vars(owner):
+            raise AttributeError(f"{type(owner).__name__} has no {self._own} before it is fitted")
+        return getattr(owner.map_, self._name)
+
+    def __set__(self, owner: Any, value: Any) -> None:
+        raise AttributeError(f"{self._own} belongs to the map, which is frozen; fit again")
+
+
+def replace_state(estimator: Any, fitted: dict[str, Any]) -> None:
+    """Give an estimator its new fitted attributes, all at once; parameters stay.
+
+    It may be fitted again, also with another number of classes, while other threads predict: a new
+    dictionary takes the place of the old one in a single assignment.
+    """
+    kept = vars(estimator).copy()
+    for name in ("feature_names_in_", "statistics_"):  # not every fit sets these
+        kept.pop(name, None)
+    estimator.__dict__ = kept | fitted
+
+
+def take_state(estimator: Estimator) -> Estimator:
+    """Return the estimator as it is now, which no later ``fit`` or ``set_params`` changes."""
+    taken = object.__new__(type(estimator))
+    taken.__dict__ = vars(estimator).copy()
+    return taken

@@ -1,0 +1,240 @@
+"""Parametric maps of the logits: temperature, vector and matrix scaling."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.parameters import SMALLEST_POSITIVE, FromMap, fitted, number
+from calibrant._maps.logits import AffineMap, TemperatureMap
+from calibrant._objectives.affine import RidgePenalty
+from calibrant._solvers.affine import solve_affine
+from calibrant._solvers.pseudo_rows import AT_SCORES
+from calibrant._solvers.temperature import HELD, solve_temperature
+from calibrant.scale._scaling import TemperatureStatistics, VectorStatistics
+
+if TYPE_CHECKING:
+    from calibrant._simplex import SimplexBatch
+
+
+class LogitCalibrator(Calibrator):
+    """A calibrator of logits, in which an exact zero has none.
+
+    Parameters
+    ----------
+    zero_probability : float, optional
+        What an exact zero is read as; by default temperature scaling's fit of it.
+
+    Attributes
+    ----------
+    zero_logit_ : float
+        Log-probability that an exact zero is read as.
+    """
+
+    zero_probability: float | None = number(default=None, low=SMALLEST_POSITIVE, high=1.0)
+
+    zero_logit_ = FromMap("zero_logit")
+
+
+class TemperatureScaling(LogitCalibrator):
+    """Temperature scaling (TS): softmax(z / T) with one temperature for all classes.
+
+    Keeps the order of the classes and does not depend on which class is which.
+
+    Parameters
+    ----------
+    tol : float, default=1e-10
+        Largest slope of the mean NLL in the inverse temperature, in units of the typical gap
+        between logits.
+    prior_strength : float, default=120
+        Number of pseudo-observations, rows like those of the calibration set with labels as likely
+        as the scores say: they draw T to 1 where there are few rows, or none that is wrong. The
+        farther the scores prove to be from honest, the fewer they become. 0 is the paper's, which
+        is boundlessly confident on a set without errors; with 1e12, the most, T is 1.
+
+    Attributes
+    ----------
+    inverse_temperature_ : float
+        1 / T, not negative.
+    temperature_ : float
+        T; above 1 for an over-confident classifier.
+
+    Notes
+    -----
+    The problem is convex in 1 / T; it is solved by a safeguarded Newton method on a kernel that
+    stores nothing of the size of the softmax. Where scores are exactly zero, as those of forests
+    and nearest neighbours often are, the logit of a zero is a second parameter, which keeps the
+    order of the classes and the problem convex. A zero that the calibration set lacks is read as
+    1e-12, or as its smallest positive probability if that is less.
+
+    References
+    ----------
+    .. [1] C. Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
+
+    Examples
+    --------
+    >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> bold, y = simulated_scores(5000)
+    >>> calibrator = TemperatureScaling().fit(bold, y)
+    >>> round(calibrator.temperature_)
+    3
+    """
+
+    method = "ts"
+    title = "TS"
+    summary = "one number, the temperature"
+    good_for = "few rows; two classes keep their base rate"
+    same_for_all_classes = True
+    place, in_paper, keeps_order = 4, True, True
+    _copies = 2
+    _statistics = TemperatureStatistics
+
+    tol: float = number(default=1e-10)
+    prior_strength: float = number(default=AT_SCORES, high=HELD)
+    map_: TemperatureMap = fitted()
+
+    inverse_temperature_ = FromMap("inverse_temperature")
+
+    @property
+    def temperature_(self) -> float:
+        """The temperature T."""
+        beta = self.inverse_temperature_
+        return 1.0 / beta if beta > 0 else float("inf")
+
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        found, report = solve_temperature(
+            batch,
+            prior_strength=float(self.prior_strength),
+            zero_probability=self.zero_probability,
+            tol=self.tol,
+        )
+        return {"map_": found, "solver_report_": report}
+
+
+class _AffineScaling(LogitCalibrator):
+    """Softmax of an affine map of the logits.
+
+    Parameters
+    ----------
+    ridge : float, default=0.0
+        Strength of the squared penalty on all parameters.
+    tol : float, default=1e-6
+        Largest gradient of the penalised mean NLL, each in units of its curvature.
+    max_rounds : int, default=500
+        Most iterations: of L-BFGS, and in the last tenth of Newton's method.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_classes)
+        The matrix W.
+    intercept_ : ndarray of shape (n_classes,)
+        The intercepts b.
+
+    References
+    ----------
+    .. [1] C. Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
+    .. [2] M. Kull et al., "Beyond temperature scaling: Obtaining well-calibrated multi-class
+       probabilities with Dirichlet calibration", NeurIPS 2019.
+    """
+
+    _unlabelled = "they keep the temperature-scaled logit"
+    _copies = 6
+
+    ridge: float = number(default=0.0)
+    tol: float = number(default=1e-6)
+    max_rounds: int = number(default=500, low=1, whole=True)
+    map_: AffineMap = fitted()
+
+    coef_ = FromMap("coef")
+    intercept_ = FromMap("intercept")
+
+    def _fit_affine(
+        self, batch: SimplexBatch, penalty: RidgePenalty, *, full: bool
+    ) -> dict[str, Any]:
+        found, report = solve_affine(
+            batch,
+            full=full,
+            penalty=penalty,
+            zero_probability=self.zero_probability,
+            tol=self.tol,
+            max_rounds=self.max_rounds,
+        )
+        return {"map_": found, "solver_report_": report}
+
+
+class VectorScaling(_AffineScaling):
+    """Vector scaling (VS): softmax(a * z + b), with a slope and an intercept for each class.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes,)
+        Slope of each class.
+
+    Examples
+    --------
+    >>> from calibrant import VectorScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> tilted, y = simulated_scores(5000, power=1, tilt=(4, 1, 1))
+    >>> calibrator = VectorScaling().fit(tilted, y)
+    >>> calibrator.predict_proba([[0.8, 0.15, 0.05]]).round(1)
+    array([[0.5, 0.4, 0.1]])
+    """
+
+    method = "vs"
+    title = "VS"
+    summary = "a slope and an intercept for each logit"
+    good_for = "few classes, many rows"
+    place, in_paper = 5, True
+    _statistics = VectorStatistics
+
+    def _n_parameters(self, n_classes: int) -> int:
+        return 2 * n_classes
+
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        return self._fit_affine(batch, RidgePenalty(self.ridge), full=False)
+
+
+class MatrixScaling(_AffineScaling):
+    """Matrix scaling (MS): softmax(W z + b), multinomial logistic regression on the logits.
+
+    With many classes it has more parameters than the calibration set can tell, so it is drawn to
+    a map of each class by itself.
+
+    Parameters
+    ----------
+    odir : float, default=100.0
+        Strength of the penalty off the diagonal and on the intercepts, as in
+        ``DirichletCalibration`` (Kull et al. 2019). 0 is Guo et al.'s, which overfits.
+
+    Examples
+    --------
+    >>> from calibrant import MatrixScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> tilted, y = simulated_scores(5000, power=1, tilt=(4, 1, 1))
+    >>> calibrator = MatrixScaling(odir=1e-3).fit(tilted, y)
+    >>> calibrator.predict_proba([[0.8, 0.15, 0.05]]).round(1)
+    array([[0.5, 0.4, 0.1]])
+    """
+
+    method = "ms"
+    title = "MS"
+    summary = "affine in the logits"
+    good_for = "few classes, many rows"
+    place, in_paper = 6, True
+
+    odir: float = number(default=100.0)
+
+    def _n_parameters(self, n_classes: int) -> int:
+        return n_classes * (n_classes + 1)
+
+    def _fits_matrix(self, n_classes: int) -> bool:  # noqa: ARG002
+        return True
+
+    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
+        # L-BFGS keeps twenty vectors of all parameters and works on as many more.
+        parameters = 50 * self._n_parameters(n_classes)
+        return super()._peak_bytes(n_rows, n_classes) + 8 * parameters
+
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        return self._fit_affine(batch, RidgePenalty(self.ridge, self.odir), full=True)

@@ -1,0 +1,141 @@
+"""Structured scaling: a matrix for the logits, shrunk to one temperature."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from calibrant._calibrators.parameters import FromMap, choice, fitted, number
+from calibrant._calibrators.scaling import LogitCalibrator
+from calibrant._maps.logits import StructuredMap
+from calibrant._solvers.pseudo_rows import AT_TEMPERATURE
+from calibrant._solvers.structured import solve_structured
+from calibrant.scale._scaling import FORMS, StructuredStatistics
+
+if TYPE_CHECKING:
+    from calibrant._maps.logits import TemperatureMap
+    from calibrant._simplex import SimplexBatch
+
+MOST_CLASSES = 200
+"""Up to which "auto" fits a matrix: its cost grows with the square of the number of classes."""
+
+
+class StructuredScaling(LogitCalibrator):
+    """Structured scaling: softmax(z / T + A x + c), shrunk to temperature scaling.
+
+    z are the logits, and x = log(q + bound), less its mean over the row, are bounded logarithms
+    of the temperature-scaled probabilities q. Ridge penalties draw the diagonal of A to a common
+    value, and all else in A and c to zero, in strengths that need no tuning. Removes what is
+    specific to single classes and pairs of them; the order of the classes can change.
+
+    Parameters
+    ----------
+    form : {"auto", "matrix", "diagonal"}, default="auto"
+        "matrix" lets each class depend on all others, "diagonal" only on itself. "auto" is a
+        matrix up to 200 classes, where it is both affordable and better.
+    strength : "evidence" or float, default="evidence"
+        Factor of all penalties. "evidence" adapts those on the diagonal, off it and on the
+        intercepts to the calibration set. 0 is no penalty; a very large number is temperature
+        scaling.
+    prior_strength : float, default=1000
+        Number of pseudo-observations, rows like those of the calibration set with labels from
+        temperature scaling, that hold the map where there are few rows, or none that is wrong. The
+        farther it proves to be from temperature scaling, the fewer they become. 0 has none.
+    bound : float, default=0.02
+        Added to probabilities before the logarithm that A is applied to is taken. 0 leaves them
+        unbounded, as matrix scaling has them.
+    tol : float, default=1e-6
+        Largest gradient of the mean NLL, each in units of its curvature.
+    max_rounds : int, default=100
+        Most iterations of Newton's method.
+
+    Attributes
+    ----------
+    inverse_temperature_ : float
+        1 / T, not negative.
+    coef_ : ndarray of shape (n_classes, n_classes) or (n_classes,)
+        A, or its diagonal.
+    intercept_ : ndarray of shape (n_classes,)
+        c.
+    scale_ : float
+        Inverse temperature at which q is taken.
+    solver_report_ : SolverReport
+        What the solver reached; its notes name the penalties.
+
+    Notes
+    -----
+    A penalty is a number of rows times half the square of a parameter: 32 for the diagonal's
+    distance from its common value, 16 off it, 4 for intercepts, 1 for the common value and for
+    the distance of 1 / T from temperature scaling's. These numbers and the bound come from
+    cross-validation within the validation parts of 46 real classifiers, where doubling or halving
+    them changes the NLL by less than half a percent on average. "evidence" takes two steps of
+    MacKay's fixed point from there: few labels per class, or classes that need nothing, give
+    stronger penalties. A weight is a number of rows: all of them doubled are twice as many rows
+    against the same penalties, which shrink the map less.
+
+    The penalised problem is convex, with a single optimum, which exists also where classes have
+    no label. It is solved by Newton's method with conjugate gradients.
+
+    References
+    ----------
+    .. [1] E. Berta, D. Holzmueller, M. I. Jordan, F. Bach, "Structured Matrix Scaling for
+       Multi-Class Calibration", 2025.
+    .. [2] D. J. C. MacKay, "Bayesian Interpolation", Neural Computation 4, 1992.
+
+    Examples
+    --------
+    >>> from calibrant import StructuredScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> tilted, y = simulated_scores(5000, power=2, tilt=(4, 1, 1))
+    >>> calibrator = StructuredScaling().fit(tilted, y)
+    >>> calibrator.predict_proba([[0.855, 0.137, 0.008]]).round(1)  # of 0.5, 0.4, 0.1
+    array([[0.5, 0.4, 0.1]])
+    """
+
+    method = "structured"
+    title = "Structured"
+    summary = "a matrix shrunk to one temperature"
+    good_for = "classes that are biased differently"
+    place = 15
+    _unlabelled = "their probabilities are shrunk, as those of rare classes"
+    _copies = 8
+    _starts_at_temperature = True
+    _statistics = StructuredStatistics
+
+    form: str = choice(FORMS, default="auto")
+    strength: str | float = number(default="evidence", high=1e12, words=("evidence",))
+    bound: float = number(default=0.02, high=1.0)
+    prior_strength: float = number(default=AT_TEMPERATURE, high=1e12)
+    tol: float = number(default=1e-6)
+    max_rounds: int = number(default=100, low=1, whole=True)
+    map_: StructuredMap = fitted()
+
+    inverse_temperature_ = FromMap("inverse_temperature")
+    coef_ = FromMap("coef")
+    intercept_ = FromMap("intercept")
+    scale_ = FromMap("scale")
+
+    def _n_parameters(self, n_classes: int) -> int:
+        return 2 * n_classes  # the penalties hold the matrix
+
+    def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
+        parameters = 20 * n_classes**2 if self._fits_matrix(n_classes) else 0
+        return super()._peak_bytes(n_rows, n_classes) + 8 * parameters
+
+    def _fits_matrix(self, n_classes: int) -> bool:
+        return self.form == "matrix" or (self.form == "auto" and n_classes <= MOST_CLASSES)
+
+    def _solve(
+        self, batch: SimplexBatch, temperature: TemperatureMap | None = None
+    ) -> dict[str, Any]:
+        found, report = solve_structured(
+            batch,
+            full=self._fits_matrix(batch.n_classes),
+            strength=None if isinstance(self.strength, str) else float(self.strength),
+            bound=float(self.bound),
+            prior_strength=float(self.prior_strength),
+            tol=self.tol,
+            max_rounds=self.max_rounds,
+            zero_probability=self.zero_probability,
+            temperature=temperature,
+        )
+        return {"map_": found, "solver_report_": report}

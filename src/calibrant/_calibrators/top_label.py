@@ -1,0 +1,156 @@
+"""M2B: calibrate the largest probability of a row, and let the others share the rest."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.parameters import FromMap, choice, fitted, number
+from calibrant._maps.cells import TopLabelMap
+from calibrant._maps.curves import IDENTITY
+from calibrant._solvers.one_vs_rest import solve_isotonic_steps
+from calibrant._solvers.top_label import solve_points_histogram, solve_top_label
+from calibrant.errors import MissingClassWarning, in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from calibrant._simplex import SimplexBatch
+    from calibrant._solvers.one_vs_rest import Solve
+
+
+class TopLabelCalibrator(Calibrator):
+    """A calibrator with a binary map of the largest probability, shared or for each class.
+
+    Parameters
+    ----------
+    normalize_output : bool, default=True
+        Whether the other classes share what is left. False leaves them as they are, so that rows
+        need not sum to 1; only the confidence has a meaning then.
+
+    References
+    ----------
+    .. [1] C. Gupta and A. Ramdas, "Top-label calibration and multiclass-to-binary reductions",
+       ICLR 2022.
+    """
+
+    per_class: bool = choice(default=False)
+    normalize_output: bool = choice(default=True)
+    map_: TopLabelMap = fitted()
+
+    curves_ = FromMap("curves")
+
+    @abstractmethod
+    def _binary_solver(self) -> tuple[Solve, float]:
+        """Return the binary solver, and the weight a class must be predicted with to be fitted."""
+
+    def _n_parameters(self, n_classes: int) -> int:
+        return 2 * n_classes if self.per_class else 1
+
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        solve, enough = self._binary_solver()
+        found, report = solve_top_label(
+            batch,
+            solve,
+            per_class=self.per_class,
+            enough=enough,
+            normalize_output=bool(self.normalize_output),
+        )
+        return {"map_": found, "solver_report_": report}
+
+    def _complaints(self, batch: SimplexBatch, found: dict[str, Any]) -> Iterator[Warning]:
+        yield from super()._complaints(batch, found)
+        rare = np.array([curve is IDENTITY for curve in found["map_"].curves])
+        if rare.any():
+            yield MissingClassWarning(
+                f"{rare.sum()} of {len(rare)} classes are predicted too rarely to be calibrated, "
+                f"{in_words(batch.classes[rare][0])} for one; they keep their scores"
+            )
+
+
+class TopLabelHistogram(TopLabelCalibrator):
+    """Top-label histogram binning (M2B-HB): calibrates the confidence of the predicted class.
+
+    The largest probability of each row is binned, and replaced by how often the predicted class
+    was right in its bin; the other classes share what is left in proportion to their scores.
+
+    Parameters
+    ----------
+    n_bins : int, default=15
+        Most bins of a map; they have equal mass, and equal confidences stay together.
+    points_per_bin : float, default=50
+        Fewest rows for each bin, which is all that the authors set; a row of weight 2 counts
+        twice.
+    per_class : bool, default=False
+        Whether there is a map for each predicted class, as in the authors' top-label calibration,
+        or one for all, as in their confidence calibration. A class that is predicted in fewer rows
+        than fill a bin keeps its scores.
+
+    Attributes
+    ----------
+    curves_ : tuple of Histogram
+        The map, or one for each class; the identity for a class that is predicted too rarely.
+
+    See Also
+    --------
+    TopLabelIsotonic : The same with isotonic maps.
+
+    Notes
+    -----
+    A confidence that is lowered far enough falls below the share of another class: the method
+    then changes the predicted class. It is never lowered below 1 / k, what all classes have where
+    they tie, as long as they share the map and ``normalize_output``: else two classes would change
+    places across the tie. Tied classes are each taken as the predicted one in turn, at fit and at
+    prediction, with the average as result; the authors break ties at random.
+    """
+
+    method = "m2b-hb"
+    title = "M2B-HB"
+    summary = "a histogram of the confidence alone"
+    good_for = "comparison"
+    place = 13
+
+    n_bins: int = number(default=15, low=1, high=10**6, whole=True)
+    points_per_bin: float = number(default=50.0, high=1e300)
+
+    def _binary_solver(self) -> tuple[Solve, float]:
+        points = max(float(self.points_per_bin), 1e-300)  # 0 sets no limit
+        bins = int(self.n_bins)
+        return partial(solve_points_histogram, n_bins=bins, points_per_bin=points), points
+
+
+class TopLabelIsotonic(TopLabelCalibrator):
+    """Top-label isotonic regression (M2B-IR): calibrates the confidence of the predicted class.
+
+    Isotonic regression of "was the predicted class right?" on the largest probability of each
+    row; the other classes share what is left in proportion to their scores.
+
+    Parameters
+    ----------
+    per_class : bool, default=False
+        Whether there is a map for each predicted class, or one for all. A class that is never
+        predicted keeps its scores.
+
+    Attributes
+    ----------
+    curves_ : tuple of StepFunction
+        The map, or one for each class; the identity for a class that is never predicted.
+
+    See Also
+    --------
+    TopLabelHistogram : The same with histograms, and what to know about ties.
+    SortedCumulativeIsotonic : Calibrates the two, three, ... largest as well.
+    """
+
+    method = "m2b-ir"
+    title = "M2B-IR"
+    summary = "an isotonic map of the confidence alone"
+    good_for = "comparison"
+    place = 14
+
+    def _binary_solver(self) -> tuple[Solve, float]:
+        return solve_isotonic_steps, 0.0

@@ -1,0 +1,168 @@
+"""``fit`` and ``evaluate``: on directories, on tables larger than memory, and on files."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import click
+
+from calibrant._cli.showing import naming
+from calibrant._progress import progress_bar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from calibrant._calibrators.base import Calibrator
+    from calibrant._cli.reading import Reading
+    from calibrant._files.align import Aligned
+    from calibrant._files.directory import TableChunks
+    from calibrant.metrics._evaluation import Evaluation
+    from calibrant.metrics._shares import ClassShares
+    from calibrant.metrics._significance import CalibrationTest
+    from calibrant.scale._statistics import Statistics
+
+ARENA_MAX = -8  # of malloc.h
+
+TEST_DRAWS = 5
+"""Draws of the calibration test for each resample behind the intervals."""
+
+chunks_option = click.option(
+    "--chunks", is_flag=True, help="Read a table in chunks, as a directory is: it may be large."
+)
+
+
+class Fitted(NamedTuple):
+    """A calibrator, the rows that it was fitted to, the rows that were read, and from where.
+
+    Rows are fewer than were read where a method that needs them as they are got a sample.
+    """
+
+    calibrator: Calibrator
+    n_rows: int
+    n_read: int
+    source: str
+
+    @classmethod
+    def to(cls, calibrator: Calibrator, statistics: Statistics, source: str) -> Self:
+        """Say what a calibrator saw of the rows that statistics have counted."""
+        from calibrant.scale._statistics import RowStatistics
+
+        n_read = statistics.n_rows
+        needs_rows = isinstance(statistics, RowStatistics) and not statistics.kept.is_complete
+        needs_rows &= calibrator.method != "auto"  # its stages see all rows
+        return cls(calibrator, statistics.kept.n_rows if needs_rows else n_read, n_read, source)
+
+
+def open_chunks(path: Path, part: str | None, reading: Reading, advance: Any) -> TableChunks:
+    """Open tables to be read in chunks; refuse options that are for single files."""
+    # The usual allocator of Arrow reserves a gibibyte at once, and each thread its part.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    import pyarrow as pa
+
+    from calibrant._files.directory import TableChunks
+
+    if part is not None:
+        raise click.UsageError(f"--part is for npz files; {path} is read in chunks")
+    if reading.labels is not None:
+        raise click.UsageError(f"--labels is for npy files; the tables of {path} have a column")
+    with suppress(AttributeError, OSError, TypeError):  # glibc's: an arena for each thread
+        ctypes.CDLL(None).mallopt(ARENA_MAX, 1)
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    kind = reading.kind or "probabilities"
+    if reading.normalize and kind == "logits":
+        raise click.UsageError(f"--normalize is for probabilities; {path} holds logits")
+    return TableChunks(
+        path, selection=reading.selection, kind=kind, classes=reading.classes, progress=advance
+    )
+
+
+def evaluate_file(
+    found: Aligned, bins: int, resamples: int, seed: int, advance: Callable[..., None]
+) -> tuple[Evaluation, CalibrationTest | None, ClassShares]:
+    """Measure a file that was read whole."""
+    from calibrant import metrics
+
+    matrix = found.probabilities()
+    told: dict[str, Any] = {"classes": found.classes}
+    draws = {"n_bins": bins, "random_state": seed, **told}
+    shares = metrics.class_shares(found.y, matrix, **told)
+    result = metrics.evaluate(found.y, matrix, n_resamples=resamples, progress=advance, **draws)
+    if resamples == 0:
+        return result, None, shares
+    n_draws = resamples * TEST_DRAWS
+    return result, metrics.calibration_test(found.y, matrix, n_resamples=n_draws, **draws), shares
+
+
+def evaluate_chunks(
+    path: Path, part: str | None, reading: Reading, bins: int, resamples: int, seed: int
+) -> tuple[Evaluation, CalibrationTest | None, ClassShares]:
+    """Measure all rows, in one pass."""
+    from calibrant.metrics._counted import known_classes
+    from calibrant.metrics._evaluation import usual_groups
+    from calibrant.metrics._statistics import MetricStatistics
+
+    with progress_bar(f"reading {path}") as advance, naming(path):
+        chunks = open_chunks(path, part, reading, advance)
+        if reading.classes is None:
+            chunks.put_positive_last()
+        classes = known_classes(chunks, chunks.classes)
+        empty = MetricStatistics(
+            classes,
+            scores=reading.kind or "probabilities",
+            normalize=reading.rows,
+            n_bins=bins,
+            n_groups=usual_groups(len(classes), bins) if resamples else 1,
+        )
+        counted = chunks.count(empty)
+        found = counted.solve(n_resamples=resamples, random_state=seed)
+        test = None
+        if resamples:
+            n_draws = resamples * TEST_DRAWS
+            test = counted.calibration_test(n_resamples=n_draws, random_state=seed)
+        return found, test, counted.class_shares()
+
+
+def fit_chunks(
+    method: str,
+    path: Path,
+    part: str | None,
+    reading: Reading,
+    kept: Path | None,
+    decay: float,
+) -> Fitted:
+    """Fit to all rows.
+
+    ``kept`` is where statistics are found and left: files that they have counted are not counted
+    again, and older ones weigh ``decay`` times less.
+    """
+    from calibrant._calibrators.methods import make_calibrator
+    from calibrant._files.ledger import Ledger
+
+    with progress_bar(f"reading {path}") as advance, naming(path):
+        chunks = open_chunks(path, part, reading, advance)
+        calibrator = make_calibrator(
+            method,
+            scores=reading.kind or "probabilities",
+            classes=chunks.classes,
+            normalize=reading.rows,
+        )
+        if kept is not None and not hasattr(calibrator, "partial_fit"):
+            raise click.UsageError(
+                f"--statistics is for methods that can add rows to others; {method} cannot"
+            )
+        empty = calibrator.statistics(chunks)
+        if kept is None:
+            counted = chunks.count(empty)
+            return Fitted.to(calibrator.fit_statistics(counted, chunks), counted, str(path))
+        ledger = Ledger(empty, path, kept)
+        for files in ledger.runs(chunks.files, decay):
+            for file, counted in zip(files, chunks.count_each(empty, files), strict=True):
+                ledger.add(file, counted)
+        again = chunks if ledger.can_repeat(chunks.files) else None
+        calibrator.fit_statistics(ledger.statistics, again)
+    return Fitted.to(calibrator, ledger.statistics, str(path))

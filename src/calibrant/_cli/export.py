@@ -1,0 +1,96 @@
+"""``calibrant export``: a model file as a graph for other runtimes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calibrant._cli.reading import path_argument
+from calibrant._cli.showing import json_option, naming, show
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SUFFIXES = (".onnx", ".pt2")
+KINDS = click.Choice(["probabilities", "logits"])
+DTYPES = click.Choice(["float32", "float64"])
+
+
+@click.command()
+@click.argument("model", type=path_argument)
+@click.option(
+    "-o", "--output", type=path_argument, required=True, help="The file to write: .onnx or .pt2."
+)
+@click.option("--input", "given", type=KINDS, help="What the graph is given; as fitted by default.")
+@click.option("--dtype", type=DTYPES, help="Of what goes in and comes out; float32 by default.")
+@click.option("--opset", type=int, help="Version of the operators of ONNX; 18 by default.")
+@click.option("--precision", type=DTYPES, help="Longest numbers in an ONNX graph (OpenVINO).")
+@click.option(
+    "--tolerance", type=click.FloatRange(min=0), help="How far logits of other runtimes may be off."
+)
+@click.option("--behind", type=path_argument, help="ONNX file of a classifier, to be one with it.")
+@click.option("--scores", help="Name of the scores among the outputs of --behind.")
+@json_option
+def export(
+    model: Path, output: Path, given: str | None, as_json: bool, dtype: str | None, **others: Any
+) -> None:
+    """Write MODEL as a graph that runs without calibrant.
+
+    \b
+    Examples:
+      calibrant export model.calibrant -o model.onnx
+      calibrant export model.calibrant --behind network.onnx -o whole.onnx
+    """  # noqa: D301
+    from calibrant import model_file
+
+    options, behind = {"dtype": dtype, **others}, others["behind"]
+    _check_options(output, options)
+    with naming(model):
+        calibrator = model_file.load(model)
+    if output.suffix == ".pt2":
+        from calibrant.export import save_pt2, to_torch
+
+        save_pt2(to_torch(calibrator, input=given), output, dtype=dtype or "float32")
+    else:
+        _write_onnx(calibrator, output, given, options)
+    kind = given or calibrator.map_.kind
+    result = {
+        "output": str(output),
+        "method": calibrator.method,
+        "classes": len(calibrator.classes_),
+        "input": kind if behind is None else str(behind),
+        "bytes": output.stat().st_size,
+    }
+    text = (
+        f"{output}: {calibrator.title} of {len(calibrator.classes_):,} classes, from "
+        f"{result['input']} to calibrated probabilities, {result['bytes']:,} bytes"
+    )
+    show(result, as_json, text)
+
+
+def _check_options(output: Path, options: dict[str, Any]) -> None:
+    if output.suffix not in SUFFIXES:
+        raise click.UsageError(f"{output} ends with neither {' nor '.join(SUFFIXES)}")
+    told = [name for name, value in options.items() if value is not None]
+    foreign = [name for name in told if name != "dtype"]
+    if output.suffix == ".pt2" and foreign:
+        raise click.UsageError(f"--{foreign[0]} is for ONNX; {output} is a program of PyTorch")
+    if options["behind"] is None and options["scores"] is not None:
+        raise click.UsageError("--scores names an output of --behind, which is not there")
+    if options["behind"] is not None and {"dtype", "opset"} & {*told}:
+        raise click.UsageError("--behind brings its dtype and opset along; leave them out")
+
+
+def _write_onnx(calibrator: Any, output: Path, given: str | None, options: dict[str, Any]) -> None:
+    from calibrant._atomic_file import replace_file
+    from calibrant.export import merge_onnx, to_onnx
+
+    behind, output_of = options.pop("behind"), options.pop("scores")
+    told = {name: value for name, value in options.items() if value is not None}
+    if behind is not None:
+        graph = merge_onnx(behind, calibrator, input=given, output=output_of, **told)
+    else:
+        graph = to_onnx(calibrator, input=given, **told)
+    with replace_file(output) as file:
+        file.write(graph.SerializeToString())

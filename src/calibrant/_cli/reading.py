@@ -1,0 +1,130 @@
+"""Options about files of predictions, which the commands share."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, fields
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from calibrant._files.align import Aligned
+    from calibrant._files.layout import ColumnSelection
+
+file_argument = click.Path(path_type=Path, allow_dash=True)
+path_argument = click.Path(path_type=Path)
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Split at commas; quotes keep a comma inside of a name."""
+    return tuple(name.strip() for name in next(csv.reader([text]), []))
+
+
+OPTIONS = {
+    "kind": click.option(
+        "--scores",
+        "kind",
+        type=click.Choice(["probabilities", "logits"]),
+        help="What the scores are; npz files say it themselves.",
+    ),
+    "normalize": click.option(
+        "--normalize", is_flag=True, help="Divide rows by their sums: counts, percent."
+    ),
+    "label_column": click.option(
+        "--label-column",
+        metavar="NAME",
+        help="Column of a table with the labels; by default label, target, y or class, or the "
+        "only one that is text.",
+    ),
+    "labels": click.option("--labels", type=file_argument, help="A npy file with the labels."),
+    "columns": click.option(
+        "--columns", type=names, help="Columns of scores in a table, or patterns: 'prob_*'."
+    ),
+    "ignore": click.option(
+        "--ignore", type=names, help="Columns of a table that hold no scores, or patterns."
+    ),
+    "classes": click.option(
+        "--classes", type=names, help="Class of each column, where names do not tell it."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was said about files of predictions."""
+
+    kind: str | None = None
+    normalize: bool = False
+    label_column: str | None = None
+    labels: Path | None = None
+    columns: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None = None
+
+    @property
+    def selection(self) -> ColumnSelection:
+        """What the columns of a table are."""
+        from calibrant._files.layout import ColumnSelection
+
+        return ColumnSelection(self.label_column, self.columns or (), self.ignore or ())
+
+    @property
+    def rows(self) -> str | None:
+        """``normalize`` of the calibrators."""
+        return "rows" if self.normalize else None
+
+    def read(
+        self,
+        path: Path,
+        *,
+        like: Aligned | None = None,
+        positive_last: bool = False,
+        **parts: str | None,
+    ) -> Aligned:
+        """Read a file of predictions whole; the options are those of :func:`align`."""
+        from calibrant._files.align import align
+        from calibrant._files.predictions import read_prediction_file
+
+        found = read_prediction_file(
+            path, kind=self.kind, labels=self.labels, selection=self.selection, **parts
+        )
+        if self.normalize and found.kind == "logits":
+            raise click.UsageError(f"--normalize is for probabilities; {path} holds logits")
+        options: dict[str, Any] = {"like": like, "positive_last": positive_last}
+        return align(found, classes=self.classes, normalize=self.rows, **options)
+
+    def words(self, *known: str) -> list[str]:
+        """Return the options among ``known`` as they are typed."""
+        found = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value and field.name in known:
+                option = "scores" if field.name == "kind" else field.name.replace("_", "-")
+                found.append(f"--{option}")
+                if isinstance(value, tuple):
+                    found.append(",".join(f'"{n}"' if "," in n else n for n in value))
+                elif value is not True:
+                    found.append(str(value))
+        return found
+
+
+def reading_options(*some: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command some of the options, all by default, as one argument ``reading``."""
+    chosen = some or tuple(OPTIONS)
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def run(**arguments: Any) -> Any:
+            said = {name: arguments.pop(name) for name in chosen}
+            return command(reading=Reading(**said), **arguments)
+
+        for name in reversed(chosen):
+            run = OPTIONS[name](run)
+        return run
+
+    return decorate

@@ -1,0 +1,149 @@
+"""How commands show what they found, as JSON, text or tables, and name what they were given."""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+JSON_VERSION = 1
+"""Of what ``--json`` prints; docs/cli.md has the fields. New fields do not change it."""
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Put a path before what is wrong with a model file, or with data, unless it is named there."""
+    from calibrant.errors import DataError, ModelFileError
+
+    try:
+        yield
+    except (DataError, ModelFileError) as error:
+        if str(path) in str(error):
+            raise
+        raise type(error)(f"{path}: {error}") from error
+
+
+class NotConvergedError(click.ClickException):
+    """A solver did not reach its optimum, and ``--strict`` asked for that."""
+
+    exit_code = 5
+
+    def show(self, file: Any = None) -> None:
+        """Print it as all other errors of the command."""
+        click.echo(f"calibrant: {self.message}", file, err=True)
+
+
+def to_json(result: dict[str, Any]) -> str:
+    """Return a result as one line of JSON, with its version; what is not finite is null."""
+    return json.dumps({"version": JSON_VERSION, **_finite(result)}, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def show(result: dict[str, Any], as_json: bool, table: Any, *, to_stderr: bool = False) -> None:
+    """Print a result as JSON, or as a table or text."""
+    if as_json or isinstance(table, str):
+        click.echo(to_json(result) if as_json else table, err=to_stderr)
+    else:
+        from rich.console import Console
+
+        Console().print(table, markup=False)
+
+
+def plain_table(*headings: str) -> Any:
+    """Return an empty table; every column but the first is of numbers."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
+    table.add_column(headings[0], no_wrap=True)
+    for heading in headings[1:]:
+        table.add_column(heading, justify="right")
+    return table
+
+
+def evaluation_table(source: str, result: Any, test: Any, shares: Any) -> Any:
+    """Every metric with its interval, and the verdict of the test, if there was one."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from calibrant.metrics._table import METRICS
+    from calibrant.report._verdict import describe_shares
+
+    title = f"{source}: {result.n_rows:,} rows, {result.n_classes:,} classes"
+    headings = ["metric", "value"]
+    if result.n_resamples:
+        headings.append(f"{result.confidence_level:.0%} interval")
+    table = plain_table(*headings)
+    for name, estimate in result.estimates().items():
+        value, low, high = map(METRICS[name].text, estimate)
+        interval = [f"{low} .. {high}"] if result.n_resamples else []
+        table.add_row(METRICS[name].heading, value, *interval)
+    lines = []
+    if test is not None:
+        of = "the confidence" if test.metric == "confidence" else f"class {shares.classes[1]}"
+        verdict = "no sign of miscalibration" if test.p_value > 0.05 else "it is not calibrated"
+        lines.append(f"Calibration test of {of}: p = {test.p_value:.3g}: {verdict}.")
+    off = describe_shares(shares)
+    lines += [f"{off[0].upper()}{off[1:]}."] if off else []
+    return Group(Text(title), table, *map(Text, lines))
+
+
+def comparison_table(comparison: Any) -> Any:
+    """Compare methods, the best of each column starred, and the verdict under it."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from calibrant.metrics._table import metrics_of
+    from calibrant.report import reach_verdict
+
+    # Of two classes the class-wise error is that of the positive one.
+    left_out = {"kernel_density_ece", "classwise_ece" if comparison.n_classes == 2 else None}
+    known = metrics_of(comparison.n_classes).values()
+    metrics = [metric for metric in known if metric.id not in left_out]
+    headings = [*(metric.heading for metric in metrics), "fit, s"]
+    # Units under the names: so the table fits into 80 columns.
+    table = plain_table("method", *(heading.replace(", ", "\n") for heading in headings))
+    columns = []
+    for metric in metrics:
+        texts = [metric.text(r.evaluation.estimates()[metric.id].value) for r in comparison.results]
+        best = metric.best(map(float, texts))
+        columns.append(
+            [Text(f"{t}*", "bold") if float(t) == best else Text(f"{t} ") for t in texts]
+        )
+    for result, *cells in zip(comparison.results, *columns, strict=True):
+        table.add_row(result.method, *cells, f"{result.fit_seconds:.2f}")
+    failures = [f"{f.method} failed: {f.error}: {f.message}" for f in comparison.failures]
+    lines = [reach_verdict(comparison).headline, *failures]
+    return Group(table, *map(Text, lines))  # names of classes are data, not markup
+
+
+def comparison_numbers(comparison: Any) -> dict[str, Any]:
+    """Put a comparison into plain numbers, for programs."""
+    from calibrant.report import reach_verdict
+
+    verdict = reach_verdict(comparison)
+    return {
+        "chosen": verdict.chosen,
+        "verdict": verdict.headline,
+        "methods": [
+            {"method": r.method, "fit_seconds": r.fit_seconds, **r.evaluation.to_dict()}
+            for r in comparison.results
+        ],
+        "failures": [{"method": f.method, "message": f.message} for f in comparison.failures],
+    }

@@ -1,0 +1,156 @@
+"""HDF5 files in the layout of CalArena: a group ``dataset/model`` for each classifier.
+
+A group holds ``probas_cal``, ``labels_cal``, ``probas_test`` and ``labels_test``. Rows are
+probabilities, one column per class; a binary problem may have the positive class alone.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import _extras as extras
+from calibrant import _simplex as simplex
+from calibrant._files.arrays import decoding, open_binary
+from calibrant._files.predictions import RawPredictions
+from calibrant._files.text import Place
+from calibrant.errors import PredictionFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+SUFFIXES = (".h5", ".hdf5")
+PARTS = {"val": "cal", "test": "test"}
+"""A part of a study, as CalArena names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A classifier on a data set: its name and the sizes of its parts.
+
+    A binary problem is stored as the probability of one class.
+    """
+
+    dataset: str
+    model: str
+    n_val: int
+    n_test: int
+    n_classes: int
+    is_binary: bool
+
+
+def is_hdf5(path: Path) -> bool:
+    """Whether a file is HDF5, by its name."""
+    return path.suffix.lower() in SUFFIXES
+
+
+def find_experiments(path: Path) -> tuple[list[Experiment], dict[str, str]]:
+    """Return the classifiers of a file by name, and other groups ``a/b`` with the reason."""
+    found, skipped = [], {}
+    with _open(path) as file, decoding(path, "HDF5"):
+        for dataset, models in _groups(file):
+            for model, group in _groups(models):
+                try:
+                    found.append(_look_at(group, path, dataset, model))
+                except PredictionFileError as error:
+                    skipped[f"{dataset}/{model}"] = str(error)
+    return found, skipped
+
+
+def read_experiment(path: Path, dataset: str, model: str, part: str) -> RawPredictions:
+    """Read the val or the test part of a classifier."""
+    where = f"{path}: {dataset}/{model}"
+    with _open(path) as file, decoding(path, "HDF5"):
+        group = dict(_groups(dict(_groups(file)).get(dataset, {}))).get(model)
+        if group is None:
+            raise PredictionFileError(f"{where} is not there")
+        scores, labels = (_read(array, where) for array in _arrays(group, part, where))
+    place = Place(path, f"{where} ({part})")
+    return RawPredictions(_two_columns(scores), "probabilities", labels, place)
+
+
+def _two_columns(scores: NDArray[Any]) -> NDArray[Any]:
+    """Both classes of a binary problem of which one is stored."""
+    if scores.ndim == 2 and scores.shape[1] != 1:
+        return scores
+    positive = scores.reshape(-1).astype(np.float64)
+    return np.stack([1.0 - positive, positive], axis=1)
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[Any]:
+    try:
+        import h5py
+    except ImportError as error:
+        raise extras.needed(error, f"reading {path}", "hdf5") from error
+    open_binary(path, "HDF5").close()  # refuses pipes and what cannot be read, in our words
+    with decoding(path, "HDF5"):
+        file = h5py.File(path, "r")
+    with file:
+        yield file
+
+
+def _groups(group: Any) -> Iterator[tuple[str, Any]]:
+    """Yield groups inside a group by name; links into other files are not followed."""
+    import h5py
+
+    for name in sorted(group):
+        is_own = isinstance(group.get(name, getlink=True), h5py.HardLink)
+        if is_own and isinstance(group[name], h5py.Group):
+            yield name, group[name]
+
+
+def _look_at(group: Any, path: Path, dataset: str, model: str) -> Experiment:
+    where = f"{path}: {dataset}/{model}"
+    val, test = (_arrays(group, part, where)[0] for part in PARTS)
+    if val.shape[1:] != test.shape[1:]:
+        raise PredictionFileError(
+            f"{where}: probas_cal has shape {val.shape} and probas_test {test.shape}; both need "
+            "the same columns"
+        )
+    is_binary = val.shape[1:] in {(), (1,)}
+    n_classes = 2 if is_binary else val.shape[1]
+    return Experiment(dataset, model, len(val), len(test), n_classes, is_binary)
+
+
+def _arrays(group: Any, part: str, where: str) -> tuple[Any, Any]:
+    """Return the scores and labels of a part, unread."""
+    scores = _array(group, f"probas_{PARTS[part]}", where, (1, 2))
+    labels = _array(group, f"labels_{PARTS[part]}", where, (1,))
+    if len(scores) != len(labels):
+        raise PredictionFileError(
+            f"{where}: probas_{PARTS[part]} has {len(scores)} rows and labels_{PARTS[part]} "
+            f"{len(labels)}; a label for each row is needed"
+        )
+    return scores, labels
+
+
+def _array(group: Any, name: str, where: str, n_dimensions: tuple[int, ...]) -> Any:
+    """Return an array that this file itself holds, unread."""
+    import h5py
+
+    is_own = isinstance(group.get(name, getlink=True), h5py.HardLink)
+    found = group[name] if is_own else None
+    if not isinstance(found, h5py.Dataset) or found.is_virtual or found.external:
+        raise PredictionFileError(
+            f"{where} has no array {name!r} of its own; probas_cal, labels_cal, probas_test and "
+            "labels_test are needed"
+        )
+    if found.dtype.kind not in "fiu" or found.ndim not in n_dimensions or 0 in found.shape[1:]:
+        raise PredictionFileError(
+            f"{where}: {name} has shape {found.shape} and dtype {found.dtype}; numbers with "
+            f"{' or '.join(map(str, n_dimensions))} dimensions are needed"
+        )
+    return found
+
+
+def _read(array: Any, where: str) -> NDArray[Any]:
+    simplex.check_memory(array.size * array.dtype.itemsize, where)
+    numbers: NDArray[Any] = array[()]
+    return numbers

@@ -1,0 +1,251 @@
+"""``Ledger``: statistics on disk, with the files that they have counted.
+
+It is replaced whole after each file. Whoever is killed goes on from there; the next run
+counts the new files only. The files of a run and its decay are written down before any of them is
+counted, so that a run that was interrupted is finished as it was begun.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from calibrant import _notices as notices
+from calibrant import _threads as threads
+from calibrant._atomic_file import replace_file
+from calibrant.errors import CalibrantWarning, PredictionFileError, StatisticsError, some_in_words
+from calibrant.scale._statistics import Statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+LEDGER_VERSION = 2
+EPOCH = (1980, 1, 1, 0, 0, 0)
+TAIL_BYTES = 1 << 16
+"""Last bytes that are compared at a glance; of Parquet they hold the footer, with offsets, counts
+and statistics of all columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What a file held: size, time and last bytes at a glance, the digest of all bytes for sure."""
+
+    size: int
+    mtime_ns: int = -1
+    tail: str = ""
+    sha256: str = ""
+
+    @classmethod
+    def of(cls, file: Path) -> Self:
+        """Read a file."""
+        with file.open("rb") as opened:
+            return cls(*_glance(file), hashlib.file_digest(opened, "sha256").hexdigest())
+
+    def again(self, file: Path) -> Fingerprint:
+        """Fingerprint of a file that is likely to be this one; read only where it may not be."""
+        is_same = _glance(file) == (self.size, self.mtime_ns, self.tail)
+        return self if is_same else Fingerprint.of(file)
+
+    def has_content_of(self, other: Fingerprint) -> bool:
+        """Whether both are of the same bytes."""
+        return (self.size, self.sha256) == (other.size, other.sha256)
+
+
+NO_FILE = Fingerprint(-1)
+
+
+def _glance(file: Path) -> tuple[int, int, str]:
+    """Size, time of the last change, and digest of the last bytes."""
+    with file.open("rb") as opened:
+        found = os.fstat(opened.fileno())
+        opened.seek(max(0, found.st_size - TAIL_BYTES))
+        tail = hashlib.sha256(opened.read(TAIL_BYTES)).hexdigest()
+    return found.st_size, found.st_mtime_ns, tail
+
+
+class Ledger:
+    """Statistics, the files that they have counted, and the path where both are kept.
+
+    Parameters
+    ----------
+    statistics : Statistics
+    directory : Path
+        Names of files are relative to it, so that both can be moved together.
+    path : Path
+        Where it is kept; it goes on from what is there. Hold ``_atomic_file.only_one`` of it.
+    """
+
+    def __init__(self, statistics: Statistics, directory: Path, path: Path) -> None:
+        self.statistics, self._directory, self._path = statistics, directory, path
+        self.counted: dict[str, Fingerprint] = {}
+        self.pending: dict[str, Fingerprint] = {}
+        """Files of the run that has begun which are not counted yet."""
+        self._decay = 1.0  # that of the pending run, which is applied already
+        self.has_decayed = False
+        if path.exists():
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        try:
+            with zipfile.ZipFile(path) as archive:
+                if any(one.compress_type != zipfile.ZIP_STORED for one in archive.infolist()):
+                    raise StatisticsError("it is compressed, which no ledger is")  # to any size
+                about = json.loads(archive.read("files.json"))
+                found = Statistics.from_bytes(archive.read("statistics"))
+            if about["version"] != LEDGER_VERSION:
+                raise StatisticsError(
+                    "it was written by another version of calibrant; update, or name another file"
+                )
+            self.counted = _fingerprints(about["files"])
+            pending = about["pending"] or {"files": {}, "decay": 1.0}
+            self.pending, self._decay = _fingerprints(pending["files"]), float(pending["decay"])
+            self.has_decayed = bool(about["has_decayed"])
+        except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StatisticsError(f"{path}: {error}") from error
+        try:
+            self.statistics = self.statistics.empty().merge(found)
+        except ValueError as error:
+            raise StatisticsError(f"{path}: {error}; name another file") from error
+
+    def _name(self, file: Path) -> str:
+        return file.relative_to(self._directory).as_posix() if file != self._directory else "."
+
+    def runs(self, files: Sequence[Path], decay: float) -> Iterator[list[Path]]:
+        """Yield the files to be counted next: those of an interrupted run, then the new ones.
+
+        What was counted before a run weighs ``decay`` times less from its beginning on; an
+        interrupted one has begun, with the decay of its own.
+        """
+        new = self._uncounted(files)
+        if self.pending:
+            yield self._resume(new, decay)
+        new = {file: found for file, found in new.items() if self._name(file) not in self.counted}
+        if new:
+            self._begin(new, decay)
+            yield list(new)
+
+    def _uncounted(self, files: Sequence[Path]) -> dict[Path, Fingerprint]:
+        """Return the files whose content was not counted; refuse those that changed since."""
+        known = {**self.pending, **self.counted}
+        pairs = [(known.get(self._name(file), NO_FILE), file) for file in files]
+        found = threads.each(lambda pair: pair[0].again(pair[1]), pairs)
+        new = dict(zip(files, found, strict=True))
+        before = dict(self.counted)
+        named = {self._name(file): file for file in files}
+        elsewhere = []
+        for name, then in before.items():
+            if name in named and new[named[name]].has_content_of(then):
+                self.counted[name] = new.pop(named[name])
+            else:
+                elsewhere.append(name)
+        renamed = self._follow_renamed(elsewhere, new)
+        changed = [str(named[name]) for name in elsewhere if name in self.counted and name in named]
+        if changed:
+            raise PredictionFileError(
+                f"{some_in_words(changed)} changed after {self._path} had counted it; write new "
+                "rows to files of their own, or count all files anew, into another one"
+            )
+        self.counted |= renamed
+        if self.counted != before:
+            self._write()
+        return new
+
+    def _follow_renamed(
+        self, names: list[str], new: dict[Path, Fingerprint]
+    ) -> dict[str, Fingerprint]:
+        """Take files that are there under another name out of both; return them by that name."""
+        by_content = {found.sha256: file for file, found in reversed(new.items())}
+        renamed = {}
+        for name in names:
+            file = by_content.pop(self.counted[name].sha256, None)
+            if file is not None:
+                del self.counted[name]
+                renamed[self._name(file)] = new.pop(file)
+                self._warn(f"{file} was counted as {name!r} before, and is not counted again")
+        return renamed
+
+    def _resume(self, new: dict[Path, Fingerprint], decay: float) -> list[Path]:
+        """Return what is left of the run that was interrupted; forget files that are gone."""
+        if decay != self._decay:
+            self._warn(
+                f"the run that was interrupted began with --decay {self._decay:g}; it is finished "
+                "with that"
+            )
+        names = {self._name(file) for file in new}
+        moved = {found.sha256: name for name, found in self.pending.items() if name not in names}
+        left = {
+            file: found
+            for file, found in new.items()
+            if self._name(file) in self.pending or moved.pop(found.sha256, None) is not None
+        }
+        if moved:
+            gone = some_in_words(sorted(moved.values()))
+            self._warn(f"{gone}, which the interrupted run was to count, is gone")
+        self.pending = {self._name(file): found for file, found in left.items()}
+        self._write()
+        return list(left)
+
+    def _begin(self, new: dict[Path, Fingerprint], decay: float) -> None:
+        """Write down which files are going to be counted, together with what decayed for them."""
+        self._decay = decay
+        if self.counted and decay < 1.0:
+            self.statistics.scale(decay)
+            self.has_decayed = True
+        contents = Counter(found.sha256 for found in (*self.counted.values(), *new.values()))
+        copies = [str(file) for file, found in new.items() if contents[found.sha256] > 1]
+        if copies:
+            self._warn(f"{some_in_words(copies)}: files with the same content; each is counted")
+        self.pending = {self._name(file): found for file, found in new.items()}
+        self._write()
+
+    @staticmethod
+    def _warn(text: str) -> None:
+        notices.warn(CalibrantWarning(text))
+
+    def add(self, file: Path, counted: Statistics) -> None:
+        """Merge the statistics of a file of this run, and keep the result."""
+        name = self._name(file)
+        found = self.pending[name]
+        if not found.again(file).has_content_of(found):
+            raise PredictionFileError(
+                f"{file} changed while it was counted; run again when it is whole"
+            )
+        self.statistics.merge(counted)
+        self.counted[name] = self.pending.pop(name)
+        self._write()
+
+    def can_repeat(self, files: Sequence[Path]) -> bool:
+        """Whether reading these files again would count the same rows at the same weight."""
+        return not self.has_decayed and self.counted.keys() <= {self._name(f) for f in files}
+
+    def _write(self) -> None:
+        about = {
+            "version": LEDGER_VERSION,
+            "files": _plain(self.counted),
+            "pending": {"files": _plain(self.pending), "decay": self._decay}
+            if self.pending
+            else None,
+            "has_decayed": self.has_decayed,
+        }
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+            text = json.dumps(about, sort_keys=True)
+            archive.writestr(zipfile.ZipInfo("files.json", EPOCH), text)
+            archive.writestr(zipfile.ZipInfo("statistics", EPOCH), self.statistics.to_bytes())
+        with replace_file(self._path) as file:
+            file.write(out.getvalue())
+
+
+def _plain(files: dict[str, Fingerprint]) -> dict[str, Any]:
+    return {name: asdict(found) for name, found in files.items()}
+
+
+def _fingerprints(stored: dict[str, Any]) -> dict[str, Fingerprint]:
+    return {str(name): Fingerprint(**told) for name, told in stored.items()}

@@ -1,0 +1,303 @@
+"""Files of predictions, opened to be read a chunk of rows at a time, or whole."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from itertools import repeat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant._files import tables
+from calibrant._files.align import labels_of_archive
+from calibrant._files.arrays import open_npy, open_npz
+from calibrant._files.layout import ColumnSelection
+from calibrant._files.text import Place
+from calibrant.errors import PredictionFileError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from calibrant._files.arrays import Archive, StoredArray
+    from calibrant._files.layout import Layout
+
+ARRAYS = {"probs": "probabilities", "logits": "logits"}
+CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileChunk:
+    """Some rows: scores, labels when they are asked for, and the record batch of a table."""
+
+    scores: NDArray[Any]
+    labels: Callable[[], NDArray[Any] | None]
+    batch: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An open file of predictions, to be read once: in chunks, or all scores and all labels.
+
+    The number of rows is told where it is known beforehand; the layout and the schema are those of
+    a table.
+    """
+
+    place: Place
+    kind: str
+    n_columns: int
+    n_rows: int | None
+    dtype: np.dtype[Any]
+    has_labels: bool
+    chunks: Iterator[FileChunk]
+    whole: Callable[[], tuple[NDArray[Any], NDArray[Any] | None]]
+    layout: Layout | None = None
+    schema: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class RawPredictions:
+    """What a file of predictions holds: scores, and labels as they stand in it.
+
+    Unless its columns are sure to hold scores, they are all columns of numbers of a table.
+    """
+
+    scores: NDArray[Any]
+    kind: str
+    labels: NDArray[Any] | None
+    place: Place
+    are_columns_sure: bool = True
+
+    @property
+    def source(self) -> str:
+        """Where it came from."""
+        return self.place.source
+
+    def require_labels(self) -> NDArray[Any]:
+        """Return the labels, or say where they could have been."""
+        if self.labels is None:
+            raise PredictionFileError(
+                f"{self.source} has no labels; npz files need an array 'labels', tables a column "
+                "'label' (--label-column), npy files --labels FILE (of TEST --test-labels)"
+            )
+        return self.labels
+
+
+def read_prediction_file(
+    path: str | os.PathLike[str],
+    *,
+    part: str | None = None,
+    usual_part: str | None = None,
+    kind: str | None = None,
+    labels: str | os.PathLike[str] | None = None,
+    selection: ColumnSelection | None = None,
+) -> RawPredictions:
+    """Read scores and labels from npz, npy, CSV, TSV, Parquet or Arrow; ``-`` is CSV on stdin.
+
+    ``part`` is "val" or "test" of an npz file with arrays of both, and an error for other files;
+    ``usual_part`` is read where none is asked for. An npz file tells the kind of its scores by the
+    names of its arrays; other files hold probabilities unless ``kind`` says otherwise. ``labels``
+    is a npy file with the labels, for scores in a npy file.
+    """
+    path = Path(path)
+    options: dict[str, Any] = {"part": part, "usual_part": usual_part, "kind": kind}
+    with open_source(path, selection=selection, **options) as source:
+        scores, own = source.whole()
+        is_sure = source.layout is None or source.layout.is_chosen
+        found = RawPredictions(scores, source.kind, own, source.place, is_sure)
+    if labels is None:
+        return found
+    if own is not None:
+        raise PredictionFileError(f"{path} has labels of its own; leave out --labels {labels}")
+    with open_npy(Path(labels)) as given:
+        _check_labels(given, len(scores))
+        return replace(found, labels=given.whole())
+
+
+@contextmanager
+def open_source(
+    path: Path,
+    *,
+    part: str | None = None,
+    usual_part: str | None = None,
+    kind: str | None = None,
+    selection: ColumnSelection | None = None,
+) -> Iterator[Source]:
+    """Open a file of predictions; its size is fixed at opening."""
+    suffix = path.suffix.lower()
+    if str(path) != "-" and not path.exists():
+        raise PredictionFileError(f"{path} does not exist")
+    with ExitStack() as stack:
+        if suffix == ".npz":
+            yield _open_npz(stack.enter_context(open_npz(path)), part, usual_part, kind, stack)
+            return
+        _refuse_part(path, part)
+        if suffix == ".npy":
+            scores = stack.enter_context(open_npy(path))
+            yield _of_arrays(scores, None, kind or "probabilities", Place(path, str(path)))
+        elif tables.is_table(path):
+            table = tables.open_table(path, selection or ColumnSelection(), stack)
+            yield _of_table(table, path, kind or "probabilities")
+        else:
+            raise unknown_format(path)
+
+
+def unknown_format(path: Path) -> PredictionFileError:
+    """Return the error about a suffix that no format has."""
+    suffix = "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix.lower()
+    return PredictionFileError(
+        f"{path}: {suffix!r} is not known; use .npz, .npy, .csv, .tsv, .csv.gz, .parquet or .arrow"
+    )
+
+
+def _refuse_part(path: Path, part: str | None) -> None:
+    if part is not None:
+        raise PredictionFileError(f"{path} has no part {part!r}; leave out --part")
+
+
+def _of_table(table: tables.OpenTable, path: Path, kind: str) -> Source:
+    layout = table.layout
+    names, label = layout.score_names, layout.label
+
+    def read() -> Iterator[FileChunk]:
+        done = 0
+        for batch in table.batches:
+
+            def labels(batch: Any = batch, done: int = done) -> NDArray[Any] | None:
+                return None if label is None else tables.labels_of(batch, label, path, done)
+
+            yield FileChunk(tables.scores_of(batch, layout, path), labels, batch)
+            done += batch.num_rows
+
+    def whole() -> tuple[NDArray[Any], NDArray[Any] | None]:
+        pairs = [(chunk.scores, chunk.labels()) for chunk in read()]
+        scores = np.concatenate([np.empty((0, len(names))), *(own for own, _ in pairs)])
+        labels = [own for _, own in pairs if own is not None]
+        return scores, np.concatenate(labels) if labels else None
+
+    return Source(
+        place=Place(path, str(path), names),
+        kind=kind,
+        n_columns=len(names),
+        n_rows=None,
+        dtype=np.dtype(np.float64),
+        has_labels=label is not None,
+        chunks=read(),
+        whole=whole,
+        layout=layout,
+        schema=table.schema,
+    )
+
+
+def _of_arrays(scores: StoredArray, labels: StoredArray | None, kind: str, place: Place) -> Source:
+    n_rows, n_columns = _shape(scores)
+
+    def read() -> Iterator[FileChunk]:
+        if labels is not None:
+            _check_labels(labels, n_rows, are_read=False)
+        step = max(1, CHUNK_BYTES // (scores.dtype.itemsize * n_columns))
+        of_rows: Iterable[Any] = repeat(None) if labels is None else labels.chunks(step)
+        for rows, own in zip(scores.chunks(step), of_rows, strict=False):
+            y = own
+            if own is not None and own.ndim == 1 and place.names is not None:
+                y, _ = labels_of_archive(own, place.names)  # places would be others in other orders
+            yield FileChunk(rows, lambda y=y: y)  # type: ignore[misc]
+
+    def whole() -> tuple[NDArray[Any], NDArray[Any] | None]:
+        if labels is None:
+            return scores.whole(), None
+        _check_labels(labels, n_rows)
+        return scores.whole(), labels.whole()
+
+    return Source(place, kind, n_columns, n_rows, scores.dtype, labels is not None, read(), whole)
+
+
+def _shape(scores: StoredArray) -> tuple[int, ...]:
+    is_matrix = len(scores.shape) == 2 and scores.dtype.kind in "fiub" and scores.shape[1] > 0
+    scores.check(is_matrix, "one row per sample and one column of numbers per class are needed")
+    return scores.shape
+
+
+def _check_labels(labels: StoredArray, n_rows: int, *, are_read: bool = True) -> None:
+    labels.check(
+        labels.shape[:1] == (n_rows,) and (labels.dtype.kind in "iufbUS" or not are_read),
+        f"a number or a text for each of {n_rows} rows of scores is needed",
+    )
+
+
+def _open_npz(
+    archive: Archive, part: str | None, usual_part: str | None, kind: str | None, stack: ExitStack
+) -> Source:
+    path = archive.path
+    prefix = _prefix(archive.names, part, usual_part, path)
+    name = _scores(archive.names, prefix, kind, path)
+    scores = stack.enter_context(archive.open(name))
+    labels = None
+    if f"{prefix}labels" in archive.names:
+        labels = stack.enter_context(archive.open(f"{prefix}labels"))
+    classes = _classes(archive, _shape(scores)[1])
+    place = Place(path, f"{path} ({prefix[:-1]})" if prefix else str(path), classes)
+    return _of_arrays(scores, labels, ARRAYS[name.removeprefix(prefix)], place)
+
+
+def _classes(archive: Archive, n_columns: int) -> list[str] | None:
+    """Names of the columns of an npz file: the array ``classes``."""
+    if "classes" not in archive.names:
+        return None
+    with archive.open("classes") as stored:
+        needed = f"one name for each of {n_columns} columns is needed"
+        stored.check(stored.shape == (n_columns,), needed)
+        named = stored.whole().tolist()
+    names = [c.decode(errors="replace") if isinstance(c, bytes) else str(c) for c in named]
+    if len(set(names)) != len(names):
+        raise PredictionFileError(
+            f"{archive.path}: classes has a name twice; every column needs its own"
+        )
+    return names
+
+
+def has_parts(path: Path) -> bool:
+    """Whether a file is an npz file with ``val_*`` or ``test_*`` arrays in place of plain ones."""
+    if path.suffix.lower() != ".npz":
+        return False
+    with open_npz(path) as file:
+        plain, parts = _parts(file.names)
+        return bool(parts) and not plain
+
+
+def _parts(names: list[str]) -> tuple[bool, list[str]]:
+    """Whether there are plain arrays, and the parts."""
+    parts = [p for p in ("val", "test") if f"{p}_probs" in names or f"{p}_logits" in names]
+    return "probs" in names or "logits" in names, parts
+
+
+def _prefix(names: list[str], part: str | None, usual_part: str | None, path: Path) -> str:
+    """Return "val_", "test_" or "" for the layout of an npz file; never another part."""
+    is_plain, parts = _parts(names)
+    if not parts and not is_plain:
+        raise PredictionFileError(
+            f"{path} has the arrays {', '.join(names[:6])}; 'probs' or 'logits' (and 'labels') are "
+            "needed, or 'val_probs', 'test_probs', ..."
+        )
+    if is_plain and not (part and parts):
+        _refuse_part(path, part)
+        return ""
+    chosen = part or usual_part
+    if chosen in parts:
+        return f"{chosen}_"
+    has = f"{path} has {' and '.join(f'{p}_* arrays' for p in parts)}"
+    if chosen is None:
+        raise PredictionFileError(f"{has}; choose one by --part")
+    raise PredictionFileError(f"{has}, but no {chosen}_probs or {chosen}_logits; use --part")
+
+
+def _scores(names: list[str], prefix: str, kind: str | None, path: Path) -> str:
+    """Name of the array of scores: of the kind asked for, else probabilities first."""
+    for short, long in ARRAYS.items():
+        if f"{prefix}{short}" in names and kind in (None, long):
+            return f"{prefix}{short}"
+    raise PredictionFileError(f"{path} has no {kind} in its {prefix or 'plain '}arrays")

@@ -1,0 +1,257 @@
+"""Text tables: the separator, the header, the first rows, and where a fault is."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+import sys
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Any
+
+from calibrant._files.arrays import decoding
+from calibrant._files.layout import MISSING
+from calibrant.errors import Arguments, PredictionFileError, number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+TEXT = {".csv": ",", ".tsv": "\t", "": ","}
+SEPARATORS = ",;\t|"
+LONGEST_LINE = 1 << 26
+BLOCK_BYTES = 1 << 24
+"""What is read at a time; a row has to fit into it."""
+
+UNZIPPED_BYTES, UNZIPPED_RATIO = 1 << 30, 100
+"""A table that is larger than this, and than so many times its compressed size, is refused."""
+
+SAMPLE_BYTES = 1 << 16
+SAMPLE_CELLS = 200_000
+SAMPLE_ROWS = 100
+
+
+def suffix_of(path: Path) -> str:
+    """Suffix that names the format, in small letters; that of ``p.csv.gz`` is ``.csv``."""
+    return (path.with_suffix("") if is_zipped(path) else path).suffix.lower()
+
+
+def is_zipped(path: Path) -> bool:
+    """Whether a text table is compressed by gzip."""
+    return path.suffix.lower() == ".gz"
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[IO[bytes]]:
+    """Open a text table; ``-`` is standard input."""
+    if str(path) == "-":
+        if sys.stdin is None:
+            raise PredictionFileError("-: standard input is closed; send a table, or name a file")
+        yield sys.stdin.buffer
+        return
+    with decoding(path, "text"):
+        file: Any = _BoundedGzip(path) if is_zipped(path) else path.open("rb")
+    with file:
+        yield file
+
+
+class _BoundedGzip(gzip.GzipFile):
+    """A gzip file that is no larger than tables are: a few bytes can stand for any number."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._path, self._most = path, max(UNZIPPED_BYTES, UNZIPPED_RATIO * path.stat().st_size)
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return the next bytes, unless they are too many."""
+        found = super().read(size)
+        if self.tell() > self._most:
+            raise PredictionFileError(
+                f"{self._path} is more than {UNZIPPED_RATIO} times as large when it is "
+                f"decompressed, and larger than {UNZIPPED_BYTES / 2**30:g} GiB, as no usual table "
+                "is; decompress it first, if it is one"
+            )
+        return found
+
+
+class Rejoined:
+    """A file whose next bytes were read already."""
+
+    closed = False
+
+    def __init__(self, start: bytes, file: IO[bytes]) -> None:
+        self._start, self._file = start, file
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes."""
+        if not self._start:
+            return self._file.read(size)
+        out, self._start = self._start[:size], self._start[size:]
+        return out
+
+    def close(self) -> None:
+        """Leave the file to whoever opened it."""
+
+
+def read_start(
+    file: IO[bytes], path: Path
+) -> tuple[list[str], str, dict[str, list[str]], Rejoined]:
+    """Read the header and the first rows.
+
+    Returns the names, the separator, the first cells of each column that are not empty, and the
+    table from its second line on, to read once.
+    """
+    names, separator = _read_header(file, path)
+    with decoding(path, "text"):
+        start = file.read(max(SAMPLE_BYTES, 16 * sum(1 + len(name) for name in names)))
+    text = start.decode("utf-8", errors="replace").replace("\0", "")
+    rows = csv.reader(text.splitlines(), delimiter=separator)
+    whole = (row for row in rows if len(row) == len(names))
+    sample: list[list[str]] = []
+    with suppress(csv.Error):  # whoever reads the rows says it, with the line
+        sample.extend(islice(whole, max(1, min(SAMPLE_ROWS, SAMPLE_CELLS // len(names)))))
+    cells = {name: [row[j] for row in sample if row[j].strip()] for j, name in enumerate(names)}
+    return names, separator, cells, Rejoined(start, file)
+
+
+def _read_header(file: IO[bytes], path: Path) -> tuple[list[str], str]:
+    """Names, and the separator: what splits the line into most of them."""
+    with decoding(path, "text"):
+        line = file.readline(LONGEST_LINE)
+    fault = None
+    try:
+        text = line.decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError:
+        text, fault = "", ", line 1 is not UTF-8 text; save the table as UTF-8"
+    if len(line) == LONGEST_LINE:
+        fault = f", line 1 is longer than {LONGEST_LINE >> 20} MiB: no header of a table"
+    elif "\r" in text:
+        fault = " ends its lines with CR alone; save it with LF or CRLF, or use tr '\\r' '\\n'"
+    elif "\0" in text:
+        fault = ", line 1 has NUL characters: this is not a text file"
+    best: list[str] = []
+    usual = separator = TEXT.get(suffix_of(path), ",")
+    for sign in [usual, *SEPARATORS]:
+        with suppress(csv.Error):  # a wide line that this does not split is one long name
+            names = next(csv.reader([text], delimiter=sign), [])
+            if len(names) > len(best):
+                best, separator = names, sign
+    if not best:
+        longest = f", line 1: a name is longer than {csv.field_size_limit():,} characters"
+        empty = " is empty; a header with a name per column is needed"
+        fault = fault or (longest if text else empty)
+    if fault is not None:
+        raise PredictionFileError(f"{path}{fault}")
+    return [name.strip() for name in best], separator
+
+
+def lines_of(path: Path, rows: list[int]) -> list[int] | None:
+    """Lines on which some rows of a text table end: lines may be empty, and rows span several.
+
+    None if the table cannot be read again.
+    """
+    if suffix_of(path) not in TEXT or not path.is_file():
+        return None
+    wanted, found = set(rows), []
+    row, is_quoted = -1, False
+    with open_text(path) as file:
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
+            if number == 1 or (not is_quoted and not line.strip(b"\r\n")):
+                continue
+            if len(line) == LONGEST_LINE:
+                return None
+            is_quoted ^= line.count(b'"') % 2 == 1
+            row += not is_quoted
+            if not is_quoted and row in wanted:
+                found.append(number)
+                if len(found) == len(wanted):
+                    return found
+    return None
+
+
+@dataclass(frozen=True)
+class Place(Arguments):
+    """A file of predictions, for messages about it in the words of the command.
+
+    ``source`` is the file and which part of it, ``names`` are those of the columns of scores. Rows
+    are counted from ``first_row``, where only some of them were read; ``where`` tells the place of
+    a label, where rows are something else.
+    """
+
+    path: Path
+    source: str
+    names: list[str] | None = None
+    first_row: int = 0
+    where: Callable[[int], str] | None = None
+
+    if_logits = "logits? Then --scores logits"
+    use_logits = "use --scores logits"
+    if_percent = "percent? --normalize divides rows by their sums"
+    if_unnormalized = "--normalize divides rows by their sums"
+    if_untold = "give the class of each column by --classes"
+    if_named_twice = "choose one set by --columns"
+
+    @property
+    def prefix(self) -> str:  # type: ignore[override]
+        """What comes before a message that names no place."""
+        return f"{self.source}: "
+
+    @property
+    def scores(self) -> str:  # type: ignore[override]
+        """The file."""
+        return self.source
+
+    y = scores
+
+    def rows(self, rows: list[int]) -> str:
+        """Where some rows are: lines of a text table, else rows counted from 0."""
+        many = "s" if len(rows) > 1 else ""
+        rows = [self.first_row + row for row in rows]
+        lines = lines_of(self.path, rows)
+        if lines is None:
+            return f"{self.source}, row{many} {', '.join(map(str, rows))} (from 0)"
+        return f"{self.source}, line{many} {', '.join(map(str, lines))}"
+
+    def cell(self, *place: int) -> str:
+        """Where a row is, or a cell of it."""
+        row, *column = place
+        names = [j if self.names is None else repr(self.names[j]) for j in column]
+        return ", column ".join(map(str, [self.rows([row]), *names]))
+
+    def label(self, row: int) -> str:
+        """Where the label of a row is."""
+        return f"{self.rows([row])}: the label" if self.where is None else self.where(row)
+
+
+def explain(path: Path, names: list[str], message: str) -> str:
+    """Say what Arrow could not read in the words of this file, with the line."""
+    if "mpty CSV" in message:
+        return f"{path} has a header and no rows"
+    row = re.search(r"Row #(\d+):", message)
+    lines = lines_of(path, [int(row[1]) - 1]) or [1 + int(row[1])] if row else []
+    where = f"{path}, line {lines[0]}" if lines else str(path)
+    column = re.search(r"column #(\d+):", message)
+    if column is not None:
+        where += f", column {(name := names[int(column[1])])!r}"
+        value = re.search(r"invalid value '(.*)'", message, re.DOTALL)
+        if value is not None:
+            return f"{where}: {value[1]!r:.200} is not a number{_remedy(value[1], name)}"
+        return f"{where} is not UTF-8 text; save the table as UTF-8"
+    ragged = re.search(r"Expected (\d+) columns, got (\d+)", message)
+    if ragged is not None:
+        return f"{where}: {number_of(int(ragged[2]), 'column')}, but the header has {ragged[1]}"
+    if "straddl" in message:
+        return f"{where} has a row that is longer than {BLOCK_BYTES >> 20} MiB"
+    return f"{where} cannot be read: {message}"
+
+
+def _remedy(text: str, name: str) -> str:
+    if text.strip().endswith("%"):
+        return " (write percent without the sign; --normalize divides rows by their sums)"
+    if "," in text:
+        return " (decimals are written with a point)"
+    is_missing = MISSING.fullmatch(text) is not None
+    missing = "fill it, or drop the row; apply has --on-bad-row; " if is_missing else ""
+    return f" ({missing}--ignore {name!r}, if the column holds no scores)"

@@ -1,0 +1,356 @@
+"""Read labels and sample weights out of whatever holds them, or say what is wrong with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from calibrant import _notices as notices
+from calibrant import errors
+from calibrant._columns import match_columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LARGEST_EXPONENT = 100
+"""The heaviest row has a weight between 2**-100 and 2**100."""
+
+
+class Labels(NamedTuple):
+    """Labels of all rows; or each of them once, and which of them each row has."""
+
+    values: NDArray[Any]
+    codes: NDArray[np.int64] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.values if self.codes is None else self.codes)
+
+    def row(self, i: int) -> Any:
+        """Return the label of a row."""
+        return self.values[i if self.codes is None else self.codes[i]]
+
+    def by_row(self, of_values: NDArray[Any]) -> NDArray[Any]:
+        """Return what is so of each value for each row."""
+        return of_values if self.codes is None else of_values[self.codes]
+
+    def present(self, used: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+        """Return the distinct labels of all rows, or of those that are used, sorted."""
+        if self.codes is None:
+            return np.unique(self.values if used is None else self.values[used])
+        came = np.zeros(len(self.values), dtype=bool)
+        came[self.codes if used is None else self.codes[used]] = True
+        return np.unique(self.values[came])
+
+    def positions(self, known: NDArray[Any], named: errors.Arguments) -> NDArray[np.int64]:
+        """Return the place of the label of each row among the classes."""
+        order = np.argsort(known, kind="stable")
+        try:
+            place = np.minimum(np.searchsorted(known[order], self.values), len(known) - 1)
+            found = self.by_row(known[order][place] == self.values)
+        except TypeError as error:
+            raise errors.LabelError(
+                f"labels and classes are of different types ({error}); make them alike"
+            ) from error
+        if not np.all(found):
+            i = int(np.argmin(found))
+            raise errors.LabelError(
+                f"{named.label(i)} is {errors.in_words(self.row(i))}, which is not among the "
+                f"classes {errors.some_in_words(known)}"
+            )
+        return self.by_row(order[place].astype(np.int64))
+
+
+def check_labels(
+    y: Any,
+    n_rows: int,
+    n_classes: int,
+    *,
+    classes: Any = None,
+    names: list[Any] | None = None,
+    used: NDArray[np.bool_] | None = None,
+    named: errors.Arguments = errors.ARGUMENTS,
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return the column of each label, and the class of each column.
+
+    The classes are, in this order of preference: ``classes``; the distinct labels, if there are
+    as many as columns; the names of the columns, if every label is among them; 0 .. k-1, if the
+    labels are whole numbers in that range.
+    """
+    labels, one_hot = _one_dimensional(y, n_rows, n_classes, named)
+    if classes is not None:
+        known = _check_classes(classes, n_classes)
+        if one_hot:
+            return labels.values.astype(np.int64), known
+        return labels.positions(known, named), known
+    try:
+        present = labels.present(used)
+    except TypeError as error:
+        raise errors.LabelError(
+            f"Unknown label type: {named.y} mixes labels of different types ({error}); "
+            "make them all of one type"
+        ) from error
+    for told in (present, _categories(y), _named(names, present, named)):
+        if told is not None and len(told) == n_classes and np.isin(present, told).all():
+            return labels.positions(told, named), told
+    if len(present) > n_classes:
+        raise errors.LabelError(
+            f"{named.y} has {len(present)} distinct labels but {named.scores} has {n_classes} "
+            "columns; pass one column per class"
+        )
+    if present.dtype.kind in "iuf" and present[0] >= 0 and present[-1] < n_classes:
+        known = np.arange(n_classes).astype(present.dtype)
+        return labels.positions(known, named), known
+    raise errors.LabelError(
+        f"{named.y} has {len(present)} distinct labels ({errors.some_in_words(present)}) for "
+        f"{n_classes} columns, so the columns cannot be told apart; {named.if_untold}"
+    )
+
+
+def _named(
+    names: list[Any] | None, present: NDArray[Any], named: errors.Arguments
+) -> NDArray[Any] | None:
+    """Return the classes that the names of the columns tell, if all of them do."""
+    if names is None:
+        return None
+    match = match_columns(names, present.tolist(), named)
+    if match is None or len(match.columns) != len(names):
+        return None
+    return np.unique(np.array(match.classes, dtype=object if present.dtype.kind in "OT" else None))
+
+
+def _one_dimensional(
+    y: Any, n_rows: int, n_classes: int, named: errors.Arguments
+) -> tuple[Labels, bool]:
+    """Return the labels, and whether they are columns from one-hot rows."""
+    require_labels(y, named)
+    encoded = of_pandas(y)
+    if encoded is not None and encoded.n_rows == n_rows:
+        return _refuse_fractions(encoded, named), False
+    if np.ma.is_masked(y):
+        i = int(np.argwhere(np.ma.getmaskarray(y))[0][0])
+        raise errors.LabelError(
+            f"{named.label(i)} is masked; fill masked labels or drop their rows"
+        )
+    try:
+        labels = np.asarray(y)
+    except ValueError as error:
+        raise errors.ShapeError(
+            f"{named.y} has rows of different lengths; pass one label for each of {n_rows} rows: "
+            f"{error}"
+        ) from error
+    if isinstance(y, list | tuple) and labels.dtype.kind in "US" and not _are_texts(y):
+        plain = np.asarray(y, dtype=object)  # numpy makes text of a missing label
+        labels = plain if any(_is_missing(value) for value in plain.ravel()) else labels
+    labels = labels + 0 if labels.dtype.kind == "f" else labels  # -0.0 is 0.0
+    if labels.dtype.kind == "c":
+        raise errors.LabelError(
+            f"Complex data not supported: {named.y} is complex; pass class labels"
+        )
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        notices.warn(
+            errors.DataConversionWarning(
+                "A column-vector y was passed when a 1d array was expected. Please change the "
+                "shape of y to (n_samples, ), for example using ravel()."
+            )
+        )
+        labels = labels[:, 0]
+    if labels.ndim not in (1, 2) or len(labels) != n_rows:
+        raise errors.ShapeError(
+            f"{named.y} has shape {labels.shape} but {named.scores} has {n_rows} rows; pass one "
+            "label per row (inconsistent numbers of samples)"
+        )
+    refuse_missing(labels, named)
+    if labels.dtype.kind == "O" and (labels.ndim == 2 or _holds_rows(labels)):
+        labels = np.array(labels.tolist())
+    if labels.ndim == 2:
+        return Labels(_from_one_hot(labels, n_classes, named)), True
+    return _refuse_fractions(encode(labels), named), False
+
+
+def _are_texts(y: list[Any] | tuple[Any, ...]) -> bool:
+    """Whether all of a list is text, of Python or of numpy."""
+    return all(issubclass(kind, str | bytes) for kind in {*map(type, y)})
+
+
+def _holds_rows(labels: NDArray[Any]) -> bool:
+    """Whether an object array holds a one-hot row in each cell, as a column of lists does."""
+    is_row = len(labels) > 0 and isinstance(labels[0], list | tuple | np.ndarray)
+    return is_row and np.asarray(labels[0]).dtype.kind in "iubf"
+
+
+def _refuse_fractions(labels: Labels, named: errors.Arguments) -> Labels:
+    """Raise where a label is a number with a fraction; return the labels."""
+    if labels.values.dtype.kind == "f":
+        broken = labels.by_row(labels.values != np.floor(labels.values))
+        if broken.any():
+            i = int(np.argmax(broken))
+            raise errors.LabelError(
+                f"Unknown label type: continuous. {named.label(i)} is {labels.row(i)}; pass class "
+                "labels, not probabilities"
+            )
+    return labels
+
+
+def _from_one_hot(labels: NDArray[Any], n_classes: int, named: errors.Arguments) -> NDArray[Any]:
+    if labels.shape[1] != n_classes:
+        raise errors.ShapeError(
+            f"{named.y} has {errors.number_of(labels.shape[1], 'column')} but {named.scores} "
+            f"has {n_classes}; pass labels in one column, or one-hot rows"
+        )
+    bad = ~(((labels == 0) | (labels == 1)).all(axis=1) & (labels.sum(axis=1) == 1))
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise errors.LabelError(
+            f"Unknown label type: {named.label(i)} = {labels[i]} is not one-hot: exactly one 1 "
+            "per row"
+        )
+    hot: NDArray[np.int64] = np.argmax(labels, axis=1)
+    return hot
+
+
+def require_labels(y: Any, named: errors.Arguments = errors.ARGUMENTS) -> None:
+    """Raise if there are no labels at all."""
+    if y is None:
+        raise errors.LabelError(
+            f"requires {named.y} to be passed, but the target {named.y} is None"
+        )
+
+
+def refuse_missing(labels: NDArray[Any], named: errors.Arguments = errors.ARGUMENTS) -> None:
+    """Raise where a label is NaN, infinite, None or NA."""
+    if labels.dtype.kind == "f":
+        missing = ~np.isfinite(labels)
+    elif labels.dtype.kind == "O":
+        rows = labels.ravel().tolist()
+        if not any(map(_is_missing, _distinct(rows))):
+            return
+        missing = np.array([_is_missing(value) for value in rows], dtype=bool)
+    else:
+        return
+    if missing.any():
+        i = int(np.argmax(missing.reshape(len(labels), -1).any(axis=1)))
+        raise errors.LabelError(
+            f"{named.label(i)} is {labels[i]}: Input {named.y} contains NaN or infinity; drop rows "
+            "without a label"
+        )
+
+
+def _distinct(rows: list[Any]) -> list[Any]:
+    """Return each label once, or all of them if they cannot be told apart at once."""
+    try:
+        return list(dict.fromkeys(rows))
+    except TypeError:  # such as a list, which is no label
+        return rows
+
+
+def encode(labels: NDArray[Any]) -> Labels:
+    """Return labels, those of an object array each once: they are slow to compare and to sort.
+
+    Numbers in an object array are numbers.
+    """
+    if labels.dtype.kind != "O":
+        return Labels(labels)
+    rows = labels.tolist()
+    values = _distinct(rows)
+    codes = np.arange(len(rows))
+    if len(values) < len(rows):
+        places = {value: place for place, value in enumerate(values)}
+        codes = np.fromiter(map(places.__getitem__, rows), np.int64, len(rows))
+    return Labels(_numbers_if_any(values), codes)
+
+
+def _numbers_if_any(values: list[Any]) -> NDArray[Any]:
+    plain = np.array(values)
+    if plain.dtype.kind in "iubf":
+        return plain
+    kept = np.empty(len(values), dtype=object)
+    kept[:] = values
+    return kept
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+        return True
+    return isinstance(value, float | np.floating) and not np.isfinite(value)
+
+
+def _categories(y: Any) -> NDArray[Any] | None:
+    """Return the categories that a pandas categorical names, present or not."""
+    found = of_pandas(y) if hasattr(getattr(y, "dtype", None), "categories") else None
+    return None if found is None else np.sort(found.values)
+
+
+def of_pandas(y: Any) -> Labels | None:
+    """Return the labels of a pandas categorical, or text of pandas', if none is missing."""
+    if not type(y).__module__.startswith("pandas"):
+        return None
+    dtype = getattr(y, "dtype", None)
+    values = getattr(dtype, "categories", None)
+    if values is not None:
+        codes = getattr(y, "cat", y).codes
+    elif type(dtype).__name__ == "StringDtype":
+        codes, values = y.factorize()
+    else:
+        return None
+    if np.any(codes < 0):  # a missing one is refused with its row
+        return None
+    return Labels(_numbers_if_any(np.asarray(values).tolist()), np.asarray(codes, np.int64))
+
+
+def _check_classes(classes: Any, n_classes: int) -> NDArray[Any]:
+    known = np.array(classes)
+    if known.ndim != 1 or len(known) != n_classes:
+        raise errors.ParameterError(
+            f"classes has shape {known.shape}; one label for each of {n_classes} columns is needed"
+        )
+    if known.dtype.kind == "O" and len({type(c) for c in known}) > 1:
+        raise errors.ParameterError(
+            f"classes {errors.some_in_words(known)} are of different types; make them all of one "
+            "type"
+        )
+    if len(np.unique(known)) != n_classes:
+        raise errors.ParameterError("classes has duplicates; every column needs its own label")
+    return known
+
+
+def check_weights(
+    sample_weight: Any, n_rows: int, named: errors.Arguments = errors.ARGUMENTS
+) -> NDArray[np.float64]:
+    """Return one finite, non-negative float64 weight per row, not all zero."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    if np.ma.is_masked(sample_weight):
+        i = int(np.argwhere(np.ma.getmaskarray(sample_weight))[0][0])
+        raise errors.WeightError(f"{named.weight(i)} is masked; fill it or drop its row")
+    try:
+        weight = np.asarray(sample_weight)
+        if weight.dtype.kind == "c":
+            raise TypeError("they are complex")  # noqa: TRY301
+        weight = np.require(weight, np.float64, ["C", "ALIGNED"])
+    except (TypeError, ValueError) as error:
+        raise errors.WeightError(f"sample_weight cannot be read as numbers: {error}") from error
+    if weight.ndim != 1:
+        raise errors.WeightError(
+            f"Sample weights must be 1D array or scalar; sample_weight has shape {weight.shape}, "
+            "one number per row is needed"
+        )
+    if len(weight) != n_rows:
+        raise errors.WeightError(
+            f"sample_weight.shape == {weight.shape}, expected {(n_rows,)}: one weight per row"
+        )
+    bad = ~np.isfinite(weight) | (weight < 0)
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise errors.WeightError(
+            f"{named.weight(i)} is {weight[i]}; weights are finite and not negative"
+        )
+    if not weight.any():
+        raise errors.WeightError("sample_weight is zero in every row; nothing is left to fit")
+    # So many rows, or so little of one, are as good as any more: products stay finite, and a power
+    # of two changes no bit of the ratios.
+    exponent = int(np.frexp(weight.max())[1])
+    excess = exponent - min(max(exponent, -LARGEST_EXPONENT), LARGEST_EXPONENT)
+    return np.ldexp(weight, -excess) if excess else weight

@@ -1,0 +1,176 @@
+"""Maps made of maps: one after the other, or averaged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+
+import numpy as np
+
+from calibrant import _simplex as simplex
+from calibrant._kernels.rows import floor_rows
+from calibrant._maps.base import CalibrationMap, Floats, check_number, freeze, frozen, require
+
+
+def lift(rows: Floats, floor: float, *, sums_to_one: bool, given: Floats) -> Floats:
+    """Lift rows of probabilities to a floor, in place if possible; those that sum to 1 still do.
+
+    Rows that need not sum to 1 have nothing to give: only what lies below the floor changes. A map
+    of somebody else's may return rows in any layout, or those that it was ``given``, which are the
+    caller's.
+    """
+    if np.may_share_memory(rows, given):
+        rows = rows.copy()
+    if not (rows.dtype == np.float64 and rows.flags.carray):
+        rows = np.require(rows, np.float64, ["C", "ALIGNED", "WRITEABLE"])
+    if not sums_to_one:
+        np.maximum(rows, floor, out=rows)
+    elif floor > 0:
+        floor_rows(rows, floor)
+    return rows
+
+
+class _ComposedMap(CalibrationMap):
+    """What holds for a whole holds for all of its stages."""
+
+    stages: tuple[CalibrationMap, ...]
+
+    def _check_stages(self, if_empty: str) -> None:
+        require(self.stages, if_empty)
+        maps = all(isinstance(stage, CalibrationMap) for stage in self.stages)
+        require(type(self.stages) is tuple and maps, "stages are no tuple of maps")
+
+    def takes(self, n_classes: int) -> bool:
+        """Whether every stage takes rows of so many classes."""
+        return all(stage.takes(n_classes) for stage in self.stages)
+
+    @property
+    def n_classes(self) -> int | None:
+        """Number of classes; None if any will do."""
+        return next((s.n_classes for s in self.stages if s.n_classes is not None), None)
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        """Kind of scores that the first stage takes."""
+        return self.stages[0].kind
+
+    @property
+    def depends_on_shift(self) -> bool:  # type: ignore[override]
+        """Whether a stage does."""
+        return any(stage.depends_on_shift for stage in self.stages)
+
+    @property
+    def keeps_order(self) -> bool:  # type: ignore[override]
+        """Whether all stages keep the order."""
+        return all(stage.keeps_order for stage in self.stages)
+
+    @property
+    def same_for_all_classes(self) -> bool:  # type: ignore[override]
+        """Whether no stage knows which class is which."""
+        return all(stage.same_for_all_classes for stage in self.stages)
+
+    @property
+    def sums_to_one(self) -> bool:  # type: ignore[override]
+        """Whether rows of the last, and so of any, stage sum to 1."""
+        return self.stages[-1].sums_to_one
+
+
+@frozen
+class Stage(_ComposedMap):
+    """A map inside another one: its rows are put on the simplex before it and lifted after it."""
+
+    map: CalibrationMap
+    floor: float
+
+    def __post_init__(self) -> None:
+        require(isinstance(self.map, CalibrationMap), "map is no map")
+        check_number(self, "floor", low=0.0, high=1.0)
+
+    @cached_property
+    def stages(self) -> tuple[CalibrationMap, ...]:  # type: ignore[override]
+        """The map alone."""
+        return (self.map,)
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Map the rows."""
+        out = self.map(simplex.repair_rows(self._check_rows(rows), self.kind))
+        return lift(out, self.floor, sums_to_one=self.sums_to_one, given=rows)
+
+
+@frozen
+class ChainMap(_ComposedMap):
+    """Maps one after the other."""
+
+    stages: tuple[CalibrationMap, ...]
+
+    def __post_init__(self) -> None:
+        self._check_stages("there is no stage")
+        kinds = all(stage.kind == "probabilities" for stage in self.stages[1:])
+        require(kinds, "a later stage takes logits, which no stage returns")
+        sums = all(stage.sums_to_one for stage in self.stages[:-1])
+        require(sums, "a stage gets rows that need not sum to 1")
+
+    @property
+    def depends_on_shift(self) -> bool:  # type: ignore[override]
+        """Whether the first stage does: others get probabilities."""
+        return self.stages[0].depends_on_shift
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Map the rows."""
+        rows = self._check_rows(rows)
+        for stage in self.stages:
+            rows = stage(rows)
+        return rows
+
+
+@frozen
+class MixtureMap(_ComposedMap):
+    """Weighted average of maps; what several chains begin with is done once."""
+
+    stages: tuple[CalibrationMap, ...]
+    weights: Floats
+
+    def __post_init__(self) -> None:
+        self._check_stages("there is no map to average")
+        freeze(self, "weights")
+        n, w = len(self.stages), self.weights
+        require(w.shape == (n,), f"weights of length {w.size} for {n} maps")
+        require(
+            w.min() >= 0 and w.max() <= 1, f"weights are in [{w.min()}, {w.max()}], outside [0, 1]"
+        )
+        require(abs(float(self.weights.sum()) - 1.0) <= 1e-12, "weights do not sum to 1")
+        same = all(stage.kind == self.kind for stage in self.stages)
+        require(same, "the maps do not take the same kind of scores")
+
+    @property
+    def sums_to_one(self) -> bool:  # type: ignore[override]
+        """Whether the rows of all maps sum to 1."""
+        return all(stage.sums_to_one for stage in self.stages)
+
+    @cached_property
+    def paths(self) -> list[tuple[float, CalibrationMap, tuple[CalibrationMap, ...]]]:
+        """Weight, first map and what comes after it, for each map that is averaged."""
+        parts = [s.stages if isinstance(s, ChainMap) else (s,) for s in self.stages]
+        weighted = zip(self.weights.tolist(), parts, strict=True)
+        return [(weight, first, tuple(later)) for weight, (first, *later) in weighted]
+
+    @cached_property
+    def _is_shared(self) -> set[int]:
+        uses = Counter(id(first) for _, first, _ in self.paths)
+        return {first for first, n in uses.items() if n > 1}
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Map the rows."""
+        rows = self._check_rows(rows)
+        out = np.zeros_like(rows)
+        done: dict[int, Floats] = {}
+        for weight, first, later in self.paths:
+            if weight == 0:
+                continue
+            part = done[id(first)] if id(first) in done else first(rows)
+            if id(first) in self._is_shared:
+                done[id(first)] = part
+            for stage in later:
+                part = stage(part)
+            out += weight * part
+        return out

@@ -1,0 +1,236 @@
+"""Curves of one binary problem: probability in, probability out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from calibrant._kernels.logistic import bounded_logs
+from calibrant._kernels.tables import build_lookup
+from calibrant._maps.base import LARGEST, Floats, Wholes, check_number, freeze, frozen, require
+from calibrant._maps.steps import Histogram, Pieces, StepFunction
+
+
+class Curve(Protocol):
+    """A fitted map of one binary problem.
+
+    One that is a line in pieces has ``pieces``, one that is a sigmoid of logarithms ``terms``: many
+    of either are computed at once, and exported.
+    """
+
+    def __call__(self, x: Floats, /) -> Floats:
+        """Value at each ``x``."""
+
+
+def check_curves(curves: tuple[Curve, ...]) -> None:
+    """Refuse what is no tuple of curves, or leaves [0, 1]."""
+    given = type(curves) is tuple and len(curves) > 0
+    require(given and all(map(callable, curves)), "curves are no tuple of curves")
+    for i, curve in enumerate(curves):
+        above = isinstance(curve, StepFunction) and curve.values[-1] > 1
+        require(not above, f"curve {i} has a value above 1")
+
+
+@frozen
+class PiecewiseLinear:
+    """A non-decreasing function in the unit square, linear between ``x`` and constant outside."""
+
+    x: Floats
+    y: Floats
+
+    def __post_init__(self) -> None:
+        freeze(self, "x", "y")
+        x, y = self.x, self.y
+        alike = x.ndim == 1 and x.shape == y.shape and x.size > 0
+        require(alike, "x and y must be 1-D, alike, not empty")
+        inside = x[0] >= 0 and x[-1] <= 1 and y.min() >= 0 and y.max() <= 1
+        require(inside, "x and y must stay in the unit square")
+        rising = (x[1:] > x[:-1]).all() and (y[1:] >= y[:-1]).all()
+        require(rising, "x must increase strictly, and y must not decrease")
+        with np.errstate(over="ignore"):
+            # Interpolation with an infinite slope would give infinity.
+            steepest = (np.diff(y) / np.diff(x)).max(initial=0.0)
+        require(steepest < np.inf, "the line is too steep")
+
+    def __call__(self, x: Floats) -> Floats:
+        """Value at each ``x``."""
+        return np.interp(x, self.x, self.y)
+
+    @property
+    def pieces(self) -> Pieces:
+        """Its lines; outside ``x`` they are flat."""
+        x, y = self.x + 0.0, self.y  # not -0.0
+        slopes = np.append(np.diff(y) / np.diff(x), 0.0)
+        if x[0] == 0.0:
+            return Pieces(x, y, slopes)
+        return Pieces(np.append(0.0, x), np.append(y[0], y), np.append(0.0, slopes))
+
+
+IDENTITY = PiecewiseLinear(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+
+
+@frozen
+class AveragedHistogram:
+    """Average of histograms with weights that sum to 1; itself a histogram.
+
+    Attributes
+    ----------
+    histogram : Histogram
+        The average.
+    n_bins : ndarray of shape (n_models,)
+        Number of bins that was asked of each histogram.
+    log_scores : ndarray of shape (n_models,)
+        Log marginal likelihood of each histogram; the weights are their softmax.
+    """
+
+    histogram: Histogram
+    n_bins: Wholes
+    log_scores: Floats
+
+    def __post_init__(self) -> None:
+        require(type(self.histogram) is Histogram, "the average must be a histogram")
+        bins = np.asarray(self.n_bins)
+        # NaN and what does not fit must not reach the conversion.
+        whole = bins.size > 0 and bins.min() >= 1 and bins.max() <= 2**53
+        require(whole and (bins == np.floor(bins)).all(), "numbers of bins are not whole")
+        freeze(self, "n_bins", dtype=np.int64)
+        freeze(self, "log_scores")
+        alike = self.n_bins.ndim == 1 and self.n_bins.shape == self.log_scores.shape
+        require(alike, "n_bins and log_scores must be 1-D and alike")
+        inside = self.log_scores.min() >= -LARGEST and self.log_scores.max() <= LARGEST
+        require(inside, f"log_scores are not in [{-LARGEST}, {LARGEST}]")
+
+    def __call__(self, x: Floats) -> Floats:
+        """Value at each ``x``."""
+        return self.histogram(x)
+
+    @property
+    def pieces(self) -> Pieces:
+        """Those of the average."""
+        return self.histogram.pieces
+
+
+@frozen
+class BoundedLogs:
+    """log x and log(1 - x), finite on [0, 1]: x and 1 - x are bounded below."""
+
+    low: float
+    rest: float
+
+    def __post_init__(self) -> None:
+        require(
+            0 < self.low <= 1 and 0 < self.rest <= 1,
+            f"the bounds of the logarithms are {self.low} and {self.rest}; they must be positive "
+            "and at most 1",
+        )
+
+    def __call__(self, x: Floats) -> tuple[Floats, Floats]:
+        """Both logarithms."""
+        logs = np.empty((2, *x.shape))
+        bounded_logs(x.ravel(), self.low, self.rest, *logs.reshape(2, -1))
+        return logs[0], logs[1]
+
+
+class Terms(NamedTuple):
+    """``sigmoid(a log x - b log(1 - x) + c)``, of one curve or of many with the same logarithms."""
+
+    a: Any
+    b: Any
+    c: Any
+    logs: BoundedLogs
+
+
+@frozen
+class Sigmoid:
+    """x -> sigmoid(slope log(x / (1 - x)) + intercept)."""
+
+    slope: float
+    intercept: float
+    logs: BoundedLogs
+
+    def __post_init__(self) -> None:
+        check_number(self, "slope")
+        check_number(self, "intercept")
+
+    def __call__(self, x: Floats) -> Floats:
+        """Value at each ``x``."""
+        return apply_terms(np.asarray(x, dtype=np.float64), self.terms)
+
+    @property
+    def terms(self) -> Terms:
+        """Its coefficients."""
+        return Terms(self.slope, self.slope, self.intercept, self.logs)
+
+
+@frozen
+class BetaMap:
+    """x -> sigmoid(a log x - b log(1 - x) + c), which never decreases since a, b >= 0."""
+
+    a: float
+    b: float
+    c: float
+    logs: BoundedLogs
+
+    def __post_init__(self) -> None:
+        check_number(self, "a", low=0.0)
+        check_number(self, "b", low=0.0)
+        check_number(self, "c")
+
+    def __call__(self, x: Floats) -> Floats:
+        """Value at each ``x``."""
+        return apply_terms(np.asarray(x, dtype=np.float64), self.terms)
+
+    @property
+    def terms(self) -> Terms:
+        """Its coefficients."""
+        return Terms(self.a, self.b, self.c, self.logs)
+
+
+def apply_terms(x: Floats, terms: Terms) -> Floats:
+    """Return the value at each ``x``, whose last axis is that of the terms if they are many."""
+    log_x, log_rest = terms.logs(x)
+    value: Floats = expit(terms.a * log_x - terms.b * log_rest + terms.c)
+    return value
+
+
+def join_terms(curves: tuple[Curve, ...]) -> Terms | None:
+    """Return the terms of curves that all have them, with the same bounds; else None."""
+    if not all(hasattr(curve, "terms") for curve in curves):
+        return None
+    *numbers, logs = zip(*(curve.terms for curve in curves), strict=True)  # type: ignore[attr-defined]
+    if len({(one.low, one.rest) for one in logs}) > 1:
+        return None
+    a, b, c = map(np.array, numbers)
+    return Terms(a, b, c, logs[0])
+
+
+class PieceTable(NamedTuple):
+    """Pieces of many curves, as their kernel takes them."""
+
+    places: Wholes  # of each curve's pieces and table, with shift and base of the table
+    edges: Wholes  # the starts of all pieces, as bits
+    tables: NDArray[np.int32]
+    values: Floats
+    slopes: Floats
+
+
+def join_pieces(curves: tuple[Curve, ...]) -> PieceTable | None:
+    """Return the pieces of curves that all have them; else None."""
+    if not all(hasattr(curve, "pieces") for curve in curves):
+        return None
+    parts: list[Pieces] = [curve.pieces for curve in curves]  # type: ignore[attr-defined]
+    lookups = [build_lookup(part.starts, spare_bits=1) for part in parts]
+    places = np.zeros((len(curves) + 1, 4), dtype=np.int64)
+    np.cumsum([len(lookup.edges) for lookup in lookups], out=places[1:, 0])
+    np.cumsum([len(lookup.table) for lookup in lookups], out=places[1:, 1])
+    places[:-1, 2:] = [(lookup.shift, lookup.base) for lookup in lookups]
+    return PieceTable(
+        places,
+        np.concatenate([lookup.edges for lookup in lookups]),
+        np.concatenate([lookup.table for lookup in lookups]),
+        np.concatenate([part.values for part in parts]),
+        np.concatenate([part.slopes for part in parts]),
+    )

@@ -1,0 +1,206 @@
+"""Softmax of a function of the logits: temperature, affine, structured, spline."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from scipy.special import log_softmax
+
+from calibrant._kernels.monotone_spline import log_softmax_rows, spline_softmax
+from calibrant._kernels.rows import bounded_logs
+from calibrant._kernels.softmax import affine_rows, map_logits, scaled_softmax, vector_softmax
+from calibrant._maps.base import (
+    DEEPEST_LOGIT,
+    LARGEST_PRODUCT,
+    CalibrationMap,
+    Floats,
+    check_array,
+    check_number,
+    freeze,
+    frozen,
+    require,
+)
+
+MAX_KNOTS = 1000
+"""Knots of a spline, as its parameter ``n_knots`` has it."""
+
+
+class LogitMap(CalibrationMap):
+    """A map that reads an exact zero, which has no logarithm, as exp(zero_logit)."""
+
+    zero_logit: float
+
+    def _check_zero(self) -> None:
+        self._check_kind()
+        check_number(self, "zero_logit", low=DEEPEST_LOGIT, high=0.0)
+
+
+@frozen
+class TemperatureMap(LogitMap):
+    """softmax(inverse_temperature z)."""
+
+    inverse_temperature: float
+    zero_logit: float
+    kind: str = "probabilities"
+
+    keeps_order = same_for_all_classes = True
+
+    def __post_init__(self) -> None:
+        self._check_zero()
+        check_number(self, "inverse_temperature", low=0.0)
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Scale the rows."""
+        logits = self._logits(rows, self.zero_logit)
+        scaled_softmax(logits, self.inverse_temperature, logits)
+        return logits
+
+
+class LinearMap(LogitMap):
+    """A map with a vector or a matrix ``coef`` and an ``intercept`` for each class."""
+
+    coef: Floats
+    intercept: Floats
+
+    def _check_coef(self) -> None:
+        freeze(self, "coef", "intercept", copy=False)
+        k = len(self.intercept)
+        check_array(self, "coef", [(k,), (k, k)])
+        check_array(self, "intercept", [(k,)])
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.intercept)
+
+    @cached_property
+    def _transposed(self) -> Floats:
+        return np.ascontiguousarray(self.coef.T)
+
+
+@frozen
+class AffineMap(LinearMap):
+    """softmax(coef z + intercept), with a diagonal (1-D) or a full (2-D) ``coef``."""
+
+    coef: Floats
+    intercept: Floats
+    zero_logit: float
+    kind: str = "probabilities"
+
+    depends_on_shift = True
+
+    def __post_init__(self) -> None:
+        self._check_zero()
+        self._check_coef()
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Map the rows."""
+        logits = self._logits(rows, self.zero_logit)
+        if self.coef.ndim == 1:
+            vector_softmax(logits, self.coef, self.intercept, logits)
+            return logits
+        mapped = np.empty_like(logits)
+        affine_rows(logits, self._transposed, self.intercept, mapped)
+        scaled_softmax(mapped, 1.0, mapped)
+        return mapped
+
+
+@frozen
+class DirichletMap(AffineMap):
+    """An affine map of log-probabilities: logits are shifted until their softmax needs no sum."""
+
+    depends_on_shift = False
+
+    def _logits(self, rows: Floats, zero_logit: float) -> Floats:
+        shifted = log_softmax(rows, axis=1) if self.kind == "logits" else rows
+        return super()._logits(shifted, zero_logit)
+
+
+@frozen
+class StructuredMap(LinearMap):
+    """softmax(inverse_temperature z + coef x + intercept).
+
+    x = log(softmax(scale z) + bound), less its mean over the row; ``coef`` is a vector, one for
+    each class, or a matrix.
+    """
+
+    inverse_temperature: float
+    coef: Floats
+    intercept: Floats
+    scale: float
+    bound: float
+    zero_logit: float
+    kind: str = "probabilities"
+
+    def __post_init__(self) -> None:
+        self._check_zero()
+        check_number(self, "inverse_temperature", low=0.0)
+        check_number(self, "scale", low=0.0, high=1e300)
+        check_number(self, "bound", low=0.0, high=1.0)
+        self._check_coef()
+        reach = -self.scale * self.zero_logit
+        require(reach <= LARGEST_PRODUCT, "scale times zero_logit overflows")
+        if self.bound == 0:  # else the logarithms are bounded, whatever the scale is
+            largest = max(1.0, float(np.abs(self.coef).max())) * len(self.intercept)
+            require(largest * reach <= LARGEST_PRODUCT, "coef times scale overflows")
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Map the rows."""
+        logits = self._logits(rows, self.zero_logit)
+        if self.kind == "logits":  # as at fit: the scale times a large logit would overflow
+            logits -= logits.max(axis=1, keepdims=True)
+        x, own = np.empty_like(logits), self.coef
+        bounded_logs(self.scale * logits, self.bound, x)
+        mapped = np.zeros_like(x)
+        if own.ndim == 2:
+            nothing = np.zeros_like(self.intercept)
+            affine_rows(x, self._transposed, nothing, mapped)
+            own = nothing
+        map_logits(logits, x, self.inverse_temperature, own, self.intercept, mapped)
+        scaled_softmax(mapped, 1.0, mapped)
+        return mapped
+
+
+@frozen
+class SplineMap(LogitMap):
+    """softmax(theta(log p)) with an increasing, piecewise linear theta.
+
+    Its slope is ``slopes[0]`` below the first of the ``knots`` and ``slopes[-1]`` above the last.
+    """
+
+    knots: Floats
+    slopes: Floats
+    zero_logit: float
+    kind: str = "probabilities"
+
+    keeps_order = same_for_all_classes = True
+
+    def __post_init__(self) -> None:
+        self._check_zero()
+        freeze(self, "knots", "slopes")
+        knots, slopes = self.knots, self.slopes
+        n_knots = len(knots) if knots.ndim == 1 else 0
+        require(1 <= n_knots <= MAX_KNOTS, f"knots of shape {knots.shape}, {MAX_KNOTS} at most")
+        one_more = slopes.shape == (n_knots + 1,)
+        require(one_more, f"slopes of shape {slopes.shape} are not one more than {n_knots} knots")
+        check_array(self, "knots", [knots.shape])
+        require(np.all(np.diff(knots) > 0), "knots do not increase")
+        inside = slopes.min() >= 0 and slopes.max() <= 1e303
+        require(inside, f"slopes are in [{slopes.min()}, {slopes.max()}], outside [0, 1e303]")
+        # Predictions that do not differ give slopes up to 1e303, so the product counts.
+        reach = float(np.abs(knots).max()) - self.zero_logit
+        require(float(slopes.max()) * reach <= LARGEST_PRODUCT, "slopes times knots overflow")
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Map the rows."""
+        logs = log_probabilities(self._logits(rows, self.zero_logit), self.kind)
+        spline_softmax(logs, self.knots, self.slopes, logs)
+        return logs
+
+
+def log_probabilities(logits: Floats, kind: str) -> Floats:
+    """Turn finite logits of scores of some kind into log-probabilities, in place."""
+    if kind == "logits":
+        log_softmax_rows(logits, logits)
+    return logits

@@ -1,0 +1,161 @@
+"""Objective of vector, matrix and Dirichlet scaling: multinomial logistic regression on logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant._kernels.softmax import (
+    curve_rows,
+    spread_rows,
+    vector_likelihood,
+    weighted_softmax,
+)
+from calibrant._maps.logits import AffineMap
+from calibrant._objectives.base import Objective
+from calibrant._simplex import to_logits
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant._simplex import SimplexBatch
+
+    Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class RidgePenalty:
+    """Penalties on the slope matrix W and the intercept b, as Kull et al. (2019) scale them.
+
+    ``ridge`` is multiplied by (sum W^2 + sum b^2) / (k (k + 1)), ``odir`` by the sum of squares off
+    the diagonal of W / (k (k - 1)) plus the sum of squares of b / k.
+    """
+
+    ridge: float = 0.0
+    odir: float = 0.0
+
+    def weights(self, k: int, unit: float, *, full: bool) -> Array:
+        """Return the factor of the square of each parameter, for logits divided by ``unit``."""
+        per_cell = self.ridge / (k * (k + 1))
+        slopes = np.full((k, k) if full else (k,), per_cell)
+        if full:
+            slopes += self.odir / (k * (k - 1)) * (1.0 - np.eye(k))
+        return np.append(slopes / unit**2, np.full(k, per_cell + self.odir / k))
+
+
+def split_parameters(point: Array, k: int) -> tuple[Array, Array]:
+    """Return the diagonal (1-D) or full (2-D) slope of the logits, and the intercept."""
+    slope = point[:-k]
+    return slope if len(slope) == k else slope.reshape(k, k), point[-k:]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AffineObjective(Objective):
+    """Penalised mean NLL of softmax(W z + b) in t = (W, b).
+
+        mean_i [log(sum_j exp(W_j z_i + b_j)) - (W_y z_i + b_y)] + sum_j w_j t_j^2,
+
+    z the logits over ``logit_unit``, W a diagonal or a full matrix, and w the
+    ``penalty_weights``. Parameters that are not ``free`` stay as they are. A ``unit`` of a
+    parameter changes the gradient by about one.
+    """
+
+    kind: str
+    n_classes: int
+    zero_logit: float
+    logit_unit: float
+    penalty_weights: Array
+    free: NDArray[np.bool_]
+    start: Array  # temperature scaling
+    unit: Array
+
+    def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> AffineRows:
+        """Return the loss of some rows."""
+        logits = to_logits(batch.scores, batch.kind, self.zero_logit)
+        logits /= self.logit_unit
+        return AffineRows(logits, batch.class_index, batch.weight / total)
+
+    def penalty(self, point: Array) -> tuple[float, Array]:
+        """Value and gradient."""
+        slope = self.penalty_weights * point
+        return float(slope @ point), 2.0 * slope
+
+    def violation(self, point: Array, mean_gradient: Array) -> float:
+        """Return the largest gradient of a free parameter, each times its unit."""
+        gradient = mean_gradient + self.penalty(point)[1]
+        return float(np.max(np.abs(gradient * self.unit)[self.free], initial=0.0))
+
+    def map(self, point: Array) -> AffineMap:
+        """Return the map of a point."""
+        slope, intercept = split_parameters(point, self.n_classes)
+        return AffineMap(slope / self.logit_unit, intercept.copy(), self.zero_logit, self.kind)
+
+
+class AffineRows:
+    """Loss of rows of logits; the Hessian is that of the last point that was asked for."""
+
+    def __init__(self, logits: Array, class_index: NDArray[np.int64], share: Array) -> None:
+        self.logits, self._class_index, self._share = logits, class_index, share
+        self._point = self._weighted_at = np.empty(0)
+        self._weighted = np.empty(0)  # probabilities times the rows' shares, at some point
+
+    @cached_property
+    def _label_sums(self) -> Array:
+        """Part of the gradient in a full matrix that is the same at all points."""
+        k = self.logits.shape[1]
+        slopes = np.zeros((k, k))
+        np.add.at(slopes, self._class_index, self._share[:, None] * self.logits)
+        return np.append(slopes, np.bincount(self._class_index, self._share, minlength=k))
+
+    def value(self, point: Array) -> tuple[float, Array]:
+        """Weighted NLL and its gradient."""
+        k, self._point = self.logits.shape[1], point
+        if len(point) > 2 * k:
+            loss, weighted = self._map_to_probabilities(point)
+            slopes = (weighted.T @ self.logits).ravel()
+            return loss, np.append(slopes, weighted.sum(axis=0)) - self._label_sums
+        gradient = np.empty_like(point)
+        rows = self.logits, self._class_index, self._share
+        loss = vector_likelihood(*rows, point[:k], point[k:], gradient[:k], gradient[k:])
+        return float(loss), gradient
+
+    def _map(self, point: Array) -> Array:
+        slope, intercept = split_parameters(point, self.logits.shape[1])
+        mapped = self.logits * slope if slope.ndim == 1 else self.logits @ slope.T
+        mapped += intercept
+        return mapped
+
+    def _map_to_probabilities(self, point: Array) -> tuple[float, Array]:
+        self._weighted, self._weighted_at = self._map(point), point
+        loss = weighted_softmax(self._weighted, self._class_index, self._share)
+        return float(loss), self._weighted
+
+    def _probabilities(self) -> Array:
+        if self._weighted_at is not self._point:
+            self._map_to_probabilities(self._point)
+        return self._weighted
+
+    def hessian_product(self, direction: Array) -> Array:
+        """Hessian times ``direction``."""
+        change = self._map(direction)
+        curve_rows(self._probabilities(), self._share, change)
+        return np.append(self._by_slope(change, self.logits), change.sum(axis=0))
+
+    def hessian_diagonal(self, power: int = 1) -> Array:
+        """Return sums over rows of what each adds to the diagonal, to some ``power``."""
+        spread, squares = np.empty_like(self.logits), self.logits**2
+        spread_rows(self._probabilities(), self._share, spread)
+        if power > 1:
+            spread, squares = spread**power, squares**power
+        return np.append(self._by_slope(spread, squares), spread.sum(axis=0))
+
+    def _by_slope(self, rows: Array, features: Array) -> Array:
+        """Sum of the products of rows and features, of each class or each pair of classes."""
+        if len(self._point) == 2 * rows.shape[1]:
+            sums: Array = np.einsum("ij,ij->j", rows, features)
+            return sums
+        sums = rows.T @ features
+        return sums

@@ -1,0 +1,392 @@
+"""NA-FIR's objective: a calibration set by segments of the score, the paper's matrix C.
+
+With theta = log g, T_i = sum_j C_ij g_j, row weights w and targets b (sum b = sum w),
+
+    F(theta) = sum_i w_i log T_i - sum_j b_j theta_j,    theta_1 <= ... <= theta_J,
+
+log-sum-exp minus a linear term: convex, where the paper has a non-convex problem in g. A prior of
+s pseudo-observations only changes the numbers: w_i (1 + s / W) for w_i, and its mass on each
+segment, times s / W, is added to b.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from calibrant._kernels import normalization_aware as kernels
+from calibrant._kernels.rows import smallest_positive
+from calibrant._kernels.tables import build_lookup
+from calibrant._maps.steps import StepFunction
+from calibrant._objectives.base import Objective
+from calibrant._row_order import order_by_cells
+from calibrant._simplex import chunks, to_logits
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant._maps.logits import TemperatureMap
+    from calibrant._simplex import SimplexBatch
+
+    Array = NDArray[np.float64]
+
+OCTAVES_BELOW = 60
+"""Octaves below the smallest cell in which a map with a prior goes on as the prior does."""
+
+LOWEST = 1e-250
+"""Bound on the smallest positive value of g, relative to the largest. A prior keeps the optimum
+finite, but a staircase of blocks, each far below the next, may lead out of the range of floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentedRows:
+    """A calibration set as the segment of every cell, rows in an order of their own.
+
+    Rows are sorted by the probability of their label and then by their other cells in any order
+    of columns, so nothing computed from here on depends on the order of rows.
+    """
+
+    starts: Array  # of the segments; no cell lies below the first
+    empty: Array  # starts of octaves without a cell
+    index: NDArray[Any]  # segment of each cell
+    own: NDArray[np.int64]  # segment of each row's label
+    largest: Array  # probability of each row
+    weight: Array
+    order: NDArray[np.int64]  # where each row stands in the batch
+
+    @property
+    def n_segments(self) -> int:
+        """Number of segments."""
+        return len(self.starts)
+
+    def positives(self, weight: Array) -> Array:
+        """b: weight of the labels in each segment."""
+        return np.bincount(self.own, weights=weight, minlength=self.n_segments).astype(np.float64)
+
+    def exposures(self, factor: Array) -> Array:
+        """Sum a factor over cells: a = C' factor; with the weights, the weight of the cells."""
+        return sum_cells(self.index, factor, self.n_segments)
+
+
+def sum_cells(
+    index: NDArray[Any], factor: Array, n_segments: int, sizes: Array | None = None
+) -> Array:
+    """Sum of ``factor`` over the cells of each segment."""
+    out = np.zeros(n_segments)
+    kernels.add_exposures(index, factor, out)
+    return out if sizes is None else out * sizes
+
+
+def segment_rows(batch: SimplexBatch, *, fill_gaps: bool) -> SegmentedRows:
+    """Find the segment of every cell, where segments start at the probabilities of labels."""
+    probabilities = batch.probabilities()
+    labels = np.unique(probabilities[np.arange(batch.n_rows), batch.class_index])
+    smallest = smallest_positive(probabilities) if fill_gaps else None
+    return place_cells(batch, probabilities, segment_starts(labels, smallest))
+
+
+def segment_starts(labels: Array, smallest: float | None) -> Array:
+    """Start of each segment, the first at 0, for distinct probabilities of labels, increasing.
+
+    Segments start at those: without a prior an exact reduction, since cells without a label
+    between two of them belong to the lower one. A prior puts mass on every cell; told the
+    ``smallest`` of them that is not 0, a segment starts at each power of two as well, so that a
+    map close to the prior can follow it where there are no labels.
+    """
+    starts = labels
+    if smallest is not None:
+        n_octaves = OCTAVES_BELOW - int(np.floor(np.log2(smallest)))
+        starts = np.union1d(starts, np.exp2(-np.arange(1.0, min(n_octaves, 1022) + 1.0)))
+    if starts[0] > 0.0:
+        starts = np.concatenate([[0.0], starts])
+    starts[0] = 0.0  # not -0.0
+    return starts
+
+
+def place_cells(batch: SimplexBatch, probabilities: Array, starts: Array) -> SegmentedRows:
+    """Find the segment of every cell, rows in an order of their own."""
+    # Logits may differ by a constant where probabilities do not.
+    own_score = batch.scores[np.arange(batch.n_rows), batch.class_index]
+    order, _ = order_by_cells(probabilities, batch.class_index, batch.weight, own_score)
+    rows, seen = _index_cells(batch, probabilities, starts, order)
+    if seen.all():
+        return rows
+    # A segment without cells is part of its neighbour.
+    kernels.relabel_cells(rows.index, np.maximum(np.cumsum(seen, dtype=np.int64) - 1, 0))
+    own = rows.index[np.arange(batch.n_rows), batch.class_index[order]].astype(np.int64)
+    empty = starts[~seen]
+    return replace(rows, starts=starts[seen], empty=empty[empty > 0.0], own=own)
+
+
+def _index_cells(
+    batch: SimplexBatch, probabilities: Array, starts: Array, order: NDArray[np.int64]
+) -> tuple[SegmentedRows, NDArray[np.bool_]]:
+    """Find the segment of every cell, and which segments have any."""
+    index = np.empty(probabilities.shape, np.uint16 if len(starts) <= 1 << 16 else np.int32)
+    largest = np.empty(batch.n_rows)
+    seen = np.zeros(len(starts), dtype=np.bool_)
+    bits = probabilities.view(np.int64)
+    kernels.index_cells(probabilities, bits, order, *build_lookup(starts), index, largest, seen)
+    own = index[np.arange(batch.n_rows), batch.class_index[order]].astype(np.int64)
+    none = np.empty(0)
+    return SegmentedRows(starts, none, index, own, largest, batch.weight[order], order), seen
+
+
+def prior_mass(
+    batch: SimplexBatch, rows: SegmentedRows, share: Array, temperature: TemperatureMap
+) -> tuple[Array, Array]:
+    """Sum temperature-scaled predictions by segment, for parts of the rows; and their row sums.
+
+    ``share`` is the weight of each row in each part. Row sums are those of p ** beta relative to
+    the largest.
+    """
+    logits = to_logits(batch.scores, batch.kind, temperature.zero_logit)
+    mass, totals = np.zeros((share.shape[1], rows.n_segments)), np.empty(len(rows.order))
+    beta = temperature.inverse_temperature
+    kernels.add_prior(logits, rows.order, beta, share, rows.index, mass, totals)
+    return mass, totals
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """C, sparse: blocks of each row, increasing, with the number of cells in each."""
+
+    pointers: NDArray[np.int64]
+    blocks: NDArray[np.int32]
+    counts: NDArray[np.float32]
+
+    def totals(self, values: Array) -> Array:
+        """T = C g."""
+        out = np.empty(len(self.pointers) - 1)
+        kernels.row_totals(self.pointers, self.blocks, self.counts, values, out)
+        return out
+
+    def derivatives(self, weight: Array, values: Array, totals: Array) -> tuple[Array, ...]:
+        """g_j a_j, the diagonal of the Hessian in log g, and the shares of blocks in rows."""
+        gradient, diagonal = np.zeros((2, len(values)))
+        shares = np.zeros(len(self.blocks))
+        entries = self.pointers, self.blocks, self.counts
+        kernels.add_gradient(*entries, weight, values, totals, shares, gradient, diagonal)
+        return gradient, diagonal, shares
+
+    def merge(self, group_of: NDArray[np.int32]) -> RowCounts:
+        """Merge groups of neighbouring blocks; the arrays of this object are reused."""
+        n = kernels.merge_entries(self.pointers, self.blocks, self.counts, group_of)
+        return RowCounts(self.pointers, self.blocks[:n], self.counts[:n])
+
+    def matrix(self, n_blocks: int) -> csr_array:
+        """C as scipy has it."""
+        shape = len(self.pointers) - 1, n_blocks
+        return csr_array((self.counts, self.blocks, self.pointers), shape)
+
+
+def count_cells(
+    index: NDArray[Any], block_of: NDArray[np.int32], n_blocks: int, sizes: Array | None = None
+) -> RowCounts:
+    """Count the cells of each row by block; segments with a negative block are left out.
+
+    ``sizes`` are how much a cell of each segment counts, if that is not one.
+    """
+    n_rows, n_classes = index.shape
+    most = n_rows * min(n_classes, n_blocks)
+    pointers = np.empty(n_rows + 1, dtype=np.int64)
+    blocks = np.empty(most, dtype=np.int32)
+    counts = np.empty(most, dtype=np.float32)
+    each = np.empty(0) if sizes is None else sizes
+    n = kernels.collapse_rows(index, block_of, each, n_blocks, pointers, blocks, counts)
+    return RowCounts(pointers, blocks[:n], counts[:n])
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where a solver stopped: g on all segments, and its loss and certificate if it has them."""
+
+    values: Array
+    rounds: int
+    notes: tuple[str, ...] = ()
+    proof: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NormalizedLikelihood:
+    """NA-FIR's objective for one calibration set; weights and targets include the prior's."""
+
+    rows: SegmentedRows
+    weight: Array  # w
+    target: Array  # b, of labels and pseudo-labels in each segment
+    exposures: Array  # a = C' (w / T) at the point to start from; with T = 1 it is FIR's
+    prior_strength: float = 0.0
+    prior_beta: float = 0.0
+    notes: tuple[str, ...] = ()  # how the objective was chosen
+
+    @property
+    def total(self) -> float:
+        """Total weight, pseudo-observations included."""
+        return float(np.sum(self.weight))
+
+    def evaluate(self, values: Array) -> tuple[float, float]:
+        """Objective per unit of weight, and the certificate: from all segments."""
+        totals, exposures = self.at(values)
+        violation = certificate(values, exposures, self.target, self.total)
+        return self.objective(totals, values), violation
+
+    def value(self, point: Array) -> tuple[float, Array]:
+        """F and its gradient, for finite theta."""
+        values = np.exp(point - point[-1])
+        totals, exposures = self.at(values)
+        return self.objective(totals, values) * self.total, values * exposures - self.target
+
+    def at(self, values: Array) -> tuple[Array, Array]:
+        """T of each row, and the exposures of each segment."""
+        first = block_starts(values)
+        counts = count_cells(self.rows.index, block_of_segment(first, len(values)), len(first))
+        totals = counts.totals(values[first])
+        return totals, self.rows.exposures(self.weight / totals)
+
+    def objective(self, totals: Array, values: Array) -> float:
+        """Mean NLL: sum_i w_i log T_i - sum_j b_j log g_j per unit of weight, where 0 log 0 = 0."""
+        used = self.target != 0.0
+        loss = self.weight @ np.log(totals) - self.target[used] @ np.log(values[used])
+        return float(loss) / self.total
+
+    def step_function(self, values: Array) -> StepFunction:
+        """Step function with the largest value 1."""
+        rows = self.rows
+        sizes = rows.exposures(rows.weight)
+        beta = self.prior_beta if self.prior_strength > 0.0 else None
+        return step_function(rows.starts, values, sizes, rows.empty, beta)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SegmentObjective(Objective):
+    """NA-FIR's objective on given segments and with a given prior, for rows wherever they are.
+
+    Attributes
+    ----------
+    starts, empty : ndarray
+        Where segments start (no cell lies below the first), and octaves that have no cell.
+    cells : ndarray of shape (n_segments,)
+        Weight of the cells of all rows in each segment.
+    prior : TemperatureMap
+    ratio : float
+        Pseudo-observations for each row.
+    target : ndarray of shape (n_segments,), optional
+        Mean of b over all rows, once it is known.
+    """
+
+    starts: Array
+    empty: Array
+    cells: Array
+    prior: TemperatureMap
+    ratio: float
+    target: Array | None = None
+
+    def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> NormalizedLikelihood:
+        """Return the loss of some rows, whose weights are divided by ``total``."""
+        weight = batch.weight / total
+        every = np.arange(batch.n_rows)
+        edges = np.append(0.0, self.starts[1:])
+        rows, _ = _index_cells(batch, batch.probabilities(), edges, every)
+        rows = replace(rows, weight=weight)
+        mass, _ = prior_mass(batch, rows, np.ascontiguousarray(weight[:, None]), self.prior)
+        target = rows.positives(weight) + self.ratio * mass[0]
+        exposures = rows.exposures(weight)
+        return NormalizedLikelihood(rows, (1.0 + self.ratio) * weight, target, exposures)
+
+    def sums(self, batch: SimplexBatch, point: Array) -> tuple[float, Array]:
+        """Sum up weight * loss and weight * gradient over rows."""
+        loss, gradient = 0.0, np.zeros_like(point)
+        for own in chunks(batch.n_rows, batch.n_classes):
+            value, slope = self.row_loss(batch.take(own)).value(point)
+            loss, gradient = loss + value, gradient + slope
+        return loss, gradient
+
+    def penalty(self, point: Array) -> tuple[float, Array]:
+        """Return nothing: pseudo-observations are a part of the rows' losses."""
+        return 0.0, np.zeros_like(point)
+
+    def violation(self, point: Array, mean_gradient: Array) -> float:
+        """Violation of the optimality conditions; see ``certificate``."""
+        values = np.exp(point - point[-1])
+        return largest_violation(values, mean_gradient) / (1.0 + self.ratio)
+
+    def step_function(self, point: Array) -> StepFunction:
+        """Return the map of a point."""
+        beta = self.prior.inverse_temperature
+        values = np.exp(point - point[-1])
+        return step_function(self.starts, values, self.cells, self.empty, beta)
+
+
+def step_function(
+    starts: Array, values: Array, sizes: Array, empty: Array, prior_beta: float | None
+) -> StepFunction:
+    """Step function with the largest value 1; neighbours of equal value are one block.
+
+    With a prior, octaves without a cell, which start at ``empty``, get what it makes of their
+    neighbours.
+    """
+    values = values / values[-1]
+    if prior_beta is not None:
+        followed = _follow_prior(starts, values, empty, prior_beta)
+        starts = np.concatenate([starts, empty])
+        order = np.argsort(starts, kind="stable")
+        starts, values = starts[order], np.concatenate([values, followed])[order]
+        sizes = np.concatenate([sizes, np.zeros_like(followed)])[order]
+    first = block_starts(values)
+    thresholds = starts[first]
+    thresholds[0] = 0.0
+    return StepFunction(thresholds, values[first], np.add.reduceat(sizes, first))
+
+
+def _follow_prior(starts: Array, values: Array, empty: Array, beta: float) -> Array:
+    """Values where octaves without a cell start: from the segment below, p ** beta on."""
+    below = np.searchsorted(starts, empty, side="right") - 1
+    above = np.minimum(below + 1, len(starts) - 1)
+    hangs = (below < 0) | (starts[below] == 0.0)  # nothing to go on from but what is above
+    anchor = np.where(hangs, above, below)
+    # An empty octave starts above its anchor, or below it; never at 0, which only hangs.
+    log_ratio = np.log(empty) - np.log(np.where(starts[anchor] > 0, starts[anchor], 1))
+    followed = values[anchor] * np.exp(np.clip(beta * log_ratio, -700.0, 700.0))
+    floor = np.where(below < 0, 0.0, values[np.maximum(below, 0)])
+    clipped: Array = np.clip(followed, floor, values[above])
+    return clipped
+
+
+def certificate(values: Array, exposures: Array, target: Array, total: float) -> float:
+    """Largest violation of the optimality conditions, relative to the total weight.
+
+    r_j = g_j a_j - b_j is the gradient in log g. A non-decreasing g is optimal if and only if no
+    tail can be raised with profit (every sum of r from j to the end is >= 0) and none can be
+    lowered where g jumps (there the sum is 0). Where g reaches from 1 down to ``LOWEST``, raising
+    a tail is bounded, and all these sums may have one amount, not above 0, in common.
+    """
+    return largest_violation(values, values * exposures - target) / total
+
+
+def largest_violation(values: Array, residual: Array) -> float:
+    """Of the conditions of ``certificate``, in units of weight."""
+    tail = np.cumsum(residual[::-1])[::-1][1:]
+    jumps = values[1:] > values[:-1]
+    if is_bounded(values) and jumps.any():
+        tail = tail - min(0.5 * (tail[jumps].max() + tail[jumps].min()), 0.0)
+    violation = np.where(jumps, np.abs(tail), -tail)
+    return float(max(violation.max(initial=0.0), 0.0))
+
+
+def is_bounded(values: Array) -> bool:
+    """Whether the lowest positive value is ``LOWEST`` of the largest."""
+    return bool(values[np.argmax(values > 0.0)] <= (1.0 + 1e-9) * LOWEST * values[-1])
+
+
+def block_starts(values: Array) -> NDArray[np.int64]:
+    """First segment of each block of equal values."""
+    return np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
+
+
+def block_of_segment(first: NDArray[np.int64], n_segments: int) -> NDArray[np.int32]:
+    """Block of every segment, for blocks that start at ``first``; -1 before the first block."""
+    sizes = np.diff(first, prepend=0, append=n_segments)
+    return np.repeat(np.arange(-1, len(first), dtype=np.int32), sizes)

@@ -1,0 +1,227 @@
+"""Rows in an order of their own: sorted by hashes, and compared where hashes are equal.
+
+A hash only makes sorting quick. Rows are equal if all their cells are, so that rows whose hashes
+collide, by chance or by intent, stay what they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from calibrant._kernels.rows import round_gaps, row_hashes, symmetric_hashes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Order = tuple[NDArray[np.int64], NDArray[np.bool_]]
+
+MOST_REPEATS = 1 << 22
+"""Repeats of rows that are dealt to folds one by one, beside one of each row."""
+
+HEAVY_ROW = 64
+"""Repeats above which, where there are more in all, those of a row are spread evenly; fewer where
+there are so many rows that theirs would be too many."""
+
+NO_REPEAT = 1e-9
+"""What is left of a weight beside whole numbers, and is rounding."""
+
+
+def order_rows(
+    own: NDArray[Any],
+    hashes: NDArray[np.uint64],
+    last: tuple[NDArray[np.float64], ...],
+    content: Callable[[NDArray[np.int64]], NDArray[Any]],
+) -> Order:
+    """Sort rows by ``own``, then by their hashes, then by content, then by the keys of ``last``.
+
+    ``content`` gives the cells of some rows; it is asked for those whose hashes are not alone.
+    Returns the order, and whether each row in it differs from the one before.
+    """
+    order = np.lexsort((*last[::-1], hashes, own))
+    own, hashes = own[order], hashes[order]
+    fresh = np.append(True, (own[1:] != own[:-1]) | (hashes[1:] != hashes[:-1]))
+    tied = ~fresh
+    tied[:-1] |= ~fresh[1:]
+    place = np.flatnonzero(tied)
+    if len(place) == 0:
+        return order, fresh
+    rows = order[place]
+    cells = content(rows)
+    differ = np.any(cells[1:] != cells[:-1], axis=1)
+    if np.any(differ & ~fresh[place[1:]]):  # a collision
+        keys = (key[rows] for key in last[::-1])
+        by_content = np.lexsort((*keys, *cells.T, hashes[place], own[place]))
+        order[place], cells = rows[by_content], cells[by_content]
+        differ = np.any(cells[1:] != cells[:-1], axis=1)
+    fresh[place[1:]] |= differ
+    return order, fresh
+
+
+def order_by_columns(
+    scores: NDArray[np.float64], class_index: NDArray[np.int64], weight: NDArray[np.float64]
+) -> Order:
+    """Order of rows with their labels, in which columns are told apart."""
+    hashes = row_hashes(scores.view(np.int64), class_index)
+    return order_rows(class_index, hashes, (weight,), lambda rows: scores[rows])
+
+
+def order_by_cells(
+    scores: NDArray[np.float64], class_index: NDArray[np.int64], *last: NDArray[np.float64]
+) -> Order:
+    """Order of rows by the score of the label, which does not change if columns trade places.
+
+    Rows whose scores are equal, up to the order of columns, are sorted by the keys of ``last``.
+    """
+    own = scores[np.arange(len(scores)), class_index]
+    hashes = symmetric_hashes(scores.view(np.int64), class_index)
+    return order_rows(own, hashes, last, lambda rows: np.sort(scores[rows], axis=1))
+
+
+def _rounded(
+    scores: NDArray[np.float64], kind: str, class_index: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
+    """Return rounded logarithms of each row, and a hash of these and the label.
+
+    Neither the order of columns, nor the last bits of scores, nor whether they are logits or their
+    softmax changes a hash.
+    """
+    codes = np.empty((len(scores), scores.shape[1] + 1), dtype=np.int32)
+    round_gaps(scores, kind == "logits", codes)
+    return codes, symmetric_hashes(codes, class_index)
+
+
+def sample_rows(scores: NDArray[np.float64], kind: str, most: int) -> NDArray[np.bool_]:
+    """Which rows stand for all, where not more than ``most`` different ones are wanted.
+
+    Those of the smallest hashes of their scores. Rows of equal scores are all in or all out,
+    whatever their labels: a sample in which labels of equal scores went their own ways would show
+    other frequencies than there are.
+    """
+    hashes = _rounded(scores, kind, np.full(len(scores), scores.shape[1]))[1]
+    different = np.sort(hashes)
+    different = different[np.append(True, different[1:] != different[:-1])]  # np.unique is slower
+    chosen: NDArray[np.bool_] = (
+        np.ones(len(hashes), dtype=np.bool_) if len(different) <= most else hashes < different[most]
+    )
+    return chosen
+
+
+def group_rows(
+    scores: NDArray[np.float64], kind: str, class_index: NDArray[np.int64] | None
+) -> NDArray[np.int64]:
+    """Group of each row: rows of equal rounded logarithms, and a label of the same, share it.
+
+    Nothing that leaves a hash as it is changes a group, nor does the order of rows. Groups are
+    numbered by the hash, those of one rounded label after the other. Without labels, rows share a
+    group whatever their labels, and those of one rounded scale come after the other.
+    """
+    n_rows, n_classes = scores.shape
+    if class_index is None:
+        class_index = np.full(n_rows, n_classes)  # of the scale
+    codes, hashes = _rounded(scores, kind, class_index)
+    own = codes[np.arange(n_rows), class_index]
+
+    def content(rows: NDArray[np.int64]) -> NDArray[Any]:
+        cells = codes[rows]
+        cells[:, :-1].sort(axis=1)
+        return cells
+
+    order, fresh = order_rows(own, hashes, (), content)
+    group = np.empty(n_rows, dtype=np.int64)
+    group[order] = np.cumsum(fresh) - 1
+    return group
+
+
+class Dealt(NamedTuple):
+    """Rows by fold: row ``row[i]`` is in fold ``fold[i]`` with ``weight[i]`` of its weight."""
+
+    row: NDArray[np.int64]
+    fold: NDArray[np.int64]
+    weight: NDArray[np.float64]
+
+
+def deal_rows(
+    scores: NDArray[np.float64],
+    kind: str,
+    class_index: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    n_folds: int,
+    *,
+    stratify: bool = True,
+) -> Dealt:
+    """Deal rows to folds at random, as scikit-learn's ``StratifiedKFold`` with ``shuffle=True``.
+
+    A row of weight w is dealt as floor(w) repeats of weight 1 and one of what is left, each to a
+    fold drawn for it alone. So rows whose scores are equal are in all folds, each of which sees
+    about the same frequency of labels among them; were they kept together by score and label, a
+    fold would be judged on labels that its training rows never have at these scores.
+
+    The random number of a repeat is a hash of its group (see ``group_rows``) and of its number
+    there: it is the same in every run, and neither the order of rows nor that of columns changes
+    it. If ``stratify``, every fold has as many repeats of a class as any other fold, up to one.
+    Without, labels are not looked at: chance frequencies that are the same in all folds are found
+    on each by what was fitted to the others.
+    """
+    share, _ = deal_shares(scores, kind, class_index, weight, n_folds, stratify=stratify)
+    row, fold = np.nonzero(share)
+    return Dealt(row, fold, share[row, fold])
+
+
+def deal_shares(
+    scores: NDArray[np.float64],
+    kind: str,
+    class_index: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    n_folds: int,
+    *,
+    stratify: bool = True,
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Weight of each row in each fold, as ``deal_rows`` has them, and the group of each row."""
+    n_rows = len(scores)
+    group = group_rows(scores, kind, class_index if stratify else None)
+    strata = class_index if stratify else np.zeros(n_rows, dtype=np.int64)
+    order = order_by_columns(scores, class_index, weight)[0]
+    if not stratify:  # rows of one group differ in their labels, whose classes may trade names
+        order = order[np.argsort(group_rows(scores, kind, class_index)[order], kind="stable")]
+    order = order[np.lexsort((group[order], strata[order]))]
+    share = np.empty((n_rows, n_folds))
+    share[order] = _deal_weights(group[order], strata[order], weight[order], n_folds)
+    return share, group
+
+
+def _deal_weights(
+    group: NDArray[np.int64],
+    strata: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    n_folds: int,
+) -> NDArray[np.float64]:
+    """Weight of each row in each fold, for rows sorted by stratum and group."""
+    n_rows = len(weight)
+    whole = np.floor(weight + NO_REPEAT)
+    heavy = (whole > min(HEAVY_ROW, max(1, MOST_REPEATS // n_rows))) & (whole.sum() > MOST_REPEATS)
+    whole[heavy] = 0.0
+    left = np.where(heavy, 0.0, weight - whole)
+    has_rest = left > NO_REPEAT * np.minimum(weight, 1.0)
+    repeats = whole.astype(np.int64) + has_rest
+    row = np.repeat(np.arange(n_rows), repeats)
+    size = np.ones(len(row))
+    size[np.cumsum(repeats)[has_rest] - 1] = left[has_rest]
+    pools = np.append(True, (np.diff(group) != 0) | (np.diff(strata) != 0))
+    first = np.concatenate([[0], np.cumsum(repeats)])[:-1]  # repeat of each row
+    start = np.maximum.accumulate(np.where(pools, first, 0))  # and of its group in its stratum
+    number = np.arange(len(row)) - start[row]
+    keys = row_hashes(np.column_stack([group[row], number]), np.zeros(len(row), dtype=np.int64))
+    # Strata one after the other, in an order that does not depend on the names of classes.
+    ends = np.flatnonzero(np.append(True, np.diff(strata[row]) != 0)) if len(row) else row
+    sums = np.repeat(np.add.reduceat(keys, ends), np.diff(np.append(ends, len(row))))
+    dealt = np.lexsort((keys, strata[row], sums))
+    fold = np.empty(len(row), dtype=np.int64)
+    fold[dealt] = np.arange(len(row)) % n_folds
+    cells = np.bincount(row * n_folds + fold, size, minlength=n_rows * n_folds)
+    share: NDArray[np.float64] = cells.astype(np.float64).reshape(n_rows, n_folds)
+    share[heavy] = weight[heavy, None] / n_folds
+    return share

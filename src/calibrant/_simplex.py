@@ -1,0 +1,400 @@
+"""Scores, labels and weights -> ``SimplexBatch``, or an error: the gate of fits and predictions.
+
+Below this module code may assume: float64, C order, finite, rows on the simplex (or bounded
+logits), integer labels, positive weights. Nothing given by a caller is ever modified.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import _notices as notices
+from calibrant import errors
+from calibrant._columns import column_order
+from calibrant._containers import TWO_COLUMNS, column_names, to_matrix
+from calibrant._kernels import rows as row_kernels
+from calibrant._labels import check_labels, check_weights
+from calibrant._row_order import Dealt, deal_rows, order_by_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+CLIP_TOLERANCE = 1e-6
+"""A probability this far outside [0, 1] is rounding, and is clipped."""
+
+SUM_TOLERANCE = 1e-3
+"""A row sum this far from one is rounding, and is normalised; decimals may be a little further."""
+
+LOG_OF_ZERO = math.log(1e-12)
+"""An exact zero is read as at most this where the calibration set has none to learn from."""
+
+LARGEST_LOGIT = 1e100
+"""Sums of squares of larger logits would overflow."""
+
+BELOW_CHANCE = 1e-6
+"""How improbable so few hits must be before columns are suspected to be permuted."""
+
+CHUNK_BYTES = 1 << 25
+SMALL_CHUNK_BYTES = 1 << 20
+SMALL_CHUNK_ROWS = 2048
+KINDS = ("probabilities", "logits")
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class SimplexBatch:
+    """A calibration set, checked: what every solver takes.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_rows, n_classes)
+        Float64, C order: probabilities on the simplex, or logits.
+    kind : {"probabilities", "logits"}
+    class_index : ndarray of shape (n_rows,)
+        Column of each row's label.
+    weight : ndarray of shape (n_rows,)
+        Positive.
+    classes : ndarray of shape (n_classes,)
+    """
+
+    scores: NDArray[np.float64]
+    kind: str
+    class_index: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    classes: NDArray[Any]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.scores)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
+
+    @property
+    def has_whole_weights(self) -> bool:
+        """Whether sums of weights are exact: whole numbers, below 2**53 over all cells."""
+        w = self.weight
+        return bool(np.all(w == np.floor(w)) and w.sum() * self.n_classes < 2.0**53)
+
+    def probabilities(self) -> NDArray[np.float64]:
+        """Rows on the simplex."""
+        return self.scores if self.kind == "probabilities" else softmax(self.scores)
+
+    def in_canonical_order(self) -> SimplexBatch:
+        """Sort rows by their content, so that no sum depends on how they came."""
+        return self.take(order_by_columns(self.scores, self.class_index, self.weight)[0])
+
+    def merged(self) -> SimplexBatch:
+        """Merge equal rows and sort the rest by their content.
+
+        So no sum depends on how the rows came, and weights are exactly repetitions.
+        """
+        order, fresh = order_by_columns(self.scores, self.class_index, self.weight)
+        starts = np.flatnonzero(fresh)
+        merged = self.take(order[starts])
+        return replace(merged, weight=np.add.reduceat(self.weight[order], starts))
+
+    def deal(self, n_folds: int) -> Dealt:
+        """Deal rows to folds at random by content, stratified by label; see ``deal_rows``."""
+        return deal_rows(self.scores, self.kind, self.class_index, self.weight, n_folds)
+
+    def in_folds(self, n_folds: int) -> tuple[SimplexBatch, NDArray[np.int64]]:
+        """Return the rows, merged where they and their folds are equal, and the fold of each."""
+        batch = self.merged()
+        row, fold, weight = batch.deal(n_folds)
+        return replace(batch.take(row), weight=weight), fold
+
+    def with_probabilities(self, probabilities: NDArray[np.float64]) -> SimplexBatch:
+        """Return the same labels and weights with other scores, which are on the simplex."""
+        scores = np.ascontiguousarray(probabilities)
+        return SimplexBatch(scores, "probabilities", self.class_index, self.weight, self.classes)
+
+    def take(self, rows: NDArray[Any] | slice) -> SimplexBatch:
+        """Return the batch of some of the rows, by index, mask or slice."""
+        return SimplexBatch(
+            self.scores[rows], self.kind, self.class_index[rows], self.weight[rows], self.classes
+        )
+
+
+def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Softmax of each row; -inf becomes exactly 0."""
+    out = np.empty_like(logits)
+    row_kernels.softmax_rows(logits, out)
+    return out
+
+
+def to_logits(scores: NDArray[np.float64], kind: str, zero_logit: float) -> NDArray[np.float64]:
+    """Finite logits of checked scores; probabilities are logged, zeros bounded."""
+    out = np.empty_like(scores)
+    if kind == "probabilities":
+        row_kernels.log_rows(scores, zero_logit, out)
+    else:
+        row_kernels.bound_logits(scores, zero_logit, out)
+    return out
+
+
+def check_option(name: str, value: Any, allowed: Sequence[Any]) -> None:
+    """Refuse a parameter that is not one of the documented values."""
+    if not any(value is option or value == option for option in allowed):
+        raise errors.ParameterError(
+            f"{name}={errors.in_words(value)} is not known; use one of "
+            f"{', '.join(map(repr, allowed))}"
+        )
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    whole: bool = False,
+    infinite: bool = False,
+) -> None:
+    """Refuse a parameter that is not a number in [low, high], finite unless allowed otherwise."""
+    is_number = isinstance(value, int | np.integer) or (
+        not whole and isinstance(value, float | np.floating)
+    )
+    inside = is_number and (infinite or math.isfinite(value)) and low <= value <= high
+    if isinstance(value, bool) or not inside:
+        kind = "a whole number" if whole else "a number" if infinite else "a finite number"
+        raise errors.ParameterError(
+            f"{name}={errors.in_words(value)} must be {kind} in [{low}, {high}]"
+        )
+
+
+def check_floor(min_probability: Any, n_classes: int) -> None:
+    """Refuse a ``min_probability`` that k classes cannot all have."""
+    check_number("min_probability", min_probability, low=0.0, high=1.0)
+    if min_probability * n_classes > 1.0:
+        raise errors.ParameterError(
+            f"min_probability={min_probability} times {n_classes} classes exceeds 1; "
+            f"use at most {1 / n_classes:.3g}"
+        )
+
+
+def check_scores(
+    scores: Any,
+    kind: str = "probabilities",
+    normalize: str | None = None,
+    first_row: int = 0,
+    named: errors.Arguments = errors.ARGUMENTS,
+) -> NDArray[np.float64]:
+    """Return scores as float64 in C order, on the simplex if they are probabilities.
+
+    Copies only what has to change. ``first_row`` is added to row numbers in messages, in which the
+    arguments are ``named``.
+    """
+    matrix = to_matrix(scores, kind, named)
+    if matrix.shape[1] < 2:
+        raise errors.ClassCountError(
+            f"{named.scores} has shape {matrix.shape}, 1 feature(s); at least two classes are "
+            f"needed. A binary problem has one column per class: {TWO_COLUMNS[kind]}"
+        )
+    if matrix.dtype != np.float64 or not matrix.flags.carray or type(matrix) is not np.ndarray:
+        matrix = np.require(matrix, np.float64, ["C", "ALIGNED", "ENSUREARRAY"])
+    return repair_rows(matrix, kind, normalize, first_row, named)
+
+
+def repair_rows(
+    matrix: NDArray[np.float64],
+    kind: str,
+    normalize: str | None = None,
+    first_row: int = 0,
+    named: errors.Arguments = errors.ARGUMENTS,
+) -> NDArray[np.float64]:
+    """Do so with rows that are float64 in C order already."""
+    if kind == "logits":
+        _refuse(row_kernels.scan_logits(matrix, LARGEST_LOGIT), matrix, kind, first_row, named)
+        return matrix
+    if normalize == "rows":
+        _refuse(row_kernels.scan_masses(matrix, CLIP_TOLERANCE), matrix, "masses", first_row, named)
+        repairs = len(matrix)
+    else:
+        *found, repairs = row_kernels.scan_probabilities(matrix, CLIP_TOLERANCE, SUM_TOLERANCE)
+        _refuse(found, matrix, kind, first_row, named)
+    if not repairs:
+        return matrix
+    out = np.empty_like(matrix)
+    row_kernels.normalise_rows(matrix, out)
+    return out
+
+
+def _refuse(
+    found: Any, matrix: NDArray[np.float64], kind: str, first_row: int, named: errors.Arguments
+) -> None:
+    code, i, j, value = found
+    if code == row_kernels.FINE:
+        return
+    row, cell = named.cell(first_row + i), f"{named.cell(first_row + i, j)} is {value}"
+    if code == row_kernels.NO_MASS:
+        raise errors.RowSumError(
+            f"{row} is {value} in every class: not a distribution; remove or repair the row"
+        )
+    with np.errstate(over="ignore", invalid="ignore"):  # of 1e308 and more
+        is_percent = abs(float(np.sum(matrix[i])) - 100.0) <= 1.0
+    percent = f"; the row sums to about 100: {named.if_percent}" if is_percent else ""
+    if code == row_kernels.BAD_SUM:
+        raise errors.RowSumError(
+            f"{row} sums to {value:.6g}, not 1{percent}; {named.if_unnormalized}"
+        )
+    if code == row_kernels.NOT_FINITE:
+        raise errors.NonFiniteError(
+            f"{cell}: Input {named.scores} contains NaN or infinity; remove or repair the row"
+        )
+    if kind == "logits":
+        reason = f"logits are at most {LARGEST_LOGIT:g} in size; scale them"
+    elif kind == "masses":
+        reason = (
+            f"Negative values in data passed as {named.scores} cannot be normalised; "
+            f"{named.use_logits}"
+        )
+    else:
+        reason = "probabilities are in [0, 1] (Negative values in data, or values above one)"
+        reason += percent or f"; {named.if_logits}"
+    raise errors.RangeError(f"{cell}: {reason}")
+
+
+def check_batch(
+    scores: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    kind: str = "probabilities",
+    classes: Any = None,
+    normalize: str | None = None,
+    is_chunk: bool = False,
+    named: errors.Arguments = errors.ARGUMENTS,
+) -> SimplexBatch:
+    """Validate a calibration set; rows of weight zero are as if they were not there.
+
+    Of a chunk nothing is said that can only be said of the whole: who has that warns of it.
+    """
+    check_option("scores", kind, KINDS)
+    check_option("normalize", normalize, (None, "rows"))
+    names = column_names(scores)
+    given = to_matrix(scores, kind, named)
+    check_memory(8 * given.size, "the calibration set")
+    matrix = check_scores(given, kind, normalize, named=named)
+    n_rows, n_classes = matrix.shape
+    if n_rows == 0:
+        raise errors.ShapeError(
+            f"{named.prefix}Found array with 0 sample(s) (shape={matrix.shape}) while a minimum of "
+            "1 is required."
+        )
+    weight = check_weights(sample_weight, n_rows, named)
+    index, labels = check_labels(
+        y, n_rows, n_classes, classes=classes, names=names, used=weight > 0, named=named
+    )
+    order = column_order(names, labels, told=classes is not None, named=named)
+    matrix = matrix if order is None else np.take(matrix, order, axis=1)
+    batch = SimplexBatch(matrix, kind, index, weight, labels)
+    if not np.all(weight > 0):
+        batch = batch.take(weight > 0)
+    if not is_chunk:
+        warn_of_batch(batch)
+    return batch
+
+
+def warn_of_batch(batch: SimplexBatch, present: NDArray[np.bool_] | None = None) -> None:
+    """Warn of what is no error in any row, but hardly meant.
+
+    ``present`` says which classes have a label, if these are some of the rows only.
+    """
+    index = batch.class_index if present is None else np.flatnonzero(present)
+    if np.all(index == index[0]):
+        only = errors.in_words(batch.classes[index[0]])
+        notices.warn(errors.SingleClassWarning(f"every label is {only}"))
+    warn_of_kind(batch.scores, batch.kind)
+    _warn_of_columns(batch)
+
+
+def _warn_of_columns(batch: SimplexBatch) -> None:
+    """Warn if the top classes hit the labels less often than if they had nothing to do with them.
+
+    Of n rows, the chance of h hits or fewer where H are expected is below exp(-(H - h)^2 / 2H).
+    """
+    top = np.empty(batch.n_rows, dtype=np.int64)
+    row_kernels.first_top_columns(batch.scores, top)  # argmax is slow on short rows
+    share = batch.weight / batch.weight.sum()
+    of_top, of_label = (
+        np.bincount(index, share, minlength=batch.n_classes) for index in (top, batch.class_index)
+    )
+    hits, expected = float(share[top == batch.class_index].sum()), float(of_top @ of_label)
+    n_rows = 1.0 / float(share @ share)  # as many rows of equal weight tell as much
+    if hits < expected and n_rows * (expected - hits) ** 2 > -2.0 * expected * math.log(
+        BELOW_CHANCE
+    ):
+        notices.warn(
+            errors.ColumnMismatchWarning(
+                f"accuracy {hits:.2f} is below chance, which is {expected:.2f}: do the columns "
+                f"belong to the classes {errors.some_in_words(batch.classes)} in this order?"
+            )
+        )
+
+
+def warn_of_kind(scores: NDArray[np.float64], kind: str) -> None:
+    """Warn if checked scores that are declared to be logits look like probabilities."""
+    if (
+        kind == "logits"
+        and len(scores)
+        and row_kernels.scan_probabilities(scores, CLIP_TOLERANCE, SUM_TOLERANCE)[0]
+        == row_kernels.FINE
+    ):
+        notices.warn(
+            errors.ScoresKindWarning(
+                "scores='logits', but every row is in [0, 1] and sums to 1: "
+                "did you mean scores='probabilities'?"
+            )
+        )
+
+
+def check_memory(n_bytes: int, purpose: str) -> int | None:
+    """Refuse an allocation above the memory there is, before it is tried.
+
+    Returns how many of them there is place for, if that is known.
+    """
+    limit = os.environ.get("CALIBRANT_MAX_MEMORY")
+    if limit is not None:
+        try:
+            available = int(float(limit))
+        except (ValueError, OverflowError):
+            raise errors.ParameterError(
+                f"the environment variable CALIBRANT_MAX_MEMORY is {limit!r}, not a number of bytes"
+            ) from None
+    else:
+        try:
+            available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        except (AttributeError, ValueError, OSError):  # not every system tells
+            return None
+    if n_bytes > available:
+        raise errors.MemoryLimitError(
+            f"{purpose} needs {n_bytes / 2**30:.1f} GiB; {available / 2**30:.1f} GiB are allowed. "
+            "Work in chunks of rows, or raise the environment variable CALIBRANT_MAX_MEMORY (bytes)"
+        )
+    return available // max(n_bytes, 1)
+
+
+def chunks(n_rows: int, n_classes: int) -> Iterator[slice]:
+    """Slices of rows of a fixed number of bytes each."""
+    return _slices(n_rows, CHUNK_BYTES // (8 * n_classes))
+
+
+def small_chunks(n_rows: int, n_classes: int) -> Iterator[slice]:
+    """Slices of rows that are enough for a thread; methods that go by class need many at once."""
+    enough = max(SMALL_CHUNK_BYTES // (8 * n_classes), SMALL_CHUNK_ROWS)
+    return _slices(n_rows, min(enough, CHUNK_BYTES // (8 * n_classes)))
+
+
+def _slices(n_rows: int, step: int) -> Iterator[slice]:
+    for start in range(0, n_rows, max(1, step)):
+        yield slice(start, min(start + max(1, step), n_rows))

@@ -1,0 +1,180 @@
+"""Vector, matrix and Dirichlet scaling: logistic regression on the logits by L-BFGS and Newton."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from calibrant._objectives.affine import AffineObjective, RidgePenalty
+from calibrant._simplex import to_logits
+from calibrant._solvers.merged_rows import divide_by_unit, merge_rows
+from calibrant._solvers.newton import PenalisedLoss, conjugate_gradients, minimise_newton
+from calibrant._solvers.report import ScalingFit, SolverReport
+from calibrant._solvers.temperature import solve_temperature
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant._maps.logits import AffineMap, TemperatureMap
+    from calibrant._objectives.affine import AffineRows
+    from calibrant._simplex import SimplexBatch
+
+    Array = NDArray[np.float64]
+
+CHEAP_WORK = 1e9
+"""Multiplications that Newton's steps may take in any case: about a second."""
+
+MOST_PRODUCTS = 500
+"""Products with the Hessian for one step."""
+
+STEEPEST_START = 64.0
+"""Inverse temperature to start from at most, in units of the logits' range: beyond it every row is
+certain, and nothing can be learnt from there."""
+
+
+def solve_affine(batch: SimplexBatch, **options: Any) -> tuple[AffineMap, SolverReport]:
+    """Return map and report of ``fit_affine``."""
+    return fit_affine(batch, **options)[:2]
+
+
+def fit_affine(
+    batch: SimplexBatch,
+    *,
+    full: bool,
+    penalty: RidgePenalty | None = None,
+    zero_probability: float | None = None,
+    temperature: TemperatureMap | None = None,
+    tol: float = 1e-6,
+    max_rounds: int = 500,
+    weight: float | None = None,
+    objective: AffineObjective | None = None,
+    linear_term: Array | None = None,
+    start: Array | None = None,
+    adapt: bool | None = None,  # noqa: ARG001  (there is nothing to adapt)
+    proximal: float = 1.0,
+) -> ScalingFit[AffineMap, AffineObjective]:
+    """Find the affine map of the logits of least penalised NLL; see ``AffineObjective``.
+
+    Starts at temperature scaling, which may be given, and is scaled by the curvature there, since
+    logits of different classes differ in size by orders of magnitude. The violation is the largest
+    gradient in these units. Classes without a label keep temperature scaling's parameters: the
+    likelihood would send their intercepts to minus infinity.
+
+    The batch may be a sample of rows of a total ``weight``: then the mean loss less
+    <``linear_term``, t> is minimised, with half of ``proximal`` standard errors of the curvature
+    times squared distances from ``start``, since a few rows may have no minimum. An ``objective``
+    is that of an earlier fit.
+    """
+    started = perf_counter()
+    # Merged before the temperature is fitted, too: where the likelihood is flat, its last bits
+    # would tell a weight of 2 from two rows.
+    batch = merge_rows(batch)
+    total = float(batch.weight.sum())
+    if objective is None:
+        if temperature is None:
+            temperature, _ = solve_temperature(batch, zero_probability=zero_probability)
+        objective = _freeze(batch, temperature, penalty or RidgePenalty(), full=full)
+    rows = objective.row_loss(batch, total)
+    start = objective.start if start is None else start
+    problem = _AffineProblem(rows, objective, linear_term)
+    if weight is not None and weight > total:
+        rows.value(start)
+        problem.set_proximal_term(start, proximal * np.sqrt(rows.hessian_diagonal(2)))
+    point, report = _minimise(problem, start, tol, max_rounds)
+    report = replace(report, seconds=perf_counter() - started)
+    return ScalingFit(objective.map(point), report, objective, point)
+
+
+def _freeze(
+    batch: SimplexBatch, temperature: TemperatureMap, penalty: RidgePenalty, *, full: bool
+) -> AffineObjective:
+    """Return the objective of a batch, in units of the curvature at temperature scaling."""
+    k, zero_logit = batch.n_classes, temperature.zero_logit
+    logits = to_logits(batch.scores, batch.kind, zero_logit)
+    unit = divide_by_unit(logits, batch.weight)
+    beta = unit * temperature.inverse_temperature
+    present = np.isin(np.arange(k), batch.class_index)
+    slopes = np.where(present, min(beta, STEEPEST_START), beta)
+    start = np.append(np.diag(slopes) if full else slopes, np.zeros(k))
+    free = np.append(np.repeat(present, k if full else 1), present)
+    weights = penalty.weights(k, unit, full=full)
+    settings = batch.kind, k, zero_logit, unit, weights, free, start
+    objective = AffineObjective(*settings, np.ones_like(start))
+    rows = objective.row_loss(batch, float(batch.weight.sum()))
+    rows.value(start)
+    curvature = rows.hessian_diagonal() + 2.0 * weights
+    # A direction without curvature would get an endless step: give it the scale of the others.
+    scale = 1.0 / np.sqrt(np.maximum(curvature, 1e-6 * curvature.max() + 1e-300))
+    return replace(objective, unit=scale)
+
+
+class _AffineProblem(PenalisedLoss):
+    """The penalised loss in the free parameters."""
+
+    rows: AffineRows
+    objective: AffineObjective
+
+    def value(self, x: Array) -> tuple[float, Array]:
+        """Value and gradient."""
+        value, gradient = super().value(x)
+        return value, np.where(self.objective.free, gradient, 0.0)
+
+    def newton_step(
+        self, gradient: Array, free: NDArray[np.bool_], ridge: Array, most: int
+    ) -> tuple[Array, int]:
+        """Newton's step by conjugate gradients.
+
+        The Hessian gets a little of its own diagonal, in proportion to the gradient: enough where
+        the minimum lies at infinity, and too little to slow the last steps.
+        """
+        added = 2.0 * self.objective.penalty_weights + self.proximal_weight
+        free = free & self.objective.free
+        diagonal = self.rows.hessian_diagonal() + added
+        size = float(np.max(np.abs(gradient * self.objective.unit)))
+        ridge = ridge + min(1e-2, 1e-2 * size) * diagonal
+        ridge = ridge + 1e-12 * float(diagonal.max()) + 1e-300
+
+        def product(direction: Array) -> Array:
+            change = self.rows.hessian_product(direction) + (added + ridge) * direction
+            return np.where(free, change, 0.0)
+
+        scale = diagonal + ridge
+        most = min(most, MOST_PRODUCTS)
+        return conjugate_gradients(
+            product, lambda rest: rest / scale, gradient, lambda size: 1e-8 * size, most
+        )
+
+
+def _minimise(
+    problem: _AffineProblem, start: Array, tol: float, max_rounds: int
+) -> tuple[Array, SolverReport]:
+    """L-BFGS; the last tenth of the rounds are Newton's, for what it leaves."""
+    unit, n_last = problem.objective.unit, max_rounds // 10
+
+    def scaled(step: Array) -> tuple[float, Array]:
+        value, gradient = problem.value(start + unit * step)
+        return value, gradient * unit
+
+    n_first = max_rounds - n_last
+    result = minimize(
+        scaled,
+        np.zeros_like(start),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": n_first, "maxfun": 2 * n_first, "gtol": tol, "ftol": 0.0},
+    )
+    work = problem.rows.logits.size * (len(start) // problem.objective.n_classes - 1)
+    found = minimise_newton(
+        problem,
+        start + unit * result.x,
+        unit,
+        tol=tol,
+        max_rounds=n_last,
+        max_products=max(max_rounds, int(CHEAP_WORK / work)),  # no longer than what came before
+    )
+    numbers = found.value, found.violation, tol, found.rounds + int(result.nit)
+    return found.x, SolverReport("l-bfgs", *numbers, notes=found.notes)

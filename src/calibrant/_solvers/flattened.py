@@ -1,0 +1,61 @@
+"""FIR: isotonic regression over all cells at once, by the segments between positive cells.
+
+A block of the solution can only start at a positive cell, since moving cells without a label
+down always helps. So the cells between two neighbouring positive values act as one segment: sort
+the distinct positive values (at most m), count the cells of each segment, and pool at most m + 1
+segments instead of sorting m * k cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant._kernels.lookup import add_cells
+from calibrant._kernels.tables import build_lookup
+from calibrant._maps.cells import SharedSteps
+from calibrant._solvers.one_vs_rest import BinaryProblem, solve_isotonic_steps
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant._simplex import SimplexBatch
+    from calibrant._solvers.report import SolverReport
+
+
+def pool_segments(batch: SimplexBatch, columns: NDArray[np.int64] | None = None) -> BinaryProblem:
+    """Cells of all columns, or of some, merged down to the positive value at or below them.
+
+    The sums do not depend on the order of the rows or columns.
+    """
+    probabilities, weight, label = batch.probabilities(), batch.weight, batch.class_index
+    if not batch.has_whole_weights:
+        # Every segment then adds its weights in increasing order, whatever order they came in.
+        order = np.argsort(weight, kind="stable")
+        probabilities, weight, label = probabilities[order], weight[order], label[order]
+    inside = np.arange(len(label)) if columns is None else np.flatnonzero(np.isin(label, columns))
+    starts, segment = np.unique(probabilities[inside, label[inside]], return_inverse=True)
+    positives = np.bincount(segment, weights=weight[inside]).astype(np.float64)
+    if starts[0] > 0.0:
+        starts, positives = np.append(0.0, starts), np.append(0.0, positives)
+    starts[0] = 0.0  # not -0.0
+    cells = np.zeros(len(starts))
+    part = probabilities if columns is None else np.ascontiguousarray(probabilities[:, columns])
+    add_cells(part.view(np.int64), weight, *build_lookup(starts), cells)
+    filled = cells > 0  # nothing may lie below the lowest positive value
+    return BinaryProblem(starts[filled], positives[filled], cells[filled])
+
+
+def solve_flattened(batch: SimplexBatch) -> tuple[SharedSteps, SolverReport]:
+    """Flattened isotonic regression (the paper's FIR equation), exactly.
+
+        minimise  sum_i w_i sum_l (g(p_il) - [y_i = l])^2    over non-decreasing g.
+
+    By the paper's appendix theorem the same fit is optimal for every proper scoring rule.
+    """
+    started = perf_counter()
+    step, report = solve_isotonic_steps(pool_segments(batch))
+    return SharedSteps(step, batch.kind), replace(report, seconds=perf_counter() - started)

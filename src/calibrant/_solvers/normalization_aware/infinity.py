@@ -1,0 +1,105 @@
+"""The exact fit, also where the optimum lies at infinity, as it usually does without a prior.
+
+A direction v (non-decreasing) lowers the objective for ever, or leaves it, if in every row the
+label has the largest v of all its cells. Then v may only jump at thresholds that no row has
+between its label and its largest cell. Those thresholds cut the segments into levels; in the limit
+a row whose label lies in a level gives no probability to cells of lower ones. So each level is a
+problem of its own, of the rows whose labels and largest cells lie in it, with a finite minimum.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant._kernels.normalization_aware import scale_levels
+from calibrant._objectives.normalization_aware import LOWEST, Found, is_bounded, sum_cells
+from calibrant._solvers.normalization_aware.fit import minimise
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant._objectives.normalization_aware import NormalizedLikelihood, SegmentedRows
+
+SMALLEST = 1e-300
+"""Smallest positive value of g."""
+
+BOUNDED = f"the lowest blocks are at their bound, {LOWEST:g} of the highest"
+
+
+def solve_exactly(likelihood: NormalizedLikelihood, tol: float, max_rounds: int) -> Found:
+    """Minimise NA-FIR's objective over all non-decreasing functions of the probability."""
+    if likelihood.prior_strength == 0.0:
+        return _solve_by_levels(likelihood, tol, max_rounds)
+    index, weight, target = likelihood.rows.index, likelihood.weight, likelihood.target
+    found = minimise(index, weight, target, likelihood.exposures, tol=tol, max_rounds=max_rounds)
+    proof = likelihood.objective(found.totals, found.values), found.violation
+    return Found(found.values, found.rounds, (BOUNDED,) * is_bounded(found.values), proof)
+
+
+def _solve_by_levels(likelihood: NormalizedLikelihood, tol: float, max_rounds: int) -> Found:
+    """Solve each level by itself, from FIR, then put them on one scale.
+
+    Segment 0 of a level's problem stands for all cells of lower levels.
+    """
+    first, row_start = split_levels(likelihood.rows)
+    values = np.ones(likelihood.rows.n_segments)
+    rounds = 0
+    for v in np.flatnonzero(np.diff(first) > 1):
+        low, high = int(first[v]), int(first[v + 1])
+        rows = slice(int(row_start[v]), int(row_start[v + 1]))
+        index = likelihood.rows.index[rows]
+        lower = index.dtype.type(max(low - 1, 0))
+        index = np.where(index < low, 0, index - lower + (low == 0)).astype(index.dtype)
+        weight = likelihood.weight[rows]
+        target = np.concatenate([[0.0], likelihood.target[low:high]])
+        exposures = sum_cells(index, weight, len(target))
+        found = minimise(index, weight, target, exposures, tol=0.5 * tol, max_rounds=max_rounds)
+        values[low:high] = found.values[1:]
+        rounds += found.rounds
+    notes = _join_levels(likelihood, first, row_start, values, 1e-3 * tol)
+    return Found(values, max(rounds, 1), notes)
+
+
+def split_levels(rows: SegmentedRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Cut the segments at the thresholds that lie between label and largest cell of no row.
+
+    Returns the first segment of each level, from the lowest, and the number of segments; and the
+    same of rows.
+    """
+    highest = rows.index.max(axis=1).astype(np.int64)
+    # Threshold j is the one below segment j; a row covers those in (own, highest].
+    change = np.zeros(rows.n_segments + 1)
+    np.add.at(change, rows.own + 1, 1.0)
+    np.add.at(change, highest + 1, -1.0)
+    covered = np.cumsum(change)[: rows.n_segments]
+    first = np.append(np.flatnonzero(covered == 0.0), rows.n_segments)
+    return first, np.searchsorted(rows.own, first, side="left")
+
+
+def _join_levels(
+    likelihood: NormalizedLikelihood,
+    first: NDArray[np.int64],
+    row_start: NDArray[np.int64],
+    values: NDArray[np.float64],
+    epsilon: float,
+) -> tuple[str, ...]:
+    """Scale the levels so that each hides those below it up to ``epsilon``, in place."""
+    notes: list[str] = []
+    if likelihood.target[0] == 0.0:
+        values[0] = 0.0
+        notes.append("no label lies in the lowest block: its value is 0, the limit")
+    index = likelihood.rows.index
+    n_cut = scale_levels(index, row_start, first, epsilon, SMALLEST, values)
+    n_levels = len(first) - 1 - (values[0] == 0.0)
+    if n_levels > 1:
+        notes.append(
+            f"{n_levels} levels of blocks, infinitely far apart at the optimum (whoever scores as "
+            f"high as a level is always right): set apart by at least a share of {epsilon:.0e}"
+        )
+    if n_cut:
+        notes.append(
+            f"levels were cut off at {SMALLEST:g}: more of them than floats can tell apart"
+        )
+    return tuple(notes)

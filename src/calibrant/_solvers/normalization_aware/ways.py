@@ -1,0 +1,317 @@
+"""The paper's own ways to fit NA-FIR, for comparison: each an object that holds its options.
+
+They search the values of the blocks that PAVA finds; the exact method chooses the blocks as well.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy.optimize import LinearConstraint, isotonic_regression, minimize
+from scipy.sparse import diags_array
+from sklearn.utils import check_random_state
+
+from calibrant._kernels.annealing import anneal
+from calibrant._objectives.normalization_aware import Found
+from calibrant._progress import progress
+from calibrant._simplex import check_number
+from calibrant._solvers.normalization_aware.blocks import PooledBlocks, pool_blocks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant._objectives.normalization_aware import NormalizedLikelihood
+
+    Array = NDArray[np.float64]
+
+STEPS_AT_ONCE = 2000
+"""Steps of annealing between two looks at the progress; T is then summed afresh."""
+
+PENALTIES = tuple(10.0**n for n in range(-2, 5))
+
+
+class Way(ABC):
+    """One of the paper's ways: it has a name in reports, and a limit of rounds of its own."""
+
+    name: ClassVar[str]
+    rounds: ClassVar[int]
+
+    def check(self) -> None:  # noqa: B027  (most have no options)
+        """Refuse options outside their documented values."""
+
+    def minimise(
+        self, likelihood: NormalizedLikelihood, tol: float, max_rounds: int | None
+    ) -> Found:
+        """Minimise NA-FIR's objective on blocks."""
+        blocks = self._pool(likelihood)
+        values, rounds, *notes = self._search(blocks, tol, max_rounds or self.rounds)
+        notes.append(f"on {len(values)} blocks of PAVA")
+        return Found(blocks.on_segments(values), rounds, tuple(notes))
+
+    def _pool(self, likelihood: NormalizedLikelihood) -> PooledBlocks:
+        return pool_blocks(likelihood)
+
+    @abstractmethod
+    def _search(self, blocks: PooledBlocks, tol: float, max_rounds: int) -> tuple[Any, ...]:
+        """Return values of the blocks, the number of rounds, and notes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Annealing(Way):
+    """The paper's Algorithm 1, simulated annealing, as a solver of NA-FIR.
+
+    One block at a time is changed by +-``epsilon_change``, and the best fit seen is kept. A change
+    that lowers the log-likelihood L is accepted with probability exp(``beta`` * change of L).
+
+    Parameters
+    ----------
+    beta : float, default=200
+        Inverse temperature of the acceptance of steps for the worse.
+    n_iterations : int, default=100_000
+        Number of steps.
+    n_iterations_no_change : int, default=10_000
+        Stop after so many steps without a new best.
+    epsilon_change : float, default=1e-3
+        Change of a block's value in one step.
+    min_blocks : int, optional
+        Split the blocks of PAVA until there are so many.
+    split_size_threshold : int, default=100
+        No split makes a block with less weight of cells than this.
+    random_state : int, RandomState, Generator or None, default=None
+        Random numbers.
+    verbose : bool, default=False
+        Say on standard error how far it is.
+
+    Examples
+    --------
+    >>> from calibrant import Annealing, NormalizationAwareIsotonic
+    >>> calibrator = NormalizationAwareIsotonic(Annealing(beta=100.0, random_state=0))
+    >>> calibrator.solver.beta
+    100.0
+    """
+
+    name: ClassVar[str] = "annealing"
+    rounds: ClassVar[int] = 1
+
+    beta: float = 200.0
+    n_iterations: int = 100_000
+    n_iterations_no_change: int = 10_000
+    epsilon_change: float = 1e-3
+    min_blocks: int | None = None
+    split_size_threshold: int = 100
+    random_state: Any = None
+    verbose: bool = False
+
+    def check(self) -> None:
+        """Refuse options outside their documented values."""
+        if self.min_blocks is not None:
+            check_number("solver.min_blocks", self.min_blocks, low=1, whole=True)
+        for name in ("split_size_threshold", "n_iterations", "n_iterations_no_change"):
+            check_number(f"solver.{name}", getattr(self, name), low=1, whole=True)
+        check_number("solver.epsilon_change", self.epsilon_change, low=1e-15, high=1.0)
+        check_number("solver.beta", self.beta, low=0.0)
+
+    def _pool(self, likelihood: NormalizedLikelihood) -> PooledBlocks:
+        return pool_blocks(likelihood, self.min_blocks, self.split_size_threshold)
+
+    def _search(self, blocks: PooledBlocks, *_: float) -> tuple[Any, ...]:
+        random = self.random_state
+        if not isinstance(random, np.random.Generator):
+            random = np.random.default_rng(check_random_state(random).randint(2**31))
+        n_blocks = len(blocks.start)
+        columns = blocks.counts.matrix(n_blocks).tocsc()
+        values, best = blocks.start.copy(), blocks.start.copy()
+        state = np.zeros(3)
+        done = 0
+        chunks = -(-self.n_iterations // STEPS_AT_ONCE)
+        with progress(self.name, chunks, verbose=self.verbose) as start:
+            while done < self.n_iterations and state[2] < self.n_iterations_no_change:
+                start(f"from step {done + 1}")
+                n = min(STEPS_AT_ONCE, self.n_iterations - done)
+                done += anneal(
+                    columns.indptr,
+                    columns.indices,
+                    columns.data,
+                    blocks.likelihood.weight,
+                    blocks.target,
+                    self.beta,
+                    self.n_iterations_no_change,
+                    random.integers(n_blocks, size=n),
+                    self.epsilon_change * random.choice([-1.0, 1.0], size=n),
+                    random.random(n),
+                    values,
+                    blocks.counts.totals(values),
+                    best,
+                    state,
+                )
+        return best, done
+
+
+@dataclass(frozen=True)
+class ProjectedGradient(Way):
+    """Gradient descent in the values g, projected by PAVA, as a solver of NA-FIR.
+
+    Steps go against dF/dg = a - b / g; their length doubles after every success. It stops when
+    the loss per unit of weight falls by less than 1e-3 ``tol`` in ten rounds (of at most 2,000).
+
+    Examples
+    --------
+    >>> from calibrant import NormalizationAwareIsotonic, ProjectedGradient
+    >>> NormalizationAwareIsotonic(ProjectedGradient())
+    NormalizationAwareIsotonic(solver=ProjectedGradient())
+    """
+
+    name: ClassVar[str] = "projected-gradient"
+    rounds: ClassVar[int] = 2000
+
+    def _search(self, blocks: PooledBlocks, tol: float, max_rounds: int) -> tuple[Any, ...]:
+        values = blocks.start / blocks.start[-1]
+        lowest = 1e-3 * values[0]  # the logarithm of g has to stay finite
+        loss, gradient = blocks.loss_and_gradient(np.log(values))
+        length, losses, rounds = 1.0, [loss], 0
+        while rounds < max_rounds and length > 1e-30:
+            rounds += 1
+            trial = isotonic_regression(values - length * gradient / values).x
+            trial = np.maximum(trial, lowest)
+            trial_loss, trial_gradient = blocks.loss_and_gradient(np.log(trial))
+            if trial_loss >= loss:
+                length *= 0.25
+                continue
+            values, loss, gradient = trial, trial_loss, trial_gradient
+            length *= 2.0
+            losses.append(loss)
+            if len(losses) > 10 and losses[-11] - loss < 1e-3 * tol:
+                break
+        return values, rounds
+
+
+class _Constrained(Way):
+    """A solver of scipy over theta = log g, in which the problem is convex, with constraints."""
+
+    rounds: ClassVar[int] = 500
+    _fine: ClassVar[set[int]]
+
+    def _search(self, blocks: PooledBlocks, tol: float, max_rounds: int) -> tuple[Any, ...]:
+        theta = np.log(blocks.start / blocks.start[-1])
+        if len(theta) == 1:
+            return np.ones(1), 0
+        settings = self._settings(blocks, len(theta), tol)
+        settings["options"]["maxiter"] = max_rounds
+        found = minimize(blocks.loss_and_gradient, theta, jac=True, **settings)
+        theta = np.maximum.accumulate(found.x)  # the constraints hold up to rounding only
+        notes = () if found.status in self._fine else (str(found.message),)
+        return np.exp(theta - theta[-1]), int(found.nit), *notes
+
+    @abstractmethod
+    def _settings(self, blocks: PooledBlocks, n: int, tol: float) -> dict[str, Any]:
+        """Arguments of ``minimize`` that keep n values non-decreasing."""
+
+
+@dataclass(frozen=True)
+class SLSQP(_Constrained):
+    """SLSQP of scipy as a solver of NA-FIR, in at most 500 rounds.
+
+    Examples
+    --------
+    >>> from calibrant import SLSQP, NormalizationAwareIsotonic
+    >>> NormalizationAwareIsotonic(SLSQP())
+    NormalizationAwareIsotonic(solver=SLSQP())
+    """
+
+    name: ClassVar[str] = "slsqp"
+    _fine: ClassVar[set[int]] = {0}
+
+    def _settings(self, blocks: PooledBlocks, n: int, tol: float) -> dict[str, Any]:  # noqa: ARG002
+        differences = np.diff(np.eye(n), axis=0)
+        return {
+            "method": "SLSQP",
+            "bounds": [(-100.0, 100.0)] * n,
+            "constraints": {"type": "ineq", "fun": np.diff, "jac": lambda _: differences},
+            "options": {"ftol": 1e-4 * tol},
+        }
+
+
+@dataclass(frozen=True)
+class TrustConstr(_Constrained):
+    """trust-constr of scipy with the exact Hessian as a solver of NA-FIR, in at most 500 rounds.
+
+    Examples
+    --------
+    >>> from calibrant import NormalizationAwareIsotonic, TrustConstr
+    >>> NormalizationAwareIsotonic(TrustConstr())
+    NormalizationAwareIsotonic(solver=TrustConstr())
+    """
+
+    name: ClassVar[str] = "trust-constr"
+    _fine: ClassVar[set[int]] = {1, 2}
+
+    def _settings(self, blocks: PooledBlocks, n: int, tol: float) -> dict[str, Any]:
+        dense, weight = blocks.counts.matrix(n).toarray(), blocks.likelihood.weight
+
+        def hessian(x: Array) -> Array:
+            shares = dense * np.exp(x - np.max(x))
+            shares /= np.sum(shares, axis=1, keepdims=True)
+            weighted = shares * weight[:, None]
+            result = np.diag(np.sum(weighted, axis=0)) - weighted.T @ shares
+            return np.asarray(result / blocks.likelihood.total)
+
+        sides: Any = [-np.ones(n - 1), np.ones(n - 1)]
+        differences: Any = diags_array(sides, offsets=[0, 1], shape=(n - 1, n)).tocsr()
+        return {
+            "method": "trust-constr",
+            "hess": hessian,
+            "constraints": LinearConstraint(differences, 0.0, np.inf),
+            "options": {"gtol": tol, "xtol": 1e-10, "barrier_tol": tol},
+        }
+
+
+@dataclass(frozen=True)
+class Penalty(Way):
+    """The penalty method as a solver of NA-FIR, by L-BFGS in at most 2,000 rounds a penalty.
+
+    The loss plus a growing penalty on the squares of decreases of theta = log g is minimised, each
+    time from the minimum before; isotonic regression removes what is left of the decreases.
+
+    Examples
+    --------
+    >>> from calibrant import NormalizationAwareIsotonic, Penalty
+    >>> NormalizationAwareIsotonic(Penalty())
+    NormalizationAwareIsotonic(solver=Penalty())
+    """
+
+    name: ClassVar[str] = "penalty"
+    rounds: ClassVar[int] = 2000
+
+    def _search(self, blocks: PooledBlocks, tol: float, max_rounds: int) -> tuple[Any, ...]:
+        def penalised(x: Array, strength: float) -> tuple[float, Array]:
+            loss, gradient = blocks.loss_and_gradient(x)
+            decrease = np.maximum(-np.diff(x), 0.0)
+            slope = 2.0 * strength * decrease
+            gradient[:-1] += slope
+            gradient[1:] -= slope
+            return loss + strength * float(decrease @ decrease), gradient
+
+        theta = np.log(blocks.start / blocks.start[-1])
+        rounds = 0
+        for strength in PENALTIES:
+            found = minimize(
+                penalised,
+                theta,
+                args=(strength,),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=[(-100.0, 100.0)] * len(theta),
+                options={"maxiter": max_rounds, "ftol": 1e-4 * tol, "gtol": 1e-2 * tol},
+            )
+            theta = found.x
+            rounds += int(found.nit)
+        theta = isotonic_regression(theta).x
+        return np.exp(theta - theta[-1]), rounds
+
+
+WAYS: dict[str, type[Way]] = {
+    way.name: way for way in (Annealing, ProjectedGradient, SLSQP, TrustConstr, Penalty)
+}

@@ -1,0 +1,182 @@
+"""One binary problem per class, each solved on its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant._kernels.binary_problems import merge_cells, pool_into_line, take_columns
+from calibrant._kernels.isotonic import pool_adjacent_violators
+from calibrant._maps.cells import ClasswiseCurves
+from calibrant._maps.curves import IDENTITY, Curve, PiecewiseLinear
+from calibrant._maps.steps import StepFunction
+from calibrant._solvers.report import SolverReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from calibrant._simplex import SimplexBatch
+
+RESOLUTION = 1e-15
+"""Probabilities that differ by less are one to the isotonic line, as in scikit-learn."""
+
+COLUMNS_AT_ONCE = 16
+"""Columns taken out of the matrix at once: a line of the cache holds eight cells."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BinaryProblem:
+    """Does a cell hold the label? Cells of equal value are one."""
+
+    values: NDArray[np.float64]  # the distinct probabilities, increasing
+    positives: NDArray[np.float64]  # weight of the cells of each value that hold the label
+    cells: NDArray[np.float64]  # weight of all cells of each value; positive
+
+    @property
+    def negatives(self) -> NDArray[np.float64]:
+        """Weight of the cells of each value that do not hold the label."""
+        return np.maximum(self.cells - self.positives, 0.0)  # fractional weights round
+
+    @property
+    def total(self) -> float:
+        """Weight of all cells."""
+        return float(self.cells.sum())
+
+    def with_prior(self, ratio: float) -> BinaryProblem:
+        """Add pseudo-observations, ``ratio`` of each cell, with labels as likely as its value."""
+        if ratio == 0.0:
+            return self
+        cells = ratio * self.cells
+        return BinaryProblem(self.values, self.positives + cells * self.values, self.cells + cells)
+
+    @property
+    def separates(self) -> bool:
+        """Whether no cell with the label lies below one without it."""
+        holding = np.flatnonzero(self.positives > 0)
+        lacking = np.flatnonzero(self.negatives > 0)
+        return bool(len(holding) == 0 or len(lacking) == 0 or holding[0] >= lacking[-1])
+
+
+Solve = Callable[[BinaryProblem], tuple[Curve, SolverReport]]
+"""Solver of one binary problem."""
+
+
+def binary_problem(
+    values: NDArray[np.float64], positives: NDArray[np.float64], cells: NDArray[np.float64]
+) -> BinaryProblem:
+    """Problem of cells in any order, with the weight of the label in each and its weight in all.
+
+    Sums of whole weights are exact, so a row of weight 2 and a row given twice are the same
+    problem to the bit.
+    """
+    contiguous = (np.ascontiguousarray(part) for part in (values, positives, cells))
+    return BinaryProblem(*merge_cells(*contiguous))
+
+
+def solve_each(
+    problems: Iterable[BinaryProblem | None],
+    solve: Solve,
+    unit: str,
+    started: float,
+    weigh: Callable[[BinaryProblem], float] = lambda problem: problem.total,
+) -> tuple[tuple[Curve, ...], SolverReport]:
+    """Curve of every problem, or the identity where there is none, and one report of all."""
+    curves: list[Curve] = []
+    reports, weights = [], []
+    for problem in problems:
+        if problem is None:
+            curves.append(IDENTITY)
+            continue
+        curve, report = solve(problem)
+        curves.append(curve)
+        reports.append(report)
+        weights.append(weigh(problem))
+    return tuple(curves), merge_reports(reports, weights, unit, perf_counter() - started)
+
+
+def merge_reports(
+    reports: Sequence[SolverReport], weights: Sequence[float], unit: str, seconds: float
+) -> SolverReport:
+    """One report of several problems: the mean objective, the worst violation."""
+    notes = Counter(note for report in reports for note in report.notes)
+    return SolverReport(
+        f"{reports[0].solver} per {unit}",
+        float(np.average([report.objective for report in reports], weights=weights)),
+        max(report.violation for report in reports),
+        max(report.tolerance for report in reports),
+        sum(report.rounds for report in reports),
+        seconds,
+        n_blocks=None
+        if reports[0].n_blocks is None
+        else sum(report.n_blocks or 0 for report in reports),
+        notes=tuple(f"{n} of {len(reports)}, {note}" for note, n in notes.items()),
+    )
+
+
+def solve_one_vs_rest(
+    batch: SimplexBatch, solve: Solve, prior_strength: float = 0.0
+) -> tuple[ClasswiseCurves, SolverReport]:
+    """Solve "is it this class?" for every class; one without a label keeps its scores.
+
+    ``prior_strength`` pseudo-observations, spread over the rows and labelled by their scores, keep
+    a part of the scores that never held a label from the value 0.
+    """
+    started = perf_counter()
+    if not batch.has_whole_weights:
+        batch = batch.in_canonical_order()  # whole weights add up to the same in any order
+    ratio = prior_strength / float(batch.weight.sum())
+    problems = (
+        None if problem is None else problem.with_prior(ratio) for problem in class_problems(batch)
+    )
+    curves, report = solve_each(problems, solve, "class", started, weigh=lambda _: 1.0)
+    return ClasswiseCurves(None, curves, kind=batch.kind), report
+
+
+def class_problems(batch: SimplexBatch) -> Iterator[BinaryProblem | None]:
+    """Problem of each class in turn; None without a label."""
+    probabilities, label, weight = batch.probabilities(), batch.class_index, batch.weight
+    present = np.bincount(label, minlength=batch.n_classes) > 0
+    for first in range(0, batch.n_classes, COLUMNS_AT_ONCE):
+        columns = np.empty((min(COLUMNS_AT_ONCE, batch.n_classes - first), batch.n_rows))
+        take_columns(probabilities, first, columns)
+        for j, values in enumerate(columns, first):
+            positives = np.where(label == j, weight, 0.0)
+            yield binary_problem(values, positives, weight) if present[j] else None
+
+
+def solve_isotonic(problem: BinaryProblem) -> tuple[PiecewiseLinear, SolverReport]:
+    """Isotonic regression that interpolates linearly, as scikit-learn's does.
+
+    The objective reported is the mean squared error over cells.
+    """
+    started = perf_counter()
+    x, y, loss, n_blocks = pool_into_line(
+        problem.values, problem.positives, problem.cells, RESOLUTION
+    )
+    curve = PiecewiseLinear(x, y)
+    seconds = perf_counter() - started
+    return curve, SolverReport("pava", loss / problem.total, 0.0, 0.0, 1, seconds, n_blocks)
+
+
+def solve_isotonic_steps(problem: BinaryProblem) -> tuple[StepFunction, SolverReport]:
+    """Isotonic regression as a step function, with exact ties only and no interpolation.
+
+    The objective reported is the mean squared error over cells.
+    """
+    started = perf_counter()
+    first, positives, cells = pool_adjacent_violators(problem.positives, problem.cells)
+    values = positives / cells
+    thresholds = problem.values[first]
+    thresholds[0] = 0.0
+    # Labels are 0 or 1, so the squared error of a block is n * v * (1 - v).
+    objective = float(np.sum(positives * (1.0 - values)) / np.sum(cells))
+    seconds = perf_counter() - started
+    report = SolverReport("pava", objective, 0.0, 0.0, 1, seconds, n_blocks=len(values))
+    return StepFunction(thresholds, values, cells), report

@@ -1,0 +1,107 @@
+"""``SolverReport``: what a solver reached, and the proof of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from calibrant.errors import ConvergenceWarning
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MapT = TypeVar("MapT")
+ObjectiveT = TypeVar("ObjectiveT")
+
+
+@dataclass(frozen=True, slots=True)
+class Binning:
+    """How far a fit to binned scores may be from one to the scores themselves.
+
+    Attributes
+    ----------
+    n_bins : int
+        Bins that hold something.
+    violation : float
+        Bound on the violation of the optimality conditions of the scores themselves, in units of
+        ``SolverReport.violation``.
+    excess : float
+        Bound on how much the objective lies above the least one of the scores themselves; NaN
+        where none was computed.
+    """
+
+    n_bins: int
+    violation: float
+    excess: float = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class SolverReport:
+    """What a solver reached, and the proof of it.
+
+    Attributes
+    ----------
+    solver : str
+        Name of the method.
+    objective : float
+        Value of the objective, per unit of weight.
+    violation : float
+        Largest violation of the optimality conditions, relative to the total weight; 0 means a
+        closed form.
+    tolerance : float
+        The violation that was asked for.
+    rounds : int
+        Iterations.
+    seconds : float
+        Wall-clock time; NaN of a fit that was read from a model file, which equal data would
+        otherwise not make equal. Reports that differ in it alone are equal.
+    n_blocks : int or None
+        Number of distinct values of a fitted step function.
+    notes : tuple of str
+        What a reader should know, such as a bound or a regulariser that was active.
+    binning : Binning or None
+        What binning may have cost; None if nothing was binned.
+
+    Examples
+    --------
+    >>> from calibrant._solvers.report import SolverReport
+    >>> SolverReport("newton", 0.5, 1e-12, 1e-10, 6, 0.01).converged
+    True
+    """
+
+    solver: str
+    objective: float
+    violation: float
+    tolerance: float
+    rounds: int
+    seconds: float = field(default=math.nan, compare=False, metadata={"written": False})
+    n_blocks: int | None = None
+    notes: tuple[str, ...] = ()
+    binning: Binning | None = field(default=None, metadata={"written": "unless None"})
+
+    @property
+    def converged(self) -> bool:
+        """Whether the violation is within the tolerance."""
+        return self.violation <= self.tolerance
+
+    @property
+    def complaint(self) -> Warning | None:
+        """A warning, if the optimum was not reached."""
+        if self.converged:
+            return None
+        found: Warning = ConvergenceWarning(
+            f"{self.solver}: optimality violated by {self.violation:.2e} after {self.rounds} "
+            f"rounds, {self.tolerance:.0e} was asked for"
+        )
+        return found
+
+
+class ScalingFit(NamedTuple, Generic[MapT, ObjectiveT]):
+    """A map, the proof of it, the objective that it minimises and its parameters there."""
+
+    map: MapT
+    report: SolverReport
+    objective: ObjectiveT
+    point: NDArray[np.float64]

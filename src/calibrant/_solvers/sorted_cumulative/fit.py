@@ -1,0 +1,219 @@
+"""SCIR: bivariate isotonic regression of the sorted cumulative probabilities, exactly.
+
+Every row gives a point (sum of its r largest probabilities, r) for r = 1 .. k - 1, with label 1
+if the true class is among them (the paper's sorted cumulative problem). ``kernels`` says how the
+points shrink to slots before they are split by maximal upper sets.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import xlogy
+
+import calibrant._kernels.sorted_cumulative as kernels
+from calibrant._kernels.isotonic import empty_set
+from calibrant._kernels.tables import ONE
+from calibrant._maps.steps import RankedStepFunction
+from calibrant._solvers.bivariate_isotonic import Split, split_points
+from calibrant._solvers.report import SolverReport
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant._simplex import SimplexBatch
+
+LARGEST_WHOLE = 2**31 - 1
+"""Total weight up to which products of two sums fit 64 bits, so that the fit is exact."""
+
+TOLERANCE = 1e-12
+"""Violation of the optimality conditions that rounding may leave."""
+
+POINTS_AT_ONCE = 1 << 19
+"""Points sorted at once: what the last-level cache holds."""
+
+SAMPLED_ROWS = 256
+"""Rows that the ranges are chosen by."""
+
+
+@dataclass(frozen=True, slots=True)
+class CumulativeRows:
+    """Rows in sorted cumulative form; a label has several ranks if others are tied with it."""
+
+    cumulative: NDArray[np.float64]  # sum of the r largest probabilities of each row, r = 1 .. k
+    first: NDArray[np.int64]  # ranks of the label
+    last: NDArray[np.int64]
+    weight: NDArray[np.float64]
+
+    def take(self, rows: NDArray[Any]) -> CumulativeRows:
+        """Return some of the rows, by index or mask."""
+        return CumulativeRows(
+            self.cumulative[rows], self.first[rows], self.last[rows], self.weight[rows]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Merged points, sorted by q and then rank."""
+
+    rank: NDArray[np.int32]
+    labels: NDArray[Any]  # weighted number of labels inside
+    weight: NDArray[Any]
+    where: NDArray[np.float64]  # leftmost q
+    sure: NDArray[np.float64]  # per rank, from where nothing of label 0 lies above: 1
+    has_zeros: bool  # whether points were left out since nothing of label 1 lies below: 0
+    total: float  # weight of all points
+    is_whole: bool  # whether all sums are exact
+
+
+def accumulate(batch: SimplexBatch) -> CumulativeRows:
+    """Sort the rows of a batch and add them up; no entry depends on the order of the columns."""
+    probabilities = batch.probabilities()
+    own = probabilities[np.arange(batch.n_rows), batch.class_index]
+    rows = np.array(probabilities, order="C")
+    rows.sort(axis=1)
+    first = np.empty(batch.n_rows, dtype=np.int64)
+    last = np.empty(batch.n_rows, dtype=np.int64)
+    kernels.accumulate_rows(rows, own, first, last)
+    return CumulativeRows(rows, first, last, batch.weight)
+
+
+def whole_units(rows: CumulativeRows) -> tuple[NDArray[np.int64], bool]:
+    """Weights as whole numbers that also hold the shares of tied labels, and whether exactly.
+
+    Whole weights are scaled by the least common multiple of the numbers of tied classes. Where
+    that is too large, or weights are not whole, they are rounded at 2**-61 of the total; sums
+    of whole numbers do not depend on the order of the rows in either case.
+    """
+    n_points = max(rows.cumulative.shape[1] - 1, 1)
+    total = math.fsum(rows.weight) * n_points
+    ties = np.unique(rows.last - rows.first + 1).tolist()
+    scale = math.lcm(*ties)
+    if bool(np.all(rows.weight == np.floor(rows.weight))) and scale * total <= LARGEST_WHOLE:
+        return rows.weight.astype(np.int64) * scale, True
+    unit = math.ldexp(1.0, math.frexp(total)[1] - 61)
+    return np.maximum(np.rint(rows.weight / unit), 1.0).astype(np.int64), False
+
+
+def merge(rows: CumulativeRows, n_ranks: int) -> Slots:
+    """Points of the rows, but for those whose value is sure, sorted and merged.
+
+    Sorts one range of q after the other, each of a size that the cache holds.
+    """
+    cumulative, first, last = rows.cumulative, rows.first, rows.last
+    n_rows, n_classes = cumulative.shape
+    bits = cumulative.view(np.int64)
+    trims = kernels.find_trims(cumulative, first, last, n_ranks)
+    begin, end, cut = (np.empty(n_rows, dtype=np.int64) for _ in range(3))
+    sure, n_points, n_zeros = kernels.trim_rows(cumulative, *trims, n_ranks, begin, end)
+    units, is_whole = whole_units(rows)
+    row_bits = max(n_rows - 1, 1).bit_length()
+    dtype = np.uint32 if row_bits + n_classes.bit_length() <= 32 else np.int64
+    slots = np.empty(n_points, dtype=np.int32), *np.empty((3, n_points), dtype=np.int64)
+    opened = np.full((2, n_ranks + 1), -1, dtype=np.int64)
+    gathered = np.zeros_like(opened)
+    sets = empty_set(n_ranks), empty_set(n_ranks)
+    n = 0
+    for bound in range_bounds(bits, begin, end, n_points):
+        n_here = kernels.cut_rows(bits, begin, end, bound, cut)
+        keys, origin = np.empty((2, n_here), dtype=np.int64), np.empty((2, n_here), dtype=dtype)
+        kernels.list_points(bits, begin, cut, row_bits, keys[0], origin[0])
+        begin[:] = cut
+        points = kernels.sort_points(keys, origin, row_bits, n_classes)
+        n = kernels.merge_points(
+            *points, row_bits, first, last, units, slots, n, opened, gathered, sets
+        )
+    kernels.close_slots(*slots[1:3], opened, gathered)
+    rank, labels, weight, where = (array[:n].copy() for array in slots)
+    total = int(units.sum()) * (n_classes - 1)
+    return Slots(rank, labels, weight, where.view(np.float64), sure, n_zeros > 0, total, is_whole)
+
+
+def range_bounds(
+    bits: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64], n_points: int
+) -> list[int]:
+    """Bounds that cut the points into ranges of about ``POINTS_AT_ONCE``, by a sample of the rows.
+
+    Equal q share a range. The last bound lies above all.
+    """
+    n_ranges = n_points // POINTS_AT_ONCE + 1
+    step = max(1, len(bits) // SAMPLED_ROWS)
+    sample = [bits[i, begin[i] - 1 : end[i] - 1] for i in range(0, len(bits), step)]
+    points = np.sort(np.concatenate(sample))
+    places = np.arange(1, n_ranges) * len(points) // n_ranges
+    return [*np.unique(points[places]).tolist(), ONE + 1] if len(points) else [ONE + 1]
+
+
+def fit_rows(
+    rows: CumulativeRows, max_rank: int | None = None
+) -> tuple[RankedStepFunction, SolverReport]:
+    """Isotonic regression of rows in sorted cumulative form.
+
+    ``max_rank`` pools all ranks from it on: the fit there depends on q alone. The objective
+    reported is the paper's: mean log loss over the points. The rounds are visits to a slot.
+    """
+    started = perf_counter()
+    n_ranks = rows.cumulative.shape[1] - 1
+    n_ranks = n_ranks if max_rank is None else min(max_rank, n_ranks)
+    return fit_slots(merge(rows, n_ranks), n_ranks, started)[:2]
+
+
+def raise_to_even(
+    function: RankedStepFunction, report: SolverReport, n_classes: int
+) -> tuple[RankedStepFunction, SolverReport]:
+    """Raise a fit that gives the top r classes less than r / k to that.
+
+    It is what they have in an even row, where all tie: q is r / k there and more everywhere else,
+    so a map that rises in q cannot give less. Isotonic regression does not see that point: with
+    fewer labels at the top than chance has, two classes would change places across the tie. The
+    larger of two functions that rise is one. Of pooled ranks the lowest sets the bound.
+    """
+    even = np.repeat(np.arange(1, function.n_ranks + 1), np.diff(function.offsets)) / n_classes
+    n_raised = int(np.count_nonzero(function.values < even))
+    if n_raised == 0:
+        return function, report
+    values = np.maximum(function.values, even)
+    kept = np.append(True, np.diff(values) != 0.0)
+    kept[function.offsets[:-1]] = True
+    offsets = np.append(0, np.cumsum(kept)[function.offsets[1:] - 1])
+    raised = RankedStepFunction(function.thresholds[kept], values[kept], offsets)
+    note = f"{n_raised} of {len(values)} blocks raised to r / {n_classes} after the regression"
+    return raised, replace(report, notes=(*report.notes, note))
+
+
+def fit_slots(
+    slots: Slots, n_ranks: int, started: float
+) -> tuple[RankedStepFunction, SolverReport, Split]:
+    """Isotonic regression of merged points, and how they were split."""
+    dtype = np.int32 if slots.is_whole else np.float64
+    labels, mass = slots.labels.astype(dtype), slots.weight.astype(dtype)
+    split = split_points(slots.rank.copy(), labels, mass, n_ranks)
+    lowest = 0.0 if slots.has_zeros else float(split.values.min(initial=1.0))
+    function = RankedStepFunction(
+        *kernels.rank_fronts(slots.rank, slots.where, split.fitted, slots.sure, lowest, n_ranks)
+    )
+    report = SolverReport(
+        "maximal upper sets",
+        log_loss(split) / slots.total,
+        split.excess / slots.total,
+        TOLERANCE,
+        split.visits,
+        perf_counter() - started,
+        n_blocks=len(split.values) + slots.has_zeros + bool(np.any(slots.sure < kernels.NEVER)),
+    )
+    return function, report, split
+
+
+def log_loss(split: Split) -> float:
+    """Log loss of all points that were split, at the values of their blocks."""
+    # From both sums: a value that rounds to 1 may still have labels outside.
+    inside, outside = (
+        np.add.reduceat(array, split.starts[:-1]) if len(array) else array
+        for array in (split.labels, split.weight - split.labels)
+    )
+    weight = inside + outside
+    return -math.fsum(xlogy(inside, inside / weight) + xlogy(outside, outside / weight))

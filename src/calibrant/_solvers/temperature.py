@@ -1,0 +1,270 @@
+"""Temperature scaling: safeguarded Newton method in 1/T, at the best reading of zeros for each.
+
+The objective is that of ``_objectives.temperature``. For a given beta the best delta costs a pass
+over sums of rows alone, and what is left is convex in beta.
+
+Two weak priors keep the optimum finite. Pseudo-observations labelled by the scores themselves (see
+``pseudo_rows``) draw T to 1, which it would leave without bound on a set without errors: they are
+linear in beta, so the problem stays convex. And zeros are held to have had half a label more than
+they had.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant._objectives.temperature import (
+    LARGEST_BETA,
+    TemperatureObjective,
+    TemperatureRows,
+    find_zeros,
+    read_rows,
+    sum_in_any_order,
+)
+from calibrant._solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS, remaining, share
+from calibrant._solvers.report import ScalingFit, SolverReport
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant._maps.logits import TemperatureMap
+    from calibrant._simplex import SimplexBatch
+
+    Array = NDArray[np.float64]
+
+ROUGH_SLOPE = 1e-4
+"""Slope at which the number of pseudo-observations is adapted."""
+
+HELD = 1e12
+"""Pseudo-observations, the most there may be, that leave T at 1: to the last bit, as solvers and
+programs that export writes may not tell a factor from 1 that differs in its last digits."""
+
+ZERO_LABELS = 0.5
+"""What is added to the number of labels whose score was an exact zero."""
+
+
+def solve_temperature(
+    batch: SimplexBatch, *, start: float = 1.0, **options: Any
+) -> tuple[TemperatureMap, SolverReport]:
+    """Return map and report of ``fit_temperature``; ``start`` is a beta to begin with."""
+    return fit_temperature(batch, start=np.array([start, 0.0]), **options)[:2]
+
+
+def fit_temperature(
+    batch: SimplexBatch,
+    *,
+    prior_strength: float = AT_SCORES,
+    zero_probability: float | None = None,
+    tol: float = 1e-10,
+    max_rounds: int = 200,
+    weight: float | None = None,
+    objective: TemperatureObjective | None = None,
+    linear_term: Array | None = None,
+    start: Array | None = None,
+    adapt: bool | None = None,
+) -> ScalingFit[TemperatureMap, TemperatureObjective]:
+    """Find the inverse temperature, and the reading of exact zeros, of least NLL.
+
+    ``zero_probability`` sets the reading by hand; scores below it are read as it, too. The
+    violation is the slope in beta, in units of the spread of the logits, or that in delta.
+
+    The batch may be a sample of rows of a total ``weight``: then the mean loss less
+    <``linear_term``, t> is minimised. An ``objective`` is that of an earlier fit; with ``adapt``
+    its number of pseudo-observations is found again.
+    """
+    started = perf_counter()
+    total = sum_in_any_order(batch.weight)
+    adapt = objective is None if adapt is None else adapt
+    if objective is None:
+        reads_zeros, zero_logit = find_zeros(batch, zero_probability)
+        rows = read_rows(batch, zero_logit, total, reads_zeros=reads_zeros)
+        objective = TemperatureObjective(batch.kind, rows.unit, zero_logit, reads_zeros)
+    else:
+        rows = objective.row_loss(batch, total)
+    problem = _Profile(rows, objective, linear_term)
+    first = 1.0 if start is None else float(start[0]) or 1.0
+    before = 0
+    if adapt:
+        weight = total if weight is None else weight
+        first, before = _adapt(problem, prior_strength, weight, first, tol, max_rounds)
+    point, rounds, notes = _descend(problem, first, tol, max_rounds)
+    objective, found = problem.objective, np.array([point.beta, point.delta])
+    temperature = objective.map(found)
+    if prior_strength >= HELD:
+        temperature = replace(temperature, inverse_temperature=1.0)
+    if objective.strength > 0.0:
+        drawn = f"drawn to T = 1 by {objective.strength:.3g} pseudo-observations"
+        notes = (*notes, drawn)
+    if objective.reads_zeros:
+        notes = (*notes, f"an exact zero is read as {math.exp(temperature.zero_logit):.3g}")
+    violation = 0.0 if point.beta == 0.0 or point.beta >= LARGEST_BETA else point.violation
+    seconds = perf_counter() - started
+    report = SolverReport(
+        "newton", point.loss, violation, tol, before + rounds, seconds, notes=notes
+    )
+    return ScalingFit(temperature, report, objective, found)
+
+
+def read_zero(batch: SimplexBatch, zero_probability: float | None) -> float:
+    """Log-probability that an exact zero is read as: that of the fit, if there is one to fit."""
+    reads_zeros, zero_logit = find_zeros(batch, zero_probability)
+    return solve_temperature(batch)[0].zero_logit if reads_zeros else zero_logit
+
+
+@dataclass(frozen=True, slots=True)
+class _ProfilePoint:
+    """Objective at the best delta of a beta, with its derivatives in beta."""
+
+    beta: float
+    delta: float
+    loss: float
+    slope: float
+    curvature: float
+    rest: float = 0.0
+
+    @property
+    def violation(self) -> float:
+        """Of the optimality conditions in beta and in delta."""
+        return max(abs(self.slope), self.rest)
+
+
+class _Profile:
+    """The objective as a function of beta alone: the best delta is found for each."""
+
+    def __init__(
+        self, rows: TemperatureRows, objective: TemperatureObjective, linear_term: Array | None
+    ) -> None:
+        self.rows, self.objective = rows, objective
+        self._linear = np.zeros(2) if linear_term is None else linear_term
+        self._flat = rows.moments(0.0, 0.0)
+
+    def start_at_scores(self) -> tuple[float, Array]:
+        """Return the loss at T = 1, where zeros have no probability, and its gradient."""
+        rows = self.rows
+        s0, s1, _ = rows.sums_at(rows.unit)
+        gradient = np.array([rows.mean(s1 / s0 - rows.own), rows.zero_labels])
+        loss = rows.mean(np.log(s0) - rows.unit * rows.own) - rows.unit * float(self._linear[0])
+        return loss, gradient - self._linear
+
+    def __call__(self, beta: float) -> _ProfilePoint:
+        """Value, slope and curvature."""
+        rows, reach = self.rows, self.objective.reach
+        linear = self._linear + self.objective.prior_gradient
+        delta = 0.0
+        if len(rows.zeros) and beta > 0.0:
+            rate = rows.zero_labels - float(linear[1])
+            least = 1e-3 * ZERO_LABELS / (rows.total + self.objective.strength)
+            delta = _best_delta(rows, beta, max(rate, least), reach)
+        found = self._flat if beta == 0.0 else rows.moments(beta, delta)
+        slope, by_delta = found.by_beta - float(linear[0]), found.by_delta - float(linear[1])
+        curvature, rest = found.beta_beta, 0.0
+        if len(rows.zeros) == 0:
+            pass
+        elif delta >= beta * reach and by_delta < 0.0:  # moves with beta along its bound
+            slope += reach * by_delta
+            curvature += reach * (2.0 * found.beta_delta + reach * found.delta_delta)
+        elif delta > 0.0:
+            rest = abs(by_delta)
+            if found.delta_delta > 0.0:
+                curvature = max(curvature - found.beta_delta**2 / found.delta_delta, 0.0)
+        loss = found.loss - float(linear @ [beta, delta])
+        return _ProfilePoint(beta, delta, loss, slope, curvature, rest)
+
+
+def _best_delta(rows: TemperatureRows, beta: float, rate: float, reach: float) -> float:
+    """Where zeros get as much probability as they had labels: Newton's method on its log."""
+    s0, mass = (values[rows.zeros] for values in (rows.sums_at(beta)[0], rows.zero_mass(beta)))
+    weight, high = rows.weight[rows.zeros], beta * reach
+
+    def excess(delta: float) -> tuple[float, float]:
+        part = mass * math.exp(-delta)
+        zero = part / (s0 + part)
+        mean = max(sum_in_any_order(weight * zero) / rows.total, 1e-300)
+        slope = -sum_in_any_order(weight * zero * (1.0 - zero)) / rows.total
+        return math.log(mean) - math.log(rate), slope / mean
+
+    low, delta, (value, slope) = 0.0, 0.0, excess(0.0)
+    if high <= 0.0 or value <= 0.0:
+        return 0.0
+    # From here on no row gives its zeros more than their rate. Further on they may underflow.
+    high = min(high, math.log(float(mass.max())) - math.log(rate))
+    if excess(high)[0] >= 0.0:
+        return high
+    for _ in range(100):
+        delta -= value / slope
+        if not low < delta < high:
+            delta = 0.5 * (low + high)
+        value, slope = excess(delta)
+        low, high = (delta, high) if value > 0.0 else (low, delta)
+        if abs(value) <= 1e-13 or not low < 0.5 * (low + high) < high:
+            break
+    return delta
+
+
+def _adapt(
+    problem: _Profile,
+    prior_strength: float,
+    weight: float,
+    beta: float,
+    tol: float,
+    max_rounds: int,
+) -> tuple[float, int]:
+    """Set as many pseudo-observations as the distance from the scores leaves.
+
+    Labelled as the scores say, they add their share of the gradient at T = 1 to the linear term.
+    Returns a beta close to the best, and the rounds that this took.
+    """
+    loss, gradient = problem.start_at_scores() if prior_strength > 0.0 else (0.0, np.zeros(2))
+    strength, rounds = prior_strength, 0
+    for last in (False,) * (REWEIGHTINGS if prior_strength > 0.0 else 0) + (True,):
+        prior = share(strength, weight) * gradient
+        prior[1] -= ZERO_LABELS / (strength + weight)
+        pair = (*prior.tolist(),)
+        problem.objective = replace(problem.objective, strength=strength, prior_gradient=pair)
+        if last:
+            break
+        point, n, _ = _descend(problem, beta, max(tol, ROUGH_SLOPE), max_rounds)
+        # D: mean of sum_j p_j log(p_j / q_j) for the scores p and the scaled rows q. Zeros
+        # have no probability at T = 1, so that delta's part of the loss is left out.
+        moved = point.beta - problem.rows.unit
+        gap = float(prior[0] * point.beta + (prior[1] - gradient[1]) * point.delta)
+        divergence = point.loss + gap - loss - float(gradient[0]) * moved
+        strength = remaining(prior_strength, divergence)
+        beta, rounds = point.beta or 1.0, rounds + n
+    return beta, rounds
+
+
+def _descend(
+    problem: _Profile, start: float, tol: float, max_rounds: int
+) -> tuple[_ProfilePoint, int, tuple[str, ...]]:
+    """Newton's method in a bracket."""
+    point = problem(0.0)
+    if point.slope >= 0.0:
+        return point, 1, ("the scores carry no information: inverse temperature 0",)
+    point = problem(start)
+    rounds = 2
+    low, high = 0.0, math.inf
+    while abs(point.slope) > tol and rounds < max_rounds:
+        low, high = (point.beta, high) if point.slope < 0.0 else (low, point.beta)
+        if low >= LARGEST_BETA:
+            note = f"no row tells where it ends: inverse temperature at its bound {LARGEST_BETA:g}"
+            return point, rounds, (note,)
+        beta = _next_beta(point, low, high)
+        if beta in (low, high):  # two neighbouring floats: nothing is left to gain
+            break
+        point = problem(beta)
+        rounds += 1
+    return point, rounds, ()
+
+
+def _next_beta(point: _ProfilePoint, low: float, high: float) -> float:
+    """Newton's step where it stays inside the bracket, else its middle (or four times as far)."""
+    newton = point.beta - point.slope / point.curvature if point.curvature > 0.0 else math.inf
+    if high == math.inf:
+        return min(newton if low < newton <= 4.0 * low else 4.0 * low, LARGEST_BETA)
+    return newton if low < newton < high else 0.5 * (low + high)

@@ -1,0 +1,203 @@
+"""Work on several threads, with the bits, the warnings and the errors of one.
+
+Kernels and most of numpy release the lock of the interpreter, so threads are enough and nothing is
+copied. ``n_jobs`` says how many; what has none of its own takes that of what it is part of, or of
+``joblib.parallel_config``. Tasks do not share what they write, and whoever sums over them does so
+in their order: that is why their number changes no bit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from calibrant import _notices as notices
+from calibrant import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+Task = TypeVar("Task")
+Found = TypeVar("Found")
+
+LARGE = 1_000_000_000
+"""Multiplications in one product of matrices from which it is worth threads of its own."""
+
+FEW_CELLS = 20_000
+"""Cells of a calibration set below which threads wait for each other longer than they work."""
+
+_n_threads: ContextVar[int | None] = ContextVar("_n_threads", default=None)
+"""Threads that work may use here; None where nobody has said."""
+
+_is_worker: ContextVar[bool] = ContextVar("_is_worker", default=False)
+"""Whether this is one of several threads already, which starts no others."""
+
+_has_one_blas_thread: ContextVar[bool] = ContextVar("_has_one_blas_thread", default=False)
+"""Whether products of matrices are kept to one thread."""
+
+
+def check_jobs(name: str, n_jobs: Any) -> None:
+    """Refuse what is neither None nor a whole number other than 0."""
+    is_whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and (not is_whole or n_jobs == 0):
+        raise errors.ParameterError(
+            f"{name}={errors.in_words(n_jobs)} is no number of threads; use 1 or more, -1 for all "
+            "cores, -2 for all but one, or None for what joblib.parallel_config says, else 1"
+        )
+
+
+def count_threads(n_jobs: Any = None) -> int:
+    """Return how many threads ``n_jobs`` is here: one within a thread of ours or of joblib."""
+    check_jobs("n_jobs", n_jobs)
+    from sklearn.utils.parallel import joblib  # the one that scikit-learn asks
+
+    backend, configured = joblib.parallel.get_active_backend()
+    if _is_worker.get() or backend.nesting_level:
+        return 1
+    if n_jobs is None:
+        n_jobs = _n_threads.get() or configured or 1
+    return int(n_jobs) if n_jobs > 0 else max(1, joblib.cpu_count() + 1 + int(n_jobs))
+
+
+@contextmanager
+def jobs(n_jobs: Any, most: int | None = None) -> Iterator[None]:
+    """Let the work inside use as many threads as ``n_jobs`` says, but ``most`` at most."""
+    n_threads = count_threads(n_jobs)
+    token = _n_threads.set(n_threads if most is None else max(1, min(n_threads, most)))
+    try:
+        yield
+    finally:
+        _n_threads.reset(token)
+
+
+def each(work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterator[Found]:
+    """Do each task, on as many threads as there are for it, and yield what they return in order.
+
+    The first task in order that fails ends it with its error. Warnings are given when it is a
+    task's turn, by the thread that asked, so they point to the same line as without threads.
+    """
+    n_threads = min(len(tasks), count_threads()) if len(tasks) > 1 else 1
+    if n_threads == 1:
+        yield from map(work, tasks)
+        return
+    pool = ThreadPoolExecutor(n_threads, "calibrant", _apply_settings, _settings())
+    is_stopped = False
+    try:
+        waiting = deque(pool.submit(copy_context().run, _attempt, work, task) for task in tasks)
+        while waiting:
+            while not wait([waiting[0]], timeout=1.0).done:
+                pass  # so that Ctrl-C is noticed where it does not wake who waits
+            kept, found, error = waiting.popleft().result()
+            for warning in kept:
+                notices.warn(warning)
+            if error is not None:
+                raise error
+            yield found
+    except KeyboardInterrupt:
+        is_stopped = True  # now: what the threads still do is for nobody
+        raise
+    finally:
+        pool.shutdown(wait=not is_stopped, cancel_futures=True)
+
+
+def _attempt(work: Callable[[Task], Found], task: Task) -> tuple[list[Warning], Any, Any]:
+    """Do a task in a thread; return its warnings, and its result or its error."""
+    _is_worker.set(True)
+    with notices.kept() as kept:
+        try:
+            return kept, work(task), None
+        except Exception as error:  # noqa: BLE001  (raised again by who asked)
+            return kept, None, error
+
+
+def _settings() -> tuple[Any, ...]:
+    """Return what belongs to the thread that asks, and not to the process."""
+    from sklearn import get_config
+
+    return np.geterr(), get_config(), _has_one_blas_thread.get()
+
+
+def _apply_settings(errstate: Any, config: Any, has_one_blas_thread: bool) -> None:
+    """Begin a thread with the settings of the one that asked."""
+    from sklearn import set_config
+
+    np.seterr(**errstate)
+    set_config(**config)
+    if has_one_blas_thread:  # with OpenMP every thread has to say so for itself
+        _set_blas_threads([1] * len(_blas().lib_controllers))
+
+
+@cache
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    # Looks at every library that is loaded: 20 ms.
+    return ThreadpoolController().select(user_api="blas")
+
+
+def _set_blas_threads(numbers: Sequence[int]) -> None:
+    """Set the number of threads of each library, from any thread.
+
+    Newer versions of threadpoolctl let OpenBLAS be controlled by the thread that did so first,
+    until it lets go. ``_BlasLimit`` sees to it that no two of ours undo each other's limits.
+    """
+    for library, number in zip(_blas().lib_controllers, numbers, strict=True):
+        let_go = getattr(library, "clear_controlling_thread", lambda **_: None)
+        let_go(force=True)
+        library.set_num_threads(number)
+        let_go(force=True)
+
+
+class _BlasLimit:
+    """One thread for the linear algebra of the process, as long as anybody asks for it.
+
+    The number belongs to the process. So the last one to leave restores it, whoever came first: who
+    restored it alone would undo the limit of others, or make it last.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_inside = 0
+        self._before: list[int] = []
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._n_inside == 0:
+                self._before = [library.num_threads for library in _blas().lib_controllers]
+            self._n_inside += 1
+            _set_blas_threads([1] * len(self._before))  # with OpenMP each thread for itself
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._n_inside -= 1
+            if self._n_inside == 0:
+                _set_blas_threads(self._before)
+
+
+_one_blas_thread = _BlasLimit()
+
+
+@contextmanager
+def few_blas_threads(n_products: int) -> Iterator[None]:
+    """Let a fit whose largest product has so many multiplications use the threads it is worth.
+
+    Waiting for other threads takes longer than a small product, and their number changes its last
+    bits: so ``n_jobs`` does not change it, nor does the thread that a fit is in, and what is inside
+    another fit has that of the other.
+    """
+    if n_products >= LARGE or _is_worker.get():
+        yield
+        return
+    token = _has_one_blas_thread.set(True)
+    try:
+        with _one_blas_thread:
+            yield
+    finally:
+        _has_one_blas_thread.reset(token)

@@ -1,0 +1,215 @@
+"""Find the block of each score in a formula: by a key into a table, then a few comparisons.
+
+Formulas have no binary search. A tree would do, and takes a step for each halving; comparing every
+score with every threshold takes a step for each threshold. Here a key that rises (or falls) with
+the score, but for rounding, leads to the first block that a score with this key can be in. The
+thresholds that it can reach are halved, which is one comparison in most fits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from calibrant._maps.base import Floats, Wholes
+    from calibrant.export._operations import Operations, Rounding, Value
+
+MOST_ROOTS = 6
+"""Square roots that a key may take of a score, to tell small scores apart."""
+
+FEWEST_KEYS = 64
+KEYS_PER_BLOCK = 4
+"""Keys of a curve that all classes share; others, which are many, have one for each block."""
+
+SLACK = {False: 2.0**-48, True: 2.0**-20}
+"""Part of a key by which roots of 64 and of 32 bits may be off: runtimes round differently."""
+
+SMALLEST_SHORT = 2.0**-126
+"""Below it some runtimes have no numbers of 32 bits but 0."""
+
+COSTS = {False: 1.5, True: 0.6, "turn": 1.0, "round": 2.4}
+"""What parts of a search cost, in nanoseconds for a cell in ONNX Runtime."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSearch:
+    """How blocks are found.
+
+    Attributes
+    ----------
+    low, width : float
+        Scores are in [low, low + width]; those outside are as at the ends.
+    turned : bool
+        Whether the key is made of the distance to the upper end, which tells scores there apart.
+    n_roots : int
+        Number of square roots of that, which tell scores near the end apart.
+    short : bool
+        Whether these have 32 bits, which is quicker, and too few for scores below 1e-45.
+    n_keys : ndarray of shape (n_curves,)
+        The key is multiplied by this number and rounded down.
+    first : ndarray of shape (n_curves,)
+        Where each curve starts in ``starts``.
+    starts : ndarray
+        First block, counted over all curves from 1 on, that a score with this key can be in.
+    n_rounds : int
+        Number of halvings after that.
+    """
+
+    low: float
+    width: float
+    turned: bool
+    n_roots: int
+    short: bool
+    n_keys: Wholes
+    first: Wholes
+    starts: Wholes
+    n_rounds: int
+
+    @property
+    def cost(self) -> float:
+        """Estimated time for a cell, without what all searches have in common."""
+        return (
+            COSTS[self.short] * self.n_roots
+            + COSTS["turn"] * self.turned
+            + COSTS["round"] * self.n_rounds
+        )
+
+    def key(self, ops: Any, x: Value) -> Value:
+        """Key of scores in [0, 1], or beyond; numpy may be the operations."""
+        if (self.low, self.width) != (0.0, 1.0):
+            x = ops.maximum((x - self.low) / self.width, 0.0)
+        if self.turned:
+            x = ops.maximum(1.0 - x, 0.0)
+        if self.short:
+            x = ops.maximum(ops.single(x), SMALLEST_SHORT)
+        for _ in range(self.n_roots):
+            x = ops.sqrt(x)
+        return x
+
+
+def plan_search(
+    thresholds: Sequence[Floats], low: float = 0.0, width: float = 1.0, *, short: bool = False
+) -> BlockSearch:
+    """Find the quickest search of thresholds, one increasing sequence for each curve.
+
+    ``short`` leaves out keys of 64 bits.
+    """
+    sizes = np.array([len(curve) for curve in thresholds])
+    nothing = np.zeros(0, np.int64)
+    n_keys = sizes if len(sizes) > 1 else np.maximum(KEYS_PER_BLOCK * sizes, FEWEST_KEYS)
+    kinds = (True,) if short else (True, False)
+    roots = [(0, short), *product(range(1, MOST_ROOTS + 1), kinds)]
+    ways = [(turned, *way) for turned in (False, True) for way in roots]
+    empty = [BlockSearch(low, width, *way, n_keys, nothing, nothing, 0) for way in ways]
+    return min((_fill(search, thresholds) for search in empty), key=lambda search: search.cost)
+
+
+def _fill(search: BlockSearch, thresholds: Sequence[Floats]) -> BlockSearch:
+    """Return a search with its table."""
+    starts: list[Wholes] = []
+    first: list[int] = []
+    offset, most = 1, 0
+    for curve, n in zip(thresholds, search.n_keys.tolist(), strict=True):
+        keys = search.key(np, curve[1:]).astype(np.float64) * n
+        slack = SLACK[search.short] if search.n_roots or search.short else 0.0
+        least, largest = (  # of the thresholds, for each key
+            np.bincount(np.minimum(keys * factor, n).astype(np.int64), minlength=n + 1)
+            for factor in (1.0 - slack, 1.0 + slack)
+        )
+        first.append(first[-1] + len(starts[-1]) if first else 0)
+        if search.turned:
+            passed, reached = _from_above(least) - least, _from_above(largest)
+        else:
+            passed, reached = np.cumsum(largest) - largest, np.cumsum(least)
+        starts.append(offset + passed)
+        most = max(most, int((reached - passed).max()))
+        offset += len(curve)
+    return replace(
+        search, first=np.array(first), starts=np.concatenate(starts), n_rounds=most.bit_length()
+    )
+
+
+def _from_above(counts: Wholes) -> Wholes:
+    """Add up from the right."""
+    return np.cumsum(counts[::-1])[::-1]
+
+
+def lowered(thresholds: Floats, off: Rounding, *, of_sums: bool = False) -> Floats:
+    """Lower thresholds by what rounding does to a score that was computed.
+
+    A threshold is the score of a row of the calibration set. Where a formula computes it anew, as
+    a softmax, it may come out a few bits lower, and must not change its side; scores just below a
+    threshold that differ from it by less than rounding are taken to be at it. Errors of logits
+    move a probability p by p (1 - p) of them, so near 1 there is nothing to lower: scores there
+    come out the same (see ``softmax_formulas``), and saturated classifiers have thresholds that
+    are a bit apart. Sums of probabilities have the errors of their terms, wherever they are.
+    """
+    t = thresholds
+    rounding = np.minimum((1.0 - t) * 2.0**-6, off.of_logits * 2.0**-11) if of_sums else 0.0
+    of_cells = np.minimum(np.minimum(t, 1.0 - t) * 2.0**-10, off.of_cells)
+    of_numbers = np.minimum((1.0 - t) * 2.0**-22, off.of_numbers)
+    found = t - t * ((1.0 - t) * off.of_logits + rounding + of_numbers) - of_cells
+    return np.maximum.accumulate(found)  # of neighbours, too
+
+
+def find_blocks(
+    ops: Operations,
+    x: Value,
+    thresholds: Sequence[Floats],
+    curve_of: Wholes | None = None,
+    *,
+    low: float = 0.0,
+    width: float = 1.0,
+) -> tuple[Value, Value]:
+    """Block of each cell, the last whose threshold is not above it, and where blocks end.
+
+    Blocks are counted over all curves, from 1 on: block b lies between entries b - 1 and b of the
+    second value, except for the first and the last of a curve.
+
+    Parameters
+    ----------
+    ops : Operations
+    x : Value
+        Scores, or NaN, which is in some block.
+    thresholds : sequence of ndarray
+        Where the blocks of each curve start; what lies below the second is in the first.
+    curve_of : ndarray of shape (n_classes,), optional
+        Curve of each column; all columns have the only one without it.
+    low, width : float
+        Where the scores are.
+    """
+    search = plan_search(thresholds, low, width, short=ops.pairs)
+    # No score is there: a step cannot leave its curve. Lines need a number.
+    above = 2.0 if (low, width) == (0.0, 1.0) else np.inf
+    # The last steps of a search may look beyond the only curve.
+    beyond = np.full((1 << search.n_rounds) - 1 if len(thresholds) == 1 else 0, above)
+    ends = np.concatenate([[above], *([*curve[1:], above] for curve in thresholds), beyond])
+    edges = ops.fitted("edges", ends)
+
+    def of_curve(name: str, values: Any) -> Value:
+        """Give what belongs to the curve of a column."""
+        return values[0].item() if curve_of is None else ops.fitted(name, values[curve_of])
+
+    scale = of_curve("key_scale", search.n_keys.astype("f4" if search.short else "f8"))
+    entry = ops.maximum(ops.whole(search.key(ops, x) * scale), 0)
+    entry = ops.minimum(entry, of_curve("n_keys", search.n_keys))
+    if curve_of is not None:
+        entry = entry + of_curve("first_key", search.first)
+    block = ops.take(ops.fitted("starts", search.starts), entry)
+    last = None
+    if len(thresholds) > 1 and search.n_rounds > 1:
+        last = of_curve("last_block", np.cumsum([len(curve) for curve in thresholds]))
+    for r in reversed(range(search.n_rounds)):
+        step = 1 << r
+        probe = block + (step - 1) if step > 1 else block
+        if last is not None:
+            probe = ops.minimum(probe, last)
+        passed = ops.whole(x >= ops.take(edges, probe))
+        block = block + (passed * step if step > 1 else passed)
+    return block, edges

@@ -1,0 +1,123 @@
+"""Curves of classes as formulas: all classes at once, in pieces or as sigmoids of logarithms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant import errors
+from calibrant._maps.curves import IDENTITY, BoundedLogs, Curve, Terms
+from calibrant._maps.steps import Pieces
+from calibrant.export._block_search import find_blocks, lowered
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from calibrant._maps.base import Floats, Wholes
+    from calibrant.export._operations import Operations, Value
+
+NO_PIECES = Pieces(np.zeros(1), np.zeros(1), np.zeros(1))
+NO_TERMS = Terms(0.0, 0.0, 0.0, BoundedLogs(1.0, 1.0))
+LEAST_TOP = 1.0 - 1e-9
+"""The largest of k probabilities is at least this part of 1/k."""
+
+
+def _describe(curve: Curve) -> Pieces | Terms:
+    found: Pieces | Terms | None = getattr(curve, "pieces", getattr(curve, "terms", None))
+    if found is None:
+        raise errors.ExportError(
+            f"a curve of {type(curve).__name__} cannot be exported: it has no formula"
+        )
+    if isinstance(found, Pieces) and found.slopes[0]:  # searches do not know where the first starts
+        starts, values, slopes = found
+        found = Pieces(np.r_[0.0, starts], np.r_[values[0], values], np.r_[0.0, slopes])
+    return found
+
+
+def write_curves(
+    ops: Operations,
+    x: Value,
+    curves: Sequence[Curve],
+    curve_of: Wholes | None = None,
+    *,
+    computed: bool = False,
+) -> Value:
+    """Write down the value of the curve of each column; all have the only one without ``curve_of``.
+
+    ``computed`` scores are subject to rounding, and so lie on a threshold a little below it.
+    """
+    found = [_describe(curve) for curve in curves]
+    is_smooth = np.array([isinstance(one, Terms) for one in found])
+    pieces = [one if isinstance(one, Pieces) else NO_PIECES for one in found]
+    if not is_smooth.any():
+        return _write_pieces(ops, x, pieces, curve_of, computed=computed)
+    terms = [one if isinstance(one, Terms) else NO_TERMS for one in found]
+    out = _write_terms(ops, x, terms, curve_of)
+    if is_smooth.all():
+        return out
+    # Classes that nothing is known of stay as they are, among others.
+    rest = [curve for curve, smooth in zip(curves, is_smooth, strict=True) if not smooth]
+    others = x
+    if any(curve is not IDENTITY for curve in rest):
+        others = _write_pieces(ops, x, pieces, curve_of, computed=computed)
+    chosen = is_smooth if curve_of is None else is_smooth[curve_of]
+    return ops.where(ops.fitted("is_smooth", chosen), out, others)
+
+
+def _write_pieces(
+    ops: Operations,
+    x: Value,
+    pieces: list[Pieces],
+    curve_of: Wholes | None,
+    *,
+    computed: bool,
+) -> Value:
+    thresholds = [  # where there are no jumps, rounding changes nothing
+        lowered(one.starts, ops.rounding) if computed and not one.slopes.any() else one.starts
+        for one in pieces
+    ]
+    block, edges = find_blocks(ops, x, thresholds, curve_of)
+    values, slopes = (  # blocks count from 1
+        np.concatenate([[0.0], *parts]) for parts in list(zip(*pieces, strict=True))[1:]
+    )
+    out = ops.take(ops.fitted("values", values), block)
+    if slopes.any():
+        slope = ops.take(ops.fitted("slopes", slopes), block)
+        out = out + slope * (x - ops.take(edges, block - 1))
+    return out
+
+
+def _write_terms(ops: Operations, x: Value, terms: list[Terms], curve_of: Wholes | None) -> Value:
+    smallest = np.finfo(np.float32).tiny if ops.pairs else 0.0  # that has a logarithm
+
+    def of_curve(name: str, numbers: Floats) -> Value:
+        """Give a coefficient of each column, or of all."""
+        shared = curve_of is None or (numbers == numbers[0]).all()
+        return ops.fitted(name, numbers[0] if shared else numbers[curve_of])
+
+    a, b, c, low, rest = np.array([(*one[:3], one.logs.low, one.logs.rest) for one in terms]).T
+    log_x = ops.log(ops.maximum(x, of_curve("low", np.maximum(low, smallest))))
+    log_rest = ops.log(ops.maximum(1.0 - x, of_curve("rest", np.maximum(rest, smallest))))
+    if (a == b).all():
+        return ops.sigmoid((log_x - log_rest) * of_curve("a", a) + of_curve("c", c))
+    return ops.sigmoid(log_x * of_curve("a", a) - log_rest * of_curve("b", b) + of_curve("c", c))
+
+
+def write_division(ops: Operations, mapped: Value, rows: Value, curves: Sequence[Curve]) -> Value:
+    """Write down ``divide_by_sums`` of the values of curves."""
+    total = ops.row_sum(mapped)
+    top = np.full(1, LEAST_TOP / ops.n_classes)
+    if all(_least(curve, top) > 0 for curve in curves):  # whichever class has the largest score
+        return mapped / total
+    empty = ops.where(total > 0.0, 0.0, 1.0)
+    return (mapped + rows * empty) / (total + empty)
+
+
+def _least(curve: Curve, top: Floats) -> float:
+    """Give a bound of the values of a curve at some score and above."""
+    found = _describe(curve)
+    if isinstance(found, Terms):
+        return 0.0
+    inside = np.searchsorted(found.starts, top[0], side="right") - 1
+    return float(found.values[max(int(inside), 0) :].min())

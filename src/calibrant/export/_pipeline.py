@@ -1,0 +1,142 @@
+"""What ``predict_proba`` does, as a formula: checks, map, floor."""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from calibrant import __version__, errors, model_file
+from calibrant import _simplex as simplex
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.classifier import CalibratedClassifier
+from calibrant.export._map_formulas import Context, write_lift, write_map
+from calibrant.export._softmax_formulas import write_fixed_sum, write_softmax
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from calibrant.export._operations import Operations, Value
+
+FURTHEST_SUM = 0.01 + 1e-6
+"""How far the sum of a row may be from 1; ``predict_proba`` is stricter with unrounded rows."""
+
+
+def take_calibrator(calibrator: Any) -> Calibrator:
+    """Refuse what is no fitted calibrator; return it as it is now."""
+    if isinstance(calibrator, CalibratedClassifier):
+        raise errors.ExportError(
+            "a CalibratedClassifier holds a classifier as well: after register_skl2onnx(), "
+            "skl2onnx.to_onnx converts both; or export calibrated_classifiers_[i].calibrator"
+        )
+    if not isinstance(calibrator, Calibrator):
+        raise errors.ExportError(f"{errors.in_words(calibrator)} is no calibrator")
+    check_is_fitted(calibrator, "classes_")
+    return calibrator._take()  # noqa: SLF001
+
+
+def describe(calibrator: Calibrator) -> dict[str, str]:
+    """Say what should be known of a calibrator wherever it goes."""
+    found = {
+        "calibrant.version": __version__,
+        "calibrant.method": calibrator.method or type(calibrator).__name__,
+        "calibrant.classes": json.dumps(calibrator.classes_.tolist(), default=str),
+    }
+    with suppress(errors.ModelFileError):  # not everything has a place in a file
+        found["calibrant.sha256"] = model_file.digest(calibrator)
+    return found
+
+
+def check_input(calibrator: Calibrator, given: str | None) -> str:
+    """Refuse scores that the map cannot be given; return their kind."""
+    own = calibrator.map_.kind
+    if given is None:
+        return own
+    simplex.check_option("input", given, simplex.KINDS)
+    if own == "logits" and given == "probabilities" and calibrator.map_.depends_on_shift:
+        raise errors.ExportError(
+            f"{type(calibrator).__name__} was fitted to logits, which probabilities tell only up "
+            "to a number for each row, and its result depends on that number; use input='logits', "
+            "or fit it with scores='probabilities'"
+        )
+    return given
+
+
+def write_rows(
+    ops: Operations, calibrator: Calibrator, scores: Value, given: str, *, computed: bool = False
+) -> tuple[Value, Value]:
+    """Write down ``predict_proba``, and the checked scores that tell ties in it apart.
+
+    Rows that it refuses become NaN.
+    ``computed`` says that the scores come from elsewhere in the graph, as ``ops.rounding`` tells.
+    """
+    own, normalize = calibrator.map_.kind, calibrator.normalize
+    if given == "logits":
+        rows, nan_mask = _check_logits(ops, scores)
+    elif normalize == "rows":
+        rows, nan_mask = _normalize(ops, scores)
+    else:
+        rows, nan_mask = _put_on_simplex(ops, scores)
+    computed |= ops.pairs or given != own or (own == "probabilities" and normalize == "rows")
+    if given != own:
+        rows = write_softmax(ops, rows) if own == "probabilities" else ops.log(rows)
+    out = write_map(calibrator.map_, ops, rows, Context(computed))
+    floor, sums_to_one = calibrator.min_probability, calibrator.map_.sums_to_one
+    return write_lift(ops, out, floor, nan_mask, sums_to_one=sums_to_one), rows
+
+
+def _real(ops: Operations, scores: Value) -> Value:
+    """Turn what was given into what is computed with."""
+    return ops.real(scores) if ops.pairs else scores
+
+
+def _nan_mask(ops: Operations, good: Value) -> Value:
+    """Zero for good rows, and NaN, which spreads to all of a row, for others."""
+    return ops.where(good, 0.0, math.nan)
+
+
+def _divide(ops: Operations, rows: Value, total: Value, good: Value) -> tuple[Value, Value]:
+    """Divide rows by their sums, others by infinity: no search leaves its table for these."""
+    return rows / ops.where(good, total, math.inf), _nan_mask(ops, good)
+
+
+def _check_logits(ops: Operations, scores: Value) -> tuple[Value, Value]:
+    """Write down ``check_scores`` of logits; a sum finds what is no number, a maximum may not."""
+    top, largest = ops.row_max(scores), simplex.LARGEST_LOGIT
+    good = (top >= -largest) & (top <= largest) & (ops.row_sum(scores) <= math.inf)
+    return _real(ops, scores), _nan_mask(ops, good)
+
+
+def _rounding(ops: Operations) -> float:
+    """How far the sum of a row on the simplex may be from 1 (``normalise_rows``)."""
+    return float(8 * np.finfo(np.float64).eps * math.sqrt(ops.n_classes))
+
+
+def _put_on_simplex(ops: Operations, scores: Value) -> tuple[Value, Value]:
+    """Write down ``check_scores`` of probabilities, to the bit."""
+    rows = _real(ops, ops.maximum(scores, 0.0))
+    total = write_fixed_sum(ops, rows, 2.0**60)
+    gap = total - 1.0
+    gap = ops.maximum(gap, 0.0 - gap)
+    good = (
+        (ops.row_min(scores) >= -simplex.CLIP_TOLERANCE)
+        & (ops.row_sum(scores) <= math.inf)
+        & (gap <= FURTHEST_SUM)
+    )
+    return _divide(ops, rows, ops.where(gap > _rounding(ops), total, 1.0), good)
+
+
+def _normalize(ops: Operations, scores: Value) -> tuple[Value, Value]:
+    """Write down ``check_scores`` of what is to be normalised."""
+    rows = _real(ops, ops.maximum(scores, 0.0))
+    total = ops.row_sum(rows)
+    good = (
+        (ops.row_min(scores) >= -simplex.CLIP_TOLERANCE)
+        & (ops.row_sum(scores) < math.inf)
+        & (total > 0.0)
+    )
+    return _divide(ops, rows, total, good)

@@ -1,0 +1,306 @@
+"""Calibrators and ``CalibratedClassifier`` for skl2onnx, which converts whole pipelines."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from calibrant import _extras as extras
+from calibrant import errors
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.classifier import CalibratedClassifier
+from calibrant._calibrators.methods import saved_methods
+from calibrant.export._pipeline import take_calibrator, write_rows
+
+try:
+    import skl2onnx
+    from onnx import TensorProto, helper
+    from skl2onnx import _parse as parsing
+    from skl2onnx.common.data_types import Int64TensorType, StringTensorType, guess_proto_type
+    from skl2onnx.common.utils_classifier import get_label_classes
+except ImportError as error:
+    raise extras.needed(error, "calibrant.export.register_skl2onnx", "skl2onnx") from error
+
+from calibrant.export._onnx import FIRST_OPSET
+from calibrant.export._onnx_graph import REAL, OnnxOperations, Tensor
+from calibrant.export._skl2onnx_scores import (
+    declare_scores,
+    mark_transformer,
+    rounding_of,
+    write_average_logarithms,
+    write_class_scores,
+    write_known,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+OPTIONS = {
+    "zipmap": [True, False, "columns"],
+    "nocl": [True, False],
+    "output_class_labels": [False, True],
+}
+"""Those that skl2onnx has for classifiers."""
+
+
+def register_skl2onnx() -> None:
+    """Teach skl2onnx calibrators and ``CalibratedClassifier``, alone and inside of pipelines.
+
+    ``skl2onnx.to_onnx`` then converts a ``CalibratedClassifier`` over any classifier that it can
+    convert, with all its folds, and calibrators on their own. There are two outputs, as of its
+    classifiers: the labels, as ``predict`` gives them, and the probabilities of
+    ``predict_proba``. Its options ``zipmap``, ``nocl`` and ``output_class_labels`` are there as
+    well. Calibrators are computed in float64, whatever goes in.
+
+    Call it again after a class of calibrators was added; twice is as good as once.
+
+    Notes
+    -----
+    A calibrator is a classifier for skl2onnx, and a transformer where scikit-learn takes it for
+    one: in a ``Pipeline`` before the last step, in a ``FeatureUnion`` or ``ColumnTransformer``.
+    ``options={id(calibrator): {"transform": True}}`` makes it one elsewhere, with the probabilities
+    as its only output.
+
+    A graph cannot refuse a row: probabilities of a row that ``predict_proba`` refuses are NaN, and
+    its label means nothing.
+
+    Examples
+    --------
+    >>> import onnxruntime
+    >>> import skl2onnx
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from calibrant import CalibratedClassifier
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.export import register_skl2onnx
+    >>> register_skl2onnx()
+    >>> X, y = simulated_scores(600)
+    >>> model = CalibratedClassifier(LogisticRegression(), "fir", cv=3).fit(X, y)
+    >>> graph = skl2onnx.to_onnx(model, X[:1], options={"zipmap": False}, target_opset=18)
+    >>> session = onnxruntime.InferenceSession(graph.SerializeToString())
+    >>> labels, probabilities = session.run(None, {"X": X})
+    >>> bool(abs(probabilities - model.predict_proba(X)).max() < 1e-9)
+    True
+    """
+    saved_methods()  # all of the package are imported by it
+    for cls in _subclasses(Calibrator):
+        skl2onnx.update_registered_converter(
+            cls,
+            "CalibrantCalibrator",
+            _set_types,
+            _convert_calibrator,
+            parser=_parse_calibrator,
+            options=OPTIONS | {"transform": [True, False]},
+        )
+    skl2onnx.update_registered_converter(
+        CalibratedClassifier,
+        "CalibrantClassifier",
+        _set_types,
+        _convert_classifier,
+        parser=_parse_classifier,
+        options=OPTIONS,
+    )
+    for holder in (Pipeline, FeatureUnion, ColumnTransformer):
+        parser = parsing.sklearn_parsers_map[holder]
+        if getattr(parser, "func", None) is not _parse_holder:
+            skl2onnx.update_registered_parser(holder, partial(_parse_holder, parser))
+
+
+def _subclasses(cls: type[Any]) -> Iterator[type[Any]]:
+    for one in cls.__subclasses__():
+        yield one
+        yield from _subclasses(one)
+
+
+def _parse_holder(
+    parser: Any, scope: Any, model: Any, inputs: Any, custom_parsers: Any = None
+) -> Any:
+    """Parse as before, where calibrators are known to be transformers.
+
+    skl2onnx takes everything that has classes for a classifier, and its labels for the result.
+    """
+    if isinstance(model, Pipeline):
+        parts = [step for _, step in model.steps[:-1]]
+    elif isinstance(model, FeatureUnion):
+        parts = [part for _, part in model.transformer_list]
+    else:
+        parts = [part for _, part, _ in model.transformers_]
+    for part in parts:
+        mark_transformer(scope, part)
+    return parser(scope, model, inputs, custom_parsers=custom_parsers)
+
+
+def _parse_classifier(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
+    check_is_fitted(model, "classes_")
+    _labels(scope, model)  # refused before skl2onnx rounds them
+    return parsing._parse_sklearn_classifier(  # noqa: SLF001  (as its own parsers do)
+        scope, model, inputs, custom_parsers=custom_parsers
+    )
+
+
+def _parse_calibrator(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
+    options = scope.get_options(model, {"transform": False})
+    if not options["transform"]:
+        return _parse_classifier(scope, model, inputs, custom_parsers)
+    check_is_fitted(model, "classes_")
+    outputs = parsing._parse_sklearn_simple_model(  # noqa: SLF001
+        scope, model, inputs, custom_parsers=custom_parsers
+    )
+    return [outputs[1]]
+
+
+def _labels(scope: Any, model: Any) -> NDArray[Any]:
+    """Return the classes as whole numbers or texts, which ONNX has; refuse others."""
+    classes: NDArray[Any] = np.asarray(get_label_classes(scope, model))
+    kind = classes.dtype.kind
+    if kind in "US" or (kind == "O" and all(isinstance(one, str) for one in classes)):
+        if kind != "S":
+            return classes.astype(object)
+    elif kind in "biuf":
+        with np.errstate(invalid="ignore"):
+            whole = classes.astype(np.int64)
+        if np.array_equal(whole, classes) and ((whole < 0) == (classes < 0)).all():
+            return whole
+    raise errors.ExportError(
+        f"classes_ of {type(model).__name__} are {errors.in_words(classes)}, and labels of ONNX "
+        "are whole numbers of 64 bits or texts; fit to such labels, or ask for the numbers of the "
+        "classes with the option nocl=True"
+    )
+
+
+def _set_types(operator: Any) -> None:
+    """Tell skl2onnx the types and shapes of both outputs."""
+    n_rows = operator.inputs[0].get_first_dimension()
+    labels = _labels(operator.scope_inst, operator.raw_operator)
+    kind = StringTensorType if labels.dtype == object else Int64TensorType
+    operator.outputs[0].set_type(kind([n_rows]))
+    operator.outputs[1].type.shape = [n_rows, len(labels)]
+
+
+def _convert_calibrator(scope: Any, operator: Any, container: Any) -> None:
+    calibrator = take_calibrator(operator.raw_operator)
+    ops = _operations(calibrator.n_features_in_, container)
+    widths = [one.get_second_dimension() for one in operator.inputs]
+    if len(widths) != 1 or widths[0] not in (None, ops.n_classes):
+        raise errors.ExportError(
+            f"{type(calibrator).__name__} takes one input, scores with {ops.n_classes} columns, "
+            f"one for each class; there are {len(widths)} with {errors.in_words(widths)} columns"
+        )
+    given = operator.inputs[0]
+    if not given.is_root:
+        ops.rounding = rounding_of(given)
+    scores = ops.real(Tensor(ops, given.full_name, REAL, ops.n_classes))
+    probabilities, rows = write_rows(
+        ops, calibrator, scores, calibrator.map_.kind, computed=not given.is_root
+    )
+    off = 0.0 if given.is_root else ops.rounding.of_logits
+    _finish(scope, operator, container, probabilities, rows, off)
+
+
+def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
+    model = operator.raw_operator
+    ops = _operations(len(model.classes_), container)
+    both = []
+    for i, pair in enumerate(model.calibrated_classifiers_):
+        calibrator = take_calibrator(pair.calibrator)
+        found, ops.rounding = declare_scores(scope, container, pair.estimator, operator.inputs)
+        with ops.inside(f"fold{i}"):
+            scores = write_class_scores(ops, pair.estimator, found, pair.classes)
+            probabilities, _ = write_rows(
+                ops, calibrator, scores, calibrator.map_.kind, computed=True
+            )
+            probabilities = write_known(ops, pair.is_known, probabilities)
+        both.append((probabilities, scores))
+    parts, all_scores = zip(*both, strict=True)
+    if model.pooling_ == "logarithms":
+        known = [pair.is_known for pair in model.calibrated_classifiers_]
+        probabilities = write_average_logarithms(ops, parts, known)
+    else:
+        probabilities = sum(parts[1:], parts[0]) / float(len(parts))
+    average = sum(all_scores[1:], all_scores[0]) / float(len(all_scores))
+    _finish(scope, operator, container, probabilities, average, ops.rounding.of_logits)
+
+
+def _operations(n_classes: int, container: Any) -> OnnxOperations:
+    opset = container.target_opset
+    if opset < FIRST_OPSET:
+        raise errors.ExportError(
+            f"target_opset={opset} lacks operators that calibrators need; pass target_opset=18, "
+            f"or another from {FIRST_OPSET} on"
+        )
+    return OnnxOperations(n_classes, opset)
+
+
+def _write_top_columns(
+    ops: OnnxOperations, probabilities: Tensor, scores: Tensor, off: float
+) -> Tensor:
+    """Write ``_kernels.rows.top_columns``, where scores may be ``off`` relative to their size.
+
+    Of probabilities that are equal up to rounding it is the one of the largest score, then the
+    first.
+    """
+    largest = ops.row_max(probabilities)
+    # Not times 1 - 16 eps, which onnxruntime takes for 1 in float32, and leaves out.
+    top = largest - largest * float(16 * np.finfo(np.float64).eps)
+    finite = ops.maximum(scores, -1e300)  # as others are not
+    candidates = ops.where(probabilities >= top, finite, -np.inf)
+    if off:
+        largest = ops.row_max(candidates)
+        size = ops.maximum(largest, 0.0 - largest)
+        candidates = ops.real(candidates >= largest - size * off)
+    return ops.node("ArgMax", [candidates], TensorProto.INT64, 1, axis=1, keepdims=0)
+
+
+def _finish(
+    scope: Any,
+    operator: Any,
+    container: Any,
+    probabilities: Tensor,
+    scores: Tensor,
+    off: float,
+) -> None:
+    """Write down labels, and give all nodes and constants to skl2onnx under names of its own."""
+    ops = probabilities.ops
+    best = _write_top_columns(ops, probabilities, scores, off)
+    names = {}
+    for name, tensor in ops.constants.items():
+        names[name] = scope.get_unique_variable_name(name)
+        container.add_initializer(names[name], None, None, tensor)
+    for node in ops.nodes:
+        for name in node.output:
+            names[name] = scope.get_unique_variable_name(f"calibrant_{name}")
+    for node in ops.nodes:
+        container.add_node(
+            node.op_type,
+            [names.get(name, name) for name in node.input],
+            [names[name] for name in node.output],
+            name=scope.get_unique_operator_name(f"calibrant_{node.op_type}"),
+            **{one.name: helper.get_attribute_value(one) for one in node.attribute},
+        )
+
+    labels = _labels(scope, operator.raw_operator)
+    is_text = labels.dtype == object
+    classes = scope.get_unique_variable_name("classes")
+    container.add_initializer(
+        classes,
+        TensorProto.STRING if is_text else TensorProto.INT64,
+        labels.shape,
+        [label.encode() if is_text else int(label) for label in labels],
+    )
+    for kind, given, output, attributes in (
+        ("Gather", [classes, names[best.name]], operator.outputs[0], {"axis": 0}),
+        (
+            "Cast",
+            [names[probabilities.name]],
+            operator.outputs[1],
+            {"to": guess_proto_type(operator.outputs[1].type)},
+        ),
+    ):
+        name = scope.get_unique_operator_name(f"calibrant_{kind}")
+        container.add_node(kind, given, [output.full_name], name=name, **attributes)

@@ -1,0 +1,210 @@
+"""The scores that a ``CalibratedClassifier`` calibrates, out of skl2onnx's own converters."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn import ensemble, multiclass, svm, tree
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+
+from calibrant import _extras as extras
+from calibrant import errors
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.classifier_folds import LEAST_PROBABILITY, known_shares
+
+try:
+    from skl2onnx import _parse as parsing
+    from skl2onnx._supported_operators import sklearn_operator_name_map
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+except ImportError as error:
+    raise extras.needed(error, "calibrant.export.register_skl2onnx", "skl2onnx") from error
+
+from calibrant.export._onnx_graph import REAL, OnnxOperations, Tensor
+from calibrant.export._operations import Rounding
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+TREES = (
+    tree.DecisionTreeClassifier,
+    ensemble.RandomForestClassifier,
+    ensemble.ExtraTreesClassifier,
+    ensemble.GradientBoostingClassifier,
+    ensemble.HistGradientBoostingClassifier,
+)
+SINGLE = (*TREES, ensemble.AdaBoostClassifier, svm.SVC, svm.NuSVC)
+"""Classifiers whose operators in ONNX return float32, whatever they are given."""
+
+OF_DOUBLE = Rounding(2.0**-26, 2.0**-50)
+OF_SINGLE = Rounding(2.0**-18)
+OF_TREES = Rounding(2.0**-18, 2.0**-20)
+"""How far scores in ONNX are off from those of scikit-learn, with room to spare.
+
+Trees add up float32. With few different scores, as trees have them, most are at a threshold.
+"""
+
+
+def unwrap(estimator: Any) -> Any:
+    """Return what predicts, of classifiers that only hold another one."""
+    from sklearn.model_selection._search import BaseSearchCV  # a slow import
+
+    while True:
+        if isinstance(estimator, FrozenEstimator):
+            estimator = estimator.estimator
+        elif isinstance(estimator, BaseSearchCV):
+            estimator = estimator.best_estimator_
+        else:
+            return estimator
+
+
+def mark_transformer(scope: Any, part: Any) -> None:
+    """Have a calibrator parsed as a transformer, also one at the end of a pipeline."""
+    if isinstance(part, Pipeline) and part.steps:
+        mark_transformer(scope, part.steps[-1][1])
+    elif isinstance(part, Calibrator):
+        scope.add_options(id(part), {"transform": True})
+
+
+def holds(estimator: Any, kinds: tuple[type, ...]) -> bool:
+    """Whether a classifier, or one that is part of it, is of these kinds."""
+    estimator = unwrap(estimator)
+    if isinstance(estimator, kinds):
+        return True
+    parts: list[Any] = [*getattr(estimator, "estimators_", [])]
+    if isinstance(estimator, Pipeline):
+        parts.append(estimator.steps[-1][1])
+    if isinstance(estimator, ensemble.StackingClassifier):
+        parts.append(estimator.final_estimator_)
+    return any(holds(part, kinds) for part in parts)
+
+
+def rounding_of(*inputs: Any) -> Rounding:
+    """Tell how far scores are off that are computed of these."""
+    is_double = all(isinstance(one.type, DoubleTensorType) for one in inputs)
+    return OF_DOUBLE if is_double else OF_SINGLE
+
+
+def declare_scores(scope: Any, container: Any, estimator: Any, inputs: Any) -> tuple[str, Rounding]:
+    """Have skl2onnx convert a fitted classifier; return the name of its scores, and their error.
+
+    They are those of ``decision_function``, if it has one, else of ``predict_proba``; a margin of
+    two classes is the last column.
+    """
+    is_margin = hasattr(estimator, "decision_function")
+    estimator = unwrap(estimator)
+    while isinstance(estimator, Pipeline):
+        for _, step in estimator.steps[:-1]:
+            if step is not None and step != "passthrough":
+                step = unwrap(step)  # noqa: PLW2901
+                mark_transformer(scope, step)
+                inputs = parsing._parse_sklearn(scope, step, inputs)  # noqa: SLF001
+        estimator = unwrap(estimator.steps[-1][1])
+    if is_margin and type(estimator) in sklearn_operator_name_map:
+        estimator = _with_margins(container, estimator)
+    for name, value in (("zipmap", False), ("raw_scores", is_margin)):
+        if container.has_options(estimator, name):
+            for holder in (scope, container):
+                holder.add_options(id(estimator), {name: value})
+    if holds(estimator, SINGLE):
+        inputs = [_as_float(scope, one) for one in inputs]
+    found: str = parsing._parse_sklearn(scope, estimator, inputs)[1].full_name  # noqa: SLF001
+    if holds(estimator, TREES) and not is_margin:
+        return found, OF_TREES
+    return found, rounding_of(*inputs)
+
+
+def _as_float(scope: Any, variable: Any) -> Any:
+    """Cast features to float32: trees read them so, and skl2onnx mixes both types else."""
+    if not isinstance(variable.type, DoubleTensorType):
+        return variable
+    cast = scope.declare_local_operator("SklearnCast")
+    cast.inputs = [variable]
+    found = scope.declare_local_variable("features", FloatTensorType(variable.type.shape))
+    cast.outputs.append(found)
+    return found
+
+
+def _with_margins(container: Any, estimator: Any) -> Any:
+    """Return a classifier whose ``decision_function`` skl2onnx converts; refuse others.
+
+    Its option ``raw_scores`` is accepted, and forgotten, by classifiers that hold others.
+    """
+    parts = [estimator]
+    if isinstance(estimator, ensemble.StackingClassifier):
+        parts = [estimator.final_estimator_]
+    elif isinstance(estimator, multiclass.OneVsOneClassifier):  # which has no other scores
+        parts = estimator.estimators_
+    elif isinstance(estimator, multiclass.OneVsRestClassifier | ensemble.BaggingClassifier):
+        parts = [estimator, *estimator.estimators_]
+    kept = all(
+        container.has_options(part, "raw_scores") and not isinstance(part, Pipeline)
+        for part in parts
+    )
+    lost = isinstance(estimator, multiclass.OneVsRestClassifier) and holds(
+        estimator, (svm.LinearSVC,)
+    )
+    if lost or not kept:
+        raise errors.ExportError(
+            f"the calibrator was fitted to decision_function of {errors.in_words(estimator)}, "
+            "which skl2onnx does not convert; convert the classifier by other means, and merge "
+            "the calibrator, calibrated_classifiers_[i].calibrator, behind it with merge_onnx"
+        )
+    if getattr(estimator, "probability", False):  # whose raw scores are no margins
+        estimator = copy(estimator)
+        estimator._probA = estimator._probB = np.empty(0)  # noqa: SLF001
+    return estimator
+
+
+def write_class_scores(
+    ops: OnnxOperations, estimator: Any, found: str, classes: NDArray[Any]
+) -> Any:
+    """Write down ``class_scores``: a column for every class, also one that was never seen."""
+    is_margin = hasattr(estimator, "decision_function")
+    n_known = len(estimator.classes_)
+    scores = ops.real(Tensor(ops, found, REAL, n_known))
+    if is_margin and n_known == 2:  # softmax([0, z]) is sigmoid(z)
+        last = ops.number([-1], np.int64)
+        margin = ops.node("Gather", [scores, last], width=1, axis=1)
+        scores = _pad(ops, margin, [0, 1, 0, 0], 0.0, 2)
+    if n_known == len(classes):
+        return scores
+    scores = _pad(ops, scores, [0, 0, 0, 1], -np.inf if is_margin else 0.0, n_known + 1)
+    columns = np.full(len(classes), n_known, np.int64)
+    columns[np.searchsorted(classes, estimator.classes_)] = np.arange(n_known)
+    return ops.node("Gather", [scores, ops.number(columns, np.int64)], width=len(classes), axis=1)
+
+
+def write_known(ops: OnnxOperations, is_known: NDArray[np.bool_], rows: Tensor) -> Any:
+    """Write down ``without_unknown``: what a fold's classifier was not trained on has zero."""
+    if is_known.all():
+        return rows
+    rest = rows * ops.fitted("is_known", is_known.astype(np.float64))
+    total = ops.row_sum(rest)
+    even = ops.fitted("even", is_known / is_known.sum())
+    return ops.where(total > 0.0, rest / ops.maximum(total, LEAST_PROBABILITY), even)
+
+
+def write_average_logarithms(
+    ops: OnnxOperations, parts: Sequence[Tensor], is_known: Sequence[NDArray[np.bool_]]
+) -> Any:
+    """Write down ``average_logarithms``."""
+    shares = known_shares(is_known)
+    logs = [
+        ops.log(ops.maximum(part, LEAST_PROBABILITY)) * ops.fitted(f"weight{i}", share)
+        for i, (part, share) in enumerate(zip(parts, shares, strict=True))
+    ]
+    mean = ops.exp(sum(logs[1:], logs[0]))
+    somebody_knows = shares.any(axis=0)
+    if not somebody_knows.all():
+        mean = mean * ops.fitted("somebody_knows", somebody_knows.astype(np.float64))
+    return mean / ops.row_sum(mean)
+
+
+def _pad(ops: OnnxOperations, x: Tensor, pads: list[int], value: float, width: int) -> Any:
+    how = ops.number(pads, np.int64), ops.number(value, np.float64)
+    return ops.node("Pad", [x, *how], width=width)

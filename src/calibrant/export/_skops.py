@@ -1,0 +1,62 @@
+"""Which types `skops <https://skops.readthedocs.io>`_ has to trust to load a calibrator."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any, get_args, get_type_hints
+
+from calibrant import _maps as maps
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.classifier import CalibratedClassifier
+from calibrant._calibrators.classifier_folds import CalibratedPair
+from calibrant._calibrators.methods import saved_methods
+from calibrant._calibrators.parameters import fitted_types
+from calibrant.model_file._writer import OPTIONS
+
+
+def trusted_types() -> list[str]:
+    """Names of all types of this package that a fitted calibrator or classifier is made of.
+
+    They are classes that hold numbers, no functions. A map is made by its constructor, which
+    checks it, so that a forged file cannot make compiled code read what is not there. For a file
+    from a stranger a model file (``calibrant.model_file``) is safer still: it names no types.
+
+    Returns
+    -------
+    names : list of str
+        For ``trusted`` of ``skops.io.load`` and ``skops_trusted_types`` of ``mlflow.sklearn``.
+        Estimators of scikit-learn skops trusts by itself, but for trees; what else a
+        ``CalibratedClassifier`` holds, such as a splitter or an estimator of another package, has
+        to be added.
+
+    Notes
+    -----
+    What ``partial_fit`` and ``fit_statistics`` remember is not trusted: ``statistics_`` has
+    bytes of its own. Keep these, and ``del calibrator.statistics_``.
+
+    Examples
+    --------
+    >>> from calibrant.export import trusted_types
+    >>> names = trusted_types()
+    >>> "calibrant._calibrators.scaling.TemperatureScaling" in names
+    True
+    >>> all(name.startswith("calibrant.") for name in names)
+    True
+    """
+    methods = [cls for cls in saved_methods().values() if cls.__module__.startswith("calibrant.")]
+    found: set[type] = {CalibratedClassifier, CalibratedPair, *methods, *OPTIONS.values()}
+    asked: list[Any] = [getattr(maps, name) for name in maps.__all__]
+    asked += [kind for cls in methods for kind in fitted_types(cls).values()]
+    while asked:
+        kind = asked.pop()
+        asked += get_args(kind)
+        if _holds_numbers(kind) and kind not in found:
+            found.add(kind)
+            hints = get_type_hints(kind)
+            asked += [hints[field.name] for field in fields(kind)]
+    return sorted(f"{cls.__module__}.{cls.__qualname__}" for cls in found)
+
+
+def _holds_numbers(kind: Any) -> bool:
+    """Whether it is the type of a map, a curve or a report."""
+    return isinstance(kind, type) and is_dataclass(kind) and not issubclass(kind, Calibrator)

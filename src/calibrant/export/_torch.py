@@ -1,0 +1,289 @@
+"""Calibrators as modules of PyTorch, and as files that PyTorch reads without this package."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Self
+
+from calibrant import _extras as extras
+from calibrant import _simplex as simplex
+from calibrant import errors
+from calibrant._atomic_file import replace_file
+from calibrant.export._pipeline import check_input, describe, take_calibrator, write_rows
+
+try:
+    import torch
+    from torch import nn
+except ImportError as error:
+    raise extras.needed(error, "calibrant.export.to_torch", "torch") from error
+
+from calibrant.export._torch_graph import REAL, WHOLE, TorchOperations
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from calibrant._calibrators.base import Calibrator
+
+CELLS_AT_ONCE = 1 << 17
+"""Cells that a processor maps at once: what nodes hand on stays near, and is soon freed."""
+
+
+TORCH_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+TYPE_CHECK = torch.ops.aten._assert_tensor_metadata.default  # noqa: SLF001  (an operator's name)
+META_VALUE = "val"
+"""What is known of the value of a node, which is written to a file with it."""
+
+
+def to_torch(
+    calibrator: Calibrator,
+    *,
+    input: str | None = None,  # noqa: A002  (its name in a graph)
+) -> CalibratorModule:
+    """Return a calibrator as a module of PyTorch, which gives what ``predict_proba`` gives.
+
+    Parameters
+    ----------
+    calibrator : Calibrator
+        A fitted calibrator.
+    input : {"probabilities", "logits"}, optional
+        What the module is given; by default what the calibrator was fitted to. A calibrator of
+        probabilities can be given logits, of which the module takes the softmax.
+
+    Returns
+    -------
+    module : CalibratorModule
+        Takes scores of shape (rows, n_classes), of any floating-point type, and returns
+        probabilities of the same shape and type.
+
+    Raises
+    ------
+    ExportError
+        If the calibrator, or a part of it, has no formula.
+
+    Notes
+    -----
+    What is fitted are buffers, which ``torch.export`` and ``torch.compile`` take along. It stays in
+    float64, whatever the module or the network around it is changed to, and the module computes in
+    float64, as ``predict_proba`` does: a score in float32 is on the same side of every threshold.
+    Where a device has no float64, as Apple's graphics processors, the processor computes instead,
+    and rows are moved there and back. Sums of a GPU are taken in an order of its own: cumulative
+    ones (``scir``) may differ there in the last bit, and so be on the other side of a threshold.
+
+    Logits become probabilities by exponentials, of which every library has its own last bit: a row
+    whose probability, or cumulative one, is that near a threshold may be on its other side. Of 47
+    real classifiers that was so for 14 rows, of two naive Bayes ones that are certain of nearly
+    everything.
+
+    A module cannot refuse a row. One that ``predict_proba`` refuses comes out as NaN, except that
+    sums up to 0.01 away from 1 are normalised, whether or not their cells were rounded.
+
+    Derivatives with respect to scores are those of the formula: of steps they are zero.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.export import to_torch
+    >>> scores, y = simulated_scores(1000)
+    >>> calibrator = TemperatureScaling().fit(scores, y)
+    >>> module = to_torch(calibrator)
+    >>> module
+    CalibratorModule(method='ts', n_classes=3, input='probabilities')
+    >>> found = module(torch.tensor(scores))
+    >>> bool(abs(found.numpy() - calibrator.predict_proba(scores)).max() < 1e-12)
+    True
+    """
+    calibrator = take_calibrator(calibrator)
+    return CalibratorModule(calibrator, check_input(calibrator, input))
+
+
+class CalibratorModule(nn.Module):
+    """A fitted calibrator; ``to_torch`` makes it.
+
+    Attributes
+    ----------
+    classes : list
+        Class of each column.
+    method : str
+        Short name of the method.
+    n_classes : int
+    input : {"probabilities", "logits"}
+        Kind of scores that it takes.
+    about : dict
+        What files say of it: classes, method, version, digest.
+    sha256 : str or None
+        Digest of the calibrator's model file; None if it cannot be saved.
+    """
+
+    digest: torch.Tensor
+
+    def __new__(cls, *_: Any) -> Self:
+        """Make a class for each module, whose ``forward`` has code of its own.
+
+        ``torch.compile`` keeps what it compiled by code, and a limited number for each: modules
+        that shared it would be refused from the ninth on. Graphs of ``torch.fx`` do the same.
+        """
+        forward = CalibratorModule.forward
+        own = FunctionType(forward.__code__.replace(), forward.__globals__)
+        own.__doc__ = forward.__doc__
+        made = type(cls.__name__, (cls,), {"forward": own, "__module__": cls.__module__})
+        found: Self = super().__new__(made)
+        return found
+
+    def __init__(self, calibrator: Calibrator, kind: str) -> None:
+        super().__init__()
+        self.classes = calibrator.classes_.tolist()
+        self.method = calibrator.method or type(calibrator).__name__
+        self.n_classes = int(calibrator.n_features_in_)
+        self.input = kind
+        self._by_cpu = False
+        ops = TorchOperations(self.n_classes)
+        self.map = ops.finish(write_rows(ops, calibrator, ops.scores, kind)[0])
+        self.about = describe(calibrator) | {"calibrant.input": kind}
+        self.sha256 = self.about.get("calibrant.sha256")
+        digest = bytearray.fromhex(self.sha256 or "")
+        self.register_buffer("digest", torch.tensor(digest, dtype=torch.uint8))
+
+    def forward(self, scores: torch.Tensor) -> torch.Tensor:
+        """Return calibrated probabilities, one row for each row of scores.
+
+        A row that ``predict_proba`` refuses comes out as NaN.
+        """
+        if scores.dim() != 2 or scores.shape[1] != self.n_classes:
+            raise errors.ShapeError(
+                f"{self!r} was given scores of shape {tuple(scores.shape)}; it takes one row for "
+                f"each sample, of {self.n_classes} classes"
+            )
+        if not scores.is_floating_point():
+            raise errors.ContainerError(f"{self!r} was given scores of {scores.dtype}, no reals")
+        rows = scores.cpu() if self._by_cpu else scores
+        whole = torch.compiler.is_compiling() or torch.jit.is_tracing()  # for any number of rows
+        if whole or rows.device.type != "cpu":
+            found: torch.Tensor = self.map(rows.to(REAL)).to(scores.dtype)
+        else:
+            parts = rows.split(max(1, CELLS_AT_ONCE // self.n_classes))
+            found = torch.cat([self.map(part.to(REAL)).to(scores.dtype) for part in parts])
+        if rows.requires_grad and torch.is_grad_enabled() and not found.requires_grad:
+            # Steps do not depend on scores as far as torch can see; their derivative is zero.
+            found = torch.where(torch.zeros_like(found, dtype=torch.bool), rows, found)
+        return found.to(scores.device) if self._by_cpu else found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _blank, (), self.__dict__
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:  # noqa: ARG002
+        """Move to another device; types stay, since rounded thresholds are other thresholds."""
+        device = fn(torch.empty(0, dtype=WHOLE, device=self.digest.device)).device
+        self._by_cpu = not has_float64(device)
+        if self._by_cpu:
+            fn = torch.Tensor.cpu
+        for module in self.modules():
+            for name, buffer in module._buffers.items():  # noqa: SLF001  (as in the method of torch)
+                if buffer is not None:
+                    module._buffers[name] = _move(buffer, fn)  # noqa: SLF001
+        return self
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *args: Any, **options: Any
+    ) -> None:
+        """Refuse the numbers of another calibrator, which classes and digest are not of."""
+        given = state_dict.get(f"{prefix}digest")
+        own = self.digest
+        if given is not None and not torch.equal(given.to(own.device), own):
+            raise errors.ExportError(
+                f"the state is that of another calibrator than of {self!r}; call to_torch with "
+                "the calibrator that it was saved with"
+            )
+        super()._load_from_state_dict(state_dict, prefix, *args, **options)
+
+    def extra_repr(self) -> str:
+        """Say what it is."""
+        return f"method={self.method!r}, n_classes={self.n_classes}, input={self.input!r}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.extra_repr()})"
+
+
+def _blank() -> CalibratorModule:
+    """Make a module that a copy or a file fills: its class has no name to be found by."""
+    return CalibratorModule.__new__(CalibratorModule)
+
+
+def has_float64(device: torch.device) -> bool:
+    """Whether a device computes with numbers of 64 bits; Apple's graphics processors do not."""
+    try:
+        torch.ones(1, dtype=torch.float64, device=device).sqrt()
+    except (TypeError, RuntimeError):
+        return False
+    return True
+
+
+def _move(buffer: torch.Tensor, fn: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """Do to a buffer what is done to a module, but for its type: real ones as whole numbers."""
+    bits = buffer.view(WHOLE) if buffer.dtype == REAL else buffer
+    moved = fn(bits)
+    if moved.dtype != bits.dtype:
+        moved = bits.to(moved.device)
+    return moved.view(buffer.dtype)
+
+
+def save_pt2(
+    module: CalibratorModule, path: str | os.PathLike[str], *, dtype: str = "float32"
+) -> None:
+    """Write a module to a file that ``torch.export.load`` reads, whole or not at all.
+
+    Parameters
+    ----------
+    module : CalibratorModule
+        What ``to_torch`` returned.
+    path : path-like
+        The file to write or replace; ``.pt2`` is the usual end of its name.
+    dtype : {"float32", "float64"}, default="float32"
+        Type of what goes in and comes out; another is refused when the program runs.
+
+    Notes
+    -----
+    The number of rows is free. What reads the file needs PyTorch alone. It holds no path and no
+    name of a user; ``extra_files`` of ``torch.export.load`` give ``calibrant.classes``,
+    ``calibrant.method``, ``calibrant.input``, ``calibrant.version`` and ``calibrant.sha256``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import torch
+    >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.export import save_pt2, to_torch
+    >>> scores, y = simulated_scores(1000)
+    >>> calibrator = TemperatureScaling().fit(scores, y)
+    >>> path = Path(tempfile.mkdtemp()) / "model.pt2"
+    >>> save_pt2(to_torch(calibrator), path, dtype="float64")
+    >>> program = torch.export.load(path).module()
+    >>> found = program(torch.tensor(scores))
+    >>> bool(abs(found.numpy() - calibrator.predict_proba(scores)).max() < 1e-12)
+    True
+    """
+    simplex.check_option("dtype", dtype, tuple(TORCH_DTYPES))
+    scores = torch.full((2, module.n_classes), 1.0 / module.n_classes, dtype=TORCH_DTYPES[dtype])
+    program = torch.export.export(
+        module,
+        (scores.to(module.digest.device),),
+        dynamic_shapes={"scores": {0: torch.export.Dim("rows")}},
+    )
+    _forget(program)
+    with replace_file(path) as file:
+        torch.export.save(program, file, extra_files=module.about)
+
+
+def _forget(program: torch.export.ExportedProgram) -> None:
+    """Drop what tells where a program was made, and on which device it has to run."""
+    program.example_inputs = None
+    for graph_module in program.graph_module.modules():
+        graph_module.meta = {}
+    for node in program.graph.nodes:
+        node.meta = {META_VALUE: node.meta[META_VALUE]} if META_VALUE in node.meta else {}
+        if node.target is TYPE_CHECK:
+            node.kwargs = {"dtype": node.kwargs["dtype"]}

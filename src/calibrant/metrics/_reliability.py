@@ -1,0 +1,236 @@
+"""The numbers of a reliability diagram."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from calibrant import _simplex as simplex
+from calibrant import _threads as threads
+from calibrant import errors
+from calibrant._kernels.fixed_point import totals
+from calibrant._kernels.metrics import HIT, VALUE, WEIGHT, add_binned
+from calibrant.metrics._bins import BIN_STRATEGIES, bin_edges, errors_in, uniform_bins
+from calibrant.metrics._counted import add_up, classes_of, read
+from calibrant.metrics._normal_null import null_problem, problem_bodies
+from calibrant.metrics._parameters import inherit_parameters
+from calibrant.metrics._predictions import Predictions, column_of, name_of
+from calibrant.metrics._resampling import MOST_ROWS_DRAWN, null_bins, null_errors, p_value
+from calibrant.metrics._result import Result
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant._maps.base import Floats
+    from calibrant.metrics._chunk import EventRows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReliabilityCurve(Result):
+    """Result of :func:`reliability_curve`; arrays have one number per bin and are read-only.
+
+    Attributes
+    ----------
+    kind : object
+        "confidence", or the label of the class.
+    edges : ndarray of shape (n_bins + 1,)
+        Bin b is (edges[b], edges[b + 1]], the first with its lower edge.
+    mean_probability : ndarray
+        Mean prediction in each bin; NaN where it is empty.
+    frequency : ndarray
+        How often the event happened: the accuracy, or the share of the class.
+    weight : ndarray
+        Total weight in each bin.
+    consistency_low, consistency_high : ndarray
+        Between these the frequency would lie if the predictions were right; NaN without
+        resamples.
+    consistency_level : float
+        How often it would.
+    ece : float
+        Mean over rows of |mean_probability - frequency|.
+    p_value : float
+        How often calibrated predictions have an error as large; NaN without resamples.
+    """
+
+    kind: Any
+    edges: Floats
+    mean_probability: Floats
+    frequency: Floats
+    weight: Floats
+    consistency_low: Floats
+    consistency_high: Floats
+    consistency_level: float
+    ece: float
+    p_value: float
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins."""
+        return len(self.weight)
+
+
+@inherit_parameters
+def reliability_curve(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    kind: Any = None,
+    n_bins: int = 15,
+    strategy: str = "uniform",
+    sample_weight: Any = None,
+    classes: Any = None,
+    pos_label: Any = None,
+    n_resamples: int = 1000,
+    consistency_level: float = 0.95,
+    resample_rows: bool = True,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> ReliabilityCurve:
+    """Predicted probability against observed frequency, bin by bin, with consistency bars.
+
+    Parameters
+    ----------
+    strategy : {"uniform", "quantile"}, default="uniform"
+        Bins of equal width, or of equal mass (as in :func:`confidence_ece`; empty ones are left
+        out, so there may be fewer).
+    n_resamples : int, default=1000
+        Draws behind the consistency bars and the p-value; 0 for none.
+    consistency_level : float, default=0.95
+        Share of the draws that a bar holds.
+    resample_rows : bool, default=True
+        Draw rows as well as labels.
+
+    Returns
+    -------
+    ReliabilityCurve
+        Frozen numbers, to print or to draw.
+
+    Notes
+    -----
+    Of Dask collections and ``Chunks`` bins are of equal width, and bars and p-value come from the
+    normal distribution that has the mean and the variance of each bin, as in
+    :func:`calibration_test`; so do those of more than 50,000 rows in such bins.
+
+    References
+    ----------
+    .. [1] J. Bröcker and L. A. Smith, "Increasing the Reliability of Reliability Diagrams",
+       Weather and Forecasting 22, 2007.
+
+    Examples
+    --------
+    >>> from calibrant.metrics import reliability_curve
+    >>> y_proba = [[0.7, 0.3], [0.7, 0.3], [0.4, 0.6], [0.1, 0.9]]
+    >>> curve = reliability_curve([0, 1, 1, 1], y_proba, n_bins=4)
+    >>> curve.kind, curve.edges
+    (1, array([0.  , 0.25, 0.5 , 0.75, 1.  ]))
+    >>> curve.mean_probability.round(3), curve.frequency.round(3)
+    (array([nan, 0.3, 0.6, 0.9]), array([nan, 0.5, 1. , 1. ]))
+    """
+    simplex.check_number("n_bins", n_bins, low=1, whole=True)
+    simplex.check_option("strategy", strategy, BIN_STRATEGIES)
+    simplex.check_number("n_resamples", n_resamples, low=0, whole=True)
+    simplex.check_number("consistency_level", consistency_level, low=0.0, high=1.0)
+    threads.check_jobs("n_jobs", n_jobs)
+    draws = {"n_resamples": int(n_resamples), "random_state": random_state}
+    draws["replace"] = bool(resample_rows)
+    source = read(y_true, y_proba, sample_weight, classes, pos_label)
+    column = column_of(classes_of(source), kind)
+    with threads.jobs(n_jobs):
+        if isinstance(source, Predictions) and (
+            strategy == "quantile" or source.n_rows <= MOST_ROWS_DRAWN
+        ):
+            binned = _of_rows(source, column, int(n_bins), strategy, draws)
+        else:
+            if strategy != "uniform":
+                raise errors.ParameterError(
+                    f"strategy={strategy!r} needs all rows at once; of chunks, take "
+                    "strategy='uniform', or make the curve of some of the rows in memory"
+                )
+            binned = _of_sums(add_up(source, problem_bodies(int(n_bins), column)), draws)
+    low, high, chance = _judge(binned, float(consistency_level))
+    weight = binned.in_bin[:, WEIGHT]
+    return ReliabilityCurve(
+        kind=name_of(classes_of(source), column),
+        edges=binned.edges,
+        mean_probability=_ratio(binned.in_bin[:, VALUE], weight),
+        frequency=_ratio(binned.in_bin[:, HIT], weight),
+        weight=weight * binned.unit,
+        consistency_low=low,
+        consistency_high=high,
+        consistency_level=float(consistency_level),
+        ece=binned.ece,
+        p_value=chance,
+    )
+
+
+class Binned(NamedTuple):
+    """Sums of weight, hits and values over bins, in a unit, and those of resamples, if any."""
+
+    edges: Floats
+    in_bin: Floats
+    unit: float
+    ece: float
+    null: Floats | None
+
+
+def _of_rows(
+    predictions: Predictions, column: int | None, n_bins: int, strategy: str, draws: dict[str, Any]
+) -> Binned:
+    """Bin rows in memory, and draw them."""
+    events = predictions.events(column)
+    if strategy == "uniform":
+        edges = bin_edges(n_bins)
+        bins = uniform_bins(events.values, edges)
+    else:
+        edges, bins = _mass_bins(predictions, events, n_bins)
+    pairs = np.zeros((len(edges) - 1, 3, 2), dtype=np.int64)
+    add_binned(*events, bins, pairs)
+    sums = totals(pairs)
+    null = null_bins(events, bins, len(sums), **draws) if draws["n_resamples"] > 0 else None
+    ece = float(errors_in(sums[None], sums[None, :, WEIGHT].sum(axis=1), "l1")[0])
+    return Binned(edges, sums, predictions.unit, ece, null)
+
+
+def _of_sums(states: dict[str, Any], draws: dict[str, Any]) -> Binned:
+    null = null_problem(**states, **draws) if draws["n_resamples"] > 0 else None
+    bins = states["bins"]
+    return Binned(bin_edges(bins.body.n_bins), bins.total[0], bins.unit, bins.value(), null)
+
+
+def _judge(binned: Binned, level: float) -> tuple[Floats, Floats, float]:
+    """Return the ends of the consistency bars, and the p-value; NaN without resamples."""
+    if binned.null is None:
+        nothing = np.full(len(binned.in_bin), np.nan)
+        return nothing, nothing.copy(), float("nan")
+    low, high = np.clip(_bars(binned.null, level), 0.0, 1.0)
+    return low, high, p_value(binned.ece, null_errors(binned.null))
+
+
+def _mass_bins(
+    predictions: Predictions, events: EventRows, n_bins: int
+) -> tuple[Floats, NDArray[np.int32]]:
+    """Edges of the bins of equal mass that are not empty, and the bin of each row."""
+    cells, values = predictions.sort_events(events)
+    begin = np.unique(cells.edges(n_bins))
+    begin = begin[begin < len(values)]
+    edges = np.concatenate([[0.0], values[begin[1:] - 1], [1.0]])  # a bin ends at its last value
+    bins = np.repeat(np.arange(len(begin), dtype=np.int32), np.diff(np.append(begin, len(values))))
+    return edges, bins[np.searchsorted(values, events.values)]
+
+
+def _bars(null: Floats, level: float) -> tuple[Floats, ...]:
+    """Quantiles of the frequency in each bin, over the resamples that have rows there."""
+    weight = null[:, :, 0]
+    seen = weight.any(axis=0)
+    frequency = _ratio(null[:, seen, 1], weight[:, seen])
+    bars = np.full((2, null.shape[1]), np.nan)
+    bars[:, seen] = np.nanquantile(frequency, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
+    return bars[0], bars[1]
+
+
+def _ratio(top: Floats, bottom: Floats) -> Floats:
+    out = np.full(top.shape, np.nan)
+    np.divide(top, bottom, out=out, where=bottom > 0)
+    return out

@@ -1,0 +1,304 @@
+"""What a file holds of a fit, and how each value is stored: one rule, by the types of the fields.
+
+Stored are the fields of the map, and what else the class declares as fitted. Numbers, texts and
+lists are JSON. An array is announced in the header, and stands behind it under its name; a step
+function likewise, with an array for each of its fields; the curves of many classes are packed end
+to end. The types are those that the classes declare, never what a file says: nothing is imported or
+called because a file names it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache, partial
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints, is_typeddict
+
+import numpy as np
+
+from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.composition import Composed
+from calibrant._calibrators.parameters import fitted_types
+from calibrant._maps.curves import AveragedHistogram, BetaMap, Curve, PiecewiseLinear, Sigmoid
+from calibrant._maps.steps import Histogram, RankedStepFunction, StepFunction
+from calibrant.errors import HeaderFieldError, ParameterError, UnsavableError
+from calibrant.model_file import _header as header
+from calibrant.model_file._header import require, take
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from calibrant.model_file._reader import Reader
+    from calibrant.model_file._writer import Writer
+
+CURVES = (PiecewiseLinear, StepFunction, Histogram, Sigmoid, BetaMap, AveragedHistogram)
+"""What stands in a file is the place in this table; places are never reused."""
+
+GIVEN = {"kind": "scores"} | {name: name for name in ("bound", "per_class", "normalize_output")}
+"""Fields of maps that a file has as parameters: the parameter of each."""
+
+_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+@cache
+def field_types(cls: Any) -> dict[str, Any]:
+    """Return the type of each field of a dataclass that a file holds, or of a dict."""
+    hints = get_type_hints(cls)
+    if is_typeddict(cls):
+        return hints
+    held = [field for field in fields(cls) if field.init and field.metadata.get("stored", True)]
+    return {field.name: hints[field.name] for field in held}
+
+
+@cache
+def stored_types(cls: type[Calibrator]) -> dict[str, Any]:
+    """Return the type of all that is stored of a fit, by name.
+
+    A field of the map has its name with an underscore; a composition's map is made of its parts.
+    """
+    found = fitted_types(cls)
+    map_type = found.pop("map_")
+    if issubclass(cls, Composed):
+        return found
+    return {f"{f}_": of for f, of in field_types(map_type).items() if f not in GIVEN} | found
+
+
+@cache
+def optional_fields(cls: type[Calibrator]) -> frozenset[str]:
+    """Return the names of what may be None, and then has no place."""
+    return frozenset(n for n, of in stored_types(cls).items() if NoneType in get_args(of))
+
+
+def stored_values(calibrator: Calibrator) -> dict[str, Any]:
+    """Return all that is stored of a fit; refuses parameters that are no longer those of it."""
+    cls, found = type(calibrator), calibrator.map_
+    own = {} if isinstance(calibrator, Composed) else field_types(type(found))
+    for field, parameter in _given(calibrator, own):
+        if getattr(found, field) != getattr(calibrator, parameter):
+            raise UnsavableError(
+                f"{cls.__name__}: {parameter} was changed after the fit; fit again"
+            )
+    values = {
+        name: getattr(found, name[:-1]) if name[:-1] in own else getattr(calibrator, name)
+        for name in stored_types(cls)
+    }
+    return {n: v for n, v in values.items() if v is not None or n not in optional_fields(cls)}
+
+
+def set_fit(calibrator: Calibrator, values: dict[str, Any]) -> None:
+    """Undo ``stored_values``: make the map, whose constructor checks it, and set all."""
+    values = dict.fromkeys(optional_fields(type(calibrator))) | values
+    if isinstance(calibrator, Composed):
+        found = calibrator._compose(values)  # noqa: SLF001  (ours)
+    else:
+        map_type = fitted_types(type(calibrator))["map_"]
+        types = field_types(map_type)
+        own = {f: values.pop(f"{f}_") for f in types if f not in GIVEN}
+        for field, parameter in _given(calibrator, types):
+            own[field] = types[field](getattr(calibrator, parameter))
+        found = map_type(**own)
+    calibrator.__dict__ |= values | {"map_": found}
+
+
+def _given(calibrator: Calibrator, map_fields: Any) -> list[tuple[str, str]]:
+    pairs = [(field, GIVEN[field]) for field in map_fields if field in GIVEN]
+    return [(field, parameter) for field, parameter in pairs if hasattr(calibrator, parameter)]
+
+
+def parts_in(value: Any) -> Iterator[Calibrator]:
+    """Calibrators in a value, or in a dictionary or list of values."""
+    if isinstance(value, Calibrator):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from parts_in(item)
+
+
+def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:
+    """Return what stands in the header for a value of type ``kind``; arrays go to ``writer``."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        return None if value is None else write(_other_than_none(kind), value, name, writer)
+    of: Any = origin or kind
+    of = np.integer | int if kind is int else dict if is_typeddict(kind) else of
+    require(isinstance(value, of), f"{name} is no {getattr(of, '__name__', of)}")
+    if kind is float:
+        return float(value) if math.isfinite(value) else str(float(value))
+    if kind in (int, str, bool):
+        return kind(value)
+    if origin is np.ndarray:
+        return _write_array(value, name, writer)
+    if kind in (StepFunction, RankedStepFunction):
+        for field in field_types(kind):
+            writer.arrays[f"{name}/{field}"] = getattr(value, field)
+        return _announcement(kind)
+    if inside[:1] == (Curve,):
+        return _write_curves(value, name, writer)
+    if origin in (list, tuple):
+        return [write(inside[0], item, f"{name}/{i}", writer) for i, item in enumerate(value)]
+    if isinstance(value, Calibrator):
+        return writer.part(value, fitted=True)
+    if is_typeddict(kind):
+        require(value.keys() == field_types(kind).keys(), f"{name} has other keys")
+    get = value.__getitem__ if is_typeddict(kind) else partial(getattr, value)
+    return {
+        field: write(of, get(field), f"{name}/{field}", writer)
+        for field, of in field_types(kind).items()
+        if _is_written(kind, field, get)
+    }
+
+
+def read(kind: Any, stored: Any, name: str, reader: Reader) -> Any:
+    """Undo ``write``."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        return None if stored is None else read(_other_than_none(kind), stored, name, reader)
+    if kind is float and type(stored) is str and stored in _NOT_FINITE:
+        return _NOT_FINITE[stored]
+    if kind in (float, int, str, bool):
+        if type(stored) is not kind:
+            raise HeaderFieldError(f"{name} is no {kind.__name__}")
+        return stored
+    if origin is np.ndarray:
+        _expect(stored, "array", name)
+        return reader.take(name, whole=_is_whole(kind), n_dimensions=None)
+    if kind in (StepFunction, RankedStepFunction):
+        _expect(stored, _announcement(kind), name)
+        parts = field_types(kind).items()
+        return kind(*(reader.take(f"{name}/{f}", whole=_is_whole(of)) for f, of in parts))
+    if inside[:1] == (Curve,):
+        return _read_curves(stored, name, reader)
+    if origin in (list, tuple):
+        if type(stored) is not list:
+            raise HeaderFieldError(f"{name} is no list")
+        return origin(read(inside[0], item, f"{name}/{i}", reader) for i, item in enumerate(stored))
+    if kind is Calibrator:
+        return reader.part(stored, name, fitted=True)
+    later = () if is_typeddict(kind) else [f.name for f in fields(kind) if f.default is not MISSING]
+    types = field_types(kind)  # what has a default came after the first files
+    given = take(stored, name, reader.unknown, later, **dict.fromkeys(types, object))
+    values = {f: read(types[f], value, f"{name}/{f}", reader) for f, value in given.items()}
+    return kind(**values)
+
+
+def _is_written(kind: Any, field: str, get: Callable[[str], Any]) -> bool:
+    """Whether a field has a place in a file that is written now; older ones may have it."""
+    if is_typeddict(kind):
+        return True
+    written = kind.__dataclass_fields__[field].metadata.get("written", True)
+    return get(field) is not None if written == "unless None" else bool(written)
+
+
+def _other_than_none(kind: Any) -> Any:
+    return next(of for of in get_args(kind) if of is not NoneType)
+
+
+def _is_whole(kind: Any) -> bool:
+    return get_args(get_args(kind)[1])[0] is np.int64
+
+
+def _announcement(kind: type) -> str:
+    return re.sub("(?<=[a-z])(?=[A-Z])", " ", kind.__name__).lower()
+
+
+def _expect(stored: Any, word: str, name: str) -> None:
+    """Refuse a header that announces another kind of value than the class has."""
+    if type(stored) is not str or stored != word:
+        raise HeaderFieldError(f"{name} is not announced as {word!r}")
+
+
+def _write_array(value: NDArray[Any], name: str, writer: Writer) -> str:
+    right = value.dtype.kind in "fi" and value.itemsize == 8 and value.size > 0
+    require(right, f"{name} is no array of 64-bit numbers")
+    writer.arrays[name] = value
+    return "array"
+
+
+def _check_number_of(curves: Any) -> None:
+    require(
+        len(curves) <= header.MAX_MAPS,
+        f"more than {header.MAX_MAPS} binary maps: with so many classes use a method that shares "
+        "one map, such as NormalizationAwareIsotonic",
+    )
+
+
+def _write_curves(curves: tuple[Any, ...], name: str, writer: Writer) -> str:
+    _check_number_of(curves)
+    for i, curve in enumerate(curves):
+        require(type(curve) in CURVES, f"{name}/{i} is a {type(curve).__name__}")
+    vectors = [vector for curve in curves for vector in _vectors(curve)]
+    forms = [CURVES.index(type(curve)) for curve in curves]
+    writer.arrays[f"{name}/forms"] = np.array(forms, dtype=np.int64)
+    writer.arrays[f"{name}/lengths"] = np.array([len(v) for v in vectors], dtype=np.int64)
+    writer.arrays[f"{name}/numbers"] = np.concatenate(vectors).astype(np.float64)
+    return "maps"
+
+
+def _read_curves(stored: Any, name: str, reader: Reader) -> tuple[Any, ...]:
+    _expect(stored, "maps", name)
+    forms = reader.take(f"{name}/forms", whole=True)
+    lengths = reader.take(f"{name}/lengths", whole=True)
+    numbers = reader.take(f"{name}/numbers")
+    _check_number_of(forms)
+    known = forms.min() >= 0 and forms.max() < len(CURVES)
+    require(known, f"{name} has a map of unknown form")
+    classes = [CURVES[form] for form in forms]
+    total = sum(_n_vectors(cls) for cls in classes)
+    require(len(lengths) == total and lengths.min() >= 1, f"{name}: vectors are missing")
+    ends = np.cumsum(lengths.astype(object))  # Python's integers do not overflow
+    require(ends[-1] == len(numbers), f"{name}: vectors do not fill their numbers")
+    vectors = iter(np.split(numbers, ends[:-1].astype(np.int64)))
+    return tuple(_join(cls, vectors) for cls in classes)
+
+
+def _vectors(curve: Any) -> list[NDArray[np.float64]]:
+    """Return a curve as vectors: all of its single numbers in one, then its arrays."""
+    leaves = list(_leaves(curve))
+    numbers = [leaf for leaf in leaves if isinstance(leaf, float)]
+    arrays = [leaf.astype(np.float64) for leaf in leaves if not isinstance(leaf, float)]
+    return [np.array(numbers), *arrays] if numbers else arrays
+
+
+def _leaves(curve: Any) -> Iterator[Any]:
+    for field in field_types(type(curve)):  # type: ignore[arg-type]
+        value = getattr(curve, field)
+        yield from _leaves(value) if is_dataclass(value) else [value]
+
+
+@cache
+def _leaf_types(cls: Any) -> tuple[Any, ...]:
+    leaves: list[Any] = []
+    for of in field_types(cls).values():
+        leaves += _leaf_types(of) if is_dataclass(of) else [of]  # type: ignore[arg-type]
+    return tuple(leaves)
+
+
+@cache
+def _n_vectors(cls: type) -> int:
+    leaves = _leaf_types(cls)
+    return len(leaves) - leaves.count(float) + (float in leaves)
+
+
+def _join(cls: type, vectors: Iterator[NDArray[np.float64]]) -> Any:
+    n_numbers = _leaf_types(cls).count(float)
+    numbers = next(vectors).tolist() if n_numbers else []
+    require(len(numbers) == n_numbers, f"a {_announcement(cls)} has {n_numbers} numbers")
+    try:
+        return _build(cls, iter(numbers), vectors)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise ParameterError(str(error)) from None
+
+
+def _build(cls: Any, numbers: Iterator[float], vectors: Iterator[Any]) -> Any:
+    return cls(
+        *(
+            _build(of, numbers, vectors)
+            if is_dataclass(of)
+            else next(numbers if of is float else vectors)
+            for of in field_types(cls).values()
+        )
+    )

@@ -1,0 +1,213 @@
+"""The frame of a model file: bytes <-> JSON header and arrays.
+
+``magic (8) | major (u16) | minor (u16) | header length (u32) | header | arrays | SHA-256 (32)``,
+all little-endian. Nothing here knows what a calibrator is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+import struct
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from calibrant import __version__, errors
+from calibrant.model_file import _header as limits
+from calibrant.model_file._header import take
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+MAGIC = b"\x89CLBR\r\n\x1a"
+"""Not text, and broken by any transfer that changes line ends, as PNG's."""
+
+MAJOR, MINOR = 1, 0
+DTYPES = {"float64": np.dtype("<f8"), "int64": np.dtype("<i8")}
+_PREFIX = struct.Struct("<8sHHI")
+_DIGEST = 32
+_OTHERS = {
+    b"\x80": "a pickle, which is never loaded",
+    b"PK": "a zip archive",
+    b"\x93NUMPY": "a numpy array",
+    b"{": "JSON",
+    b"\x1f\x8b": "gzip",
+}
+
+
+class Content(NamedTuple):
+    """What a checked file says.
+
+    ``header`` is all but the frame's own fields, ``arrays`` are views into the bytes that were
+    read, ``library`` is who wrote the file, ``sha256`` the digest of the whole file. ``unknown``
+    collects fields that may be ignored because the format is newer; it is None if none may be.
+    """
+
+    header: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+    library: str
+    version: tuple[int, int]
+    sha256: str
+    size: int
+    unknown: list[str] | None = None
+
+
+def pack(
+    header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> tuple[list[bytes | memoryview], str]:
+    """Return the pieces of a file, and the SHA-256 of the whole."""
+    table: list[dict[str, Any]] = []
+    data: list[memoryview] = []
+    offset = 0
+    for name, array in arrays.items():
+        dtype = "int64" if array.dtype.kind == "i" else "float64"
+        stored = np.ascontiguousarray(array, dtype=DTYPES[dtype])
+        shape = list(array.shape)
+        table.append({"name": name, "dtype": dtype, "shape": shape, "offset": offset})
+        data.append(stored.reshape(-1).view(np.uint8).data)
+        offset += stored.nbytes
+    if len(table) > limits.MAX_ARRAYS:
+        raise errors.UnsavableError(
+            f"the calibrator has {len(table)} arrays; a file holds {limits.MAX_ARRAYS}. "
+            "Save its parts in files of their own"
+        )
+    try:
+        text = limits.encode(
+            {**header, "arrays": table, "library": f"calibrant {__version__}", "requires": []}
+        )
+    except errors.HeaderSyntaxError as error:
+        raise errors.UnsavableError(f"{error}; give long lists as arrays") from None
+    text += b" " * (-(_PREFIX.size + len(text)) % 8)
+    if len(text) > limits.MAX_HEADER:
+        raise errors.UnsavableError(
+            f"the header would be {len(text)} bytes long, {limits.MAX_HEADER} at most: "
+            "too many or too long class labels"
+        )
+    pieces: list[bytes | memoryview] = [_PREFIX.pack(MAGIC, MAJOR, MINOR, len(text)), text, *data]
+    sha = hashlib.sha256()
+    for piece in pieces:
+        sha.update(piece)
+    pieces.append(sha.digest())
+    sha.update(pieces[-1])
+    return pieces, sha.hexdigest()
+
+
+def unpack(data: memoryview, sha256: str | None = None) -> Content:
+    """Check a file from the outside in, and return what it says.
+
+    Nothing is interpreted before the digest and the checksum agree, and nothing is allocated in a
+    size that the file claims.
+    """
+    _check_magic(data)
+    digest = _check_digests(data, sha256)
+    _, major, minor, length = _PREFIX.unpack(data[: _PREFIX.size])
+    start = _PREFIX.size + length
+    try:
+        header = limits.decode(bytes(data[_PREFIX.size : start]))
+        library = _library(header)
+    except errors.ModelFileError:
+        if major == MAJOR:
+            raise
+        library = "an unknown version"
+    if major != MAJOR:
+        raise errors.FormatVersionError(
+            f"the file has format {major}.{minor} and was written by {library}; calibrant "
+            f"{__version__} reads format {MAJOR}.x"
+        )
+    unknown: list[str] | None = [] if minor > MINOR else None
+    lists = dict.fromkeys(("requires", "arrays", "vectors", "parts"), list)
+    found = take(header, "the header", unknown, library=str, **lists)
+    for name in found["requires"]:  # version 1.0 has nothing that a file may require
+        raise errors.FeatureError(
+            f"the file needs {name!r:.80}, which calibrant {__version__} does not have; it was "
+            f"written by {library}"
+        )
+    arrays = _views(found["arrays"], data[start:-_DIGEST], unknown)
+    return Content(found, arrays, library, (major, minor), digest, len(data), unknown)
+
+
+def _check_magic(data: memoryview) -> None:
+    first = bytes(data[: len(MAGIC)])
+    if len(data) == 0:
+        raise errors.MagicError("the file is empty")
+    if first != MAGIC[: len(first)]:
+        kind = next((k for start, k in _OTHERS.items() if first.startswith(start)), None)
+        hint = f"; it looks like {kind}" if kind else ""
+        raise errors.MagicError(f"the file is not a calibrant model file{hint}")
+    if len(data) < _PREFIX.size + _DIGEST:
+        raise errors.TruncatedFileError(f"the file is cut off after {len(data)} bytes")
+
+
+def _check_digests(data: memoryview, sha256: str | None) -> str:
+    """Compare with the digest that was asked for, and with the file's own."""
+    sha = hashlib.sha256(data[:-_DIGEST])
+    own = sha.digest()
+    sha.update(data[-_DIGEST:])
+    if sha256 is not None and not hmac.compare_digest(sha.hexdigest(), sha256.lower()):
+        raise errors.DigestError(
+            f"the file's SHA-256 is {sha.hexdigest()}, but sha256={sha256!r} was asked for"
+        )
+    length = _PREFIX.unpack(data[: _PREFIX.size])[3]
+    if length == 0 or length > limits.MAX_HEADER or (_PREFIX.size + length) % 8:
+        raise errors.HeaderLengthError(
+            f"the header is said to be {length} bytes long; a model file has 8 n of them, "
+            f"1 to {limits.MAX_HEADER}"
+        )
+    if _PREFIX.size + length + _DIGEST > len(data):
+        raise errors.TruncatedFileError(
+            f"the file is cut off after {len(data)} bytes, inside a header of {length}"
+        )
+    if not hmac.compare_digest(own, bytes(data[-_DIGEST:])):
+        raise errors.ChecksumError(
+            "the content does not match its checksum: the file is damaged or cut off"
+        )
+    return sha.hexdigest()
+
+
+def _library(header: dict[str, Any]) -> str:
+    library = header.get("library")
+    if not (
+        isinstance(library, str)
+        and library.isascii()
+        and library.isprintable()
+        and 0 < len(library) <= 80
+    ):
+        raise errors.HeaderFieldError("the header: 'library' is not a name and a version")
+    return library
+
+
+def _views(
+    table: list[Any], data: memoryview, unknown: list[str] | None
+) -> dict[str, NDArray[Any]]:
+    """Arrays by name: in order, end to end, filling the data section exactly."""
+    if len(table) > limits.MAX_ARRAYS:
+        raise errors.ArrayLayoutError(
+            f"the file has {len(table)} arrays, {limits.MAX_ARRAYS} at most"
+        )
+    arrays: dict[str, NDArray[Any]] = {}
+    end = 0
+    for i, entry in enumerate(table):
+        kinds: dict[str, type] = {"name": str, "dtype": str, "shape": list, "offset": int}
+        name, dtype, shape, offset = take(entry, f"array {i}", unknown, **kinds).values()
+        if name in arrays or not name.isascii() or len(name) > 200:
+            raise errors.ArrayLayoutError(f"array {i} has no name of its own")
+        if dtype not in DTYPES:
+            raise errors.ArrayLayoutError(f"array {i} is of dtype {dtype!r:.40}")
+        if not 1 <= len(shape) <= 3 or not all(type(n) is int and n >= 1 for n in shape):
+            raise errors.ArrayLayoutError(f"array {i} has shape {shape!r:.80}")
+        size = 8 * math.prod(shape)  # Python integers: no overflow
+        if offset != end or size > len(data) - end:
+            raise errors.ArrayLayoutError(
+                f"array {i} is at {offset} and {size} bytes long; it must start at {end} and end "
+                f"by {len(data)}"
+            )
+        end += size
+        view = np.frombuffer(data[offset:end], dtype=DTYPES[dtype]).reshape(shape)
+        arrays[name] = view.astype(view.dtype.newbyteorder("="), copy=False)
+    if end != len(data):
+        raise errors.ArrayLayoutError(f"{len(data) - end} bytes belong to no array")
+    return arrays

@@ -1,0 +1,208 @@
+"""Which classes are the least honest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import _simplex as simplex
+from calibrant._docstrings import inherit_parameters
+from calibrant._kernels.metrics import HIT, VALUE, WEIGHT
+from calibrant.metrics import accuracy
+from calibrant.metrics._bins import ClassBins
+from calibrant.metrics._predictions import read_predictions
+from calibrant.metrics._reliability import reliability_curve
+from calibrant.metrics._result import Result
+from calibrant.plots import _style as style
+from calibrant.plots._reliability import add_legend, draw_panel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from calibrant._maps.base import Floats, Wholes
+    from calibrant.metrics._reliability import ReliabilityCurve
+
+FEW = 50
+"""Classes that have a marker each, on a linear axis."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClasswiseSummary(Result):
+    """Result of :func:`compute_classwise`; arrays have one number per class.
+
+    Attributes
+    ----------
+    classes : ndarray
+        Label of each column.
+    ece : ndarray
+        Calibration error of each class's probability.
+    mean_probability : ndarray
+        Mean probability of each class.
+    frequency : ndarray
+        Share of rows that are of each class.
+    order : ndarray of int
+        Columns, the largest error first; ties in the order of the columns.
+    curves : dict of int to ReliabilityCurve
+        By column: diagrams of some classes, the worst ones unless others were asked for.
+    """
+
+    classes: NDArray[Any]
+    ece: Floats
+    mean_probability: Floats
+    frequency: Floats
+    order: Wholes
+    curves: dict[int, ReliabilityCurve]
+
+
+@inherit_parameters(reliability_curve, accuracy)
+def compute_classwise(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    n_worst: int = 8,
+    columns: Sequence[int] | None = None,
+    n_bins: int = 15,
+    diagram_bins: int = 8,
+    sample_weight: Any = None,
+    classes: Any = None,
+    pos_label: Any = None,
+    n_resamples: int = 200,
+    random_state: Any = 0,
+) -> ClasswiseSummary:
+    """Calibration error of every class, and diagrams of the worst.
+
+    Parameters
+    ----------
+    n_worst : int, default=8
+        Number of classes that get a diagram.
+    columns : sequence of int, optional
+        Columns that get a diagram, instead of the worst.
+    diagram_bins : int, default=8
+        Bins of the diagrams and their p-values: one class has few rows with a probability that
+        is not near zero, too few for ``n_bins``.
+
+    Returns
+    -------
+    ClasswiseSummary
+        Frozen numbers, to print or to draw. The mean of ``ece`` is
+        :func:`calibrant.metrics.classwise_ece`.
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_classwise
+    >>> y_proba = [[0.7, 0.2, 0.1], [0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]
+    >>> summary = compute_classwise([0, 1, 1, 2], y_proba, n_worst=1)
+    >>> summary.classes[summary.order], summary.ece[summary.order].round(3)
+    (array([1, 0, 2]), array([0.225, 0.15 , 0.125]))
+    """
+    simplex.check_number("n_bins", n_bins, low=1, whole=True)
+    simplex.check_number("n_worst", n_worst, low=0, whole=True)
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
+    bins = ClassBins(predictions.n_classes, int(n_bins))
+    state: Any = predictions.add_up([bins])[0]
+    sums = state.total
+    ece = bins.errors(sums)
+    by_class = sums.sum(axis=1)
+    order = np.argsort(-ece, kind="stable")
+    shown = order[: int(n_worst)] if columns is None else np.asarray(columns, dtype=np.int64)
+    options = {"sample_weight": sample_weight, "classes": classes, "n_bins": diagram_bins}
+    options["pos_label"] = pos_label
+    options |= {"n_resamples": n_resamples, "random_state": random_state}
+    curves = compute_class_curves(y_true, y_proba, shown.tolist(), **options)
+    weight = by_class[:, WEIGHT]
+    return ClasswiseSummary(
+        classes=predictions.classes.copy(),
+        ece=ece,
+        mean_probability=by_class[:, VALUE] / weight,
+        frequency=by_class[:, HIT] / weight,
+        order=order,
+        curves=curves,
+    )
+
+
+def compute_class_curves(
+    y_true: Any,
+    y_proba: Any,
+    columns: Sequence[int],
+    *,
+    n_bins: int = 8,
+    sample_weight: Any = None,
+    classes: Any = None,
+    pos_label: Any = None,
+    n_resamples: int = 200,
+    random_state: Any = 0,
+) -> dict[int, ReliabilityCurve]:
+    """Reliability curves of some classes by column, in one pass over the rows."""
+    if len(columns) == 0:
+        return {}
+    predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
+    read = replace(predictions, classes=np.arange(predictions.n_classes))
+    options = {"n_bins": n_bins, "n_resamples": n_resamples, "random_state": random_state}
+    return {int(j): reliability_curve(None, read, kind=int(j), **options) for j in columns}
+
+
+def draw_classwise(
+    summary: ClasswiseSummary, *, n_columns: int = 3, title: str | None = None
+) -> Figure:
+    """Draw the errors of all classes, and the diagrams of those that have one.
+
+    Parameters
+    ----------
+    summary : ClasswiseSummary
+        From :func:`compute_classwise`.
+    n_columns : int, default=3
+        Diagrams in a row; the first is the overview of all classes.
+    title : str, optional
+        Of the whole figure.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_classwise, draw_classwise
+    >>> summary = compute_classwise([0, 1], [[0.9, 0.1], [0.2, 0.8]])
+    >>> figure = draw_classwise(summary)  # doctest: +SKIP
+    """
+    n_panels = 1 + len(summary.curves)
+    figure, axes = style.new_grid(n_panels, min(n_columns, n_panels), (3.1, 3.6))
+    _draw_overview(summary, axes[0])
+    ranks = {int(j): place + 1 for place, j in enumerate(summary.order)}
+    for ax, (j, curve) in zip(axes[1:], summary.curves.items(), strict=True):
+        error, chance = style.percent(summary.ece[j], 2), style.p_words(curve.p_value)
+        said, seen = summary.mean_probability[j], summary.frequency[j]
+        lines = [
+            f"ECE {error}, {chance}" if chance else f"ECE {error}",
+            f"predicted {style.percent(said)}, observed {style.percent(seen)}",
+        ]
+        draw_panel(curve, ax)
+        style.add_heading(ax, f"#{ranks[j]}: {style.shorten(str(summary.classes[j]))}", lines)
+        ax.set_xlabel("probability of the class")
+    if summary.curves:
+        add_legend(figure, next(iter(summary.curves.values())))
+    style.add_title(figure, title)
+    return figure
+
+
+def _draw_overview(summary: ClasswiseSummary, ax: Axes) -> None:
+    errors = 100 * summary.ece[summary.order]
+    ranks = np.arange(1, len(errors) + 1)
+    marker = "o" if len(errors) <= FEW else None
+    ax.plot(ranks, errors, color=style.BLACK, marker=marker, markersize=3, linewidth=1.2)
+    has_diagram = np.isin(summary.order, list(summary.curves))
+    squares: dict[str, Any] = {"color": style.VERMILION, "markersize": 5}
+    ax.plot(ranks[has_diagram], errors[has_diagram], "s", **squares, label="with a diagram")
+    mean = float(errors.mean())
+    ax.axhline(mean, color=style.BLUE, linestyle="--", linewidth=1.2, label=f"mean {mean:.2f} %")
+    style.add_heading(ax, f"all {len(errors)} classes")
+    ax.set(xlabel="class, the worst first", ylabel="ECE of the class, %")
+    ax.set_ylim(bottom=0)
+    style.number_ranks(ax, len(errors), FEW)
+    style.add_legend(ax)

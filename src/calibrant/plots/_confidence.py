@@ -1,0 +1,246 @@
+"""How sure a classifier is, how often it is right, and what a method did to its confidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import _simplex as simplex
+from calibrant import errors
+from calibrant._docstrings import inherit_parameters
+from calibrant.metrics import accuracy
+from calibrant.metrics._predictions import Predictions
+from calibrant.metrics._reliability import reliability_curve
+from calibrant.metrics._result import Result
+from calibrant.plots import _style as style
+from calibrant.plots._reliability import draw_reliability
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from calibrant._maps.base import Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConfidenceHistogram(Result):
+    """Result of :func:`compute_confidence_histogram`; arrays have one number per bin.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (n_bins + 1,)
+        Bin b is (edges[b], edges[b + 1]], the first with its lower edge.
+    right, wrong : ndarray
+        Share of all rows whose confidence is in the bin, by whether the prediction is right.
+    accuracy : float
+        Share of rows that are right.
+    mean_confidence : float
+        Above the accuracy for an over-confident classifier.
+    """
+
+    edges: Floats
+    right: Floats
+    wrong: Floats
+    accuracy: float
+    mean_confidence: float
+
+    @property
+    def overconfidence(self) -> float:
+        """Mean confidence minus accuracy."""
+        return self.mean_confidence - self.accuracy
+
+
+@inherit_parameters(accuracy)
+def compute_confidence_histogram(
+    y_true: Any,
+    y_proba: Any,
+    *,
+    n_bins: int = 20,
+    sample_weight: Any = None,
+    classes: Any = None,
+    pos_label: Any = None,
+) -> ConfidenceHistogram:
+    """Histogram of the largest probability of each row, split by right and wrong.
+
+    Parameters
+    ----------
+    n_bins : int, default=20
+        Number of bins, of equal width.
+
+    Returns
+    -------
+    ConfidenceHistogram
+        Frozen numbers, to print or to draw.
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_confidence_histogram
+    >>> y_proba = [[0.7, 0.3], [0.7, 0.3], [0.4, 0.6], [0.1, 0.9]]
+    >>> histogram = compute_confidence_histogram([0, 1, 1, 1], y_proba, n_bins=4)
+    >>> histogram.right, histogram.wrong
+    (array([0.  , 0.  , 0.5 , 0.25]), array([0.  , 0.  , 0.25, 0.  ]))
+    >>> round(histogram.overconfidence, 3)
+    -0.025
+    """
+    options = {"n_bins": n_bins, "sample_weight": sample_weight, "classes": classes}
+    options |= {"kind": "confidence", "pos_label": pos_label}
+    curve = reliability_curve(y_true, y_proba, **options, n_resamples=0)
+    share = curve.weight / curve.weight.sum()
+    right = share * np.nan_to_num(curve.frequency)
+    return ConfidenceHistogram(
+        edges=curve.edges,
+        right=right,
+        wrong=share - right,
+        accuracy=float(right.sum()),
+        mean_confidence=float(share @ np.nan_to_num(curve.mean_probability)),
+    )
+
+
+@inherit_parameters(draw_reliability)
+def draw_confidence_histogram(
+    histogram: ConfidenceHistogram, ax: Axes | None = None, *, title: str | None = None
+) -> Axes:
+    """Draw the histogram, with accuracy and mean confidence as lines.
+
+    Parameters
+    ----------
+    histogram : ConfidenceHistogram
+        From :func:`compute_confidence_histogram`.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_confidence_histogram, draw_confidence_histogram
+    >>> histogram = compute_confidence_histogram([0, 1], [[0.9, 0.1], [0.2, 0.8]])
+    >>> ax = draw_confidence_histogram(histogram)  # doctest: +SKIP
+    """
+    ax = style.axes_or_new(ax, (4.6, 3.4))
+    bars: dict[str, Any] = {"width": np.diff(histogram.edges), "align": "edge"}
+    bars |= {"x": histogram.edges[:-1], "edgecolor": "white", "linewidth": 0.5}
+    ax.bar(height=histogram.right, color=style.SKY, label="right", **bars)
+    bars |= {"bottom": histogram.right, "hatch": "////"}
+    ax.bar(height=histogram.wrong, color=style.VERMILION, label="wrong", **bars)
+    lines = (
+        ("accuracy", histogram.accuracy, "-"),
+        ("mean confidence", histogram.mean_confidence, "--"),
+    )
+    for words, value, line in lines:
+        label = f"{words} {style.percent(value)}"
+        ax.axvline(value, color=style.BLACK, linestyle=line, linewidth=1.4, label=label)
+    ax.set_xlim(0, 1)
+    style.name_axes(ax, "confidence", "share of rows")
+    ax.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
+    style.add_legend(ax)
+    style.add_heading(ax, title)
+    return ax
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effect(Result):
+    """Result of :func:`compute_effect`; arrays have one number per bin.
+
+    Attributes
+    ----------
+    before : ndarray
+        Mean confidence before, in bins of equal mass.
+    low, median, high : ndarray
+        The 5 %, 50 % and 95 % quantiles of what became of it: the probability of the same class.
+    changed : float
+        Share of rows whose most probable class is another one now.
+    """
+
+    before: Floats
+    low: Floats
+    median: Floats
+    high: Floats
+    changed: float
+
+
+@inherit_parameters(accuracy)
+def compute_effect(
+    before: Any, after: Any, *, n_bins: int = 20, sample_weight: Any = None
+) -> Effect:
+    """Summarise what became of the confidence of each row, whatever the method.
+
+    Parameters
+    ----------
+    before, after : array-like of shape (n_rows, n_classes)
+        Probabilities before and after calibration.
+    n_bins : int, default=20
+        Number of bins, of equal mass.
+
+    Returns
+    -------
+    Effect
+        Frozen numbers, to print or to draw.
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_effect
+    >>> effect = compute_effect([[0.9, 0.1], [0.4, 0.6]], [[0.7, 0.3], [0.55, 0.45]], n_bins=2)
+    >>> effect.before, effect.median, effect.changed
+    (array([0.6, 0.9]), array([0.45, 0.7 ]), 0.5)
+    """
+    simplex.check_number("n_bins", n_bins, low=1, whole=True)
+    old, new = (
+        part.matrix if isinstance(part, Predictions) else simplex.check_scores(part)
+        for part in (before, after)
+    )
+    if old.shape != new.shape or not len(old):
+        raise errors.ShapeError(f"before has shape {old.shape}, after {new.shape}; make them alike")
+    weight = np.ones(len(old)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    top = old.argmax(axis=1)
+    rows = np.arange(len(old))
+    x, y = old[rows, top], new[rows, top]
+    order = np.argsort(x, kind="stable")
+    middle = np.cumsum(weight[order]) - weight[order] / 2
+    bins = np.minimum((n_bins * middle / weight.sum()).astype(np.int64), int(n_bins) - 1)
+    parts = [order[bins == b] for b in range(int(n_bins))]
+    parts = [part for part in parts if weight[part].sum() > 0]
+    means = np.array([np.average(x[part], weights=weight[part]) for part in parts])
+    quantiles = np.array([_quantiles(y[part], weight[part]) for part in parts])
+    changed = float(weight @ (y < new.max(axis=1)) / weight.sum())
+    low, median, high = quantiles.T.copy()
+    return Effect(means, low, median, high, changed)
+
+
+def _quantiles(values: Floats, weight: Floats) -> Floats:
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weight[order]) / weight.sum()
+    places = np.searchsorted(reached, [0.05, 0.5, 0.95])
+    return values[order][np.minimum(places, len(values) - 1)]
+
+
+@inherit_parameters(draw_reliability)
+def draw_effect(effect: Effect, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+    """Draw what became of the confidence, with the middle nine tenths of the rows as a band.
+
+    Parameters
+    ----------
+    effect : Effect
+        From :func:`compute_effect`.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_effect, draw_effect
+    >>> effect = compute_effect([[0.9, 0.1], [0.4, 0.6]], [[0.7, 0.3], [0.45, 0.55]])
+    >>> ax = draw_effect(effect)  # doctest: +SKIP
+    """
+    ax = style.axes_or_new(ax)
+    ax.plot([0, 1], [0, 1], ":", color=style.GREY, linewidth=1.2, label="unchanged")
+    band: dict[str, Any] = {"color": style.SKY, "alpha": 0.35, "linewidth": 0}
+    ax.fill_between(effect.before, effect.low, effect.high, **band, label="nine rows in ten")
+    ax.plot(effect.before, effect.median, "o-", color=style.BLUE, markersize=4, label="median")
+    ax.set(xlim=(0, 1), ylim=(0, 1))
+    style.name_axes(ax, "confidence before", "probability of the same class after")
+    style.add_legend(ax)
+    style.add_heading(ax, title, [f"{style.percent(effect.changed)} of rows change their class"])
+    return ax

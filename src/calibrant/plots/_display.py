@@ -1,0 +1,202 @@
+"""``ReliabilityDisplay``: reliability diagrams as scikit-learn users expect them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from calibrant._docstrings import inherit_parameters
+from calibrant.metrics import accuracy
+from calibrant.metrics._reliability import reliability_curve
+from calibrant.plots import _style as style
+from calibrant.plots._reliability import (
+    CURVE,
+    draw_bars,
+    draw_frame,
+    draw_line,
+    draw_reliability,
+    draw_sizes,
+    facts_of,
+    remove_bars,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+    from calibrant._maps.base import Floats
+    from calibrant.metrics._reliability import ReliabilityCurve
+
+
+class ReliabilityDisplay:
+    """Reliability diagram of a classifier of any number of classes, as scikit-learn's displays.
+
+    Make one with :meth:`from_estimator` or :meth:`from_predictions`; pass the axes of the first
+    to the next to compare them in one diagram.
+
+    Parameters
+    ----------
+    curve : ReliabilityCurve
+        From :func:`calibrant.metrics.reliability_curve`.
+    estimator_name : str, optional
+        Name in the legend.
+
+    Attributes
+    ----------
+    line_ : matplotlib Line2D
+        The curve.
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        The figure of the axes.
+
+    See Also
+    --------
+    calibrant.metrics.reliability_curve : The numbers.
+
+    Examples
+    --------
+    >>> from calibrant.plots import ReliabilityDisplay
+    >>> display = ReliabilityDisplay.from_predictions(
+    ...     [0, 1], [[0.9, 0.1], [0.2, 0.8]], n_bins=2
+    ... )  # doctest: +SKIP
+    """
+
+    line_: Line2D
+    ax_: Axes
+    figure_: Any
+
+    def __init__(self, curve: ReliabilityCurve, *, estimator_name: str | None = None) -> None:
+        self.curve = curve
+        self.estimator_name = estimator_name
+
+    @property
+    def prob_pred(self) -> Floats:
+        """Mean prediction of each bin that is not empty."""
+        return self.curve.mean_probability[self.curve.weight > 0]
+
+    @property
+    def prob_true(self) -> Floats:
+        """Observed frequency in each bin that is not empty."""
+        return self.curve.frequency[self.curve.weight > 0]
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        name: str | None = None,
+        **options: Any,
+    ) -> ReliabilityDisplay:
+        """Draw the diagram of a fitted classifier or calibrator.
+
+        Parameters
+        ----------
+        estimator : object
+            Has ``predict_proba`` and ``classes_``.
+        X : array-like
+            Its input: features, or scores if it is a calibrator.
+        y : array-like of shape (n_rows,)
+            True labels.
+        name : str, optional
+            Name in the legend; that of its class by default.
+        **options
+            As in :meth:`from_predictions`: ``kind``, ``n_bins``, ``strategy``, ``ref_line``,
+            ``ax``, ``sample_weight`` and so on.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+        """
+        check_is_fitted(estimator)
+        options = {"classes": estimator.classes_, **options}
+        name = type(estimator).__name__ if name is None else name
+        return cls.from_predictions(y, estimator.predict_proba(X), name=name, **options)
+
+    @classmethod
+    @inherit_parameters(reliability_curve, accuracy, draw_reliability)
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_proba: Any,
+        *,
+        kind: Any = None,
+        n_bins: int = 15,
+        strategy: str = "uniform",
+        name: str | None = None,
+        ref_line: bool = True,
+        ax: Axes | None = None,
+        sample_weight: Any = None,
+        classes: Any = None,
+        pos_label: Any = None,
+        n_resamples: int = 1000,
+        random_state: Any = 0,
+        **kwargs: Any,
+    ) -> ReliabilityDisplay:
+        """Draw the diagram of predictions.
+
+        Parameters
+        ----------
+        name : str, optional
+            Name in the legend.
+        ref_line : bool, default=True
+            Whether to draw the diagonal.
+        **kwargs
+            Passed to ``matplotlib.pyplot.plot``.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+        """
+        options = {"kind": kind, "n_bins": n_bins, "strategy": strategy, "classes": classes}
+        options |= {"n_resamples": n_resamples, "random_state": random_state}
+        options["pos_label"] = pos_label
+        curve = reliability_curve(y_true, y_proba, sample_weight=sample_weight, **options)
+        return cls(curve, estimator_name=name).plot(ax, ref_line=ref_line, **kwargs)
+
+    @inherit_parameters(draw_reliability)
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        ref_line: bool = True,
+        show_sizes: bool = True,
+        **kwargs: Any,
+    ) -> ReliabilityDisplay:
+        """Draw the diagram, on axes of its own or together with others.
+
+        Parameters
+        ----------
+        name : str, optional
+            Name in the legend; ``estimator_name`` by default.
+        ref_line : bool, default=True
+            Whether to draw the diagonal.
+        **kwargs
+            Passed to ``matplotlib.pyplot.plot``.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+            Itself.
+        """
+        self.ax_ = style.axes_or_new(ax, (4.6, 5.7))
+        self.figure_ = self.ax_.figure
+        place = sum(line.get_gid() == CURVE for line in self.ax_.lines)
+        look = style.look(place)
+        draw_frame(self.ax_, self.curve, ref_line=ref_line)
+        if place == 0:
+            draw_bars(self.ax_, self.curve)
+        else:  # bars of several curves would hide each other; hollow points say as much
+            remove_bars(self.ax_)
+        name = self.estimator_name if name is None else name
+        facts = ", ".join(facts_of(self.curve))
+        label = style.literal(facts) if name is None else style.entry(self.ax_, name, facts)
+        self.line_ = draw_line(self.ax_, self.curve, look, label=label, **kwargs)
+        if show_sizes:
+            draw_sizes(self.ax_, self.curve, look._replace(color=str(self.line_.get_color())))
+        style.add_legend(self.ax_)
+        return self

@@ -1,0 +1,290 @@
+"""Reliability diagrams: what was predicted against what happened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant._docstrings import inherit_parameters
+from calibrant.errors import ParameterError
+from calibrant.metrics import accuracy
+from calibrant.metrics._reliability import reliability_curve
+from calibrant.plots import _style as style
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    from calibrant.metrics._reliability import ReliabilityCurve
+
+CURVE, REFERENCE = "calibrant-curve", "calibrant-reference"
+BARS, SIZES = "calibrant-bars", "calibrant-sizes"
+"""Marks of what was drawn, so that a second curve on the same axes can join the first."""
+
+STRIP = 0.3
+"""Height of the bin sizes and the gap above them, of that of the diagram."""
+
+UNINFORMATIVE = 0.75
+"""Length of a consistency bar from which a bin has too few rows to tell: the line skips it."""
+
+
+@inherit_parameters(accuracy)
+def compute_reliability_grid(
+    y_true: Any, probabilities: Mapping[str, Any], **options: Any
+) -> dict[str, ReliabilityCurve]:
+    """Reliability curves of several methods on the same rows.
+
+    Parameters
+    ----------
+    probabilities : mapping of str to array-like of shape (n_rows, n_classes)
+        Predictions of each method by its name.
+    **options
+        Passed to :func:`calibrant.metrics.reliability_curve`.
+
+    Returns
+    -------
+    curves : dict of str to ReliabilityCurve
+        In the same order.
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_reliability_grid
+    >>> curves = compute_reliability_grid([0, 1], {"a": [[0.9, 0.1], [0.2, 0.8]]}, n_bins=2)
+    >>> curves["a"].frequency
+    array([0., 1.])
+    """
+    return {
+        name: reliability_curve(y_true, y_proba, **options)
+        for name, y_proba in probabilities.items()
+    }
+
+
+def draw_reliability(
+    curve: ReliabilityCurve,
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
+    notes: Sequence[str] = (),
+    place: int = 0,
+    show_sizes: bool = True,
+) -> Axes:
+    """Draw one reliability diagram, with bin sizes underneath and its error printed in it.
+
+    Grey bars are where the points of a calibrated classifier would lie; points outside them are
+    filled.
+
+    Parameters
+    ----------
+    curve : ReliabilityCurve
+        From :func:`calibrant.metrics.reliability_curve`.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    title : str, optional
+        Printed above.
+    notes : sequence of str
+        Lines printed under the error, such as the NLL.
+    place : int, default=0
+        Number of the curve among several, which sets its colour and marker.
+    show_sizes : bool, default=True
+        Whether to draw the share of rows in each bin underneath.
+
+    Returns
+    -------
+    ax : matplotlib Axes
+
+    Examples
+    --------
+    >>> from calibrant.metrics import reliability_curve
+    >>> from calibrant.plots import draw_reliability
+    >>> curve = reliability_curve([0, 1], [[0.9, 0.1], [0.2, 0.8]], n_bins=2)
+    >>> ax = draw_reliability(curve, title="two rows")  # doctest: +SKIP
+    """
+    ax = style.axes_or_new(ax, (3.8, 4.8))
+    draw_panel(curve, ax, place)
+    _print_lines(ax, curve, [*facts_of(curve), *notes])
+    style.add_heading(ax, title)
+    if show_sizes:
+        draw_sizes(ax, curve, style.look(place))
+    return ax
+
+
+def draw_panel(curve: ReliabilityCurve, ax: Axes, place: int = 0) -> None:
+    """Draw a diagram without bin sizes, title and numbers."""
+    draw_frame(ax, curve)
+    draw_bars(ax, curve)
+    draw_line(ax, curve, style.look(place))
+
+
+@inherit_parameters(draw_reliability)
+def draw_reliability_grid(
+    curves: Mapping[str, ReliabilityCurve],
+    *,
+    notes: Mapping[str, Sequence[str]] | None = None,
+    n_columns: int = 3,
+    title: str | None = None,
+) -> Figure:
+    """Draw reliability diagrams side by side, one for each method.
+
+    Parameters
+    ----------
+    curves : mapping of str to ReliabilityCurve
+        From :func:`compute_reliability_grid`.
+    notes : mapping of str to sequence of str, optional
+        Lines printed in the diagrams, by the same names.
+    n_columns : int, default=3
+        Diagrams in a row.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_reliability_grid, draw_reliability_grid
+    >>> curves = compute_reliability_grid([0, 1], {"a": [[0.9, 0.1], [0.2, 0.8]]})
+    >>> figure = draw_reliability_grid(curves)  # doctest: +SKIP
+    """
+    if not curves:
+        raise ParameterError("curves is empty; give at least one")
+    figure, axes = style.new_grid(len(curves), min(n_columns, len(curves)), (3.1, 4.0))
+    for ax, (name, curve) in zip(axes, curves.items(), strict=True):
+        draw_reliability(curve, ax, title=name, notes=(notes or {}).get(name, ()))
+    add_legend(figure, next(iter(curves.values())))
+    style.add_title(figure, title)
+    return figure
+
+
+def facts_of(curve: ReliabilityCurve) -> list[str]:
+    """Return the error of a curve and its p-value, in words."""
+    name = "conf-ECE" if is_confidence(curve) else "ECE"
+    p = style.p_words(curve.p_value)
+    return [f"{name} {style.percent(curve.ece)}", *([p] if p else [])]
+
+
+def _print_lines(ax: Axes, curve: ReliabilityCurve, lines: Sequence[str]) -> None:
+    """Print them in the lower right corner, or in the upper left if the curve is there."""
+    x, y = curve.mean_probability, curve.frequency
+    informative = ~(curve.consistency_high - curve.consistency_low >= UNINFORMATIVE)
+    below = np.count_nonzero(informative & (x > 0.45) & (y < 0.35))
+    above = np.count_nonzero(informative & (x < 0.55) & (y > 0.65))
+    at, across, along = (0.04, "left", "top") if below > above else (0.96, "right", "bottom")
+    box = {"boxstyle": "round,pad=0.35", "fc": "white", "ec": style.PALE, "alpha": 0.9}
+    look: dict[str, Any] = {"ha": across, "va": along, "fontsize": 8.5, "bbox": box, "zorder": 5}
+    words = style.literal("\n".join(lines))
+    ax.text(at, 1 - at, words, transform=ax.transAxes, **look)
+
+
+def is_confidence(curve: ReliabilityCurve) -> bool:
+    """Whether a curve is of the confidence, not of a class."""
+    return isinstance(curve.kind, str) and curve.kind == "confidence"
+
+
+def draw_frame(ax: Axes, curve: ReliabilityCurve, *, ref_line: bool = True) -> None:
+    """Draw axes and diagonal, unless an earlier curve has."""
+    ticks = np.linspace(0, 1, 6)
+    ax.set(xlim=(0, 1), ylim=(0, 1), xticks=ticks, yticks=ticks)
+    if _strip(ax) is None:
+        name = f"probability of {style.literal(style.shorten(curve.kind))}"
+        names = ("confidence", "accuracy") if is_confidence(curve) else (name, "observed frequency")
+        style.name_axes(ax, *names)
+    if ref_line and not any(line.get_gid() == REFERENCE for line in ax.lines):
+        ax.plot([0, 1], [0, 1], ":", color=style.GREY, linewidth=1.2, gid=REFERENCE)
+
+
+def draw_bars(ax: Axes, curve: ReliabilityCurve) -> None:
+    """Draw where points would lie if the predictions were right."""
+    low, high = curve.consistency_low, curve.consistency_high
+    wide = np.where(high - low >= UNINFORMATIVE, 1.0, 4.0)
+    look: dict[str, Any] = {"color": style.PALE, "linewidth": wide, "zorder": 1.5, "gid": BARS}
+    ax.vlines(curve.mean_probability, low, high, **look)
+
+
+def remove_bars(ax: Axes) -> None:
+    """Remove the bars of an earlier curve."""
+    for drawn in list(ax.collections):
+        if drawn.get_gid() == BARS:
+            drawn.remove()
+
+
+def draw_line(
+    ax: Axes, curve: ReliabilityCurve, look: style.Look, *, label: str = "_", **kwargs: Any
+) -> Line2D:
+    """Draw the curve, with points that are larger for more rows and filled outside their bars."""
+    seen = curve.weight > 0
+    x, y, share = (v[seen] for v in (curve.mean_probability, curve.frequency, curve.weight))
+    low, high = curve.consistency_low[seen], curve.consistency_high[seen]
+    inside = (y >= low) & (y <= high)
+    options = {**look._asdict(), "gid": CURVE, "linewidth": 1.2, "zorder": 3, **kwargs}
+    informative = ~(high - low >= UNINFORMATIVE)
+    # Its marker is for the legend: the points below have sizes of their own.
+    (line,) = ax.plot(x[informative], y[informative], label=label, markevery=[], **options)
+    colour = line.get_color()
+    points: dict[str, Any] = {"marker": str(line.get_marker()), "edgecolors": colour}
+    points |= {"linewidths": 1.2, "zorder": 3.1, "clip_on": False}
+    points["facecolors"] = ["white" if hollow else colour for hollow in inside]
+    ax.scatter(x, y, s=10 + 40 * np.sqrt(share / share.max()), **points)
+    return line
+
+
+def _strip(ax: Axes) -> Any:
+    """Return the axes of the bin sizes, if there are any."""
+    return next((inset for inset in ax.child_axes if inset.get_gid() == SIZES), None)
+
+
+def draw_sizes(ax: Axes, curve: ReliabilityCurve, look: style.Look) -> None:
+    """Draw the share of rows in each bin, in a strip under the diagram."""
+    from matplotlib.ticker import MaxNLocator
+
+    strip = _strip(ax)
+    share = curve.weight / curve.weight.sum()
+    if strip is None:
+        style.reserve_space(ax, below=STRIP / (1 + STRIP))
+        strip = ax.inset_axes((0.0, -STRIP, 1.0, 0.8 * STRIP), sharex=ax, gid=SIZES)
+        style.tidy(strip)
+        # Inside, where fewer rows are: the room at the left is that of the neighbour.
+        x, side = (0.98, "right") if share[: len(share) // 2].sum() > 0.5 else (0.02, "left")
+        small: dict[str, Any] = {"fontsize": 7.5, "color": style.GREY}
+        strip.text(x, 0.95, "share of rows", transform=strip.transAxes, ha=side, va="top", **small)
+        strip.set_xlabel(ax.get_xlabel(), fontsize=ax.xaxis.label.get_fontsize())
+        strip.tick_params(axis="y", labelsize=8)
+        strip.yaxis.set_major_locator(MaxNLocator(2))
+        strip.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
+        ax.set_xlabel("")
+        ax.tick_params(axis="x", labelbottom=False)
+    line: dict[str, Any] = {"color": look.color, "linestyle": look.linestyle, "linewidth": 1.2}
+    strip.stairs(share, curve.edges, **line)
+    strip.stairs(share, curve.edges, color=look.color, fill=True, alpha=0.25)
+    # A fixed upper end would cut off a second curve with a fuller bin.
+    tops = [0.0 if len(strip.patches) == 2 else strip.get_ylim()[1], 1.05 * float(share.max())]
+    strip.set_ylim(0, max(tops))
+
+
+def add_legend(figure: Figure, curve: ReliabilityCurve) -> None:
+    """Explain the marks of the diagrams, under all of them, in a figure that grows by it."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    point: dict[str, Any] = {"color": style.BLUE, "marker": "o"}
+    point |= {"markersize": 5.5, "linewidth": 1.4}
+    marks: list[Any] = [
+        Line2D([], [], linestyle=":", color=style.GREY, label="perfectly calibrated"),
+        Line2D([], [], **point, label="observed in each bin (larger: more rows)"),
+    ]
+    if np.isfinite(curve.p_value):
+        level = f"{100 * curve.consistency_level:g} %"
+        hollow = {**point, "linestyle": "none", "markerfacecolor": "white"}
+        marks += [
+            Patch(color=style.PALE, label=f"where {level} of calibrated predictions would be"),
+            Line2D([], [], **hollow, label="hollow: no further off than chance"),
+        ]
+    wide: dict[str, Any] = {"handles": marks, "loc": "outside lower center", "frameon": False}
+    legend = figure.legend(**wide, ncols=2, fontsize=9)
+    if legend.get_window_extent().width > figure.bbox.width:
+        legend.remove()
+        legend = figure.legend(**wide, ncols=1, fontsize=8)
+    height = legend.get_window_extent().height / figure.dpi
+    figure.set_figheight(figure.get_figheight() + height)

@@ -1,0 +1,238 @@
+"""``compare``: fit every method on one part, judge it on the other."""
+
+from __future__ import annotations
+
+import datetime as dt
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+
+from calibrant import _simplex as simplex
+from calibrant import _threads as threads
+from calibrant import errors
+from calibrant._calibrators.methods import make_calibrator
+from calibrant._calibrators.methods import methods as all_methods
+from calibrant._columns import check_names, feature_names, order_of
+from calibrant._containers import column_names
+from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
+from calibrant.report._judge import Judge
+from calibrant.report._results import BASELINE, Comparison, Failure, MethodResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from calibrant._calibrators.base import Calibrator
+    from calibrant._simplex import SimplexBatch
+    from calibrant._trial import Prepared
+
+
+def compare(
+    y_val: Any,
+    scores_val: Any,
+    y_test: Any,
+    scores_test: Any,
+    methods: Sequence[str] | Mapping[str, Calibrator] | None = None,
+    *,
+    scores: str = "probabilities",
+    classes: Any = None,
+    normalize: str | None = None,
+    sample_weight_val: Any = None,
+    sample_weight_test: Any = None,
+    n_bins: int = 15,
+    n_resamples: int = 200,
+    confidence_level: float = 0.95,
+    n_diagrams: int = 12,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+    sources: Mapping[str, str] | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Comparison:
+    """Fit every method on the calibration part and judge it on the test part.
+
+    Parameters
+    ----------
+    y_val, y_test : array-like of shape (n_rows,)
+        Labels of the two parts.
+    scores_val, scores_test : array-like of shape (n_rows, n_classes)
+        Predictions of the classifier.
+    methods : sequence of str, or mapping of str to Calibrator, optional
+        Short names (keys of ``calibrant._calibrators.methods.methods()``), or calibrators of your
+        own by name; all methods by default. Temperature scaling is always among them.
+    scores : {"probabilities", "logits"}, default="probabilities"
+        What the matrices hold; never guessed.
+    classes : array-like of shape (n_classes,), optional
+        Label of each column, where the labels do not name every column.
+    normalize : {None, "rows"}, default=None
+        "rows" divides rows by their sums, whatever they are.
+    sample_weight_val, sample_weight_test : array-like of shape (n_rows,), optional
+        Weights of the rows.
+    n_bins : int, default=15
+        Bins of the binned calibration errors.
+    n_resamples : int, default=200
+        Resamples behind the intervals and the class-wise test; five times as many behind the
+        test of the confidence, or of the positive one of two classes, and 25 times, at least
+        2000, behind the comparison with temperature scaling (fewer where there are very many
+        rows). 0 for no intervals, and no tests but those of the shares of classes.
+    confidence_level : float, default=0.95
+        Of the intervals.
+    n_diagrams : int, default=12
+        Number of classes that get a diagram beside that of the confidence: the worst before and
+        after, and the most frequent. Two classes have one diagram, of the positive one.
+    random_state : None, int, SeedSequence or Generator, default=0
+        Seeds the resamples.
+    n_jobs : int, optional
+        Threads for the folds and candidates of a method, chunks of rows and resamples; their number
+        changes no bit. -1 is all cores, -2 all but one. None is what ``joblib.parallel_config``
+        says, else 1. Calibrators with an ``n_jobs`` of their own keep it.
+    sources : mapping of str to str, optional
+        Names of what was read, such as ``{"calibration": "val.npz", "test": "test.npz"}``.
+    progress : callable, optional
+        Called as ``progress(done, total, method)`` before each method, and at the end.
+
+    Returns
+    -------
+    Comparison
+        Frozen numbers, for :func:`build_report` or to read.
+
+    Notes
+    -----
+    A method that raises is recorded in ``failures``; the others are judged all the same. Bad data
+    is an error at once.
+
+    Examples
+    --------
+    >>> from calibrant.datasets import overconfident_digits
+    >>> from calibrant.report import compare
+    >>> scores, y, new_scores, new_y = overconfident_digits()
+    >>> comparison = compare(y, scores, new_y, new_scores, ["ts", "fir"], n_resamples=20)
+    >>> comparison.methods
+    ('uncalibrated', 'ts', 'fir')
+    >>> ts = comparison.result("ts").evaluation
+    >>> ts.confidence_ece.value < comparison.result("uncalibrated").evaluation.confidence_ece.value
+    True
+    """
+    started = perf_counter()
+    wanted = _calibrators(methods, scores)
+    simplex.check_number("n_diagrams", n_diagrams, low=0, whole=True)
+    threads.check_jobs("n_jobs", n_jobs)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        val = _read(y_val, scores_val, sample_weight_val, scores, classes, normalize, y_test)
+        _check_names(scores_val, scores_test, val.classes)
+        test = simplex.check_batch(
+            scores_test,
+            y_test,
+            sample_weight_test,
+            kind=scores,
+            classes=val.classes,
+            normalize=normalize,
+        )
+    judge = Judge(
+        test,
+        n_bins=n_bins,
+        n_resamples=n_resamples,
+        confidence_level=confidence_level,
+        random_state=random_state,
+    )
+    tell = progress or (lambda *_: None)
+    tried = []
+    with threads.jobs(n_jobs):
+        for done, (name, calibrator) in enumerate(wanted.items()):
+            tell(done, len(wanted), name)
+            tried.append(_try(name, calibrator, val, judge))
+        results = [one for one in tried if isinstance(one, MethodResult)]
+        results, shown = judge.finish(results, int(n_diagrams))
+    tell(len(wanted), len(wanted), "")
+    return Comparison(
+        results=tuple(results),
+        failures=tuple(one for one in tried if isinstance(one, Failure)),
+        classes=val.classes,
+        val_counts=np.bincount(val.class_index, minlength=val.n_classes),
+        test_counts=np.bincount(test.class_index, minlength=val.n_classes),
+        shown=shown,
+        settings={
+            "scores": scores,
+            "normalize": normalize,
+            "n_bins": int(n_bins),
+            "n_resamples": int(n_resamples),
+            "confidence_level": float(confidence_level),
+            "random_state": random_state,
+            "weights": sample_weight_val is not None or sample_weight_test is not None,
+            "n_val": val.n_rows,
+            "n_test": test.n_rows,
+        },
+        sources={str(key): str(value) for key, value in (sources or {}).items()},
+        versions=versions(),
+        warnings=messages(caught),
+        created=dt.datetime.now(dt.UTC).isoformat(" ", "minutes")[:16] + " UTC",
+        seconds=perf_counter() - started,
+    )
+
+
+def _calibrators(methods: Any, scores: str) -> dict[str, Calibrator | None]:
+    """Unfitted calibrators by short name, temperature scaling among them; first of all none."""
+    if isinstance(methods, Mapping):
+        wanted = {str(name): clone(calibrator) for name, calibrator in methods.items()}
+    else:
+        methods = [methods] if isinstance(methods, str) else methods
+        names = all_methods() if methods is None else methods
+        wanted = {name: make_calibrator(name) for name in names if name != UNCALIBRATED}
+    if UNCALIBRATED in wanted:
+        raise errors.ParameterError(f"methods has {UNCALIBRATED!r}, which is always compared")
+    if BASELINE not in wanted:
+        wanted = {BASELINE: make_calibrator(BASELINE), **wanted}
+    for calibrator in wanted.values():
+        calibrator.set_params(scores=scores)
+    return {UNCALIBRATED: None, **wanted}
+
+
+def _read(
+    y: Any, scores: Any, weight: Any, kind: str, classes: Any, normalize: str | None, others: Any
+) -> SimplexBatch:
+    """Check the calibration part; classes that it lacks may be named by the other part."""
+    try:
+        return simplex.check_batch(
+            scores, y, weight, kind=kind, classes=classes, normalize=normalize
+        )
+    except errors.LabelError:
+        if classes is not None:
+            raise
+        present = np.unique(np.concatenate([np.asarray(y).ravel(), np.asarray(others).ravel()]))
+        if len(present) != np.shape(scores)[1]:
+            raise
+    return simplex.check_batch(scores, y, weight, kind=kind, classes=present, normalize=normalize)
+
+
+def _check_names(scores_val: Any, scores_test: Any, classes: Any) -> None:
+    """Refuse columns of the test part that have other names, and not those of the classes."""
+    fitted, names = (column_names(part) for part in (scores_val, scores_test))
+    if fitted is None or names is None or order_of(names, classes) is not None:
+        return
+    known = feature_names(fitted).get("feature_names_in_")
+    check_names(names, known, "the calibration part")
+
+
+def _try(
+    name: str, calibrator: Calibrator | None, val: SimplexBatch, judge: Judge
+) -> MethodResult | Failure:
+    """Fit and judge one method."""
+
+    def prepare() -> Prepared:
+        if calibrator is None:
+            return None, None, (name,)
+        calibrator.set_params(classes=val.classes)
+        return calibrator, partial(calibrator.fit, val, None), (name,)
+
+    done = fit_and_judge(prepare, judge.judge)
+    if done.found is not None:
+        return replace(done.found, fit_seconds=done.fit_seconds, warnings=done.warnings)
+    if calibrator is None:
+        raise done.error or RuntimeError
+    kind = type(done.error).__name__
+    return Failure(name, type(calibrator).__name__, kind, str(done.error))

@@ -1,0 +1,155 @@
+"""Judging one method after the other on the test part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant._trial import UNCALIBRATED
+from calibrant.metrics import calibration_test, class_shares, evaluate, reliability_curve
+from calibrant.metrics._predictions import read_predictions
+from calibrant.plots._classwise import compute_class_curves, compute_classwise
+from calibrant.plots._confidence import compute_confidence_histogram, compute_effect
+from calibrant.plots._maps import compute_map
+from calibrant.plots._top_r import compute_top_r
+from calibrant.report._paired import paired_differences, paired_resamples
+from calibrant.report._results import BASELINE, MethodResult
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant._calibrators.base import Calibrator
+    from calibrant._simplex import SimplexBatch
+    from calibrant.metrics._predictions import Predictions
+
+KEPT_BYTES = 1 << 28
+"""Predictions of methods that are kept for the diagrams of classes; more are made once more."""
+
+MOST_RANKS = 100
+
+
+class Judge:
+    """The test part, and how methods are judged on it; options as in :func:`compare`."""
+
+    def __init__(
+        self,
+        test: SimplexBatch,
+        *,
+        n_bins: int,
+        n_resamples: int,
+        confidence_level: float,
+        random_state: Any,
+    ) -> None:
+        self._test = test
+        self._before = test.probabilities()
+        self._n_resamples = int(n_resamples)
+        self._level = confidence_level
+        self._losses: dict[str, NDArray[np.float64]] = {}
+        self._kept: dict[str, Predictions] = {UNCALIBRATED: self._read(self._before)}
+        self._bins: dict[str, Any] = {"n_bins": n_bins}
+        self._draws: dict[str, Any] = {
+            "n_resamples": self._n_resamples,
+            "random_state": random_state,
+        }
+
+    def judge(self, calibrator: Calibrator | None, method: str) -> MethodResult:
+        """Judge a fitted calibrator, or the predictions as they came; diagrams come later."""
+        started = perf_counter()
+        after = self._predict(method, calibrator)
+        seconds = perf_counter() - started
+        is_binary = self._test.n_classes == 2
+        options = {**self._bins, **self._draws}
+        more_draws = {**options, "n_resamples": 5 * self._n_resamples}
+        result = MethodResult(
+            method=method,
+            title="as they came" if calibrator is None else type(calibrator).__name__,
+            evaluation=evaluate(None, after, confidence_level=self._level, **options),
+            difference=None,
+            curve=reliability_curve(None, after, **more_draws),
+            shares=replace(class_shares(None, after), classes=self._test.classes),
+            classwise_test=calibration_test(None, after, metric="classwise", **options)
+            if self._n_resamples and not is_binary
+            else None,
+            confidence=compute_confidence_histogram(None, after),
+            classwise=compute_classwise(None, after, n_worst=0, **self._bins),
+            top_r=None
+            if is_binary
+            else compute_top_r(None, after, max_rank=min(self._test.n_classes - 1, MOST_RANKS)),
+            effect=None
+            if calibrator is None
+            else compute_effect(self._kept[UNCALIBRATED], after, sample_weight=self._test.weight),
+            map=None if calibrator is None else compute_map(calibrator),
+            calibrator=calibrator,
+            fit_seconds=0.0,
+            predict_seconds=0.0 if calibrator is None else seconds,
+            warnings=(),
+        )
+        self._losses[method] = np.concatenate([chunk.losses() for chunk in after.chunks()])
+        return result
+
+    def finish(
+        self, results: list[MethodResult], n_diagrams: int
+    ) -> tuple[list[MethodResult], tuple[int, ...]]:
+        """Add the comparison with temperature scaling, and the diagrams of some classes."""
+        baseline = BASELINE if BASELINE in self._losses else UNCALIBRATED
+        others = [name for name in self._losses if name != baseline]
+        found = paired_differences(
+            np.array([self._losses[name] for name in others]).reshape(-1, self._test.n_rows),
+            self._losses[baseline],
+            self._test.weight,
+            n_resamples=paired_resamples(self._test.n_rows, self._n_resamples),
+            level=self._level,
+            random_state=self._draws["random_state"],
+        )
+        differences = dict(zip(others, found, strict=True))
+        shown = self._shown(results, n_diagrams)
+        finished = [
+            replace(
+                result,
+                difference=differences.get(result.method),
+                classwise=self._with_curves(result, shown),
+            )
+            for result in results
+        ]
+        return finished, shown
+
+    def _read(self, rows: NDArray[np.float64]) -> Predictions:
+        """Check predictions for the test part, once for everything that is made of them."""
+        test = self._test
+        weight = None if np.all(test.weight == test.weight[0]) else test.weight
+        return read_predictions(test.class_index, rows, weight, np.arange(test.n_classes)).checked()
+
+    def _predict(self, method: str, calibrator: Calibrator | None) -> Predictions:
+        if method in self._kept or calibrator is None:
+            return self._kept[method]
+        after = self._read(calibrator.predict_proba(self._test))
+        if after.matrix.nbytes * (1 + len(self._kept)) <= KEPT_BYTES:
+            self._kept[method] = after
+        return after
+
+    def _shown(self, results: list[MethodResult], n_diagrams: int) -> tuple[int, ...]:
+        """Columns of the worst classes before and after, and of the most frequent, in turn.
+
+        None of two: the first diagram is that of the positive one, and of the other its mirror.
+        """
+        if self._test.n_classes == 2:
+            return ()
+        best = min(results, key=lambda result: result.evaluation.negative_log_likelihood.value)
+        counts = np.bincount(self._test.class_index, minlength=self._test.n_classes)
+        lists = (
+            results[0].classwise.order,
+            best.classwise.order,
+            np.argsort(-counts, kind="stable"),
+        )
+        mixed = np.array(lists).T[:n_diagrams].ravel()
+        return tuple(dict.fromkeys(mixed.tolist()))[:n_diagrams]
+
+    def _with_curves(self, result: MethodResult, shown: tuple[int, ...]) -> Any:
+        if not shown:
+            return result.classwise
+        after = self._predict(result.method, result.calibrator)
+        curves = compute_class_curves(None, after, shown, **self._draws)
+        return replace(result.classwise, curves=curves)

@@ -1,0 +1,316 @@
+"""What the numbers say, in plain words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant._trial import UNCALIBRATED
+from calibrant.plots._style import p_words, percent, shorten
+from calibrant.report._results import BASELINE
+
+if TYPE_CHECKING:
+    from calibrant.metrics._shares import ClassShares
+    from calibrant.report._results import Comparison, MethodResult
+
+ALPHA = 0.05
+MOST_NAMED = 3
+"""Classes of each direction that are named."""
+
+FEW_ROWS = 100
+NOTICEABLE = 0.005
+"""Half a point of over-confidence or less is called none."""
+
+LITTLE = "little or nothing"
+"""Less than 15 % of an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Result of :func:`reach_verdict`.
+
+    Attributes
+    ----------
+    chosen : str
+        Short name of the method to use: "uncalibrated" if nothing needs to be done.
+    headline : str
+        The finding in a sentence.
+    findings : tuple of str
+        What it rests on, a sentence each.
+    cautions : tuple of str
+        What may make it wrong.
+    """
+
+    chosen: str
+    headline: str
+    findings: tuple[str, ...]
+    cautions: tuple[str, ...]
+
+
+def reach_verdict(comparison: Comparison) -> Verdict:
+    """Say how honest the predictions are, what helps, and what to use.
+
+    Temperature scaling is the method to beat: another one is chosen only if its NLL is lower and
+    the difference is significant after a correction for the number of methods compared.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        From :func:`compare`.
+
+    Returns
+    -------
+    Verdict
+
+    Examples
+    --------
+    >>> from calibrant.datasets import overconfident_digits
+    >>> from calibrant.report import compare, reach_verdict
+    >>> scores, y, new_scores, new_y = overconfident_digits()
+    >>> verdict = reach_verdict(compare(y, scores, new_y, new_scores, "ts", n_resamples=20))
+    >>> print(verdict.headline)
+    The predictions are over-confident by 13.0 points; temperature scaling (ts) removes most of
+    it.
+    """
+    before = comparison.result(UNCALIBRATED)
+    baseline = comparison.result(BASELINE) if BASELINE in comparison.methods else None
+    best = min(comparison.results, key=lambda r: r.evaluation.negative_log_likelihood.value)
+    chosen = _choose(before, baseline, best)
+    findings = [_state(before), *_of_classes(before)]
+    if baseline is not None:
+        findings.append(_effect_of(before, baseline))
+    findings.append(_lead(comparison, before, baseline, best))
+    return Verdict(
+        chosen=chosen.method,
+        headline=_headline(before, baseline, chosen),
+        findings=tuple(findings),
+        cautions=tuple(_cautions(comparison, before, chosen)),
+    )
+
+
+def is_significant(p_value: float) -> bool:
+    """Whether a p-value is there and small."""
+    return not math.isnan(p_value) and p_value < ALPHA
+
+
+def _choose(
+    before: MethodResult, baseline: MethodResult | None, best: MethodResult
+) -> MethodResult:
+    """Return the best method if it is clearly so, else the simplest that does the job."""
+    reference = baseline or before
+    if best.method != reference.method and _lead_of(best) > 0:
+        return best
+    if baseline is None or not (_is_off(before) or _lead_of(before) < 0):
+        return before
+    return baseline
+
+
+def _is_off(result: MethodResult) -> bool:
+    """Whether one of the tests finds an error, corrected for how many there are."""
+    tests = [*result.p_values.values(), float(result.shares.p_holm.min())]
+    known = [p_value for p_value in tests if not math.isnan(p_value)]
+    return min(known) * len(known) < ALPHA
+
+
+def _lead_of(result: MethodResult) -> float:
+    """How much lower its NLL is than the baseline's; 0 where that may be chance."""
+    gap = result.difference
+    is_clear = gap is not None and (math.isnan(gap.p_holm) or gap.p_holm < ALPHA)
+    return -gap.value if gap is not None and is_clear else 0.0
+
+
+def _off_classes(result: MethodResult) -> str:
+    """Name classes that are off, if the predictions are."""
+    return describe_shares(result.shares) if _is_off(result) else ""
+
+
+def _direction(result: MethodResult) -> str:
+    """Say in what way the predictions are off; of two classes, the positive one comes first."""
+    shares, off = result.shares, _off_classes(result)
+    if off and len(shares.classes) == 2:
+        direction = "over" if shares.predicted[1] > shares.observed[1] else "under"
+        name, said, seen = _class_words(shares, 1)
+        return (
+            f"Class {name} is {direction}-predicted: the predictions say {said} where {seen} happen"
+        )
+    gap = result.confidence.overconfidence
+    if abs(gap) > NOTICEABLE:
+        direction = "over-confident" if gap > 0 else "under-confident"
+        return f"The predictions are {direction} by {100 * abs(gap):.1f} points"
+    words = "The predictions are about as sure as they should be on average"
+    return f"{words}, but not of every class ({off})" if off else words
+
+
+def _chance(result: MethodResult) -> str:
+    """Calibration error of a method, and whether it is more than chance."""
+    words = f"a {result.headline.title} of {percent(result.error)}"
+    chance = p_words(result.curve.p_value)
+    if not chance:
+        return words
+    size = "more" if is_significant(result.curve.p_value) else "no more"
+    return f"{words}, {size} than chance ({chance})"
+
+
+def _state(before: MethodResult) -> str:
+    if len(before.shares.classes) == 2:
+        name, said, seen = _class_words(before.shares, 1)
+        words = f"say {said} for class {name} on average, and {seen} happen"
+    else:
+        found = before.confidence
+        words = f"are right {percent(found.accuracy)} of the time and claim "
+        words += percent(found.mean_confidence)
+    return f"Before calibration the predictions {words}: {_chance(before)}."
+
+
+def _of_classes(before: MethodResult) -> list[str]:
+    """Say which classes are off; of two, the first sentence does."""
+    n_classes = len(before.shares.classes)
+    if n_classes == 2:
+        return []
+    off = describe_shares(before.shares)
+    if not off:
+        return ["No class is predicted more or less often than it comes, beyond chance."]
+    return [f"{off[0].upper()}{off[1:]}; corrected for {n_classes} classes."]
+
+
+def _removed(before: MethodResult, after: MethodResult) -> str:
+    share = 1.0 - after.error / before.error if before.error > 0 else 0.0
+    for least, words in ((0.9, "nearly all"), (0.5, "most"), (0.15, "some")):
+        if share >= least:
+            return words
+    return LITTLE
+
+
+def _effect_of(before: MethodResult, baseline: MethodResult) -> str:
+    words = (
+        f"Temperature scaling removes {_removed(before, baseline)} of the error and leaves "
+        f"{_chance(baseline)}"
+    )
+    lead = _lead_of(before)
+    if lead:
+        change = f"the NLL falls by {-lead:.4f}" if lead < 0 else f"but the NLL rises by {lead:.4f}"
+        words += f"; {change} to {_nll(baseline)}"
+    return words + "."
+
+
+def _nll(result: MethodResult) -> str:
+    return f"{result.evaluation.negative_log_likelihood.value:.4f}"
+
+
+def _lead(
+    comparison: Comparison,
+    before: MethodResult,
+    baseline: MethodResult | None,
+    best: MethodResult,
+) -> str:
+    reference = baseline or before
+    name = "temperature scaling" if baseline is not None else "no calibration"
+    n_methods = len(comparison.results)
+    if best.method == reference.method or best.difference is None:
+        return f"None of {n_methods} methods has a lower NLL than {name}, {_nll(reference)}."
+    gap = best.difference
+    words = f"{best.method} has the lowest NLL of {n_methods} methods, {_nll(best)}: "
+    words += f"better than {name} by {-gap.value:.4f}"
+    if math.isnan(gap.p_value):
+        return f"{words}."
+    level = 100 * comparison.settings["confidence_level"]
+    words += f" ({level:g} % interval {-gap.high:.4f} to {-gap.low:.4f}, {p_words(gap.p_value)}; "
+    words += f"{p_words(gap.p_holm)} corrected for {n_methods - 1} comparisons). "
+    words += "" if _lead_of(best) > 0 else "That may be chance. "
+    return f"{words}It has {_chance(best)}."
+
+
+def _headline(before: MethodResult, baseline: MethodResult | None, chosen: MethodResult) -> str:
+    words = _direction(before)
+    if chosen.method == UNCALIBRATED:
+        return f"{words}{_left_alone(before)}."
+    name = "temperature scaling (ts)"
+    if baseline is None or chosen.method == BASELINE:
+        subject = name if chosen.method == BASELINE else chosen.method
+        return f"{words}; {subject} removes {_removed(before, chosen)} of {_it(before)}."
+    gap = chosen.difference
+    better = "" if gap is None else f" by {-gap.value:.4f} in NLL"
+    better += "" if gap is None or math.isnan(gap.p_holm) else f", {p_words(gap.p_holm)}"
+    removed = _removed(before, baseline)
+    lead = "but {} is better" if removed == LITTLE else "and {} is better still"
+    return (
+        f"{words}; temperature scaling removes {removed} of {_it(before)}, "
+        f"{lead.format(chosen.method)}{better}."
+    )
+
+
+def _left_alone(before: MethodResult) -> str:
+    """Why nothing is to be done: nothing is off beyond chance, or nothing that was tried helps."""
+    if _is_off(before):
+        return "; no method that was compared lowers the NLL by more than chance"
+    is_biased = abs(before.confidence.overconfidence) > NOTICEABLE
+    link = ", which may be chance: they" if is_biased else ", and"
+    return f"{link} need no calibration that would show in this test"
+
+
+def _it(before: MethodResult) -> str:
+    is_biased = abs(before.confidence.overconfidence) > NOTICEABLE
+    is_named = is_biased or bool(_off_classes(before))
+    return "it" if is_named else "their error"
+
+
+def _cautions(comparison: Comparison, before: MethodResult, chosen: MethodResult) -> list[str]:
+    found = list(dict.fromkeys([*comparison.warnings, *before.warnings, *chosen.warnings]))
+    n_rows = comparison.settings["n_test"]
+    if n_rows < FEW_ROWS:
+        found.append(f"Only {n_rows} rows to judge on: hardly anything can be told apart.")
+    if len(comparison.results) > 2:
+        found.append(
+            "The method was chosen on the same test part on which it was judged, so its numbers "
+            "are slightly too good."
+        )
+    if comparison.settings["n_resamples"] == 0:
+        found.append("Nothing was resampled: there are no intervals, and differences may be noise.")
+    return found
+
+
+def describe_shares(shares: ClassShares) -> str:
+    """Name the classes that are predicted too often and too seldom; empty if there are none.
+
+    Of two classes only the positive one is named: the other is as far off, the other way.
+    """
+    gap = shares.predicted - shares.observed
+    order = [1] if len(gap) == 2 else np.argsort(-np.abs(gap), kind="stable").tolist()
+    off = [j for j in order if shares.p_holm[j] < ALPHA]
+    words = []
+    for direction, sign in (("over", 1), ("under", -1)):
+        columns = [j for j in off if sign * gap[j] > 0]
+        if columns:
+            named = ", ".join(_off_words(shares, j) for j in columns[:MOST_NAMED])
+            more = len(columns) - MOST_NAMED
+            words.append(
+                f"{direction}-predicted: {named}" + (f" and {more} more" if more > 0 else "")
+            )
+    return "; ".join(words)
+
+
+def _off_words(shares: ClassShares, j: int) -> str:
+    name, said, seen = _class_words(shares, j)
+    chance = p_words(float(shares.p_holm[j]))
+    return f"class {name} ({said} predicted, {seen} observed, {chance})"
+
+
+def _class_words(shares: ClassShares, j: int) -> tuple[str, str, str]:
+    """Name of a class, and its predicted and observed shares with digits that tell them apart."""
+    said, seen = float(shares.predicted[j]), float(shares.observed[j])
+    digits = 1
+    while digits < 4 and abs(said - seen) < 10.0 ** (-2 - digits):
+        digits += 1
+    return shorten(str(shares.classes[j])), percent(said, digits), percent(seen, digits)
+
+
+def describe_claim(result: MethodResult) -> str:
+    """Say what predictions claim and what is so, in the number that they are judged by."""
+    if len(result.shares.classes) == 2:
+        name, said, seen = _class_words(result.shares, 1)
+        return f"Says {said} for class {name} on average, observed {seen}"
+    found = result.confidence
+    return f"Right {percent(found.accuracy)} of the time, claims {percent(found.mean_confidence)}"

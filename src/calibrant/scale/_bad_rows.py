@@ -1,0 +1,64 @@
+"""Rows that cannot be calibrated: refused, marked or left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant import _simplex as simplex
+from calibrant import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+ON_BAD_ROW = ("raise", "nan", "skip")
+"""What may be asked for: an error, NaN in every column, or no row."""
+
+
+def bad_rows(rows: Any, kind: str, normalize: str | None, first: int = 0) -> list[int]:
+    """Rows that cannot be used, found by halving."""
+    try:
+        simplex.check_scores(rows, kind, normalize)
+    except errors.DataError:
+        if len(rows) < 2:  # none is wrong in its shape: whoever predicts says so
+            return [first] * len(rows)
+        half = len(rows) // 2
+        low = bad_rows(rows[:half], kind, normalize, first)
+        return low + bad_rows(rows[half:], kind, normalize, first + half)
+    return []
+
+
+def predict_good(
+    predict: Callable[[Any], NDArray[Any]], rows: Any, calibrator: Any, on_bad_row: str
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return predictions, and which of the rows are good.
+
+    Parameters
+    ----------
+    predict : callable
+        Takes rows, all or some of them.
+    rows : array or pandas.DataFrame of shape (n_rows, n_classes)
+        Scores.
+    calibrator : Calibrator
+        The fitted one that predicts.
+    on_bad_row : {"raise", "nan", "skip"}
+        Bad rows are refused, are NaN (None where labels are predicted), or have no prediction.
+    """
+    good = np.ones(len(rows), dtype=bool)
+    try:
+        return predict(rows), good
+    except errors.DataError:
+        if on_bad_row == "raise":
+            raise
+    good[bad_rows(rows, calibrator.map_.kind, calibrator.normalize)] = False
+    found = predict(rows[good])
+    if on_bad_row == "skip":
+        return found, good
+    is_number = found.dtype.kind == "f"
+    missing = (np.nan, found.dtype) if is_number else (None, np.dtype(object))
+    out = np.full((len(good), *found.shape[1:]), missing[0], dtype=missing[1])
+    out[good] = found
+    return out, good

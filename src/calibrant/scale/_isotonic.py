@@ -1,0 +1,227 @@
+"""FIR and SCIR of more rows than memory holds: isotonic regression of a table of counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+
+import numpy as np
+
+from calibrant._maps.cells import RankedSteps, SharedSteps
+from calibrant._solvers.flattened import solve_flattened
+from calibrant._solvers.one_vs_rest import BinaryProblem, solve_isotonic_steps
+from calibrant._solvers.report import Binning
+from calibrant._solvers.sorted_cumulative import solve_sorted_cumulative
+from calibrant._solvers.sorted_cumulative.fit import accumulate, raise_to_even
+from calibrant._solvers.sorted_cumulative.grid import RankCells, fit_cells
+from calibrant._solvers.sorted_cumulative.prior import choose_prior_share
+from calibrant._solvers.temperature import fit_temperature
+from calibrant.scale._score_table import ScoreTable
+from calibrant.scale._statistics import ZERO_PROBABILITY, Number, Solution, Statistics
+from calibrant.scale._surrogate import Surrogate, SurrogateStatistics
+
+if TYPE_CHECKING:
+    from calibrant._maps.logits import TemperatureMap
+    from calibrant._maps.steps import RankedStepFunction, StepFunction
+    from calibrant._solvers.report import SolverReport
+    from calibrant.scale._parts import Part
+    from calibrant.scale._score_table import ScoreCells
+    from calibrant.scale._surrogate import KeptSolver
+
+FLATTENED_CELLS = 1 << 18
+"""Cells of FIR's table; one takes 25 bytes."""
+
+FEWEST_CELLS, MOST_CELLS, CELLS_OF_RANK = 1 << 19, 3 << 20, 1 << 14
+"""Cells of SCIR's table: at least, at most, and for each rank between these."""
+
+ENOUGH_ROWS = 100_000
+"""Rows that tell the temperature so well that another pass would not change a prediction's NLL."""
+
+MOST_SCALINGS, NEAR = 4, 1e-5
+"""Passes that look for the temperature of a prior, and violation from which the next step needs no
+proof."""
+
+
+class FlattenedStatistics(Statistics):
+    """What FIR needs to know of a calibration set: its rows while they fit, then counts of cells.
+
+    Parameters
+    ----------
+    classes, scores, normalize, max_rows
+        As of all ``Statistics``.
+
+    Examples
+    --------
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.scale._isotonic import FlattenedStatistics
+    >>> scores, y = simulated_scores()
+    >>> monday = FlattenedStatistics([0, 1, 2], max_rows=100).update(scores[:200], y[:200])
+    >>> tuesday = monday.empty().update(scores[200:], y[200:])
+    >>> map_ = monday.merge(tuesday).solve()
+    >>> map_(scores[:1]).round(2)
+    array([[0.38, 0.62, 0.  ]])
+    """
+
+    method = "fir"
+
+    def _start(self) -> list[Part]:
+        return [self._keep(), ScoreTable(1, FLATTENED_CELLS)]
+
+    def _solution(self) -> Solution:
+        """Fit to all rows counted so far."""
+        if self.kept.is_complete:
+            found, report = solve_flattened(self.kept_batch())
+        else:
+            table: Any = self.parts["scores"]
+            step, report = pool_cells(table.cells())
+            found = SharedSteps(step, self.scores)
+        return Solution({"map_": found, "solver_report_": report})
+
+
+def pool_cells(cells: ScoreCells) -> tuple[StepFunction, SolverReport]:
+    """Isotonic regression of the cells of a table, with what it may have cost that they are cells.
+
+    A block starts at the smallest label of its first cell. Whatever lies below it there has no
+    label, and goes to the block below, which lowers the squared error: the objective reported is
+    a bound.
+    """
+    weight, labels = np.ascontiguousarray(cells.sums.T)
+    is_single = cells.is_single.astype(bool)
+    step, report = solve_isotonic_steps(BinaryProblem(cells.scores, labels, weight))
+    # The best order that the cells leave open: in each, labels above all others. Of any order and
+    # its fit, giving the largest values of a cell to its labels lowers the error.
+    above = np.where(is_single, 0.0, labels)
+    positives = np.column_stack([labels - above, above]).ravel()
+    points = np.column_stack([weight - above, above]).ravel()
+    holds = points > 0.0
+    order = np.linspace(0.0, 1.0, np.count_nonzero(holds))
+    _, best = solve_isotonic_steps(BinaryProblem(order, positives[holds], points[holds]))
+    excess = max(report.objective - best.objective, 0.0)
+    violation = _violation(step, cells.scores, weight, labels, is_single)
+    return step, replace(report, binning=Binning(cells.size, violation, excess))
+
+
+def _violation(step: StepFunction, scores: Any, weight: Any, labels: Any, is_single: Any) -> float:
+    """Bound on the violation of optimality over all scores, relative to the weight of the cells.
+
+    A fit is optimal if no sum of (value - label) over the points from some score on is negative,
+    and it is 0 where the fit jumps. This holds where cells start. From a score inside a cell, the
+    sum is least if all labels of the cell lie above it and nothing else does. Where a block starts
+    inside a cell, points below it lost a step of value, so all sums from further down lost it, too.
+    """
+    values = step.values[np.searchsorted(step.thresholds, scores, side="right") - 1]
+    residual = values * weight - labels
+    beyond = np.append(np.cumsum(residual[::-1])[::-1], 0.0)[1:]  # sums from the next cell on
+    least = beyond - (1.0 - values) * labels
+    inside = -np.where(is_single, 0.0, least).min(initial=0.0)
+    below = np.where(is_single | (labels == 0.0), 0.0, weight - labels)
+    return float(inside + np.diff(values, prepend=values[0]) @ below) / float(np.sum(weight))
+
+
+class SortedCumulativeStatistics(SurrogateStatistics):
+    """What SCIR needs to know of a calibration set: a table of (rank, q), and some of the rows.
+
+    Once not all rows are kept, those that are choose the prior share, and the regression is that
+    of the table. The temperature of the prior is that of all rows, as far as one pass tells it; if
+    few rows were kept, a second pass tells it better.
+
+    Parameters
+    ----------
+    classes, scores, normalize, max_rows
+        As for all ``Statistics``.
+    **options
+        ``prior_share``, ``max_rank`` and ``zero_probability`` of ``SortedCumulativeIsotonic``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.scale._isotonic import SortedCumulativeStatistics
+    >>> scores, y = simulated_scores(3000)
+    >>> one = SortedCumulativeStatistics([0, 1, 2], max_rows=1000).update(scores[:2000], y[:2000])
+    >>> other = one.empty().update(scores[2000:], y[2000:])
+    >>> one.merge(other).solve()(np.array([[0.9, 0.08, 0.02]])).round(1)
+    array([[0.6, 0.2, 0.2]])
+    """
+
+    method = "scir"
+    allowed: ClassVar = {
+        "prior_share": Number(high=1.0, words=("cv",)),
+        "max_rank": Number(low=1, whole=True, optional=True),
+        "zero_probability": ZERO_PROBABILITY,
+    }
+
+    def _start(self) -> list[Part]:
+        n_ranks = min(self.options.get("max_rank") or self.n_classes, self.n_classes - 1)
+        return [self._keep(), ScoreTable(n_ranks, cells_of_ranks(n_ranks), cumulative=True)]
+
+    regression: tuple[Any, ...] | None = None
+    """What the first pass has found, if this is a later one: it betters the temperature alone."""
+
+    def empty(self) -> Self:
+        """Return statistics that ask for the same and have counted nothing."""
+        found = super().empty()
+        found.regression = None  # is not sent anywhere
+        return found
+
+    def _solution(self) -> Solution:
+        """Fit to all rows counted so far; further passes better the temperature alone."""
+        zero, max_rank = (self.options.get(name) for name in ("zero_probability", "max_rank"))
+        share, choice = self.options.get("prior_share", "cv"), None
+        share = None if share == "cv" else float(share)
+        if self.regression is not None:
+            scaling, is_near = find_scaling(self)
+            return self._with_temperature(scaling, self.regression, is_near=is_near)
+        kept, table = self.kept_batch(), cast("ScoreTable", self.parts["scores"])
+        if self.kept.is_complete:
+            found, report, choice = solve_sorted_cumulative(
+                kept, prior_share=share, max_rank=max_rank, zero_probability=zero
+            )
+            return Solution({"map_": found, "solver_report_": report, "prior_report_": choice})
+        if share is None:
+            share, choice = choose_prior_share(kept, accumulate(kept), max_rank, zero)
+        function, report = raise_to_even(*fit_table(table), self.n_classes)
+        solver: Any = partial(fit_temperature, zero_probability=zero)
+        scaling = Surrogate.start(solver, kept, self.weight)
+        regression = function, report, share, choice
+        return self._with_temperature(scaling, regression, is_near=kept.n_rows >= ENOUGH_ROWS)
+
+    def _with_temperature(
+        self, scaling: Surrogate, regression: tuple[Any, ...], *, is_near: bool
+    ) -> Solution:
+        function, report, share, choice = regression
+        prior: Any = scaling.fit.map
+        again = None
+        if not is_near:
+            again = self._ask(scaling, "temperature")
+            again.regression = regression
+        about = share, prior.inverse_temperature, prior.zero_logit, self.scores
+        found = RankedSteps(function, *about)
+        fitted = {"map_": found, "solver_report_": report, "prior_report_": choice}
+        return Solution(fitted, again)
+
+    def _solver(self, temperature: TemperatureMap | None) -> KeptSolver:
+        """Refuse: what is minimised is a table's."""
+        raise NotImplementedError
+
+
+def find_scaling(statistics: SurrogateStatistics) -> tuple[Surrogate, bool]:
+    """Take the next step to the temperature scaling of all rows; and whether none is needed."""
+    before: Any = statistics.surrogate
+    found = before.judge(statistics.parts["temperature"])
+    return found, found.violation(found.best) < NEAR or len(found.judged) >= MOST_SCALINGS
+
+
+def cells_of_ranks(n_ranks: int) -> int:
+    """Return how many cells a table of so many ranks has."""
+    return max(min(max(CELLS_OF_RANK * n_ranks, FEWEST_CELLS), MOST_CELLS), n_ranks)
+
+
+def fit_table(table: ScoreTable) -> tuple[RankedStepFunction, SolverReport]:
+    """Isotonic regression of a table of ranks."""
+    cells, n_ranks = table.cells(), table.n_problems
+    rank = np.repeat(np.arange(1, n_ranks + 1, dtype=np.int32), np.diff(cells.offsets))
+    weight, labels = np.ascontiguousarray(cells.sums.T)
+    found = RankCells(rank, cells.key, labels, weight, cells.is_single.astype(bool))
+    return fit_cells(found, table.shift, n_ranks)

@@ -1,0 +1,207 @@
+"""Columns of Spark's data frames: what they may hold, and how messages name their cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
+from pyspark.sql import types as T  # noqa: N812
+
+from calibrant import errors
+from calibrant._containers import NamedMatrix
+from calibrant.scale._chunks import ChunkArguments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Columns of scores: one for each class, or one that has all of them in arrays."""
+
+    columns: list[str]
+    n_classes: int
+    dtype: str
+    is_array: bool = False
+    is_vector: bool = False
+
+    @classmethod
+    def of(cls, df: Any, scores: str | Sequence[str], n_classes: int | None = None) -> Scores:
+        """Look at the types, and at the first array where nobody says how long they are."""
+        if not isinstance(scores, str):
+            kinds = [_number(name, _kind(df, name)) for name in scores]
+            is_narrow = all(isinstance(kind, T.FloatType) for kind in kinds)
+            return cls(list(scores), len(kinds), "f4" if is_narrow else "f8")
+        kind = _kind(df, scores)
+        is_vector = type(kind).__name__ == "VectorUDT"
+        if not (is_vector or isinstance(kind, T.ArrayType)):
+            raise errors.ContainerError(
+                f"column {scores!r} is of type {kind.simpleString()}; pass a list of columns, one "
+                "for each class, or a column of arrays"
+            )
+        is_narrow = not is_vector and isinstance(_number(scores, kind.elementType), T.FloatType)
+        dtype = "f4" if is_narrow else "f8"
+        found = cls([scores], n_classes or 0, dtype, is_array=True, is_vector=is_vector)
+        if n_classes is not None:
+            return found
+        (array,) = found.expressions([by_name(scores)])
+        first = df.where(by_name(scores).isNotNull()).select(F.size(array)).limit(1).collect()
+        if not first:
+            raise errors.ShapeError(f"column {scores!r} has no array in any row")
+        return replace(found, n_classes=first[0][0])
+
+    @property
+    def names(self) -> list[Any] | None:
+        """Names of the classes' columns."""
+        return None if self.is_array else self.columns
+
+    @property
+    def type(self) -> str:
+        """Type of a column, in Spark's words, as it is sent to Python."""
+        number = "float" if self.dtype == "f4" else "double"
+        return f"array<{number}>" if self.is_array else number
+
+    def expressions(self, columns: list[Any]) -> list[Any]:
+        """Return what to send to Python for these columns of a data frame."""
+        if self.is_vector:
+            from pyspark.ml.functions import vector_to_array
+
+            columns = [vector_to_array(column) for column in columns]
+        return [column.cast(self.type).alias(f"s{i}") for i, column in enumerate(columns)]
+
+    def named(self, matrix: NDArray[Any]) -> Any:
+        """Return a matrix with the names of its columns, if they have any."""
+        return matrix if self.is_array else NamedMatrix(matrix, self.columns)
+
+    def matrix(
+        self, columns: list[Any], partition: Partition, *, is_strict: bool = True
+    ) -> NDArray[Any]:
+        """Return the scores that came from Spark; what is null is NaN.
+
+        So is an array of another length, unless that is refused.
+        """
+        if not self.is_array:
+            return np.column_stack([to_numpy(column) for column in columns])
+        (arrays,) = columns
+        lengths = np.where(arrays.is_null(), -1, np.diff(arrays.offsets))
+        wrong = lengths != self.n_classes
+        if np.any(wrong) and not is_strict:
+            out = np.full((len(lengths), self.n_classes), np.nan, dtype=self.dtype)
+            good = arrays.filter(pa.array(~wrong)).flatten()
+            out[~wrong] = to_numpy(good).reshape(-1, self.n_classes)
+            return out
+        if np.any(wrong):
+            i = int(np.argmax(wrong))
+            held = "is null" if lengths[i] < 0 else f"has {lengths[i]} scores"
+            raise errors.ShapeError(
+                f"{partition.cell(i)} {held}, but {self.n_classes} are needed, one for each class"
+            )
+        return to_numpy(arrays.flatten()).reshape(-1, self.n_classes)
+
+
+class Partition(ChunkArguments):
+    """How messages name the rows of a partition, and its columns."""
+
+    def __init__(
+        self, number: int, first_row: int, scores: Scores, label: str = "", weight: str = ""
+    ) -> None:
+        super().__init__(number, first_row)
+        self.if_logits = "logits? Then the calibrator takes scores='logits'"
+        self.use_logits = "use a calibrator with scores='logits'"
+        self.y = f"column {label!r}"
+        self.place = f"partition {number}"
+        self.prefix = f"{self.place}: "
+        self._scores, self._weight = scores, weight
+
+    def _row(self, row: int) -> str:
+        return f"{self.place}, row {(self._first_row or 0) + row}"
+
+    def cell(self, *place: int) -> str:
+        """Name a row of the scores, or a cell of it."""
+        names, row = self._scores.columns, self._row(place[0])
+        if self._scores.is_array:
+            return f"{row}: column {names[0]!r}" + "".join(f"[{j}]" for j in place[1:])
+        return f"{row}: " + (f"column {names[place[1]]!r}" if place[1:] else "the row")
+
+    def label(self, row: int) -> str:
+        """Name the label of a row."""
+        return f"{self._row(row)}: {self.y}"
+
+    def weight(self, row: int) -> str:
+        """Name the weight of a row."""
+        return f"{self._row(row)}: column {self._weight!r}"
+
+
+def by_name(name: str) -> Any:
+    """Return a column, whatever is in its name."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _kind(df: Any, name: str) -> Any:
+    """Return the type of a column."""
+    found = [field.dataType for field in df.schema.fields if field.name == name]
+    if len(found) != 1:
+        raise errors.ColumnNameError(
+            f"the data frame has {len(found) or 'no'} columns {name!r}; its columns are "
+            f"{errors.some_in_words(df.columns, 20)}"
+        )
+    return found[0]
+
+
+def _number(name: str, kind: Any) -> Any:
+    """Return a type, which has to be one of numbers."""
+    if not isinstance(kind, T.NumericType):
+        raise errors.ContainerError(
+            f"column {name!r} has {kind.simpleString()}; numbers are needed, one for each class"
+        )
+    return kind
+
+
+def label_column(df: Any, name: str) -> Any:
+    """Return the column of the labels, which are of a type that labels can be of."""
+    kind = _kind(df, name)
+    if isinstance(kind, T.DecimalType) and kind.scale == 0:
+        return by_name(name).cast("long")
+    plain = (T.StringType, T.IntegralType, T.BooleanType, T.FloatType, T.DoubleType)
+    if not isinstance(kind, plain):
+        raise errors.LabelError(
+            f"column {name!r} has {kind.simpleString()}; labels are text, whole numbers or booleans"
+        )
+    return by_name(name)
+
+
+def weight_column(df: Any, name: str) -> Any:
+    """Return the column of the weights, which are numbers."""
+    if not isinstance(kind := _kind(df, name), T.NumericType):
+        raise errors.WeightError(f"column {name!r} has {kind.simpleString()}; weights are numbers")
+    return by_name(name).cast("double")
+
+
+def output_fields(df: Any, output: str | Sequence[str], n_classes: int, kind: Any) -> list[Any]:
+    """Return the fields of the probabilities."""
+    is_one = isinstance(output, str)
+    names = [output] if isinstance(output, str) else list(output)
+    if not is_one and len(names) != n_classes:
+        raise errors.ParameterError(
+            f"output has {len(names)} names for {n_classes} classes; pass one for each, or one "
+            "name for a column of arrays"
+        )
+    taken = {name.lower() for name in df.columns}  # Spark takes Label for label
+    for name in names:
+        if name.lower() in taken:
+            raise errors.ParameterError(
+                f"output={name!r} is the name of another column; choose a new one"
+            )
+        taken.add(name.lower())
+    return [T.StructField(name, T.ArrayType(kind) if is_one else kind) for name in names]
+
+
+def to_numpy(column: Any) -> NDArray[Any]:
+    """Return a column that came from Spark; what is null among numbers is NaN."""
+    found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return found

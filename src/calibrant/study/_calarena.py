@@ -1,0 +1,214 @@
+"""Results in the files of CalArena, one per method, and win rates over any of them.
+
+CalArena (Berta et al., 2026, arXiv:2605.30188) keeps ``results/{benchmark}/{method}.csv`` with a
+line for each classifier and the columns ``{method}_brier``, ``{method}_logloss``, ... Ours are
+called ``calibrant-`` and the method.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from calibrant import _simplex as simplex
+from calibrant._atomic_file import replace_file
+from calibrant._trial import UNCALIBRATED
+from calibrant.errors import DataError, ParameterError
+from calibrant.export._arena import NAME_PREFIX
+from calibrant.study._ranks import as_losses, resample_means
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+    from calibrant.study._cell import Cell, Outcome
+
+BASE_MODEL = "Base-model"
+KEYS = ["dataset", "model", "cal_size", "test_size"]
+METRICS = ("brier", "logloss", "ece-15", "accuracy")
+ENOUGH_DATASETS = 30
+"""From so many on, data sets are drawn for intervals, not experiments: as in their figures."""
+
+
+def arena_name(method: str) -> str:
+    """Return what a method of a study is called among CalArena's."""
+    return BASE_MODEL if method == UNCALIBRATED else f"{NAME_PREFIX}{method}"
+
+
+def write_results(done: Iterable[tuple[Cell, Outcome]], directory: Path) -> list[Path]:
+    """Write ``{benchmark}/{method}.csv`` of all cells whose file is HDF5; return the paths."""
+    tables: dict[tuple[str, str], list[tuple[Cell, Outcome]]] = {}
+    for cell, outcome in done:
+        if cell.file.is_group:
+            tables.setdefault((cell.file.path.stem, cell.method), []).append((cell, outcome))
+    paths = []
+    for (benchmark, method), cells in tables.items():
+        path = directory / benchmark / f"{arena_name(method)}.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        frame = pd.DataFrame([_line(cell, outcome) for cell, outcome in cells])
+        if all(cell.file.is_binary for cell, _ in cells):
+            frame = frame.drop(columns="n_classes")  # as in their binary benchmarks
+        with replace_file(path) as file:
+            file.write(frame.to_csv(index=False).encode())
+        paths.append(path)
+    return paths
+
+
+def _line(cell: Cell, outcome: Outcome) -> dict[str, Any]:
+    """One experiment in their columns; nothing stands where the method failed."""
+    file, name, found = cell.file, arena_name(cell.method), {}
+    if outcome.error is None:
+        values = pd.Series(outcome.metrics, dtype=float)
+        found = {
+            "brier": values["brier"] * file.n_classes,  # theirs is a sum over classes
+            "logloss": outcome.log_loss,
+            # Of two classes theirs bins the probability of one of them.
+            "ece-15": values["cw-ece" if file.n_classes == 2 else "conf-ece"],
+            "accuracy": values["accuracy"],
+            "time": (outcome.seconds or 0.0) + (outcome.predict_seconds or 0.0),
+        }
+    return {
+        "dataset": file.dataset,
+        "model": file.model,
+        "cal_size": file.n_val,
+        "test_size": file.n_test,
+        "n_classes": file.n_classes,
+        **{f"{name}_{key}": found.get(key) for key in (*METRICS, "time")},
+    }
+
+
+def read_results(directory: str | os.PathLike[str]) -> dict[str, pd.DataFrame]:
+    """Read all result files of a directory.
+
+    Parameters
+    ----------
+    directory : path-like
+        With a file ``{method}.csv`` for each method, as CalArena and studies write them.
+
+    Returns
+    -------
+    results : dict of str to DataFrame
+        By method a row for each experiment and a column for each metric, NaN where nothing stands.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from calibrant.study import read_results
+    >>> path = Path(tempfile.mkdtemp()) / "TS.csv"
+    >>> with path.open("w") as file:
+    ...     print("dataset,model,cal_size,test_size,TS_brier", file=file)
+    ...     print("c10,lenet5,5000,10000,0.1", file=file)
+    >>> read_results(path.parent)["TS"]["brier"].tolist()
+    [0.1]
+    """
+    home = Path(directory)
+    paths = sorted(home.glob("*.csv"))
+    if not paths:
+        raise DataError(f"{home} has no result files {{method}}.csv")
+    return {path.stem: _read(path) for path in paths}
+
+
+def _read(path: Path) -> pd.DataFrame:
+    prefix = f"{path.stem}_"
+    try:
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False).set_index(KEYS)
+        own = sorted({f"{prefix}brier", *(name for name in frame if name.startswith(prefix))})
+        numbers = frame[own].replace("", "nan").astype(float)
+    except (ValueError, KeyError) as error:
+        raise DataError(f"{path} is no result file of CalArena: {error}") from error
+    numbers.columns = [name.removeprefix(prefix) for name in own]
+    return numbers[~numbers.index.duplicated(keep="last")]
+
+
+def win_rates(
+    *directories: str | os.PathLike[str],
+    metric: str = "brier",
+    n_resamples: int = 1000,
+    random_state: int = 0,
+) -> pd.DataFrame:
+    """Compute the win rate of every method, as CalArena does.
+
+    A method wins against another in an experiment if it is strictly better there; a tie is a win
+    for neither. Only experiments that all methods have count.
+
+    Parameters
+    ----------
+    *directories : path-like
+        With result files ``{method}.csv`` of one benchmark: those of a study, which are in
+        ``OUT/calarena/{benchmark}``, and those of CalArena, in ``results/{benchmark}``. Of two
+        files with one name the first counts.
+    metric : {"brier", "logloss", "ece-15", "accuracy"}, default="brier"
+        What is compared.
+    n_resamples : int, default=1000
+        For the intervals. Data sets are drawn where there are 30 or more, else experiments.
+    random_state : int, default=0
+        Of the resamples.
+
+    Returns
+    -------
+    rates : DataFrame
+        A row for each method, the best first: ``score``, the mean over experiments and other
+        methods; ``lower`` and ``upper``, which 95 % of resamples are between; ``experiments``.
+
+    Raises
+    ------
+    DataError
+        If a file cannot be read, or no experiment is in all of them.
+    ParameterError
+        If the metric is not known, or there is only one method.
+
+    Notes
+    -----
+    A method that failed, which theirs never does, loses against every other.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from calibrant.study import win_rates
+    >>> home = Path(tempfile.mkdtemp())
+    >>> for method, brier in (("TS", 0.11), ("calibrant-auto", 0.1)):
+    ...     with (home / f"{method}.csv").open("w") as file:
+    ...         print(f"dataset,model,cal_size,test_size,{method}_brier", file=file)
+    ...         print(f"c10,lenet5,5000,10000,{brier}", file=file)
+    >>> win_rates(home)
+                    score  lower  upper  experiments
+    method
+    calibrant-auto    1.0    1.0    1.0            1
+    TS                0.0    0.0    0.0            1
+    """
+    simplex.check_option("metric", metric, METRICS)
+    simplex.check_number("n_resamples", n_resamples, low=1, whole=True)
+    results: dict[str, pd.DataFrame] = {}
+    for directory in directories:
+        results = {**read_results(directory), **results}
+    names = sorted(results)
+    if len(names) < 2:
+        raise ParameterError(
+            f"directories={tuple(map(str, directories))} have the methods {names}; two or more are "
+            "needed"
+        )
+    keys = results[names[0]].index
+    for name in names[1:]:
+        keys = keys.intersection(results[name].index)
+        if not len(keys):
+            raise DataError(
+                f"{name}.csv has none of the experiments of {names[0]}.csv; put the files of one "
+                "benchmark beside each other"
+            )
+    values = pd.DataFrame({name: results[name].reindex(columns=[metric])[metric] for name in names})
+    losses = as_losses(values.loc[keys], metric).to_numpy()
+    wins = (losses[:, :, None] < losses[:, None, :]).sum(axis=2) / (len(names) - 1)
+    groups = keys.get_level_values("dataset")
+    if groups.nunique() < ENOUGH_DATASETS:
+        groups = np.arange(len(keys))
+    lower, upper = np.percentile(
+        resample_means(wins, groups, n_resamples, random_state), [2.5, 97.5], axis=0
+    )
+    found = {"score": wins.mean(axis=0), "lower": lower, "upper": upper, "experiments": len(keys)}
+    rates = pd.DataFrame(found, index=pd.Index(names, name="method"))
+    return rates.sort_values("score", ascending=False, kind="stable")

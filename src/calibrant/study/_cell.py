@@ -1,0 +1,201 @@
+"""One cell of a study: fit a method on the val part of a file, judge it on the test part.
+
+Finished cells are kept on disk: one small JSON file each, whole or not there at all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from functools import cache, partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from calibrant import _simplex as simplex
+from calibrant import _trial as trial
+from calibrant._atomic_file import replace_file
+from calibrant._calibrators.methods import make_calibrator
+from calibrant._files.align import align
+from calibrant._trial import UNCALIBRATED, fit_and_judge
+from calibrant.metrics._predictions import read_predictions
+from calibrant.metrics._scores import LogLoss
+from calibrant.metrics._table import METRICS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from calibrant._calibrators.base import Calibrator
+    from calibrant._files.predictions import RawPredictions
+    from calibrant._trial import Prepared
+    from calibrant.study._files import StudyFile
+
+N_BINS = 15
+SMALLEST = float(np.finfo(np.float32).tiny)
+"""What a label's probability counts as at least in ``log_loss``."""
+
+OTHER_BINS = (10, 25)
+_USED = [
+    metric
+    for metric in METRICS.values()
+    if metric.id != "kernel_density_ece" and metric.n_classes is None
+]
+MEASURED = {metric.short: (metric, N_BINS) for metric in _USED} | {
+    f"{metric.short}-{n_bins}": (metric, n_bins)
+    for metric in _USED
+    if metric.is_binned
+    for n_bins in OTHER_BINS
+}
+"""Every metric of a cell, with its number of bins; names without a number have 15."""
+
+
+class Cell(NamedTuple):
+    """A method on a prediction file."""
+
+    file: StudyFile
+    method: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """As in messages and in the name of its record."""
+        return f"{self.file.name}__{self.method}"
+
+
+class Outcome(NamedTuple):
+    """What became of a cell: every metric, with None where the method failed, and warnings.
+
+    Seconds are those of the fit, of the prediction, and of everything: reading, fitting, judging.
+    ``log_loss`` is the NLL without our bound on probabilities, as CalArena has it.
+    """
+
+    metrics: dict[str, float | None] = dict.fromkeys(MEASURED)
+    log_loss: float | None = None
+    seconds: float | None = None
+    predict_seconds: float | None = None
+    all_seconds: float | None = None
+    error: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def measure(cell: Cell) -> Outcome:
+    """Compute a cell; whatever goes wrong becomes its error."""
+    with threadpool_limits(1):  # in this process as in others: sums in the same order
+        done = fit_and_judge(partial(_prepare, cell), _judge)
+    if done.found is None:
+        message = f"{type(done.error).__name__}: {done.error}"
+        return Outcome(error=" ".join(message.split()), all_seconds=done.seconds)
+    values, log_loss, predict_seconds = done.found
+    return Outcome(
+        {name: value if math.isfinite(value) else None for name, value in values.items()},
+        log_loss,
+        done.fit_seconds,
+        predict_seconds,
+        done.seconds,
+        warnings=tuple(done.warnings),
+    )
+
+
+def _prepare(cell: Cell) -> Prepared:
+    val = cell.file.read("val")
+    test = cell.file.read("test", val.kind)
+    (y, classes), (new_y, _) = _labels(val), _labels(test)
+    new_scores = test.scores.astype(np.float64)
+    if cell.method != UNCALIBRATED:
+        calibrator = _make(cell.method, cell.seed, scores=val.kind, classes=classes)
+        fit = partial(calibrator.fit, val.scores.astype(np.float64), y)
+        return calibrator, fit, (new_y, new_scores, classes)
+    if test.kind == "logits":
+        new_scores = simplex.softmax(simplex.check_scores(new_scores, "logits"))
+    return None, None, (new_y, new_scores, classes)
+
+
+def _labels(part: RawPredictions) -> tuple[Any, Any]:
+    """Labels of a part, and the label of each column, whether the part has it or not."""
+    found = align(part)
+    n_columns = part.scores.shape[1]
+    return found.y, np.arange(n_columns) if found.classes is None else found.classes
+
+
+def _make(method: str, seed: int, **parameters: Any) -> Calibrator:
+    calibrator = make_calibrator(method, **parameters)
+    if "random_state" in calibrator.get_params(deep=False):
+        calibrator.set_params(random_state=seed)
+    return calibrator
+
+
+def _judge(
+    calibrator: Calibrator | None, y: Any, scores: Any, classes: Any
+) -> tuple[dict[str, float], float, float]:
+    """Every metric by name, the log loss of CalArena, and how long the prediction took."""
+    began = perf_counter()
+    rows = scores if calibrator is None else calibrator.predict_proba(scores)
+    seconds = 0.0 if calibrator is None else perf_counter() - began
+    read = read_predictions(y, rows, None, classes)
+    *found, log_loss = read.measure(
+        *(metric.body(read.n_classes, n_bins) for metric, n_bins in MEASURED.values()),
+        LogLoss(SMALLEST),
+    )
+    values = {name: float(value) for name, value in zip(MEASURED, found, strict=True)}
+    return values, float(log_loss), seconds
+
+
+@cache
+def versions() -> str:
+    """Of what computes the cells, as "calibrant 0.1.0; Python 3.11.2; numpy 2.4.0; ..."."""
+    return "; ".join(f"{name} {number}" for name, number in trial.versions().items())
+
+
+_NO_NAME = re.compile(r'[<>:"/\\|?*%]')
+"""What no system, or not every one, has in the name of a file; groups of HDF5 have a slash."""
+
+
+class Records:
+    """The cells that a study has finished, in a directory that is made if it is not there.
+
+    A record counts only for the same bytes of the prediction file, the same seed and the same
+    version of this package.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+
+    def path(self, cell: Cell) -> Path:
+        """Where the record of a cell is."""
+        name = _NO_NAME.sub(lambda found: f"%{ord(found[0]):02X}", cell.name)
+        return self.directory / f"{name}.json"
+
+    def write(self, cell: Cell, outcome: Outcome) -> None:
+        """Keep what became of a cell."""
+        content = {**_identity(cell), "versions": versions(), **outcome._asdict()}
+        with replace_file(self.path(cell)) as file:
+            file.write(json.dumps(content, indent=1, allow_nan=False).encode())
+
+    def read(self, cell: Cell) -> tuple[Outcome, str] | None:
+        """Return the outcome and the versions of a finished cell; None if it must be run."""
+        try:
+            content = json.loads(self.path(cell).read_bytes())
+            is_same = all(content[key] == value for key, value in _identity(cell).items())
+            outcome = Outcome(**{name: content[name] for name in Outcome._fields})
+            written = str(content["versions"])
+            is_whole = outcome.metrics.keys() == MEASURED.keys()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # damaged: as if absent
+            return None
+        is_ours = written.partition(";")[0] == versions().partition(";")[0]
+        return (outcome, written) if is_same and is_whole and is_ours else None
+
+
+def _identity(cell: Cell) -> dict[str, Any]:
+    """Everything that the numbers depend on, and that must be the same."""
+    return {
+        "format": 1,
+        "dataset": cell.file.dataset,
+        "model": cell.file.model,
+        "method": cell.method,
+        "seed": cell.seed,
+        "file": {"bytes": cell.file.n_bytes, "sha256": cell.file.sha256},
+    }

@@ -1,0 +1,141 @@
+"""Find the classifiers of a study: files ``dataset_model.npz``, and groups of HDF5 files."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibrant._files.arrays import decoding, open_npz
+from calibrant._files.hdf5 import SUFFIXES, find_experiments, is_hdf5, read_experiment
+from calibrant._files.predictions import read_prediction_file
+from calibrant.errors import PredictionFileError
+
+if TYPE_CHECKING:
+    import os
+
+    from calibrant._files.arrays import Archive
+    from calibrant._files.predictions import RawPredictions
+
+KINDS = ("probs", "logits")
+
+
+@dataclass(frozen=True, slots=True)
+class StudyFile:
+    """What is known of a classifier before its arrays are read.
+
+    Of a npz file its name before the first underscore and after it, of an HDF5 file the names of
+    a group and of the one around it; the sizes of the two parts, and the fingerprint of the file.
+    """
+
+    path: Path
+    dataset: str
+    model: str
+    n_val: int
+    n_test: int
+    n_classes: int
+    n_bytes: int
+    sha256: str
+    is_group: bool = False
+    is_binary: bool = False
+
+    @property
+    def name(self) -> str:
+        """As in messages and in names of records."""
+        return f"{self.dataset}/{self.model}" if self.is_group else self.path.stem
+
+    def read(self, part: str, kind: str | None = None) -> RawPredictions:
+        """Read the val or the test part."""
+        if self.is_group:
+            return read_experiment(self.path, self.dataset, self.model, part)
+        return read_prediction_file(self.path, part=part, kind=kind)
+
+
+def find_files(
+    source: str | os.PathLike[str],
+) -> tuple[list[StudyFile], dict[str, str]]:
+    """Return the classifiers of a directory or an HDF5 file, and what was skipped with reasons."""
+    home = Path(source)
+    files: list[StudyFile] = []
+    skipped: dict[str, str] = {}
+    if home.is_dir():
+        for path in sorted(home.iterdir()):
+            try:
+                if path.suffix == ".npz":
+                    files.append(look_at(path))
+                elif is_hdf5(path):
+                    found, others = look_into(path)
+                    files += found
+                    skipped |= others
+            except (PredictionFileError, ImportError) as error:
+                skipped[path.name] = str(error)
+    elif is_hdf5(home) and home.exists():
+        files, skipped = look_into(home)
+    else:
+        raise PredictionFileError(
+            f"{home} is not a directory of prediction files, nor an HDF5 file "
+            f"({' or '.join(SUFFIXES)})"
+        )
+    if not files:
+        reasons = "".join(f"; {name}: {reason}" for name, reason in skipped.items())
+        wanted = "groups dataset/model" if home.is_file() else "prediction files dataset_model.npz"
+        raise PredictionFileError(f"{home} has no {wanted}{reasons}")
+    _refuse_repetitions(files)
+    return files, skipped
+
+
+def _refuse_repetitions(files: list[StudyFile]) -> None:
+    seen: dict[tuple[str, str], StudyFile] = {}
+    for file in files:
+        other = seen.setdefault((file.dataset, file.model), file)
+        if other is not file:
+            raise PredictionFileError(
+                f"{file.dataset}/{file.model} is in {other.path} and in {file.path}; study one of "
+                "them at a time, each with an output directory of its own"
+            )
+
+
+def look_into(path: Path) -> tuple[list[StudyFile], dict[str, str]]:
+    """Read names and sizes of all groups of an HDF5 file, and its fingerprint."""
+    found, skipped = find_experiments(path)
+    n_bytes, digest = _fingerprint(path, "HDF5") if found else (0, "")
+    where: dict[str, Any] = {"path": path, "n_bytes": n_bytes, "sha256": digest, "is_group": True}
+    files = [StudyFile(**where, **asdict(one)) for one in found]
+    return files, {f"{path.name}: {name}": reason for name, reason in skipped.items()}
+
+
+def look_at(path: Path) -> StudyFile:
+    """Read names and sizes of the arrays of one file, and its fingerprint."""
+    dataset, separator, model = path.stem.partition("_")
+    if not (dataset and separator and model):
+        raise PredictionFileError("its name is not dataset_model.npz")
+    with open_npz(path) as archive:
+        kind = _kind(set(archive.names))
+        val, test = (_shape(archive, f"{part}_{kind}") for part in ("val", "test"))
+    n_bytes, digest = _fingerprint(path, "npz")
+    if len(val) != 2 or len(test) != 2 or val[1] != test[1]:
+        raise PredictionFileError(f"val_{kind} is {val} and test_{kind} {test}")
+    return StudyFile(path, dataset, model, val[0], test[0], val[1], n_bytes, digest)
+
+
+def _fingerprint(path: Path, kind: str) -> tuple[int, str]:
+    with decoding(path, kind), path.open("rb") as file:
+        return path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _kind(names: set[str]) -> str:
+    """Probabilities where both parts have them, else logits."""
+    if {"val_labels", "test_labels"} <= names:
+        for kind in KINDS:
+            if {f"val_{kind}", f"test_{kind}"} <= names:
+                return kind
+    raise PredictionFileError(
+        "val_labels, test_labels and val_probs, test_probs (or val_logits, test_logits) are needed"
+    )
+
+
+def _shape(archive: Archive, name: str) -> tuple[int, ...]:
+    """Shape of an array from its header alone."""
+    with archive.open(name) as array:
+        return array.shape

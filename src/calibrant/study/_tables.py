@@ -1,0 +1,254 @@
+"""The tables of a study: those of the paper, times, tests and numbers of bins."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from calibrant._calibrators.methods import methods
+from calibrant._trial import UNCALIBRATED
+from calibrant.plots._style import p_words
+from calibrant.study import _ranks as ranks
+from calibrant.study._typeset import Entry, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pandas as pd
+
+    from calibrant.study._table import StudyTable
+
+BINNED = ("conf-ece", "cw-ece", "tece")
+BINS = (10, 15, 25)
+_MODEL_COLUMNS = ("accuracy", "conf-ece", "nll", "cw-ece", "brier", "tece")
+
+
+def method_title(method: str) -> str:
+    """Return the name of a method as tables print it, or as it is if there is no such method."""
+    if method == UNCALIBRATED:
+        return method.capitalize()
+    known = methods().get(method)
+    return method if known is None else known.title
+
+
+def metric_title(metric: str) -> str:
+    """Return the name of a metric as all tables print it, at the beginning of a line."""
+    title = ranks.BY_NAME[metric].title
+    return title.capitalize() if title.islower() else title
+
+
+def columns_of(table: StudyTable) -> dict[str, str]:
+    """Return titles of all methods in the order of the paper's Table 2: uncalibrated comes last."""
+    methods = sorted(table.methods, key=lambda method: method == UNCALIBRATED)
+    return {method: method_title(method) for method in methods}
+
+
+def file_name(text: str) -> str:
+    """Return a name that is safe as part of a file's name."""
+    return re.sub(r"[^a-z0-9.-]+", "-", text.lower()).strip("-.") or "unnamed"
+
+
+def format_value(value: float, metric: str) -> str:
+    """Format a metric, with its unit."""
+    known = ranks.BY_NAME[metric]
+    return "failed" if math.isnan(value) else known.text(value) + "%" * (known.factor == 100.0)
+
+
+def format_seconds(seconds: float) -> str:
+    """Format a time with two significant digits."""
+    if math.isnan(seconds):
+        return "-"
+    if seconds == 0.0:
+        return "0"
+    digits = max(0, 1 - math.floor(math.log10(abs(seconds))))
+    return f"{seconds:.{min(digits, 6)}f}"
+
+
+def _entries(numbers: Any, form: str, notes: Iterable[str] | None = None) -> list[Entry]:
+    """Numbers of a row, the smallest bold, with what follows them in brackets."""
+    best = ranks.best_of(numbers)
+    after = [""] * len(numbers) if notes is None else notes
+    return [
+        Entry(format(number, form), bool(bold), note)
+        for number, bold, note in zip(numbers, best, after, strict=True)
+    ]
+
+
+def rank_table(table: StudyTable) -> Table:
+    """Table 2 of the paper: average ranks and first places by metric and data set."""
+    groups, columns = [], columns_of(table)
+    for metric in ranks.known_metrics(table, ranks.TABLE_METRICS):
+        values = table.wide(metric, columns)
+        ranked, first = ranks.rank_methods(values, metric), ranks.mark_first(values, metric)
+        names = ranked.index.get_level_values("dataset")
+        parts = [*((name, names == name) for name in table.datasets), ("all", names.notna())]
+        groups.append(
+            [
+                (
+                    Entry("" if place else metric_title(metric)),
+                    Entry(name, note=str(part.sum())),
+                    *_entries(ranked[part].mean(), ".1f", (f"{x:.0%}" for x in first[part].mean())),
+                )
+                for place, (name, part) in enumerate(parts)
+            ]
+        )
+    return Table(
+        "ranks",
+        f"Average ranks among {len(columns)} methods",
+        f"Average ranks among {len(columns)} methods, by metric and data set (number of "
+        "classifiers); in brackets how often a method reached the best value, ties included. The "
+        "lowest rank is bold.",
+        ("Metric", "Data set", *columns.values()),
+        groups,
+        2,
+    )
+
+
+def model_table(table: StudyTable, dataset: str) -> Table:
+    """All metrics of every classifier of one data set, by method."""
+    columns = columns_of(table)
+    metrics = ranks.known_metrics(table, _MODEL_COLUMNS)
+    values = {metric: table.wide(metric, columns).loc[dataset] for metric in metrics}
+    firsts = {metric: ranks.mark_first(values[metric], metric) for metric in metrics}
+    seconds = table.seconds(columns).loc[dataset]
+
+    def line(model: str, method: str) -> tuple[Entry, ...]:
+        found = ((m, values[m].loc[model, method], firsts[m].loc[model, method]) for m in metrics)
+        return (
+            Entry(model if method == next(iter(columns)) else ""),
+            Entry(columns[method]),
+            *(Entry(format_value(value, m), bool(first)) for m, value, first in found),
+            Entry(format_seconds(seconds.loc[model, method])),
+        )
+
+    return Table(
+        f"models-{file_name(dataset)}",
+        f"Classifiers of {dataset}",
+        f"Classifiers of {dataset}: every metric on the test part, and the seconds of the fit. "
+        "The best value of a classifier is bold.",
+        ("Classifier", "Method", *map(metric_title, metrics), "Seconds"),
+        [[line(model, method) for method in columns] for model in seconds.index],
+        2,
+    )
+
+
+def time_table(table: StudyTable) -> Table:
+    """Median seconds of a fit, by data set and method."""
+    fitted = [method for method in columns_of(table) if method != UNCALIBRATED]
+    seconds = table.seconds(fitted)
+    by_dataset = seconds.groupby(level="dataset")
+    sizes = by_dataset.size()
+    parts = [
+        (Entry(name, note=str(sizes[name])), line) for name, line in by_dataset.median().iterrows()
+    ]
+    total = [
+        (Entry("all, median"), seconds.median()),
+        (Entry("all, longest"), seconds.max()),
+    ]
+    return Table(
+        "times",
+        "Seconds of a fit by data set",
+        "Wall-clock seconds of a fit: the median over the classifiers of a data set.",
+        ("Data set", *map(method_title, fitted)),
+        [
+            [(name, *(Entry(format_seconds(s)) for s in line)) for name, line in g]
+            for g in (parts, total)
+        ],
+    )
+
+
+def significance_table(table: StudyTable) -> Table:
+    """Friedman tests and critical differences, by classifiers and by data sets."""
+
+    def tests(ranked: pd.DataFrame) -> list[str]:
+        test = ranks.friedman_test(ranked)
+        width = ranks.critical_difference(ranked.shape[1], len(ranked))
+        p_value = p_words(test.p_value).removeprefix("p = ").removeprefix("p ")
+        return [str(len(ranked)), f"{test.statistic:.1f}", p_value, f"{width:.2f}"]
+
+    rows = []
+    for metric in ranks.known_metrics(table):
+        ranked = ranks.rank_cases(table, metric)
+        by_dataset = ranked.groupby(level="dataset").mean().rank(axis=1)
+        rows.append(tuple(map(Entry, [metric_title(metric), *tests(ranked), *tests(by_dataset)])))
+    heads = ("blocks", "Friedman", "p", "critical difference")
+    return Table(
+        "tests",
+        "Friedman tests and critical differences",
+        "Friedman test that all methods are equally good, and the Nemenyi critical difference of "
+        "average ranks at the level 0.05; first with classifiers as blocks, then with data sets, "
+        "which are independent where classifiers of one data set are not.",
+        ("Metric", *heads, *(f"{head}, data sets" for head in heads)),
+        [rows],
+    )
+
+
+def interval_table(table: StudyTable) -> Table:
+    """Average ranks with bootstrap intervals over data sets, by metric."""
+    metrics, columns = ranks.known_metrics(table), columns_of(table)
+    found = []
+    for metric in metrics:
+        ranked = ranks.rank_cases(table, metric, columns)
+        notes = (f"{low:.1f}\u2013{high:.1f}" for low, high in ranks.rank_intervals(ranked))
+        found.append(_entries(ranked.mean(), ".2f", notes))
+    return Table(
+        "intervals",
+        f"Average ranks with intervals, {len(columns)} methods",
+        "Average rank over all classifiers, with its 95% bootstrap interval: whole data sets are "
+        "resampled. The lowest is bold.",
+        ("Method", *map(metric_title, metrics)),
+        [list(zip(map(Entry, columns.values()), *found, strict=True))],
+    )
+
+
+def binned_metrics(table: StudyTable) -> list[str]:
+    """Return the calibration errors that a table has with every number of bins."""
+    present = set(table.metrics)
+    return [m for m in BINNED if present.issuperset([m, *(f"{m}-{n}" for n in BINS if n != 15)])]
+
+
+def binned_ranks(table: StudyTable, metric: str) -> dict[int, pd.Series]:
+    """Return average ranks by a calibration error of each number of bins."""
+    names = {n: metric if n == 15 else f"{metric}-{n}" for n in BINS}
+    columns = columns_of(table)
+    return {n: ranks.rank_cases(table, own, columns).mean() for n, own in names.items()}
+
+
+def sensitivity_table(table: StudyTable) -> Table | None:
+    """Average ranks by ECEs of 10, 15 and 25 bins; None without these metrics."""
+    columns, kinds = columns_of(table), binned_metrics(table)
+    if not kinds:
+        return None
+    found, last = [], []
+    for metric in kinds:
+        average = binned_ranks(table, metric)
+        found += [_entries(ranked, ".2f") for ranked in average.values()]
+        last += [
+            Entry(f"{ranks.rank_correlation(ranked, average[15]):.3f}")
+            for ranked in average.values()
+        ]
+    return Table(
+        "sensitivity",
+        "Average ranks by number of bins",
+        "Average ranks by calibration errors of 10, 15 and 25 bins. The last line is Spearman's "
+        "correlation of a column with that of 15 bins.",
+        ("Method", *(f"{metric_title(m)}, {n} bins" for m in kinds for n in BINS)),
+        [
+            list(zip(map(Entry, columns.values()), *found, strict=True)),
+            [(Entry("correlation"), *last)],
+        ],
+    )
+
+
+def build_tables(table: StudyTable) -> list[Table]:
+    """Return every table of a study, in the order in which the page shows them."""
+    binned = sensitivity_table(table)
+    return [
+        rank_table(table),
+        interval_table(table),
+        significance_table(table),
+        *([binned] if binned is not None else []),
+        time_table(table),
+        *(model_table(table, dataset) for dataset in table.datasets),
+    ]
