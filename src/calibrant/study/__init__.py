@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from calibrant._lazy import attach
 
 if TYPE_CHECKING:
-    from calibrant.study._calarena import win_rates
+    from calibrant.study._calarena import read_results, win_rates
     from calibrant.study._make_predictions import from_estimator, from_torch
     from calibrant.study._outputs import write_outputs
     from calibrant.study._run import run_study
@@ -20,6 +20,7 @@ _HOMES = {
     "StudyTable": "calibrant.study._table",
     "from_estimator": "calibrant.study._make_predictions",
     "from_torch": "calibrant.study._make_predictions",
+    "read_results": "calibrant.study._calarena",
     "read_table": "calibrant.study._table",
     "run_study": "calibrant.study._run",
     "win_rates": "calibrant.study._calarena",
@@ -32,6 +33,7 @@ __all__ = [
     "StudyTable",
     "from_estimator",
     "from_torch",
+    "read_results",
     "read_table",
     "run_study",
     "win_rates",

@@ -81,9 +81,29 @@ def _line(cell: Cell, outcome: Outcome) -> dict[str, Any]:
 
 
 def read_results(directory: str | os.PathLike[str]) -> dict[str, pd.DataFrame]:
-    """Read all result files of a directory: by method a row for each experiment, by its ``KEYS``.
+    """Read all result files of a directory.
 
-    Columns are metrics, with NaN where nothing stands.
+    Parameters
+    ----------
+    directory : path-like
+        With a file ``{method}.csv`` for each method, as CalArena and studies write them.
+
+    Returns
+    -------
+    results : dict of str to DataFrame
+        By method a row for each experiment and a column for each metric, NaN where nothing stands.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from calibrant.study import read_results
+    >>> path = Path(tempfile.mkdtemp()) / "TS.csv"
+    >>> with path.open("w") as file:
+    ...     print("dataset,model,cal_size,test_size,TS_brier", file=file)
+    ...     print("c10,lenet5,5000,10000,0.1", file=file)
+    >>> read_results(path.parent)["TS"]["brier"].tolist()
+    [0.1]
     """
     home = Path(directory)
     paths = sorted(home.glob("*.csv"))
