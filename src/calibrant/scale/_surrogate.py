@@ -40,8 +40,7 @@ PROVEN = 1e-6
 """Violation over all rows at which no other pass is asked for, unless more is allowed."""
 
 NOISE = 5e-4
-"""What may be left of it after the last pass: so much of what chance alone moves, which is one over
-the square root of the number of rows."""
+"""Tolerance after the last pass, as a fraction of the sampling error 1 / sqrt(n_rows)."""
 
 MOST_PASSES = 8
 """Passes at points of one objective."""
