@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import dask
 import dask.array as da
 import numpy as np
@@ -15,6 +17,7 @@ from calibrant._files.layout import ColumnSelection
 from calibrant._objectives.base import Objective
 from calibrant._simplex import SimplexBatch
 from calibrant._solvers.report import SolverReport
+from calibrant.errors import ConvergenceWarning
 from calibrant.scale._chunks import ArrayChunks
 from calibrant.scale._surrogate import MOST_PASSES, Surrogate
 from calibrant.scale.dask import DaskChunks
@@ -211,3 +214,29 @@ def test_classes_without_a_label_and_rare_ones_are_fitted(method):
     found = calibrator.fit_statistics(chunks.count(empty), chunks).predict_proba(p)
     near = methods()[method](classes=np.arange(5)).fit(p, y).predict_proba(p)
     assert abs(found - near).mean() < 0.01
+
+
+def test_few_kept_rows_of_a_class_do_not_weaken_structured_penalties():
+    """The evidence is that of all rows, though those kept have a few of each class only."""
+    scores, y = _many_classes(12_000, seed=0)
+    new_scores, new_y = _many_classes(3_000, seed=1)
+    in_memory = methods()["structured"]().fit(scores, y)
+    found = methods()["structured"]()
+    chunks = ArrayChunks(scores, y, n_rows=3_000)
+    empty = found.statistics(chunks, max_rows=400)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found.fit_statistics(chunks.count(empty), chunks)
+    (want,), (loss,) = losses([in_memory, found], [(new_scores, new_y)])
+    assert loss <= want + 0.005
+
+
+def _many_classes(n_rows, seed, n_classes=40):
+    """Over-confident scores of many classes, and labels."""
+    rng = np.random.default_rng(seed)
+    logits = 2.0 * rng.normal(size=(n_rows, n_classes))
+    truth = np.exp(logits)
+    truth /= truth.sum(axis=1, keepdims=True)
+    scores = np.exp(1.3 * logits)
+    scores /= scores.sum(axis=1, keepdims=True)
+    return scores, (truth.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,7 +16,7 @@ from calibrant.scale._surrogate import SurrogateStatistics
 
 if TYPE_CHECKING:
     from calibrant._maps.logits import TemperatureMap
-    from calibrant.scale._surrogate import KeptSolver
+    from calibrant.scale._surrogate import KeptSolver, Surrogate
 
 FORMS = ("auto", "matrix", "diagonal")
 """Of structured scaling."""
@@ -83,6 +84,16 @@ class StructuredStatistics(SurrogateStatistics):
         options = self.options | {"strength": None if strength == "evidence" else strength}
         options.pop("form", None)
         return partial(fit_structured, full=is_full, temperature=temperature, **options)
+
+    def _begin(self, temperature: TemperatureMap | None) -> Surrogate:
+        """Let all rows judge temperature scaling first.
+
+        A fit to kept rows that weigh as much as all has parameters of noise where a class has few
+        of them, and the evidence would take that for a reason to hardly penalise any.
+        """
+        found = super()._begin(temperature)
+        fit, start = found.fit, found.fit.objective.start
+        return replace(found, fit=fit._replace(map=fit.objective.map(start), point=start))
 
 
 class SplineStatistics(SurrogateStatistics):
