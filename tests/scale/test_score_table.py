@@ -63,7 +63,7 @@ def points_of(batch, n_ranks, cumulative):
         q = 0.0
         for r in range(1, len(row)):
             q = q + ordered[r - 1]
-            inside = Fraction(min(max(r - first + 1, 0), tied), tied)
+            inside = Fraction(int(min(max(r - first + 1, 0), tied)), int(tied))
             yield min(r, n_ranks) - 1, min(q, 1.0), weight, weight * inside
 
 

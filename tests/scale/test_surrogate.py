@@ -21,7 +21,7 @@ from calibrant.errors import ConvergenceWarning
 from calibrant.scale._chunks import ArrayChunks
 from calibrant.scale._surrogate import MOST_PASSES, Surrogate
 from calibrant.scale.dask import DaskChunks
-from conftest import load_real, needs_collection, simulate
+from conftest import load_real, needs_collection, real_files, simulate
 
 AT_EQUAL_SETTINGS = {
     "ts": {},
@@ -144,7 +144,7 @@ def fit_in_passes(method, chunks, n_rows, **options):
 @pytest.mark.filterwarnings("ignore")  # of so few rows
 @pytest.mark.parametrize("way", ["array", "dask", "directory"])
 @pytest.mark.parametrize("method", AT_EQUAL_SETTINGS)
-@pytest.mark.parametrize("name", ["cifar10_vgg16-keras", "hpc_lda-crossval"])
+@pytest.mark.parametrize("name", real_files("cifar10_vgg16", "hpc"))
 def test_a_quarter_of_the_rows_is_enough(name, method, way, tmp_path):
     """Both parts together have about a thousand rows."""
     parts, options = load_real(name).values(), AT_EQUAL_SETTINGS[method]

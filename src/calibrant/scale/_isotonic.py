@@ -183,7 +183,7 @@ class SortedCumulativeStatistics(SurrogateStatistics):
             share, choice = choose_prior_share(kept, accumulate(kept), max_rank, zero)
         function, report = raise_to_even(*fit_table(table), self.n_classes)
         solver: Any = partial(fit_temperature, zero_probability=zero)
-        scaling = Surrogate.start(solver, kept, self.weight)
+        scaling = Surrogate.start(solver, kept, self.weight, adaptations=2)
         regression = function, report, share, choice
         return self._with_temperature(scaling, regression, is_near=kept.n_rows >= ENOUGH_ROWS)
 
