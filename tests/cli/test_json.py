@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,34 @@ def test_fit_tells_the_rows_that_the_method_saw(home, call, capsys, monkeypatch)
     assert (strict(text)["rows"], strict(text)["rows_read"]) == (900, 900)
     assert run(["fit", str(home / "days"), "-m", "ms", "-o", str(out)]) == 0
     assert "ms fitted to 100 of 900 rows of" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("method", "n_rows"), [("ts", 100), ("fir", 900), ("scir", 900)])
+def test_a_night_that_decays_tells_the_rows_that_were_kept(home, call, monkeypatch, method, n_rows):
+    """Rows of older nights weigh less than their files say, so these are not read again."""
+    monkeypatch.setattr(statistics, "usual_limit", lambda *_: 100)
+    out, whole, last = home / "m.calibrant", home / "days", home / "nights"
+    last.mkdir()
+    files = sorted(whole.iterdir())
+    options = "-m", method, "-o", out, "--statistics", home / "kept", "--decay", "0.9"
+    for some in (files[:1], files[1:]):
+        for file in some:
+            shutil.copy(file, last)
+        code, text, err = call("fit", last, *options)
+        assert code == 0, err
+    assert (strict(text)["rows"], strict(text)["rows_read"]) == (n_rows, 900)
+
+
+def test_inspect_shows_every_note(home, call, capsys, monkeypatch):
+    monkeypatch.setattr(statistics, "usual_limit", lambda *_: 100)
+    out = home / "noted.calibrant"
+    code, _, err = call("fit", home / "days", "-m", "ts", "-o", out)
+    assert code == 0, err
+    capsys.readouterr()
+    assert run(["inspect", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "100 rows stand for 900" in shown
+    assert "in all" not in shown
 
 
 @pytest.mark.parametrize(

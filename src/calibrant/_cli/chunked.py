@@ -47,13 +47,18 @@ class Fitted(NamedTuple):
     source: str
 
     @classmethod
-    def to(cls, calibrator: Calibrator, statistics: Statistics, source: str) -> Self:
+    def to(
+        cls, calibrator: Calibrator, statistics: Statistics, source: str, *, read_again: bool
+    ) -> Self:
         """Say what a calibrator saw of the rows that statistics have counted."""
         from calibrant.scale._statistics import RowStatistics
 
         n_read = statistics.n_rows
-        needs_rows = isinstance(statistics, RowStatistics) and not statistics.kept.is_complete
-        needs_rows &= calibrator.method != "auto"  # its stages see all rows
+        if isinstance(statistics, RowStatistics):
+            needs_rows = calibrator.method != "auto"  # its stages see all rows
+        else:  # the first pass tells others than these the rows that were kept
+            needs_rows = not read_again and calibrator.method not in {"fir", "scir"}
+        needs_rows &= not statistics.kept.is_complete
         return cls(calibrator, statistics.kept.n_rows if needs_rows else n_read, n_read, source)
 
 
@@ -158,11 +163,12 @@ def fit_chunks(
         empty = calibrator.statistics(chunks)
         if kept is None:
             counted = chunks.count(empty)
-            return Fitted.to(calibrator.fit_statistics(counted, chunks), counted, str(path))
+            calibrator.fit_statistics(counted, chunks)
+            return Fitted.to(calibrator, counted, str(path), read_again=True)
         ledger = Ledger(empty, path, kept)
         for files in ledger.runs(chunks.files, decay):
             for file, counted in zip(files, chunks.count_each(empty, files), strict=True):
                 ledger.add(file, counted)
         again = chunks if ledger.can_repeat(chunks.files) else None
         calibrator.fit_statistics(ledger.statistics, again)
-    return Fitted.to(calibrator, ledger.statistics, str(path))
+    return Fitted.to(calibrator, ledger.statistics, str(path), read_again=again is not None)

@@ -41,6 +41,9 @@ def _block(found: dict[str, Any]) -> list[str]:
         if _is_block(value):
             inner = _block(value) if isinstance(value, dict) else _table(value)
             lines += [key, *(f"  {line}" for line in inner)] if inner else []
+        elif key == "notes":  # sentences, each of which says something else
+            heads = [key, *[""] * len(value)]
+            lines += [f"{h:<{width}}  {_text(v)}" for h, v in zip(heads, value, strict=False)]
         else:
             lines.append(f"{key:<{width}}  {_text(value)}")
     return lines
