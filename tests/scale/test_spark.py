@@ -432,9 +432,12 @@ def test_no_rows_are_refused(table):
         calibrant.FlattenedIsotonic(classes=NAMES).fit(chunks, None)
 
 
-def test_the_example_runs(session):
-    (example,) = (e for e in doctest.DocTestFinder().find(spark) if e.examples)
-    for line in example.examples:
-        line.options.pop(doctest.SKIP, None)
-    example.globs["session"] = session
-    assert doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example).failed == 0
+def test_the_examples_run(session):
+    examples = [e for e in doctest.DocTestFinder().find(spark) if e.examples]
+    assert examples
+    for example in examples:
+        for line in example.examples:
+            line.options.pop(doctest.SKIP, None)
+        example.globs["session"] = session
+        runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+        assert runner.run(example).failed == 0

@@ -123,12 +123,13 @@ def fit(
 
     Examples
     --------
-    >>> from calibrant import NormalizationAwareIsotonic
+    >>> from calibrant import FlattenedIsotonic
     >>> from calibrant.scale import spark
-    >>> df = session.read.parquet("predictions/")  # doctest: +SKIP
-    >>> calibrator = spark.fit(  # doctest: +SKIP
-    ...     NormalizationAwareIsotonic(), df, scores=["prob_ant", "prob_bee"], label="label"
+    >>> df = session.createDataFrame(  # doctest: +SKIP
+    ...     [(0.9, 0.1, "a"), (0.2, 0.8, "b")] * 100, ["a", "b", "label"]
     ... )
+    >>> spark.fit(FlattenedIsotonic(), df, scores=["a", "b"]).n_features_in_  # doctest: +SKIP
+    2
     """
     chunks: Any = rows(df, scores=scores, label=label, weight=weight)
     fitted: Estimator = calibrator.fit(chunks, None)  # type: ignore[attr-defined]
@@ -166,10 +167,14 @@ def predict_proba(
 
     Examples
     --------
+    >>> from calibrant import FlattenedIsotonic
     >>> from calibrant.scale import spark
-    >>> calibrated = spark.predict_proba(  # doctest: +SKIP
-    ...     calibrator, df, scores=["prob_ant", "prob_bee"], output=["ant", "bee"]
+    >>> df = session.createDataFrame(  # doctest: +SKIP
+    ...     [(0.9, 0.1, "a"), (0.2, 0.8, "b")] * 100, ["a", "b", "label"]
     ... )
+    >>> calibrator = spark.fit(FlattenedIsotonic(), df, scores=["a", "b"])  # doctest: +SKIP
+    >>> spark.predict_proba(calibrator, df, scores=["a", "b"]).count()  # doctest: +SKIP
+    200
     """
     simplex.check_option("on_bad_row", on_bad_row, ON_BAD_ROW)
     found = Scores.of(df, scores, getattr(calibrator, "n_features_in_", 0))
