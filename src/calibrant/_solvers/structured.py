@@ -254,8 +254,11 @@ class _StructuredProblem(PenalisedLoss):
             if strength is None:
                 known = self.rows.curvature()[1] if self._curvature is None else self._curvature
                 penalties = _evidence(self._options.weight * known, self._kinds, x, penalties)
-            self._set_penalties(penalties, remaining(prior, divergence))
-        return self.fit(x)
+            left = remaining(prior, divergence)
+            self._set_penalties(penalties, float(f"{left:.3g}") if self._is_sample else left)
+        # Rough fits are in single precision, whose last bits change with the chunks of all rows:
+        # of a sample, they tell penalties and pseudo-observations to three digits, and no more.
+        return self.fit(start if self._is_sample else x)
 
     def penalties(self) -> Array:
         """Return the penalties of each kind of parameter, in rows."""
