@@ -42,6 +42,7 @@ def test_days_add_up_to_the_fit_of_all_rows(cls):
     assert daily.statistics_.n_rows == len(Y)
 
 
+@pytest.mark.filterwarnings("ignore::calibrant.errors.SampledRowsWarning")
 @pytest.mark.parametrize("cls", INCREMENTAL)
 def test_days_of_more_rows_than_are_kept_come_in_any_order(cls):
     days = [cls().statistics([0, 1, 2], max_rows=400).update(*day) for day in DAYS]

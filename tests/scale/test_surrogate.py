@@ -17,7 +17,7 @@ from calibrant._files.layout import ColumnSelection
 from calibrant._objectives.base import Objective
 from calibrant._simplex import SimplexBatch
 from calibrant._solvers.report import SolverReport
-from calibrant.errors import ConvergenceWarning
+from calibrant.errors import ConvergenceWarning, SampledRowsWarning
 from calibrant.scale._chunks import ArrayChunks
 from calibrant.scale._surrogate import MOST_PASSES, Surrogate
 from calibrant.scale.dask import DaskChunks
@@ -180,11 +180,22 @@ def test_real_files_are_fitted_as_in_memory(name, method, tmp_path):
 def test_without_a_second_pass_the_rows_kept_are_fitted(method):
     p, y = simulate(2000, 4)
     counted = methods()[method]().statistics(np.arange(4), max_rows=500).update(p, y)
-    found = methods()[method]().fit_statistics(counted)
+    with pytest.warns(SampledRowsWarning, match="500 of 2,000 rows, chosen by their scores"):
+        found = methods()[method]().fit_statistics(counted)
     kept = counted.kept_batch()
     alone = methods()[method](classes=np.arange(4)).fit(kept.scores, kept.class_index, kept.weight)
     assert_allclose(found.predict_proba(p), alone.predict_proba(p), rtol=1e-9)
     assert "500 rows stand for 2000" in found.solver_report_.notes[-1]
+    with pytest.warns(SampledRowsWarning, match="500 of 4,000 rows"):
+        found.partial_fit(p, y)
+
+
+@pytest.mark.parametrize("method", ["fir", "scir"])
+def test_tables_of_all_rows_need_no_warning(method):
+    p, y = simulate(2000, 4)
+    counted = methods()[method]().statistics(np.arange(4), max_rows=500).update(p, y)
+    assert not counted.kept.is_complete
+    assert methods()[method]().fit_statistics(counted).partial_fit(p, y).statistics_.n_rows == 4000
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -134,7 +134,8 @@ class FromChunks(Parameters, ABC):
         while chunks is not None and solution.again is not None:
             solution.again.merge(chunks.count(solution.again.empty()))
             solution = self._solution(solution.again)
-        fitted, is_whole = solution.fitted, self._statistics is not None
+        fitted = solution.fitted
+        is_whole = self._statistics is not None and not solution.is_of_kept_rows
         if chunks is not None and not is_whole and not statistics.kept.is_complete:
             refitted = self._fit_stages(fitted, statistics, chunks)
             fitted, is_whole = refitted or fitted, refitted is not None
@@ -215,7 +216,8 @@ class FromChunks(Parameters, ABC):
         empty = before.empty()
         new = empty.update(scores, y, sample_weight) if chunks is None else chunks.count(empty)
         found = copy.deepcopy(before).scale(decay).merge(new)
-        self._adopt(found, self._solution(found, is_last=True).fitted, names, is_whole=True)
+        solution = self._solution(found, is_last=True)
+        self._adopt(found, solution.fitted, names, is_whole=not solution.is_of_kept_rows)
         vars(self)["statistics_"] = found
         return self
 
@@ -264,18 +266,22 @@ class FromChunks(Parameters, ABC):
         self._warn_of_shares(batch, fitted["map_"])
         if self._statistics is None:
             found = list(self._complaints(batch, fitted))
-            if not is_whole and not statistics.kept.is_complete:
-                found.append(
-                    errors.SampledRowsWarning(
-                        f"{type(self).__name__} needs rows as they are, and was fitted to "
-                        f"{batch.n_rows:,} of {statistics.n_rows:,}, chosen by their content; "
-                        "methods with partial_fit use all of them"
-                    )
-                )
+            remedy = "methods with partial_fit take all rows of chunks that can be read again"
         else:
             found = list(self._missing(present, statistics.classes))
             complaint = fitted["solver_report_"].complaint
             found += [] if complaint is None else [complaint]
+            remedy = (
+                "the others could not be read again: fit, or fit_statistics with their chunks, "
+                "uses all of them; FIR and SCIR need one reading"
+            )
+        if not is_whole and not statistics.kept.is_complete:
+            found.append(
+                errors.SampledRowsWarning(
+                    f"{type(self).__name__} was fitted to {batch.n_rows:,} of "
+                    f"{statistics.n_rows:,} rows, chosen by their scores; {remedy}"
+                )
+            )
         for complaint in {str(one): one for one in found}.values():
             notices.warn(complaint)
         about = {"n_features_in_": statistics.n_classes, "classes_": statistics.classes}

@@ -19,7 +19,7 @@ from calibrant._solvers.sorted_cumulative.prior import choose_prior_share
 from calibrant._solvers.temperature import fit_temperature
 from calibrant.scale._score_table import ScoreTable
 from calibrant.scale._statistics import ZERO_PROBABILITY, Number, Solution, Statistics
-from calibrant.scale._surrogate import Surrogate, SurrogateStatistics
+from calibrant.scale._surrogate import SurrogateStatistics
 
 if TYPE_CHECKING:
     from calibrant._maps.logits import TemperatureMap
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from calibrant._solvers.report import SolverReport
     from calibrant.scale._parts import Part
     from calibrant.scale._score_table import ScoreCells
-    from calibrant.scale._surrogate import KeptSolver
+    from calibrant.scale._surrogate import KeptSolver, Surrogate
 
 FLATTENED_CELLS = 1 << 18
 """Cells of FIR's table; one takes 25 bytes."""
@@ -146,6 +146,7 @@ class SortedCumulativeStatistics(SurrogateStatistics):
     """
 
     method = "scir"
+    adaptations = 2
     allowed: ClassVar = {
         "prior_share": Number(high=1.0, words=("cv",)),
         "max_rank": Number(low=1, whole=True, optional=True),
@@ -182,10 +183,9 @@ class SortedCumulativeStatistics(SurrogateStatistics):
         if share is None:
             share, choice = choose_prior_share(kept, accumulate(kept), max_rank, zero)
         function, report = raise_to_even(*fit_table(table), self.n_classes)
-        solver: Any = partial(fit_temperature, zero_probability=zero)
-        scaling = Surrogate.start(solver, kept, self.weight, adaptations=2)
         regression = function, report, share, choice
-        return self._with_temperature(scaling, regression, is_near=kept.n_rows >= ENOUGH_ROWS)
+        is_near = kept.n_rows >= ENOUGH_ROWS
+        return self._with_temperature(self._begin(None), regression, is_near=is_near)
 
     def _with_temperature(
         self, scaling: Surrogate, regression: tuple[Any, ...], *, is_near: bool
@@ -201,9 +201,10 @@ class SortedCumulativeStatistics(SurrogateStatistics):
         fitted = {"map_": found, "solver_report_": report, "prior_report_": choice}
         return Solution(fitted, again)
 
-    def _solver(self, temperature: TemperatureMap | None) -> KeptSolver:
-        """Refuse: what is minimised is a table's."""
-        raise NotImplementedError
+    def _solver(self, temperature: TemperatureMap | None) -> KeptSolver:  # noqa: ARG002
+        """Return what fits the prior; the regression is that of the table."""
+        zero = self.options.get("zero_probability")
+        return partial(fit_temperature, zero_probability=zero)
 
 
 def find_scaling(statistics: SurrogateStatistics) -> tuple[Surrogate, bool]:

@@ -40,6 +40,11 @@ class Solution:
         """The fitted attributes of a calibrator, ``map_`` among them."""
         return self.found() if callable(self.found) else self.found
 
+    @property
+    def is_of_kept_rows(self) -> bool:
+        """Whether it is the fit of the rows that were kept, which only another pass betters."""
+        return callable(self.found)
+
 
 @dataclass(frozen=True, slots=True)
 class Number:
