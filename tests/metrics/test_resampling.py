@@ -7,8 +7,7 @@ import pytest
 from scipy.stats import binom, chisquare
 
 from calibrant.metrics._predictions import exact_sum
-from calibrant.metrics._resampling import Bootstrap, Resamples, not_negative, p_value
-from calibrant.metrics._result import Estimate
+from calibrant.metrics._resampling import Bootstrap, Estimate, Resamples, not_negative, p_value
 
 RNG = np.random.default_rng(0)
 TERMS, WEIGHT = RNG.normal(0.3, 0.2, 400).clip(-1, 1), RNG.gamma(2.0, 0.1, 400).clip(0, 1)

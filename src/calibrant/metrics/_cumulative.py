@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant.metrics._cells import CellMeasure
-from calibrant.metrics._counted import measure
-from calibrant.metrics._parameters import inherit_parameters
-from calibrant.metrics._predictions import column_of, exact_sum, name_of, read_predictions
-from calibrant.metrics._result import Result
+from calibrant.metrics._predictions import Predictions, column_of, exact_sum, name_of
+from calibrant.metrics._reading import metric, of_arrays
+from calibrant.metrics._resampling import Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from calibrant._maps.base import Floats
     from calibrant.metrics._cells import SortedCells
+    from calibrant.metrics._measures import Body
 
 CUMULATIVE_STATISTICS = ("kuiper", "kolmogorov_smirnov")
 
@@ -62,16 +62,8 @@ class CumulativeDifferences(Result):
     kolmogorov_smirnov_p_value: float
 
 
-@inherit_parameters
-def kuiper_error(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    kind: Any = None,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-) -> float:
+@metric
+def kuiper_error(classes: Any, *, kind: Any = None) -> Body:
     """Kuiper's calibration error: the range of the cumulative differences.
 
     Rows are put in the order of their probability, of the positive class or, of more than two, of
@@ -97,26 +89,11 @@ def kuiper_error(
     >>> round(kuiper_error([0, 0, 0, 1], y_proba), 4)
     0.3
     """
-    return measure(
-        lambda known: CumulativeCells("kuiper", column_of(known, kind)),
-        y_true,
-        y_proba,
-        sample_weight,
-        classes,
-        pos_label,
-    )
+    return CumulativeCells("kuiper", column_of(classes, kind))
 
 
-@inherit_parameters
-def kolmogorov_smirnov_error(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    kind: Any = None,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-) -> float:
+@metric
+def kolmogorov_smirnov_error(classes: Any, *, kind: Any = None) -> Body:
     """Kolmogorov-Smirnov calibration error: the largest cumulative difference.
 
     As :func:`kuiper_error`, but over intervals of probabilities that begin at 0 alone.
@@ -128,9 +105,7 @@ def kolmogorov_smirnov_error(
 
     References
     ----------
-    .. [1] I. Arrieta-Ibarra, P. Gujral, J. Tannen, M. Tygert and C. Xu, "Metrics of Calibration for
-       Probabilistic Predictions", JMLR 23, 2022.
-    .. [2] K. Gupta et al., "Calibration of Neural Networks using Splines", ICLR 2021.
+    .. [1] K. Gupta et al., "Calibration of Neural Networks using Splines", ICLR 2021.
 
     Examples
     --------
@@ -139,26 +114,11 @@ def kolmogorov_smirnov_error(
     >>> round(kolmogorov_smirnov_error([0, 0, 0, 1], y_proba), 4)
     0.3
     """
-    return measure(
-        lambda known: CumulativeCells("kolmogorov_smirnov", column_of(known, kind)),
-        y_true,
-        y_proba,
-        sample_weight,
-        classes,
-        pos_label,
-    )
+    return CumulativeCells("kolmogorov_smirnov", column_of(classes, kind))
 
 
-@inherit_parameters
-def cumulative_differences(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    kind: Any = None,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-) -> CumulativeDifferences:
+@of_arrays
+def cumulative_differences(predictions: Predictions, *, kind: Any = None) -> CumulativeDifferences:
     """Cumulative differences between hits and predictions, with two tests of calibration.
 
     Parameters
@@ -198,7 +158,6 @@ def cumulative_differences(
     >>> cumulative_differences(y, bold).kuiper_p_value < 1e-9
     True
     """
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     column = column_of(predictions.classes, kind)
     events = predictions.events(column)
     cells, distinct = predictions.sort_events(events)
@@ -247,7 +206,6 @@ class CumulativeCells(CellMeasure):
         self._statistic = statistic
 
     def value(self, parts: Iterable[SortedCells]) -> float:
-        """Return the statistic of the one problem."""
         (cells,) = parts
         return statistic(self._statistic, cumulate(cells))
 

@@ -62,8 +62,18 @@ class Body(ABC):
 class State(ABC):
     """What was added up for a body; it may be merged with another, scaled, sent and restored."""
 
+    body: Any
+    n_groups: int
     needs_chunks: bool = True
     """Whether ``add`` has anything to do."""
+
+    name: str
+    """Among several that are counted together."""
+
+    def empty(self) -> State:
+        """Return one that has added nothing."""
+        found: State = self.body.start(self.n_groups)
+        return found
 
     @abstractmethod
     def add(self, chunk: Chunk) -> None:
@@ -71,6 +81,22 @@ class State(ABC):
 
     def settle(self) -> None:  # noqa: B027  (not all have anything to finish)
         """Finish what was added since the last time, all of it in chunks of one unit."""
+
+    @abstractmethod
+    def merge(self, other: Self) -> None:
+        """Add what another one has added."""
+
+    @abstractmethod
+    def scale(self, factor: float) -> None:
+        """Multiply the weight of every row added so far."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what was added up."""
+
+    @abstractmethod
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take what ``arrays`` returned; it may come from a stranger's file."""
 
     @abstractmethod
     def value(self) -> float:
@@ -106,7 +132,6 @@ class RowSums(Body):
         """
 
     def start(self, n_groups: int = 1, unit: float = 1.0) -> SummedState:
-        """Return sums of no rows."""
         return SummedState(self, n_groups if self.is_drawn else 1, unit)
 
 
@@ -135,7 +160,6 @@ class RowMean(Measure):
         """Return the term of each row."""
 
     def add(self, chunk: Chunk, sums: Wholes) -> None:
-        """Add weights, terms, and the weights of infinite terms."""
         terms = self.terms(chunk)
         infinite = np.isinf(terms)
         if infinite.any():
@@ -152,7 +176,7 @@ class RowMean(Measure):
 class SummedState(State):
     """Sums of a ``RowSums`` in units of the weight: of all rows, and by group if there are any."""
 
-    def __init__(self, body: RowSums, n_groups: int, unit: float) -> None:
+    def __init__(self, body: Any, n_groups: int, unit: float) -> None:
         self.body, self.n_groups, self.unit = body, n_groups, unit
         self.total: Floats = np.zeros(body.shape)
         self.by_group: Floats = np.zeros((n_groups if n_groups > 1 else 0, *body.shape))
@@ -160,7 +184,6 @@ class SummedState(State):
         self._factor = 1.0
 
     def add(self, chunk: Chunk) -> None:
-        """Add the rows of a chunk."""
         if self._pairs is None:
             self._pairs = np.zeros((self.n_groups, *self.body.shape, 2), dtype=np.int64)
         for group, rows in chunk.groups(self.n_groups):
@@ -168,7 +191,6 @@ class SummedState(State):
         self._factor = (chunk.unit / self.unit) ** self.body.power
 
     def settle(self) -> None:
-        """Add the fixed-point sums to the doubles."""
         if self._pairs is not None:
             self.total += self._factor * totals(self._pairs.sum(axis=0))
             if self.n_groups > 1:
@@ -178,22 +200,18 @@ class SummedState(State):
             self._pairs = None
 
     def merge(self, other: Self) -> None:
-        """Add the sums of another."""
         self.total += other.total
         self.by_group += other.by_group
 
     def scale(self, factor: float) -> None:
-        """Multiply the weight of every row added so far."""
         self.total *= factor**self.body.power
         self.by_group *= factor**self.body.power
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the sums."""
         found = {"total": self.total}
         return found if self.n_groups == 1 else {**found, "groups": self.by_group}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take what ``arrays`` returned."""
         for name, own in self.arrays().items():
             given = arrays[name]
             if given.dtype != np.float64 or given.shape != own.shape:
@@ -203,18 +221,14 @@ class SummedState(State):
             own[...] = given
 
     def value(self) -> float:
-        """Return the metric of all rows added."""
-        body: Any = self.body
-        return float(body.value(body.prepare(self.total), self.unit))
+        return float(self.body.value(self.body.prepare(self.total), self.unit))
 
     def replicates(self, draws: Wholes) -> Floats:
-        """Return the metric of rows drawn by group."""
-        body: Any = self.body
-        by_group = body.prepare(self.by_group).reshape(self.n_groups, -1)
+        by_group = self.body.prepare(self.by_group).reshape(self.n_groups, -1)
 
         def draw(start: int) -> list[float]:
             sums = draws[start : start + DRAWN_AT_ONCE].astype(np.float64) @ by_group
-            return [body.value(own.reshape(self.body.shape), self.unit) for own in sums]
+            return [self.body.value(own.reshape(self.body.shape), self.unit) for own in sums]
 
         with threads.few_blas_threads(0):  # whose number would change the last bits
             parts = threads.each(draw, range(0, len(draws), DRAWN_AT_ONCE))

@@ -9,11 +9,10 @@ import numpy as np
 from scipy.special import gammainc
 
 from calibrant._kernels.metrics import HIT, VALUE, WEIGHT, add_binned_classes
-from calibrant.metrics._bins import ClassBins
-from calibrant.metrics._counted import add_up, classes_of, read
+from calibrant.metrics._calibration_error import ClassBins
 from calibrant.metrics._measures import RowSums
-from calibrant.metrics._parameters import inherit_parameters
-from calibrant.metrics._result import Result
+from calibrant.metrics._reading import of_predictions
+from calibrant.metrics._resampling import Result
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from calibrant._maps.base import Floats, Wholes
     from calibrant.metrics._chunk import Chunk
     from calibrant.metrics._measures import SummedState
+    from calibrant.metrics._reading import Source
 
 GAP_OF_ROUNDING = 1e-9
 """Gaps of less than this share of the weight are of rounding."""
@@ -52,15 +52,8 @@ class ClassShares(Result):
     p_holm: Floats
 
 
-@inherit_parameters
-def class_shares(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-) -> ClassShares:
+@of_predictions
+def class_shares(predictions: Source) -> ClassShares:
     """Compare the mean probability of every class with the share of rows that are of it.
 
     Parameters
@@ -99,10 +92,9 @@ def class_shares(
     >>> bool(found.p_holm[1] < 1e-9)
     True
     """
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    known = classes_of(source)
-    bodies = {"bins": ClassBins(len(known), 1), "moments": ClassMoments(len(known))}
-    return judge_shares(known, **add_up(source, bodies))
+    n_classes = len(predictions.classes)
+    bodies = {"bins": ClassBins(n_classes, 1), "moments": ClassMoments(n_classes)}
+    return judge_shares(predictions.classes, **predictions.add_up(bodies))
 
 
 class ClassMoments(RowSums):
@@ -116,7 +108,6 @@ class ClassMoments(RowSums):
         super().__init__(2, n_classes, 3)
 
     def add(self, chunk: Chunk, sums: Wholes) -> None:
-        """Add w^2 p and w^2 p^2 of each class."""
         rows, square = chunk.rows, chunk.weight * chunk.weight
         cells = np.zeros(rows.shape, dtype=np.int32)
         add_binned_classes(rows, chunk.class_index, square, cells, 1, sums[0])

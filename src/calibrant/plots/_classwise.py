@@ -11,10 +11,10 @@ from calibrant import _simplex as simplex
 from calibrant._docstrings import inherit_parameters
 from calibrant._kernels.metrics import HIT, VALUE, WEIGHT
 from calibrant.metrics import accuracy
-from calibrant.metrics._bins import ClassBins
+from calibrant.metrics._calibration_error import ClassBins
 from calibrant.metrics._predictions import read_predictions
 from calibrant.metrics._reliability import reliability_curve
-from calibrant.metrics._result import Result
+from calibrant.metrics._resampling import Result
 from calibrant.plots import _style as style
 from calibrant.plots._reliability import add_legend, draw_panel
 
@@ -105,8 +105,7 @@ def compute_classwise(
     simplex.check_number("n_worst", n_worst, low=0, whole=True)
     predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     bins = ClassBins(predictions.n_classes, int(n_bins))
-    state: Any = predictions.add_up([bins])[0]
-    sums = state.total
+    sums = predictions.add_up({0: bins})[0].total
     ece = bins.errors(sums)
     by_class = sums.sum(axis=1)
     order = np.argsort(-ece, kind="stable")

@@ -13,7 +13,7 @@ from calibrant._docstrings import inherit_parameters
 from calibrant.metrics import accuracy
 from calibrant.metrics._predictions import Predictions
 from calibrant.metrics._reliability import reliability_curve
-from calibrant.metrics._result import Result
+from calibrant.metrics._resampling import Result
 from calibrant.plots import _style as style
 from calibrant.plots._reliability import draw_reliability
 

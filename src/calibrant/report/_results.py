@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._calibrators.base import Calibrator
-    from calibrant.metrics._evaluation import Evaluation
     from calibrant.metrics._reliability import ReliabilityCurve
     from calibrant.metrics._shares import ClassShares
     from calibrant.metrics._significance import CalibrationTest
-    from calibrant.metrics._table import Metric
+    from calibrant.metrics._table import Evaluation, Metric
     from calibrant.plots._classwise import ClasswiseSummary
     from calibrant.plots._confidence import ConfidenceHistogram, Effect
     from calibrant.plots._maps import MapPicture
