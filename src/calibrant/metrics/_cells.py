@@ -17,7 +17,7 @@ from calibrant import _threads as threads
 from calibrant._kernels.metrics import HIT, VALUE, WEIGHT, count_above, take_cells
 from calibrant._kernels.tables import LARGEST_KEY, score_of_key
 from calibrant.metrics._chunk import EventRows
-from calibrant.metrics._measures import Body, State
+from calibrant.metrics._measures import Body
 from calibrant.scale._score_table import ScoreTable
 
 if TYPE_CHECKING:
@@ -165,11 +165,13 @@ def _cells_from(chunk: Chunk, threshold: float, counts: Wholes) -> EventRows:
     return EventRows(values, hits, chunk.weight[row_of])
 
 
-class CellState(State):
-    """Cells of a ``CellMeasure``, and those of groups, in a coarser table.
+class CellState:
+    """Cells of a ``CellMeasure``, as ``SummedState`` has sums; those of groups in a coarser table.
 
     Of rows in memory the cells themselves are not kept: ``value`` sorts those of the predictions.
     """
+
+    name: str
 
     def __init__(
         self, body: CellMeasure, n_groups: int, predictions: Predictions | None = None
@@ -184,6 +186,12 @@ class CellState(State):
             n_problems = n_groups * body.n_problems
             limit = max(MOST_GROUP_CELLS, CLASS_GROUP_CELLS * n_problems)
             self.tables["group_"] = PredictionTable(n_problems, limit)
+
+    def empty(self) -> CellState:
+        return CellState(self.body, self.n_groups)
+
+    def settle(self) -> None:
+        """Do nothing: cells are counted as they are added."""
 
     def add(self, chunk: Chunk) -> None:
         for table in self.tables.values():

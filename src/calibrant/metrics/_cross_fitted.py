@@ -312,8 +312,9 @@ def variational_errors(
     parts = _terms(held.rows, held.recalibrated, held.class_index, float(p))
     total = exact_sum(held.weight)
     values = [2.0 * exact_sum(0.5 * part * held.weight) / total for part in parts]  # in [-2, 2]
-    found = map(not_negative, bootstrap.estimates(values, parts, held.weight))
-    return VariationalErrors(*found, float(p), held.n_folds, *bootstrap.settings)
+    error, top, over, under = map(not_negative, bootstrap.estimates(values, parts, held.weight))
+    about = float(p), held.n_folds, *bootstrap.settings
+    return VariationalErrors(error, top, over, under, *about)
 
 
 def _terms(rows: Floats, recalibrated: Floats, class_index: Wholes, p: float) -> list[Floats]:

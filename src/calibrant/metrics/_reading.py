@@ -214,7 +214,10 @@ def of_predictions(
     _, *own = inspect.signature(function).parameters.values()
     whole = inspect.signature(reading, follow_wrapped=False)
     y_true, y_proba, *told, _ = whole.parameters.values()
-    vars(reading)["__signature__"] = whole.replace(parameters=[y_true, y_proba, *own, *told])
+    vars(reading)["__signature__"] = whole.replace(
+        parameters=[y_true, y_proba, *own, *told],
+        return_annotation=function.__annotations__.get("return"),
+    )
     return inherit_parameters(shared)(reading)
 
 
@@ -233,4 +236,5 @@ def metric(body: Callable[..., Body]) -> Callable[..., float]:
         made = body(predictions.classes, **options)
         return float(predictions.add_up({"metric": made})["metric"].value())
 
+    measured.__annotations__ = {"return": "float"}
     return of_predictions(measured)

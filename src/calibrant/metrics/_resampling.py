@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from calibrant._maps.base import Floats, Wholes
     from calibrant.metrics._chunk import EventRows
-    from calibrant.metrics._measures import State
 
 BLOCK_BYTES = 1 << 27
 """Sums of several resamples that are held at once."""
@@ -114,11 +113,6 @@ class Resamples:
         drawing = self._generator(resample, 0, 0)
         return drawing.integers(0, self.n_rows, size=self.n_rows, dtype=np.int64)
 
-    def counts(self, resample: int) -> Wholes:
-        """How often each row is drawn."""
-        counts: Wholes = np.bincount(self.rows(resample), minlength=self.n_rows)
-        return counts
-
     def uniforms(self, resample: int, n_draws: int, part: int = 0) -> Floats:
         """Numbers in [0, 1) that choose the labels of the rows drawn, in a part of the rows."""
         return self._generator(resample, part, 1).random(n_draws)
@@ -153,7 +147,7 @@ class Resamples:
 
 
 def drawn_by_group(
-    states: Mapping[str, State],
+    states: Mapping[str, Any],
     present: NDArray[np.bool_],
     n_resamples: int,
     level: float,

@@ -261,9 +261,6 @@ def post_hoc_improvement(
     before, old = score_rows(metric, first.chunks())
     after, new = score_rows(metric, second.chunks())
     sign = -1.0 if metric == "accuracy" else 1.0
-    found = bootstrap.estimates(
-        [sign * (before - after), before, after],
-        [sign * (old - new), old, new],
-        first.row_weights(),
-    )
-    return PostHocImprovement(metric, *found, *bootstrap.settings)
+    values, terms = [sign * (before - after), before, after], [sign * (old - new), old, new]
+    gain, old_score, new_score = bootstrap.estimates(values, terms, first.row_weights())
+    return PostHocImprovement(metric, gain, old_score, new_score, *bootstrap.settings)

@@ -359,8 +359,7 @@ def _brackets(taylor: Floats) -> tuple[Wholes, Floats, Floats]:
 
 def _at(coef: Floats, x: Floats) -> Floats:
     """Polynomials with coefficients (order, polynomial), each at its own x."""
-    found: Floats = polyval(x, coef, tensor=False)
-    return found
+    return np.asarray(polyval(x, coef, tensor=False), dtype=np.float64)
 
 
 def _bisect(coef: Floats, low: Floats, high: Floats) -> Floats:

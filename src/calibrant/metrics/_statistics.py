@@ -131,16 +131,14 @@ class MetricStatistics(CountedRows):
                 "these statistics have no groups of rows to draw, so n_resamples must be 0; make "
                 f"them with n_groups={MOST_GROUPS}"
             )
-        draws = {"n_resamples": n_resamples, "random_state": generator(random_state)}
+        draws: dict[str, Any] = {
+            "n_resamples": n_resamples,
+            "random_state": generator(random_state),
+        }
+        draws["confidence_level"] = float(confidence_level)
         sizes = {"n_bins": self.options["n_bins"], "n_rows": self.n_rows}
         with self._solved():
-            return judge_states(
-                self.parts,
-                self.classes,
-                confidence_level=float(confidence_level),
-                **sizes,
-                **draws,
-            )
+            return judge_states(self.parts, self.classes, **sizes, **draws)
 
     @inherit_parameters(shared)
     def calibration_test(
@@ -162,7 +160,8 @@ class MetricStatistics(CountedRows):
         """
         simplex.check_number("n_resamples", n_resamples, low=1, whole=True)
         sums = self.parts[headline(self.n_classes).id], self.parts["moments"]
-        draws = {"n_resamples": int(n_resamples), "random_state": generator(random_state)}
+        draws: dict[str, Any] = {"n_resamples": int(n_resamples)}
+        draws["random_state"] = generator(random_state)
         with self._solved():
             return judge_sums(tested_metric(None, self.n_classes), *sums, **draws)
 

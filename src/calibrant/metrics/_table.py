@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from calibrant._maps.base import Floats, Wholes
     from calibrant.metrics._chunk import Chunk
-    from calibrant.metrics._measures import Body, State
+    from calibrant.metrics._measures import Body
 
 MOST_GROUPS, FEWEST_GROUPS = 64, 8
 GROUP_BYTES = 60 << 20
@@ -201,7 +201,7 @@ def judge_states(
         mismatch = find_mismatch(states["confusion"].total, states["labels"].total, classes)
         if mismatch is not None:
             notices.warn(mismatch)
-    measures: dict[str, State] = {name: states[name] for name in metrics_of(len(classes))}
+    measures = {name: states[name] for name in metrics_of(len(classes))}
     replicates = {}
     if n_resamples > 0:
         present = states["accuracy"].by_group[:, 0] > 0.0
