@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import _simplex as simplex
-from calibrant._docstrings import inherit_parameters
 from calibrant._kernels.metrics import HIT, VALUE, WEIGHT
-from calibrant.metrics import accuracy
 from calibrant.metrics._calibration_error import ClassBins
-from calibrant.metrics._predictions import read_predictions
+from calibrant.metrics._reading import of_arrays
 from calibrant.metrics._reliability import reliability_curve
 from calibrant.metrics._resampling import Result
 from calibrant.plots import _style as style
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats, Wholes
+    from calibrant.metrics._predictions import Predictions
     from calibrant.metrics._reliability import ReliabilityCurve
 
 FEW = 50
@@ -60,18 +59,14 @@ class ClasswiseSummary(Result):
     curves: dict[int, ReliabilityCurve]
 
 
-@inherit_parameters(reliability_curve, accuracy)
+@of_arrays
 def compute_classwise(
-    y_true: Any,
-    y_proba: Any,
+    predictions: Predictions,
     *,
     n_worst: int = 8,
     columns: Sequence[int] | None = None,
     n_bins: int = 15,
     diagram_bins: int = 8,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
     n_resamples: int = 200,
     random_state: Any = 0,
 ) -> ClasswiseSummary:
@@ -86,6 +81,8 @@ def compute_classwise(
     diagram_bins : int, default=8
         Bins of the diagrams and their p-values: one class has few rows with a probability that
         is not near zero, too few for ``n_bins``.
+    n_resamples : int, default=200
+        Draws behind the consistency bars and the p-values; 0 for none.
 
     Returns
     -------
@@ -103,47 +100,24 @@ def compute_classwise(
     """
     simplex.check_number("n_bins", n_bins, low=1, whole=True)
     simplex.check_number("n_worst", n_worst, low=0, whole=True)
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     bins = ClassBins(predictions.n_classes, int(n_bins))
-    sums = predictions.add_up({0: bins})[0].total
+    sums = predictions.add_up({"bins": bins})["bins"].total
     ece = bins.errors(sums)
-    by_class = sums.sum(axis=1)
+    weight, happened, said = sums.sum(axis=1).T[[WEIGHT, HIT, VALUE]]
     order = np.argsort(-ece, kind="stable")
     shown = order[: int(n_worst)] if columns is None else np.asarray(columns, dtype=np.int64)
-    options = {"sample_weight": sample_weight, "classes": classes, "n_bins": diagram_bins}
-    options["pos_label"] = pos_label
-    options |= {"n_resamples": n_resamples, "random_state": random_state}
-    curves = compute_class_curves(y_true, y_proba, shown.tolist(), **options)
-    weight = by_class[:, WEIGHT]
-    return ClasswiseSummary(
-        classes=predictions.classes.copy(),
-        ece=ece,
-        mean_probability=by_class[:, VALUE] / weight,
-        frequency=by_class[:, HIT] / weight,
-        order=order,
-        curves=curves,
-    )
+    draws = {"n_bins": diagram_bins, "n_resamples": n_resamples, "random_state": random_state}
+    curves = class_curves(predictions, shown.tolist(), **draws)
+    classes = predictions.classes.copy()
+    return ClasswiseSummary(classes, ece, said / weight, happened / weight, order, curves)
 
 
-def compute_class_curves(
-    y_true: Any,
-    y_proba: Any,
-    columns: Sequence[int],
-    *,
-    n_bins: int = 8,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-    n_resamples: int = 200,
-    random_state: Any = 0,
+def class_curves(
+    predictions: Predictions, columns: Sequence[int], n_bins: int = 8, **draws: Any
 ) -> dict[int, ReliabilityCurve]:
-    """Reliability curves of some classes by column, in one pass over the rows."""
-    if len(columns) == 0:
-        return {}
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
-    read = replace(predictions, classes=np.arange(predictions.n_classes))
-    options = {"n_bins": n_bins, "n_resamples": n_resamples, "random_state": random_state}
-    return {int(j): reliability_curve(None, read, kind=int(j), **options) for j in columns}
+    """Reliability curves of some classes, by column."""
+    numbered = replace(predictions, classes=np.arange(predictions.n_classes))
+    return {j: reliability_curve(None, numbered, kind=j, n_bins=n_bins, **draws) for j in columns}
 
 
 def draw_classwise(

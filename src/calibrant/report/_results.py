@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from calibrant.metrics._significance import CalibrationTest
     from calibrant.metrics._table import Evaluation, Metric
     from calibrant.plots._classwise import ClasswiseSummary
-    from calibrant.plots._confidence import ConfidenceHistogram, Effect
+    from calibrant.plots._confidence import ConfidenceHistogram, Effect, TopRCurve
     from calibrant.plots._maps import MapPicture
-    from calibrant.plots._top_r import TopRCurve
-    from calibrant.report._paired import Difference
+    from calibrant.report._judge import Difference
 
 BASELINE = "ts"
 

@@ -91,6 +91,14 @@ def reach_verdict(comparison: Comparison) -> Verdict:
     )
 
 
+def applied_method(comparison: Comparison, verdict: Verdict) -> str:
+    """Return the method whose use is explained: the chosen one, or temperature scaling."""
+    if verdict.chosen != UNCALIBRATED:
+        return verdict.chosen
+    others = [result.method for result in comparison.results[1:]]
+    return BASELINE if BASELINE in others or not others else others[0]
+
+
 def is_significant(p_value: float) -> bool:
     """Whether a p-value is there and small."""
     return not math.isnan(p_value) and p_value < ALPHA
