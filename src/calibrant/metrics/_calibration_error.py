@@ -40,11 +40,6 @@ def confidence_ece(
     compared with the mean of that probability. Of two classes take :func:`positive_ece`: where the
     positive one is predicted too often, its error and that of the other cancel out here.
 
-    Returns
-    -------
-    float
-        In [0, 1]; the same to the last bit for any order of the rows.
-
     Notes
     -----
     The estimate is biased upwards: a perfect classifier has a positive ECE on any finite sample.
@@ -141,11 +136,6 @@ def thresholded_ece(classes: Any, *, n_bins: int = 15, norm: str = "l1") -> Body
 
     As :func:`classwise_ece`, but only over predictions that are not negligible, in bins of equal
     mass, and averaged over the classes that have such predictions.
-
-    Returns
-    -------
-    float
-        In [0, 1].
 
     Notes
     -----

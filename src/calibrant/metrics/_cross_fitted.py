@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,8 @@ from calibrant._row_order import deal_rows
 from calibrant.metrics._chunk import Chunk
 from calibrant.metrics._predictions import exact_sum
 from calibrant.metrics._reading import of_arrays
-from calibrant.metrics._resampling import Bootstrap, Estimate, Result, not_negative
+from calibrant.metrics._resampling import Bootstrap, not_negative
+from calibrant.metrics._result import Estimate, Result, doc, result
 from calibrant.metrics._scores import PROPER_SCORES, score_rows
 
 if TYPE_CHECKING:
@@ -30,34 +31,19 @@ NO_GAP = 1e-12
 """Probabilities that differ by less are equal, but for rounding, which must not choose a side."""
 
 
-@dataclass(frozen=True, slots=True)
+@result()
 class CrossFittedDecomposition(Result):
-    """Result of :func:`cross_fitted_decomposition`: score = calibration + refinement.
+    """Result of :func:`cross_fitted_decomposition`: score = calibration + refinement."""
 
-    Attributes
-    ----------
-    metric : str
-        Id of the score.
-    score : Estimate
-        Of the predictions as they are.
-    calibration : Estimate
-        What recalibration gains on rows that it was not fitted to; negative where it loses.
-    refinement : Estimate
-        Score of the recalibrated predictions.
-    n_folds : int
-        Folds that there were; 1 if all rows are the same.
-    n_resamples : int
-    confidence_level : float
-        Of the intervals.
-    """
-
-    metric: str
-    score: Estimate
-    calibration: Estimate
-    refinement: Estimate
-    n_folds: int
+    metric: str = doc("Id of the score.")
+    score: Estimate = doc("Of the predictions as they are.")
+    calibration: Estimate = doc(
+        "What recalibration gains on rows that it was not fitted to; negative where it loses."
+    )
+    refinement: Estimate = doc("Score of the recalibrated predictions.")
+    n_folds: int = doc("Folds that there were; 1 if all rows are the same.")
     n_resamples: int
-    confidence_level: float
+    confidence_level: float = doc("Of the intervals.")
 
 
 @of_arrays
@@ -87,11 +73,6 @@ def cross_fitted_decomposition(
     sample_weight : array-like of shape (n_rows,), optional
         Weight 2 is the row twice in every value, and may be in two folds; the intervals draw as one
         row what of it is in one fold.
-
-    Returns
-    -------
-    CrossFittedDecomposition
-        The score and its parts, each as (value, low, high).
 
     See Also
     --------
@@ -205,36 +186,24 @@ def hold_out(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@result()
 class VariationalErrors(Result):
-    """Result of :func:`variational_errors`.
+    """Result of :func:`variational_errors`."""
 
-    Attributes
-    ----------
-    error : Estimate
-        Lp calibration error of the whole vector of probabilities.
-    top_label : Estimate
-        Calibration error of the confidence: ``over_confidence`` + ``under_confidence``.
-    over_confidence : Estimate
-        Mean of confidence - accuracy, where the confidence is too large; else 0.
-    under_confidence : Estimate
-        Mean of accuracy - confidence, where the confidence is too small; else 0.
-    p : float
-    n_folds : int
-        Folds that there were; 1 if all rows are the same.
-    n_resamples : int
-    confidence_level : float
-        Of the intervals.
-    """
-
-    error: Estimate
-    top_label: Estimate
-    over_confidence: Estimate
-    under_confidence: Estimate
+    error: Estimate = doc("Lp calibration error of the whole vector of probabilities.")
+    top_label: Estimate = doc(
+        "Calibration error of the confidence: ``over_confidence`` + ``under_confidence``."
+    )
+    over_confidence: Estimate = doc(
+        "Mean of confidence - accuracy, where the confidence is too large; else 0."
+    )
+    under_confidence: Estimate = doc(
+        "Mean of accuracy - confidence, where the confidence is too small; else 0."
+    )
     p: float
-    n_folds: int
+    n_folds: int = doc("Folds that there were; 1 if all rows are the same.")
     n_resamples: int
-    confidence_level: float
+    confidence_level: float = doc("Of the intervals.")
 
     def estimates(self) -> tuple[Estimate, ...]:
         """Return the four errors, in the order of the attributes."""
@@ -266,12 +235,6 @@ def variational_errors(
     p : float, default=1
         Of the norm of the vector, at least 1; ``math.inf`` is its largest cell. The errors of
         the confidence do not depend on it.
-
-    Returns
-    -------
-    VariationalErrors
-        Of the vector and of the confidence, with over- and under-confidence apart, each as
-        (value, low, high).
 
     Notes
     -----

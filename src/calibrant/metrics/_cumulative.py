@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from calibrant.metrics._cells import CellMeasure
 from calibrant.metrics._predictions import Predictions, column_of, exact_sum, name_of
 from calibrant.metrics._reading import metric, of_arrays
-from calibrant.metrics._resampling import Result
+from calibrant.metrics._result import Result, doc, result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,37 +28,24 @@ SHORTEST_RANGE = 0.05
 """Brownian motion gets farther than this, but for a probability below 1e-200."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result(eq=False)
 class CumulativeDifferences(Result):
-    """Result of :func:`cumulative_differences`; arrays are read-only.
+    """Result of :func:`cumulative_differences`; arrays are read-only."""
 
-    Attributes
-    ----------
-    kind : object
-        "confidence", or the label of the class.
-    probability : ndarray of shape (n_distinct,)
-        Distinct predictions, increasing.
-    difference : ndarray of shape (n_distinct,)
-        Sum of hit - prediction over all rows up to each, over the sum of all weights. Where the
-        curve rises, the event happens more often than predicted, by its slope over the rows.
-    kuiper : float
-        Largest minus smallest difference, with 0 among them.
-    kolmogorov_smirnov : float
-        Largest absolute difference.
-    scale : float
-        Standard deviation of the last difference if the predictions were honest.
-    kuiper_p_value, kolmogorov_smirnov_p_value : float
-        How often honest predictions have a statistic as large.
-    """
-
-    kind: Any
-    probability: Floats
-    difference: Floats
-    kuiper: float
-    kolmogorov_smirnov: float
-    scale: float
-    kuiper_p_value: float
-    kolmogorov_smirnov_p_value: float
+    kind: Any = doc("'confidence', or the label of the class.")
+    probability: Floats = doc("Distinct predictions, increasing.")
+    difference: Floats = doc(
+        "Sum of hit - prediction over all rows up to each, over the sum of all weights. Where "
+        "the curve rises, the event happens more often than predicted, by its slope over the "
+        "rows."
+    )
+    kuiper: float = doc("Largest minus smallest difference, with 0 among them.")
+    kolmogorov_smirnov: float = doc("Largest absolute difference.")
+    scale: float = doc("Standard deviation of the last difference if the predictions were honest.")
+    kuiper_p_value: float = doc("How often honest predictions have a statistic as large.")
+    kolmogorov_smirnov_p_value: float = doc(
+        "How often honest predictions have a statistic as large."
+    )
 
 
 @metric
@@ -126,11 +112,6 @@ def cumulative_differences(predictions: Predictions, *, kind: Any = None) -> Cum
     sample_weight : array-like of shape (n_rows,), optional
         A row of weight 2 is one event that counts double in ``scale`` and the p-values, not two
         events; all else has it twice.
-
-    Returns
-    -------
-    CumulativeDifferences
-        The curve, both statistics and their p-values.
 
     Notes
     -----

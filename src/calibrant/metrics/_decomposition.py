@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -13,36 +12,27 @@ from scipy.special import entr, xlog1py, xlogy
 from calibrant import _simplex as simplex
 from calibrant._kernels.isotonic import pool_adjacent_violators
 from calibrant.metrics._reading import of_arrays
-from calibrant.metrics._resampling import Result
+from calibrant.metrics._result import Result, doc, result
 
 if TYPE_CHECKING:
     from calibrant._maps.base import Floats
     from calibrant.metrics._predictions import Predictions
 
 
-@dataclass(frozen=True, slots=True)
+@result()
 class ScoreDecomposition(Result):
-    """Result of :func:`score_decomposition`: score = miscalibration - discrimination + uncertainty.
+    """Result of :func:`score_decomposition`.
 
-    Attributes
-    ----------
-    score : float
-        Mean score of the predictions; infinite if the log score is.
-    miscalibration : float
-        What recalibration gains, not negative; infinite with the score.
-    discrimination : float
-        What recalibrated predictions gain over constant ones, not negative.
-    uncertainty : float
-        Score of the constant prediction of each class's frequency.
-    refinement : float
-        Score of the recalibrated predictions: score - miscalibration.
+    The score is miscalibration - discrimination + uncertainty.
     """
 
-    score: float
-    miscalibration: float
-    discrimination: float
-    uncertainty: float
-    refinement: float
+    score: float = doc("Mean score of the predictions; infinite if the log score is.")
+    miscalibration: float = doc("What recalibration gains, not negative; infinite with the score.")
+    discrimination: float = doc(
+        "What recalibrated predictions gain over constant ones, not negative."
+    )
+    uncertainty: float = doc("Score of the constant prediction of each class's frequency.")
+    refinement: float = doc("Score of the recalibrated predictions: score - miscalibration.")
 
 
 @of_arrays
@@ -60,11 +50,6 @@ def score_decomposition(predictions: Predictions, *, score: str = "brier") -> Sc
         "brier" the score is :func:`brier_score`. With "log" it is not the negative
         log-likelihood, which looks at the label's probability alone; a probability of exactly 0
         or 1 on the wrong side makes it infinite.
-
-    Returns
-    -------
-    ScoreDecomposition
-        The score and its parts.
 
     References
     ----------

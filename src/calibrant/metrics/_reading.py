@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import fields, is_dataclass
 from functools import partial, wraps
+from textwrap import fill, indent
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -141,8 +143,8 @@ def known_classes(chunks: Chunks, classes: Any = None, pos_label: Any = None) ->
     return positive_last(known, chunks.n_classes, classes, pos_label, NAMED)
 
 
-def shared() -> None:
-    """Describe the parameters that many functions share.
+def shared() -> float:  # type: ignore[empty-body]
+    """Describe the parameters that many functions share, and what a metric returns.
 
     Parameters
     ----------
@@ -187,6 +189,11 @@ def shared() -> None:
     n_jobs : int, optional
         Threads; their number changes no bit. -1 is all cores, -2 all but one. None is what
         ``joblib.parallel_config`` says, else 1.
+
+    Returns
+    -------
+    float
+        In [0, 1]; the same to the last bit for any order of the rows.
     """
 
 
@@ -211,6 +218,11 @@ def of_predictions(
     ) -> Found:
         return function(reads(y_true, y_proba, sample_weight, classes, pos_label), **options)
 
+    returned = function.__globals__.get(function.__annotations__["return"])
+    if is_dataclass(returned):
+        names = fill(f"Frozen numbers: {', '.join(own.name for own in fields(returned))}.", 88)
+        text = f"Returns\n-------\n{returned.__name__}\n{indent(names, 4 * ' ')}"
+        reading.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{text}"
     _, *own = inspect.signature(function).parameters.values()
     whole = inspect.signature(reading, follow_wrapped=False)
     y_true, y_proba, *told, _ = whole.parameters.values()

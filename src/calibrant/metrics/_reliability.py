@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,8 @@ from calibrant.metrics._calibration_error import (
 )
 from calibrant.metrics._predictions import Predictions, column_of, name_of
 from calibrant.metrics._reading import of_predictions
-from calibrant.metrics._resampling import MOST_ROWS_DRAWN, Result, null_bins, null_errors, p_value
+from calibrant.metrics._resampling import MOST_ROWS_DRAWN, null_bins, null_errors, p_value
+from calibrant.metrics._result import Result, doc, result
 from calibrant.metrics._significance import BinMoments, null_problem
 
 if TYPE_CHECKING:
@@ -32,43 +32,30 @@ if TYPE_CHECKING:
     from calibrant.metrics._reading import Source
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result(eq=False)
 class ReliabilityCurve(Result):
-    """Result of :func:`reliability_curve`; arrays have one number per bin and are read-only.
+    """Result of :func:`reliability_curve`; arrays have one number per bin and are read-only."""
 
-    Attributes
-    ----------
-    kind : object
-        "confidence", or the label of the class.
-    edges : ndarray of shape (n_bins + 1,)
-        Bin b is (edges[b], edges[b + 1]], the first with its lower edge.
-    mean_probability : ndarray
-        Mean prediction in each bin; NaN where it is empty.
-    frequency : ndarray
-        How often the event happened: the accuracy, or the share of the class.
-    weight : ndarray
-        Total weight in each bin.
-    consistency_low, consistency_high : ndarray
-        Between these the frequency would lie if the predictions were right; NaN without
-        resamples.
-    consistency_level : float
-        How often it would.
-    ece : float
-        Mean over rows of |mean_probability - frequency|.
-    p_value : float
-        How often calibrated predictions have an error as large; NaN without resamples.
-    """
-
-    kind: Any
-    edges: Floats
-    mean_probability: Floats
-    frequency: Floats
-    weight: Floats
-    consistency_low: Floats
-    consistency_high: Floats
-    consistency_level: float
-    ece: float
-    p_value: float
+    kind: Any = doc("'confidence', or the label of the class.")
+    edges: Floats = doc("Bin b is (edges[b], edges[b + 1]], the first with its lower edge.")
+    mean_probability: Floats = doc("Mean prediction in each bin; NaN where it is empty.")
+    frequency: Floats = doc(
+        "How often the event happened: the accuracy, or the share of the class."
+    )
+    weight: Floats = doc("Total weight in each bin.")
+    consistency_low: Floats = doc(
+        "Between these the frequency would lie if the predictions were right; NaN without "
+        "resamples."
+    )
+    consistency_high: Floats = doc(
+        "Between these the frequency would lie if the predictions were right; NaN without "
+        "resamples."
+    )
+    consistency_level: float = doc("How often it would.")
+    ece: float = doc("Mean over rows of |mean_probability - frequency|.")
+    p_value: float = doc(
+        "How often calibrated predictions have an error as large; NaN without resamples."
+    )
 
     @property
     def n_bins(self) -> int:
@@ -102,11 +89,6 @@ def reliability_curve(
         Share of the draws that a bar holds.
     resample_rows : bool, default=True
         Draw rows as well as labels.
-
-    Returns
-    -------
-    ReliabilityCurve
-        Frozen numbers, to print or to draw.
 
     Notes
     -----

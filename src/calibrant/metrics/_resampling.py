@@ -1,4 +1,4 @@
-"""Results, and the bootstrap: draws of rows, or of groups, which weigh the sums of a metric.
+"""The bootstrap: draws of rows, or of groups of rows, which weigh the sums of a metric.
 
 Also draws of labels under the hypothesis that the predictions are right.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -17,6 +17,7 @@ from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._kernels.resampling import add_null_bins
+from calibrant.metrics._result import Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,36 +41,6 @@ Of more, sums over bins say the same: their labels are normal, to the digits tha
 
 KEPT_BYTES = 1 << 25
 """Draws that are kept for the next problem with the same seed, as the next class of a diagram."""
-
-
-class Result:
-    """Base of frozen dataclasses with slots, whose arrays are made read-only."""
-
-    __slots__: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in self.__slots__:
-            value = getattr(self, name)
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain numbers and lists."""
-        return {name: _plain(getattr(self, name)) for name in self.__slots__}
-
-
-class Estimate(NamedTuple):
-    """A metric and its interval, which is NaN without resamples."""
-
-    value: float
-    low: float
-    high: float
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Estimate):
-        return value._asdict()
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def generator(random_state: Any) -> np.random.Generator:

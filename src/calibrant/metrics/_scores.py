@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,8 @@ from calibrant.metrics._chunk import MIN_PROBABILITY
 from calibrant.metrics._measures import Body, RowMean
 from calibrant.metrics._predictions import MetricArguments, read_predictions
 from calibrant.metrics._reading import metric, shared
-from calibrant.metrics._resampling import Bootstrap, Estimate, Result
+from calibrant.metrics._resampling import Bootstrap
+from calibrant.metrics._result import Estimate, Result, doc, result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -158,29 +158,18 @@ def score_rows(name: str, chunks: Iterable[Chunk]) -> tuple[float, Floats]:
     return state.value(), np.concatenate(terms)
 
 
-@dataclass(frozen=True, slots=True)
+@result()
 class PostHocImprovement(Result):
-    """Result of :func:`post_hoc_improvement`.
+    """Result of :func:`post_hoc_improvement`."""
 
-    Attributes
-    ----------
-    metric : str
-        Id of the metric.
-    improvement : Estimate
-        What is gained; negative if the predictions are worse than before.
-    before, after : Estimate
-        The metric of both predictions.
-    n_resamples : int
-    confidence_level : float
-        Of the intervals.
-    """
-
-    metric: str
-    improvement: Estimate
-    before: Estimate
-    after: Estimate
+    metric: str = doc("Id of the metric.")
+    improvement: Estimate = doc(
+        "What is gained; negative if the predictions are worse than before."
+    )
+    before: Estimate = doc("The metric of both predictions.")
+    after: Estimate = doc("The metric of both predictions.")
     n_resamples: int
-    confidence_level: float
+    confidence_level: float = doc("Of the intervals.")
 
 
 @inherit_parameters(shared)

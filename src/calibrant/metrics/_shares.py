@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from calibrant._kernels.metrics import HIT, VALUE, WEIGHT, add_binned_classes
 from calibrant.metrics._calibration_error import ClassBins
 from calibrant.metrics._measures import RowSums
 from calibrant.metrics._reading import of_predictions
-from calibrant.metrics._resampling import Result
+from calibrant.metrics._result import Result, doc, result
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,30 +25,18 @@ GAP_OF_ROUNDING = 1e-9
 """Gaps of less than this share of the weight are of rounding."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result(eq=False)
 class ClassShares(Result):
-    """Result of :func:`class_shares`; arrays have one number per class.
+    """Result of :func:`class_shares`; arrays have one number per class."""
 
-    Attributes
-    ----------
-    classes : ndarray
-        Label of each column.
-    predicted : ndarray
-        Mean probability of each class.
-    observed : ndarray
-        Share of rows that are of each class.
-    p_value : ndarray
-        How often calibrated predictions miss the share of a class by as much.
-    p_holm : ndarray
-        The same after Holm's correction for the number of classes: the chance that one of them, or
-        more, is below a level by chance is at most that level.
-    """
-
-    classes: NDArray[Any]
-    predicted: Floats
-    observed: Floats
-    p_value: Floats
-    p_holm: Floats
+    classes: NDArray[Any] = doc("Label of each column.")
+    predicted: Floats = doc("Mean probability of each class.")
+    observed: Floats = doc("Share of rows that are of each class.")
+    p_value: Floats = doc("How often calibrated predictions miss the share of a class by as much.")
+    p_holm: Floats = doc(
+        "The same after Holm's correction for the number of classes: the chance that one of "
+        "them, or more, is below a level by chance is at most that level."
+    )
 
 
 @of_predictions
@@ -60,11 +47,6 @@ def class_shares(predictions: Source) -> ClassShares:
     ----------
     sample_weight : array-like of shape (n_rows,), optional
         Weight 2 is the row twice in the shares; in the p-values it is one event that counts double.
-
-    Returns
-    -------
-    ClassShares
-        Both shares of every class, and whether they differ by more than chance.
 
     Notes
     -----

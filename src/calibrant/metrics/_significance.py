@@ -8,7 +8,6 @@ are drawn from the normal distribution that has both, instead of row by row.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,12 +31,12 @@ from calibrant.metrics._reading import of_predictions
 from calibrant.metrics._resampling import (
     MOST_ROWS_DRAWN,
     Resamples,
-    Result,
     generator,
     null_bins,
     null_errors,
     p_value,
 )
+from calibrant.metrics._result import Result, doc, result
 
 if TYPE_CHECKING:
     from calibrant._maps.base import Floats, Wholes
@@ -52,30 +51,18 @@ MOST_COVARIANCES = 1 << 10
 """Bins of all classes whose covariances are counted: 16 MiB."""
 
 
-@dataclass(frozen=True, slots=True)
+@result()
 class CalibrationTest(Result):
-    """Result of :func:`calibration_test`.
-
-    Attributes
-    ----------
-    metric : {"positive", "confidence", "classwise"}
-    statistic : float
-        The calibration error of the data.
-    p_value : float
-        (1 + number of resamples whose error is as large) / (1 + n_resamples).
-    null_mean : float
-        Mean error of perfectly calibrated predictions like these: what of the statistic is only
-        the size of the sample.
-    null_quantiles : tuple of (level, error)
-        Quantiles of that error.
-    n_resamples : int
-    """
+    """Result of :func:`calibration_test`."""
 
     metric: str
-    statistic: float
-    p_value: float
-    null_mean: float
-    null_quantiles: tuple[tuple[float, float], ...]
+    statistic: float = doc("The calibration error of the data.")
+    p_value: float = doc("(1 + number of resamples whose error is as large) / (1 + n_resamples).")
+    null_mean: float = doc(
+        "Mean error of perfectly calibrated predictions like these: what of the statistic is "
+        "only the size of the sample."
+    )
+    null_quantiles: tuple[tuple[float, float], ...] = doc("Quantiles of that error.")
     n_resamples: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -112,11 +99,6 @@ def calibration_test(
     resample_rows : bool, optional
         Draw rows as well as labels, as published; False keeps the rows and draws labels only. By
         default rows are kept for ``metric="classwise"``, whose p-values would be too small.
-
-    Returns
-    -------
-    CalibrationTest
-        The statistic, its p-value and quantiles of the error under the hypothesis.
 
     Notes
     -----

@@ -70,11 +70,6 @@ def kernel_density_ece(classes: Any, *, bandwidth: float | None = None, kind: An
         Weight 2 is the row twice, weight 0 is no row. The default bandwidth counts rows by
         their weights: scale weights that are no counts to a mean of one.
 
-    Returns
-    -------
-    float
-        In [0, 1].
-
     Notes
     -----
     Weights are shared between the two nearest of 2^13 + 1 nodes and convolved there by cosine
@@ -183,11 +178,6 @@ def smooth_ece(classes: Any, *, kind: Any = None) -> Body:
     is reflected at 0 and 1, and the absolute value of what is left is integrated. The bandwidth is
     the one that equals this error: small errors are looked for closely, large ones need no detail.
     There is nothing to choose, and a small change of the predictions changes the result little.
-
-    Returns
-    -------
-    float
-        In [0, 1]; the same to the last bit for any order of the rows.
 
     Notes
     -----

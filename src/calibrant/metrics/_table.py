@@ -18,7 +18,8 @@ from calibrant._kernels.metrics import BITS, add_confusion
 from calibrant.metrics._calibration_error import ClassBins, ProblemBins, thresholded_bins
 from calibrant.metrics._chunk import usual_column
 from calibrant.metrics._measures import RowSums
-from calibrant.metrics._resampling import Estimate, Result, basic_interval, drawn_by_group
+from calibrant.metrics._resampling import basic_interval, drawn_by_group
+from calibrant.metrics._result import Estimate, Result, doc, result
 from calibrant.metrics._scores import Accuracy, Brier, LogLoss
 from calibrant.metrics._smooth import N_STEPS, DensityGrid
 
@@ -119,24 +120,11 @@ def headline(n_classes: int) -> Metric:
     return METRICS["confidence_ece" if usual_column(n_classes) is None else "positive_ece"]
 
 
-@dataclass(frozen=True, slots=True)
+@result()
 class Evaluation(Result):
     """Result of :func:`evaluate`: every metric as (value, low, high).
 
     ``print`` shows it as a table.
-
-    Attributes
-    ----------
-    accuracy, negative_log_likelihood, brier_score : Estimate
-    positive_ece : Estimate or None
-        Of two classes; None of more.
-    confidence_ece, classwise_ece, thresholded_ece, kernel_density_ece : Estimate
-    n_rows, n_classes, n_bins, n_resamples : int
-    confidence_level : float
-        Of the intervals.
-    binning_error : float
-        Most that ``thresholded_ece`` may be off because predictions in chunks were binned; 0 if
-        none were.
     """
 
     accuracy: Estimate
@@ -150,9 +138,13 @@ class Evaluation(Result):
     n_classes: int
     n_bins: int
     n_resamples: int
-    confidence_level: float
-    binning_error: float = 0.0
-    positive_ece: Estimate | None = None
+    confidence_level: float = doc("Of the intervals.")
+    binning_error: float = doc(
+        "Most that ``thresholded_ece`` may be off because predictions in chunks were binned; 0 "
+        "if none were.",
+        default=0.0,
+    )
+    positive_ece: Estimate | None = doc("Of two classes; None of more.", default=None)
 
     def estimates(self) -> dict[str, Estimate]:
         """Return the metrics of so many classes by name, in the order of the table."""

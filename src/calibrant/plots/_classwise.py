@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from calibrant._kernels.metrics import HIT, VALUE, WEIGHT
 from calibrant.metrics._calibration_error import ClassBins
 from calibrant.metrics._reading import of_arrays
 from calibrant.metrics._reliability import reliability_curve
-from calibrant.metrics._resampling import Result
+from calibrant.metrics._result import Result, doc, result
 from calibrant.plots import _style as style
 from calibrant.plots._reliability import add_legend, draw_panel
 
@@ -31,32 +31,18 @@ FEW = 50
 """Classes that have a marker each, on a linear axis."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result(eq=False)
 class ClasswiseSummary(Result):
-    """Result of :func:`compute_classwise`; arrays have one number per class.
+    """Result of :func:`compute_classwise`; arrays have one number per class."""
 
-    Attributes
-    ----------
-    classes : ndarray
-        Label of each column.
-    ece : ndarray
-        Calibration error of each class's probability.
-    mean_probability : ndarray
-        Mean probability of each class.
-    frequency : ndarray
-        Share of rows that are of each class.
-    order : ndarray of int
-        Columns, the largest error first; ties in the order of the columns.
-    curves : dict of int to ReliabilityCurve
-        By column: diagrams of some classes, the worst ones unless others were asked for.
-    """
-
-    classes: NDArray[Any]
-    ece: Floats
-    mean_probability: Floats
-    frequency: Floats
-    order: Wholes
-    curves: dict[int, ReliabilityCurve]
+    classes: NDArray[Any] = doc("Label of each column.")
+    ece: Floats = doc("Calibration error of each class's probability.")
+    mean_probability: Floats = doc("Mean probability of each class.")
+    frequency: Floats = doc("Share of rows that are of each class.")
+    order: Wholes = doc("Columns, the largest error first; ties in the order of the columns.")
+    curves: dict[int, ReliabilityCurve] = doc(
+        "By column: diagrams of some classes, the worst ones unless others were asked for."
+    )
 
 
 @of_arrays

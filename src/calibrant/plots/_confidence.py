@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from calibrant._docstrings import inherit_parameters
 from calibrant.metrics._predictions import Predictions
 from calibrant.metrics._reading import of_arrays, of_predictions, shared
 from calibrant.metrics._reliability import reliability_curve
-from calibrant.metrics._resampling import Result
+from calibrant.metrics._result import Result, doc, result
 from calibrant.plots import _style as style
 from calibrant.plots._reliability import draw_reliability
 
@@ -30,27 +29,19 @@ FEW_RANKS = 30
 """Ranks that have a marker each, on a linear axis."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result(eq=False)
 class ConfidenceHistogram(Result):
-    """Result of :func:`compute_confidence_histogram`; arrays have one number per bin.
+    """Result of :func:`compute_confidence_histogram`; arrays have one number per bin."""
 
-    Attributes
-    ----------
-    edges : ndarray of shape (n_bins + 1,)
-        Bin b is (edges[b], edges[b + 1]], the first with its lower edge.
-    right, wrong : ndarray
-        Share of all rows whose confidence is in the bin, by whether the prediction is right.
-    accuracy : float
-        Share of rows that are right.
-    mean_confidence : float
-        Above the accuracy for an over-confident classifier.
-    """
-
-    edges: Floats
-    right: Floats
-    wrong: Floats
-    accuracy: float
-    mean_confidence: float
+    edges: Floats = doc("Bin b is (edges[b], edges[b + 1]], the first with its lower edge.")
+    right: Floats = doc(
+        "Share of all rows whose confidence is in the bin, by whether the prediction is right."
+    )
+    wrong: Floats = doc(
+        "Share of all rows whose confidence is in the bin, by whether the prediction is right."
+    )
+    accuracy: float = doc("Share of rows that are right.")
+    mean_confidence: float = doc("Above the accuracy for an over-confident classifier.")
 
     @property
     def overconfidence(self) -> float:
@@ -66,11 +57,6 @@ def compute_confidence_histogram(predictions: Source, *, n_bins: int = 20) -> Co
     ----------
     n_bins : int, default=20
         Number of bins, of equal width.
-
-    Returns
-    -------
-    ConfidenceHistogram
-        Frozen numbers, to print or to draw.
 
     Examples
     --------
@@ -105,10 +91,6 @@ def draw_confidence_histogram(
     histogram : ConfidenceHistogram
         From :func:`compute_confidence_histogram`.
 
-    Returns
-    -------
-    ax : matplotlib Axes
-
     Examples
     --------
     >>> from calibrant.plots import compute_confidence_histogram, draw_confidence_histogram
@@ -136,25 +118,21 @@ def draw_confidence_histogram(
     return ax
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result(eq=False)
 class Effect(Result):
-    """Result of :func:`compute_effect`; arrays have one number per bin.
+    """Result of :func:`compute_effect`; arrays have one number per bin."""
 
-    Attributes
-    ----------
-    before : ndarray
-        Mean confidence before, in bins of equal mass.
-    low, median, high : ndarray
-        The 5 %, 50 % and 95 % quantiles of what became of it: the probability of the same class.
-    changed : float
-        Share of rows whose most probable class is another one now.
-    """
-
-    before: Floats
-    low: Floats
-    median: Floats
-    high: Floats
-    changed: float
+    before: Floats = doc("Mean confidence before, in bins of equal mass.")
+    low: Floats = doc(
+        "The 5 %, 50 % and 95 % quantiles of what became of it: the probability of the same class."
+    )
+    median: Floats = doc(
+        "The 5 %, 50 % and 95 % quantiles of what became of it: the probability of the same class."
+    )
+    high: Floats = doc(
+        "The 5 %, 50 % and 95 % quantiles of what became of it: the probability of the same class."
+    )
+    changed: float = doc("Share of rows whose most probable class is another one now.")
 
 
 @inherit_parameters(shared)
@@ -221,10 +199,6 @@ def draw_effect(effect: Effect, ax: Axes | None = None, *, title: str | None = N
     effect : Effect
         From :func:`compute_effect`.
 
-    Returns
-    -------
-    ax : matplotlib Axes
-
     Examples
     --------
     >>> from calibrant.plots import compute_effect, draw_effect
@@ -243,26 +217,16 @@ def draw_effect(effect: Effect, ax: Axes | None = None, *, title: str | None = N
     return ax
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result(eq=False)
 class TopRCurve(Result):
-    """Result of :func:`compute_top_r`; arrays have one number per rank.
+    """Result of :func:`compute_top_r`; arrays have one number per rank."""
 
-    Attributes
-    ----------
-    ranks : ndarray of int
-        1, 2, ..., max_rank.
-    share : ndarray
-        Share of rows whose label is among the r most probable classes.
-    claimed : ndarray
-        Mean over rows of the sum of their r largest probabilities: what the share should be.
-    spread : ndarray
-        Standard deviation of the share if the predictions were right.
-    """
-
-    ranks: Wholes
-    share: Floats
-    claimed: Floats
-    spread: Floats
+    ranks: Wholes = doc("1, 2, ..., max_rank.")
+    share: Floats = doc("Share of rows whose label is among the r most probable classes.")
+    claimed: Floats = doc(
+        "Mean over rows of the sum of their r largest probabilities: what the share should be."
+    )
+    spread: Floats = doc("Standard deviation of the share if the predictions were right.")
 
 
 @of_arrays
@@ -273,11 +237,6 @@ def compute_top_r(predictions: Predictions, *, max_rank: int | None = None) -> T
     ----------
     max_rank : int, optional
         Largest r; one less than the number of classes by default (all of them hold the label).
-
-    Returns
-    -------
-    TopRCurve
-        Frozen numbers, to print or to draw.
 
     Notes
     -----
@@ -333,10 +292,6 @@ def draw_top_r(
     ----------
     curves : TopRCurve, or mapping of str to TopRCurve
         From :func:`compute_top_r`; several by name.
-
-    Returns
-    -------
-    ax : matplotlib Axes
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from calibrant._trial import UNCALIBRATED
 from calibrant.metrics import calibration_test, class_shares, evaluate, reliability_curve
 from calibrant.metrics._predictions import read_predictions
 from calibrant.metrics._resampling import drawn_means
+from calibrant.metrics._result import doc, result
 from calibrant.metrics._shares import holm
 from calibrant.plots._classwise import class_curves, compute_classwise
 from calibrant.plots._confidence import (
@@ -164,27 +165,15 @@ class Judge:
         return replace(result.classwise, curves=curves)
 
 
-@dataclass(frozen=True, slots=True)
+@result()
 class Difference:
-    """NLL of a method minus that of the baseline, on the same rows.
+    """NLL of a method minus that of the baseline, on the same rows."""
 
-    Attributes
-    ----------
-    value : float
-        Below zero if the method is better.
-    low, high : float
-        Bootstrap percentile interval; NaN without resamples.
-    p_value : float
-        Two-sided, of "there is no difference".
-    p_holm : float
-        The same after Holm's correction for the number of methods compared.
-    """
-
-    value: float
-    low: float
-    high: float
-    p_value: float
-    p_holm: float
+    value: float = doc("Below zero if the method is better.")
+    low: float = doc("Bootstrap percentile interval; NaN without resamples.")
+    high: float = doc("Bootstrap percentile interval; NaN without resamples.")
+    p_value: float = doc("Two-sided, of 'there is no difference'.")
+    p_holm: float = doc("The same after Holm's correction for the number of methods compared.")
 
 
 def paired_differences(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibrant._trial import UNCALIBRATED
+from calibrant.metrics._result import doc, result
 from calibrant.plots._style import p_words, percent, shorten
 from calibrant.report._results import BASELINE
 
@@ -28,26 +28,16 @@ LITTLE = "little or nothing"
 """Less than 15 % of an error."""
 
 
-@dataclass(frozen=True, slots=True)
+@result()
 class Verdict:
-    """Result of :func:`reach_verdict`.
+    """Result of :func:`reach_verdict`."""
 
-    Attributes
-    ----------
-    chosen : str
-        Short name of the method to use: "uncalibrated" if nothing needs to be done.
-    headline : str
-        The finding in a sentence.
-    findings : tuple of str
-        What it rests on, a sentence each.
-    cautions : tuple of str
-        What may make it wrong.
-    """
-
-    chosen: str
-    headline: str
-    findings: tuple[str, ...]
-    cautions: tuple[str, ...]
+    chosen: str = doc(
+        "Short name of the method to use: 'uncalibrated' if nothing needs to be done."
+    )
+    headline: str = doc("The finding in a sentence.")
+    findings: tuple[str, ...] = doc("What it rests on, a sentence each.")
+    cautions: tuple[str, ...] = doc("What may make it wrong.")
 
 
 def reach_verdict(comparison: Comparison) -> Verdict:
