@@ -37,9 +37,7 @@ class CrossFittedDecomposition(Result):
 
     metric: str = doc("Id of the score.")
     score: Estimate = doc("Of the predictions as they are.")
-    calibration: Estimate = doc(
-        "What recalibration gains on rows that it was not fitted to; negative where it loses."
-    )
+    calibration: Estimate = doc("What recalibration gains on other rows; negative if it loses.")
     refinement: Estimate = doc("Score of the recalibrated predictions.")
     n_folds: int = doc("Folds that there were; 1 if all rows are the same.")
     n_resamples: int
@@ -61,10 +59,8 @@ def cross_fitted_decomposition(
     """Split a proper score into calibration and refinement by a recalibrator of other folds.
 
     Each fold is recalibrated by what was fitted to the others. The score of these predictions is
-    the refinement, what is left when the probabilities are put right; the calibration part is
-    what that gains. Nothing is gained by chance: since the labels of a row are not seen before it
-    is judged, the calibration part is on average at most the true one, whatever the recalibrator,
-    and the better that is the closer it gets.
+    the refinement, and the calibration part is what they gain: on average at most the true one,
+    whatever the recalibrator, since the label of a row is not seen before it is judged.
 
     Parameters
     ----------
@@ -81,11 +77,9 @@ def cross_fitted_decomposition(
     Notes
     -----
     Intervals are percentiles of the mean over rows drawn with replacement, with the recalibrators
-    as they are. The calibration part cannot be negative, so its interval reaches up to zero at
-    least. Take its low end as a bound; the high end is one only as far as the recalibrator can be
-    right (docs/metrics.md).
-
-    Several matrices of the size of ``y_proba`` are in memory at once.
+    as they are; that of the calibration part reaches up to zero at least. Its low end is a bound,
+    its high end only as far as the recalibrator can be right (docs/metrics.md). Several matrices of
+    the size of ``y_proba`` are in memory at once.
 
     References
     ----------
@@ -191,15 +185,9 @@ class VariationalErrors(Result):
     """Result of :func:`variational_errors`."""
 
     error: Estimate = doc("Lp calibration error of the whole vector of probabilities.")
-    top_label: Estimate = doc(
-        "Calibration error of the confidence: ``over_confidence`` + ``under_confidence``."
-    )
-    over_confidence: Estimate = doc(
-        "Mean of confidence - accuracy, where the confidence is too large; else 0."
-    )
-    under_confidence: Estimate = doc(
-        "Mean of accuracy - confidence, where the confidence is too small; else 0."
-    )
+    top_label: Estimate = doc("Error of the confidence: that of both sides.")
+    over_confidence: Estimate = doc("Mean of confidence - accuracy, where too large; else 0.")
+    under_confidence: Estimate = doc("Mean of accuracy - confidence, where too small; else 0.")
     p: float
     n_folds: int = doc("Folds that there were; 1 if all rows are the same.")
     n_resamples: int
@@ -227,8 +215,7 @@ def variational_errors(
     The Lp calibration error is the mean of |E[Y | f] - f|_p, with f the predicted probabilities
     and Y the one-hot label. A recalibrator that was fitted to other folds says of each row in
     which direction f is off; how far the labels lie in these directions is on average at most the
-    error, and the error itself if the directions are right. A binned error of honest predictions
-    is positive; this one is about as often below zero.
+    error, and the error itself if the directions are right.
 
     Parameters
     ----------
@@ -240,17 +227,12 @@ def variational_errors(
     -----
     For any s of dual norm 1 that depends on f and other rows alone, s · (E[Y | f] - f) is at most
     |E[Y | f] - f|_p (Hölder), and equal if s is the gradient of that norm. The gradient is taken at
-    g - f, with g the recalibrated probabilities, and the value is the mean of s · (Y - f). It is
-    what the authors' proper losses give, as the difference between f and g. Cells in which g and f
-    differ by less than 1e-12 count as equal; of equal largest gaps, p = inf takes the mean.
+    g - f, with g the recalibrated probabilities, and the value is the mean of s · (Y - f). Cells in
+    which g and f differ by less than 1e-12 count as equal; of equal largest gaps, p = inf takes the
+    mean. Over-confidence is a confidence above the accuracy at any level.
 
-    Over-confidence is a confidence above the accuracy at any level. The authors' program compares
-    with 1/2, as is usual for two classes, and there it is the same.
-
-    A true error cannot be negative, so intervals reach up to zero at least. Take the low end as a
-    bound; the high end is one only as far as the recalibrator can be right (docs/metrics.md).
-    Neither is a test: see :func:`cumulative_differences` and :func:`calibration_test`. Several
-    matrices of the size of ``y_proba`` are in memory at once.
+    Intervals are as in :func:`cross_fitted_decomposition`, and no test: for that see
+    :func:`cumulative_differences` and :func:`calibration_test`.
 
     References
     ----------

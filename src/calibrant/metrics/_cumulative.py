@@ -34,18 +34,12 @@ class CumulativeDifferences(Result):
 
     kind: Any = doc("'confidence', or the label of the class.")
     probability: Floats = doc("Distinct predictions, increasing.")
-    difference: Floats = doc(
-        "Sum of hit - prediction over all rows up to each, over the sum of all weights. Where "
-        "the curve rises, the event happens more often than predicted, by its slope over the "
-        "rows."
-    )
+    difference: Floats = doc("Sum of hit - prediction up to each, over the sum of all weights.")
     kuiper: float = doc("Largest minus smallest difference, with 0 among them.")
     kolmogorov_smirnov: float = doc("Largest absolute difference.")
     scale: float = doc("Standard deviation of the last difference if the predictions were honest.")
     kuiper_p_value: float = doc("How often honest predictions have a statistic as large.")
-    kolmogorov_smirnov_p_value: float = doc(
-        "How often honest predictions have a statistic as large."
-    )
+    kolmogorov_smirnov_p_value: float = doc("The same of the other.")
 
 
 @metric
@@ -54,9 +48,8 @@ def kuiper_error(classes: Any, *, kind: Any = None) -> Body:
 
     Rows are put in the order of their probability, of the positive class or, of more than two, of
     the confidence, and event minus probability is added up. The error is the largest of these
-    partial sums minus the smallest, over the number of rows. So it is the largest sum, events minus
-    probabilities, over the rows in any interval of probabilities. There are no bins and no
-    bandwidth to choose.
+    partial sums minus the smallest, over the number of rows: the largest sum over the rows in any
+    interval of probabilities. There are no bins and no bandwidth to choose.
 
     Returns
     -------
@@ -118,8 +111,7 @@ def cumulative_differences(predictions: Predictions, *, kind: Any = None) -> Cum
     If each event happens with the probability that was predicted, the curve is a sum of
     independent terms, whose last value has the standard deviation ``scale``; divided by it, the
     curve of many rows is Brownian motion. The p-values are those of its range and of its largest
-    absolute value: no resamples, and any number of digits. They are a little too large where there
-    are few rows, since a curve of few steps misses some of the range (docs/metrics.md).
+    absolute value, and a little too large where there are few rows (docs/metrics.md).
 
     References
     ----------

@@ -28,9 +28,7 @@ class ScoreDecomposition(Result):
 
     score: float = doc("Mean score of the predictions; infinite if the log score is.")
     miscalibration: float = doc("What recalibration gains, not negative; infinite with the score.")
-    discrimination: float = doc(
-        "What recalibrated predictions gain over constant ones, not negative."
-    )
+    discrimination: float = doc("What recalibrated predictions gain over constant ones.")
     uncertainty: float = doc("Score of the constant prediction of each class's frequency.")
     refinement: float = doc("Score of the recalibrated predictions: score - miscalibration.")
 

@@ -39,23 +39,13 @@ class ReliabilityCurve(Result):
     kind: Any = doc("'confidence', or the label of the class.")
     edges: Floats = doc("Bin b is (edges[b], edges[b + 1]], the first with its lower edge.")
     mean_probability: Floats = doc("Mean prediction in each bin; NaN where it is empty.")
-    frequency: Floats = doc(
-        "How often the event happened: the accuracy, or the share of the class."
-    )
+    frequency: Floats = doc("How often the event happened in each bin.")
     weight: Floats = doc("Total weight in each bin.")
-    consistency_low: Floats = doc(
-        "Between these the frequency would lie if the predictions were right; NaN without "
-        "resamples."
-    )
-    consistency_high: Floats = doc(
-        "Between these the frequency would lie if the predictions were right; NaN without "
-        "resamples."
-    )
+    consistency_low: Floats = doc("Where the frequency would lie if they were right: from")
+    consistency_high: Floats = doc("this on, up to here; NaN without resamples.")
     consistency_level: float = doc("How often it would.")
     ece: float = doc("Mean over rows of |mean_probability - frequency|.")
-    p_value: float = doc(
-        "How often calibrated predictions have an error as large; NaN without resamples."
-    )
+    p_value: float = doc("How often calibrated predictions have an error as large; or NaN.")
 
     @property
     def n_bins(self) -> int:
@@ -92,9 +82,8 @@ def reliability_curve(
 
     Notes
     -----
-    Of Dask collections and ``Chunks`` bins are of equal width, and bars and p-value come from the
-    normal distribution that has the mean and the variance of each bin, as in
-    :func:`calibration_test`; so do those of more than 50,000 rows in such bins.
+    Of Dask collections and ``Chunks`` bins are of equal width. Their bars and p-value, and those of
+    more than 50,000 rows in such bins, are of normal distributions (:func:`calibration_test`).
 
     References
     ----------

@@ -163,11 +163,9 @@ class PostHocImprovement(Result):
     """Result of :func:`post_hoc_improvement`."""
 
     metric: str = doc("Id of the metric.")
-    improvement: Estimate = doc(
-        "What is gained; negative if the predictions are worse than before."
-    )
-    before: Estimate = doc("The metric of both predictions.")
-    after: Estimate = doc("The metric of both predictions.")
+    improvement: Estimate = doc("What is gained; negative if it is worse than before.")
+    before: Estimate = doc("The metric before calibration.")
+    after: Estimate = doc("The metric after it.")
     n_resamples: int
     confidence_level: float = doc("Of the intervals.")
 
@@ -191,8 +189,7 @@ def post_hoc_improvement(
 
     The score of the predictions as they were, minus that of the calibrated ones, on the same rows.
     A map of the predictions cannot make them more refined, only less: so what is gained is gained
-    in calibration, and what a map destroys is subtracted. A calibration error alone would prefer
-    the frequencies of the classes to any classifier.
+    in calibration, and what a map destroys is subtracted.
 
     Parameters
     ----------
@@ -212,10 +209,7 @@ def post_hoc_improvement(
 
     Notes
     -----
-    Intervals are percentiles over rows drawn with replacement. A row is drawn with both of its
-    predictions: what they have in common, which is most of it, cancels, so that the interval of the
-    gain is far narrower than those of the scores.
-
+    Intervals are percentiles over rows drawn with replacement, each with both of its predictions.
     CalArena adds the Brier score up over the classes, which makes its gains ``n_classes`` times
     these; see :func:`brier_score`.
 

@@ -33,10 +33,7 @@ class ClassShares(Result):
     predicted: Floats = doc("Mean probability of each class.")
     observed: Floats = doc("Share of rows that are of each class.")
     p_value: Floats = doc("How often calibrated predictions miss the share of a class by as much.")
-    p_holm: Floats = doc(
-        "The same after Holm's correction for the number of classes: the chance that one of "
-        "them, or more, is below a level by chance is at most that level."
-    )
+    p_holm: Floats = doc("The same after Holm's correction for the number of classes.")
 
 
 @of_predictions
@@ -51,11 +48,10 @@ def class_shares(predictions: Source) -> ClassShares:
     Notes
     -----
     If the predictions are right, the rows of a class are a sum of independent events, and its
-    variance v is known: the sum of p (1 - p). No such sum is more skewed than a Poisson variable of
-    the same variance, so the p-value is twice the chance that one exceeds its mean by as much:
-    right for classes of which less than one row is expected, and the normal distribution's where
-    there are many. Weights are counted in units of their mean over the rows that would be of the
-    class. Of two classes one test is made; of more Holm's correction is for all.
+    variance is known: the sum of p (1 - p). No such sum is more skewed than a Poisson variable of
+    the same variance, so the p-value is twice the chance that one exceeds its mean by as much.
+    Weights are counted in units of their mean over the rows that would be of the class. Of two
+    classes one test is made; of more Holm's correction is for all.
 
     References
     ----------

@@ -58,10 +58,7 @@ class CalibrationTest(Result):
     metric: str
     statistic: float = doc("The calibration error of the data.")
     p_value: float = doc("(1 + number of resamples whose error is as large) / (1 + n_resamples).")
-    null_mean: float = doc(
-        "Mean error of perfectly calibrated predictions like these: what of the statistic is "
-        "only the size of the sample."
-    )
+    null_mean: float = doc("Mean error of calibrated predictions like these.")
     null_quantiles: tuple[tuple[float, float], ...] = doc("Quantiles of that error.")
     n_resamples: int
 
@@ -102,17 +99,13 @@ def calibration_test(
 
     Notes
     -----
-    With ``resample_rows=False`` the p-value is exact at any size: given the rows, the labels of
-    the data and the labels drawn are alike under the hypothesis. A draw of rows leaves a third of
-    them out, so bins with few rows have fewer: the error of the draws comes out too small, and the
-    p-value with it, when there are about as many bins (times classes) as rows.
+    With ``resample_rows=False`` the p-value is exact at any size. A draw of rows leaves a third of
+    them out, so that p-values are too small where there are about as many bins as rows.
 
-    Of Dask collections and ``Chunks`` rows stay as they are, and no labels are drawn: given the
-    rows, the labels in a bin are a sum of independent events, whose means, variances and, between
-    classes, covariances are counted in one pass; resamples are drawn from the normal distribution
-    that has them. So are those of the positive class and of the confidence of more than 50,000 rows
-    in memory. ``metric="classwise"`` takes at most 1,024 bins then, of all classes together, and
-    needs some thousand rows. docs/metrics.md has how often honest predictions are rejected.
+    Of Dask collections, of ``Chunks``, and of more than 50,000 rows unless class-wise, resamples are
+    drawn from the normal distribution that has the means and (co)variances of the labels in bins.
+    ``metric="classwise"`` takes at most 1,024 bins of all classes then. docs/metrics.md has how
+    often honest predictions are rejected.
 
     References
     ----------

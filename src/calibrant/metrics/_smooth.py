@@ -73,8 +73,7 @@ def kernel_density_ece(classes: Any, *, bandwidth: float | None = None, kind: An
     Notes
     -----
     Weights are shared between the two nearest of 2^13 + 1 nodes and convolved there by cosine
-    transforms, whose symmetry is the mirroring; time is linear in the number of rows. The
-    bandwidth is at least one step of that grid.
+    transforms, whose symmetry is the mirroring. The bandwidth is at least one step of that grid.
 
     References
     ----------
@@ -181,11 +180,9 @@ def smooth_ece(classes: Any, *, kind: Any = None) -> Body:
 
     Notes
     -----
-    No grid is visible in the result. Residuals are counted as eight moments in each of 2^13 cells,
-    whose cosine series fades with the bandwidth s as the reflected kernel says; the error of this
-    is at most (2^-14 / s)^8 / 200, below 1e-12 for results of 0.001 and more. Between its roots
-    the smoothed function is integrated exactly. Bandwidths below 2^-12 count as 2^-12, so results
-    below 0.00025 may be too small, by less than that.
+    Residuals are counted as eight moments in each of 2^13 cells, whose cosine series fades with the
+    bandwidth s as the reflected kernel says; the error of this is at most (2^-14 / s)^8 / 200.
+    Bandwidths below 2^-12 count as 2^-12: results below that may be too small, by less than that.
 
     References
     ----------

@@ -204,30 +204,20 @@ def evaluate(
     Warns
     -----
     ColumnMismatchWarning
-        If another assignment of columns to the most frequent classes (at most 100, with 20 rows
-        or more) would raise the accuracy in their n rows by more than 20 points, and 200 / sqrt(n)
-        on top against chance: the columns may be in another order than the labels. Of more than
-        1,024 classes this is not counted.
+        If another assignment of columns to the most frequent classes would raise the accuracy by
+        more than 20 points and what may be chance. Of more than 1,024 classes it is not counted.
 
     Notes
     -----
     Intervals are basic (reverse percentile): from 2 v - q_high to 2 v - q_low, with v the value
     and q the quantiles over resamples; then clipped to the range of the metric, and widened to
-    hold v where they do not. A calibration error is biased upwards, and on resamples once more:
-    the plain percentile interval lies too high, often above v itself; the reflected one corrects
-    for it, so that v tends to be near its upper end. How often they hold is in docs/metrics.md.
-    Near perfect calibration no bootstrap of an absolute value works, and these do not hold it
-    either: ask :func:`calibration_test` whether the error is more than chance.
+    hold v where they do not. So they correct for the bias of calibration errors, which is upwards,
+    and on resamples once more. Near perfect calibration they do not hold: ask
+    :func:`calibration_test` whether an error is more than chance.
 
-    Rows are dealt at random to 64 groups (fewer from 600 classes on), and resamples draw groups,
-    which weigh the sums that the metrics are made of. Intervals are as wide on average as if rows
-    were drawn, and each within about a tenth, which is what 200 resamples of rows are off by as
-    well. Which group a row is in depends on the rows that are read with it, not on their order:
-    other chunks change intervals as another ``random_state`` would.
-
-    Dask collections and ``Chunks`` are read once. Their values are those of arrays, to 1e-9, but
-    for ``thresholded_ece`` of more than some 500,000 distinct predictions, which is binned:
-    ``binning_error`` bounds what that may have changed.
+    Rows are dealt at random to 64 groups (fewer from 600 classes on), and resamples draw groups.
+    Other chunks change intervals as another ``random_state`` would; values of chunks are those of
+    arrays, to 1e-9 and ``binning_error``. How often intervals hold is in docs/metrics.md.
 
     Examples
     --------

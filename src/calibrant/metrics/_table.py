@@ -139,11 +139,7 @@ class Evaluation(Result):
     n_bins: int
     n_resamples: int
     confidence_level: float = doc("Of the intervals.")
-    binning_error: float = doc(
-        "Most that ``thresholded_ece`` may be off because predictions in chunks were binned; 0 "
-        "if none were.",
-        default=0.0,
-    )
+    binning_error: float = doc("Most that ``thresholded_ece`` of chunks is off by binning.", 0.0)
     positive_ece: Estimate | None = doc("Of two classes; None of more.", default=None)
 
     def estimates(self) -> dict[str, Estimate]:

@@ -40,9 +40,7 @@ class ClasswiseSummary(Result):
     mean_probability: Floats = doc("Mean probability of each class.")
     frequency: Floats = doc("Share of rows that are of each class.")
     order: Wholes = doc("Columns, the largest error first; ties in the order of the columns.")
-    curves: dict[int, ReliabilityCurve] = doc(
-        "By column: diagrams of some classes, the worst ones unless others were asked for."
-    )
+    curves: dict[int, ReliabilityCurve] = doc("By column, of the worst or as asked for.")
 
 
 @of_arrays

@@ -34,12 +34,8 @@ class ConfidenceHistogram(Result):
     """Result of :func:`compute_confidence_histogram`; arrays have one number per bin."""
 
     edges: Floats = doc("Bin b is (edges[b], edges[b + 1]], the first with its lower edge.")
-    right: Floats = doc(
-        "Share of all rows whose confidence is in the bin, by whether the prediction is right."
-    )
-    wrong: Floats = doc(
-        "Share of all rows whose confidence is in the bin, by whether the prediction is right."
-    )
+    right: Floats = doc("Share of all rows that are in the bin, and right.")
+    wrong: Floats = doc("Share of all rows that are in the bin, and wrong.")
     accuracy: float = doc("Share of rows that are right.")
     mean_confidence: float = doc("Above the accuracy for an over-confident classifier.")
 
@@ -123,15 +119,9 @@ class Effect(Result):
     """Result of :func:`compute_effect`; arrays have one number per bin."""
 
     before: Floats = doc("Mean confidence before, in bins of equal mass.")
-    low: Floats = doc(
-        "The 5 %, 50 % and 95 % quantiles of what became of it: the probability of the same class."
-    )
-    median: Floats = doc(
-        "The 5 %, 50 % and 95 % quantiles of what became of it: the probability of the same class."
-    )
-    high: Floats = doc(
-        "The 5 %, 50 % and 95 % quantiles of what became of it: the probability of the same class."
-    )
+    low: Floats = doc("Of what became of it, the probability of the same class: the 5 % quantile,")
+    median: Floats = doc("the median,")
+    high: Floats = doc("and the 95 % quantile.")
     changed: float = doc("Share of rows whose most probable class is another one now.")
 
 
@@ -223,9 +213,7 @@ class TopRCurve(Result):
 
     ranks: Wholes = doc("1, 2, ..., max_rank.")
     share: Floats = doc("Share of rows whose label is among the r most probable classes.")
-    claimed: Floats = doc(
-        "Mean over rows of the sum of their r largest probabilities: what the share should be."
-    )
+    claimed: Floats = doc("Mean of the sum of the r largest probabilities: what it should be.")
     spread: Floats = doc("Standard deviation of the share if the predictions were right.")
 
 

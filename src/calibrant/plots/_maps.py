@@ -50,9 +50,7 @@ class MapPicture:
     """Result of :func:`compute_map`: lines of a picture, and the words around it."""
 
     kind: str = doc("What the calibrator's map is.")
-    curves: tuple[MapCurve, ...] = doc(
-        "Names and read-only coordinates; steps are spelled out, two points for each."
-    )
+    curves: tuple[MapCurve, ...] = doc("Names and coordinates; steps are spelled out.")
     note: str = doc("What the picture shows, in a sentence.")
     x_label: str = doc("Names of the axes.", default="probability before")
     y_label: str = doc("Names of the axes.", default="g(probability)")

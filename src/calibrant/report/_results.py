@@ -40,22 +40,13 @@ class MethodResult:
     title: str = doc("Name of its class.")
     evaluation: Evaluation = doc("Every metric, with intervals.")
     difference: Difference | None = doc("Its NLL minus that of temperature scaling.")
-    curve: ReliabilityCurve = doc(
-        "Of the confidence, or of the positive one of two classes, with the p-value of its error."
-    )
+    curve: ReliabilityCurve = doc("Of what the verdict goes by, with the p-value of its error.")
     shares: ClassShares = doc("How often every class was predicted and came.")
-    classwise_test: CalibrationTest | None = doc(
-        "Whether the class-wise error is more than chance; None without resamples, and of two "
-        "classes, whose error is that of the positive one."
-    )
+    classwise_test: CalibrationTest | None = doc("None without resamples, and of two classes.")
     confidence: ConfidenceHistogram = doc("With the accuracy and the mean confidence.")
     classwise: ClasswiseSummary = doc("Errors of all classes, and diagrams of some.")
-    top_r: TopRCurve | None = doc(
-        "None of two classes: of these the first holds the label as often as the confidence says."
-    )
-    effect: Effect | None = doc(
-        "What became of the confidences; None for the uncalibrated predictions."
-    )
+    top_r: TopRCurve | None = doc("None of two classes.")
+    effect: Effect | None = doc("What became of the confidences.")
     map: MapPicture | None = doc("The fitted map, where it can be drawn.")
     calibrator: Calibrator | None = doc("Fitted.")
     fit_seconds: float
@@ -103,17 +94,13 @@ class Comparison:
     ``print`` shows it as a table.
     """
 
-    results: tuple[MethodResult, ...] = doc(
-        "The uncalibrated predictions first, then the methods in the order asked for."
-    )
+    results: tuple[MethodResult, ...] = doc("The uncalibrated predictions, then all methods.")
     failures: tuple[Failure, ...] = doc("Methods that could not be judged.")
     classes: NDArray[Any] = doc("Label of each column.")
-    val_counts: NDArray[np.int64] = doc("Rows of each class in the two parts.")
-    test_counts: NDArray[np.int64] = doc("Rows of each class in the two parts.")
+    val_counts: NDArray[np.int64] = doc("Rows of each class in the calibration part.")
+    test_counts: NDArray[np.int64] = doc("And in the test part.")
     shown: tuple[int, ...] = doc("Columns of the classes that have diagrams.")
-    settings: dict[str, Any] = doc(
-        "What was asked for: kind of scores, bins, resamples, level, seed, weights."
-    )
+    settings: dict[str, Any] = doc("What was asked for: bins, resamples, seed and so on.")
     sources: dict[str, str] = doc("Names of what was read, such as file names.")
     versions: dict[str, str] = doc("Of the libraries.")
     warnings: tuple[str, ...] = doc("What was warned of when the data was read.")

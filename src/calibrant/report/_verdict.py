@@ -32,9 +32,7 @@ LITTLE = "little or nothing"
 class Verdict:
     """Result of :func:`reach_verdict`."""
 
-    chosen: str = doc(
-        "Short name of the method to use: 'uncalibrated' if nothing needs to be done."
-    )
+    chosen: str = doc("Short name of the method to use; 'uncalibrated' if there is none.")
     headline: str = doc("The finding in a sentence.")
     findings: tuple[str, ...] = doc("What it rests on, a sentence each.")
     cautions: tuple[str, ...] = doc("What may make it wrong.")
