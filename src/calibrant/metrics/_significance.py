@@ -102,8 +102,8 @@ def calibration_test(
     With ``resample_rows=False`` the p-value is exact at any size. A draw of rows leaves a third of
     them out, so that p-values are too small where there are about as many bins as rows.
 
-    Of Dask collections, of ``Chunks``, and of more than 50,000 rows unless class-wise, resamples are
-    drawn from the normal distribution that has the means and (co)variances of the labels in bins.
+    Of Dask collections, of ``Chunks``, and of more than 50,000 rows unless class-wise, resamples
+    are drawn from the normal distribution with the means and (co)variances of the labels in bins.
     ``metric="classwise"`` takes at most 1,024 bins of all classes then. docs/metrics.md has how
     often honest predictions are rejected.
 
