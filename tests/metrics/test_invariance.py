@@ -174,16 +174,6 @@ def test_narrow_floats_are_read_in_double_precision(metric):
         assert metric(y, narrow) == pytest.approx(metric(y, widened), rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in SCALARS if "ece" in n or n.endswith("error") or n == "accuracy"]
-)
-@given(data=predictions())
-def test_errors_and_accuracy_are_within_0_and_1(name, data):
-    proba, y, w = data
-    value = SCALARS[name](y, proba, sample_weight=w, classes=np.arange(proba.shape[1]))
-    assert 0.0 <= value <= 1.0
-
-
 QUICK = {"n_resamples": 20}
 RESULTS = {
     "evaluate": metrics.evaluate,

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from calibrant.metrics import confidence_ece, kernel_density_ece
-from conftest import simulate
+from calibrant.metrics import kernel_density_ece
 from metrics.cases import recorded, weighted
 from reference import metrics as reference
 
@@ -15,21 +14,6 @@ def test_equals_the_sum_over_all_rows_and_images(weights):
         proba.tolist(), y.tolist(), None if w is None else w.tolist(), n_steps=1500
     )
     assert kernel_density_ece(y, proba, sample_weight=w) == pytest.approx(expected, rel=1e-5)
-
-
-def test_agrees_with_the_authors_program():
-    """Numbers of ``util_evaluation.py`` of zhang64-llnl/Mix-n-Match-Calibration, KDEpy 1.1.12.
-
-    ::
-
-        print(ece_kde_binary(bold, np.eye(4)[y]), ece_kde_binary(honest, np.eye(4)[y]))
-
-    Its grid has 7,447 nodes in [0, 1], is zero at both ends, and repeats the last value where
-    there is no density.
-    """
-    bold, honest, y = recorded()
-    assert kernel_density_ece(y, bold) == pytest.approx(0.1209897311848143, abs=2e-5)
-    assert kernel_density_ece(y, honest) == pytest.approx(0.0383726593855306, abs=2e-6)
 
 
 def test_bandwidth_is_the_rule_of_the_hits():
@@ -69,12 +53,3 @@ def test_shift_of_the_confidence_is_found():
     p = rng.uniform(0.7, 0.95, 200_000)
     y = rng.random(200_000) < p - 0.1
     assert kernel_density_ece(y, p) == pytest.approx(0.1, abs=0.005)
-
-
-def test_close_to_the_binned_error_on_many_rows():
-    proba, y = simulate(100_000, 5)
-    assert kernel_density_ece(y, proba) == pytest.approx(confidence_ece(y, proba), abs=5e-3)
-
-
-def test_one_row_is_enough():
-    assert kernel_density_ece([1], [[0.3, 0.7]], classes=[0, 1]) == pytest.approx(0.3, abs=1e-3)

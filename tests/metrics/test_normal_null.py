@@ -113,9 +113,3 @@ def test_a_diagram_without_draws_has_no_bars():
     assert np.isnan(found.p_value)
     with pytest.raises(errors.ParameterError, match="neither 'confidence' nor one of the classes"):
         reliability_curve(None, ArrayChunks(proba, y, n_rows=50), kind="top")
-
-
-def test_bars_are_frequencies():
-    proba, y = np.full((3, 2), 0.5), np.array([0, 1, 1])
-    curve = reliability_curve(None, ArrayChunks(proba, y, n_rows=2), n_bins=1)
-    assert (curve.consistency_low[0], curve.consistency_high[0]) == (0.0, 1.0)

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 
 from calibrant.metrics import confidence_ece, smooth_ece
 from calibrant.metrics._smooth import N_TAYLOR_TERMS, HeatSeries
-from conftest import simulate
 from metrics.cases import predictions, recorded, weighted
 from reference import metrics as reference
 
@@ -119,25 +118,7 @@ def test_residuals_of_one_sign_have_their_mean():
     assert smooth_ece([0, 0, 0], p, classes=[0, 1]) == pytest.approx(0.75, rel=1e-14)
 
 
-def test_certain_and_right_is_perfect():
-    y = np.arange(12) % 3
-    assert smooth_ece(y, np.eye(3)[y]) == 0.0
-
-
 def test_tiny_errors_are_found_to_the_narrowest_bandwidth():
     """1 - 1e-4 and always right: all residuals are 1e-4."""
     value = smooth_ece(np.ones(50, dtype=int), np.full(50, 1 - 1e-4), classes=[0, 1])
     assert value == pytest.approx(1e-4, rel=1e-9)
-
-
-def test_shrinks_with_rows_where_predictions_are_honest():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(0.5, 1.0, 100_000)
-    y = rng.random(100_000) < p
-    few, many = (smooth_ece(y[:n], p[:n]) for n in (1000, 100_000))
-    assert many < 0.3 * few
-
-
-def test_finds_over_confidence():
-    bold, y = simulate(20_000, 5)
-    assert smooth_ece(y, bold) == pytest.approx(confidence_ece(y, bold), abs=0.01)

@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant import errors, metrics
-from calibrant.metrics import _cells as cells
 from calibrant.metrics import _resampling as resampling
 from calibrant.metrics import _table as table
 from calibrant.metrics._chunk import deal_groups
@@ -26,7 +25,6 @@ from calibrant.scale._chunks import ArrayChunks
 from calibrant.scale._statistics import Statistics
 from conftest import each_real_file, load_real, simulate
 from metrics.cases import NEED_ARRAYS, SCALARS, predictions, weighted
-from reference import metrics as reference
 from scale.forged import rewritten
 
 CHUNKED = {name: metric for name, metric in SCALARS.items() if name not in NEED_ARRAYS}
@@ -83,19 +81,6 @@ def test_values_of_real_predictions(name):
     assert (found.n_rows, found.n_classes) == (expected.n_rows, expected.n_classes)
 
 
-@given(data=predictions())
-def test_bins_of_equal_mass_against_exact_fractions(data):
-    proba, y, w = data
-    rows, labels, weights = proba.tolist(), y.tolist(), w.tolist()
-    chunks = ArrayChunks(proba, y, w, n_rows=5)
-    options = {"n_bins": 3, "classes": np.arange(proba.shape[1])}
-    expected = reference.thresholded_error(rows, labels, weights, n_bins=3)
-    assert metrics.thresholded_ece(None, chunks, **options) == near(float(expected))
-    expected = reference.confidence_error(rows, labels, weights, 3, "quantile")
-    found = metrics.confidence_ece(None, chunks, strategy="quantile", **options)
-    assert found == near(float(expected))
-
-
 def test_a_label_of_probability_zero():
     proba, y = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]), np.array([0, 0, 1])
     chunks = ArrayChunks(proba, y, n_rows=1)
@@ -116,15 +101,6 @@ def test_logits_and_masses():
         found = count(other, y, **options).solve(n_resamples=0).estimates()
         for name, estimate in found.items():
             assert estimate.value == pytest.approx(expected[name].value, rel=1e-9)
-
-
-def test_binned_values_are_within_the_bound_and_told(monkeypatch):
-    proba, y = simulate(5000, 4)
-    monkeypatch.setattr(cells, "MOST_CELLS_KEPT", 3000)
-    found = metrics.evaluate(None, ArrayChunks(proba, y, n_rows=700), n_resamples=0)
-    off = abs(found.thresholded_ece.value - metrics.thresholded_ece(y, proba))
-    assert 0.0 < off <= found.binning_error < 0.1
-    assert found.to_dict()["binning_error"] == found.binning_error
 
 
 # The same bits

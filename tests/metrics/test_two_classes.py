@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
 from calibrant import errors, metrics
 from calibrant._cli.showing import evaluation_table
@@ -14,8 +13,6 @@ from calibrant.metrics import (
     smooth_ece,
 )
 from calibrant.report import compare, reach_verdict
-from metrics.cases import predictions
-from reference import metrics as reference
 
 N_ROWS = 5000
 
@@ -126,20 +123,6 @@ def test_the_verdict_leaves_honest_predictions_alone():
         parts = [*honest_rows(rng, 1000), *honest_rows(rng, 1000)]
         chosen.append(reach_verdict(compare(*parts, ["ts"], n_resamples=40)).chosen)
     assert chosen.count("uncalibrated") >= 180
-
-
-@settings(max_examples=30)
-@given(predictions())
-def test_positive_ece_equals_the_literal_sums(data):
-    proba, y, w = data
-    proba, y = np.column_stack([1 - proba[:, 1], proba[:, 1]]), (y == 1).astype(int)
-    options = {"sample_weight": w, "classes": range(2)}
-    for strategy in ("uniform", "quantile"):
-        for norm in ("l1", "l2", "max"):
-            own = {"strategy": strategy, "norm": norm}
-            expected = reference.positive_error(proba.tolist(), y.tolist(), w.tolist(), **own)
-            found = positive_ece(y, proba, **own, **options)
-            assert found == pytest.approx(float(expected), abs=1e-14)
 
 
 def test_the_positive_class_of_more_than_two_is_refused():
