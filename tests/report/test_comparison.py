@@ -128,18 +128,21 @@ def test_diagrams_are_of_the_worst_and_the_most_frequent_classes(comparison):
         assert tuple(result.classwise.curves) == comparison.shown
 
 
-def test_a_method_that_fails_is_recorded(hostile):
+def test_a_method_that_fails_is_recorded_and_warnings_are_kept(hostile, parts):
     (failure,) = hostile.failures
-    assert failure.method == "broken"
-    assert failure.error == "RuntimeError"
+    assert (failure.method, failure.error) == ("broken", "RuntimeError")
     assert "cannot be fitted" in failure.message
     assert hostile.methods == ("uncalibrated", "ts", "fir", "<i>vs</i>")
-
-
-def test_without_temperature_scaling_the_baseline_is_no_calibration(parts):
-    found = quick(parts, {"ts": TemperatureScaling(tol=-1.0)})
+    found = quick(parts, {"ts": (mine := TemperatureScaling(tol=-1.0))})
     assert [failure.error for failure in found.failures] == ["ParameterError"]
     assert found.baseline == "uncalibrated"
+    assert mine.classes is None  # calibrators given are left alone
+    scores, y = simulate(60, 4, seed=6)
+    few = quick((scores, y, scores, y))
+    assert any("only 60 rows" in warning for warning in few.result("ts").warnings)
+    scores, y, new_scores, new_y = parts
+    moved = quick((scores, (y + 1) % 12, new_scores, (new_y + 1) % 12))
+    assert any("order of the columns" in text for text in moved.result("uncalibrated").warnings)
 
 
 @pytest.mark.parametrize(
@@ -158,13 +161,6 @@ def test_bad_data_is_an_error_at_once(parts, change, error, message):
     new_y = np.full(len(new_y), change.get("new_y", new_y))
     with pytest.raises(error, match=message):
         quick((change.get("scores", 1) * scores, y, new_scores, new_y), **options)
-
-
-def test_the_calibrators_given_are_left_alone(parts):
-    mine = FlattenedIsotonic()
-    quick(parts, {"mine": mine})
-    assert not hasattr(mine, "classes_")
-    assert mine.classes is None
 
 
 def test_logits_are_read_as_logits(parts):
@@ -207,14 +203,6 @@ def test_a_weight_of_two_is_the_row_twice():
     assert a.result("fir").difference.value == pytest.approx(b.result("fir").difference.value)
 
 
-def test_the_same_seed_gives_the_same_numbers(parts, comparison):
-    scores, y, new_scores, new_y = parts
-    again = compare(y, scores, new_y, new_scores, ["fir", "vs"], n_resamples=30, n_diagrams=4)
-    for one, two in zip(comparison.results, again.results, strict=True):
-        assert one.evaluation == two.evaluation
-        assert one.difference == two.difference
-
-
 def test_predictions_that_are_not_kept_are_made_once_more(parts, monkeypatch):
     kept = quick(parts, "fir", n_resamples=5, n_diagrams=2)
     monkeypatch.setattr("calibrant.report._judge.KEPT_BYTES", 0)
@@ -228,15 +216,6 @@ def test_progress_is_told_of_every_method(parts):
     told = []
     quick(parts, "fir", progress=lambda *args: told.append(args))
     assert told == [(0, 3, "uncalibrated"), (1, 3, "ts"), (2, 3, "fir"), (3, 3, "")]
-
-
-def test_warnings_are_kept_not_raised(parts):
-    scores, y = simulate(60, 4, seed=6)
-    few = quick((scores, y, scores, y))
-    assert any("only 60 rows" in warning for warning in few.result("ts").warnings)
-    scores, y, new_scores, new_y = parts
-    moved = quick((scores, (y + 1) % 12, new_scores, (new_y + 1) % 12))
-    assert any("order of the columns" in text for text in moved.result("uncalibrated").warnings)
 
 
 @pytest.mark.slow

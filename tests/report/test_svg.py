@@ -20,9 +20,10 @@ def test_nice_axis_holds_all_values_with_a_handful_of_round_ticks(values):
     assert np.all(np.diff(axis.ticks) > 0)
 
 
-def test_nice_axis_includes_what_it_is_told_and_survives_nothing():
+def test_an_axis_includes_what_it_is_told_and_survives_nothing_and_what_is_beyond_it():
     assert nice_axis([0.5, 0.7], "x", include=0.0).low == 0.0
     assert nice_axis([float("nan")], "x").high > nice_axis([float("nan")], "x").low
+    assert Axis(0, 1, "x", ()).place([-1.0, 0.5, 7.0]).tolist() == [0.0, 0.5, 1.0]
 
 
 @given(st.floats(1e-6, 0.5), st.floats(1.0, 1e4))
@@ -33,24 +34,14 @@ def test_log_axis_places_its_ends_and_its_ticks(low, high):
     assert all(low * 0.999 <= tick <= high * 1.001 for tick in axis.ticks)
 
 
-def test_values_beyond_an_axis_are_drawn_at_its_end():
-    assert Axis(0, 1, "x", ()).place([-1.0, 0.5, 7.0]).tolist() == [0.0, 0.5, 1.0]
-
-
-def test_words_are_escaped():
+def test_words_are_escaped_and_nothing_draws_nothing():
     chart = Chart(unit_axis("<x>"), unit_axis("&"))
+    for draw, n in ((chart.line, 2), (chart.band, 3), (chart.bars, 3), (chart.points, 3)):
+        draw(*[[]] * n, "a")
+    assert chart.inner() == ""
     chart.frame()
     chart.text(1, 2, "<script>")
     picture = wrap(chart.inner(), 10, 10, '"quoted"')
     assert "<script>" not in picture
     assert "&lt;x&gt;" in picture
     assert 'aria-label="&#34;quoted&#34;"' in picture
-
-
-def test_nothing_to_draw_draws_nothing():
-    chart = Chart(unit_axis("x"), unit_axis("y"))
-    chart.line([], [], "a")
-    chart.band([], [], [], "a")
-    chart.bars([], [], [], "a")
-    chart.points([], [], [], "a")
-    assert chart.inner() == ""

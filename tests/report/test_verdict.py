@@ -120,20 +120,14 @@ def test_nothing_is_better_still_than_what_removes_nothing():
     assert "removes little or nothing of it, but structured is better by" in verdict.headline
 
 
-def test_warnings_about_the_data_are_cautions():
-    parts = [simulate(60, 4, seed=7), simulate(60, 4, seed=8)]
-    verdict = verdict_of(parts)
-    assert sum("only 60 rows" in caution for caution in verdict.cautions) == 1
-    assert any("Only 60 rows to judge on" in caution for caution in verdict.cautions)
-
-
 @pytest.mark.parametrize("n_resamples", [0, 20])
 def test_no_sentence_holds_a_missing_number(n_resamples):
-    parts = [simulate(300, 4, seed=7), simulate(300, 4, seed=8)]
-    verdict = verdict_of(parts, ["ts", "fir"], n_resamples=n_resamples)
+    verdict = verdict_of(simulated(60, 4, 7, 8), ["ts", "fir"], n_resamples=n_resamples)
     words = " ".join([verdict.headline, *verdict.findings, *verdict.cautions])
     assert "nan" not in words
     assert "None" not in words.replace("None of", "")
+    told = " ".join(verdict_of(simulated(60, 4, 7, 8)).cautions)
+    assert told.count("Only 60 rows to judge on") == told.count("only 60 rows") == 1
 
 
 def test_classes_that_are_off_are_named_with_both_shares():
