@@ -26,38 +26,9 @@ def inherit_parameters(
 ) -> Callable[[Documented], Documented]:
     """Return a decorator that adds parameters which other functions document.
 
-    Parameters
-    ----------
-    *sources : callable
-        Documented as numpydoc has it. A parameter of the signature that the decorated function
-        does not describe itself, or by "As in ...", is described as in the first of these that
-        does, with the default of the signature.
-
-    Returns
-    -------
-    decorator : callable
-        Its functions have a section "Parameters", in the order of their signatures, and say what
-        they return as a source does that returns the same.
-
-    Examples
-    --------
-    >>> from calibrant._docstrings import inherit_parameters
-    >>> from calibrant.plots import draw_effect
-    >>> @inherit_parameters(draw_effect)
-    ... def draw_nothing(title, size):
-    ...     '''Draw nothing.
-    ...
-    ...     Parameters
-    ...     ----------
-    ...     size : float
-    ...         Of nothing.
-    ...     '''
-    >>> print(draw_nothing.__doc__.partition("----------")[2].rstrip())
-    <BLANKLINE>
-    title : str, optional
-        Printed above.
-    size : float
-        Of nothing.
+    A parameter of the signature that the decorated function does not describe itself, or by
+    "As in ...", is described as in the first of the ``sources`` that does, with the default of the
+    signature. What is returned is described as in a source that returns the same.
     """
 
     def decorate(function: Documented) -> Documented:
