@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import accuracy_score, log_loss
 
-from calibrant import errors
+from calibrant import errors, metrics
 from calibrant.metrics import post_hoc_improvement
 from metrics.cases import recorded, weighted
 
@@ -33,8 +33,11 @@ def test_equals_the_difference_of_scikit_learns_scores(has_weights):
         assert found.metric == metric
 
 
-def test_more_is_better_for_every_metric():
+def test_more_is_better_for_every_metric_and_blurring_is_a_loss():
     bold, honest, y = recorded()
+    constant = np.tile(np.bincount(y) / len(y), (len(y), 1))  # calibrated, and of no use
+    assert metrics.confidence_ece(y, constant) < 1e-12 < metrics.confidence_ece(y, bold)
+    assert post_hoc_improvement(y, bold, constant).improvement.high < 0
     for metric in ("brier_score", "negative_log_likelihood"):
         assert post_hoc_improvement(y, bold, honest, metric=metric).improvement.low > 0
         assert post_hoc_improvement(y, honest, bold, metric=metric).improvement.high < 0

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.calibration import calibration_curve
+from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 
 from calibrant import metrics
@@ -23,6 +25,7 @@ from calibrant.metrics import (
     score_decomposition,
     thresholded_ece,
 )
+from conftest import DATA, REAL_FILES, each_real_file, load_real
 from metrics.cases import RECALIBRATING, SCALARS, predictions, recorded, weighted
 from metrics.test_cross_fitted import SHORT
 from reference import metrics as reference
@@ -214,3 +217,136 @@ def test_errors_and_accuracy_are_within_0_and_1(name, data):
     proba, y, w = data
     value = SCALARS[name](y, proba, sample_weight=w, classes=np.arange(proba.shape[1]))
     assert 0.0 <= value <= 1.0
+
+
+each_norm = pytest.mark.parametrize("norm", ["l1", "l2", "max"])
+
+
+def curve_error(y, p, n_bins):
+    """ECE from scikit-learn's curve, which does not say how many rows a bin has."""
+    share, mean = calibration_curve(y, p, n_bins=n_bins, strategy="uniform")
+    bins = np.searchsorted(np.linspace(0, 1, n_bins + 1)[1:-1], p)
+    counts = np.bincount(bins)
+    return np.sum(np.abs(share - mean) * counts[counts > 0]) / len(p)
+
+
+@pytest.mark.parametrize("n_bins", [3, 10, 15, 49])
+def test_bins_are_those_of_scikit_learn_also_on_their_edges(n_bins):
+    proba, y, _ = weighted()
+    edges = np.linspace(0, 1, n_bins + 1)
+    p = np.concatenate([proba[:, 0], edges, np.nextafter(edges, 0), np.nextafter(edges, 1)])
+    p = np.clip(p, 0, 1)
+    hit = np.concatenate([y == 0, np.arange(3 * n_bins + 3) % 3 == 0])
+    both = (curve_error(hit, p, n_bins) + curve_error(~hit, 1 - p, n_bins)) / 2
+    assert classwise_ece(hit, p, n_bins=n_bins) == pytest.approx(both, rel=1e-13)
+    top = np.maximum(p, 1 - p)
+    right = hit == (p > 0.5)
+    expected = curve_error(right, top, n_bins)
+    assert confidence_ece(hit, p, n_bins=n_bins) == pytest.approx(expected, rel=1e-13)
+
+
+def test_uniform_rows_count_in_the_thresholded_error_whatever_their_rounding():
+    for k in range(2, 60):
+        for dtype in (np.float64, np.float32):
+            uniform = np.full((k, k), 1 / k, dtype=dtype)
+            assert thresholded_ece(np.arange(k), uniform) == pytest.approx(0, abs=1e-15)
+            one_class = thresholded_ece(np.zeros(k, int), uniform, classes=range(k))
+            assert one_class == pytest.approx(2 * (k - 1) / k**2)  # 1 - 1/k once, 1/k for others
+
+
+def test_classes_without_such_predictions_do_not_count_in_the_thresholded_error():
+    proba = np.array([[0.6, 0.4 - 1e-3, 1e-3]] * 10)
+    y = np.array([0] * 6 + [1] * 4)
+    assert thresholded_ece(y, proba, classes=[0, 1, 2]) == pytest.approx(1e-3 / 2, rel=1e-9)
+
+
+def parts(y, proba, **options):
+    found = score_decomposition(y, proba, **options)
+    return [found.score, found.refinement, found.uncertainty]
+
+
+@pytest.mark.parametrize("score", ["brier", "log"])
+@given(predictions())
+def test_identity_and_signs(score, data):
+    proba, y, w = data
+    found = score_decomposition(
+        y, proba, score=score, sample_weight=w, classes=range(proba.shape[1])
+    )
+    assert not any(math.isnan(value) for value in found.to_dict().values())
+    assert found.miscalibration >= 0
+    assert found.discrimination >= 0
+    assert math.isfinite(found.refinement)
+    assert found.score == pytest.approx(
+        found.miscalibration - found.discrimination + found.uncertainty, abs=1e-15
+    )
+    assert found.score == pytest.approx(found.refinement + found.miscalibration, abs=1e-15)
+
+
+@pytest.mark.parametrize("score", ["brier", "log"])
+def test_agrees_with_scikit_learn_piece_by_piece(score):
+    proba, y, w = weighted(800)
+    loss = brier_score_loss if score == "brier" else log_loss
+    sums = np.zeros(3)
+    for j in range(4):
+        p, hit = proba[:, j], (y == j).astype(int)
+        fitted = IsotonicRegression().fit(p, hit, sample_weight=w).predict(p)
+        constant = np.full(len(p), np.average(hit, weights=w))
+        for at, q in enumerate((p, fitted, constant)):
+            sums[at] += loss(hit, q, sample_weight=w) / 4
+    assert parts(y, proba, score=score, sample_weight=w) == pytest.approx(sums, rel=1e-10)
+
+
+def test_recalibrated_predictions_have_no_miscalibration():
+    rng = np.random.default_rng(0)
+    p = rng.random(400)
+    y = (rng.random(400) < p**2).astype(int)
+    fitted = IsotonicRegression().fit(p, y).predict(p)
+    raw, again = score_decomposition(y, p), score_decomposition(y, fitted)
+    assert raw.miscalibration > 0.01
+    assert again.miscalibration == pytest.approx(0, abs=1e-15)
+    assert again.refinement == pytest.approx(raw.refinement, rel=1e-13)
+
+
+def test_infinite_scores_are_infinite_miscalibration():
+    found = score_decomposition([0, 1, 1], [[1.0, 0.0], [0.4, 0.6], [1.0, 0.0]], score="log")
+    assert found.score == found.miscalibration == math.inf
+    assert found.refinement == pytest.approx(
+        score_decomposition([0, 1, 1], [[0.9, 0.1], [0.4, 0.6], [0.9, 0.1]], score="log").refinement
+    )
+
+
+def table():
+    """The rows of the table of all files: {name: cells}."""
+    text = (DATA / "README.md").read_text()
+    rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
+    return {row[1].removesuffix(".npz"): row for row in rows if row[1:] and ".npz" in row[1]}
+
+
+@each_real_file
+def test_metrics_are_those_of_the_table(name):
+    """Accuracy % of both parts, conf-ECE % and NLL of the test part, to the decimals printed."""
+    data = load_real(name)
+    classes = np.arange(data["test"][0].shape[1])
+    right = {p: metrics.accuracy(y, proba, classes=classes) for p, (proba, y) in data.items()}
+    proba, y = data["test"]
+    found = [
+        f"{100 * right['val']:.1f} / {100 * right['test']:.1f}",
+        f"{100 * metrics.confidence_ece(y, proba, classes=classes):.1f}",
+        f"{metrics.negative_log_likelihood(y, proba, classes=classes):.3f}",
+    ]
+    assert found == table()[name][6:9]
+
+
+@pytest.mark.parametrize("name", REAL_FILES[::6])
+def test_every_metric_runs_without_a_warning(name):
+    proba, y = load_real(name)["test"]
+    classes = np.arange(proba.shape[1])
+    result = metrics.evaluate(y, proba, classes=classes, n_resamples=10)
+    for value, low, high in result.estimates().values():
+        assert 0 <= low <= value <= high < np.inf
+    parts = metrics.score_decomposition(y, proba, classes=classes)
+    assert parts.score == pytest.approx(result.brier_score.value, rel=1e-12)
+    curve = metrics.reliability_curve(y, proba, classes=classes, n_resamples=20)
+    assert curve.ece == result.confidence_ece.value
+    test = metrics.calibration_test(y, proba, metric="classwise", classes=classes, n_resamples=20)
+    assert test.statistic == result.classwise_ece.value
