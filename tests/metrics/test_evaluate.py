@@ -7,7 +7,7 @@ import pytest
 
 from calibrant import metrics
 from calibrant.metrics import evaluate
-from calibrant.metrics._chunk import deal_groups
+from calibrant.metrics._measures import deal_groups
 from calibrant.metrics._predictions import read_predictions
 from calibrant.metrics._resampling import basic_interval
 from calibrant.metrics._table import METRICS, evaluated_bodies, metrics_of

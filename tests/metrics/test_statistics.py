@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from calibrant import errors, metrics
 from calibrant.metrics import _resampling as resampling
 from calibrant.metrics import _table as table
-from calibrant.metrics._chunk import deal_groups
+from calibrant.metrics._measures import deal_groups
 from calibrant.metrics._statistics import MetricStatistics
 from calibrant.metrics._table import metrics_of
 from calibrant.scale._chunks import ArrayChunks

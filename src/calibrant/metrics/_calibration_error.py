@@ -12,8 +12,7 @@ from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._kernels import metrics as kernels
 from calibrant.metrics._cells import CellMeasure
-from calibrant.metrics._chunk import usual_column
-from calibrant.metrics._measures import Measure
+from calibrant.metrics._measures import Measure, usual_column
 from calibrant.metrics._reading import metric
 
 if TYPE_CHECKING:
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 
     from calibrant._maps.base import Floats, Wholes
     from calibrant.metrics._cells import SortedCells
-    from calibrant.metrics._chunk import Chunk
-    from calibrant.metrics._measures import Body
+    from calibrant.metrics._measures import Body, Chunk
 
 ERROR_NORMS = ("l1", "l2", "max")
 BIN_STRATEGIES = ("uniform", "quantile")

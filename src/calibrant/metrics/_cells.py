@@ -16,8 +16,7 @@ import numpy as np
 from calibrant import _threads as threads
 from calibrant._kernels.metrics import HIT, VALUE, WEIGHT, count_above, take_cells
 from calibrant._kernels.tables import LARGEST_KEY, score_of_key
-from calibrant.metrics._chunk import EventRows
-from calibrant.metrics._measures import Body
+from calibrant.metrics._measures import Body, EventRows
 from calibrant.scale._score_table import ScoreTable
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._chunk import Chunk
+    from calibrant.metrics._measures import Chunk
     from calibrant.metrics._predictions import Predictions
     from calibrant.scale._score_table import ScoreCells
 

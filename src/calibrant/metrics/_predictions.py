@@ -16,7 +16,7 @@ from calibrant._kernels.fixed_point import totals
 from calibrant._kernels.metrics import add_weights, count_above, take_cells
 from calibrant._labels import check_labels, check_weights
 from calibrant.metrics._cells import SortedCells
-from calibrant.metrics._chunk import Chunk, EventRows, rescale, usual_column
+from calibrant.metrics._measures import Chunk, EventRows, rescale, usual_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

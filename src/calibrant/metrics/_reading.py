@@ -15,8 +15,7 @@ from calibrant._columns import column_order
 from calibrant._containers import to_matrix
 from calibrant._docstrings import inherit_parameters
 from calibrant._labels import check_labels
-from calibrant.metrics._chunk import chunks_of
-from calibrant.metrics._measures import Body
+from calibrant.metrics._measures import Body, chunks_of
 from calibrant.metrics._predictions import NAMED, Predictions, positive_last, read_predictions
 from calibrant.scale._chunks import is_dask
 from calibrant.scale._mergeable import Mergeable

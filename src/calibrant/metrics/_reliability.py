@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._chunk import EventRows
+    from calibrant.metrics._measures import EventRows
     from calibrant.metrics._reading import Source
 
 

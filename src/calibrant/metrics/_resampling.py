@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._chunk import EventRows
+    from calibrant.metrics._measures import EventRows
 
 BLOCK_BYTES = 1 << 27
 """Sums of several resamples that are held at once."""

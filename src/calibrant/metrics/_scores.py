@@ -9,8 +9,7 @@ import numpy as np
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._docstrings import inherit_parameters
-from calibrant.metrics._chunk import MIN_PROBABILITY
-from calibrant.metrics._measures import Body, RowMean
+from calibrant.metrics._measures import MIN_PROBABILITY, Body, RowMean
 from calibrant.metrics._predictions import MetricArguments, read_predictions
 from calibrant.metrics._reading import metric, shared
 from calibrant.metrics._resampling import Bootstrap
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._chunk import Chunk
+    from calibrant.metrics._measures import Chunk
 
 
 @metric

@@ -23,8 +23,7 @@ from calibrant.metrics._reading import metric
 
 if TYPE_CHECKING:
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._chunk import Chunk
-    from calibrant.metrics._measures import Body
+    from calibrant.metrics._measures import Body, Chunk
 
 N_STEPS = 1 << 13
 """Steps of the grid over [0, 1] on which densities are computed."""

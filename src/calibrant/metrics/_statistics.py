@@ -10,18 +10,18 @@ from calibrant import errors
 from calibrant._docstrings import inherit_parameters
 from calibrant.metrics import _table as table
 from calibrant.metrics._calibration_error import check_bins
-from calibrant.metrics._chunk import usual_column
+from calibrant.metrics._cumulative import ClassMoments, class_shares, judge_shares
+from calibrant.metrics._measures import usual_column
 from calibrant.metrics._predictions import Predictions
 from calibrant.metrics._reading import CountedRows, describe, of_predictions
 from calibrant.metrics._resampling import generator
-from calibrant.metrics._shares import ClassMoments, class_shares, judge_shares
 from calibrant.metrics._significance import BinMoments, calibration_test, judge_sums, tested_metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from calibrant.metrics._cumulative import ClassShares
     from calibrant.metrics._reading import Source
-    from calibrant.metrics._shares import ClassShares
     from calibrant.metrics._significance import CalibrationTest
     from calibrant.metrics._table import Evaluation
 

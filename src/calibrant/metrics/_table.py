@@ -16,8 +16,7 @@ from calibrant import _notices as notices
 from calibrant import errors
 from calibrant._kernels.metrics import BITS, add_confusion
 from calibrant.metrics._calibration_error import ClassBins, ProblemBins, thresholded_bins
-from calibrant.metrics._chunk import usual_column
-from calibrant.metrics._measures import RowSums
+from calibrant.metrics._measures import RowSums, usual_column
 from calibrant.metrics._resampling import basic_interval, drawn_by_group
 from calibrant.metrics._result import Estimate, Result, doc, result
 from calibrant.metrics._scores import Accuracy, Brier, LogLoss
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._chunk import Chunk
-    from calibrant.metrics._measures import Body
+    from calibrant.metrics._measures import Body, Chunk
 
 MOST_GROUPS, FEWEST_GROUPS = 64, 8
 GROUP_BYTES = 60 << 20

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._chunk import Chunk
+    from calibrant.metrics._measures import Chunk
     from calibrant.metrics._reading import Source
 
 FEW_RANKS = 30

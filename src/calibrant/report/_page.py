@@ -18,7 +18,7 @@ from calibrant._pages.shell import Markup, render_page
 from calibrant._pages.text import clean
 from calibrant._trial import UNCALIBRATED
 from calibrant.errors import in_words
-from calibrant.metrics._chunk import usual_column
+from calibrant.metrics._measures import usual_column
 from calibrant.metrics._table import METRICS, headline
 from calibrant.plots._style import p_words, percent
 from calibrant.report import _figures as figures

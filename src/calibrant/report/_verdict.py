@@ -13,7 +13,7 @@ from calibrant.plots._style import p_words, percent, shorten
 from calibrant.report._results import BASELINE
 
 if TYPE_CHECKING:
-    from calibrant.metrics._shares import ClassShares
+    from calibrant.metrics._cumulative import ClassShares
     from calibrant.report._results import Comparison, MethodResult
 
 ALPHA = 0.05
