@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss
 
-from calibrant import (
-    FlattenedIsotonic,
-    StructuredScaling,
-    TemperatureScaling,
-    metrics,
-)
+from calibrant import FlattenedIsotonic, StructuredScaling, TemperatureScaling, metrics
 from calibrant._row_order import deal_rows
 from calibrant.metrics import confidence_ece, cross_fitted_decomposition, variational_errors
 from calibrant.metrics._cross_fitted import _terms, directions

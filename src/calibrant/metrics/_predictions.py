@@ -109,10 +109,7 @@ class Predictions:
         return replace(self, matrix=rows, order=None, is_checked=True)
 
     def add_up(
-        self,
-        bodies: dict[Any, Any],
-        n_groups: int = 1,
-        tell: Callable[[], None] = lambda: None,
+        self, bodies: dict[Any, Any], n_groups: int = 1, tell: Callable[[], None] = lambda: None
     ) -> dict[str, Any]:
         """Return what metrics add up, in one pass over the rows; ``tell`` after each chunk."""
         states = {name: body.in_memory(self, n_groups) for name, body in bodies.items()}

@@ -67,12 +67,7 @@ class CountedRows(Mergeable):
         self._add_labels(batch)
 
     def update(
-        self,
-        scores: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        named: errors.Arguments = NAMED,
+        self, scores: Any, y: Any, sample_weight: Any = None, *, named: errors.Arguments = NAMED
     ) -> Self:
         """Count rows; what is wrong with one of them leaves everything as it was.
 

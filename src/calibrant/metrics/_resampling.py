@@ -107,8 +107,7 @@ class Resamples:
 
         step = max(1, len(block) // N_TASKS)
         parts = [block[start : start + step] for start in range(0, len(block), step)]
-        for _ in threads.each(do, parts):
-            pass
+        list(threads.each(do, parts))
 
     def blocks(self, bytes_each: int) -> Iterator[range]:
         """Ranges of resamples whose sums fit into memory together."""
@@ -182,8 +181,7 @@ def drawn_means(
             sums = np.einsum("tn,n->t", weighted, counts)  # no BLAS, whose bits depend on threads
             means[:, r] = sums[:-1] / sums[-1]
 
-    for _ in threads.each(draw, range(len(seeds))):
-        pass
+    list(threads.each(draw, range(len(seeds))))
     return means
 
 

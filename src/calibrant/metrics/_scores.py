@@ -31,12 +31,6 @@ def accuracy(_: Any) -> Body:
     float
         In [0, 1]. The first of equal largest probabilities is the prediction.
 
-    Notes
-    -----
-    All three may be Dask collections: chunks are counted where they are, and the result is a plain
-    number. So it is for ``accuracy(None, chunks)`` with a ``calibrant.scale._chunks.Chunks``, which
-    holds labels and weights.
-
     Examples
     --------
     >>> from calibrant.metrics import accuracy
@@ -146,13 +140,12 @@ PROPER_SCORES = ("negative_log_likelihood", "brier_score")
 
 def score_rows(name: str, chunks: Iterable[Chunk]) -> tuple[float, Floats]:
     """Return a metric of all rows, with the bits of its function, and the term of each row."""
-    body, state, terms = ROW_MEANS[name](), None, []
+    body, terms = ROW_MEANS[name](), []
+    state: Any = None
     for chunk in chunks:
         state = state or body.start(unit=chunk.unit)
         state.add(chunk)
         terms.append(body.terms(chunk))
-    if state is None:
-        raise ValueError("no rows")
     state.settle()
     return state.value(), np.concatenate(terms)
 

@@ -19,11 +19,7 @@ from calibrant.metrics._resampling import drawn_means
 from calibrant.metrics._result import doc, result
 from calibrant.metrics._table import METRICS, headline, metrics_of
 from calibrant.plots._classwise import class_curves, compute_classwise
-from calibrant.plots._confidence import (
-    compute_confidence_histogram,
-    compute_effect,
-    compute_top_r,
-)
+from calibrant.plots._confidence import compute_confidence_histogram, compute_effect, compute_top_r
 from calibrant.plots._maps import compute_map
 from calibrant.plots._style import shorten
 
@@ -328,8 +324,8 @@ class Difference:
     """NLL of a method minus that of the baseline, on the same rows."""
 
     value: float = doc("Below zero if the method is better.")
-    low: float = doc("Bootstrap percentile interval; NaN without resamples.")
-    high: float = doc("Bootstrap percentile interval; NaN without resamples.")
+    low: float = doc("Of the bootstrap percentile interval; NaN without resamples.")
+    high: float
     p_value: float = doc("Two-sided, of 'there is no difference'.")
     p_holm: float = doc("The same after Holm's correction for the number of methods compared.")
 
