@@ -53,11 +53,7 @@ class SortedCells(NamedTuple):
     def of_rows(
         cls, starts: Wholes, values: Floats, mass: Wholes | None, hits: NDArray[np.bool_]
     ) -> tuple[SortedCells, Floats]:
-        """Return the cells of rows that are sorted by value within each problem, and their values.
-
-        Masses, those of ones if they are None, are whole numbers: those of equal values add up
-        exactly, in any order.
-        """
+        """Return cells and values of rows that are sorted within each problem; masses are whole."""
         of_hits: Any = hits if mass is None else mass * hits
         weight: Any = 1.0 if mass is None else mass
         is_first = np.empty(len(values), dtype=np.bool_)
@@ -75,10 +71,7 @@ class SortedCells(NamedTuple):
         return cls(starts, sums), values
 
     def edges(self, n_bins: int) -> Wholes:
-        """Where each bin of equal mass of each problem begins, (problem, bin).
-
-        Equal values are never split: the bin is that of the midpoint of their cumulative weight.
-        """
+        """Where each bin of equal mass of each problem begins; equal values are never split."""
         weight, last = self.sums[WEIGHT], np.append(self.starts[1:], self.sums.shape[1])
         total = np.maximum(np.add.reduceat(weight, self.starts), 1e-300)
         share = weight / (total if len(total) == 1 else np.repeat(total, last - self.starts))
@@ -103,11 +96,7 @@ class SortedCells(NamedTuple):
 
 
 class CellMeasure(Body):
-    """A metric of predictions in their order.
-
-    Of all classes from a ``threshold`` on, or of one problem: the class of a ``column`` or, without
-    one, the confidence.
-    """
+    """A metric of predictions in order: of all classes, or of a ``column`` or the confidence."""
 
     def __init__(
         self, n_problems: int = 1, column: int | None = None, threshold: float = 0.0
@@ -165,10 +154,7 @@ def _cells_from(chunk: Chunk, threshold: float, counts: Wholes) -> EventRows:
 
 
 class CellState:
-    """Cells of a ``CellMeasure``, as ``SummedState`` has sums; those of groups in a coarser table.
-
-    Of rows in memory the cells themselves are not kept: ``value`` sorts those of the predictions.
-    """
+    """Cells of a ``CellMeasure``, as ``SummedState`` has sums; of groups in a coarser table."""
 
     name: str
 

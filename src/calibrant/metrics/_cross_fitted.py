@@ -114,11 +114,7 @@ def cross_fitted_decomposition(
 
 
 class RecalibratedRows(NamedTuple):
-    """Rows by fold, as they were predicted and recalibrated by calibrators of other folds.
-
-    A row that is in several folds is here once for each, with its weight there. Weights are in
-    units of ``unit``, as those of ``Predictions``.
-    """
+    """Rows by fold and their weights there, as predicted and as recalibrated by other folds."""
 
     rows: Floats
     recalibrated: Floats
@@ -153,12 +149,7 @@ def check_recalibrator(recalibrator: Any, n_folds: Any) -> Calibrator:
 def hold_out(
     predictions: Predictions, recalibrator: Calibrator, n_folds: int, n_jobs: int | None
 ) -> RecalibratedRows:
-    """Recalibrate each fold by what was fitted to the others.
-
-    Rows are dealt to folds without a look at their labels. Folds that are balanced by them know of
-    each other, and what is found on one is then found on the next, also where it is chance. One row
-    alone stays as it is.
-    """
+    """Recalibrate each fold by what was fitted to the others; one row alone stays as it is."""
     from calibrant._calibrators.composition import out_of_fold
 
     rows, unit = predictions.all_rows(), predictions.unit
@@ -169,6 +160,7 @@ def hold_out(
         predictions.row_weights() * unit,
         predictions.classes,
     )
+    # Without a look at labels: folds that are balanced by them know of each other.
     row, folds, weight = deal_rows(
         rows, "probabilities", batch.class_index, batch.weight, n_folds, stratify=False
     )
@@ -303,12 +295,9 @@ def directions(gaps: Floats, p: float) -> Floats:
 
 @result()
 class ScoreDecomposition(Result):
-    """Result of :func:`score_decomposition`.
+    """Result of :func:`score_decomposition`."""
 
-    The score is miscalibration - discrimination + uncertainty.
-    """
-
-    score: float = doc("Mean score of the predictions; infinite if the log score is.")
+    score: float = doc("Mean score: miscalibration - discrimination + uncertainty, or infinite.")
     miscalibration: float = doc("What recalibration gains, not negative; infinite with the score.")
     discrimination: float = doc("What recalibrated predictions gain over constant ones.")
     uncertainty: float = doc("Score of the constant prediction of each class's frequency.")

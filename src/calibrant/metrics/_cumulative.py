@@ -305,10 +305,7 @@ def judge_shares(classes: NDArray[Any], bins: SummedState, moments: SummedState)
 
 
 def chances(gap: Floats, first: Floats, second: Floats, said: Floats, weight: Floats) -> Floats:
-    """P-values of gaps between sums of events and of their probabilities.
-
-    ``first`` and ``second`` are the sums of w^2 p and w^2 p^2, ``said`` those of w p.
-    """
+    """P-values of gaps between events and probabilities, from sums of w^2 p, w^2 p^2 and w p."""
     # The square of a weight may be too small to be counted where the weight itself is not.
     size = np.divide(first, said, out=np.ones_like(said), where=(said > 0) & (first > 0))
     variance = np.maximum(first - second, 0.0) / size**2

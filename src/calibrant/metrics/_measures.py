@@ -51,20 +51,13 @@ class EventRows(NamedTuple):
 
 
 def usual_column(n_classes: int) -> int | None:
-    """Column that predictions are judged by: the positive one of two; None for the confidence.
-
-    The confidence of two classes hides the positive one: where all its probabilities are too high,
-    rows above one half are over-confident and those below under-confident, and it cancels out.
-    """
+    """Column that predictions are judged by: the positive one of two; None for the confidence."""
     return 1 if n_classes == 2 else None
 
 
 @dataclass(eq=False)
 class Chunk:
-    """Some of the rows, from number ``start`` on, which are float64 on the simplex.
-
-    Weights are in (0, 1], in units of ``unit``.
-    """
+    """Rows from number ``start`` on, on the simplex; weights are in (0, 1], of one ``unit``."""
 
     start: int
     rows: Floats
@@ -218,10 +211,7 @@ class RowSums(Body):
 
     @abstractmethod
     def add(self, chunk: Chunk, sums: Wholes) -> None:
-        """Add the rows of a chunk to fixed-point ``sums`` of shape (*shape, 2).
-
-        No row has more than one term in a sum.
-        """
+        """Add the rows of a chunk, one term at most in a sum, to fixed point (*shape, 2)."""
 
     def start(self, n_groups: int = 1, unit: float = 1.0) -> SummedState:
         return SummedState(self, n_groups if self.is_drawn else 1, unit)

@@ -47,10 +47,7 @@ NAMED = MetricArguments()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Predictions:
-    """What every metric takes: the caller's matrix, and everything about its rows.
-
-    Rows of weight zero are as if they were not there.
-    """
+    """What every metric takes: the matrix as given, and all about its rows that have a weight."""
 
     matrix: NDArray[Any]
     """As the caller gave it, of any real dtype; (n, 1) holds the positive class."""
@@ -206,11 +203,7 @@ def read_predictions(
     pos_label: Any = None,
     named: MetricArguments = NAMED,
 ) -> Predictions:
-    """Check everything but the cells, which are checked as they are read.
-
-    ``y_proba`` of shape (n,) or (n, 1) holds the class that ``pos_label`` names; ``Predictions``
-    were read before.
-    """
+    """Check everything but the cells, which are checked as they are read."""
     if isinstance(y_proba, Predictions):
         return y_proba
     names = column_names(y_proba)
@@ -293,11 +286,7 @@ def name_of(classes: NDArray[Any], column: int | None) -> Any:
 
 
 def whole_masses(weight: Floats) -> Wholes:
-    """Weights as positive whole numbers whose sum is below 2**61.
-
-    Sums of them are exact, whatever the order; weights that were whole, of a sane size, are still
-    in proportion.
-    """
+    """Weights as positive whole numbers of a sum below 2**61: sums are exact in any order."""
     scaled = rescale(weight)[1]
     if scaled is None:
         return np.ones(len(weight), dtype=np.int64)

@@ -270,11 +270,7 @@ def null_problem(
     random_state: Any,
     replace: bool = False,
 ) -> Floats:
-    """Weight, hits and values in each bin of each resample, as ``resampling.null_bins`` has them.
-
-    With ``replace`` the mean value of a bin varies as that of rows drawn with replacement; the
-    weight of a bin does not.
-    """
+    """Draw the sums in bins of each resample: labels, and with ``replace`` means, are normal."""
     in_bin = bins.total[0]
     squares, second, third = moments.total[[0, 0, 1], :, [WEIGHT, VALUE, VALUE]]
     mean = np.divide(

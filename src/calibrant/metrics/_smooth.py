@@ -231,11 +231,7 @@ def _about_middle(moments: Floats) -> Floats:
 
 
 def _fixed_point(series: HeatSeries, most: float) -> float:
-    """Bandwidth that equals the error, which falls as the bandwidth rises.
-
-    The error is between the absolute mean of the residuals and ``most``, the mean of their
-    absolute values.
-    """
+    """Bandwidth that equals the error, which is at most the mean size of the residuals."""
     low = max(abs(float(series.coef[0])), NARROWEST_BANDWIDTH)
     if most <= low:
         return min(series.total_variation(low), 1.0)
@@ -253,15 +249,9 @@ def _fixed_point(series: HeatSeries, most: float) -> float:
 class HeatSeries:
     """Point masses on [0, 1], smoothed by a Gaussian kernel that both ends reflect.
 
-    They are the sum of ``coef[k] * cos(pi k t)``. The reflected kernel is that of heat in an
-    insulated bar: the cosine of wave number k keeps its shape and fades by
-    exp(-(pi k sigma)^2 / 2). So one transform holds the masses at every bandwidth.
-
-    Parameters
-    ----------
-    moments : ndarray of shape (n_orders, n_cells)
-        Of the masses in even cells, about the middle of each: ``moments[m]`` is the sum of
-        mass * u^m, with u in [-1, 1] the place in the cell.
+    They are the sum of ``coef[k] * cos(pi k t)``, and the cosine of wave number k fades by
+    exp(-(pi k sigma)^2 / 2), as heat in an insulated bar does. ``moments[m]`` is the sum of mass *
+    u^m in each of even cells, with u in [-1, 1] the place in the cell.
     """
 
     def __init__(self, moments: Floats) -> None:

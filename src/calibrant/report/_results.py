@@ -100,10 +100,7 @@ class Failure:
 
 @result(eq=False, repr=False)
 class Comparison:
-    """Result of :func:`compare`.
-
-    ``print`` shows it as a table.
-    """
+    """Result of :func:`compare`; ``print`` shows it as a table."""
 
     results: tuple[MethodResult, ...] = doc("The uncalibrated predictions, then all methods.")
     failures: tuple[Failure, ...] = doc("Methods that could not be judged.")
@@ -136,14 +133,7 @@ class Comparison:
         return "\n".join([*lines, f"{sizes}; * the best"])
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the numbers of every method as a data frame; needs pandas.
-
-        Returns
-        -------
-        frame : DataFrame
-            A row for each method, by its short name; every metric with the ends of its interval,
-            p-values, the NLL minus that of the baseline, and seconds. Errors are in units of one.
-        """
+        """Return all numbers of every method, a row each, as a data frame; needs pandas."""
         try:
             import pandas as pd
         except ImportError as error:
@@ -295,10 +285,7 @@ class Judge:
         return after
 
     def _shown(self, results: list[MethodResult], n_diagrams: int) -> tuple[int, ...]:
-        """Columns of the worst classes before and after, and of the most frequent, in turn.
-
-        None of two: the first diagram is that of the positive one, and of the other its mirror.
-        """
+        """Columns of the worst classes before and after, and the most frequent; none of two."""
         if self._test.n_classes == 2:
             return ()
         best = min(results, key=lambda result: result.evaluation.negative_log_likelihood.value)
@@ -339,10 +326,7 @@ def paired_differences(
     level: float,
     random_state: Any,
 ) -> list[Difference]:
-    """Compare the losses of several methods, one row of ``losses`` each, with the baseline's.
-
-    All methods are judged on the same draws of rows. Rows are drawn with their weights.
-    """
+    """Compare losses of methods, a row each, with those of the baseline on the same draws."""
     gaps = losses - baseline
     values = gaps @ (weight / weight.sum())
     if n_resamples == 0:
