@@ -103,10 +103,7 @@ class CellMeasure(Body):
     ) -> None:
         self.n_problems, self.column, self.threshold = n_problems, column, threshold
 
-    def start(self, n_groups: int = 1, unit: float = 1.0) -> CellState:  # noqa: ARG002
-        return CellState(self, n_groups)
-
-    def in_memory(self, predictions: Predictions, n_groups: int) -> CellState:
+    def start(self, n_groups: int = 1, predictions: Predictions | None = None) -> CellState:
         return CellState(self, n_groups, predictions)
 
     @abstractmethod

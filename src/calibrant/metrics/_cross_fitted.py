@@ -188,10 +188,6 @@ class VariationalErrors(Result):
     n_resamples: int
     confidence_level: float = doc("Of the intervals.")
 
-    def estimates(self) -> tuple[Estimate, ...]:
-        """Return the four errors, in the order of the attributes."""
-        return self.error, self.top_label, self.over_confidence, self.under_confidence
-
 
 @of_arrays
 def variational_errors(

@@ -180,16 +180,12 @@ class Body(ABC):
         return self
 
     @abstractmethod
-    def start(self, n_groups: int = 1, unit: float = 1.0) -> Any:
-        """Return the state of no rows, for weights in units of ``unit``.
+    def start(self, n_groups: int = 1, predictions: Predictions | None = None) -> Any:
+        """Return the state of no rows, for chunks or for those of ``predictions`` in memory.
 
         It adds chunks of rows, may be merged with another, scaled, sent and restored, and returns
         the metric of all rows (``value``), or of rows drawn by group (``replicates``).
         """
-
-    def in_memory(self, predictions: Predictions, n_groups: int) -> Any:
-        """Return the state of no rows, for those of ``predictions``."""
-        return self.start(n_groups, predictions.unit)
 
 
 class RowSums(Body):
@@ -213,7 +209,8 @@ class RowSums(Body):
     def add(self, chunk: Chunk, sums: Wholes) -> None:
         """Add the rows of a chunk, one term at most in a sum, to fixed point (*shape, 2)."""
 
-    def start(self, n_groups: int = 1, unit: float = 1.0) -> SummedState:
+    def start(self, n_groups: int = 1, predictions: Any = None) -> SummedState:
+        unit = 1.0 if predictions is None else predictions.unit
         return SummedState(self, n_groups if self.is_drawn else 1, unit)
 
 

@@ -109,7 +109,7 @@ class Predictions:
         self, bodies: dict[Any, Any], n_groups: int = 1, tell: Callable[[], None] = lambda: None
     ) -> dict[str, Any]:
         """Return what metrics add up, in one pass over the rows; ``tell`` after each chunk."""
-        states = {name: body.in_memory(self, n_groups) for name, body in bodies.items()}
+        states = {name: body.start(n_groups, self) for name, body in bodies.items()}
         reading = [state for state in states.values() if state.needs_chunks]
         for chunk in self.chunks() if reading else ():
             for state in reading:

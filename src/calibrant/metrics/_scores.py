@@ -143,7 +143,7 @@ def score_rows(name: str, chunks: Iterable[Chunk]) -> tuple[float, Floats]:
     body, terms = ROW_MEANS[name](), []
     state: Any = None
     for chunk in chunks:
-        state = state or body.start(unit=chunk.unit)
+        state = state or body.start(1, chunk)  # which has a unit of weights, too
         state.add(chunk)
         terms.append(body.terms(chunk))
     state.settle()
