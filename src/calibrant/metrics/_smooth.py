@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.polynomial.polynomial import polyval
 from scipy.fft import dct, dst, idct
 from scipy.optimize import brentq
 
@@ -335,7 +334,10 @@ def _brackets(taylor: Floats) -> tuple[Wholes, Floats, Floats]:
 
 def _at(coef: Floats, x: Floats) -> Floats:
     """Polynomials with coefficients (order, polynomial), each at its own x."""
-    return np.asarray(polyval(x, coef, tensor=False), dtype=np.float64)
+    value: Floats = coef[-1]
+    for own in coef[-2::-1]:
+        value = value * x + own
+    return value
 
 
 def _bisect(coef: Floats, low: Floats, high: Floats) -> Floats:
