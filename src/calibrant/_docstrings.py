@@ -36,7 +36,8 @@ def inherit_parameters(
     Returns
     -------
     decorator : callable
-        Its functions have a section "Parameters", in the order of their signatures.
+        Its functions have a section "Parameters", in the order of their signatures, and say what
+        they return as a source does that returns the same.
 
     Examples
     --------
@@ -66,6 +67,8 @@ def inherit_parameters(
             entries = _entries(_split(source)[1].get("Parameters", ""))
             whole = [entry for entry in entries if "\n    As in " not in entry]
             known = {name: entry for entry in whole for name in _names(entry)} | known
+            if function.__annotations__.get("return") == source.__annotations__.get("return"):
+                own = {k: text for k, text in _split(source)[1].items() if k == "Returns"} | own
         wanted = {n: p.default for n, p in signature(function).parameters.items() if n in known}
         found = dict.fromkeys(_heading(known[name], wanted) for name in wanted)
         function.__doc__ = _join(head, own | {"Parameters": "".join(found)})
