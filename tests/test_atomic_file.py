@@ -246,7 +246,6 @@ def elsewhere(monkeypatch):
     spec = importlib.util.find_spec("calibrant._atomic_file")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    module._ON_WINDOWS = True
     return module
 
 
