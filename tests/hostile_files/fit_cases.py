@@ -32,6 +32,14 @@ def nest(f, times, copies=1):
         f.header["parts"].append(outer)
 
 
+def deep_list(f):
+    """Let a parameter be a list in lists, deeper than Python goes."""
+    classes = []
+    for _ in range(600):
+        classes = [classes]
+    f.part()["parameters"]["classes"] = classes
+
+
 def add_vector(*values):
     """Add labels, of which nobody knows yet."""
     return lambda f: f.header["vectors"].append({**TEXTS, "values": list(values)})
@@ -184,6 +192,7 @@ PARTS = {
         ),
     ],
     (e.NestingError, "ts"): [
+        ("parameter nested deeply", deep_list, "too deep"),
         (
             "no parts",
             together(header(parts=[], vectors=[], arrays=[]), lambda f: setattr(f, "data", b"")),

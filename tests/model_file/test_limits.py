@@ -8,7 +8,7 @@ import pytest
 
 import calibrant
 from calibrant import errors
-from calibrant.model_file import _header as header
+from calibrant.model_file import _format as limits
 from calibrant.model_file import dumps, loads
 from hostile_files.fit_cases import nest
 from hostile_files.frame import take_apart
@@ -35,40 +35,14 @@ def length_of_header(method):
 )
 def test_what_is_at_a_limit_is_saved_and_loaded(monkeypatch, method, name, limit, error, unsaved):
     data, limit = dumps(fitted(method)), limit or length_of_header(method)
-    monkeypatch.setattr(header, name, limit)
+    monkeypatch.setattr(limits, name, limit)
     assert_same_calibrator(fitted(method), loads(data))
     assert dumps(fitted(method)) == data
-    monkeypatch.setattr(header, name, limit - 1)
+    monkeypatch.setattr(limits, name, limit - 1)
     with pytest.raises(error):
         loads(data)
     with pytest.raises(unsaved):
         dumps(fitted(method))
-
-
-@pytest.mark.parametrize(("name", "limit"), [("MAX_BRACKETS", 4), ("MAX_BARE", 18)])
-def test_size_of_the_header_outside_of_strings(monkeypatch, name, limit):
-    frame = take_apart(dumps(fitted("ts")))
-    frame.header = b'{"a":[1,2,null,true]}'
-    for most, error in ((limit, errors.HeaderFieldError), (limit - 1, errors.HeaderSyntaxError)):
-        monkeypatch.setattr(header, name, most + (name == "MAX_BARE") * padding(frame))
-        with pytest.raises(error):
-            loads(frame.assemble())
-
-
-def padding(frame):
-    """Spaces behind the header."""
-    return len(frame.text()) - len(frame.header)
-
-
-def test_depth_of_the_header():
-    frame = take_apart(dumps(fitted("ts")))
-    frame.minor = 1
-    frame.header["extra"] = [[[[[[[]]]]]]]
-    with pytest.warns(errors.NewerFormatWarning):
-        loads(frame.assemble())
-    frame.header["extra"] = [frame.header["extra"]]
-    with pytest.raises(errors.HeaderSyntaxError, match="deep"):
-        loads(frame.assemble())
 
 
 def test_size_of_integers():
