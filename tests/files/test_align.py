@@ -94,7 +94,7 @@ def test_other_columns_of_numbers_are_named_and_refused(tmp_path, head, values):
 
 def test_columns_that_cannot_be_matched_are_judged_by_what_they_hold(tmp_path):
     found = table(tmp_path, "label,x,y,z,fold", (0, 1, 2), [(1, 2, 3)])
-    with pytest.raises(PredictionFileError, match="columns 'fold' hold no probabilities"):
+    with pytest.raises(PredictionFileError, match="columns 'fold' hold whole numbers"):
         align(found)
     path = tmp_path / "l.csv"
     path.write_text("label,x,y,fold\n0,1.5,-2,1\n1,0.5,3,2\n")
@@ -243,16 +243,6 @@ def test_a_column_that_holds_no_scores_is_named_and_never_offered_as_logits(tmp_
         path, kind=kind, selection=ColumnSelection(columns=(name, "proba"))
     )
     assert align(chosen).matrix.shape == (5, 2)
-
-
-def test_ids_beside_votes_are_told_by_their_being_all_different(tmp_path):
-    path = tmp_path / "p.csv"
-    rows = [f"{100 + i},{i % 4},{4 - i % 4},{i % 2}" for i in range(30)]
-    path.write_text("\n".join(["row,yes,no,label", *rows]) + "\n")
-    with pytest.raises(PredictionFileError, match="'row' hold whole numbers"):
-        align(read_prediction_file(path))
-    votes = read_prediction_file(path, selection=ColumnSelection(ignore=("row",)))
-    assert align(votes).matrix.shape == (30, 2)
 
 
 def test_a_logit_of_reference_is_a_score(tmp_path):

@@ -12,7 +12,7 @@ from calibrant import _simplex as simplex
 from calibrant._atomic_file import new_directory
 from calibrant._columns import column_order, order_of
 from calibrant._containers import NamedMatrix, output_dtype
-from calibrant._files.align import refuse_other_columns, wrong_number_of_columns
+from calibrant._files.align import refuse_other_columns
 from calibrant._files.directory import find_tables
 from calibrant._files.layout import ColumnSelection
 from calibrant._files.predictions import open_source
@@ -117,14 +117,12 @@ def _column_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] |
     """Check the columns of the file against those of the model, as ``predict_proba`` does."""
     classes, names, where = calibrator.classes_, source.place.names, source.place.source
     fitted = getattr(calibrator, "feature_names_in_", None)
+    refuse_other_columns(source.place, source.n_columns, classes.tolist())
     if names is None:
-        if source.n_columns != len(classes):
-            raise wrong_number_of_columns(where, source.n_columns, len(classes))
         if fitted is not None:
             text = f"{where} has no names of columns; they are taken to be {some(fitted)}"
             notices.warn(CalibrantWarning(text))
         return None
-    refuse_other_columns(names, classes.tolist(), source.place)
     order = column_order(names, classes, named=source.place)
     told = order is not None or order_of(names, classes, source.place) is not None
     if not told and fitted is not None and names != fitted.tolist():
