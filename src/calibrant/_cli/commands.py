@@ -20,7 +20,7 @@ from calibrant._cli.chunked import (
 from calibrant._cli.demo import demo
 from calibrant._cli.export import export
 from calibrant._cli.reading import Reading, file_argument, path_argument, reading_options
-from calibrant._cli.showing import NotConvergedError, json_option, naming, show
+from calibrant._cli.showing import NotConvergedError, inspection_text, json_option, naming, show
 from calibrant._progress import progress_bar
 
 if TYPE_CHECKING:
@@ -367,7 +367,6 @@ def inspect(model: Path, as_json: bool) -> None:
       calibrant inspect model.calibrant
     """  # noqa: D301
     from calibrant import model_file
-    from calibrant._cli.inspection import inspection_text
 
     with naming(model):
         found = model_file.describe(model)

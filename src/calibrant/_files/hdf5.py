@@ -32,10 +32,7 @@ PARTS = {"val": "cal", "test": "test"}
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A classifier on a data set: its name and the sizes of its parts.
-
-    A binary problem is stored as the probability of one class.
-    """
+    """A classifier on a data set; a binary problem is stored as the probability of one class."""
 
     dataset: str
     model: str
@@ -97,13 +94,19 @@ def _open(path: Path) -> Iterator[Any]:
 
 
 def _groups(group: Any) -> Iterator[tuple[str, Any]]:
-    """Yield groups inside a group by name; links into other files are not followed."""
+    """Yield groups inside a group by name."""
     import h5py
 
     for name in sorted(group):
-        is_own = isinstance(group.get(name, getlink=True), h5py.HardLink)
-        if is_own and isinstance(group[name], h5py.Group):
+        if isinstance(_own(group, name), h5py.Group):
             yield name, group[name]
+
+
+def _own(group: Any, name: str) -> Any:
+    """Return what a group itself holds; links into other files are not followed."""
+    import h5py
+
+    return group[name] if isinstance(group.get(name, getlink=True), h5py.HardLink) else None
 
 
 def _look_at(group: Any, path: Path, dataset: str, model: str) -> Experiment:
@@ -135,8 +138,7 @@ def _array(group: Any, name: str, where: str, n_dimensions: tuple[int, ...]) -> 
     """Return an array that this file itself holds, unread."""
     import h5py
 
-    is_own = isinstance(group.get(name, getlink=True), h5py.HardLink)
-    found = group[name] if is_own else None
+    found = _own(group, name)
     if not isinstance(found, h5py.Dataset) or found.is_virtual or found.external:
         raise PredictionFileError(
             f"{where} has no array {name!r} of its own; probas_cal, labels_cal, probas_test and "
@@ -151,6 +153,5 @@ def _array(group: Any, name: str, where: str, n_dimensions: tuple[int, ...]) -> 
 
 
 def _read(array: Any, where: str) -> NDArray[Any]:
-    simplex.check_memory(array.size * array.dtype.itemsize, where)
-    numbers: NDArray[Any] = array[()]
-    return numbers
+    simplex.check_memory(array.nbytes, where)
+    return np.asarray(array[()])
