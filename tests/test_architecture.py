@@ -239,13 +239,3 @@ def test_apply_loads_an_estimator_and_what_opens_its_file(tmp_path, suffix, of_s
     assert not any(module.startswith("scipy.") for module in ours)
     wanted = {"calibrant", "click", "numpy", "sklearn"}
     assert packages(ours) <= wanted | ({"pyarrow"} if suffix != "npz" else set())
-
-
-def test_every_public_name_is_there():
-    import calibrant
-
-    for name in calibrant.__all__:
-        assert getattr(calibrant, name) is not None
-        assert name in dir(calibrant)
-    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        _ = calibrant.Nothing

@@ -45,22 +45,6 @@ def test_a_file_is_there_only_at_the_end(tmp_path, exists):
     assert names(tmp_path) == ["model"]
 
 
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, MemoryError])
-def test_an_error_while_writing_leaves_the_old_file_and_nothing_else(tmp_path, error):
-    path = tmp_path / "model"
-    path.write_bytes(OLD)
-
-    def fail():
-        with replace_file(path) as file:
-            file.write(NEW)
-            raise error
-
-    with pytest.raises(error):
-        fail()
-    assert path.read_bytes() == OLD
-    assert names(tmp_path) == ["model"]
-
-
 class Faulty:
     """Passes everything on to a module or file, but the n-th call of all fails."""
 
@@ -173,11 +157,6 @@ def test_what_is_no_file_is_not_replaced(tmp_path):
     with pytest.raises(OSError, match="not a regular file"):
         write("/dev/null")
     assert names(tmp_path) == ["directory", "pipe"]
-
-
-def test_a_directory_that_is_not_there_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        write(tmp_path / "nowhere" / "model")
 
 
 @posix

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 import warnings
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ import pytest
 
 from calibrant import FlattenedIsotonic, errors, model_file
 from calibrant._calibrators import methods
-from calibrant._cli import commands
 from calibrant._cli.main import cli, run
 from conftest import simulate
 
@@ -87,20 +85,6 @@ def test_evaluate_draws_as_many_resamples_as_asked_for(tmp_path, capsys, chunks)
     assert "interval" not in shown
     assert "pos-ECE" in shown
     assert call("evaluate", file, "--resamples", "-1", *more) == 2
-
-
-def test_evaluate_moves_its_bar(files, monkeypatch):
-    moved = []
-
-    @contextmanager
-    def bar(description):
-        yield lambda *how_far: moved.append((description, *how_far))
-
-    monkeypatch.setattr(commands, "progress_bar", bar)
-    assert call("evaluate", files / "test.npz") == 0
-    described, done, total = moved[-1]
-    assert described.startswith("measuring")
-    assert done == total == len(moved)
 
 
 def test_compare_prints_a_verdict_and_writes_a_page(files, capsys):
@@ -255,11 +239,6 @@ def test_every_command_is_documented_with_an_example_that_it_shows(name):
     example = re.search(r"calibrant .+", command.help)
     assert example, f"{name} has no example"
     assert example.group().strip() in DOCS.read_text()
-
-
-def test_the_recommended_method_is_the_default():
-    (method,) = (option for option in cli.commands["fit"].params if option.name == "method")
-    assert method.default == "auto"
 
 
 def test_the_reference_in_the_docs_is_up_to_date():

@@ -169,18 +169,6 @@ def test_other_numbers_are_refused_by_name(home, tmp_path, capsys):
     assert call("evaluate", val, "--columns", "prob_*") == 0
 
 
-def test_two_sets_of_columns(home, tmp_path, capsys):
-    more = {f"logit_{name}": column for name, column in zip(CLASSES, np.log(P).T, strict=True)}
-    both = write(tmp_path / "both.csv", **more)
-    for arguments in (
-        ["evaluate", both],
-        ["apply", home / "m.calibrant", both, "-o", tmp_path / "o"],
-    ):
-        assert call(*arguments) == 3
-        assert re.search(r"both\.csv: columns .* twice.* --columns", capsys.readouterr().err)
-        assert call(*arguments, "--columns", "prob_*") == 0
-
-
 def test_lines_and_options_in_messages(home, tmp_path, capsys):
     p = P.copy()
     p[4] = [0.5, 0.9, 0.1]

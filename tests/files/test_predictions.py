@@ -5,8 +5,6 @@ import threading
 import tracemalloc
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from calibrant._files import text as text_tables
@@ -14,8 +12,7 @@ from calibrant._files.align import align
 from calibrant._files.directory import TableChunks
 from calibrant._files.layout import ColumnSelection
 from calibrant._files.predictions import read_prediction_file
-from calibrant.errors import PredictionFileError, RowSumError
-from conftest import DATA, REAL_FILES, simulate
+from calibrant.errors import PredictionFileError
 
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]])
 GOOD = "label,ant,bee,cow\nant,0.7,0.2,0.1\nbee,0.1,0.8,0.1\n"
@@ -85,11 +82,6 @@ def test_text_that_is_refused_with_its_place(tmp_path, text, message):
         read_text(tmp_path, text)
 
 
-def test_nan_is_read_and_left_to_the_validator(tmp_path):
-    found = read_text(tmp_path, GOOD.replace("0.8", "nan"))
-    assert np.isnan(found.scores[1, 1])
-
-
 def test_a_header_longer_than_the_longest_field(tmp_path):
     names = ",".join(f"class_{i:05d}" for i in range(12_000))
     row = ",".join(["0.0001"] * 12_000)
@@ -156,20 +148,6 @@ def test_a_directory_is_said_to_be_one(tmp_path, name):
         read_prediction_file(tmp_path / name)
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
-def test_arrow_tables(tmp_path, suffix):
-    columns = {"label": ["ant", "bee"], "ant": P[:, 0], "bee": P[:, 1], "cow": P[:, 2]}
-    path, table = tmp_path / f"p.{suffix}", pa.table(columns)
-    if suffix == "parquet":
-        pq.write_table(table, path)
-    else:
-        with pa.ipc.new_file(path, table.schema) as file:
-            file.write(table)
-    found = read_prediction_file(path)
-    np.testing.assert_array_equal(found.scores, P)
-    assert found.labels.tolist() == ["ant", "bee"]
-
-
 def test_arrays(tmp_path):
     np.save(tmp_path / "p.npy", P)
     np.save(tmp_path / "y.npy", [0, 1])
@@ -222,21 +200,6 @@ def test_unknown_and_missing_files(tmp_path):
         read_prediction_file(tmp_path / "p.xlsx")
 
 
-@pytest.mark.parametrize("name", REAL_FILES[:3])
-def test_real_files(name):
-    found = read_prediction_file(DATA / f"{name}.npz", part="val")
-    assert found.scores.shape[0] == len(found.require_labels())
-
-
-def test_simulated_csv_round_trip(tmp_path):
-    p, y = simulate(500, 4)
-    rows = "\n".join(
-        f"{label}," + ",".join(map(repr, row.tolist())) for label, row in zip(y, p, strict=True)
-    )
-    found = read_text(tmp_path, "label,a,b,c,d\n" + rows)
-    assert found.scores.tobytes() == p.tobytes()
-
-
 ROWS = "".join(f"{'ab'[i % 2]},0.25,0.75\n" for i in range(200))
 
 
@@ -253,17 +216,6 @@ def test_a_label_as_long_as_a_book_is_refused_and_not_made_an_array_of(tmp_path)
     assert tracemalloc.get_traced_memory()[1] < 100e6
     tracemalloc.stop()
     assert len(str(told.value)) < 1000
-
-
-def test_a_long_field_does_not_hide_what_is_wrong(tmp_path):
-    path = tmp_path / "p.csv"
-    note = "n" * 200_000
-    path.write_text(f"label,a,b,note\na,0.25,0.75,{note}\nb,much,0.75,n\n")
-    with pytest.raises(PredictionFileError, match=r"line 3, column 'a': 'much' is not a number"):
-        read_prediction_file(path)
-    path.write_text(f"label,a,b,note\na,0.25,0.75,{note}\nb,0.25,0.25,n\n")
-    with pytest.raises(RowSumError, match="line 3 sums to"):
-        align(read_prediction_file(path)).check()
 
 
 def test_a_row_that_no_block_holds_is_told(tmp_path):

@@ -110,26 +110,19 @@ HEADER = {
 ARRAYS = {
     (e.ArrayLayoutError, "fir"): [
         ("shape whose product overflows", entry("thresholds", shape=[2**32, 2**32, 3]), ""),
-        ("shape whose bytes overflow", entry("thresholds", shape=[2**61 + 1]), ""),
         ("shape that is negative", entry("thresholds", shape=[-3]), ""),
-        ("shape with a zero", entry("thresholds", shape=[2**60, 0]), ""),
         ("shape of nothing", entry("thresholds", shape=[]), ""),
-        ("shape of many dimensions", entry("thresholds", shape=[1] * 40), ""),
         ("shape of floats", entry("thresholds", shape=[3.0]), ""),
-        ("shape of booleans", entry("vector/0", shape=[True, 3]), ""),
         ("offset negative", entry("values", offset=-8), ""),
         ("offsets that overlap", entry("values", offset=0), ""),
-        ("offset beyond the data", entry("values", offset=2**62), ""),
         ("hole between arrays", hole, ""),
         (
             "bytes behind the arrays",
             attributes(data=lambda f: f.data + b"PK\x05\x06" + bytes(20)),
             "belong to no array",
         ),
-        ("data that is too short", attributes(data=lambda f: f.data[:-8]), ""),
         ("header that reaches into the data", reach_into_the_data, ""),
         ("dtype of objects", entry("thresholds", dtype="object"), ""),
-        ("dtype of 32 bits", entry("thresholds", dtype="float32"), ""),
         ("dtype of the other kind", entry("values", dtype="int64"), ""),
         (
             "two arrays of one name",

@@ -114,11 +114,6 @@ def test_what_is_no_file_is_refused_without_waiting(tmp_path, kind):
         load(path)
 
 
-def test_a_missing_file_is_an_ordinary_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        load(tmp_path / "nothing")
-
-
 def test_a_file_above_the_limit_is_refused_before_it_is_read(tmp_path):
     path = tmp_path / "model.calibrant"
     save(fitted("ts"), path)
