@@ -70,13 +70,13 @@ def apply_file(
     with open_source(path, selection=selection, **options) as source:
         order = _column_order(calibrator, source)
         dtype = output_dtype(np.empty(0, dtype=source.dtype))
-        with open_sink(out, calibrator.classes_, source, order, dtype) as sink:
+        with open_sink(out, calibrator.classes_, source, order, dtype) as write:
             for chunk in source.chunks:
                 calibrated, good = _calibrate(
                     calibrator, chunk.scores, order, source, n_read, on_bad_row
                 )
                 keep = good if on_bad_row == "skip" else np.ones(len(good), dtype=bool)
-                sink.write(calibrated[keep], chunk, keep)
+                write(calibrated[keep], chunk, keep)
                 bad = n_read + np.flatnonzero(~good)
                 first_bad += bad[: NAMED_ROWS - len(first_bad)].tolist()
                 n_bad += len(bad)
