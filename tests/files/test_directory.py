@@ -11,7 +11,7 @@ import calibrant
 from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._files.directory import TableChunks, find_tables
-from calibrant._files.layout import ColumnSelection
+from calibrant._files.tables import ColumnSelection
 from calibrant.datasets import simulated_scores
 
 NAMES = np.array(["ant", "bee", "cow"])

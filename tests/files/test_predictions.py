@@ -10,8 +10,8 @@ import pytest
 from calibrant._files import text as text_tables
 from calibrant._files.align import align
 from calibrant._files.directory import TableChunks
-from calibrant._files.layout import ColumnSelection
 from calibrant._files.predictions import read_prediction_file
+from calibrant._files.tables import ColumnSelection
 from calibrant.errors import PredictionFileError
 
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]])

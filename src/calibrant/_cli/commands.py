@@ -222,7 +222,7 @@ def _fit_file(method: str, val: Path, part: str | None, reading: Reading) -> Fit
 
 def _check_output(output: Path, *inputs: Path | None) -> None:
     """Refuse to write over an input; only ``apply`` writes to standard output."""
-    from calibrant._files.sinks import refuse_inputs
+    from calibrant._files.apply import refuse_inputs
 
     if str(output) == "-":
         raise click.UsageError("this is not written to standard output; name a file")
@@ -260,8 +260,7 @@ def apply_command(
       calibrant apply model.calibrant test.npz -o calibrated.npz
     """  # noqa: D301
     from calibrant import model_file
-    from calibrant._files.apply import apply_directory, apply_file
-    from calibrant._files.sinks import refuse_inputs
+    from calibrant._files.apply import apply_directory, apply_file, refuse_inputs
 
     refuse_inputs(output, model)
     with naming(model):

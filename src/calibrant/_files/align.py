@@ -12,7 +12,7 @@ import numpy as np
 
 from calibrant._columns import are_whole, key, match_columns
 from calibrant._containers import NamedMatrix
-from calibrant._files.layout import MISSING
+from calibrant._files.text import MISSING
 from calibrant._simplex import SUM_TOLERANCE, check_batch, check_memory, check_scores, softmax
 from calibrant.errors import DataError, ParameterError, PredictionFileError, number_of
 from calibrant.errors import some_in_words as some

@@ -13,7 +13,7 @@ import numpy as np
 from calibrant._files import tables
 from calibrant._files.align import labels_of_archive
 from calibrant._files.arrays import open_npy, open_npz
-from calibrant._files.layout import ColumnSelection
+from calibrant._files.tables import ColumnSelection
 from calibrant._files.text import Place
 from calibrant.errors import PredictionFileError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._files.arrays import Archive, StoredArray
-    from calibrant._files.layout import Layout
+    from calibrant._files.tables import Layout
 
 ARRAYS = {"probs": "probabilities", "logits": "logits"}
 CHUNK_BYTES = 1 << 20
