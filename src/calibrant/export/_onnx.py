@@ -9,7 +9,6 @@ from onnx import TensorProto, checker, compose, defs, helper
 
 from calibrant import __version__, errors
 from calibrant import _simplex as simplex
-from calibrant._docstrings import inherit_parameters
 from calibrant.export._onnx_graph import REAL, SINGLE, OnnxOperations, Tensor
 from calibrant.export._onnx_pairs import PairOperations
 from calibrant.export._pipeline import check_input, describe, take_calibrator, write_rows
@@ -170,7 +169,6 @@ def _rounding(own: Rounding, dtype: str, kind: str, tolerance: float) -> Roundin
     )
 
 
-@inherit_parameters(to_onnx)
 def merge_onnx(
     model: onnx.ModelProto | str | os.PathLike[str],
     calibrator: Calibrator,
@@ -186,10 +184,14 @@ def merge_onnx(
     ----------
     model : onnx.ModelProto or path-like
         The classifier, as any exporter writes it.
+    calibrator : Calibrator
+        A fitted calibrator of its scores.
     input : {"probabilities", "logits"}, optional
         What the classifier returns; by default what the calibrator was fitted to.
     output : str, optional
         Name of the scores among the outputs of the classifier, if it has several.
+    precision : {"float64", "float32"}, default="float64"
+        The longest numbers that the calibrator computes with, as of ``to_onnx``.
     tolerance : float, optional
         How far logits may be off from those that the calibrator was fitted to, as of ``to_onnx``.
         By default 2 ** -17, 8e-6, of scores in float32 or shorter, which no two runtimes compute
