@@ -341,10 +341,10 @@ def damaged(content):
 @pytest.mark.parametrize(
     ("name", "change", "error", "message"),
     [
-        (FILE, damaged, errors.ModelFileError, ""),
-        (FILE, lambda _: b"", errors.ModelFileError, ""),
-        (FILE, lambda _: model_file.dumps(NAMED), errors.ModelFileError, ""),  # of another fit
-        (FILE, None, FileNotFoundError, ""),
+        (FILE, damaged, errors.ModelFileError, None),
+        (FILE, lambda _: b"", errors.ModelFileError, None),
+        (FILE, lambda _: model_file.dumps(NAMED), errors.ModelFileError, None),  # of another fit
+        (FILE, None, FileNotFoundError, None),
         (ABOUT, lambda c: re.sub(rb"\n    sha256: .*", b"", c), errors.DigestError, "no sha256"),
         (
             *(ABOUT, lambda c: c.replace(b"  calibrant:\n", b"  another:\n")),
