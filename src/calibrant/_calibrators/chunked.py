@@ -278,7 +278,7 @@ class FromChunks(Parameters, ABC):
         if not is_whole and not statistics.kept.is_complete:
             found.append(
                 errors.SampledRowsWarning(
-                    f"{type(self).__name__} was fitted to {batch.n_rows:,} of "
+                    f"{type(self).__name__} was fitted to {statistics.kept.n_rows:,} of "
                     f"{statistics.n_rows:,} rows, chosen by their scores; {remedy}"
                 )
             )

@@ -161,7 +161,7 @@ class Statistics(Mergeable):
 
     def kept_batch(self) -> SimplexBatch:
         """Return the rows that were kept as a calibration set, with their own weights."""
-        return self.kept.batch(self.classes, self.weight)
+        return self.kept.batch(self.classes)
 
     def check(self) -> None:
         """Refuse what no rows can have counted; it may come from a stranger's file."""
