@@ -17,6 +17,7 @@ from calibrant._solvers.sorted_cumulative.fit import accumulate, raise_to_even
 from calibrant._solvers.sorted_cumulative.grid import RankCells, fit_cells
 from calibrant._solvers.sorted_cumulative.prior import choose_prior_share
 from calibrant._solvers.temperature import fit_temperature
+from calibrant.scale._kept_rows import FEWEST_ROWS
 from calibrant.scale._score_table import ScoreTable
 from calibrant.scale._statistics import ZERO_PROBABILITY, Number, Solution, Statistics
 from calibrant.scale._surrogate import ENOUGH_ROWS, SurrogateStatistics
@@ -63,7 +64,8 @@ class FlattenedStatistics(Statistics):
     method = "fir"
 
     def _start(self) -> list[Part]:
-        return [self._keep(), ScoreTable(1, FLATTENED_CELLS)]
+        # Once not all rows are kept they are only looked at for what is hardly meant.
+        return [self._keep(sample=FEWEST_ROWS), ScoreTable(1, FLATTENED_CELLS)]
 
     def _solution(self) -> Solution:
         """Fit to all rows counted so far."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CELLS = 1 << 20
 """Cells of the rows that are kept: 8 MiB."""
 
-FEWEST, MOST_CELLS = 1 << 13, 1 << 23
+FEWEST_ROWS, MOST_CELLS = 1 << 13, 1 << 23
 """Rows that are kept even if they have more cells, but not more than this."""
 
 UNBOUNDED = 1 << 64
@@ -38,7 +38,7 @@ ROWS_OF_STRATUM, FEWEST_BINS, MOST_BINS = 16, 16, 64
 
 def usual_limit(n_classes: int, cells: int = CELLS) -> int:
     """Return how many rows are kept, unless somebody says otherwise."""
-    return max(cells // n_classes, min(FEWEST, MOST_CELLS // n_classes), 1)
+    return max(cells // n_classes, min(FEWEST_ROWS, MOST_CELLS // n_classes), 1)
 
 
 class _Rows(NamedTuple):
@@ -58,8 +58,11 @@ class _Rows(NamedTuple):
     @classmethod
     def join(cls, found: list[_Rows]) -> _Rows:
         """Order rows by their hashes; equal ones, with equal labels, become one."""
-        arrays: Any = map(np.concatenate, zip(*found, strict=True))
-        rows = cls(*arrays)
+        some = [rows for rows in found if len(rows.hashes)] or found[:1]
+        arrays: Any = map(np.concatenate, zip(*some, strict=True))
+        rows = some[0] if len(some) == 1 else cls(*arrays)
+        if np.all(rows.hashes[1:] > rows.hashes[:-1]):
+            return rows
         order = np.argsort(rows.hashes)
         in_order = rows.hashes[order]
         if np.all(in_order[1:] != in_order[:-1]):  # nearly always, and much quicker
@@ -85,14 +88,17 @@ class KeptRows(Part):
     kind : {"probabilities", "logits"}
     limit : int
         Most rows that are kept; those of the smallest hash are, even if they are more.
+    sample : int, optional
+        Most rows that are kept of more than that.
     """
 
     name = "kept"
 
-    def __init__(self, n_classes: int, kind: str, limit: int) -> None:
+    def __init__(self, n_classes: int, kind: str, limit: int, sample: int | None = None) -> None:
         if limit < 1 or n_classes < 2:
             raise ValueError(f"{limit} rows of {n_classes} classes cannot be kept")
         self.n_classes, self.kind, self.limit = n_classes, kind, limit
+        self.sample = limit if sample is None else min(sample, limit)
         most = limit // (2 * ROWS_OF_STRATUM)  # bins, if there were no columns
         self._by_column = n_classes == 2 or most >= FEWEST_BINS * n_classes
         n_columns = n_classes if self._by_column else 1
@@ -117,7 +123,8 @@ class KeptRows(Part):
 
     def settings(self) -> dict[str, Any]:
         """Return what makes an empty one."""
-        return {"n_classes": self.n_classes, "kind": self.kind, "limit": self.limit}
+        names = "n_classes", "kind", "limit", "sample"
+        return {name: getattr(self, name) for name in names}
 
     def add(self, batch: SimplexBatch) -> None:
         """Take the rows of a batch."""
@@ -125,9 +132,11 @@ class KeptRows(Part):
         strata = self._strata(rows)
         self._totals += np.bincount(strata, rows.weight, minlength=len(self._totals))
         self._remember(rows, strata)
-        different = np.unique(rows.hashes) if batch.n_rows > self.limit else rows.hashes
-        if len(different) > self.limit > 0:
-            self._lower(int(different[self.limit]))
+        if batch.n_rows > self.limit:
+            hashes = np.sort(rows.hashes)
+            different = hashes[np.append(True, hashes[1:] != hashes[:-1])]  # np.unique is slower
+            if len(different) > self.limit:
+                self._lower(int(different[self.sample]))
         self._take(rows)
 
     def merge(self, other: KeptRows) -> None:
@@ -165,11 +174,12 @@ class KeptRows(Part):
             self._remember(found, self._strata(found))
 
     def _take(self, rows: _Rows) -> None:
-        rows = rows.take(rows.hashes < np.uint64(self._bound)) if self._bound < UNBOUNDED else rows
-        if len(rows.hashes):  # copies of what may be the caller's, without -0.0
-            arrays = (array + array.dtype.type(0) for array in rows)
-            self._waiting.append(_Rows(*arrays))
-        if sum(len(found.hashes) for found in self._waiting) >= max(self.limit, FEWEST):
+        near = np.flatnonzero(rows.hashes <= np.uint64(self._bound - 1))
+        if len(near):
+            rows = rows.take(near[np.argsort(rows.hashes[near])])  # a copy of the caller's
+            np.add(rows.scores, 0.0, out=rows.scores)  # no -0.0
+            self._waiting.append(rows)
+        if sum(len(found.hashes) for found in self._waiting) >= max(self.limit, FEWEST_ROWS):
             self._settle()
 
     def _settle(self) -> None:
@@ -178,8 +188,9 @@ class KeptRows(Part):
             return
         self._rows, self._waiting = _Rows.join([self._rows, *self._waiting]), []
         hashes = self._rows.hashes
-        if len(hashes) > self.limit:
-            bound = hashes[self.limit]
+        most = self.limit if self._bound == UNBOUNDED else self.sample
+        if len(hashes) > most:
+            bound = hashes[self.sample]
             if bound == hashes[0]:
                 last = int(np.searchsorted(hashes, bound, side="right"))
                 bound = hashes[last] if last < len(hashes) else None
