@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from calibrant._simplex import SimplexBatch
     from calibrant.scale._parts import Part
 
-FORMAT = "calibrant statistics 2"
+FORMAT = "calibrant statistics 3"
 MOST_ROWS = 1 << 62
 
 HOMES = {
