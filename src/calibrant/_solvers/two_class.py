@@ -1,0 +1,290 @@
+"""Two-class scaling: small logistic maps of the log-odds, averaged by their evidence.
+
+No single one is best: on most classifiers all sensible maps of 100 rows are level, and the average
+has less variance than any. Each member starts from one of three lines, the scores, temperature
+scaling and a slope about the log-odds of the labels' share, and has ridge penalties, in rows; 30
+pseudo-observations hold it to that line, fewer the farther it proves to be away (``pseudo_rows``).
+Its weight grows with a power of its marginal likelihood, by Laplace's approximation. Temperature
+scaling has a part where there is little loss to learn from, and the scores have one where what is
+gained over them is no clear gain.
+"""
+
+from __future__ import annotations
+
+import math
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from calibrant._maps.cells import ClasswiseCurves
+from calibrant._maps.curves import FARTHEST_LOG_ODDS, BoundedLogs, LogOddsCurve
+from calibrant._objectives.two_class import (
+    N_FEATURES,
+    Base,
+    TwoClassRows,
+    sigmoid_and_softplus,
+)
+from calibrant._simplex import to_logits
+from calibrant._solvers.logistic import bounds_of_logs
+from calibrant._solvers.merged_rows import merge_rows
+from calibrant._solvers.one_vs_rest import solve_one_vs_rest
+from calibrant._solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS, remaining
+from calibrant._solvers.report import SolverReport
+from calibrant._solvers.temperature import read_zero
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant._simplex import SimplexBatch
+    from calibrant._solvers.one_vs_rest import BinaryProblem
+
+    Array = NDArray[np.float64]
+
+AT_BASE = 30.0
+"""Pseudo-observations that hold a member to the line that it starts from."""
+
+SLOPE, OUT = 1e-3, math.inf
+RIDGES = {
+    (line, intercept, even): (SLOPE if line else OUT, intercept, even, 16.0, OUT, OUT)
+    for line in range(3)
+    for intercept in (OUT, 0.1)
+    for even in (16.0, 0.3)
+}
+"""Penalties of the members on each feature, in rows; one without a slope keeps that of its line."""
+
+BETA = (OUT, 0.5, OUT, OUT, 0.5, 0.5)
+BETA_SHARE = 1 / 3
+"""A weak beta calibration of the scores, and its share where all members have the same evidence."""
+
+MEMBERS = np.array([*RIDGES.values(), BETA])
+LINE_OF = np.array([*(line for line, *_ in RIDGES), 0])
+PRIOR = np.append(np.full(len(RIDGES), (1.0 - BETA_SHARE) / len(RIDGES)), BETA_SHARE)
+
+POWER = 0.25
+"""Of the evidence in the weights: less than 1, as members are not independent."""
+
+FEW_NATS = 3.0
+"""Loss at which temperature scaling has half of the result."""
+
+CLEAR_GAIN = 0.0
+"""Nats over the scores at which these have half of the result.
+
+These numbers are chosen within the validation parts of real classifiers by
+``benchmarks/two_class.py``; most others around them are as good.
+"""
+
+FLATTEST = 1e-3
+"""Least slope of a line, and least that the evidence reads a member's slope as, times 20."""
+
+LARGEST_LOG_ODDS = 700.0
+GRID = np.sinh(np.linspace(-7.3, 7.3, 147))
+"""Values of the lines at which the average is taken: close together where it bends."""
+
+
+class Fits(NamedTuple):
+    """Members of one line at their optimum."""
+
+    points: Array
+    hessians: Array
+    losses: Array
+    divergences: Array
+    violation: float
+    rounds: int
+
+
+def solve_two_class(
+    batch: SimplexBatch,
+    *,
+    zero_probability: float | None = None,
+    tol: float = 1e-8,
+    max_rounds: int = 100,
+) -> tuple[ClasswiseCurves, SolverReport]:
+    """Find the curve of the log-odds of two classes, or of each class against all others.
+
+    The violation is the largest gradient of the mean loss of any member, in units of the square
+    root of its curvature.
+    """
+    batch = merge_rows(batch)
+    zero_logit = read_zero(batch, zero_probability)
+    smallest = max(math.exp(zero_logit), float(np.finfo(float).tiny))
+    if batch.n_classes != 2:
+
+        def solve(problem: BinaryProblem) -> tuple[LogOddsCurve, SolverReport]:
+            logs = bounds_of_logs(problem.values, smallest)
+            log_x, log_rest = logs(problem.values)
+            return fit_log_odds(
+                log_x - log_rest, problem.positives, problem.cells, logs, tol, max_rounds
+            )
+
+        return solve_one_vs_rest(batch, solve)
+    logits = to_logits(batch.scores, batch.kind, zero_logit)
+    z = np.clip(logits[:, 1] - logits[:, 0], -LARGEST_LOG_ODDS, LARGEST_LOG_ODDS)
+    positives = np.where(batch.class_index == 1, batch.weight, 0.0)
+    logs = BoundedLogs(smallest, smallest)
+    curve, report = fit_log_odds(z, positives, batch.weight, logs, tol, max_rounds)
+    return ClasswiseCurves(None, (curve.mirrored, curve), kind=batch.kind), report
+
+
+def fit_log_odds(
+    z: Array, positives: Array, cells: Array, logs: BoundedLogs, tol: float, max_rounds: int
+) -> tuple[LogOddsCurve, SolverReport]:
+    """Fit all members to log-odds ``z`` that hold the label with weight ``positives`` of ``cells``.
+
+    Returns their average as one curve.
+    """
+    started = perf_counter()
+    total, labels = float(cells.sum()), float(positives.sum())
+    tiny = 0.5 / total
+    share = math.log((labels + 0.5) / (total - labels + 0.5))
+    scores = Base(0.0, 1.0)
+    lines, rounds, violation = [scores], 0, 0.0
+    slope_alone = np.full((1, N_FEATURES), OUT)
+    slope_alone[0, 0] = 0.0
+    for pivot in (0.0, share):
+        rows = TwoClassRows(Base(pivot, 1.0), z, positives, cells, tiny)
+        found = _fit_held(rows, slope_alone, AT_SCORES, REWEIGHTINGS, tol, max_rounds)
+        lines.append(Base(pivot, max(1.0 + float(found.points[0, 0]), FLATTEST)))
+        rounds, violation = rounds + found.rounds, max(violation, found.violation)
+    points, evidence = np.zeros((len(MEMBERS), N_FEATURES)), np.zeros(len(MEMBERS))
+    base_loss = []
+    for place, line in enumerate(lines):
+        own = place == LINE_OF
+        rows = TwoClassRows(line, z, positives, cells, tiny)
+        found = _fit_held(rows, MEMBERS[own], AT_BASE, 2, tol, max_rounds)
+        points[own] = found.points
+        evidence[own] = _evidence(found, MEMBERS[own], line.slope)
+        base_loss.append(float(rows.losses(np.zeros((1, N_FEATURES)))[0][0]))
+        rounds, violation = rounds + found.rounds, max(violation, found.violation)
+    average = _Average(lines, points, tiny, float(z.min()), float(z.max()))
+    log_weight = POWER * evidence + np.log(PRIOR)
+    few = FEW_NATS / (max(min(base_loss), 0.0) + FEW_NATS)
+    shares = np.append(np.exp(log_weight - logsumexp(log_weight)) * (1.0 - few), [few, 0.0])
+
+    def loss_of(curve: LogOddsCurve) -> float:
+        eta = np.interp(z, curve.x, curve.y)
+        return float(cells @ sigmoid_and_softplus(eta)[1] - positives @ eta)
+
+    gain = base_loss[0] - loss_of(average.curve(shares, logs))
+    kept = 1.0 / (1.0 + math.exp(min(gain - CLEAR_GAIN, 700.0)))
+    shares = np.append(shares[:-1] * (1.0 - kept), kept)
+    curve = average.curve(shares, logs)
+    numbers = loss_of(curve) / total, violation, tol, rounds, perf_counter() - started
+    return curve, SolverReport("newton", *numbers, notes=(_describe(shares),))
+
+
+def _fit_held(
+    rows: TwoClassRows, ridges: Array, strength: float, times: int, tol: float, max_rounds: int
+) -> Fits:
+    """Minimise ``times``, each but the first with as many pseudo-observations as are left."""
+    points = np.zeros_like(ridges)
+    left, rounds = np.full(len(ridges), strength), 0
+    for _ in range(times):
+        points, hessians, violation, n = minimise_together(
+            rows, points, ridges, left / rows.total, tol, max_rounds
+        )
+        losses, divergences = rows.losses(points)
+        left = np.array([remaining(strength, divergence) for divergence in divergences])
+        rounds += n
+    return Fits(points, hessians, losses, divergences, violation, rounds)
+
+
+def minimise_together(
+    rows: TwoClassRows, points: Array, ridges: Array, ratio: Array, tol: float, max_rounds: int
+) -> tuple[Array, Array, float, int]:
+    """Newton's method for all members of a line at once, each with a step length of its own.
+
+    Returns their parameters and Hessians, the largest violation and the number of rounds.
+    """
+    value, gradient, hessian = rows.expand(points, ridges, ratio)
+    diagonal = np.arange(N_FEATURES)
+    for rounds in range(max_rounds + 1):
+        unit = 1.0 / np.sqrt(np.maximum(hessian[:, diagonal, diagonal] * rows.total, 1e-300))
+        violation = np.max(np.abs(gradient) * unit, axis=1)
+        moving = violation > tol
+        if not moving.any() or rounds == max_rounds:
+            break
+        ridge = 1e-12 * np.maximum(hessian[:, diagonal, diagonal], 1e-300)
+        step = np.linalg.solve(hessian + ridge[:, None] * np.eye(N_FEATURES), gradient[..., None])
+        step = np.where(moving[:, None], step[..., 0], 0.0)
+        predicted = np.sum(gradient * step, axis=1)
+        size = np.ones(len(points))
+        for _ in range(40):
+            trial = points - size[:, None] * step
+            found = rows.expand(trial, ridges, ratio)
+            rounding = 1e-14 * (np.abs(value) + rows.total)
+            worse = moving & ~(found[0] <= value - 1e-4 * size * predicted + rounding)
+            if not worse.any():
+                break
+            size = np.where(worse, 0.5 * size, size)
+        if np.array_equal(trial, points):
+            break
+        points, (value, gradient, hessian) = trial, found
+    return points, hessian, float(violation.max()), rounds
+
+
+def _evidence(found: Fits, ridges: Array, slope: float) -> Array:
+    """Log marginal likelihood by Laplace's approximation, less what all members have alike.
+
+    The prior of the whole slope is log-normal about 1, that of the others is their ridge.
+    """
+    free = np.isfinite(ridges[:, 0])
+    factor = np.where(free, np.maximum(1.0 + found.points[:, 0], 20.0 * FLATTEST), 1.0)
+    hessian = found.hessians.copy()
+    hessian[:, 0] *= factor[:, None]
+    hessian[:, :, 0] *= factor[:, None]
+    hessian[:, 0, 0] += free
+    rest = np.where(np.isfinite(ridges[:, 1:]), ridges[:, 1:], 1.0)  # left out: log 1, and t = 0
+    found_evidence: Array = (
+        -found.losses
+        - np.log1p(AT_BASE * found.divergences)
+        - 0.5 * np.where(free, np.log(factor * slope) ** 2, 0.0)
+        - 0.5 * np.sum(rest * found.points[:, 1:] ** 2 - np.log(rest), axis=1)
+        - 0.5 * np.linalg.slogdet(hessian)[1]
+    )
+    return found_evidence
+
+
+class _Average:
+    """Averages of the probabilities of members, of temperature scaling and of the scores.
+
+    They are lines between values at ``x``, and go on straight beyond the rows' log-odds.
+    """
+
+    def __init__(
+        self, lines: list[Base], points: Array, tiny: float, low: float, high: float
+    ) -> None:
+        x = np.concatenate([line.pivot + (GRID - line.pivot) / line.slope for line in lines])
+        x = np.unique(np.append(x[(low < x) & (x < high)], [low, max(high, low + 1.0)]))
+        # Slopes are differences: what is hardly apart would be noise.
+        self.x = x[np.append(True, np.diff(x) > 1e-6 * (1.0 + np.abs(x[1:])))]
+        eta = np.empty((len(points) + 2, len(self.x)))
+        for place, line in enumerate(lines):
+            u, features = line.features(self.x, tiny)
+            eta[:-2][place == LINE_OF] = u + points[place == LINE_OF] @ features
+            if place < 2:
+                eta[-1 - place] = u
+        self._log_rest = -sigmoid_and_softplus(eta)[1]
+        self._log_p = self._log_rest + eta
+
+    def curve(self, shares: Array, logs: BoundedLogs) -> LogOddsCurve:
+        """Return the average with these shares of members, temperature scaling and the scores."""
+        weight = shares[:, None]
+        y = logsumexp(self._log_p, axis=0, b=weight) - logsumexp(self._log_rest, axis=0, b=weight)
+        # Labels that fall with the scores leave a flat part: what is stored never decreases.
+        y = 0.5 * (np.maximum.accumulate(y) + np.minimum.accumulate(y[::-1])[::-1])
+        x, ends = self.x, np.array([-FARTHEST_LOG_ODDS, FARTHEST_LOG_ODDS])
+        beyond = y[[0, -1]] + (ends - x[[0, -1]]) * (np.diff(y) / np.diff(x))[[0, -1]]
+        x, y = (np.concatenate([end[:1], own, end[1:]]) for own, end in ((x, ends), (y, beyond)))
+        return LogOddsCurve(x, y, logs)
+
+
+def _describe(shares: Array) -> str:
+    """Say what has which share."""
+    by_line = np.bincount(LINE_OF[:-1], shares[: len(RIDGES)])
+    names = "maps of the scores", "of temperature scaling", "of a slope about the labels' share"
+    found = [f"{name} {share:.0%}" for name, share in zip(names, by_line, strict=True)]
+    last = ("a beta map", "temperature scaling itself", "the scores themselves")
+    found += [f"{name} {share:.0%}" for name, share in zip(last, shares[-3:], strict=True)]
+    return f"shares: {', '.join(found)}"
