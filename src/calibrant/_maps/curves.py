@@ -223,6 +223,12 @@ class LogOddsCurve:
         value: Floats = expit(np.interp(log_x - log_rest, self.x, self.y))
         return value
 
+    def of_two(self, x: Floats, rest: Floats) -> Floats:
+        """Value where 1 - x is known better than x tells: two classes know it to the last digit."""
+        z = np.log(np.maximum(x, self.logs.low)) - np.log(np.maximum(rest, self.logs.rest))
+        value: Floats = expit(np.interp(z, self.x, self.y))
+        return value
+
     @property
     def mirrored(self) -> LogOddsCurve:
         """The curve of the other one of two classes."""

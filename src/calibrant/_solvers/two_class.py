@@ -16,7 +16,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.optimize import isotonic_regression
+from scipy.special import expit, logit, logsumexp
 
 from calibrant._maps.cells import ClasswiseCurves
 from calibrant._maps.curves import FARTHEST_LOG_ODDS, BoundedLogs, LogOddsCurve
@@ -157,7 +158,7 @@ def fit_log_odds(
         evidence[own] = _evidence(found, MEMBERS[own], line.slope)
         base_loss.append(float(rows.losses(np.zeros((1, N_FEATURES)))[0][0]))
         rounds, violation = rounds + found.rounds, max(violation, found.violation)
-    average = _Average(lines, points, tiny, float(z.min()), float(z.max()))
+    average = _Average(lines, points, tiny, z, cells)
     log_weight = POWER * evidence + np.log(PRIOR)
     few = FEW_NATS / (max(min(base_loss), 0.0) + FEW_NATS)
     shares = np.append(np.exp(log_weight - logsumexp(log_weight)) * (1.0 - few), [few, 0.0])
@@ -253,12 +254,15 @@ class _Average:
     """
 
     def __init__(
-        self, lines: list[Base], points: Array, tiny: float, low: float, high: float
+        self, lines: list[Base], points: Array, tiny: float, z: Array, cells: Array
     ) -> None:
+        low, high = float(z.min()), float(z.max())
         x = np.concatenate([line.pivot + (GRID - line.pivot) / line.slope for line in lines])
         x = np.unique(np.append(x[(low < x) & (x < high)], [low, max(high, low + 1.0)]))
         # Slopes are differences: what is hardly apart would be noise.
         self.x = x[np.append(True, np.diff(x) > 1e-6 * (1.0 + np.abs(x[1:])))]
+        nearest = np.searchsorted(0.5 * (self.x[1:] + self.x[:-1]), z)
+        self._near = 1e-6 + np.bincount(nearest, cells, minlength=len(self.x)) / cells.sum()
         eta = np.empty((len(points) + 2, len(self.x)))
         for place, line in enumerate(lines):
             u, features = line.features(self.x, tiny)
@@ -272,12 +276,21 @@ class _Average:
         """Return the average with these shares of members, temperature scaling and the scores."""
         weight = shares[:, None]
         y = logsumexp(self._log_p, axis=0, b=weight) - logsumexp(self._log_rest, axis=0, b=weight)
-        # Labels that fall with the scores leave a flat part: what is stored never decreases.
-        y = 0.5 * (np.maximum.accumulate(y) + np.minimum.accumulate(y[::-1])[::-1])
+        if np.any(np.diff(y) < 0.0):
+            y = self._pool(y)
         x, ends = self.x, np.array([-FARTHEST_LOG_ODDS, FARTHEST_LOG_ODDS])
         beyond = y[[0, -1]] + (ends - x[[0, -1]]) * (np.diff(y) / np.diff(x))[[0, -1]]
         x, y = (np.concatenate([end[:1], own, end[1:]]) for own, end in ((x, ends), (y, beyond)))
         return LogOddsCurve(x, y, logs)
+
+
+    def _pool(self, y: Array) -> Array:
+        """Average probabilities where they fall, by the rows that are near: a flat part of it."""
+        pooled = isotonic_regression(expit(y), weights=self._near)
+        for start, end in zip(pooled.blocks, pooled.blocks[1:], strict=False):
+            if end - start > 1:
+                y[start:end] = logit(np.clip(pooled.x[start], 1e-300, 1.0 - 1e-16))
+        return np.maximum.accumulate(y)  # but for rounding, it rises
 
 
 def _describe(shares: Array) -> str:
