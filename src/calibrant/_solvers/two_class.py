@@ -79,6 +79,9 @@ These numbers are chosen within the validation parts of real classifiers by
 FLATTEST = 1e-3
 """Least slope of a line, and least that the evidence reads a member's slope as, times 20."""
 
+CERTAIN_ROWS = 1e-9
+"""Ridge of a slope by itself, as a part of its squares: rows that are certain have no curvature."""
+
 LARGEST_LOG_ODDS = 700.0
 GRID = np.sinh(np.linspace(-7.3, 7.3, 147))
 """Values of the lines at which the average is taken: close together where it bends."""
@@ -142,8 +145,8 @@ def fit_log_odds(
     scores = Base(0.0, 1.0)
     lines, rounds, violation = [scores], 0, 0.0
     slope_alone = np.full((1, N_FEATURES), OUT)
-    slope_alone[0, 0] = 0.0
     for pivot in (0.0, share):
+        slope_alone[0, 0] = CERTAIN_ROWS * max(float(cells @ (z - pivot) ** 2), 1e-300)
         rows = TwoClassRows(Base(pivot, 1.0), z, positives, cells, tiny)
         found = _fit_held(rows, slope_alone, AT_SCORES, REWEIGHTINGS, tol, max_rounds)
         lines.append(Base(pivot, max(1.0 + float(found.points[0, 0]), FLATTEST)))
