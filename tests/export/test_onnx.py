@@ -48,7 +48,9 @@ def test_same_as_predict_proba(case, kind, dtype):
     assert_same(run(model, rows), calibrator, rows, dtype)
 
 
-@pytest.mark.parametrize("case", ["fir", "na-fir", "scir", "ts", "vs", "spline", "auto"])
+@pytest.mark.parametrize(
+    "case", ["fir", "na-fir", "scir", "ts", "vs", "spline", "two-class", "auto"]
+)
 @pytest.mark.parametrize("n_classes", [2, 60])
 def test_few_and_many_classes(case, n_classes):
     calibrator = fitted(case, n_classes=n_classes)

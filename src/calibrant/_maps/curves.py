@@ -13,7 +13,6 @@ from calibrant._kernels.tables import build_lookup
 from calibrant._maps.base import LARGEST, Floats, Wholes, check_number, freeze, frozen, require
 from calibrant._maps.steps import Histogram, Pieces, StepFunction
 
-
 MAX_KNOTS = 1000
 """Points of a curve of the log-odds."""
 
@@ -213,7 +212,7 @@ class LogOddsCurve:
         require(reach, f"x must go from {-FARTHEST_LOG_ODDS:g} to {FARTHEST_LOG_ODDS:g}")
         rising = (x[1:] > x[:-1]).all() and (y[1:] >= y[:-1]).all()
         require(rising, "x must increase strictly, and y must not decrease")
-        require(-LARGEST <= y[0] and y[-1] <= LARGEST, f"y leaves [{-LARGEST}, {LARGEST}]")
+        require(y[0] >= -LARGEST and y[-1] <= LARGEST, f"y leaves [{-LARGEST}, {LARGEST}]")
         with np.errstate(over="ignore"):
             require((np.diff(y) / np.diff(x)).max() < np.inf, "the line is too steep")
 

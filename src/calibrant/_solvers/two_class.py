@@ -286,7 +286,6 @@ class _Average:
         x, y = (np.concatenate([end[:1], own, end[1:]]) for own, end in ((x, ends), (y, beyond)))
         return LogOddsCurve(x, y, logs)
 
-
     def _pool(self, y: Array) -> Array:
         """Average probabilities where they fall, by the rows that are near: a flat part of it."""
         pooled = isotonic_regression(expit(y), weights=self._near)

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant import errors
-from calibrant._maps.curves import FARTHEST_LOG_ODDS, IDENTITY, BoundedLogs, Curve, LogOddsCurve, Terms
+from calibrant._maps.curves import (
+    FARTHEST_LOG_ODDS,
+    IDENTITY,
+    BoundedLogs,
+    Curve,
+    LogOddsCurve,
+    Terms,
+)
 from calibrant._maps.steps import Pieces
 from calibrant.export._block_search import find_blocks, lowered
 
