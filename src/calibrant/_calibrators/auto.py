@@ -138,7 +138,7 @@ class AutoCalibrator(Composed):
             isinstance(given, Iterable) and all(isinstance(path, str) for path in given)
         ):
             raise ParameterError(f"candidates={in_words(given)} must be a sequence of names")
-        for path in self._paths():
+        for path in () if given is None else given:
             stages = path.split(" > ")
             if len(stages) > 2 or not all(stage in STAGES for stage in stages):
                 raise ParameterError(
@@ -148,26 +148,30 @@ class AutoCalibrator(Composed):
 
     def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
         """As the largest stage; besides it there are the held-out outputs of all candidates."""
-        stages = {stage for path in self._paths() for stage in path.split(" > ")}
+        paths = self._paths(n_classes)
+        stages = {stage for path in paths for stage in path.split(" > ")}
         largest = max(
             make_stage(stage)._peak_bytes(n_rows, n_classes)  # noqa: SLF001  (ours)
             for stage in stages
         )
         n_judged = min(n_rows, most_judged(n_classes))
-        held_out = 8 * len(self._paths()) * n_judged * n_classes
+        held_out = 8 * len(paths) * n_judged * n_classes
         return int(largest + held_out + super()._peak_bytes(n_rows, n_classes))
 
-    def _paths(self) -> list[str]:
+    def _paths(self, n_classes: int) -> list[str]:  # noqa: ARG002  (the same for all, so far)
+        """Return what is tried: what was asked for, or what is good for so many classes."""
         given = PATHS if self.candidates is None else tuple(self.candidates)
         return list(dict.fromkeys([BASELINE, *given]))
 
     def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
-        with progress("AutoCalibrator", len(self._paths()) + 2, verbose=self.verbose) as start:
-            return self._mix(batch, start)
+        paths = self._paths(batch.n_classes)
+        with progress("AutoCalibrator", len(paths) + 2, verbose=self.verbose) as start:
+            return self._mix(batch, paths, start)
 
-    def _mix(self, batch: SimplexBatch, start: Callable[[str], None]) -> dict[str, Any]:
+    def _mix(
+        self, batch: SimplexBatch, paths: list[str], start: Callable[[str], None]
+    ) -> dict[str, Any]:
         search = Search(batch, self.cv)
-        paths = self._paths()
         search.hold_out(paths, start)
         start("mixture")
         own = np.column_stack([search.own(path) for path in paths])
@@ -218,7 +222,8 @@ class AutoCalibrator(Composed):
         share = 1.0 - sum(weights.get(path, 0.0) for path in PLAIN)
         if self.finish > 0.0:
             share *= max(loss, 0.0) / (max(loss, 0.0) + self.finish)
-        used = {stage for path in self._paths() for stage in path.split(" > ")}
+        paths = self._paths(search.batch.n_classes)
+        used = {stage for path in paths for stage in path.split(" > ")}
         stages = [name for name in FINISH if name != "structured" or used & CLASSWISE]
         if share < LEAST_WEIGHT:
             return None, 0.0
