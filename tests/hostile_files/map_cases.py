@@ -171,6 +171,7 @@ CURVES = {
         ),
     ],
     (e.FittedValueError, "beta-ovr"): [("slope negative", numbers("numbers", 0, -1.0), "")],
+    (e.FittedValueError, "two-class"): [("end moved", numbers("numbers", 2, 1.0), "must go from")],
     (e.FittedValueError, "platt-ovr"): [("bound zero", numbers("numbers", 2, 0.0), "logarithms")],
     (e.FittedValueError, "bbq-ovr"): [
         (
