@@ -14,6 +14,7 @@ from calibrant._solvers.two_class import (
     AT_BASE,
     LINE_OF,
     MEMBERS,
+    N_MEMBERS,
     OUT,
     fit_log_odds,
     minimise_together,
@@ -61,20 +62,18 @@ def plain_objective(base, z, positives, cells, tiny, ridges, ratio):
     return value, used
 
 
-@pytest.mark.parametrize("line", range(3))
-def test_members_have_the_least_penalised_loss(line):
+def test_members_have_the_least_penalised_loss():
     """Against a general-purpose minimiser that knows values alone."""
     z, positives, cells = drawn()
-    base = (Base(0.0, 1.0), Base(0.0, 0.7), Base(0.4, 0.7))[line]
-    rows = TwoClassRows(base, z, positives, cells, 0.01)
-    ridges = MEMBERS[line == LINE_OF]
-    ratio = np.linspace(0.0, 0.3, len(ridges))
+    bases = [Base(0.0, 1.0), Base(0.0, 0.7), Base(0.4, 0.7)]
+    rows = TwoClassRows(bases, N_MEMBERS, z, positives, cells, 0.01)
+    ratio = np.linspace(0.0, 0.3, len(MEMBERS))
     points, hessians, violation, _ = minimise_together(
-        rows, np.zeros_like(ridges), ridges, ratio, 1e-10, 100
+        rows, np.zeros_like(MEMBERS), MEMBERS, ratio, 1e-10, 100
     )
     assert violation <= 1e-10
-    for place, ridge in enumerate(ridges):
-        value, used = plain_objective(base, z, positives, cells, 0.01, ridge, ratio[place])
+    for place, (line, ridge) in enumerate(zip(LINE_OF, MEMBERS, strict=True)):
+        value, used = plain_objective(bases[line], z, positives, cells, 0.01, ridge, ratio[place])
         best = minimize(value, np.zeros(used.sum()), method="BFGS", options={"gtol": 1e-8})
         own = points[place][used]
         assert value(own) <= best.fun + 1e-9
@@ -85,7 +84,7 @@ def test_members_have_the_least_penalised_loss(line):
 
 def test_derivatives_and_losses_are_those_of_the_values():
     z, positives, cells = drawn(40)
-    rows = TwoClassRows(Base(0.3, 0.8), z, positives, cells, 0.01)
+    rows = TwoClassRows([Base(0.3, 0.8)], [2], z, positives, cells, 0.01)
     ridges = np.array([[1e-3, 0.1, 0.3, 16.0, 0.5, 0.5], [OUT, 0.1, OUT, 16.0, OUT, OUT]])
     ratio = np.array([0.2, 0.0])
     points = 0.1 * np.random.default_rng(1).normal(size=(2, N_FEATURES)) * np.isfinite(ridges)
@@ -136,9 +135,9 @@ def test_the_evidence_is_the_integral_of_the_likelihood():
     z, positives, cells = drawn(60)
     ridges = np.array([[OUT, OUT, 16.0, 16.0, OUT, OUT], [OUT, OUT, 0.3, 16.0, OUT, OUT]])
     base = Base(0.0, 1.0)
-    rows = TwoClassRows(base, z, positives, cells, 0.01)
+    rows = TwoClassRows([base], [2], z, positives, cells, 0.01)
     found = two_class._fit_held(rows, ridges, AT_BASE, 2, 1e-10, 100)
-    evidence = two_class._evidence(found, ridges, base.slope)
+    evidence = two_class._evidence(found, ridges, np.ones(2))
     exact = [exact_evidence(z, positives, cells, base, ridge, 0.01) for ridge in ridges]
     np.testing.assert_allclose(evidence, exact, atol=0.1)
 

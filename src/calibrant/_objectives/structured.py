@@ -61,10 +61,10 @@ class StructuredObjective(Objective):
         mean_i NLL_i(t) + 1/2 sum_j w_j (t_j - start_j)^2 - <prior_gradient, t - start>,
 
     where u are ``inverse_temperature`` times the logits, x = log(softmax(scale z) + bound) less its
-    mean over the row or, of two classes, less log(1/2 + bound), W a diagonal or a full matrix, and the start alpha = 1, all others 0, is
-    temperature scaling; w are the ``penalty_weights``. ``prior_gradient`` is that of
-    pseudo-observations which draw alpha and gamma to the start. A ``unit`` of a parameter changes
-    the gradient by about one.
+    mean over the row or, of two classes, less log(1/2 + bound), W a diagonal or a full matrix, and
+    the start alpha = 1, all others 0, is temperature scaling; w are the ``penalty_weights``.
+    ``prior_gradient`` is that of pseudo-observations which draw alpha and gamma to the start. A
+    ``unit`` of a parameter changes the gradient by about one.
     """
 
     kind: str

@@ -12,13 +12,14 @@ bounded. The last two are those of beta calibration.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
@@ -64,58 +65,79 @@ def sigmoid_and_softplus(x: Array) -> tuple[Array, Array]:
 
 
 class TwoClassRows:
-    """Losses of many maps of one base at once: a row of ``points`` is the t of one of them.
+    """Losses of many maps at once: ``n_maps`` for each base, a row of ``points`` for each of them.
 
         sum_i w_i loss(eta_i, y_i) + ratio sum_i w_i loss(eta_i, q_i) + 1/2 sum_j ridge_j t_j^2,
 
     where the second sum is that of pseudo-observations labelled by the base, and a feature with an
-    infinite ridge is left out.
+    infinite ridge is left out. Without ``tiny`` there is no feature but the slope.
     """
 
-    def __init__(self, base: Base, z: Array, positives: Array, cells: Array, tiny: float) -> None:
-        self.u, self._features = base.features(z, tiny)
+    def __init__(
+        self,
+        bases: list[Base],
+        n_maps: list[int],
+        z: Array,
+        positives: Array,
+        cells: Array,
+        tiny: float | None = None,
+    ) -> None:
         self._cells, self.total = cells, float(cells.sum())
-        self._label_sums = self._features @ positives
-        self._base_sums = self._features @ (cells * expit(self.u))
-        self._label_offset = float(positives @ self.u)
-
-    @cached_property
-    def _softplus_of_base(self) -> float:
-        return float(self._cells @ sigmoid_and_softplus(self.u)[1])
+        if tiny is None:
+            self._lines = [(base(z), base.slope * (z - base.pivot)[None]) for base in bases]
+        else:
+            self._lines = [base.features(z, tiny) for base in bases]
+        ends = np.cumsum(n_maps).tolist()
+        self._maps = [slice(end - n, end) for n, end in zip(n_maps, ends, strict=True)]
+        self.base_losses = np.empty(len(bases))
+        label_sums, base_sums, self._softplus = [], [], np.empty(len(bases))
+        for i, (u, features) in enumerate(self._lines):
+            q, softplus = sigmoid_and_softplus(u)
+            self._softplus[i] = softplus @ cells
+            self.base_losses[i] = self._softplus[i] - positives @ u
+            label_sums.append(features @ positives)
+            base_sums.append(features @ (cells * q))
+        self._of_map = np.repeat(np.arange(len(bases)), n_maps)
+        self._label_sums = np.array(label_sums)[self._of_map]
+        self._base_sums = np.array(base_sums)[self._of_map]
 
     def expand(self, points: Array, ridges: Array, ratio: Array) -> tuple[Array, Array, Array]:
         """Value (less a constant), gradient and Hessian of the objective of each map."""
         used = np.isfinite(ridges)
         held = np.where(used, ridges, 0.0)
-        total = np.zeros(len(points))
-        gradient = np.zeros_like(points)
-        hessian = np.zeros((*points.shape, N_FEATURES))
-        for start in range(0, len(self.u), ROWS_AT_ONCE):
-            own = slice(start, start + ROWS_AT_ONCE)
-            features, cells = self._features[:, own], self._cells[own]
-            eta = self.u[own] + points @ features
-            p, softplus = sigmoid_and_softplus(eta)
-            total += softplus @ cells
-            p_cells = p * cells
-            gradient += p_cells @ features.T
-            spread = p_cells * (1.0 - p)
-            hessian += (spread[:, None, :] * features) @ features.T
+        total, gradient = np.zeros(len(points)), np.zeros_like(points)
+        hessian = np.zeros((*points.shape, points.shape[1]))
+        for own, part in self._parts():
+            for maps, (u, all_features) in zip(self._maps, self._lines, strict=True):
+                features = all_features[:, own]
+                p, softplus = sigmoid_and_softplus(u[own] + points[maps] @ features)
+                total[maps] += softplus @ part
+                spread = p * part
+                gradient[maps] += spread @ features.T
+                spread *= 1.0 - p
+                hessian[maps] += (spread[:, None, :] * features) @ features.T
         more = 1.0 + ratio[:, None]
         drawn = self._label_sums + ratio[:, None] * self._base_sums
         value = more[:, 0] * total - np.sum(points * (drawn - 0.5 * held * points), axis=1)
         gradient = np.where(used, more * gradient - drawn + held * points, 0.0)
         hessian *= more[:, :, None] * used[:, :, None] * used[:, None, :]
-        diagonal = np.arange(N_FEATURES)
+        diagonal = np.arange(points.shape[1])
         hessian[:, diagonal, diagonal] += np.where(used, held, 1.0)
         return value, gradient, hessian
 
     def losses(self, points: Array) -> tuple[Array, Array]:
         """Return the loss of each map, and its mean divergence from the base."""
-        total = np.zeros(len(points))
-        for start in range(0, len(self.u), ROWS_AT_ONCE):
-            own = slice(start, start + ROWS_AT_ONCE)
-            eta = self.u[own] + points @ self._features[:, own]
-            total += sigmoid_and_softplus(eta)[1] @ self._cells[own]
-        loss = total - self._label_offset - points @ self._label_sums
-        apart = total - self._softplus_of_base - points @ self._base_sums
+        more = np.zeros(len(points))
+        for own, part in self._parts():
+            for maps, (u, features) in zip(self._maps, self._lines, strict=True):
+                eta = u[own] + points[maps] @ features[:, own]
+                more[maps] += sigmoid_and_softplus(eta)[1] @ part
+        more -= self._softplus[self._of_map]
+        loss = self.base_losses[self._of_map] + more - np.sum(points * self._label_sums, axis=1)
+        apart = more - np.sum(points * self._base_sums, axis=1)
         return loss, np.maximum(apart / self.total, 0.0)
+
+    def _parts(self) -> Iterator[tuple[slice, Array]]:
+        for start in range(0, len(self._cells), ROWS_AT_ONCE):
+            own = slice(start, start + ROWS_AT_ONCE)
+            yield own, self._cells[own]

@@ -22,7 +22,6 @@ from scipy.special import expit, logit, logsumexp
 from calibrant._maps.cells import ClasswiseCurves
 from calibrant._maps.curves import FARTHEST_LOG_ODDS, BoundedLogs, LogOddsCurve
 from calibrant._objectives.two_class import (
-    N_FEATURES,
     Base,
     TwoClassRows,
     sigmoid_and_softplus,
@@ -59,9 +58,10 @@ BETA = (OUT, 0.5, OUT, OUT, 0.5, 0.5)
 BETA_SHARE = 1 / 3
 """A weak beta calibration of the scores, and its share where all members have the same evidence."""
 
-MEMBERS = np.array([*RIDGES.values(), BETA])
-LINE_OF = np.array([*(line for line, *_ in RIDGES), 0])
-PRIOR = np.append(np.full(len(RIDGES), (1.0 - BETA_SHARE) / len(RIDGES)), BETA_SHARE)
+MEMBERS = np.array([BETA, *RIDGES.values()])
+LINE_OF = np.array([0, *(line for line, *_ in RIDGES)])
+N_MEMBERS = np.bincount(LINE_OF).tolist()
+PRIOR = np.append(BETA_SHARE, np.full(len(RIDGES), (1.0 - BETA_SHARE) / len(RIDGES)))
 
 POWER = 0.25
 """Of the evidence in the weights: less than 1, as members are not independent."""
@@ -83,12 +83,15 @@ CERTAIN_ROWS = 1e-9
 """Ridge of a slope by itself, as a part of its squares: rows that are certain have no curvature."""
 
 LARGEST_LOG_ODDS = 700.0
+ROUGH_TOLERANCE = 1e-3
+"""Violation at which the number of pseudo-observations is adapted."""
+
 GRID = np.sinh(np.linspace(-7.3, 7.3, 147))
 """Values of the lines at which the average is taken: close together where it bends."""
 
 
 class Fits(NamedTuple):
-    """Members of one line at their optimum."""
+    """Members at their optimum."""
 
     points: Array
     hessians: Array
@@ -142,38 +145,30 @@ def fit_log_odds(
     total, labels = float(cells.sum()), float(positives.sum())
     tiny = 0.5 / total
     share = math.log((labels + 0.5) / (total - labels + 0.5))
-    scores = Base(0.0, 1.0)
-    lines, rounds, violation = [scores], 0, 0.0
-    slope_alone = np.full((1, N_FEATURES), OUT)
-    for pivot in (0.0, share):
-        slope_alone[0, 0] = CERTAIN_ROWS * max(float(cells @ (z - pivot) ** 2), 1e-300)
-        rows = TwoClassRows(Base(pivot, 1.0), z, positives, cells, tiny)
-        found = _fit_held(rows, slope_alone, AT_SCORES, REWEIGHTINGS, tol, max_rounds)
-        lines.append(Base(pivot, max(1.0 + float(found.points[0, 0]), FLATTEST)))
-        rounds, violation = rounds + found.rounds, max(violation, found.violation)
-    points, evidence = np.zeros((len(MEMBERS), N_FEATURES)), np.zeros(len(MEMBERS))
-    base_loss = []
-    for place, line in enumerate(lines):
-        own = place == LINE_OF
-        rows = TwoClassRows(line, z, positives, cells, tiny)
-        found = _fit_held(rows, MEMBERS[own], AT_BASE, 2, tol, max_rounds)
-        points[own] = found.points
-        evidence[own] = _evidence(found, MEMBERS[own], line.slope)
-        base_loss.append(float(rows.losses(np.zeros((1, N_FEATURES)))[0][0]))
-        rounds, violation = rounds + found.rounds, max(violation, found.violation)
-    average = _Average(lines, points, tiny, z, cells)
+    pivots = np.array([0.0, share])
+    squares = np.array([cells @ (z - pivot) ** 2 for pivot in pivots])
+    rows = TwoClassRows([Base(0.0, 1.0), Base(share, 1.0)], [1, 1], z, positives, cells)
+    ridge = CERTAIN_ROWS * np.maximum(squares, 1e-300)[:, None]
+    slopes = _fit_held(rows, ridge, AT_SCORES, REWEIGHTINGS, tol, max_rounds)
+    steep = np.maximum(1.0 + slopes.points[:, 0], FLATTEST)
+    lines = [Base(0.0, 1.0), *(Base(*pair) for pair in zip(pivots, steep.tolist(), strict=True))]
+    rows = TwoClassRows(lines, N_MEMBERS, z, positives, cells, tiny)
+    fits = _fit_held(rows, MEMBERS, AT_BASE, 2, tol, max_rounds)
+    evidence = _evidence(fits, MEMBERS, np.append(1.0, steep)[LINE_OF])
+    average = _Average(lines, fits.points, tiny, z, cells)
     log_weight = POWER * evidence + np.log(PRIOR)
-    few = FEW_NATS / (max(min(base_loss), 0.0) + FEW_NATS)
+    few = FEW_NATS / (max(float(rows.base_losses.min()), 0.0) + FEW_NATS)
     shares = np.append(np.exp(log_weight - logsumexp(log_weight)) * (1.0 - few), [few, 0.0])
 
     def loss_of(curve: LogOddsCurve) -> float:
         eta = np.interp(z, curve.x, curve.y)
         return float(cells @ sigmoid_and_softplus(eta)[1] - positives @ eta)
 
-    gain = base_loss[0] - loss_of(average.curve(shares, logs))
+    gain = float(rows.base_losses[0]) - loss_of(average.curve(shares, logs))
     kept = 1.0 / (1.0 + math.exp(min(gain - CLEAR_GAIN, 700.0)))
     shares = np.append(shares[:-1] * (1.0 - kept), kept)
     curve = average.curve(shares, logs)
+    rounds, violation = slopes.rounds + fits.rounds, max(slopes.violation, fits.violation)
     numbers = loss_of(curve) / total, violation, tol, rounds, perf_counter() - started
     return curve, SolverReport("newton", *numbers, notes=(_describe(shares),))
 
@@ -184,9 +179,9 @@ def _fit_held(
     """Minimise ``times``, each but the first with as many pseudo-observations as are left."""
     points = np.zeros_like(ridges)
     left, rounds = np.full(len(ridges), strength), 0
-    for _ in range(times):
+    for enough in (*(max(tol, ROUGH_TOLERANCE),) * (times - 1), tol):
         points, hessians, violation, n = minimise_together(
-            rows, points, ridges, left / rows.total, tol, max_rounds
+            rows, points, ridges, left / rows.total, enough, max_rounds
         )
         losses, divergences = rows.losses(points)
         left = np.array([remaining(strength, divergence) for divergence in divergences])
@@ -197,12 +192,12 @@ def _fit_held(
 def minimise_together(
     rows: TwoClassRows, points: Array, ridges: Array, ratio: Array, tol: float, max_rounds: int
 ) -> tuple[Array, Array, float, int]:
-    """Newton's method for all members of a line at once, each with a step length of its own.
+    """Newton's method for all members at once, each with a step length of its own.
 
     Returns their parameters and Hessians, the largest violation and the number of rounds.
     """
     value, gradient, hessian = rows.expand(points, ridges, ratio)
-    diagonal = np.arange(N_FEATURES)
+    diagonal = np.arange(points.shape[1])
     for rounds in range(max_rounds + 1):
         unit = 1.0 / np.sqrt(np.maximum(hessian[:, diagonal, diagonal] * rows.total, 1e-300))
         violation = np.max(np.abs(gradient) * unit, axis=1)
@@ -210,7 +205,9 @@ def minimise_together(
         if not moving.any() or rounds == max_rounds:
             break
         ridge = 1e-12 * np.maximum(hessian[:, diagonal, diagonal], 1e-300)
-        step = np.linalg.solve(hessian + ridge[:, None] * np.eye(N_FEATURES), gradient[..., None])
+        step = np.linalg.solve(
+            hessian + ridge[:, None] * np.eye(len(diagonal)), gradient[..., None]
+        )
         step = np.where(moving[:, None], step[..., 0], 0.0)
         predicted = np.sum(gradient * step, axis=1)
         size = np.ones(len(points))
@@ -228,7 +225,7 @@ def minimise_together(
     return points, hessian, float(violation.max()), rounds
 
 
-def _evidence(found: Fits, ridges: Array, slope: float) -> Array:
+def _evidence(found: Fits, ridges: Array, slope: Array) -> Array:
     """Log marginal likelihood by Laplace's approximation, less what all members have alike.
 
     The prior of the whole slope is log-normal about 1, that of the others is their ridge.
@@ -272,13 +269,17 @@ class _Average:
             eta[:-2][place == LINE_OF] = u + points[place == LINE_OF] @ features
             if place < 2:
                 eta[-1 - place] = u
-        self._log_rest = -sigmoid_and_softplus(eta)[1]
-        self._log_p = self._log_rest + eta
+        log_rest = -sigmoid_and_softplus(eta)[1]
+        self._logs = log_rest + eta, log_rest  # of the probabilities of the two classes
 
     def curve(self, shares: Array, logs: BoundedLogs) -> LogOddsCurve:
         """Return the average with these shares of members, temperature scaling and the scores."""
-        weight = shares[:, None]
-        y = logsumexp(self._log_p, axis=0, b=weight) - logsumexp(self._log_rest, axis=0, b=weight)
+        tops = [logs.max(axis=0) for logs in self._logs]
+        one, rest = (
+            top + np.log(shares @ np.exp(logs - top))
+            for logs, top in zip(self._logs, tops, strict=True)
+        )
+        y = one - rest
         if np.any(np.diff(y) < 0.0):
             y = self._pool(y)
         x, ends = self.x, np.array([-FARTHEST_LOG_ODDS, FARTHEST_LOG_ODDS])
@@ -297,9 +298,9 @@ class _Average:
 
 def _describe(shares: Array) -> str:
     """Say what has which share."""
-    by_line = np.bincount(LINE_OF[:-1], shares[: len(RIDGES)])
+    by_line = np.bincount(LINE_OF[1:], shares[1:-2])
     names = "maps of the scores", "of temperature scaling", "of a slope about the labels' share"
     found = [f"{name} {share:.0%}" for name, share in zip(names, by_line, strict=True)]
     last = ("a beta map", "temperature scaling itself", "the scores themselves")
-    found += [f"{name} {share:.0%}" for name, share in zip(last, shares[-3:], strict=True)]
+    found += [f"{name} {share:.0%}" for name, share in zip(last, shares[[0, -2, -1]], strict=True)]
     return f"shares: {', '.join(found)}"
