@@ -209,8 +209,13 @@ def read_labels(y: Any, estimator: Any) -> NDArray[Any]:
     return labels
 
 
-def refuse_too_many_folds(cv: Any, labels: NDArray[Any]) -> None:
+def refuse_too_many_folds(cv: Any, labels: NDArray[Any], ensemble: bool | str) -> None:
     """Refuse more folds than the smallest class has rows, as scikit-learn does."""
+    if type(cv).__name__ == "LeaveOneOut" and ensemble is True:
+        raise ParameterError(
+            "LeaveOneOut cross-validation does not allow all classes to be present in test splits, "
+            'to which ensemble=True fits a calibrator each; use ensemble="auto", or another cv'
+        )
     n_folds = 5 if cv is None else getattr(cv, "n_splits", cv)
     values, counts = np.unique(labels, return_counts=True)
     least = int(np.argmin(counts))
