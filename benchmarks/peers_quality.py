@@ -43,7 +43,7 @@ JUDGES = {
 COLLECTIONS = ("tabular", "llm", "imagenet")
 """Folders of predictions of one kind."""
 
-COLUMNS = ("file", "package", "method", "collection", "classes", *JUDGES)
+COLUMNS = ("file", "package", "method", "collection", "rows", "classes", *JUDGES)
 COLUMNS += ("positive-ece", "fit seconds", "error")
 
 
@@ -124,7 +124,8 @@ def fill(table, files, methods, workers, installed, options):
             worker = workers["calibrant" if package == "calibrant" else "peers"]
             found = try_method(worker, package, method, file, options.limit)
         home = file.parent.name if file.parent.name in COLLECTIONS else ""
-        table.put(key, collection=home, classes=found_file.n_classes, **found)
+        size = {"rows": found_file.n_val, "classes": found_file.n_classes}
+        table.put(key, collection=home, **size, **found)
         said = found.get("error") or f"NLL {found['nll']:.4f}"
         print(f"{file.stem}  {package} {method}: {said}", flush=True)
 
