@@ -180,9 +180,9 @@ def small_sets(lines):
     head = ["calibration set", "beside", "mean NLL", "worst classifier", "worst draw", "which"]
     return paragraphs(
         "## Few rows, and honest scores",
-        "The validation part of each of the 47 classifiers cut five times, judged on the test part. "
-        "Honest labels are drawn from the probabilities that are to be calibrated, and the NLL is "
-        "that expected of them: nothing can be gained there.",
+        "The validation part of each of the 47 classifiers cut five times, judged on the test "
+        "part. Honest labels are drawn from the probabilities that are to be calibrated, and the "
+        "NLL is that expected of them: nothing can be gained there.",
         table([*head, "draws above 1.02, %"], rows),
     )
 
@@ -239,8 +239,8 @@ def build(lines, small):
         "classifiers: fitted to the validation part of each, judged on its test part. All were "
         "given the same probabilities. Nothing was chosen by the test parts; how the settings of "
         "`AutoCalibrator` were chosen is told [there](auto.md). Shares of files have Wilson's "
-        "intervals of 95 %; differences of NLL are geometric means of ratios, with an interval that "
-        "draws classifiers. A method that fails on a file, or takes too long, lacks it.",
+        "intervals of 95 %; differences of NLL are geometric means of ratios, with an interval "
+        "that draws classifiers. A method that fails on a file, or takes too long, lacks it.",
         overview(values, named),
         *(section(values, files, kind, n_rows) for kind, files in files_of.items()),
         sure(values["nll"], always_right) if always_right else "",

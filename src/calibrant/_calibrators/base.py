@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -53,8 +52,8 @@ def _home(cls: type) -> str:
 class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
     """Base of all calibrators: checks what comes in, stores what a solver found.
 
-    A subclass declares its parameters (see ``parameters``), its names, and implements ``_solve``,
-    which returns ``map_``, ``solver_report_`` and what else it declares as fitted. ``fit`` assigns
+    A subclass declares its parameters (see ``parameters``), its names, and ``_solver``, or
+    implements ``_solve``, which returns what it declares as fitted. ``fit`` assigns
     nothing before ``_solve`` has returned, and then all at once: a fit that fails leaves a fitted
     estimator as it was, and one in another thread does not disturb predictions. Nothing in
     ``_solve`` warns: ``_complaints`` says what there is to warn of, so that a calibrator inside
@@ -136,6 +135,11 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         classes_: NDArray[Any] = fitted()
         n_features_in_: int = fitted()
 
+    _solver: ClassVar[Any]
+    """Called with a checked calibration set and the parameters; returns what ``_found`` names."""
+
+    _found: ClassVar[tuple[str, ...]] = ("map_", "solver_report_")
+
     _registered: ClassVar[dict[str, type[Calibrator]]] = {}
     """Every class that has a ``method`` of its own, by it."""
 
@@ -152,9 +156,10 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
                 )
             cls._registered[method] = cls
 
-    @abstractmethod
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+    def _solve(self, batch: SimplexBatch, **known: Any) -> dict[str, Any]:
         """Fit to a checked calibration set; return the fitted attributes by name."""
+        found = self._solver(batch, **self._options(), **known)
+        return dict(zip(self._found, found, strict=True))
 
     def _n_parameters(self, n_classes: int) -> int:  # noqa: ARG002
         """Count the numbers that the data must tell, as far as nothing else keeps them apart."""
