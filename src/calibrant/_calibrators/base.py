@@ -45,10 +45,6 @@ def log_of(probabilities: NDArray[Any]) -> NDArray[Any]:
     return logs
 
 
-def _home(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
-
-
 class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
     """Base of all calibrators: checks what comes in, stores what a solver found.
 
@@ -147,16 +143,14 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         super().__init_subclass__(**keywords)
         method = vars(cls).get("method")
         if method is not None:
-            other = cls._registered.get(method)
             # A class that is defined again, as in a notebook, takes the place of the old one.
-            if other is not None and _home(other) != _home(cls):
-                raise errors.ParameterError(
-                    f"the method {method!r} of {_home(cls)} is {_home(other)} already; "
-                    "choose another name"
-                )
+            other, name = cls._registered.get(method, cls), cls.__qualname__
+            if (other.__module__, other.__qualname__) != (cls.__module__, name):
+                taken = f"the method {method!r} of {name} is {other.__qualname__} already"
+                raise errors.ParameterError(f"{taken}; choose another name")
             cls._registered[method] = cls
 
-    def _solve(self, batch: SimplexBatch, **known: Any) -> dict[str, Any]:
+    def _solve(self, batch: SimplexBatch, *_: Any, **known: Any) -> dict[str, Any]:
         """Fit to a checked calibration set; return the fitted attributes by name."""
         found = self._solver(batch, **self._options(), **known)
         return dict(zip(self._found, found, strict=True))
@@ -193,8 +187,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
     @cache
     def _get_param_names(cls) -> list[str]:
         """Names of the parameters: scikit-learn looks at signatures, for long, at every clone."""
-        names: list[str] = super()._get_param_names()
-        return names
+        return super()._get_param_names()  # type: ignore[no-any-return]
 
     def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the calibration map.
@@ -365,8 +358,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
 
         for rows, checked, calibrated in self._calibrate(scores, matrix):
             top_columns(calibrated, checked, best[rows])
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
+        return self.classes_[best]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
         """Names of the output columns: the classes."""

@@ -89,8 +89,8 @@ def average_logarithms(
 
 def known_shares(is_known: Sequence[NDArray[np.bool_]]) -> NDArray[np.float64]:
     """Share of each classifier in the average of each class: 0 if it does not know the class."""
-    n_known = np.sum(is_known, axis=0)
-    shares: NDArray[np.float64] = np.asarray(is_known) / np.maximum(n_known, 1)
+    known = np.asarray(is_known)
+    shares: NDArray[np.float64] = known / np.maximum(known.sum(axis=0), 1)
     return shares
 
 

@@ -189,15 +189,6 @@ class MatrixScaling(_AffineScaling):
     odir : float, default=100.0
         Strength of the penalty off the diagonal and on the intercepts, as in
         ``DirichletCalibration`` (Kull et al. 2019). 0 is Guo et al.'s, which overfits.
-
-    Examples
-    --------
-    >>> from calibrant import MatrixScaling
-    >>> from calibrant.datasets import simulated_scores
-    >>> tilted, y = simulated_scores(5000, power=1, tilt=(4, 1, 1))
-    >>> calibrator = MatrixScaling(odir=1e-3).fit(tilted, y)
-    >>> calibrator.predict_proba([[0.8, 0.15, 0.05]]).round(1)
-    array([[0.5, 0.4, 0.1]])
     """
 
     method = "ms"
