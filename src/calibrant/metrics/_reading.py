@@ -219,7 +219,7 @@ def of_predictions(
         return function(reads(y_true, y_proba, sample_weight, classes, pos_label), **options)
 
     returned = function.__globals__.get(function.__annotations__["return"])
-    if is_dataclass(returned):
+    if isinstance(returned, type) and is_dataclass(returned):
         names = fill(f"Frozen numbers: {', '.join(own.name for own in fields(returned))}.", 88)
         text = f"Returns\n-------\n{returned.__name__}\n{indent(names, 4 * ' ')}"
         reading.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{text}"
