@@ -147,18 +147,12 @@ def test_columns_that_cannot_be_told_apart_are_refused_at_fit(frame, case):
         AnyCalibrator().fit(frame(scores, names), LETTERS[y])
 
 
-@pytest.mark.parametrize(
-    ("names", "error", "parts"),
-    [
-        (["ant", "bee", "bee"], errors.ColumnNameError, ("bee", RENAME)),
-        (["p0", 1, 2.0], errors.DataError, ("name", ("string", "text", "type"))),
-    ],
-)
-def test_names_that_only_pandas_has_are_refused(names, error, parts):
+def test_names_that_only_pandas_has_are_refused():
     """A class named twice, and names of mixed types, as scikit-learn refuses them."""
     scores, y = good()
-    with refused(error, *parts):
-        AnyCalibrator().fit(pd.DataFrame(scores, columns=names), LETTERS[y])
+    for names, parts in ((["ant", "bee", "bee"], ("bee", RENAME)), (["p0", 1, 2.0], ("text",))):
+        with refused(errors.ColumnNameError, *parts):
+            AnyCalibrator().fit(pd.DataFrame(scores, columns=names), LETTERS[y])
 
 
 PLAIN = ["p0", "p1", "p2"]

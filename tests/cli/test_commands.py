@@ -136,9 +136,11 @@ def test_strict_refuses_to_write_what_did_not_converge(files, monkeypatch, capsy
     commands_make = methods.make_calibrator
     monkeypatch.setattr(methods, "make_calibrator", stuck)
     out = files / "stuck.calibrant"
-    assert call("fit", files / "val.npz", "-m", "vs", "-o", out, "--strict") == 5
+    assert call("fit", files / "val.npz", "-m", "vs", "-o", out, "--strict", "--json") == 5
     assert not out.exists()
-    assert "warning" in capsys.readouterr().err
+    shown = capsys.readouterr()
+    assert "warning" in shown.err
+    assert json.loads(shown.out)["error"]["type"] == "NotConvergedError"
     assert call("fit", files / "val.npz", "-m", "vs", "-o", out) == 0
     assert out.exists()
 

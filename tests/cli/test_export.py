@@ -70,20 +70,6 @@ def test_onnx(model, tmp_path, capsys):
     assert "3 classes, from logits to calibrated probabilities" in capsys.readouterr().out
 
 
-def test_onnx_without_float64(model, tmp_path):
-    onnx = pytest.importorskip("onnx")
-    ort = pytest.importorskip("onnxruntime")
-    path = tmp_path / "model.onnx"
-    options = ["--precision", "float32", "--tolerance", "1e-5"]
-    assert run(["export", str(model), "-o", str(path), *options]) == 0
-    graph = onnx.load(path).graph
-    types = {one.data_type for one in graph.initializer}
-    assert onnx.TensorProto.DOUBLE not in types
-    rows = SCORES.astype(np.float32)  # which puts some below a threshold that they were at
-    (found,) = ort.InferenceSession(path).run(None, {"probabilities": rows})
-    assert np.abs(found - model_file.load(model).predict_proba(SCORES)).max() <= 1e-6
-
-
 def test_behind_a_network(model, tmp_path, capsys):
     onnx = pytest.importorskip("onnx")
     ort = pytest.importorskip("onnxruntime")

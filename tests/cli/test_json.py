@@ -146,20 +146,6 @@ def test_errors_are_json_with_the_same_exit_code(home, call, words, code, kind, 
     assert message in err  # the line that people read is there as well
 
 
-def test_not_converged_is_json_too(home, call, monkeypatch):
-    from calibrant._solvers.report import SolverReport
-    from calibrant.errors import ConvergenceWarning
-
-    stuck = property(lambda _: ConvergenceWarning("vs: optimality violated"))
-    monkeypatch.setattr(SolverReport, "complaint", stuck)
-    monkeypatch.setattr(SolverReport, "converged", property(lambda _: False))
-    out = home / "m.calibrant"
-    code, text, _ = call("fit", home / "all.csv", "-m", "vs", "-o", out, "--strict")
-    assert code == 5
-    assert strict(text)["error"]["type"] == "NotConvergedError"
-    assert not out.exists()
-
-
 def test_where_rows_take_standard_output_all_else_goes_to_the_other(home, call):
     model = home / "m.calibrant"
     assert call("fit", home / "all.csv", "-m", "ts", "-o", model)[0] == 0

@@ -178,14 +178,6 @@ def test_nothing_is_unpickled(tmp_path):
         read_prediction_file(tmp_path / "p.npz")
 
 
-def test_unknown_and_missing_files(tmp_path):
-    with pytest.raises(PredictionFileError, match="does not exist"):
-        read_prediction_file(tmp_path / "p.csv")
-    (tmp_path / "p.xlsx").touch()
-    with pytest.raises(PredictionFileError, match=r"'\.xlsx' is not known"):
-        read_prediction_file(tmp_path / "p.xlsx")
-
-
 ROWS = "".join(f"{'ab'[i % 2]},0.25,0.75\n" for i in range(200))
 
 
