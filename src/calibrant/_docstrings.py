@@ -25,7 +25,8 @@ def inherit_parameters(*sources: Callable[..., Any]) -> Callable[[Documented], D
     """Return a decorator that adds parameters of the signature which other functions document.
 
     One that the function does not describe itself, or by "As in ...", is described as in the first
-    source that does, with the default of the signature and in its order.
+    source that does, with the default of the signature and in its order. What is returned is said
+    as in a source that returns the same.
     """
 
     def decorate(function: Documented) -> Documented:
@@ -35,6 +36,8 @@ def inherit_parameters(*sources: Callable[..., Any]) -> Callable[[Documented], D
             entries = _entries(_split(source)[1].get("Parameters", ""))
             whole = [entry for entry in entries if "\n    As in " not in entry]
             known = {name: entry for entry in whole for name in _names(entry)} | known
+            if function.__annotations__.get("return") == source.__annotations__.get("return"):
+                own = {k: text for k, text in _split(source)[1].items() if k == "Returns"} | own
         wanted = {n: p.default for n, p in signature(function).parameters.items() if n in known}
         found = dict.fromkeys(_heading(known[name], wanted) for name in wanted)
         function.__doc__ = _join(head, own | {"Parameters": "".join(found)})

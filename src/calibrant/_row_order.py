@@ -6,6 +6,7 @@ collide, by chance or by intent, stay what they are.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,23 @@ there are so many rows that theirs would be too many."""
 
 NO_REPEAT = 1e-9
 """What is left of a weight beside whole numbers, and is rounding."""
+
+
+def increasing_order(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Places of numbers that are not negative, in increasing order; equal ones keep theirs.
+
+    The bits of such doubles have their order, and numpy sorts sixteen bits by counting them.
+    """
+    digits = (values + 0.0).view(np.uint16).reshape(-1, 4).T  # no -0.0
+    return np.lexsort(digits if sys.byteorder == "little" else digits[::-1])
+
+
+def starts_of_runs(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Place of the first of each run of equal values, of which there is at least one."""
+    fresh = np.empty(len(values), dtype=bool)
+    fresh[0] = True
+    np.not_equal(values[1:], values[:-1], out=fresh[1:])
+    return fresh.nonzero()[0]
 
 
 def order_rows(

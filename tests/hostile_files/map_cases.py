@@ -81,6 +81,7 @@ CURVES = {
     ],
     (e.FittedValueError, "beta-ovr"): [("slope below zero", numbers("numbers", 0, -1.0), "")],
     (e.FittedValueError, "platt-ovr"): [("bound zero", numbers("numbers", 2, 0.0), "positive")],
+    (e.FittedValueError, "two-class"): [("end moved", numbers("numbers", 2, 1.0), "must go from")],
     (e.FittedValueError, "bbq-ovr"): [
         (
             "a map for each of a million classes",

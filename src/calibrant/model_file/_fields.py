@@ -21,7 +21,14 @@ import numpy as np
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed
 from calibrant._calibrators.parameters import fitted_types
-from calibrant._maps.curves import AveragedHistogram, BetaMap, Curve, PiecewiseLinear, Sigmoid
+from calibrant._maps.curves import (
+    AveragedHistogram,
+    BetaMap,
+    Curve,
+    LogOddsCurve,
+    PiecewiseLinear,
+    Sigmoid,
+)
 from calibrant._maps.steps import Histogram, RankedStepFunction, StepFunction
 from calibrant.errors import HeaderFieldError, ParameterError, UnsavableError
 from calibrant.model_file import _format as limits
@@ -34,7 +41,15 @@ if TYPE_CHECKING:
 
     from calibrant.model_file._parts import Reader, Writer
 
-CURVES = (PiecewiseLinear, StepFunction, Histogram, Sigmoid, BetaMap, AveragedHistogram)
+CURVES = (
+    PiecewiseLinear,
+    StepFunction,
+    Histogram,
+    Sigmoid,
+    BetaMap,
+    AveragedHistogram,
+    LogOddsCurve,
+)
 """What stands in a file is the place in this table; places are never reused."""
 
 GIVEN = {"kind": "scores"} | {name: name for name in ("bound", "per_class", "normalize_output")}
