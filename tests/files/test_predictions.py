@@ -100,14 +100,7 @@ def test_standard_input(monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
-@pytest.mark.parametrize(
-    ("cell", "message"),
-    [
-        ("much", "pipe.csv, line 3, column 'bee': 'much' is not a number"),
-        ("0.8,9", "pipe.csv, line 3: 5 columns, but the header has 4"),
-    ],
-)
-def test_a_pipe_with_a_bad_cell_is_not_waited_for_again(tmp_path, cell, message):
+def test_a_pipe_with_a_bad_cell_is_not_waited_for_again(tmp_path):
     pipe, caught = tmp_path / "pipe.csv", []
     os.mkfifo(pipe)
 
@@ -119,9 +112,9 @@ def test_a_pipe_with_a_bad_cell_is_not_waited_for_again(tmp_path, cell, message)
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    pipe.write_text(GOOD.replace("0.8", cell))
+    pipe.write_text(GOOD.replace("0.8", "much"))
     reader.join(60)
-    assert message in caught[0]
+    assert "pipe.csv, line 3, column 'bee': 'much' is not a number" in caught[0]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
