@@ -102,8 +102,8 @@ def test_compare_prints_a_verdict_and_writes_a_page(files, capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["evaluate"], 2, "Missing argument"),
-        (["fit", "val.npz", "-m", "nothing", "-o", "x"], 2, "Invalid value"),
+        (["evaluate"], 2, "Missing"),
+        (["fit", "val.npz", "-m", "nothing", "-o", "x"], 2, "'nothing' is not one of"),
         (["evaluate", "nothing.csv"], 3, "does not exist"),
         (["apply", "nothing.calibrant", "test.npz", "-o", "o.npy"], 3, "nothing.calibrant"),
         (["apply", "val.npz", "test.npz", "-o", "o.npy"], 4, "val.npz"),
@@ -116,11 +116,15 @@ def test_compare_prints_a_verdict_and_writes_a_page(files, capsys):
 )
 def test_exit_codes_and_messages_of_one_line(files, monkeypatch, capsys, arguments, code, message):
     monkeypatch.chdir(files)
-    assert run(arguments) == code
-    err = capsys.readouterr().err
-    assert re.search(re.escape(message), err, re.IGNORECASE)
-    assert "Traceback" not in err
-    assert (err.count("\n") == 1) == (code != 2)  # click shows the usage
+    for more in ([], ["--json"]):
+        assert run([*arguments, *more]) == code
+        shown = capsys.readouterr()
+        assert re.search(re.escape(message), shown.err, re.IGNORECASE)
+        assert "Traceback" not in shown.err
+        assert (shown.err.count("\n") == 1) == (code != 2)  # click shows the usage
+    told = json.loads(shown.out)["error"]
+    assert told["exit_code"] == code
+    assert code == 2 or told["message"] in shown.err
     assert not (files / "o.npy").exists()
 
 

@@ -38,18 +38,10 @@ FRAME = {
         ("header above the limit", header(library="x" * (16 * 2**20)), ""),
     ],
     (e.TruncatedFileError, "ts"): [
-        (
-            "header longer than the file",
-            attributes(length=lambda f: len(f.text()) + len(f.data) + 8),
-            "",
-        ),
+        ("header too long", attributes(length=lambda f: len(f.text()) + len(f.data) + 8), ""),
     ],
     (e.FormatVersionError, "ts"): [
-        (
-            "newer major with another header",
-            attributes(major=3, header=b"\xff" * 64),
-            "an unknown version",
-        ),
+        ("newer major", attributes(major=3, header=b"\xff" * 64), "an unknown version"),
         ("major zero", attributes(major=0), ""),
     ],
     (e.FeatureError, "ts"): [
@@ -79,11 +71,6 @@ HEADER = {
         ("field missing", lambda f: f.header.pop("parts"), "no field 'parts'"),
         ("field unknown", header(code="import os"), "unknown field 'code'"),
         ("field unknown in a part", part(x=1), "unknown field 'x'"),
-        (
-            "field unknown in a report",
-            lambda f: f.part()["fitted"]["solver_report_"].update(x=1),
-            "unknown field 'x'",
-        ),
         ("field of the wrong type", header(parts={}), "list"),
         ("part that is no object", header(parts=[1]), ""),
         ("library with escape codes", header(library="\x1b[2J"), "library"),
@@ -100,31 +87,15 @@ ARRAYS = {
         ("offset negative", entry("values", offset=-8), ""),
         ("offsets that overlap", entry("values", offset=0), ""),
         ("hole between arrays", hole, ""),
-        (
-            "bytes behind the arrays",
-            attributes(data=lambda f: f.data + b"PK\x05\x06" + bytes(20)),
-            "belong to no array",
-        ),
+        ("bytes at the end", attributes(data=lambda f: f.data + bytes(24)), "belong to no array"),
         ("header that reaches into the data", reach_into_the_data, ""),
         ("dtype of objects", entry("thresholds", dtype="object"), ""),
         ("dtype of the other kind", entry("values", dtype="int64"), ""),
-        (
-            "two arrays of one name",
-            lambda f: f.entry("values").update(name=f.entry("thresholds")["name"]),
-            "no name of its own",
-        ),
+        ("two arrays of one name", entry("values", name="vector/0"), "no name of its own"),
         ("array missing", entry("values", name="other"), "there is no array"),
         ("array that nobody needs", lambda f: f.add_array("extra", [1.0]), "belongs to nothing"),
-        (
-            "too many arrays",
-            lambda f: [f.add_array(f"extra {i}", [1.0]) for i in range(65)],
-            "64 at most",
-        ),
-        (
-            "thresholds of two dimensions",
-            lambda f: f.entry("thresholds")["shape"].append(1),
-            "2 dimensions",
-        ),
+        ("too many arrays", lambda f: [f.add_array(f"x {i}", [1.0]) for i in range(65)], "64 at"),
+        ("two dimensions", lambda f: f.entry("thresholds")["shape"].append(1), "2 dimensions"),
     ],
     (e.FittedValueError, "vs"): [
         ("array of other dimensions", entry("coef_", shape=[3, 1]), "shape"),
