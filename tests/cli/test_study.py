@@ -66,9 +66,9 @@ def test_outputs_of_a_small_study_are_written(home, capsys):
 
 def test_methods_of_the_paper_are_the_default_and_all_means_all():
     from calibrant._calibrators.methods import methods
-    from calibrant.study._table import PAPER_METHODS
+    from calibrant.study._table import DEFAULT_METHODS
 
-    assert module._methods(None) == list(PAPER_METHODS)
+    assert module._methods(None) == list(DEFAULT_METHODS)
     assert module._methods("all") == list(methods())
     assert module._methods("ts,fir") == ["ts", "fir"]
 

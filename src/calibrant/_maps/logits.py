@@ -167,11 +167,11 @@ class StructuredMap(LinearMap):
 
 def bounded_features(logits: Floats, bound: float, origin: float | None) -> Floats:
     """Return log(softmax + bound) of each row, less its mean, or less ``origin``."""
-    out = np.empty_like(logits)
     if origin is None:
+        out = np.empty_like(logits)
         bounded_logs(logits, bound, out)
         return out
-    log_softmax_rows(logits, out)
+    out = log_probabilities(logits.copy(), "logits")
     return (np.log(np.exp(out) + bound) if bound > 0.0 else out) - origin
 
 
