@@ -1,7 +1,6 @@
 """Warnings point to the user's line, come once, and leave Python's filters alone."""
 
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -85,13 +84,3 @@ def test_advice_on_rows_counts_parameters(calibrator, k, enough):
     calibrator.set_params(classes=np.arange(k)).fit(p, y)
     with pytest.warns(SmallSampleWarning, match=f"only {enough - 1} rows .* {enough} or more"):
         calibrator.fit(p[1:], y[1:])
-
-
-def test_chains_in_threads_leave_no_filters_behind():
-    p, y = simulate(200, 3)
-    chain = calibrant.Chain([calibrant.TemperatureScaling(), calibrant.FlattenedIsotonic()], cv=3)
-    before = list(warnings.filters)
-    with ThreadPoolExecutor(4) as pool:
-        for _ in range(5):
-            list(pool.map(lambda _: chain.fit(p, y).predict_proba(p), range(8)))
-    assert warnings.filters == before
