@@ -69,14 +69,6 @@ def test_wins_by_hand():
     np.testing.assert_array_equal(flipped, [[NAN, 0.25], [0.5, NAN]])
 
 
-@given(VALUES)
-def test_two_opposite_wins_and_the_ties_make_one(values):
-    shares = ranks.win_shares(frame(values), "nll").to_numpy()
-    ties = (values[:, :, None] == values[:, None, :]).mean(axis=0)
-    np.fill_diagonal(ties, NAN)
-    np.testing.assert_allclose(shares + shares.T + ties, np.where(np.isnan(ties), NAN, 1.0))
-
-
 def test_standardised_within_a_data_set_and_not_across():
     rng = np.random.default_rng(0)
     values = rng.normal(size=(6, 3)) * [[1], [1], [1], [50], [50], [50]] + 7
