@@ -54,7 +54,6 @@ def test_no_type_rounds_what_is_fitted(case):
     for change in (
         torch.nn.Module.half,
         torch.nn.Module.bfloat16,
-        torch.nn.Module.share_memory,
         lambda network: network.to("cpu", torch.float32),
         lambda network: network.type(torch.float16),
     ):
