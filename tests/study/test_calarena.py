@@ -247,7 +247,7 @@ def test_nothing_to_compare_is_refused(tmp_path):
 
 
 def test_one_command_scores_us_there(home, monkeypatch, capsys):
-    monkeypatch.setattr("calibrant.study._run.available_cores", lambda: 0)
+    monkeypatch.setattr("calibrant.study._run.count_threads", lambda _: 0)
     theirs = home / "results"
     theirs.mkdir()
     run_study(home / "toy-multiclass.h5", home / "first", [], n_jobs=0)

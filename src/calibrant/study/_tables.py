@@ -85,7 +85,7 @@ def rank_table(table: StudyTable) -> Table:
     for metric in ranks.known_metrics(table, ranks.TABLE_METRICS):
         values = table.wide(metric, columns)
         ranked, first = ranks.rank_methods(values, metric), ranks.mark_first(values, metric)
-        rows = []
+        rows: list[tuple[Entry, ...]] = []
         for name in (*table.datasets, None):
             part = slice(None) if name is None else [name]
             own, shares = ranked.loc[part], first.loc[part].mean()
