@@ -119,7 +119,7 @@ def test_records_of_groups_have_names_of_their_own(tmp_path, monkeypatch):
     assert names == ["a%2Fb_c__uncalibrated.json", "a_b%2Fc__uncalibrated.json"]
 
 
-def test_a_directory_may_hold_both_kinds_of_files(home):
+def test_a_directory_may_hold_both_kinds_of_files_but_no_classifier_twice(home):
     rows, y = np.full((9, 3), 1 / 3), np.arange(9) % 3
     both = {"val_probs": rows, "test_probs": rows, "val_labels": y, "test_labels": y}
     np.savez(home / "toy_npz.npz", **both)
@@ -128,9 +128,6 @@ def test_a_directory_may_hold_both_kinds_of_files(home):
     run_study(home, home / "out", [], n_jobs=0)
     (line, *_) = lines(home / "out" / "calarena" / "toy-multiclass" / "Base-model.csv")
     assert line["dataset"] == "c10"
-
-
-def test_a_classifier_that_is_there_twice_is_refused(home):
     write_benchmark(home / "toy-other.h5", {"c10/net_a": {}})
     with pytest.raises(errors.PredictionFileError, match=r"c10/net_a is in .*toy-multiclass\.h5"):
         run_study(home, home / "out", [], n_jobs=0)

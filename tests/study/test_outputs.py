@@ -113,9 +113,7 @@ def test_table_two_prints_ranks_shares_and_bold():
         "|  | b (1) | 3.0 (0%) | 2.0 (0%) | **1.0 (100%)** |",
         "|  | all (3) | **1.8 (67%)** | **1.8 (33%)** | 2.3 (33%) |",
     ]
-
-
-def test_table_two_has_the_paper_s_columns_first_and_its_metrics():
+    # The paper's columns come first, and its metrics.
     found = tables.rank_table(random_table([("a", "1")], ("spline", *PAPER)))
     titles = ("NA-FIR", "SCIR", "FIR", "IR-OvR", "TS", "VS", "MS", "Spline", "Uncalibrated")
     assert found.head[2:] == titles
@@ -179,13 +177,10 @@ def test_tests_are_by_classifiers_and_by_data_sets():
     assert row[5] == "2"
 
 
-def test_file_names_cannot_leave_the_directory():
+def test_an_empty_table_is_refused_and_file_names_cannot_leave_the_directory(tmp_path):
     assert tables.file_name("../../etc/passwd") == "etc-passwd"
     assert tables.file_name(EVIL_DATASET).isascii()
     assert tables.file_name("...") == "unnamed"
-
-
-def test_an_empty_table_is_refused(tmp_path):
     for table in (rows([]), table_of([[1.0]], ("ts",))):
         with pytest.raises(ParameterError, match="two methods"):
             write_outputs(table, tmp_path)
@@ -268,14 +263,11 @@ def test_the_page_is_one_file_with_nothing_to_load():
     assert not re.search('<script|style="', page)
 
 
-def test_the_best_are_named_with_those_within_chance():
+def test_the_best_are_named_with_those_within_chance_and_failures_are_counted():
     values = [[3.0, 1.0, 2.0, 9.0]] * 40
     methods = ("uncalibrated", "na-fir", "ts", "spline")
     assert find_best(table_of(values, methods)) == [("NLL", "NA-FIR (1.00)", "")]
     few = find_best(table_of(values[:2], methods))
     assert few == [("NLL", "NA-FIR (1.00)", "TS (2.00), Uncalibrated (3.00), Spline (4.00)")]
-
-
-def test_failures_are_counted():
     table = table_of([[1.0, float("nan")], [1.0, 2.0]], ("ts", "ms"), datasets=["a", "b"])
     assert find_failures(table) == {"ms": ["a / m0"]}

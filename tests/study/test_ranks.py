@@ -78,9 +78,7 @@ def test_standardised_within_a_data_set_and_not_across():
         assert np.nanmean(part) == pytest.approx(0.0, abs=1e-12)
         assert np.nanstd(part) == pytest.approx(1.0)
     np.testing.assert_array_equal(np.isnan(out), np.isnan(values))
-
-
-def test_what_is_constant_infinite_or_empty_spoils_nothing():
+    # What is constant, infinite or empty spoils nothing.
     values = [[2.0, 2.0, 2.0], [NAN, NAN, NAN], [1.0, 3.0, np.inf]]
     expected = [[0.0, 0.0, 0.0], [NAN, NAN, NAN], [-1.0, 1.0, np.inf]]
     np.testing.assert_array_equal(ranks.standardize_within(frame(values, list("abc"))), expected)
@@ -152,9 +150,6 @@ def test_intervals_resample_whole_data_sets():
     """One data set can only be drawn as a whole: its average rank does not vary."""
     bounds = ranks.rank_intervals(frame([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0]]))
     np.testing.assert_allclose(bounds, [[4 / 3, 4 / 3], [5 / 3, 5 / 3]])
-
-
-def test_intervals_hold_the_average_and_are_the_same_twice():
     values = np.random.default_rng(0).normal(size=(40, 6))
     found = ranks.rank_methods(frame(values, [f"d{i % 9}" for i in range(40)]), "nll")
     bounds = ranks.rank_intervals(found)

@@ -14,7 +14,7 @@ from calibrant import errors, metrics
 from calibrant._calibrators.methods import make_calibrator
 from calibrant.study import _run as module
 from calibrant.study import read_table, run_study
-from calibrant.study._cell import MEASURED, Cell, Outcome, Records, measure, versions
+from calibrant.study._cell import MEASURED, Cell, Outcome, measure, versions
 from calibrant.study._files import find_files, look_at
 from calibrant.study._run import longest_first
 from calibrant.study._table import PAPER_METHODS
@@ -210,6 +210,10 @@ def test_files_that_are_no_predictions_are_skipped_with_a_reason(home, tmp_path)
     small, wide = files
     assert (small.name, small.n_val, small.n_test, small.n_classes) == ("toy_small", 80, 240, 3)
     assert (wide.dataset, wide.model, wide.n_classes) == ("toy", "wide_net", 6)
+    names = [
+        cell.name for cell in longest_first(Cell(f, m, 0) for f in files for m in (*QUICK, "ms"))
+    ]
+    assert (names[0], names[-1]) == ("toy_wide_net__ms", "toy_small__ts")  # ms: pairs of classes
     assert "cannot be read as npz" in reasons["broken_zip.npz"]
     assert "val_labels" in reasons["a_other.npz"]
     assert "dataset_model.npz" in reasons["plain.npz"]
@@ -249,16 +253,6 @@ def test_without_pyarrow_there_is_still_a_table_and_progress_counts_up(home, tmp
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["cells", "study.csv"]
 
 
-def test_records_keep_every_bit(home, tmp_path):
-    cell = Cell(find_files(home)[0][0], "ts", 0)
-    records = Records(tmp_path / "cells")
-    outcome = Outcome(dict.fromkeys(MEASURED) | {"nll": 0.1 + 0.2}, seconds=1 / 3, error="E: no")
-    records.write(cell, outcome)
-    read, written = records.read(cell)
-    assert written == versions()
-    assert read._replace(warnings=()) == outcome
-
-
 def test_a_death_becomes_a_failed_cell(home, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "compute", lambda _, tasks, __: [(task, None) for task in tasks])
     table = run_study(home, tmp_path / "out", ["ts"], n_jobs=2)
@@ -279,13 +273,6 @@ def test_a_study_that_was_killed_goes_on_where_it_was(home, tmp_path):
     table = run_study(home, out, n_jobs=0)
     assert all(path.read_bytes() == content for path, content in kept.items())
     assert values(table) == values(run_study(home, tmp_path / "whole", n_jobs=0))
-
-
-def test_long_cells_come_first(home):
-    order = longest_first(Cell(f, m, 0) for f in find_files(home)[0] for m in PAPER_METHODS)
-    names = [cell.name for cell in order]
-    assert names[0] == "toy_wide_net__ms"  # a parameter for each pair of classes
-    assert names[-1] == "toy_small__vs"
 
 
 # Processes: what their death costs, and when they end
