@@ -1,6 +1,7 @@
 """Methods under CalArena's contract, and inside probmetrics itself, with arrays and tensors."""
 
 import warnings
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -15,6 +16,10 @@ from calibrant.study import run_study
 from calibrant.study._calarena import METRICS, read_results
 from conftest import simulate
 from files.hdf5_files import write_benchmark
+
+with warnings.catch_warnings(), suppress(ImportError):
+    warnings.simplefilter("ignore")  # of what it imports
+    import probmetrics.calibrators  # noqa: F401
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),
@@ -71,9 +76,7 @@ def test_what_cannot_be_is_said():
 @pytest.fixture(scope="module")
 def ours():
     """Our module for probmetrics, if that is installed."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what it imports
-        pytest.importorskip("probmetrics.calibrators")
+    pytest.importorskip("probmetrics.calibrators")
     from calibrant.export import probmetrics
 
     return probmetrics

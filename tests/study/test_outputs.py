@@ -9,7 +9,6 @@ from browser import DESKTOP, PHONE, Visit
 from calibrant.errors import ParameterError
 from calibrant.study import _ranks as ranks
 from calibrant.study import _tables as tables
-from calibrant.study import _typeset as typeset
 from calibrant.study import write_outputs
 from calibrant.study._outputs import find_best, find_failures
 from study.small_tables import (
@@ -64,7 +63,7 @@ def test_markdown_rows_are_as_wide_as_their_head(study):
         assert len({len(cells_of(line)) for line in lines}) == 1, path
         assert not re.search(r"(?<!\\)<", path.read_text("utf-8")), path
     ranked = (directory / "tables" / "ranks.md").read_text("utf-8")
-    assert typeset.escape_markdown(EVIL_METHOD) in ranked
+    assert tables.escape_markdown(EVIL_METHOD) in ranked
 
 
 def test_latex_is_balanced_and_escaped(study):
@@ -82,9 +81,9 @@ def test_latex_is_balanced_and_escaped(study):
 
 def test_text_comes_back_from_markdown():
     text = "a|b `c` *d* _e_ <f> [g](h) \\ & # ~"
-    markdown = typeset.escape_markdown(text)
+    markdown = tables.escape_markdown(text)
     assert re.sub(r"\\(.)", r"\1", markdown).replace("&amp;", "&") == text
-    assert typeset.escape_markdown("two\nlines\x07") == r"two lines\\x07"
+    assert tables.escape_markdown("two\nlines\x07") == r"two lines\\x07"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +97,7 @@ def test_text_comes_back_from_markdown():
     ],
 )
 def test_latex_prints_text_as_it_is(text, latex):
-    assert typeset.escape_latex(text) == latex
+    assert tables.escape_latex(text) == latex
 
 
 def test_table_two_prints_ranks_shares_and_bold():
@@ -106,7 +105,7 @@ def test_table_two_prints_ranks_shares_and_bold():
     table = table_of(values, ("uncalibrated", "na-fir", "ts"), datasets=["a", "a", "b"])
     found = tables.rank_table(table)
     assert found.head == ("Metric", "Data set", "NA-FIR", "TS", "Uncalibrated")
-    assert typeset.to_markdown(found).splitlines()[2:] == [
+    assert tables.to_markdown(found).splitlines()[2:] == [
         "| Metric | Data set | NA-FIR | TS | Uncalibrated |",
         "| --- | --- | ---: | ---: | ---: |",
         "| NLL | a (2) | **1.2 (100%)** | 1.8 (50%) | 3.0 (0%) |",
