@@ -44,7 +44,7 @@ def test_same_as_predict_proba(case, backend, dtype, kind):
 
 
 @pytest.mark.parametrize("n_classes", [2, 60])
-@ways(["fir", "na-fir", "scir", "ts", "vs", "spline", "auto"], EXACT)
+@ways(["fir", "na-fir", "scir", "ts", "vs", "spline", "two-class", "auto"], EXACT)
 def test_few_and_many_classes(case, backend, dtype, n_classes):
     calibrator = fitted(case, n_classes=n_classes)
     rows = rows_for(calibrator, n_classes=n_classes)

@@ -17,7 +17,7 @@ from calibrant.study import read_table, run_study
 from calibrant.study._cell import MEASURED, Cell, Outcome, measure, versions
 from calibrant.study._files import find_files, look_at
 from calibrant.study._run import longest_first
-from calibrant.study._table import PAPER_METHODS
+from calibrant.study._table import DEFAULT_METHODS, PAPER_METHODS
 from calibrant.study._workers import compute
 from conftest import simulate
 from files.damaged import archive, raw_npy
@@ -62,8 +62,8 @@ def test_table_has_every_metric_of_every_cell(home, tmp_path):
     out = tmp_path / "out"
     table = run_study(home, out, n_jobs=0)
     assert table.cases == [("toy", "small"), ("toy", "wide_net")]
-    assert table.methods == list(PAPER_METHODS)
-    assert len(table.frame) == 2 * 8 * 12
+    assert table.methods == list(DEFAULT_METHODS)
+    assert len(table.frame) == 2 * 9 * 12
     assert set(table.metrics) == set(MEASURED)
     assert np.isfinite(table.frame["value"]).all()
     assert (table.frame["seconds"] >= 0).all()

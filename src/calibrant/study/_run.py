@@ -18,7 +18,7 @@ from calibrant._trial import UNCALIBRATED
 from calibrant.study._calarena import write_results
 from calibrant.study._cell import Cell, Outcome, Records, measure
 from calibrant.study._files import find_files
-from calibrant.study._table import PAPER_METHODS, TYPES, StudyTable, write_table
+from calibrant.study._table import DEFAULT_METHODS, TYPES, StudyTable, write_table
 from calibrant.study._workers import compute
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ SQUARE = frozenset({"ms", "dirichlet", "structured", "auto"})
 def run_study(
     directory: str | os.PathLike[str],
     output: str | os.PathLike[str],
-    methods: Sequence[str] = PAPER_METHODS,
+    methods: Sequence[str] = DEFAULT_METHODS,
     *,
     n_jobs: int | None = None,
     seed: int = 0,
@@ -59,8 +59,9 @@ def run_study(
         Directory for the cells, the table (``study.csv``, and ``study.parquet`` where pyarrow is
         installed) and ``study.log``; of HDF5 files also ``calarena/{file}/{method}.csv``, in
         CalArena's columns. Made if it is not there.
-    methods : sequence of str, default=PAPER_METHODS
-        Keys of ``methods()``. The uncalibrated predictions are always judged as well.
+    methods : sequence of str, optional
+        Keys of ``methods()``; by default the paper's and "auto". The uncalibrated predictions are
+        always judged as well.
     n_jobs : int, optional
         Number of processes, with one thread each; all cores by default. 0 computes in this
         process.

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 PAPER_METHODS = (UNCALIBRATED, *(name for name, cls in methods().items() if cls.in_paper))
 """Columns of the paper's Table 2, in its order."""
 
+DEFAULT_METHODS = (*PAPER_METHODS, "auto")
+"""What a study compares if nothing is said."""
+
 TYPES: dict[str, type] = {
     **dict.fromkeys(("dataset", "model", "method", "metric"), str),
     **dict.fromkeys(("value", "seconds"), float),
