@@ -115,12 +115,6 @@ def test_sums_of_rows_agree_with_fifty_digits():
             np.testing.assert_allclose(out[:, i], want, rtol=1e-13)
 
 
-def test_underflow_of_sums_is_harmless():
-    out = np.empty((3, 1))
-    row_sums(np.array([[-2e5, -1e5, 0.0]]), np.array([0]), 1.0, *out)
-    np.testing.assert_allclose(out.ravel(), [1.0, 0.0, 0.0], atol=1e-290)
-
-
 def exponentials(x):
     """Exp of each number as kernels have it: the sum of a row with one cell."""
     out = np.empty((3, len(x)))
@@ -133,12 +127,6 @@ def test_within_two_ulp_of_the_exact_value():
     with mpmath.workdps(40):
         exact = np.array([float(mpmath.exp(mpmath.mpf(float(v)))) for v in x])
     np.testing.assert_array_max_ulp(exponentials(x), exact, maxulp=2)
-
-
-def test_zero_is_exactly_one_and_underflow_is_tiny():
-    out = exponentials(np.array([0.0, -0.0, -1e6, -np.inf]))
-    assert out[:2].tolist() == [1.0, 1.0]
-    assert np.all((out[2:] > 0) & (out[2:] < 1e-300))
 
 
 def test_monotone_across_the_joints_of_the_reduction():
