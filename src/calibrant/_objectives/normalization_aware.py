@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from calibrant._kernels import normalization_aware as kernels
-from calibrant._kernels.rows import smallest_positive
+from calibrant._kernels.rows import lowest_score
 from calibrant._kernels.tables import build_lookup
 from calibrant._maps.steps import StepFunction
 from calibrant._objectives.base import Objective
@@ -84,7 +84,7 @@ def segment_rows(batch: SimplexBatch, *, fill_gaps: bool) -> SegmentedRows:
     """Find the segment of every cell, where segments start at the probabilities of labels."""
     probabilities = batch.probabilities()
     labels = np.unique(probabilities[np.arange(batch.n_rows), batch.class_index])
-    smallest = smallest_positive(probabilities) if fill_gaps else None
+    smallest = lowest_score(probabilities, False) if fill_gaps else None
     return place_cells(batch, probabilities, segment_starts(labels, smallest))
 
 
