@@ -48,35 +48,6 @@ def accumulate_rows(
             last[i] = ahead + tied
 
 
-def find_trims(
-    const double[:, ::1] cumulative,
-    const int64_t[::1] first,
-    const int64_t[::1] last,
-    int64_t n_ranks,
-):
-    """Per rank, the largest q with label 0 at or above it, and the least with 1 at or below.
-
-    Along a row both coordinates grow and the label only rises, so one point of each kind per row
-    is enough.
-    """
-    cdef Py_ssize_t n_rows = cumulative.shape[0], n_classes = cumulative.shape[1], i, r
-    zeros, ones = np.full(n_ranks + 2, -1.0), np.full(n_ranks + 2, NEVER)
-    cdef double[::1] largest_zero = zeros, least_one = ones
-    with nogil:
-        for i in range(n_rows):
-            if last[i] > 1:
-                r = min(last[i] - 1, n_ranks)
-                largest_zero[r] = max(largest_zero[r], cumulative[i, last[i] - 2])
-            if first[i] < n_classes:
-                r = min(first[i], n_ranks)
-                least_one[r] = min(least_one[r], cumulative[i, first[i] - 1])
-        for r in range(n_ranks, 0, -1):
-            largest_zero[r] = max(largest_zero[r], largest_zero[r + 1])
-        for r in range(1, n_ranks + 1):
-            least_one[r] = min(least_one[r], least_one[r - 1])
-    return zeros, ones
-
-
 def trim_rows(
     const double[:, ::1] cumulative,
     const double[::1] largest_zero,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import _simplex as simplex
+from calibrant._kernels.curves import floor_rows
 from calibrant._maps.base import CalibrationMap, Floats, check_number, freeze, frozen, require
 
 if TYPE_CHECKING:
@@ -29,8 +30,7 @@ def lift(rows: Floats, floor: float, *, sums_to_one: bool, given: Floats) -> Flo
     if not sums_to_one:
         np.maximum(rows, floor, out=rows)
     elif floor > 0:
-        low = np.unique(np.flatnonzero(rows < floor) // rows.shape[1])
-        rows[low] = floor + (1.0 - rows.shape[1] * floor) * rows[low]  # keeps the order
+        floor_rows(rows, floor)
     return rows
 
 

@@ -91,11 +91,26 @@ def whole_units(rows: CumulativeRows) -> tuple[NDArray[np.int64], bool]:
     return np.maximum(np.rint(rows.weight / unit), 1.0).astype(np.int64), False
 
 
+def find_trims(zeros: Any, ones: Any, n_ranks: int, never: Any) -> tuple[NDArray[Any], ...]:
+    """Per rank, the largest q with label 0 at or above it, and the least with 1 at or below.
+
+    Beyond them the value is surely 1, or 0. Points of both labels are pairs of ranks and q.
+    """
+    largest, least = np.full(n_ranks + 1, -never), np.full(n_ranks + 1, never)
+    np.maximum.at(largest, *zeros)
+    np.minimum.at(least, *ones)
+    return np.maximum.accumulate(largest[::-1])[::-1].copy(), np.minimum.accumulate(least)
+
+
 def merge(rows: CumulativeRows, n_ranks: int) -> Slots:
     """Points of the rows, but for those whose value is sure, sorted and merged."""
     cumulative, first, last = rows.cumulative, rows.first, rows.last
     n_rows, n_classes = cumulative.shape
-    trims = kernels.find_trims(cumulative, first, last, n_ranks)
+    # Along a row both coordinates grow and the label only rises: one point of each kind is enough.
+    outer, inner = np.flatnonzero(last > 1), np.flatnonzero(first < n_classes)
+    zeros = np.minimum(last[outer] - 1, n_ranks), cumulative[outer, last[outer] - 2]
+    ones = np.minimum(first[inner], n_ranks), cumulative[inner, first[inner] - 1]
+    trims = find_trims(zeros, ones, n_ranks, kernels.NEVER)
     begin, end = np.empty((2, n_rows), dtype=np.int64)
     sure, n_points, n_zeros = kernels.trim_rows(cumulative, *trims, n_ranks, begin, end)
     row_bits = max(n_rows - 1, 1).bit_length()
