@@ -204,18 +204,6 @@ def test_held_out_rows_are_not_fitted_to():
     assert np.all((prior > 0) & (prior < 1))
 
 
-def test_share_is_small_where_the_map_is_trusted_and_large_where_it_is_not():
-    rng = np.random.default_rng(0)
-    honest = rng.dirichlet(np.ones(3), 20_000)
-    y = (honest.cumsum(axis=1) > rng.random((20_000, 1))).argmax(axis=1)
-    bent = np.where(honest > 0.5, honest**4, honest)  # no temperature undoes this
-    bent /= bent.sum(axis=1, keepdims=True)
-    few, _ = choose(*simulate(60, 10))
-    many, _ = choose(bent, y)
-    assert many <= 0.01
-    assert few >= 0.3
-
-
 def test_share_without_rows_to_hold_out():
     share, report = choose(np.full((1, 3), 1 / 3), np.zeros(1, dtype=int))
     assert share == prior_share.WITHOUT_CHOICE

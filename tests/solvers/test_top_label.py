@@ -59,14 +59,6 @@ def test_rarely_predicted_classes_keep_their_scores():
     assert report.n_blocks == (predicted[:3] // 50).sum()
 
 
-def test_too_few_rows_for_any_class_leave_all_scores():
-    batch = check_batch([[0.9, 0.1]], [0])
-    found, report = solve_top_label(batch, solve_points_histogram, per_class=True, enough=50)
-    assert found.curves == (IDENTITY, IDENTITY)
-    assert report.converged
-    assert "all keep their scores" in report.notes[0]
-
-
 def test_classes_are_fitted_to_the_rows_that_predict_them():
     p, y = simulate(400, 3)
     batch = check_batch(p, y)

@@ -261,27 +261,14 @@ class NormalizedLikelihood:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentObjective(Objective):
-    """NA-FIR's objective on given segments and with a given prior, for rows wherever they are.
+    """NA-FIR's objective on given segments and with a given prior, for rows wherever they are."""
 
-    Attributes
-    ----------
-    starts, empty : ndarray
-        Where segments start (no cell lies below the first), and octaves that have no cell.
-    cells : ndarray of shape (n_segments,)
-        Weight of the cells of all rows in each segment.
-    prior : TemperatureMap
-    ratio : float
-        Pseudo-observations for each row.
-    target : ndarray of shape (n_segments,), optional
-        Mean of b over all rows, once it is known.
-    """
-
-    starts: Array
-    empty: Array
-    cells: Array
+    starts: Array  # of segments; no cell lies below the first
+    empty: Array  # starts of octaves without a cell
+    cells: Array  # weight of the cells of all rows in each segment
     prior: TemperatureMap
-    ratio: float
-    target: Array | None = None
+    ratio: float  # pseudo-observations for each row
+    target: Array | None = None  # mean of b over all rows, once it is known
 
     def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> NormalizedLikelihood:
         """Return the loss of some rows, whose weights are divided by ``total``."""
