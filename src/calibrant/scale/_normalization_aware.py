@@ -12,7 +12,7 @@ import numpy as np
 from calibrant import errors
 from calibrant._objectives.normalization_aware import SegmentObjective, segment_starts
 from calibrant._simplex import chunks
-from calibrant._solvers.choice_rows import choice_rows
+from calibrant._solvers.merged_rows import choice_rows
 from calibrant._solvers.normalization_aware import solve_normalization_aware
 from calibrant._solvers.normalization_aware.kept import fit_normalization_aware, spread_rows
 from calibrant._solvers.normalization_aware.prior import choose_strength
