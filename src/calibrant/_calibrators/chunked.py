@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -51,6 +52,13 @@ class FromChunks(Parameters, ABC):
     normalize: str | None
     min_probability: float
     n_jobs: int | None
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if vars(cls).get("_statistics"):
+            own: Any = {f.name: f.metadata.get("check") for f in fields(cls)}
+            names = stored_names(cls)
+            cls._statistics.checks = {k: own[k] for k in names if k not in SHARED}
 
     @abstractmethod
     def _fit_batch(self, batch: SimplexBatch) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from calibrant._solvers.sorted_cumulative.prior import choose_prior_share
 from calibrant._solvers.temperature import fit_temperature
 from calibrant.scale._kept_rows import FEWEST_ROWS
 from calibrant.scale._score_table import ScoreTable
-from calibrant.scale._statistics import ZERO_PROBABILITY, Number, Solution, Statistics
+from calibrant.scale._statistics import Solution, Statistics
 from calibrant.scale._surrogate import ENOUGH_ROWS, SurrogateStatistics
 
 if TYPE_CHECKING:
@@ -146,11 +146,6 @@ class SortedCumulativeStatistics(SurrogateStatistics):
 
     method = "scir"
     adaptations = 2
-    allowed: ClassVar = {
-        "prior_share": Number(high=1.0, words=("cv",)),
-        "max_rank": Number(low=1, whole=True, optional=True),
-        "zero_probability": ZERO_PROBABILITY,
-    }
 
     def _start(self) -> list[Part]:
         n_ranks = min(self.options.get("max_rank") or self.n_classes, self.n_classes - 1)

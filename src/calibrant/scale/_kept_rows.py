@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from calibrant._kernels.rows import extreme_rows, row_hashes, row_strata
+from calibrant._kernels.rows import row_hashes
+from calibrant._kernels.strata import extreme_rows, row_strata
 from calibrant._row_order import order_rows
 from calibrant._simplex import SimplexBatch, check_scores
 from calibrant.scale._parts import Part

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from calibrant._solvers.normalization_aware.prior import choose_strength
 from calibrant._solvers.report import Binning
 from calibrant.scale._isotonic import FLATTENED_CELLS
 from calibrant.scale._score_table import ScoreTable
-from calibrant.scale._statistics import Number, Solution
 from calibrant.scale._surrogate import (
     LARGEST_WEIGHT,
     NOISE,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from calibrant._solvers.normalization_aware.prior import PriorChoice
     from calibrant.scale._parts import Part
     from calibrant.scale._score_table import ScoreCells
+    from calibrant.scale._statistics import Solution
     from calibrant.scale._surrogate import KeptSolver
 
     Array = NDArray[np.float64]
@@ -72,12 +72,6 @@ class NormalizationAwareStatistics(SurrogateStatistics):
     """
 
     method = "na-fir"
-    allowed: ClassVar = {
-        "solver": ("exact",),
-        "prior_strength": Number(high=1e12, words=("cv",)),
-        "tol": Number(low=1e-15, high=1.0),
-        "max_rounds": Number(low=1, whole=True, optional=True),
-    }
 
     def __init__(self, classes: Any, **options: Any) -> None:
         solver = options.get("solver", "exact")
