@@ -42,24 +42,7 @@ proof."""
 
 
 class FlattenedStatistics(Statistics):
-    """What FIR needs to know of a calibration set: its rows while they fit, then counts of cells.
-
-    Parameters
-    ----------
-    classes, scores, normalize, max_rows
-        As of all ``Statistics``.
-
-    Examples
-    --------
-    >>> from calibrant.datasets import simulated_scores
-    >>> from calibrant.scale._isotonic import FlattenedStatistics
-    >>> scores, y = simulated_scores()
-    >>> monday = FlattenedStatistics([0, 1, 2], max_rows=100).update(scores[:200], y[:200])
-    >>> tuesday = monday.empty().update(scores[200:], y[200:])
-    >>> map_ = monday.merge(tuesday).solve()
-    >>> map_(scores[:1]).round(2)
-    array([[0.38, 0.62, 0.  ]])
-    """
+    """What FIR needs to know of a calibration set: rows while they fit, then counts of cells."""
 
     method = "fir"
 
@@ -124,24 +107,6 @@ class SortedCumulativeStatistics(SurrogateStatistics):
     Once not all rows are kept, those that are choose the prior share, and the regression is that
     of the table. The temperature of the prior is that of the rows kept; if they are few, further
     passes tell that of all.
-
-    Parameters
-    ----------
-    classes, scores, normalize, max_rows
-        As for all ``Statistics``.
-    **options
-        ``prior_share``, ``max_rank`` and ``zero_probability`` of ``SortedCumulativeIsotonic``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from calibrant.datasets import simulated_scores
-    >>> from calibrant.scale._isotonic import SortedCumulativeStatistics
-    >>> scores, y = simulated_scores(3000)
-    >>> one = SortedCumulativeStatistics([0, 1, 2], max_rows=1000).update(scores[:2000], y[:2000])
-    >>> other = one.empty().update(scores[2000:], y[2000:])
-    >>> one.merge(other).solve()(np.array([[0.9, 0.08, 0.02]])).round(1)
-    array([[0.6, 0.2, 0.2]])
     """
 
     method = "scir"

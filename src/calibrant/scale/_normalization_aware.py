@@ -49,27 +49,7 @@ SAME_LOSS = 1e-6
 
 
 class NormalizationAwareStatistics(SurrogateStatistics):
-    """What NA-FIR needs to know of a calibration set: rows while they fit, then counts as well.
-
-    Parameters
-    ----------
-    classes, scores, normalize, max_rows
-        As of all ``Statistics``.
-    prior_strength, solver, tol, max_rounds
-        As of ``NormalizationAwareIsotonic``; only the exact solver is possible.
-
-    Examples
-    --------
-    >>> from calibrant.datasets import simulated_scores
-    >>> from calibrant.scale._normalization_aware import NormalizationAwareStatistics
-    >>> scores, y = simulated_scores()
-    >>> statistics = NormalizationAwareStatistics([0, 1, 2], max_rows=100)
-    >>> while statistics is not None:
-    ...     solution = statistics.update(scores, y).solution()
-    ...     statistics = solution.again
-    >>> solution.fitted["solver_report_"].notes[-1][:18]
-    'all 1000 rows were'
-    """
+    """What NA-FIR needs to know of a calibration set: rows while they fit, then counts as well."""
 
     method = "na-fir"
 
