@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC
+from collections.abc import Callable, Iterator  # noqa: TC003  (types of parameters are looked up)
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -22,7 +23,7 @@ from calibrant.scale._chunks import Chunks, as_chunks
 from calibrant.scale._statistics import RowStatistics, Solution, Statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
