@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC
-from collections.abc import Callable, Iterator  # noqa: TC003  (types of parameters are looked up)
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
