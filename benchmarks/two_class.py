@@ -23,7 +23,7 @@ SETTINGS = [
     {},
     *({"POWER": power} for power in (0.1, 0.5, 1.0)),
     *({"AT_BASE": rows} for rows in (1.0, 8.0, 120.0)),
-    *({"FEW_NATS": nats} for nats in (0.0, 1.0, 10.0)),
+    *({"FEW_NATS": nats} for nats in (0.1, 1.0, 10.0)),
     *({"CLEAR_GAIN": nats} for nats in (-1000.0, -1.0, 1.0)),
     *({"PRIOR": np.append(share, np.full(12, (1 - share) / 12))} for share in (0.05, 0.6)),
 ]
@@ -95,9 +95,8 @@ def main(folders):
         if not group:
             continue
         ratios = np.array(group)[:, 1:] / np.maximum(np.array(group)[:, :1], 1e-9)
-        print(
-            f"\n| {title}, {len(ratios)} | NLL / scores | worst | above 1.02 |\n|---|---:|---:|---:|"
-        )
+        print(f"\n| {title}, {len(ratios)} | NLL / scores | worst | above 1.02 |")
+        print("|---|---:|---:|---:|")
         for name, own in zip(names, ratios.T, strict=True):
             mean = np.exp(np.log(own).mean())
             print(f"| {name} | {mean:.4f} | {own.max():.3f} | {np.mean(own > 1.02):.1%} |")
