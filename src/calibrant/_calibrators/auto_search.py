@@ -52,7 +52,7 @@ choosing the parameters by cross-validation in each fold (``docs/measure_auto.py
 
 FINISH: dict[str, tuple[str, dict[str, Any]]] = {
     "spline": ("spline", {"strength": 1.0}),
-    "structured": ("structured", {}),
+    "structured": ("structured", {"tol": 1e-4}),
 }
 """What is fitted to the mixture as a whole, one after the other: an average of honest probabilities
 is too timid."""
@@ -135,6 +135,16 @@ class Search:
     def _hold_out(self, first: str, wave: list[str]) -> None:
         """Do so for paths that differ in their last stage."""
         source = self.held_out[first] if first else self.batch
+        for path in wave:
+            if path.rpartition(" > ")[2] == "identity":  # which has no parameter but one of zeros
+                started = perf_counter()
+                same = fit_part(make_stage("identity"), on_simplex(source))
+                rows = outputs_of(same, source.scores)
+                self.held_out[path] = self.batch.with_probabilities(rows)
+                self.seconds[path] = perf_counter() - started
+        wave = [path for path in wave if path not in self.held_out]
+        if not wave:
+            return
         stages = [make_stage(path.rpartition(" > ")[2], in_folds=True) for path in wave]
         begins = wave[0].rpartition(" > ")[2] == BASELINE
         known = self._fit_wholes(source, wave)

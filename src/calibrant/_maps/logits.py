@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import log_softmax
 
-from calibrant._kernels.monotone_spline import log_softmax_rows, spline_softmax
+from calibrant._kernels.monotone_spline import spline_softmax
 from calibrant._kernels.rows import bounded_logs
 from calibrant._kernels.softmax import affine_rows, map_logits, scaled_softmax, vector_softmax
 from calibrant._maps.base import (
@@ -21,6 +21,7 @@ from calibrant._maps.base import (
     frozen,
     require,
 )
+from calibrant._simplex import softmax
 
 MAX_KNOTS = 1000
 """Knots of a spline, as its parameter ``n_knots`` has it."""
@@ -166,11 +167,11 @@ class StructuredMap(LinearMap):
 
 def bounded_features(logits: Floats, bound: float, origin: float | None) -> Floats:
     """Return log(softmax + bound) of each row, less its mean, or less ``origin``."""
-    out = np.empty_like(logits)
     if origin is None:
+        out = np.empty_like(logits)
         bounded_logs(logits, bound, out)
         return out
-    log_softmax_rows(logits, out)
+    out = log_probabilities(logits.copy(), "logits")
     return (np.log(np.exp(out) + bound) if bound > 0.0 else out) - origin
 
 
@@ -214,5 +215,6 @@ class SplineMap(LogitMap):
 def log_probabilities(logits: Floats, kind: str) -> Floats:
     """Turn finite logits of scores of some kind into log-probabilities, in place."""
     if kind == "logits":
-        log_softmax_rows(logits, logits)
+        logits -= logits.max(axis=1, keepdims=True)
+        logits += np.log(softmax(logits).max(axis=1, keepdims=True))  # of 1 over the sum
     return logits

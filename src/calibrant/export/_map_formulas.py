@@ -33,18 +33,10 @@ if TYPE_CHECKING:
 
 
 class Context(NamedTuple):
-    """Where in a graph a map stands.
+    """Where in a graph a map stands."""
 
-    Attributes
-    ----------
-    computed : bool
-        Whether the graph has computed its rows, so that they are subject to rounding.
-    inner : bool
-        Whether another map follows, for which the last bits count.
-    """
-
-    computed: bool = False
-    inner: bool = False
+    computed: bool = False  # whether its rows are computed, and so subject to rounding
+    inner: bool = False  # whether another map follows, for which the last bits count
 
 
 @singledispatch
