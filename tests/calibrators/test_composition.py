@@ -34,7 +34,7 @@ def test_a_chain_with_cv_fits_the_second_stage_out_of_fold(data):
     p, y = data
     chain = Chain([VectorScaling(), FlattenedIsotonic()], cv=4).fit(p, y)
     batch = check_batch(p, y)
-    outputs = out_of_fold(VectorScaling(), batch, batch.deal(4).fold)
+    outputs = out_of_fold(VectorScaling(), batch, batch.deal(4)[1])
     by_hand = FlattenedIsotonic().fit(outputs, y)
     np.testing.assert_array_equal(
         chain.calibrators_[1].step_function_.values, by_hand.step_function_.values
@@ -46,7 +46,7 @@ def test_a_chain_with_cv_fits_the_second_stage_out_of_fold(data):
 def test_out_of_fold_predictions_come_from_other_rows(data):
     p, y = data
     batch = check_batch(p, y)
-    folds = batch.deal(3).fold
+    folds = batch.deal(3)[1]
     outputs = out_of_fold(FlattenedIsotonic(), batch, folds)
     for fold in range(3):
         others = FlattenedIsotonic().fit(p[folds != fold], y[folds != fold])

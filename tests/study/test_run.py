@@ -18,7 +18,7 @@ from calibrant.study import read_table, run_study
 from calibrant.study._cell import MEASURED, Cell, Outcome, Records, measure, versions
 from calibrant.study._files import find_files, look_at
 from calibrant.study._run import longest_first
-from calibrant.study._table import PAPER_METHODS
+from calibrant.study._table import DEFAULT_METHODS, PAPER_METHODS
 from calibrant.study._workers import compute
 from conftest import simulate
 from files.damaged import archive, raw_npy
@@ -63,8 +63,8 @@ def test_table_has_every_metric_of_every_cell(home, tmp_path):
     out = tmp_path / "out"
     table = run_study(home, out, n_jobs=0)
     assert table.cases == [("toy", "small"), ("toy", "wide_net")]
-    assert table.methods == list(PAPER_METHODS)
-    assert len(table.frame) == 2 * 8 * 12
+    assert table.methods == list(DEFAULT_METHODS)
+    assert len(table.frame) == 2 * 9 * 12
     assert set(table.metrics) == set(MEASURED)
     assert np.isfinite(table.frame["value"]).all()
     assert (table.frame["seconds"] >= 0).all()
@@ -257,7 +257,7 @@ def test_bad_arguments_are_errors_before_anything_is_written(
 
 
 def test_without_pyarrow_there_is_still_a_table(home, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "can_write_parquet", lambda: False)
+    monkeypatch.setattr(module, "find_spec", lambda _: None)
     run_study(home, tmp_path / "out", ["ts"], n_jobs=0)
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["cells", "study.csv"]
 

@@ -39,6 +39,11 @@ and cut to 200 rows (see auto.md).
 PATHS = ("ts", "identity", "na-fir", "scir", "structured", "structured-wide")
 """What is tried by default."""
 
+OF_TWO = "two-class"
+PATHS_OF_TWO = ("ts", OF_TWO, "na-fir", "scir")
+"""What is tried by default of two classes, and which of it the mixture is held to: it has weights
+of its own for maps of the scores and of temperature scaling, and needs no finishing stage."""
+
 PRICED_CELLS, PRICED_ROWS = 1 << 13, 64
 """What the price of leaving temperature scaling is counted on: about so many cells, and rows at
 least."""
@@ -166,9 +171,10 @@ class AutoCalibrator(Composed):
         held_out = 8 * len(paths) * n_judged * n_classes
         return int(largest + held_out + super()._peak_bytes(n_rows, n_classes))
 
-    def _paths(self, n_classes: int) -> list[str]:  # noqa: ARG002  (the same for all, so far)
+    def _paths(self, n_classes: int) -> list[str]:
         """Return what is tried: what was asked for, or what is good for so many classes."""
-        given = PATHS if self.candidates is None else tuple(self.candidates)
+        given = PATHS_OF_TWO if n_classes == 2 else PATHS
+        given = given if self.candidates is None else tuple(self.candidates)
         return list(dict.fromkeys([BASELINE, *given]))
 
     def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
@@ -183,28 +189,32 @@ class AutoCalibrator(Composed):
         search.hold_out(paths, start)
         start("mixture")
         own = np.column_stack([search.own(path) for path in paths])
+        home = OF_TWO if batch.n_classes == 2 and OF_TWO in paths else BASELINE
+        favourites = {OF_TWO: 1.0} if home == OF_TWO else FAVOURITES
         weights, report = solve_priced_mixture(
             own,
             search.batch.weight,
-            *_priced_cells(search, paths),
-            paths.index(BASELINE),
+            *_priced_cells(search, paths, home),
+            paths.index(home),
             strength=self.caution,
-            prior=self.prior_rows * np.array([FAVOURITES.get(path, 0.0) for path in paths]),
+            prior=self.prior_rows * np.array([favourites.get(path, 0.0) for path in paths]),
         )
         few = 0.0
-        if self.caution > 0.0:
+        if self.caution > 0.0 and home == BASELINE:
             weights, few = _hold(weights, own, search.batch.weight, paths)
         weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
         weights /= weights.sum()
         start("finish")
         kept = {paths[i]: float(weights[i]) for i in np.flatnonzero(weights)}
-        finish, share = self._finish(search, kept, own @ weights, few)
+        finish, share = None, 0.0
+        if home == BASELINE:
+            finish, share = self._finish(search, kept, own @ weights, few)
         return {
             "paths_": search.fit(list(kept)),
             "weights_": np.array(list(kept.values())),
             "finish_": finish,
             "finish_share_": share,
-            "report_": report_of(paths, own, weights, search, share),
+            "report_": report_of(paths, own, weights, search, share, home),
             "solver_report_": report,
         }
 
@@ -286,9 +296,9 @@ def _hold(
 
 
 def _priced_cells(
-    search: Search, paths: list[str]
+    search: Search, paths: list[str], home: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Probabilities of each path in cells of some rows, and how likely the baseline finds each.
+    """Probabilities of each path in cells of some rows, and how likely ``home`` finds each.
 
     Rows are chosen as a fold is. Cells that make no difference to the sum are left out.
     """
@@ -296,7 +306,7 @@ def _priced_cells(
     n_parts = min(batch.scores.size // PRICED_CELLS, batch.n_rows // PRICED_ROWS)
     row, fold, weight = batch.deal(1 + n_parts)
     some = row[fold == 0]
-    baseline = search.held_out[BASELINE].scores[some]
+    baseline = search.held_out[home].scores[some]
     share = weight[fold == 0, None] * baseline
     share /= share.sum()
     told = share > 1e-12 / share.size

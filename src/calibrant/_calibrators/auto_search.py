@@ -38,6 +38,7 @@ STAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "na-fir": ("na-fir", {"prior_strength": 30.0}),
     "scir": ("scir", {"prior_share": 0.02}),
     "spline": ("spline", {"strength": STRENGTH}),
+    "two-class": ("two-class", {}),
 }
 """What a path is made of: methods with parameters. Scores as they are have T = 1, and a reading of
 exact zeros. Logarithms of small probabilities tell of classes in some classifiers, and mislead in

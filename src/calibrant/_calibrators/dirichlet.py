@@ -42,20 +42,6 @@ class DirichletCalibration(MatrixScaling):
     classes asked for an ``odir`` of 1 or less, ten to thirty for 100, more for 1000. The diagonal
     is not penalised, so many classes with few rows overfit at any strength. A class without a
     label keeps its temperature-scaled log-probability.
-
-    References
-    ----------
-    .. [1] M. Kull et al., "Beyond temperature scaling: Obtaining well-calibrated multi-class
-       probabilities with Dirichlet calibration", NeurIPS 2019.
-
-    Examples
-    --------
-    >>> from calibrant import DirichletCalibration
-    >>> from calibrant.datasets import simulated_scores
-    >>> tilted, y = simulated_scores(5000, power=2, tilt=(4, 1, 1))
-    >>> calibrator = DirichletCalibration(odir=0.01).fit(tilted, y)
-    >>> calibrator.predict_proba([[0.8, 0.15, 0.05]]).round(1)
-    array([[0.4, 0.4, 0.2]])
     """
 
     method = "dirichlet"

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import FromMap, fitted
 from calibrant._maps.cells import SharedSteps
 from calibrant._solvers.flattened import solve_flattened
 from calibrant.scale._isotonic import FlattenedStatistics
-
-if TYPE_CHECKING:
-    from calibrant._simplex import SimplexBatch
 
 
 class FlattenedIsotonic(Calibrator):
@@ -54,11 +49,8 @@ class FlattenedIsotonic(Calibrator):
     place, in_paper, keeps_order = 2, True, True
     _copies = 2
     _statistics = FlattenedStatistics
+    _solver = staticmethod(solve_flattened)
 
     map_: SharedSteps = fitted()
 
     step_function_ = FromMap("step_function")
-
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        found, report = solve_flattened(batch)
-        return {"map_": found, "solver_report_": report}

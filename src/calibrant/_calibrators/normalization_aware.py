@@ -14,7 +14,6 @@ from calibrant._solvers.normalization_aware import check_solver, solve_normaliza
 from calibrant.scale._normalization_aware import NormalizationAwareStatistics
 
 if TYPE_CHECKING:
-    from calibrant._maps.logits import TemperatureMap
     from calibrant._simplex import SimplexBatch
 
 
@@ -123,16 +122,9 @@ class NormalizationAwareIsotonic(Calibrator):
         super()._check_parameters()
         check_solver(self.solver)
 
-    def _solve(
-        self, batch: SimplexBatch, temperature: TemperatureMap | None = None
-    ) -> dict[str, Any]:
+    def _solve(self, batch: SimplexBatch, **known: Any) -> dict[str, Any]:
         found, report, choice = solve_normalization_aware(
-            batch,
-            prior_strength=None if self.prior_strength == "cv" else float(self.prior_strength),
-            solver=self.solver,
-            tol=self.tol,
-            max_rounds=self.max_rounds,
-            temperature=temperature,
+            batch, solver=self.solver, **self._options(), **known
         )
         return {
             "map_": found,

@@ -89,6 +89,7 @@ class TemperatureScaling(LogitCalibrator):
     place, in_paper, keeps_order = 4, True, True
     _copies = 2
     _statistics = TemperatureStatistics
+    _solver = staticmethod(solve_temperature)
 
     tol: float = number(default=1e-10)
     prior_strength: float = number(default=AT_SCORES, high=HELD)
@@ -101,15 +102,6 @@ class TemperatureScaling(LogitCalibrator):
         """The temperature T."""
         beta = self.inverse_temperature_
         return 1.0 / beta if beta > 0 else float("inf")
-
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        found, report = solve_temperature(
-            batch,
-            prior_strength=float(self.prior_strength),
-            zero_probability=self.zero_probability,
-            tol=self.tol,
-        )
-        return {"map_": found, "solver_report_": report}
 
 
 class _AffineScaling(LogitCalibrator):
@@ -149,18 +141,12 @@ class _AffineScaling(LogitCalibrator):
     coef_ = FromMap("coef")
     intercept_ = FromMap("intercept")
 
-    def _fit_affine(
-        self, batch: SimplexBatch, penalty: RidgePenalty, *, full: bool
-    ) -> dict[str, Any]:
-        found, report = solve_affine(
-            batch,
-            full=full,
-            penalty=penalty,
-            zero_probability=self.zero_probability,
-            tol=self.tol,
-            max_rounds=self.max_rounds,
-        )
-        return {"map_": found, "solver_report_": report}
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        options = self._options()
+        penalty = RidgePenalty(options.pop("ridge"), options.pop("odir", 0.0))
+        full = self._fits_matrix(batch.n_classes)
+        found = solve_affine(batch, full=full, penalty=penalty, **options)
+        return dict(zip(self._found, found, strict=True))
 
 
 class VectorScaling(_AffineScaling):
@@ -191,9 +177,6 @@ class VectorScaling(_AffineScaling):
     def _n_parameters(self, n_classes: int) -> int:
         return 2 * n_classes
 
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        return self._fit_affine(batch, RidgePenalty(self.ridge), full=False)
-
 
 class MatrixScaling(_AffineScaling):
     """Matrix scaling (MS): softmax(W z + b), multinomial logistic regression on the logits.
@@ -206,15 +189,6 @@ class MatrixScaling(_AffineScaling):
     odir : float, default=100.0
         Strength of the penalty off the diagonal and on the intercepts, as in
         ``DirichletCalibration`` (Kull et al. 2019). 0 is Guo et al.'s, which overfits.
-
-    Examples
-    --------
-    >>> from calibrant import MatrixScaling
-    >>> from calibrant.datasets import simulated_scores
-    >>> tilted, y = simulated_scores(5000, power=1, tilt=(4, 1, 1))
-    >>> calibrator = MatrixScaling(odir=1e-3).fit(tilted, y)
-    >>> calibrator.predict_proba([[0.8, 0.15, 0.05]]).round(1)
-    array([[0.5, 0.4, 0.1]])
     """
 
     method = "ms"
@@ -235,6 +209,3 @@ class MatrixScaling(_AffineScaling):
         # L-BFGS keeps twenty vectors of all parameters and works on as many more.
         parameters = 50 * self._n_parameters(n_classes)
         return super()._peak_bytes(n_rows, n_classes) + 8 * parameters
-
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        return self._fit_affine(batch, RidgePenalty(self.ridge, self.odir), full=True)

@@ -46,7 +46,7 @@ def study() -> None:
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="Directory to write to."
 )
-@click.option("--methods", help="Comma-separated; the paper's by default, or 'all'.")
+@click.option("--methods", help="Comma-separated; the paper's and auto by default, or 'all'.")
 @click.option(
     "-j", "--jobs", type=click.IntRange(min=1), help="Number of processes; one per core by default."
 )
@@ -84,7 +84,7 @@ def run_command(
     from rich.console import Console
 
     from calibrant import study as library
-    from calibrant._files.sinks import refuse_inputs
+    from calibrant._files.apply import refuse_inputs
 
     refuse_inputs(output, directory)
     _check_against(against, directory)
@@ -129,10 +129,10 @@ def _say(console: Any, text: str) -> None:
 
 def _methods(text: str | None) -> list[str]:
     from calibrant._calibrators.methods import methods as all_methods
-    from calibrant.study._table import PAPER_METHODS
+    from calibrant.study._table import DEFAULT_METHODS
 
     if text is None:
-        return list(PAPER_METHODS)
+        return list(DEFAULT_METHODS)
     return list(all_methods()) if text == "all" else text.split(",")
 
 
