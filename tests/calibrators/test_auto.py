@@ -226,6 +226,27 @@ def test_scores_that_nothing_proves_wrong_keep_a_share():
     assert weights_of(free)["identity"] < shares[0]
 
 
+def test_a_bias_that_few_rows_tell_of_is_found_without_strong_penalties():
+    """Each class gives half of its probability to the next; of 60 rows the evidence is weak."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.full(6, 0.1), 4060)
+    y = (p.cumsum(axis=1) > rng.random((4060, 1))).argmax(axis=1)
+    p = 0.55 * np.roll(p, 1, axis=1) + 0.45 * p
+    few = AutoCalibrator(classes=range(6)).fit(p[:60], y[:60])
+    assert weights_of(few)["structured-loose"] > 0.05
+    paths = [path for path in PATHS if path != "structured-loose"]
+    without = AutoCalibrator(classes=range(6), candidates=paths).fit(p[:60], y[:60])
+    loss, other = (negative_log_likelihood(y[60:], a.predict_proba(p[60:])) for a in (few, without))
+    assert loss < 0.98 * other
+
+
+def test_of_many_classes_what_costs_most_is_left_out():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(101), 202)
+    report = AutoCalibrator(cv=2).fit(p, np.arange(202) % 101).report_
+    assert {c.path for c in report.candidates} == set(PATHS) - {"scir", "structured-loose"}
+
+
 @pytest.fixture
 def few_are_judged(monkeypatch):
     monkeypatch.setattr(auto_search, "MOST_CELLS_JUDGED", 1)

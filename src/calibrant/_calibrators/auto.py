@@ -30,14 +30,21 @@ if TYPE_CHECKING:
     from calibrant.scale._chunks import Chunks
     from calibrant.scale._statistics import Statistics
 
-FAVOURITES = {"structured": 0.5, "structured-wide": 0.18, "ts": 0.16, "identity": 0.16}
-"""Shares of the prior: what is good where there is too little to tell.
+STRUCTURED = ("structured", "structured-wide", "structured-loose")
+"""Stages that tell classes apart: where no candidate does, no finishing stage does."""
+
+FAVOURITES = {"structured": 0.5, "structured-wide": 0.18, "structured-loose": 0.18}
+FAVOURITES |= {"ts": 0.16, "identity": 0.16}
+"""Parts of the prior: what is good where there is too little to tell.
 
 Chosen, as the prior itself and the caution, within the validation parts of real classifiers, whole
 and cut to 200 rows (see auto.md).
 """
-PATHS = ("ts", "identity", "na-fir", "scir", "structured", "structured-wide")
-"""What is tried by default."""
+PATHS = ("ts", "identity", "na-fir", "scir", *STRUCTURED)
+PATHS_OF_MANY = ("ts", "identity", "na-fir", "structured", "structured-wide")
+MANY = 100
+"""What is tried by default, and of more classes than this: there, others cost more than they
+gain."""
 
 OF_TWO = "two-class"
 PATHS_OF_TWO = ("ts", OF_TWO, "na-fir", "scir")
@@ -48,9 +55,8 @@ PRICED_CELLS, PRICED_ROWS = 1 << 13, 64
 """What the price of leaving temperature scaling is counted on: about so many cells, and rows at
 least."""
 
-PLAIN, CLASSWISE = ("ts", "identity"), {"structured", "structured-wide"}
-"""Candidates that need no finishing stage, and stages that tell classes apart: where no candidate
-does, no finishing stage does."""
+PLAIN = ("ts", "identity")
+"""Candidates that need no finishing stage."""
 
 UNPROVEN, CLEAR_GAIN, GAIN_SCALE = 0.6, 2.0, 1.5
 """Share of the scores as they are where nothing proves them wrong; nats that the mixture has to
@@ -80,8 +86,9 @@ class AutoCalibrator(Composed):
     ----------
     candidates : sequence of str, optional
         Methods out of "ts", "identity", "structured", "structured-wide" (which knows the smallest
-        probabilities apart), "na-fir", "scir" and "spline", or two of them one after the other,
-        as "structured > na-fir". By default what together is good. Temperature scaling is always
+        probabilities apart), "structured-loose" (which is hardly penalised), "na-fir", "scir" and
+        "spline", or two of them one after the other, as "structured > na-fir". By default what
+        together is good for so many classes. Temperature scaling is always
         among them.
     cv : int, default=5
         Number of folds.
@@ -120,7 +127,7 @@ class AutoCalibrator(Composed):
     >>> from calibrant.datasets import overconfident_digits
     >>> scores, y, new_scores, new_y = overconfident_digits()
     >>> auto = AutoCalibrator().fit(scores, y)
-    >>> auto.report_.why.startswith("Of 6 candidates")
+    >>> auto.report_.why.startswith("Of 7 candidates")
     True
     """
 
@@ -173,7 +180,7 @@ class AutoCalibrator(Composed):
 
     def _paths(self, n_classes: int) -> list[str]:
         """Return what is tried: what was asked for, or what is good for so many classes."""
-        given = PATHS_OF_TWO if n_classes == 2 else PATHS
+        given = PATHS_OF_TWO if n_classes == 2 else PATHS_OF_MANY if n_classes > MANY else PATHS
         given = given if self.candidates is None else tuple(self.candidates)
         return list(dict.fromkeys([BASELINE, *given]))
 
@@ -246,7 +253,7 @@ class AutoCalibrator(Composed):
             share *= max(loss, 0.0) / (max(loss, 0.0) + self.finish)
         paths = self._paths(search.batch.n_classes)
         used = {stage for path in paths for stage in path.split(" > ")}
-        stages = [name for name in FINISH if name != "structured" or used & CLASSWISE]
+        stages = [name for name in FINISH if name != "structured" or used & set(STRUCTURED)]
         if share < LEAST_WEIGHT:
             return None, 0.0
         return search.finish(weights, stages), share
