@@ -25,9 +25,9 @@ from calibrant.metrics import (
     post_hoc_improvement,
     variational_errors,
 )
-from calibrant.metrics._bins import bin_edges
+from calibrant.metrics._calibration_error import bin_edges
 from calibrant.metrics._cells import CellState
-from calibrant.metrics._kernel_density import DensityGrid
+from calibrant.metrics._smooth import DensityGrid
 from calibrant.scale._chunks import ArrayChunks
 
 N_CLASSES = 5

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from calibrant import _row_order as row_order
-from calibrant._calibrators.scaling import MatrixScaling, VectorScaling
-from calibrant._calibrators.structured import StructuredScaling
 from calibrant._simplex import check_batch
 from conftest import simulate
 
@@ -153,15 +151,3 @@ def test_groups_without_labels_are_of_rows_up_to_the_order_of_their_cells():
     assert len(pairs) == found.max() + 1 == wanted.max() + 1
     logits = np.log(p) + 3.0
     np.testing.assert_array_equal(row_order.group_rows(logits, "logits", None), found)
-
-
-@pytest.mark.parametrize("method", [VectorScaling, MatrixScaling, StructuredScaling])
-def test_no_label_is_lost_where_rows_differ_in_few_bits(method):
-    """Labels 0 and 1 on rows that differ in bit 17 of the first score."""
-    z = np.random.default_rng(0).normal(size=(400, 3))
-    flipped = z.copy()
-    flipped[:, 0] = (z[:, 0].copy().view(np.int64) ^ (1 << 17)).view(np.float64)
-    rows, y = np.concatenate([z, flipped]), np.repeat([0, 1], 400)
-    with pytest.warns(match="have no label"):
-        model = method(scores="logits", classes=[0, 1, 2]).fit(rows, y)
-    assert model.predict_proba(z)[:, 1].mean() == pytest.approx(0.5, abs=0.2)

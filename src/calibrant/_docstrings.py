@@ -21,42 +21,12 @@ _HEADING = re.compile(r"^(\w[\w ]+)\n-+\n", re.MULTILINE)
 _ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
 
 
-def inherit_parameters(
-    *sources: Callable[..., Any],
-) -> Callable[[Documented], Documented]:
-    """Return a decorator that adds parameters which other functions document.
+def inherit_parameters(*sources: Callable[..., Any]) -> Callable[[Documented], Documented]:
+    """Return a decorator that adds parameters of the signature which other functions document.
 
-    Parameters
-    ----------
-    *sources : callable
-        Documented as numpydoc has it. A parameter of the signature that the decorated function
-        does not describe itself, or by "As in ...", is described as in the first of these that
-        does, with the default of the signature.
-
-    Returns
-    -------
-    decorator : callable
-        Its functions have a section "Parameters", in the order of their signatures.
-
-    Examples
-    --------
-    >>> from calibrant._docstrings import inherit_parameters
-    >>> from calibrant.plots import draw_effect
-    >>> @inherit_parameters(draw_effect)
-    ... def draw_nothing(title, size):
-    ...     '''Draw nothing.
-    ...
-    ...     Parameters
-    ...     ----------
-    ...     size : float
-    ...         Of nothing.
-    ...     '''
-    >>> print(draw_nothing.__doc__.partition("----------")[2].rstrip())
-    <BLANKLINE>
-    title : str, optional
-        Printed above.
-    size : float
-        Of nothing.
+    One that the function does not describe itself, or by "As in ...", is described as in the first
+    source that does, with the default of the signature and in its order. What is returned is said
+    as in a source that returns the same.
     """
 
     def decorate(function: Documented) -> Documented:
@@ -66,6 +36,8 @@ def inherit_parameters(
             entries = _entries(_split(source)[1].get("Parameters", ""))
             whole = [entry for entry in entries if "\n    As in " not in entry]
             known = {name: entry for entry in whole for name in _names(entry)} | known
+            if function.__annotations__.get("return") == source.__annotations__.get("return"):
+                own = {k: text for k, text in _split(source)[1].items() if k == "Returns"} | own
         wanted = {n: p.default for n, p in signature(function).parameters.items() if n in known}
         found = dict.fromkeys(_heading(known[name], wanted) for name in wanted)
         function.__doc__ = _join(head, own | {"Parameters": "".join(found)})
@@ -75,10 +47,9 @@ def inherit_parameters(
 
 
 def inherit_docstring(cls: type, example: str = "") -> None:
-    """Complete the docstring of a class by those of its bases.
+    """Add parameters, attributes and references of the bases of a class to its docstring.
 
-    Parameters and attributes that it does not describe are described as in the nearest base that
-    does, and so are references. It gets the ``example``, unless it has its own.
+    It gets the ``example``, unless it has its own.
     """
     head, own = _split(cls) if "__doc__" in vars(cls) else ("", {})
     for base in cls.__mro__[1:]:

@@ -20,11 +20,9 @@ from bad_input.promises import (
     as_kind,
     assert_distributions,
     each_calibrator,
-    each_reader,
     few_rows,
     fresh,
     good,
-    merged_classes,
     same_fit,
 )
 from calibrant import _labels as labels
@@ -114,18 +112,6 @@ def test_few_rows_and_bad_luck_are_no_reason_to_suspect_the_columns(shape):
         simplex.check_batch(scores, y, weight, classes=np.arange(n_classes))
 
 
-@merged_classes
-@each_reader
-@absent_classes
-def test_categories_that_no_label_has_still_name_their_column(calibrator):
-    scores, y = good()
-    y[y == 1] = 2
-    given = pd.Categorical(LETTERS[y], categories=["bee", "cat", "ant"])
-    estimator = calibrator().fit(scores, given)
-    assert estimator.classes_.tolist() == NAMES
-    assert same_fit(estimator, calibrator(classes=NAMES).fit(scores, LETTERS[y]), fresh())
-
-
 TEXTS = {
     "objects": lambda text: text.astype(object),
     "a list": lambda text: text.tolist(),
@@ -178,8 +164,3 @@ def test_categories_that_no_row_has_tell_columns_and_no_labels():
     assert classes.tolist() == [1.0, 2.0]
     with pytest.raises(errors.LabelError, match=r"continuous. y\[1\] is 0.5"):
         labels.check_labels(pd.Categorical([1, 0.5]), 2, 2)
-
-
-def test_labels_of_two_types_in_a_chunk_are_refused():
-    with pytest.raises(errors.LabelError, match="y mixes labels of different types"):
-        distinct(np.array(["ant", 1], dtype=object))

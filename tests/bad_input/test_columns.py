@@ -211,25 +211,3 @@ def test_a_prefix_and_a_suffix_that_all_columns_share_do_not_matter(frame):
     assert np.array_equal(bits(out), plain)
     in_order = estimator.predict_proba(frame(fresh(), [f"prob_{name}_x" for name in NAMES]))
     assert np.array_equal(bits(in_order), plain)
-
-
-@each_frame
-def test_columns_in_another_order_go_with_classes_or_with_numbers(frame):
-    scores, y = good()
-    names = ["p2", "p0", "p1"]
-    estimator = AnyCalibrator(classes=NAMES).fit(frame(scores, names), LETTERS[y])
-    assert same_fit(estimator, lettered(AnyCalibrator), fresh())
-    with pytest.warns(errors.ColumnOrderWarning, match="p0"):  # numbers do name them
-        estimator = AnyCalibrator().fit(frame(scores[:, PLACES], names), y)
-    assert same_fit(estimator, fitted(AnyCalibrator), fresh())
-
-
-@pytest.mark.parametrize(
-    ("names", "classes"), [(["p_5", "p_7", "p_9"], [5, 7, 9]), (["p ant", "p bee", "p cat"], NAMES)]
-)
-def test_a_missing_class_is_named_by_its_column(names, classes):
-    """Also with a prefix, and by number."""
-    scores, y = good()
-    y[y == 1] = 0
-    estimator = AnyCalibrator().fit(pd.DataFrame(scores, columns=names), np.array(classes)[y])
-    assert estimator.classes_.tolist() == classes

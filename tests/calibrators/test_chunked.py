@@ -279,7 +279,9 @@ def test_auto_fits_its_stages_to_all_rows():
     chunks = ArrayChunks(SCORES, Y, n_rows=250)
     empty = calibrant.AutoCalibrator().statistics(chunks, max_rows=300)
     counted = chunks.count(empty)
-    whole = calibrant.AutoCalibrator().fit_statistics(counted, chunks)
+    said = "300 of 1,200 rows, .* first stages were fitted to all rows, weights and later"
+    with pytest.warns(errors.SampledRowsWarning, match=said):
+        whole = calibrant.AutoCalibrator().fit_statistics(counted, chunks)
     with pytest.warns(errors.SampledRowsWarning, match="300 of 1,200"):
         sample = calibrant.AutoCalibrator().fit_statistics(counted)
     assert_array_equal(whole.weights_, sample.weights_)

@@ -91,17 +91,3 @@ def test_a_signal_that_is_ignored_stays_so():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "alive\n"
-
-
-@pytest.mark.slow
-def test_200_signals_at_random_moments(files):
-    rng = np.random.default_rng(0)
-    started = time.monotonic()
-    with start(files) as process:
-        assert process.wait() == 0
-    usual = time.monotonic() - started
-    (files / "out" / "new.npy").unlink()
-    stopped = 0
-    for i, moment in enumerate(rng.uniform(0.0, 0.8 * usual, 200)):
-        stopped += stop_at(files, SIGNALS[i % 2], moment)
-    assert stopped > 100

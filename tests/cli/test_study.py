@@ -13,7 +13,7 @@ import pytest
 
 from calibrant._cli import study as module
 from calibrant._cli.main import run
-from calibrant.study import StudyTable, read_table
+from calibrant.study import read_table
 from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -52,22 +52,6 @@ def test_directory_alone_means_run(home, capsys):
     assert short.wide("nll").equals(long.wide("nll"))
     assert call("--methods", "ts", "-o", "first", "predictions", "--table-only") == 0
     assert (home / "first" / "study.parquet").exists()
-
-
-def test_table_becomes_figures_and_a_page(home, monkeypatch, capsys):
-    seen = []
-
-    def write_outputs(table, directory):
-        seen.append(table)
-        return [directory / "table.md", directory / "index.html"]
-
-    monkeypatch.setattr("calibrant.study.write_outputs", write_outputs)
-    assert call("predictions", "-o", "out", "--methods", "ts,fir") == 0
-    (table,) = seen
-    assert isinstance(table, StudyTable)
-    assert table.methods == ["uncalibrated", "fir", "ts"]
-    page = (home / "out" / "index.html").resolve().as_uri()
-    assert f"Report: {page}" in capsys.readouterr().out
 
 
 def test_outputs_of_a_small_study_are_written(home, capsys):
@@ -154,10 +138,3 @@ def test_the_command_is_documented_with_an_example_that_parses():
     assert command.make_context("run", example.split()[3:]).params["output"]
     for option in command.params:
         assert any(flag in text for flag in [*option.opts, option.name.upper()]), option.name
-
-
-def test_help_of_the_group_shows_both_uses(capsys):
-    assert call("--help") == 0
-    shown = capsys.readouterr().out
-    assert "DIR -o OUT | COMMAND" in shown
-    assert "run" in shown

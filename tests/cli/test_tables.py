@@ -91,16 +91,6 @@ def test_names_that_the_model_does_not_know_are_refused(home, capsys):
     assert not (home / "none.csv").exists()
 
 
-def test_numbers_as_labels_keep_the_names_of_the_columns(home, capsys):
-    codes = np.arange(3)
-    val = write(home / "codes.csv", names=["x", "z", "y"], classes=codes)
-    assert call("fit", val, "-m", "ts", "-o", home / "codes.calibrant") == 0
-    assert model_file.load(home / "codes.calibrant").feature_names_in_.tolist() == ["x", "z", "y"]
-    mixed = write(home / "mixed.csv", NEW, None, ["x", "y", "z"])
-    assert call("apply", home / "codes.calibrant", mixed, "-o", home / "none.csv") == 3
-    assert "not those of the model, 'x', 'z', 'y', in this order" in capsys.readouterr().err
-
-
 def test_classes_of_an_archive_are_respected(tmp_path, expected):
     order = [2, 0, 1]
     np.savez(tmp_path / "val.npz", probs=P[:, order], labels=CLASSES[Y], classes=CLASSES[order])
@@ -169,18 +159,6 @@ def test_other_numbers_are_refused_by_name(home, tmp_path, capsys):
     assert call("evaluate", val, "--columns", "prob_*") == 0
 
 
-def test_two_sets_of_columns(home, tmp_path, capsys):
-    more = {f"logit_{name}": column for name, column in zip(CLASSES, np.log(P).T, strict=True)}
-    both = write(tmp_path / "both.csv", **more)
-    for arguments in (
-        ["evaluate", both],
-        ["apply", home / "m.calibrant", both, "-o", tmp_path / "o"],
-    ):
-        assert call(*arguments) == 3
-        assert re.search(r"both\.csv: columns .* twice.* --columns", capsys.readouterr().err)
-        assert call(*arguments, "--columns", "prob_*") == 0
-
-
 def test_lines_and_options_in_messages(home, tmp_path, capsys):
     p = P.copy()
     p[4] = [0.5, 0.9, 0.1]
@@ -243,11 +221,7 @@ def test_compare_reads_the_names_of_both_files(home, tmp_path, capsys):
     test = write(tmp_path / "test.csv", NEW, NEW_Y, ["z", "y", "x"], np.arange(3))
     assert call("compare", val, test) == 3
     assert "same order" in capsys.readouterr().err
-
-
-def test_compare_refuses_two_kinds(tmp_path, capsys):
-    np.savez(tmp_path / "val.npz", probs=P, labels=Y)
-    np.savez(tmp_path / "test.npz", logits=np.log(NEW), labels=NEW_Y)
+    np.savez(tmp_path / "test.npz", logits=np.log(NEW), labels=NEW_Y, classes=CLASSES)
     assert call("compare", tmp_path / "val.npz", tmp_path / "test.npz") == 3
     assert re.search("val.npz holds probabilities, but .*test.npz logits", capsys.readouterr().err)
 

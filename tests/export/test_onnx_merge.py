@@ -47,14 +47,20 @@ def test_logits_behind_a_network(case):
         assert np.abs(found["calibrated"] - calibrator.predict_proba(scores)).max() <= 1e-12
 
 
-def test_float32():
-    calibrator = fitted("na-fir")
-    model = network(TensorProto.FLOAT, kind="probabilities")
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize("kind", ["logits", "probabilities"])
+def test_float32(kind, precision):
+    calibrator = fitted("na-fir", kind)
+    model = network(TensorProto.FLOAT, kind=kind)
     features = FEATURES.astype(np.float32)
     wanted = calibrator.predict_proba(run(model, features)["scores"])
-    found = run(merge_onnx(model, calibrator), features)["calibrated"]
+    merged = merge_onnx(model, calibrator, precision=precision)
+    found = run(merged, features)["calibrated"]
     assert found.dtype == np.float32
     assert np.abs(found - wanted).max() <= 1e-6
+    long = TensorProto.DOUBLE in {one.data_type for one in merged.graph.initializer}
+    assert long == (precision == "float64")
+    assert merged == merge_onnx(model, calibrator, precision=precision, tolerance=2.0**-17)
 
 
 @pytest.mark.parametrize("kind", ["logits", "probabilities"])

@@ -8,9 +8,8 @@ import pytest
 
 import calibrant
 from calibrant import errors, model_file
-from calibrant._maps import CalibrationMap
 from calibrant.datasets import simulated_scores
-from export.cases import CASES, KINDS, TOLERANCES, assert_same, data, fitted, rows_for, softmax
+from export.cases import CASES, KINDS, TOLERANCES, assert_same, data, fitted, rows_for
 
 torch = pytest.importorskip("torch")
 
@@ -19,67 +18,6 @@ from calibrant.export import to_torch  # noqa: E402
 
 STEPS = ("fir", "na-fir", "hb-ovr", "no floor")
 SMOOTH = ("ts", "vs", "ms", "dirichlet", "structured", "matrix", "spline")
-BAD_ROWS = {
-    "probabilities": [
-        [np.nan, 0.5, 0.25, 0.25],
-        [0.0, 0.5, np.inf, 0.5],
-        [0.75, 0.5, 0.25, 0.0],
-        [1.1, -0.1, 0.0, 0.0],
-        [1e300, 0.0, 0.0, 0.0],
-    ],
-    "logits": [[np.nan, 0.5, 0.25, 0.25], [np.inf, 0.0, 0.0, 0.0], [-np.inf] * 4],
-}
-
-
-def run(calibrator, rows, **options):
-    """What the module makes of rows."""
-    return to_torch(calibrator, **options)(torch.tensor(rows)).numpy()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("case", CASES)
-def test_same_as_predict_proba(case, kind):
-    calibrator = fitted(case, kind)
-    for dtype in TOLERANCES:
-        rows = rows_for(calibrator, dtype)
-        assert_same(run(calibrator, rows), calibrator, rows, dtype)
-
-
-@pytest.mark.parametrize("case", ["fir", "na-fir", "scir", "ts", "vs", "spline"])
-@pytest.mark.parametrize("n_classes", [2, 60])
-def test_few_and_many_classes(case, n_classes):
-    calibrator = fitted(case, n_classes=n_classes)
-    rows = rows_for(calibrator, n_classes=n_classes)
-    assert_same(run(calibrator, rows), calibrator, rows, "float64")
-
-
-@pytest.mark.parametrize("case", ["fir", "scir", "ts", "dirichlet"])
-def test_scores_of_the_other_kind(case):
-    logits = np.random.default_rng(0).normal(0, 3, (300, 4))
-    logits[:20, 2] = -np.inf
-    found = run(fitted(case), logits, input="logits")
-    np.testing.assert_allclose(found, fitted(case).predict_proba(softmax(logits)), atol=1e-12)
-    found = run(fitted(case, "logits"), softmax(logits), input="probabilities")
-    with np.errstate(divide="ignore"):
-        wanted = fitted(case, "logits").predict_proba(np.log(softmax(logits)))
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("case", CASES)
-def test_refused_rows_are_no_numbers_and_leave_the_others_alone(case, kind):
-    calibrator, bad = fitted(case, kind), np.array(BAD_ROWS[kind])
-    if case == "normalized" and kind == "probabilities":
-        bad = np.delete(bad, [2, 4], axis=0)  # which it normalises
-    for row in bad:
-        with pytest.raises(errors.DataError):
-            calibrator.predict_proba(row[None])
-    rows = data(kind, 4)[2][: len(bad)]
-    both = np.empty((2 * len(bad), 4))
-    both[::2], both[1::2] = rows, bad
-    found = run(calibrator, both)
-    assert np.isnan(found[1::2]).all()
-    assert_same(found[::2], calibrator, rows, "float64")
 
 
 def test_numbers_are_buffers_with_names_that_tell_what_they_are():
@@ -169,28 +107,6 @@ def test_scores_of_another_shape_or_type_are_refused():
             module(torch.zeros(shape))
     with pytest.raises(errors.ContainerError, match=r"given scores of torch.int64"):
         module(torch.zeros((5, 4), dtype=torch.int64))
-
-
-class Stubborn(CalibrationMap):
-    kind = "probabilities"
-
-    def __call__(self, rows):
-        return rows
-
-
-def test_what_cannot_be_exported_is_named():
-    calibrator = calibrant.TemperatureScaling().fit(*simulated_scores(300))
-    calibrator.map_ = Stubborn()
-    with pytest.raises(errors.ExportError, match="Stubborn cannot be exported: it has no formula"):
-        to_torch(calibrator)
-    with pytest.raises(errors.ExportError, match="a CalibratedClassifier holds a classifier"):
-        to_torch(calibrant.CalibratedClassifier())
-    with pytest.raises(errors.NotFittedError):
-        to_torch(calibrant.TemperatureScaling())
-    with pytest.raises(errors.ExportError, match="is no calibrator"):
-        to_torch("model.calibrant")
-    with pytest.raises(errors.ExportError, match="VectorScaling was fitted to logits"):
-        to_torch(fitted("vs", "logits"), input="probabilities")
 
 
 @pytest.mark.parametrize("case", SMOOTH)

@@ -5,7 +5,7 @@ from calibrant import FlattenedIsotonic, TemperatureScaling
 from calibrant._files import predictions
 from calibrant._files.apply import apply_file
 from calibrant._files.predictions import read_prediction_file
-from calibrant.errors import ColumnOrderWarning, NonFiniteError, PredictionFileError
+from calibrant.errors import NonFiniteError, PredictionFileError
 from calibrant.scale._bad_rows import bad_rows
 from conftest import simulate
 
@@ -56,23 +56,6 @@ def test_every_format_into_every_other(tmp_path, fitted, out_of, into, monkeypat
     assert (done.n_rows, done.n_bad_rows) == (500, 0)
     out = read_prediction_file(target).scores
     np.testing.assert_array_equal(out, calibrator.predict_proba(p))
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_labels_are_copied(tmp_path, fitted, suffix):
-    calibrator, p, y = fitted
-    apply_file(calibrator, write(tmp_path / f"in.{suffix}", p, y), tmp_path / f"out.{suffix}")
-    found = read_prediction_file(tmp_path / f"out.{suffix}")
-    assert found.labels.tolist() == NAMES[y].tolist()
-    assert found.place.names == NAMES.tolist()
-
-
-def test_columns_are_put_in_the_order_of_the_model(tmp_path, fitted):
-    calibrator, p, _ = fitted
-    source = write(tmp_path / "in.csv", p[:, [2, 0, 1]], names=NAMES[[2, 0, 1]])
-    with pytest.warns(ColumnOrderWarning):
-        apply_file(calibrator, source, tmp_path / "out.npy")
-    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), calibrator.predict_proba(p))
 
 
 def test_a_bad_row_stops_with_its_number_and_leaves_no_file(tmp_path, fitted, monkeypatch):

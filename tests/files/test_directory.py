@@ -11,7 +11,7 @@ import calibrant
 from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._files.directory import TableChunks, find_tables
-from calibrant._files.layout import ColumnSelection
+from calibrant._files.tables import ColumnSelection
 from calibrant.datasets import simulated_scores
 
 NAMES = np.array(["ant", "bee", "cow"])
@@ -99,12 +99,6 @@ def test_a_row_far_inside_a_file_is_named_by_its_place_in_it(tmp_path, monkeypat
         calibrant.FlattenedIsotonic(classes=list(NAMES)).fit(chunks_of(tmp_path), None)
 
 
-def test_an_unknown_label_of_a_later_file_is_told_before_any_row_is_counted(days):
-    FRAME[:3].assign(label="dog").to_parquet(days / "h.parquet")
-    with pytest.raises(errors.PredictionFileError, match="'dog'"):
-        chunks_of(days).labels()
-
-
 def test_labels_that_look_like_numbers_in_one_file_are_text_in_all(tmp_path):
     frame = FRAME.set_axis(["1", "2", "x", "label"], axis=1)
     frame["label"] = np.array(["1", "2", "x"])[Y]
@@ -149,16 +143,6 @@ def test_a_truncated_file_among_many_is_named(days):
     (days / "f.arrow").unlink()
     with pytest.raises(errors.PredictionFileError, match=r"f\.parquet cannot be read as Parquet"):
         _ = chunks_of(days).n_rows
-
-
-def test_damaged_pages_among_many_files_are_named(days):
-    path = days / "f.parquet"
-    FRAME[["label", *NAMES]].to_parquet(path, compression="gzip")
-    data = bytearray(path.read_bytes())
-    data[4:200] = bytes(196)
-    path.write_bytes(data)
-    with pytest.raises(errors.PredictionFileError, match=r"f\.parquet cannot be read as Parquet"):
-        chunks_of(days).labels()
 
 
 def test_labels_of_different_types_are_told_by_both_places(tmp_path):

@@ -1,7 +1,6 @@
 import mpmath
 import numpy as np
 import pytest
-from scipy.optimize import check_grad
 from scipy.special import log_softmax, softmax
 
 from calibrant._kernels.rows import (
@@ -20,7 +19,6 @@ from calibrant._kernels.softmax import (
     row_sums,
     scaled_softmax,
     spread_rows,
-    vector_likelihood,
     vector_softmax,
     weighted_softmax,
 )
@@ -148,28 +146,6 @@ def test_monotone_across_the_joints_of_the_reduction():
     around = np.sort(np.concatenate([np.nextafter(joints, -1e9), joints, np.nextafter(joints, 0)]))
     around = around[around > -708]
     assert np.all(np.diff(exponentials(around)) >= -2e-16 * np.exp(around[1:]))
-
-
-def affine_data():
-    rng = np.random.default_rng(0)
-    return rng.normal(0, 2, (40, 5)), rng.integers(0, 5, 40), rng.dirichlet(np.ones(40))
-
-
-def test_vector_gradient_agrees_with_differences():
-    z, y, share = affine_data()
-    grads = np.empty(5), np.empty(5)
-
-    def loss(x):
-        return vector_likelihood(z, y, share, x[:5], x[5:], *grads)
-
-    def gradient(x):
-        loss(x)
-        return np.concatenate(grads)
-
-    x = np.random.default_rng(1).normal(size=10)
-    assert check_grad(loss, gradient, x) < 1e-6
-    mapped = log_softmax(z * x[:5] + x[5:], axis=1)[np.arange(40), y]
-    np.testing.assert_allclose(loss(x), -share @ mapped, rtol=1e-13)
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 20, 131, 300])

@@ -8,10 +8,9 @@ import pytest
 from calibrant import errors, metrics
 from calibrant.metrics import evaluate
 from calibrant.metrics._chunk import deal_groups
-from calibrant.metrics._evaluation import evaluated_bodies
 from calibrant.metrics._predictions import read_predictions
 from calibrant.metrics._resampling import basic_interval
-from calibrant.metrics._table import METRICS, metrics_of
+from calibrant.metrics._table import METRICS, evaluated_bodies, metrics_of
 from conftest import simulate
 from metrics.cases import weighted
 
@@ -60,7 +59,7 @@ def test_replicates_are_metrics_of_the_groups_drawn(is_weighted, n_classes):
     proba, y, w = weighted(200, n_classes)
     predictions = read_predictions(y, proba, w if is_weighted else None, range(n_classes))
     bodies = evaluated_bodies(n_classes, 15)
-    states = dict(zip(bodies, predictions.add_up(bodies.values(), 6), strict=True))
+    states = predictions.add_up(bodies, 6)
     group = deal_groups(proba, y, 6)
     draws = np.array([[1, 1, 1, 1, 1, 1], [0, 2, 1, 0, 3, 0], [0, 0, 0, 6, 0, 0]])
     for name in metrics_of(n_classes):

@@ -93,7 +93,6 @@ def test_classes_that_cannot_be_told_apart_need_names():
         lambda: metrics.kernel_density_ece(Y, PROBA, bandwidth=-1.0),
         lambda: metrics.negative_log_likelihood(Y, PROBA, min_probability=-1e-9),
         lambda: metrics.score_decomposition(Y, PROBA, score="quadratic"),
-        lambda: metrics.score_decomposition(Y, PROBA, recalibration="none"),
         lambda: metrics.calibration_test(Y, PROBA, metric="top"),
         lambda: metrics.calibration_test(Y, PROBA, n_resamples=0),
         lambda: metrics.calibration_test(Y, PROBA, random_state="seed"),

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from calibrant import errors
-from calibrant.metrics import _normal_null as normal_null
+from calibrant.metrics import _significance as significance
 from calibrant.metrics import calibration_test, classwise_ece, confidence_ece, reliability_curve
-from calibrant.metrics._bins import bin_edges, uniform_bins
-from calibrant.metrics._normal_null import BinMoments, CellProducts, covariance
+from calibrant.metrics._calibration_error import bin_edges, uniform_bins
 from calibrant.metrics._predictions import read_predictions
+from calibrant.metrics._significance import BinMoments, CellProducts, covariance
 from calibrant.metrics._statistics import MetricStatistics
 from calibrant.scale._chunks import ArrayChunks
 from conftest import simulate
@@ -22,8 +22,7 @@ each_metric = pytest.mark.parametrize("metric", ["confidence", "classwise"])
 
 def sums_of(body, proba, y, weight):
     predictions = read_predictions(y, proba, weight)
-    (state,) = predictions.add_up([body])
-    return state.total * predictions.unit**2
+    return predictions.add_up({0: body})[0].total * predictions.unit**2
 
 
 @pytest.mark.parametrize("column", [None, 2])
@@ -85,7 +84,7 @@ def test_too_many_covariances_are_refused():
         calibration_test(None, chunks, metric="classwise", classes=range(100))
     result = calibration_test(None, chunks, metric="classwise", n_bins=10, classes=range(100))
     assert result.p_value > 0.01
-    assert normal_null.MOST_COVARIANCES >= 100 * 10
+    assert significance.MOST_COVARIANCES >= 100 * 10
 
 
 @pytest.mark.parametrize("kind", ["confidence", 1])

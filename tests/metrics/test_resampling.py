@@ -7,8 +7,7 @@ import pytest
 from scipy.stats import binom, chisquare
 
 from calibrant.metrics._predictions import exact_sum
-from calibrant.metrics._resampling import Bootstrap, Resamples, not_negative, p_value
-from calibrant.metrics._result import Estimate
+from calibrant.metrics._resampling import Bootstrap, Estimate, Resamples, not_negative, p_value
 
 RNG = np.random.default_rng(0)
 TERMS, WEIGHT = RNG.normal(0.3, 0.2, 400).clip(-1, 1), RNG.gamma(2.0, 0.1, 400).clip(0, 1)
@@ -30,14 +29,14 @@ def test_draws_can_be_repeated_in_any_order():
 def test_each_row_is_drawn_binomially():
     """Of n draws of n rows: how often a row is drawn is binomial(n, 1 / n)."""
     resamples = Resamples(20, 2000, 1)
-    counts = np.array([resamples.counts(r) for r in range(2000)])
+    counts = np.array([np.bincount(resamples.rows(r), minlength=20) for r in range(2000)])
     assert set(counts.sum(axis=1)) == {20}
     seen = np.bincount(np.minimum(counts, 4).ravel(), minlength=5)
     expected = binom.pmf(np.arange(5), 20, 1 / 20)
     expected[4] = 1 - expected[:4].sum()
     assert chisquare(seen, expected * seen.sum()).pvalue > 0.001
     assert np.abs(counts.mean(axis=0) - 1).max() < 0.12
-    np.testing.assert_array_equal(Resamples(6, 2, 0, replace=False).counts(1), np.ones(6))
+    np.testing.assert_array_equal(Resamples(6, 2, 0, replace=False).rows(1), np.arange(6))
 
 
 def test_a_generator_moves_on_and_a_seed_does_not():

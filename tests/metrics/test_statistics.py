@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from calibrant import errors, metrics
 from calibrant.metrics import _cells as cells
-from calibrant.metrics import _evaluation as evaluation
 from calibrant.metrics import _resampling as resampling
+from calibrant.metrics import _table as table
 from calibrant.metrics._chunk import deal_groups
 from calibrant.metrics._statistics import MetricStatistics
 from calibrant.metrics._table import metrics_of
@@ -206,14 +206,19 @@ def test_damaged_arrays_are_refused():
     good = count(*simulate(50, 3), n_groups=4)
     assert MetricStatistics.from_bytes(forged(good)).n_rows == 50
     n_tried = 0
-    for key, values in good.parts["rows"].arrays().items():
+    arrays = [
+        (f"{name}/{key}", own)
+        for name, state in good.parts.items()
+        for key, own in state.arrays().items()
+    ]
+    for key, values in arrays:
         damaged = [values.astype(np.complex128), np.full(values.shape, "x"), values[..., None]]
         damaged += [values[:-1], np.concatenate([values, values]), None]
         damaged += [np.full_like(values, np.nan)] if values.dtype == np.float64 else []
         damaged += [-values - 1] if values.dtype == np.int64 else []
         for bad in damaged:
             with pytest.raises(errors.StatisticsError):
-                MetricStatistics.from_bytes(forged(good, **{f"rows/{key}": bad}))
+                MetricStatistics.from_bytes(forged(good, **{key: bad}))
             n_tried += 1
     assert n_tried > 50
 
@@ -261,8 +266,8 @@ def test_intervals_need_groups():
             count(*simulate(50, 3)).solve(**bad)
     with pytest.raises(errors.ParameterError, match="n_resamples"):
         found.calibration_test(n_resamples=0)
-    assert evaluation.usual_groups(10, 15) == 64
-    assert evaluation.usual_groups(10_000, 15) == 8
+    assert table.usual_groups(10, 15) == 64
+    assert table.usual_groups(10_000, 15) == 8
 
 
 # Warnings and refusals
@@ -284,13 +289,13 @@ def test_shuffled_columns_are_noticed_as_in_memory(n_rows):
 
 
 def test_many_classes_are_not_counted_by_prediction(monkeypatch):
-    monkeypatch.setattr(evaluation, "MOST_CLASSES_CROSSED", 5)
+    monkeypatch.setattr(table, "MOST_CLASSES_CROSSED", 5)
     proba, y = simulate(300, 6)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         count(proba[:, ::-1].copy(), y).solve()
     with pytest.raises(ValueError, match="classes"):
-        evaluation.Confusion(6)
+        table.Confusion(6)
 
 
 def test_classes_are_told_by_labels_as_in_memory():

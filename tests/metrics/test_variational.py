@@ -5,7 +5,7 @@ import pytest
 
 from calibrant import TemperatureScaling
 from calibrant.metrics import confidence_ece, variational_errors
-from calibrant.metrics._variational import _terms, directions
+from calibrant.metrics._cross_fitted import _terms, directions
 from metrics.cases import recorded, weighted
 from metrics.test_cross_fitted import by_hand, honest_rows
 from reference import metrics as reference

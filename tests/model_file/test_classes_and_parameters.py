@@ -6,7 +6,7 @@ import pytest
 
 import calibrant
 from calibrant.errors import ModelFileError, StoredClassesError, UnsavableError
-from calibrant.model_file import _header as header
+from calibrant.model_file import _format as limits
 from calibrant.model_file import dumps, loads
 from model_file.catalogue import same, scores_of
 
@@ -77,7 +77,7 @@ def test_labels_of_numpys_string_type_are_objects_again():
 
 
 def test_text_that_numpy_would_blow_up_is_refused(monkeypatch):
-    monkeypatch.setattr(header, "MAX_LABEL_TABLE", 1000)
+    monkeypatch.setattr(limits, "MAX_LABEL_TABLE", 1000)
     assert loads(dumps(fit(["a", "b", "c" * 80]))).classes_[2] == "c" * 80
     with pytest.raises(StoredClassesError, match="use an object array"):
         dumps(fit(["a", "b", "c" * 90]))

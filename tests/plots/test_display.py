@@ -72,32 +72,22 @@ def test_a_second_curve_joins_the_first():
     assert len(first.ax_.get_legend().get_texts()) == 2
 
 
-def test_keywords_reach_the_line():
-    scores, y = simulate(200, 3)
+def test_options_reach_the_line_and_the_curve():
+    scores, y = simulate(600, 3)
+    options = {"strategy": "quantile", "n_bins": 6, "n_resamples": 0}
     display = ReliabilityDisplay.from_predictions(
-        y, scores, n_resamples=0, ref_line=False, color="red", linewidth=3
+        y, scores, **options, ref_line=False, color="red", linewidth=3
     )
-    assert display.line_.get_color() == "red"
-    assert display.line_.get_linewidth() == 3
+    assert (display.line_.get_color(), display.line_.get_linewidth()) == ("red", 3)
     assert not marked(display.ax_.lines, REFERENCE)
-
-
-def test_plot_again_on_other_axes_with_another_name():
-    scores, y = simulate(200, 3)
-    display = ReliabilityDisplay(reliability_curve(y, scores, n_resamples=0))
+    assert np.allclose(display.curve.weight, 100, atol=1)
     _, ax = plt.subplots()
     assert display.plot(ax, name="again", show_sizes=False) is display
     assert display.ax_ is ax
     assert ax.child_axes == []
     assert "again" in ax.get_legend().get_texts()[0].get_text()
-
-
-def test_quantile_bins_hold_the_same_number_of_rows():
-    scores, y = simulate(600, 3)
-    display = ReliabilityDisplay.from_predictions(
-        y, scores, strategy="quantile", n_bins=6, n_resamples=0
-    )
-    assert np.allclose(display.curve.weight, 100, atol=1)
+    with pytest.raises(AttributeError, match="n_bin"):
+        ReliabilityDisplay.from_predictions(y, scores, n_resamples=0, n_bin=10)
 
 
 def test_two_classes_are_shown_by_the_positive_one():

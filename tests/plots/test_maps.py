@@ -1,4 +1,4 @@
-"""Calibration maps as lines, and what becomes of the confidence."""
+"""Calibration maps as lines."""
 
 import numpy as np
 import pandas as pd
@@ -22,8 +22,8 @@ from calibrant import (
     VectorScaling,
 )
 from calibrant import _maps as maps
-from calibrant.errors import ParameterError, ShapeError
-from calibrant.plots import compute_effect, compute_map, draw_effect, draw_map
+from calibrant.errors import ParameterError
+from calibrant.plots import compute_map, draw_map
 from conftest import simulate
 
 
@@ -32,16 +32,28 @@ def data():
     return simulate(1000, 4)
 
 
-def test_step_map_is_the_fitted_function(data):
+def treads(curve):
+    """Middle and height of each step."""
+    flat = (curve.x[:-1] < curve.x[1:]) & (curve.y[:-1] == curve.y[1:])
+    return (curve.x[:-1] + curve.x[1:])[flat] / 2, curve.y[:-1][flat]
+
+
+def test_step_maps_are_the_fitted_functions(data):
     fitted = FlattenedIsotonic().fit(*data)
     found = compute_map(fitted)
     (curve,) = found.curves
-    assert found.kind == "step"
-    assert found.is_log
-    inside = (curve.x[:-1] < curve.x[1:]) & (curve.y[:-1] == curve.y[1:])  # the treads
-    middle = (curve.x[:-1] + curve.x[1:])[inside] / 2
-    assert np.allclose(fitted.step_function_(middle), curve.y[:-1][inside])
-    assert inside.sum() >= np.count_nonzero(fitted.step_function_.values) - 1
+    assert (found.kind, found.is_log) == ("step", True)
+    middle, height = treads(curve)
+    assert np.allclose(fitted.step_function_(middle), height)
+    assert len(middle) >= np.count_nonzero(fitted.step_function_.values) - 1
+    fitted = SortedCumulativeIsotonic().fit(*data)
+    found = compute_map(fitted)
+    assert found.kind == "ranks"
+    assert [curve.name for curve in found.curves] == ["r = 1", "r = 2", "r = 3"]
+    for rank, curve in enumerate(found.curves, start=1):
+        middle, height = treads(curve)
+        assert np.allclose(fitted.step_function_(middle, rank), height)
+        assert (curve.x[0], curve.x[-1]) == (0.0, 1.0)
 
 
 def test_temperature_line_is_what_the_calibrator_does_to_two_classes():
@@ -120,14 +132,6 @@ def test_the_map_of_a_composition_is_a_section(data, method, curves, kind):
     assert draw_map(found).get_ylabel() == "probability after"
 
 
-def test_a_section_over_many_classes_is_quantiles():
-    fitted = Chain([VectorScaling(ridge=0.01), FlattenedIsotonic()]).fit(*simulate(2000, 9))
-    found = compute_map(fitted)
-    assert "over 9 classes" in found.note
-    median, high, low = (curve.y for curve in found.curves)
-    assert np.all((low <= median) & (median <= high))
-
-
 def test_a_classifier_has_no_map_of_scores_and_what_is_not_fitted_none():
     with pytest.raises(NotFittedError):
         compute_map(TemperatureScaling())
@@ -144,9 +148,12 @@ def test_few_classes_have_a_line_each_and_many_have_quantiles(data):
     assert [curve.name for curve in found.curves] == ["0", "1", "2", "3"]
     for curve, function in zip(found.curves, few.curves_, strict=True):
         assert np.allclose(curve.y, function(curve.x))
-    many = compute_map(OneVsRestIsotonic().fit(*simulate(2000, 9)))
-    median, high, low = (curve.y for curve in many.curves)
-    assert np.all((low <= median) & (median <= high))
+    section = Chain([VectorScaling(ridge=0.01), FlattenedIsotonic()])
+    for method, words in ((OneVsRestIsotonic(), "of 9 maps"), (section, "over 9 classes")):
+        many = compute_map(method.fit(*simulate(2000, 9)))
+        assert words in many.note
+        median, high, low = (curve.y for curve in many.curves)
+        assert np.all((low <= median) & (median <= high))
 
 
 def test_affine_map_has_a_point_for_each_class(data):
@@ -172,19 +179,6 @@ def test_spline_map_is_what_the_calibrator_does_to_ratios(data):
     assert np.allclose(fitted.predict_proba(row), mapped / mapped.sum(), atol=2e-3)
 
 
-def test_rank_map_has_a_line_for_each_of_the_first_ranks(data):
-    fitted = SortedCumulativeIsotonic().fit(*data)
-    found = compute_map(fitted)
-    assert found.kind == "ranks"
-    assert [curve.name for curve in found.curves] == ["r = 1", "r = 2", "r = 3"]
-    for rank, curve in enumerate(found.curves, start=1):
-        treads = (curve.x[:-1] < curve.x[1:]) & (curve.y[:-1] == curve.y[1:])
-        middle = (curve.x[:-1] + curve.x[1:])[treads] / 2
-        assert np.allclose(fitted.step_function_(middle, rank), curve.y[:-1][treads])
-        assert curve.x[0] == 0.0
-        assert curve.x[-1] == 1.0
-
-
 def test_maps_are_drawn_with_their_words(data):
     fitted = [TemperatureScaling(), FlattenedIsotonic(), OneVsRestIsotonic(), VectorScaling()]
     for method in fitted:
@@ -195,45 +189,3 @@ def test_maps_are_drawn_with_their_words(data):
         assert all(curve.name in names for curve in found.curves if curve.is_line)
         assert ("unchanged" in names) == found.has_identity
         assert ax.get_xlabel() == found.x_label
-
-
-def test_effect_of_nothing_is_the_diagonal(data):
-    scores, _ = data
-    effect = compute_effect(scores, scores)
-    assert effect.changed == 0
-    assert np.all(effect.low <= effect.median)
-    assert np.allclose(effect.median, effect.before, atol=0.05)
-
-
-def test_effect_of_temperature_is_its_quantiles(data):
-    scores, y = data
-    after = TemperatureScaling().fit(scores, y).predict_proba(scores)
-    effect = compute_effect(scores, after, n_bins=1)
-    own = after[np.arange(len(scores)), scores.argmax(axis=1)]
-    assert effect.before == pytest.approx(scores.max(axis=1).mean())
-    for q, value in ((5, effect.low), (50, effect.median), (95, effect.high)):
-        assert value == pytest.approx(np.percentile(own, q, method="inverted_cdf"))
-    assert effect.changed == 0  # temperature keeps the order
-
-
-def test_effect_weighs_rows():
-    before = [[0.9, 0.1], [0.8, 0.2]]
-    after = [[0.6, 0.4], [0.4, 0.6]]
-    effect = compute_effect(before, after, n_bins=1, sample_weight=[3, 1])
-    assert effect.changed == 0.25
-    assert effect.before == pytest.approx(0.875)
-
-
-def test_effect_refuses_what_does_not_match():
-    with pytest.raises(ShapeError, match="make them alike"):
-        compute_effect([[0.5, 0.5]], [[0.2, 0.3, 0.5]])
-    with pytest.raises(ParameterError, match="n_bins"):
-        compute_effect([[0.5, 0.5]], [[0.5, 0.5]], n_bins=0)
-
-
-def test_effect_is_drawn(data):
-    scores, y = data
-    effect = compute_effect(scores, VectorScaling().fit(scores, y).predict_proba(scores))
-    ax = draw_effect(effect, title="vs")
-    assert np.allclose(ax.lines[1].get_ydata(), effect.median)
-    assert f"{100 * effect.changed:.1f} %" in ax.texts[0].get_text()

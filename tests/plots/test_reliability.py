@@ -25,21 +25,16 @@ def drawn_line(ax):
     return line
 
 
-def test_points_are_the_bins_that_hold_rows(curve):
+def test_points_are_the_bins_that_hold_rows_and_the_line_those_that_tell(curve):
     ax = draw_reliability(curve)
-    points = ax.collections[-1].get_offsets()
     seen = curve.weight > 0
-    assert np.allclose(points, np.column_stack([curve.mean_probability, curve.frequency])[seen])
+    points = np.column_stack([curve.mean_probability, curve.frequency])
+    assert np.allclose(ax.collections[-1].get_offsets(), points[seen])
     assert not seen.all()  # or nothing was left out
-
-
-def test_line_passes_by_bins_that_say_nothing(curve):
-    informative = (curve.weight > 0) & ~(
-        curve.consistency_high - curve.consistency_low >= UNINFORMATIVE
-    )
-    line = drawn_line(draw_reliability(curve))
-    assert np.allclose(line.get_xdata(), curve.mean_probability[informative])
-    assert np.allclose(line.get_ydata(), curve.frequency[informative])
+    sizes, weight = ax.collections[-1].get_sizes(), curve.weight[seen]
+    assert np.array_equal(np.argsort(sizes, kind="stable"), np.argsort(weight, kind="stable"))
+    informative = seen & ~(curve.consistency_high - curve.consistency_low >= UNINFORMATIVE)
+    assert np.allclose(drawn_line(ax).get_xydata(), points[informative])
 
 
 @pytest.mark.parametrize("power", [1.0, 0.25])  # over- and under-confident
@@ -57,12 +52,6 @@ def test_points_inside_their_bars_are_hollow(power):
     assert is_white.any()
 
 
-def test_more_rows_are_larger_points(curve):
-    sizes = draw_reliability(curve).collections[-1].get_sizes()
-    weight = curve.weight[curve.weight > 0]
-    assert np.array_equal(np.argsort(sizes, kind="stable"), np.argsort(weight, kind="stable"))
-
-
 def test_error_p_value_and_notes_are_printed(curve):
     ax = draw_reliability(curve, title="a $title$", notes=["NLL 1.234"])
     (text,) = ax.texts
@@ -70,10 +59,7 @@ def test_error_p_value_and_notes_are_printed(curve):
     assert f"p = {curve.p_value:.3f}" in text.get_text()
     assert "NLL 1.234" in text.get_text()
     assert ax.get_title() == r"a \$title\$"  # not a formula
-
-
-def test_sizes_underneath_are_shares_of_rows(curve):
-    (strip,) = draw_reliability(curve).child_axes
+    (strip,) = ax.child_axes
     share = strip.patches[0].get_data().values
     assert np.allclose(share, curve.weight / curve.weight.sum())
     assert draw_reliability(curve, show_sizes=False).child_axes == []
@@ -121,14 +107,8 @@ def test_many_curves_look_different():
     assert len(looks) == 49
 
 
-@pytest.mark.parametrize(
-    ("value", "words"), [(0.0004, "p < 0.001"), (0.25, "p = 0.250"), (float("nan"), "")]
-)
-def test_p_values_in_words(value, words):
-    assert style.p_words(value) == words
-
-
-def test_long_names_are_cut_in_the_middle():
+def test_p_values_in_words_and_long_names_cut_in_the_middle():
+    assert [style.p_words(p) for p in (0.0004, 0.25, np.nan)] == ["p < 0.001", "p = 0.250", ""]
     assert style.shorten("abc") == "abc"
     cut = style.shorten("a" * 50 + "z" * 50, 21)
     assert len(cut) == 21

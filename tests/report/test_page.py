@@ -22,7 +22,7 @@ from calibrant._cli.main import cli
 from calibrant._extras import advice
 from calibrant._pages.text import clean
 from calibrant.report import build_report, compare, write_report
-from calibrant.report._content import command_lines, python_lines
+from calibrant.report._page import command_lines, python_lines
 from report.names import HOSTILE
 
 VOID = {"meta", "link", "br", "wbr", "input", "hr", "img"}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from calibrant.report._paired import holm, paired_differences, paired_resamples
+from calibrant.report._judge import holm, paired_differences, paired_resamples
 
 OPTIONS = {"n_resamples": 400, "level": 0.95, "random_state": 0}
 

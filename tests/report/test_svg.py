@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.report._svg import Axis, Chart, log_axis, nice_axis, unit_axis, wrap
+from calibrant.report._figures import Axis, Chart, log_axis, nice_axis, unit_axis, wrap
 
 numbers = st.floats(-1e6, 1e6).filter(lambda x: x == 0 or abs(x) > 1e-6)
 

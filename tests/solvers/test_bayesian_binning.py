@@ -100,7 +100,8 @@ def test_score_agrees_with_torch_uncertainty():
     x, y = over_confident()
     starts = np.array([0, 0.1, 0.3, 0.6])
     b = np.searchsorted(starts, x, side="right") - 1
-    score = log_marginal_likelihood(np.bincount(b, y), np.bincount(b), *beta_prior(starts, 2.0))
+    prior = beta_prior(starts, np.append(starts[1:], 1.0), 2.0 / len(starts))
+    score = log_marginal_likelihood(np.bincount(b, y), np.bincount(b), *prior).sum()
     assert score == pytest.approx(recorded, abs=2e-4)
 
 
@@ -131,6 +132,6 @@ def test_values_at_the_ends_are_finite():
     x = np.repeat([0.0, 5e-324, 1 - 2**-53, 1.0], 20)
     found, _ = solve_bayesian_binning(problem_of(x, x > 0.5, np.ones(80)))
     assert np.all(np.isfinite(found.log_scores))
-    alpha, beta = beta_prior(np.array([0.0, 5e-324, 1.0]), None)
+    alpha, beta = beta_prior(np.array([0.0, 5e-324, 1.0]), np.array([5e-324, 1.0, 1.0]), 2.0)
     assert alpha.min() == 2 * SMALLEST_PRIOR
     assert beta.min() > 0

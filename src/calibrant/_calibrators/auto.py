@@ -38,6 +38,11 @@ and cut to 200 rows (see auto.md).
 PATHS = ("ts", "identity", "na-fir", "scir", "structured", "structured-wide")
 """What is tried by default."""
 
+OF_TWO = "two-class"
+PATHS_OF_TWO = ("ts", OF_TWO, "na-fir", "scir")
+"""What is tried by default of two classes, and which of it the mixture is held to: it has weights
+of its own for maps of the scores and of temperature scaling, and needs no finishing stage."""
+
 PRICED_CELLS, PRICED_ROWS = 1 << 13, 64
 """What the price of leaving temperature scaling is counted on: about so many cells, and rows at
 least."""
@@ -138,7 +143,7 @@ class AutoCalibrator(Composed):
             isinstance(given, Iterable) and all(isinstance(path, str) for path in given)
         ):
             raise ParameterError(f"candidates={in_words(given)} must be a sequence of names")
-        for path in self._paths():
+        for path in () if given is None else given:
             stages = path.split(" > ")
             if len(stages) > 2 or not all(stage in STAGES for stage in stages):
                 raise ParameterError(
@@ -148,48 +153,57 @@ class AutoCalibrator(Composed):
 
     def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
         """As the largest stage; besides it there are the held-out outputs of all candidates."""
-        stages = {stage for path in self._paths() for stage in path.split(" > ")}
+        paths = self._paths(n_classes)
+        stages = {stage for path in paths for stage in path.split(" > ")}
         largest = max(
             make_stage(stage)._peak_bytes(n_rows, n_classes)  # noqa: SLF001  (ours)
             for stage in stages
         )
         n_judged = min(n_rows, most_judged(n_classes))
-        held_out = 8 * len(self._paths()) * n_judged * n_classes
+        held_out = 8 * len(paths) * n_judged * n_classes
         return int(largest + held_out + super()._peak_bytes(n_rows, n_classes))
 
-    def _paths(self) -> list[str]:
-        given = PATHS if self.candidates is None else tuple(self.candidates)
+    def _paths(self, n_classes: int) -> list[str]:
+        """Return what is tried: what was asked for, or what is good for so many classes."""
+        given = PATHS_OF_TWO if n_classes == 2 else PATHS
+        given = given if self.candidates is None else tuple(self.candidates)
         return list(dict.fromkeys([BASELINE, *given]))
 
     def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
-        with progress("AutoCalibrator", len(self._paths()) + 2, verbose=self.verbose) as start:
-            return self._mix(batch, start)
+        paths = self._paths(batch.n_classes)
+        with progress("AutoCalibrator", len(paths) + 2, verbose=self.verbose) as start:
+            return self._mix(batch, paths, start)
 
-    def _mix(self, batch: SimplexBatch, start: Callable[[str], None]) -> dict[str, Any]:
+    def _mix(
+        self, batch: SimplexBatch, paths: list[str], start: Callable[[str], None]
+    ) -> dict[str, Any]:
         search = Search(batch, self.cv)
-        paths = self._paths()
         search.hold_out(paths, start)
         start("mixture")
         own = np.column_stack([search.own(path) for path in paths])
+        home = OF_TWO if batch.n_classes == 2 and OF_TWO in paths else BASELINE
+        favourites = {OF_TWO: 1.0} if home == OF_TWO else FAVOURITES
         weights, report = solve_priced_mixture(
             own,
             search.batch.weight,
-            *_priced_cells(search, paths),
-            paths.index(BASELINE),
+            *_priced_cells(search, paths, home),
+            paths.index(home),
             strength=self.caution,
-            prior=self.prior_rows * np.array([FAVOURITES.get(path, 0.0) for path in paths]),
+            prior=self.prior_rows * np.array([favourites.get(path, 0.0) for path in paths]),
         )
         weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
         weights /= weights.sum()
         start("finish")
         kept = {paths[i]: float(weights[i]) for i in np.flatnonzero(weights)}
-        finish, share = self._finish(search, kept, own @ weights)
+        finish, share = None, 0.0
+        if home == BASELINE:
+            finish, share = self._finish(search, kept, own @ weights)
         return {
             "paths_": search.fit(list(kept)),
             "weights_": np.array(list(kept.values())),
             "finish_": finish,
             "finish_share_": share,
-            "report_": report_of(paths, own, weights, search, share),
+            "report_": report_of(paths, own, weights, search, share, home),
             "solver_report_": report,
         }
 
@@ -218,7 +232,8 @@ class AutoCalibrator(Composed):
         share = 1.0 - sum(weights.get(path, 0.0) for path in PLAIN)
         if self.finish > 0.0:
             share *= max(loss, 0.0) / (max(loss, 0.0) + self.finish)
-        used = {stage for path in self._paths() for stage in path.split(" > ")}
+        paths = self._paths(search.batch.n_classes)
+        used = {stage for path in paths for stage in path.split(" > ")}
         stages = [name for name in FINISH if name != "structured" or used & CLASSWISE]
         if share < LEAST_WEIGHT:
             return None, 0.0
@@ -245,9 +260,9 @@ class AutoCalibrator(Composed):
 
 
 def _priced_cells(
-    search: Search, paths: list[str]
+    search: Search, paths: list[str], home: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Probabilities of each path in cells of some rows, and how likely the baseline finds each.
+    """Probabilities of each path in cells of some rows, and how likely ``home`` finds each.
 
     Rows are chosen as a fold is. Cells that make no difference to the sum are left out.
     """
@@ -255,7 +270,7 @@ def _priced_cells(
     n_parts = min(batch.scores.size // PRICED_CELLS, batch.n_rows // PRICED_ROWS)
     row, fold, weight = batch.deal(1 + n_parts)
     some = row[fold == 0]
-    baseline = search.held_out[BASELINE].scores[some]
+    baseline = search.held_out[home].scores[some]
     share = weight[fold == 0, None] * baseline
     share /= share.sum()
     told = share > 1e-12 / share.size

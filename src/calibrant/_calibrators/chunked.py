@@ -135,12 +135,12 @@ class FromChunks(Parameters, ABC):
             solution.again.merge(chunks.count(solution.again.empty()))
             solution = self._solution(solution.again)
         fitted = solution.fitted
-        is_whole = self._statistics is not None and not solution.is_of_kept_rows
+        is_whole, refitted = self._statistics is not None and not solution.is_of_kept_rows, None
         if chunks is not None and not is_whole and not statistics.kept.is_complete:
             refitted = self._fit_stages(fitted, statistics, chunks)
-            fitted, is_whole = refitted or fitted, refitted is not None
         names = None if chunks is None else chunks.names
-        self._adopt(statistics, fitted, names, is_whole=is_whole)
+        is_staged = refitted is not None
+        self._adopt(statistics, refitted or fitted, names, is_whole=is_whole, is_staged=is_staged)
         return self
 
     def _fit_stages(
@@ -258,6 +258,7 @@ class FromChunks(Parameters, ABC):
         names: list[Any] | None,
         *,
         is_whole: bool,
+        is_staged: bool = False,
     ) -> None:
         """Take the fit over, and say what there is to say of it."""
         batch, present = statistics.kept_batch(), statistics.labels > 0.0
@@ -267,6 +268,8 @@ class FromChunks(Parameters, ABC):
         if self._statistics is None:
             found = list(self._complaints(batch, fitted))
             remedy = "methods with partial_fit take all rows of chunks that can be read again"
+            if is_staged:
+                remedy = "first stages were fitted to all rows, weights and later stages were not"
         else:
             found = list(self._missing(present, statistics.classes))
             complaint = fitted["solver_report_"].complaint
@@ -278,7 +281,7 @@ class FromChunks(Parameters, ABC):
         if not is_whole and not statistics.kept.is_complete:
             found.append(
                 errors.SampledRowsWarning(
-                    f"{type(self).__name__} was fitted to {batch.n_rows:,} of "
+                    f"{type(self).__name__} was fitted to {statistics.kept.n_rows:,} of "
                     f"{statistics.n_rows:,} rows, chosen by their scores; {remedy}"
                 )
             )

@@ -123,16 +123,17 @@ def on_simplex(batch: SimplexBatch) -> SimplexBatch:
 
 
 def fit_part(
-    part: Calibrator, batch: SimplexBatch, temperature: TemperatureMap | None = None
+    part: Calibrator, batch: SimplexBatch, temperature: TemperatureMap | None = None, **known: Any
 ) -> Calibrator:
     """Fit a copy of ``part``, whose parameters were checked, to rows on the simplex.
 
-    Temperature scaling of the same rows, if it is known, is not fitted again.
+    Temperature scaling of the same rows, if it is known, is not fitted again. What else is
+    ``known`` goes to ``_solve``.
     """
     copy: Calibrator = clone(part)
     copy.scores, copy.classes, copy.normalize = batch.kind, batch.classes, None
-    is_used = temperature is not None and copy._starts_at_temperature  # noqa: SLF001  (ours)
-    known = {"temperature": temperature} if is_used else {}
+    if temperature is not None and copy._starts_at_temperature:  # noqa: SLF001  (ours)
+        known["temperature"] = temperature
     replace_state(copy, copy._fit_batch(batch, **known))  # noqa: SLF001
     return copy
 
@@ -174,11 +175,14 @@ def cross_fit(
     folds: NDArray[np.int64],
     *,
     begins_with_temperature: bool = False,
+    known: Sequence[dict[str, Any]] | None = None,
 ) -> list[HeldOut]:
     """Predictions of several parts for every row, from fits without its fold.
 
     If the first part is temperature scaling as others begin with it, they start from its fits.
+    What is ``known`` of all rows goes to the fits of each part.
     """
+    known = [{}] * len(parts) if known is None else known
 
     def work(fold: int) -> list[HeldOut]:
         rest, held = batch.take(folds != fold), batch.scores[folds == fold]
@@ -186,9 +190,9 @@ def cross_fit(
         rest = on_simplex(rest if rest.n_rows else batch)
         found = []
         temperature: TemperatureMap | None = None
-        for part in parts:
+        for part, about in zip(parts, known, strict=True):
             started = perf_counter()
-            fitted = fit_part(part, rest, temperature)
+            fitted = fit_part(part, rest, temperature, **about)
             if begins_with_temperature and temperature is None:
                 temperature = fitted.map_  # type: ignore[assignment]
             found.append(HeldOut(outputs_of(fitted, held), perf_counter() - started))

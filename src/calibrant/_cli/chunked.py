@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from calibrant._cli.reading import Reading
     from calibrant._files.align import Aligned
     from calibrant._files.directory import TableChunks
-    from calibrant.metrics._evaluation import Evaluation
     from calibrant.metrics._shares import ClassShares
     from calibrant.metrics._significance import CalibrationTest
+    from calibrant.metrics._table import Evaluation
     from calibrant.scale._statistics import Statistics
 
 ARENA_MAX = -8  # of malloc.h
@@ -107,9 +107,9 @@ def evaluate_chunks(
     path: Path, part: str | None, reading: Reading, bins: int, resamples: int, seed: int
 ) -> tuple[Evaluation, CalibrationTest | None, ClassShares]:
     """Measure all rows, in one pass."""
-    from calibrant.metrics._counted import known_classes
-    from calibrant.metrics._evaluation import usual_groups
+    from calibrant.metrics._reading import known_classes
     from calibrant.metrics._statistics import MetricStatistics
+    from calibrant.metrics._table import usual_groups
 
     with progress_bar(f"reading {path}") as advance, naming(path):
         chunks = open_chunks(path, part, reading, advance)

@@ -85,7 +85,7 @@ def _split(path: Path, reading: Reading, share: float, seed: int) -> Two:
 def how_to_apply(comparison: Any, val: Path, test: Path | None, reading: Reading) -> list[str]:
     """Command lines that fit and apply the method of the verdict to these files."""
     from calibrant.report import reach_verdict
-    from calibrant.report._content import applied_method
+    from calibrant.report._verdict import applied_method
 
     method = applied_method(comparison, reach_verdict(comparison))
     new = val if test is None else test

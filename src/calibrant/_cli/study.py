@@ -84,7 +84,7 @@ def run_command(
     from rich.console import Console
 
     from calibrant import study as library
-    from calibrant._files.sinks import refuse_inputs
+    from calibrant._files.apply import refuse_inputs
 
     refuse_inputs(output, directory)
     _check_against(against, directory)

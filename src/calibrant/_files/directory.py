@@ -16,8 +16,8 @@ from calibrant._containers import NamedMatrix
 from calibrant._files import tables
 from calibrant._files.align import align, read_labels
 from calibrant._files.arrays import decoding, open_binary
-from calibrant._files.layout import ColumnSelection
 from calibrant._files.predictions import RawPredictions, open_source
+from calibrant._files.tables import ColumnSelection
 from calibrant._files.text import Place
 from calibrant.errors import DataError, PredictionFileError
 from calibrant.scale._chunks import Chunks, merge_all

@@ -1,8 +1,7 @@
 """``Ledger``: statistics on disk, with the files that they have counted.
 
-It is replaced whole after each file. Whoever is killed goes on from there; the next run
-counts the new files only. The files of a run and its decay are written down before any of them is
-counted, so that a run that was interrupted is finished as it was begun.
+It is replaced whole after each file. The files of a run and its decay are written down before any
+of them is counted, so that a run that was interrupted is finished as it was begun.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import os
 import zipfile
 from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from calibrant import _notices as notices
 from calibrant import _threads as threads
@@ -28,58 +27,39 @@ if TYPE_CHECKING:
 
 LEDGER_VERSION = 2
 EPOCH = (1980, 1, 1, 0, 0, 0)
-TAIL_BYTES = 1 << 16
-"""Last bytes that are compared at a glance; of Parquet they hold the footer, with offsets, counts
-and statistics of all columns."""
+TAIL_BYTES = 1 << 16  # of Parquet they hold the footer, with counts of all columns
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a file held: size, time and last bytes at a glance, the digest of all bytes for sure."""
+    """What a file held: the digest of its bytes; and size, time and last bytes, for a glance."""
 
-    size: int
+    sha256: str = ""
+    size: int = -1
     mtime_ns: int = -1
     tail: str = ""
-    sha256: str = ""
-
-    @classmethod
-    def of(cls, file: Path) -> Self:
-        """Read a file."""
-        with file.open("rb") as opened:
-            return cls(*_glance(file), hashlib.file_digest(opened, "sha256").hexdigest())
 
     def again(self, file: Path) -> Fingerprint:
-        """Fingerprint of a file that is likely to be this one; read only where it may not be."""
-        is_same = _glance(file) == (self.size, self.mtime_ns, self.tail)
-        return self if is_same else Fingerprint.of(file)
+        """Fingerprint of a file now, which is read whole unless a glance shows this one."""
+        with file.open("rb") as opened:
+            found = os.fstat(opened.fileno())
+            opened.seek(max(0, found.st_size - TAIL_BYTES))
+            tail = hashlib.sha256(opened.read(TAIL_BYTES)).hexdigest()
+            now = found.st_size, found.st_mtime_ns, tail
+            if now == (self.size, self.mtime_ns, self.tail):
+                return self
+            opened.seek(0)
+            return Fingerprint(hashlib.file_digest(opened, "sha256").hexdigest(), *now)
 
-    def has_content_of(self, other: Fingerprint) -> bool:
-        """Whether both are of the same bytes."""
-        return (self.size, self.sha256) == (other.size, other.sha256)
 
-
-NO_FILE = Fingerprint(-1)
-
-
-def _glance(file: Path) -> tuple[int, int, str]:
-    """Size, time of the last change, and digest of the last bytes."""
-    with file.open("rb") as opened:
-        found = os.fstat(opened.fileno())
-        opened.seek(max(0, found.st_size - TAIL_BYTES))
-        tail = hashlib.sha256(opened.read(TAIL_BYTES)).hexdigest()
-    return found.st_size, found.st_mtime_ns, tail
+NO_FILE = Fingerprint()
 
 
 class Ledger:
     """Statistics, the files that they have counted, and the path where both are kept.
 
-    Parameters
-    ----------
-    statistics : Statistics
-    directory : Path
-        Names of files are relative to it, so that both can be moved together.
-    path : Path
-        Where it is kept; it goes on from what is there. Hold ``_atomic_file.only_one`` of it.
+    Names of files are relative to ``directory``. It goes on from what is in ``path``; hold
+    ``_atomic_file.only_one`` of that.
     """
 
     def __init__(self, statistics: Statistics, directory: Path, path: Path) -> None:
@@ -141,7 +121,7 @@ class Ledger:
         named = {self._name(file): file for file in files}
         elsewhere = []
         for name, then in before.items():
-            if name in named and new[named[name]].has_content_of(then):
+            if name in named and new[named[name]].sha256 == then.sha256:
                 self.counted[name] = new.pop(named[name])
             else:
                 elsewhere.append(name)
@@ -213,7 +193,7 @@ class Ledger:
         """Merge the statistics of a file of this run, and keep the result."""
         name = self._name(file)
         found = self.pending[name]
-        if not found.again(file).has_content_of(found):
+        if found.again(file).sha256 != found.sha256:
             raise PredictionFileError(
                 f"{file} changed while it was counted; run again when it is whole"
             )

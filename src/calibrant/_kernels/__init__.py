@@ -13,7 +13,6 @@ from calibrant._kernels.processor import has_vectors
 
 MODULES = (
     "annealing",
-    "binary_problems",
     "curves",
     "isotonic",
     "logistic",

@@ -286,36 +286,6 @@ def close_slots(
                     close_slot(label, r, labels, weight, opened, gathered)
 
 
-def risers(
-    const int32_t[::1] rank, const double[::1] where, const double[::1] value, int64_t n_ranks
-):
-    """Slots that exceed all before them of the same rank, by rank; and where each rank starts."""
-    cdef Py_ssize_t n = rank.shape[0], i, r
-    cdef double[::1] best = np.full(n_ranks + 1, -1.0)
-    offsets = np.zeros(n_ranks + 2, dtype=np.int64)
-    cdef int64_t[::1] starts = offsets
-    with nogil:
-        for i in range(n):
-            if value[i] > best[rank[i]]:
-                best[rank[i]] = value[i]
-                starts[rank[i] + 1] += 1
-        for r in range(n_ranks + 1):
-            starts[r + 1] += starts[r]
-            best[r] = -1.0
-    thresholds, values = np.empty((2, starts[n_ranks + 1]))
-    cdef double[::1] q = thresholds, v = values
-    cdef int64_t[::1] fill = offsets.copy()
-    with nogil:
-        for i in range(n):
-            r = rank[i]
-            if value[i] > best[r]:
-                best[r] = value[i]
-                q[fill[r]] = where[i]
-                v[fill[r]] = value[i]
-                fill[r] += 1
-    return thresholds, values, offsets
-
-
 cdef double[::1] enlarged(double[::1] array, Py_ssize_t n, Py_ssize_t room):
     """Copy the first ``n`` entries to a longer array."""
     cdef double[::1] new = np.empty(room)
@@ -324,21 +294,19 @@ cdef double[::1] enlarged(double[::1] array, Py_ssize_t n, Py_ssize_t room):
 
 
 def rank_fronts(
-    const int32_t[::1] rank,
-    const double[::1] where,
-    const double[::1] value,
+    const double[::1] slot_q,
+    const double[::1] slot_v,
+    const int64_t[::1] starts,
     const double[::1] sure,
     double lowest,
     int64_t n_ranks,
 ):
     """Per rank, the jumps of the maximum over dominated slots; ``lowest`` where there is none.
 
-    Sweeps the ranks upwards: the front of a rank is that of the rank below it, merged with the
-    slots of the rank by q, keeping what exceeds all before it. Value 1 starts at ``sure``.
+    Rank r has the slots ``starts[r]`` to ``starts[r + 1]``, sorted by q. Sweeps the ranks upwards:
+    the front of a rank is that of the rank below it, merged with the slots of the rank by q,
+    keeping what exceeds all before it. Value 1 starts at ``sure``.
     """
-    slots = risers(rank, where, value, n_ranks)
-    cdef const double[::1] slot_q = slots[0], slot_v = slots[1]
-    cdef const int64_t[::1] starts = slots[2]
     cdef Py_ssize_t room = n_ranks + slot_q.shape[0] + 1
     cdef double[::1] thresholds = np.zeros(room), values = np.full(room, lowest)
     offsets = np.zeros(n_ranks + 1, dtype=np.int64)

@@ -115,10 +115,9 @@ def place_cells(batch: SimplexBatch, probabilities: Array, starts: Array) -> Seg
     if seen.all():
         return rows
     # A segment without cells is part of its neighbour.
-    kernels.relabel_cells(rows.index, np.maximum(np.cumsum(seen, dtype=np.int64) - 1, 0))
-    own = rows.index[np.arange(batch.n_rows), batch.class_index[order]].astype(np.int64)
-    empty = starts[~seen]
-    return replace(rows, starts=starts[seen], empty=empty[empty > 0.0], own=own)
+    place = np.maximum(np.cumsum(seen) - 1, 0).astype(rows.index.dtype)
+    index, own, empty = place[rows.index], place[rows.own].astype(np.int64), starts[~seen]
+    return replace(rows, starts=starts[seen], empty=empty[empty > 0.0], index=index, own=own)
 
 
 def _index_cells(

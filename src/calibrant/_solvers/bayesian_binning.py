@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import betaln, logsumexp
 
 from calibrant._maps.curves import AveragedHistogram
 from calibrant._maps.steps import Histogram
@@ -48,28 +48,16 @@ def bin_range(total: float, spread: float = 10.0) -> Sequence[int]:
     return chosen
 
 
-def beta_prior(thresholds: Array, prior_weight: float | None) -> tuple[Array, Array]:
+def beta_prior(thresholds: Array, ends: Array, prior_weight: float | Array) -> tuple[Array, Array]:
     """Parameters of each bin's Beta prior, whose mean is the middle of the bin."""
-    n_bins = len(thresholds)
-    per_bin = 2.0 if prior_weight is None else prior_weight / n_bins
-    middle = (thresholds + np.append(thresholds[1:], 1.0)) / 2
-    middle = np.clip(middle, SMALLEST_PRIOR, 1.0 - SMALLEST_PRIOR)
-    return per_bin * middle, per_bin * (1.0 - middle)
+    middle = np.clip((thresholds + ends) / 2, SMALLEST_PRIOR, 1.0 - SMALLEST_PRIOR)
+    return prior_weight * middle, prior_weight * (1.0 - middle)
 
 
-def log_marginal_likelihood(positives: Array, cells: Array, alpha: Array, beta: Array) -> float:
-    """Log probability of the labels in all bins, with their shares integrated out."""
-    negatives = cells - positives
-    return float(
-        np.sum(
-            gammaln(alpha + beta)
-            - gammaln(cells + alpha + beta)
-            + gammaln(positives + alpha)
-            - gammaln(alpha)
-            + gammaln(negatives + beta)
-            - gammaln(beta)
-        )
-    )
+def log_marginal_likelihood(positives: Array, cells: Array, alpha: Array, beta: Array) -> Array:
+    """Log probability of the labels in each bin, with their share integrated out."""
+    likelihood: Array = betaln(positives + alpha, cells - positives + beta) - betaln(alpha, beta)
+    return likelihood
 
 
 def solve_bayesian_binning(
@@ -83,34 +71,31 @@ def solve_bayesian_binning(
     """
     started = perf_counter()
     numbers = bin_range(problem.total, spread)
-    bins = MassBins.of(problem)
-    thresholds, values, scores = [], [], []
-    for n_bins in numbers:
-        starts, positives, cells = bins.cut(n_bins)
-        positives = np.clip(positives, 0.0, cells)  # fractional weights round
-        alpha, beta = beta_prior(starts, prior_weight)
-        thresholds.append(starts)
-        values.append((positives + alpha) / (cells + alpha + beta))
-        scores.append(log_marginal_likelihood(positives, cells, alpha, beta))
-    log_scores = np.array(scores)
+    thresholds, positives, cells = MassBins(problem).cut(*numbers)
+    positives = np.clip(positives, 0.0, cells)  # fractional weights round
+    first = np.flatnonzero(thresholds == 0.0)  # bin of each histogram
+    sizes = np.diff(first, append=len(thresholds))
+    ends = np.append(thresholds[1:], 0.0)
+    ends[ends == 0.0] = 1.0
+    weight = 2.0 if prior_weight is None else np.repeat(prior_weight / sizes, sizes)
+    alpha, beta = beta_prior(thresholds, ends, weight)
+    values = (positives + alpha) / (cells + alpha + beta)
+    log_scores = np.add.reduceat(log_marginal_likelihood(positives, cells, alpha, beta), first)
     evidence = float(logsumexp(log_scores))
-    average = _average(thresholds, values, np.exp(log_scores - evidence), problem)
+    # Their average jumps where one of them does.
+    jumps = np.diff(values, prepend=0.0)
+    jumps[first] = values[first]
+    share = np.repeat(np.exp(log_scores - evidence), sizes)
+    edges, place = np.unique(thresholds[share > 0.0], return_inverse=True)
+    jumps = (share * jumps)[share > 0.0]
+    average = Histogram(
+        edges,
+        np.clip(np.cumsum(np.bincount(place, jumps)), 0.0, 1.0),
+        sums_by_bin(edges, problem.values, problem.cells),
+    )
     objective = (math.log(len(numbers)) - evidence) / problem.total
     seconds = perf_counter() - started
     report = SolverReport(
         "bayesian binning", objective, 0.0, 0.0, len(numbers), seconds, average.n_blocks
     )
     return AveragedHistogram(average, np.array(numbers), log_scores), report
-
-
-def _average(
-    thresholds: list[Array], values: list[Array], weights: Array, problem: BinaryProblem
-) -> Histogram:
-    """Weighted average of step functions: it jumps where one of them does."""
-    models = [m for m in zip(thresholds, values, weights, strict=True) if m[2] > 0]
-    edges = np.unique(np.concatenate([starts for starts, _, _ in models]))
-    total = np.zeros(len(edges))
-    for starts, heights, weight in models:
-        total += weight * heights[np.searchsorted(starts, edges, side="right") - 1]
-    sizes = sums_by_bin(edges, problem.values, problem.cells)
-    return Histogram(edges, np.clip(total, 0.0, 1.0), sizes)

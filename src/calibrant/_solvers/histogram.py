@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant._kernels.binary_problems import cut_mass_bins, sums_below
 from calibrant._maps.steps import Histogram
+from calibrant._row_order import starts_of_runs
 from calibrant._solvers.report import SolverReport
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 STRATEGIES = ("mass", "width")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class MassBins:
     """Cuts a problem into bins of equal mass, as often as one likes.
 
@@ -28,26 +26,36 @@ class MassBins:
     weight below the middle of its own. That is exact for whole weights.
     """
 
-    problem: BinaryProblem
-    middles: NDArray[np.float64]  # twice, as they may be halves
-    positives_below: NDArray[np.float64]
-    cells_below: NDArray[np.float64]
+    def __init__(self, problem: BinaryProblem) -> None:
+        self._values = problem.values
+        self._below = np.zeros((2, len(problem.values) + 1))
+        np.cumsum((problem.positives, problem.cells), axis=1, out=self._below[:, 1:])
+        self._middles = self._below[1, :-1] + self._below[1, 1:]  # twice, as they may be halves
 
-    @classmethod
-    def of(cls, problem: BinaryProblem) -> MassBins:
-        """Prepare the sums."""
-        positives_below, cells_below, middles = sums_below(problem.positives, problem.cells)
-        return cls(problem, middles, positives_below, cells_below)
+    def cut(self, *numbers: int) -> tuple[NDArray[np.float64], ...]:
+        """Thresholds, positives and cells of the bins that are not empty, at most so many.
 
-    def cut(self, n_bins: int) -> tuple[NDArray[np.float64], ...]:
-        """Thresholds, positives and cells of the bins that are not empty; at most ``n_bins``.
-
-        A threshold lies halfway between the two values that it parts.
+        A threshold lies halfway between the two values that it parts. Of several numbers of bins,
+        each begins at the threshold 0.
         """
-        found: tuple[NDArray[np.float64], ...] = cut_mass_bins(
-            self.problem.values, self.middles, self.positives_below, self.cells_below, n_bins
-        )
-        return found
+        first = np.concatenate([self._first_values(n_bins) for n_bins in numbers])
+        stop = np.zeros_like(first)
+        stop[:-1] = first[1:]
+        stop[stop == 0] = len(self._values)
+        low, high = self._values[first - 1], self._values[first]
+        thresholds = low + (high - low) / 2
+        np.copyto(thresholds, high, where=thresholds <= low)
+        thresholds[first == 0] = 0.0
+        return thresholds, *(self._below[:, stop] - self._below[:, first])
+
+    def _first_values(self, n_bins: int) -> NDArray[np.int64]:
+        """Place of the first value of each bin."""
+        twice, n = 2.0 * self._below[1, -1], len(self._values)
+        if n_bins > n:  # no more work than there are values
+            return starts_of_runs(np.floor(n_bins * self._middles / twice))
+        first = np.searchsorted(self._middles, np.arange(n_bins) * twice / n_bins)
+        first = first[starts_of_runs(first)]
+        return first[first < n]
 
 
 def sums_by_bin(
@@ -68,7 +76,7 @@ def solve_histogram(
     """
     started = perf_counter()
     if strategy == "mass":
-        thresholds, positives, cells = MassBins.of(problem).cut(n_bins)
+        thresholds, positives, cells = MassBins(problem).cut(n_bins)
     else:
         thresholds = np.linspace(0.0, 1.0, n_bins + 1)[:-1]
         positives = sums_by_bin(thresholds, problem.values, problem.positives)

@@ -1,4 +1,4 @@
-"""Curves of classes as formulas: all classes at once, in pieces or as sigmoids of logarithms."""
+"""Curves of classes as formulas: all at once, in pieces, or sigmoids of logarithms or of lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant import errors
-from calibrant._maps.curves import IDENTITY, BoundedLogs, Curve, Terms
+from calibrant._maps.curves import (
+    FARTHEST_LOG_ODDS,
+    IDENTITY,
+    BoundedLogs,
+    Curve,
+    LogOddsCurve,
+    Terms,
+)
 from calibrant._maps.steps import Pieces
 from calibrant.export._block_search import find_blocks, lowered
 
@@ -19,11 +26,14 @@ if TYPE_CHECKING:
 
 NO_PIECES = Pieces(np.zeros(1), np.zeros(1), np.zeros(1))
 NO_TERMS = Terms(0.0, 0.0, 0.0, BoundedLogs(1.0, 1.0))
+FLAT_LINES = LogOddsCurve([-FARTHEST_LOG_ODDS, FARTHEST_LOG_ODDS], [0.0, 0.0], NO_TERMS.logs)
 LEAST_TOP = 1.0 - 1e-9
 """The largest of k probabilities is at least this part of 1/k."""
 
 
-def _describe(curve: Curve) -> Pieces | Terms:
+def _describe(curve: Curve) -> Pieces | Terms | LogOddsCurve:
+    if isinstance(curve, LogOddsCurve):
+        return curve
     found: Pieces | Terms | None = getattr(curve, "pieces", getattr(curve, "terms", None))
     if found is None:
         raise errors.ExportError(
@@ -48,12 +58,16 @@ def write_curves(
     ``computed`` scores are subject to rounding, and so lie on a threshold a little below it.
     """
     found = [_describe(curve) for curve in curves]
-    is_smooth = np.array([isinstance(one, Terms) for one in found])
+    is_smooth = np.array([not isinstance(one, Pieces) for one in found])
     pieces = [one if isinstance(one, Pieces) else NO_PIECES for one in found]
     if not is_smooth.any():
         return _write_pieces(ops, x, pieces, curve_of, computed=computed)
-    terms = [one if isinstance(one, Terms) else NO_TERMS for one in found]
-    out = _write_terms(ops, x, terms, curve_of)
+    if any(isinstance(one, LogOddsCurve) for one in found):
+        lines = [one if isinstance(one, LogOddsCurve) else FLAT_LINES for one in found]
+        out = _write_log_odds_lines(ops, x, lines, curve_of)
+    else:
+        terms = [one if isinstance(one, Terms) else NO_TERMS for one in found]
+        out = _write_terms(ops, x, terms, curve_of)
     if is_smooth.all():
         return out
     # Classes that nothing is known of stay as they are, among others.
@@ -89,19 +103,55 @@ def _write_pieces(
 
 
 def _write_terms(ops: Operations, x: Value, terms: list[Terms], curve_of: Wholes | None) -> Value:
-    smallest = np.finfo(np.float32).tiny if ops.pairs else 0.0  # that has a logarithm
-
-    def of_curve(name: str, numbers: Floats) -> Value:
-        """Give a coefficient of each column, or of all."""
-        shared = curve_of is None or (numbers == numbers[0]).all()
-        return ops.fitted(name, numbers[0] if shared else numbers[curve_of])
-
-    a, b, c, low, rest = np.array([(*one[:3], one.logs.low, one.logs.rest) for one in terms]).T
-    log_x = ops.log(ops.maximum(x, of_curve("low", np.maximum(low, smallest))))
-    log_rest = ops.log(ops.maximum(1.0 - x, of_curve("rest", np.maximum(rest, smallest))))
+    a, b, c = np.array([one[:3] for one in terms]).T
+    log_x, log_rest = _write_logs(ops, x, [one.logs for one in terms], curve_of)
+    scale_x, shift = _of_curve(ops, "a", a, curve_of), _of_curve(ops, "c", c, curve_of)
     if (a == b).all():
-        return ops.sigmoid((log_x - log_rest) * of_curve("a", a) + of_curve("c", c))
-    return ops.sigmoid(log_x * of_curve("a", a) - log_rest * of_curve("b", b) + of_curve("c", c))
+        return ops.sigmoid((log_x - log_rest) * scale_x + shift)
+    return ops.sigmoid(log_x * scale_x - log_rest * _of_curve(ops, "b", b, curve_of) + shift)
+
+
+def _write_log_odds_lines(
+    ops: Operations, x: Value, curves: list[LogOddsCurve], curve_of: Wholes | None
+) -> Value:
+    rest = None  # where two classes have a curve each, what is left to one is the other's score
+    if curve_of is not None and len(curve_of) == 2 and FLAT_LINES not in curves:
+        rest = ops.matmul(x, ops.fitted("swap", np.array([[0.0, 1.0], [1.0, 0.0]])))
+    log_x, log_rest = _write_logs(ops, x, [curve.logs for curve in curves], curve_of, rest)
+    z = log_x - log_rest
+    inner = np.concatenate([curve.x[1:-1] for curve in curves])
+    low, high = inner.min(initial=0.0), inner.max(initial=1.0)
+    # The first and the last line are told from the inner end of them: they are long.
+    origin = [np.append(curve.x[1], curve.x[1:-1]) for curve in curves]
+    height = [np.append(curve.y[1], curve.y[1:-1]) for curve in curves]
+    slope = [np.diff(curve.y) / np.diff(curve.x) for curve in curves]
+    block, _ = find_blocks(ops, z, origin, curve_of, low=float(low), width=float(high - low) or 1.0)
+    slopes, starts, heights = (
+        ops.take(ops.fitted(name, np.concatenate([[0.0], *parts])), block)  # blocks count from 1
+        for name, parts in (("slopes", slope), ("origins", origin), ("heights", height))
+    )
+    return ops.sigmoid(heights + slopes * (z - starts))
+
+
+def _of_curve(ops: Operations, name: str, numbers: Floats, curve_of: Wholes | None) -> Value:
+    """Give a coefficient of each column, or of all."""
+    shared = curve_of is None or (numbers == numbers[0]).all()
+    return ops.fitted(name, numbers[0] if shared else numbers[curve_of])
+
+
+def _write_logs(
+    ops: Operations,
+    x: Value,
+    logs: list[BoundedLogs],
+    curve_of: Wholes | None,
+    rest_of_row: Value = None,
+) -> tuple[Value, Value]:
+    """Write down log x and log(1 - x), bounded for each curve."""
+    rest_of_row = 1.0 - x if rest_of_row is None else rest_of_row
+    smallest = np.finfo(np.float32).tiny if ops.pairs else 0.0  # that has a logarithm
+    low, rest = np.maximum(np.array([(one.low, one.rest) for one in logs]).T, smallest)
+    log_x = ops.log(ops.maximum(x, _of_curve(ops, "low", low, curve_of)))
+    return log_x, ops.log(ops.maximum(rest_of_row, _of_curve(ops, "rest", rest, curve_of)))
 
 
 def write_division(ops: Operations, mapped: Value, rows: Value, curves: Sequence[Curve]) -> Value:
@@ -117,7 +167,7 @@ def write_division(ops: Operations, mapped: Value, rows: Value, curves: Sequence
 def _least(curve: Curve, top: Floats) -> float:
     """Give a bound of the values of a curve at some score and above."""
     found = _describe(curve)
-    if isinstance(found, Terms):
+    if not isinstance(found, Pieces):
         return 0.0
     inside = np.searchsorted(found.starts, top[0], side="right") - 1
     return float(found.values[max(int(inside), 0) :].min())

@@ -11,7 +11,7 @@ from calibrant._calibrators.classifier import CalibratedClassifier
 from calibrant._calibrators.classifier_folds import CalibratedPair
 from calibrant._calibrators.methods import saved_methods
 from calibrant._calibrators.parameters import fitted_types
-from calibrant.model_file._writer import OPTIONS
+from calibrant.model_file._parts import OPTIONS
 
 
 def trusted_types() -> list[str]:

@@ -6,23 +6,24 @@ from calibrant.metrics._calibration_error import (
     positive_ece,
     thresholded_ece,
 )
-from calibrant.metrics._cross_fitted import cross_fitted_decomposition
+from calibrant.metrics._cross_fitted import cross_fitted_decomposition, variational_errors
 from calibrant.metrics._cumulative import (
     cumulative_differences,
     kolmogorov_smirnov_error,
     kuiper_error,
 )
 from calibrant.metrics._decomposition import score_decomposition
-from calibrant.metrics._evaluate import evaluate
-from calibrant.metrics._improvement import post_hoc_improvement
-from calibrant.metrics._kernel_density import kernel_density_ece
 from calibrant.metrics._reliability import reliability_curve
-from calibrant.metrics._scores import accuracy, brier_score, negative_log_likelihood
+from calibrant.metrics._scores import (
+    accuracy,
+    brier_score,
+    negative_log_likelihood,
+    post_hoc_improvement,
+)
 from calibrant.metrics._shares import class_shares
 from calibrant.metrics._significance import calibration_test
-from calibrant.metrics._smooth import smooth_ece
-from calibrant.metrics._statistics import MetricStatistics
-from calibrant.metrics._variational import variational_errors
+from calibrant.metrics._smooth import kernel_density_ece, smooth_ece
+from calibrant.metrics._statistics import MetricStatistics, evaluate
 
 __all__ = [
     "MetricStatistics",

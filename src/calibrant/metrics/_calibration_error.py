@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
+import math
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from calibrant import _simplex as simplex
 from calibrant import errors
-from calibrant.metrics._bins import BIN_STRATEGIES, ClassBins, ProblemBins, check_bins, threshold_of
-from calibrant.metrics._cells import EqualMassBins
+from calibrant._kernels import metrics as kernels
+from calibrant.metrics._cells import CellMeasure
 from calibrant.metrics._chunk import usual_column
-from calibrant.metrics._counted import measure
-from calibrant.metrics._parameters import inherit_parameters
+from calibrant.metrics._measures import Measure
+from calibrant.metrics._reading import metric
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
+    from calibrant._maps.base import Floats, Wholes
+    from calibrant.metrics._cells import SortedCells
+    from calibrant.metrics._chunk import Chunk
     from calibrant.metrics._measures import Body
 
+ERROR_NORMS = ("l1", "l2", "max")
+BIN_STRATEGIES = ("uniform", "quantile")
 
-@inherit_parameters
+
+@metric
 def confidence_ece(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    n_bins: int = 15,
-    strategy: str = "uniform",
-    norm: str = "l1",
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-) -> float:
+    _: Any, *, n_bins: int = 15, strategy: str = "uniform", norm: str = "l1"
+) -> Body:
     """Compute the expected calibration error of the confidence (conf-ECE, or just ECE).
 
     Rows are binned by their largest probability; in each bin the share of rows that are right is
     compared with the mean of that probability. Of two classes take :func:`positive_ece`: where the
     positive one is predicted too often, its error and that of the other cancel out here.
-
-    Returns
-    -------
-    float
-        In [0, 1]; the same to the last bit for any order of the rows.
 
     Notes
     -----
@@ -57,22 +56,13 @@ def confidence_ece(
     >>> round(confidence_ece([0, 1, 1, 1], y_proba), 4)
     0.225
     """
-    bins = _problem_bins(lambda _: None, n_bins, strategy, norm)
-    return measure(bins, y_true, y_proba, sample_weight, classes, pos_label)
+    return _problem_bins(None, n_bins, strategy, norm)
 
 
-@inherit_parameters
+@metric
 def positive_ece(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    n_bins: int = 15,
-    strategy: str = "uniform",
-    norm: str = "l1",
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-) -> float:
+    classes: Any, *, n_bins: int = 15, strategy: str = "uniform", norm: str = "l1"
+) -> Body:
     """Compute the expected calibration error of the positive one of two classes (pos-ECE).
 
     All rows are binned by the probability of the positive class, the second of ``classes``; in each
@@ -81,12 +71,8 @@ def positive_ece(
     Returns
     -------
     float
-        In [0, 1]; the same to the last bit for any order of the rows.
-
-    Notes
-    -----
-    It is biased upwards, as :func:`confidence_ece` is; :func:`calibration_test` says how large it
-    would be by chance.
+        In [0, 1]; the same to the last bit for any order of the rows, and biased upwards as
+        :func:`confidence_ece` is.
 
     References
     ----------
@@ -101,48 +87,25 @@ def positive_ece(
     >>> round(positive_ece(y, positive), 3), round(confidence_ece(y, positive), 3)
     (0.25, 0.05)
     """
-    bins = _problem_bins(_positive_column, n_bins, strategy, norm)
-    return measure(bins, y_true, y_proba, sample_weight, classes, pos_label)
-
-
-def _positive_column(n_classes: int) -> int | None:
-    column = usual_column(n_classes)
+    column = usual_column(len(classes))
     if column is None:
         raise errors.ShapeError(
-            f"y_proba is of {n_classes} classes, none of them the positive one; take "
+            f"y_proba is of {len(classes)} classes, none of them the positive one; take "
             "confidence_ece or classwise_ece, or pass the column of one class and whether each row "
             "is of it"
         )
-    return column
+    return _problem_bins(column, n_bins, strategy, norm)
 
 
-def _problem_bins(
-    column_of: Callable[[int], int | None], n_bins: int, strategy: str, norm: str
-) -> Callable[[Any], Body]:
-    """Bins of the binary problem that the number of classes tells."""
+def _problem_bins(column: int | None, n_bins: int, strategy: str, norm: str) -> Body:
     simplex.check_option("strategy", strategy, BIN_STRATEGIES)
-    check_bins(n_bins, norm)
-
-    def bins(classes: Any) -> Body:
-        column = column_of(len(classes))
-        if strategy == "uniform":
-            return ProblemBins(n_bins, norm, column)
-        return EqualMassBins(n_bins, norm, column=column)
-
-    return bins
+    if strategy == "uniform":
+        return ProblemBins(n_bins, norm, column)
+    return EqualMassBins(n_bins, norm, column=column)
 
 
-@inherit_parameters
-def classwise_ece(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    n_bins: int = 15,
-    norm: str = "l1",
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-) -> float:
+@metric
+def classwise_ece(classes: Any, *, n_bins: int = 15, norm: str = "l1") -> Body:
     """Class-wise calibration error (cw-ECE): the mean over classes of each one's binary ECE.
 
     For each class, all rows are binned by its probability (equal width), and the share of rows
@@ -164,34 +127,15 @@ def classwise_ece(
     >>> round(classwise_ece([0, 1, 1, 1], y_proba), 4)
     0.225
     """
-    check_bins(n_bins, norm)
-
-    def bins(known: Any) -> Body:
-        return ClassBins(len(known), n_bins, norm)
-
-    return measure(bins, y_true, y_proba, sample_weight, classes, pos_label)
+    return ClassBins(len(classes), n_bins, norm)
 
 
-@inherit_parameters
-def thresholded_ece(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    n_bins: int = 15,
-    norm: str = "l1",
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-) -> float:
+@metric
+def thresholded_ece(classes: Any, *, n_bins: int = 15, norm: str = "l1") -> Body:
     """Thresholded calibration error (TECE): class by class, predictions of 1 / n_classes or more.
 
     As :func:`classwise_ece`, but only over predictions that are not negligible, in bins of equal
     mass, and averaged over the classes that have such predictions.
-
-    Returns
-    -------
-    float
-        In [0, 1].
 
     Notes
     -----
@@ -211,14 +155,119 @@ def thresholded_ece(
     >>> round(thresholded_ece([0, 1, 1, 1], y_proba), 4)
     0.225
     """
-    check_bins(n_bins, norm)
+    return thresholded_bins(len(classes), n_bins, norm)
 
-    def bins(known: Any) -> Body:
-        return thresholded_bins(len(known), n_bins, norm)
 
-    return measure(bins, y_true, y_proba, sample_weight, classes, pos_label)
+def check_bins(n_bins: Any, norm: Any = "l1") -> None:
+    """Refuse options of binned errors that are not documented."""
+    simplex.check_number("n_bins", n_bins, low=1, whole=True)
+    simplex.check_option("norm", norm, ERROR_NORMS)
+
+
+def bin_edges(n_bins: int) -> Floats:
+    """Edges of bins of equal width, as scikit-learn computes them."""
+    return np.linspace(0.0, 1.0, n_bins + 1)
+
+
+def uniform_bins(values: Floats, edges: Floats) -> NDArray[np.int32]:
+    """Bin of equal width of every value, in the shape of ``values``."""
+    bins = np.empty(values.shape, dtype=np.int32)
+    kernels.find_bins(values.reshape(-1), edges, bins.reshape(-1))
+    return bins
+
+
+class WidthBins(Measure):
+    """Calibration error of one or more binary problems over bins of equal width."""
+
+    def __init__(self, n_problems: int, n_bins: int, norm: str) -> None:
+        check_bins(n_bins, norm)
+        self.n_bins, self._norm = int(n_bins), norm
+        super().__init__(n_problems, self.n_bins, 3)
+
+    @cached_property
+    def _edges(self) -> Floats:
+        return bin_edges(self.n_bins)
+
+    def errors(self, sums: Floats) -> Floats:
+        """Return the error of each problem."""
+        return errors_in(sums, sums[:, :, kernels.WEIGHT].sum(axis=1), self._norm)
+
+    def value(self, sums: Floats, unit: float = 1.0) -> float:  # noqa: ARG002
+        found = self.errors(sums)
+        return math.fsum(found) / len(found)
+
+
+class ProblemBins(WidthBins):
+    """Error of the confidence, or of the class of a ``column``."""
+
+    name = "problem bins"
+
+    def __init__(self, n_bins: int, norm: str = "l1", column: int | None = None) -> None:
+        super().__init__(1, n_bins, norm)
+        self._column = column
+
+    def add(self, chunk: Chunk, sums: Wholes) -> None:
+        events = chunk.events(self._column)
+        kernels.add_binned(*events, uniform_bins(events.values, self._edges), sums[0])
+
+
+class ClassBins(WidthBins):
+    """Class-wise ECE: a problem for each class."""
+
+    name = "class bins"
+
+    def __init__(self, n_classes: int, n_bins: int, norm: str = "l1") -> None:
+        super().__init__(n_classes, n_bins, norm)
+
+    def add(self, chunk: Chunk, sums: Wholes) -> None:
+        bins = uniform_bins(chunk.rows, self._edges)
+        kernels.add_binned_classes(
+            chunk.rows, chunk.class_index, chunk.weight, bins, self.n_bins, sums.reshape(-1, 3, 2)
+        )
+
+
+class EqualMassBins(CellMeasure):
+    """Calibration error over bins of equal mass, mean over the problems that have cells."""
+
+    name = "mass bins"
+
+    def __init__(
+        self,
+        n_bins: int,
+        norm: str = "l1",
+        n_problems: int = 1,
+        column: int | None = None,
+        threshold: float = 0.0,
+    ) -> None:
+        check_bins(n_bins, norm)
+        super().__init__(n_problems, column, threshold)
+        self.n_bins, self._norm = int(n_bins), norm
+
+    def value(self, parts: Iterable[SortedCells]) -> float:
+        found: list[float] = []
+        for cells in parts:
+            sums = cells.bin_sums(self.n_bins)
+            weight = sums[:, :, kernels.WEIGHT].sum(axis=1)
+            present = weight > 0.0
+            found += errors_in(sums[present], weight[present], self._norm).tolist()
+        return math.fsum(found) / max(len(found), 1)
 
 
 def thresholded_bins(n_classes: int, n_bins: int, norm: str = "l1") -> EqualMassBins:
-    """Bins of equal mass of the predictions of each class that TECE counts."""
-    return EqualMassBins(n_bins, norm, n_classes, threshold=threshold_of(n_classes))
+    """Bins of equal mass of the predictions of each class that TECE counts: every row has one."""
+    return EqualMassBins(n_bins, norm, n_classes, threshold=(1.0 - 1e-12) / n_classes)
+
+
+def errors_in(in_bin: Floats, total: Floats, norm: str) -> Floats:
+    """Calibration error of each problem from sums (problem, bin, column) and its weight."""
+    gap = np.abs(in_bin[..., kernels.VALUE] - in_bin[..., kernels.HIT])
+    weight = in_bin[..., kernels.WEIGHT]
+    relative = np.divide(gap, weight, out=np.zeros_like(gap), where=weight > 0)
+    found: Floats
+    if norm == "l1":
+        found = gap.sum(axis=1) / total
+    elif norm == "l2":
+        found = np.sqrt((gap * relative).sum(axis=1) / total)
+    else:
+        found = relative.max(axis=1)
+    return found

@@ -16,9 +16,8 @@ import numpy as np
 from calibrant import _threads as threads
 from calibrant._kernels.metrics import HIT, VALUE, WEIGHT, count_above, take_cells
 from calibrant._kernels.tables import LARGEST_KEY, score_of_key
-from calibrant.metrics._bins import check_bins, errors_in
 from calibrant.metrics._chunk import EventRows
-from calibrant.metrics._measures import Body, State
+from calibrant.metrics._measures import Body
 from calibrant.scale._score_table import ScoreTable
 
 if TYPE_CHECKING:
@@ -117,44 +116,14 @@ class CellMeasure(Body):
         self.n_problems, self.column, self.threshold = n_problems, column, threshold
 
     def start(self, n_groups: int = 1, unit: float = 1.0) -> CellState:  # noqa: ARG002
-        """Return the state of no rows."""
         return CellState(self, n_groups)
 
     def in_memory(self, predictions: Predictions, n_groups: int) -> CellState:
-        """Return the state of rows in memory, whose value is exact."""
         return CellState(self, n_groups, predictions)
 
     @abstractmethod
     def value(self, parts: Iterable[SortedCells]) -> float:
         """Return the metric of the cells of all problems, some of them at a time."""
-
-
-class EqualMassBins(CellMeasure):
-    """Calibration error over bins of equal mass, mean over the problems that have cells."""
-
-    name = "mass bins"
-
-    def __init__(
-        self,
-        n_bins: int,
-        norm: str = "l1",
-        n_problems: int = 1,
-        column: int | None = None,
-        threshold: float = 0.0,
-    ) -> None:
-        check_bins(n_bins, norm)
-        super().__init__(n_problems, column, threshold)
-        self.n_bins, self._norm = int(n_bins), norm
-
-    def value(self, parts: Iterable[SortedCells]) -> float:
-        """Return the mean error over the problems that have rows."""
-        errors: list[float] = []
-        for cells in parts:
-            sums = cells.bin_sums(self.n_bins)
-            weight = sums[:, :, WEIGHT].sum(axis=1)
-            present = weight > 0.0
-            errors += errors_in(sums[present], weight[present], self._norm).tolist()
-        return math.fsum(errors) / max(len(errors), 1)
 
 
 class PredictionTable(ScoreTable):
@@ -164,7 +133,6 @@ class PredictionTable(ScoreTable):
     n_sums = 3
 
     def _check(self, shift: NDArray[Any], cells: ScoreCells) -> None:
-        """Refuse cells that no rows have."""
         super()._check(shift, cells)
         weight, _, values = cells.sums.T
         if not np.all((values >= 0.0) & (values <= weight * (1.0 + 1e-9))):
@@ -197,11 +165,13 @@ def _cells_from(chunk: Chunk, threshold: float, counts: Wholes) -> EventRows:
     return EventRows(values, hits, chunk.weight[row_of])
 
 
-class CellState(State):
-    """Cells of a ``CellMeasure``, and those of groups, in a coarser table.
+class CellState:
+    """Cells of a ``CellMeasure``, as ``SummedState`` has sums; those of groups in a coarser table.
 
     Of rows in memory the cells themselves are not kept: ``value`` sorts those of the predictions.
     """
+
+    name: str
 
     def __init__(
         self, body: CellMeasure, n_groups: int, predictions: Predictions | None = None
@@ -217,23 +187,25 @@ class CellState(State):
             limit = max(MOST_GROUP_CELLS, CLASS_GROUP_CELLS * n_problems)
             self.tables["group_"] = PredictionTable(n_problems, limit)
 
+    def empty(self) -> CellState:
+        return CellState(self.body, self.n_groups)
+
+    def settle(self) -> None:
+        """Do nothing: cells are counted as they are added."""
+
     def add(self, chunk: Chunk) -> None:
-        """Count the cells of a chunk."""
         for table in self.tables.values():
             table.add_chunk(chunk, self.body)
 
     def merge(self, other: Self) -> None:
-        """Add the cells of another."""
         for name, table in self.tables.items():
             table.merge(other.tables[name])
 
     def scale(self, factor: float) -> None:
-        """Multiply the weight of every row added so far."""
         for table in self.tables.values():
             table.scale(factor)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the cells."""
         return {
             f"{start}{name}": array
             for start, table in self.tables.items()
@@ -241,12 +213,10 @@ class CellState(State):
         }
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take what ``arrays`` returned."""
         for start, table in self.tables.items():
             table.restore({name: arrays[f"{start}{name}"] for name in table.arrays()})
 
     def value(self) -> float:
-        """Return the metric of all rows added."""
         if self._predictions is not None:
             return self.body.value(self._predictions.sorted_cells(self.body))
         cells = self.tables["all_"].cells()

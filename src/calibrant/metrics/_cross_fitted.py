@@ -1,8 +1,9 @@
-"""What of a proper score is calibration, what is refinement, by recalibration on held-out rows."""
+"""Calibration errors by recalibration on held-out rows: parts of a score, and Lp errors."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,12 +11,13 @@ import numpy as np
 from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant import errors
+from calibrant._kernels.rows import first_top_columns
 from calibrant._row_order import deal_rows
 from calibrant.metrics._chunk import Chunk
-from calibrant.metrics._parameters import inherit_parameters
-from calibrant.metrics._predictions import read_predictions
+from calibrant.metrics._predictions import exact_sum
+from calibrant.metrics._reading import of_arrays
 from calibrant.metrics._resampling import Bootstrap, not_negative
-from calibrant.metrics._result import Estimate, Result
+from calibrant.metrics._result import Estimate, Result, doc, result
 from calibrant.metrics._scores import PROPER_SCORES, score_rows
 
 if TYPE_CHECKING:
@@ -25,48 +27,30 @@ if TYPE_CHECKING:
     from calibrant._maps.base import Floats, Wholes
     from calibrant.metrics._predictions import Predictions
 
+NO_GAP = 1e-12
+"""Probabilities that differ by less are equal, but for rounding, which must not choose a side."""
 
-@dataclass(frozen=True, slots=True)
+
+@result()
 class CrossFittedDecomposition(Result):
-    """Result of :func:`cross_fitted_decomposition`: score = calibration + refinement.
+    """Result of :func:`cross_fitted_decomposition`: score = calibration + refinement."""
 
-    Attributes
-    ----------
-    metric : str
-        Id of the score.
-    score : Estimate
-        Of the predictions as they are.
-    calibration : Estimate
-        What recalibration gains on rows that it was not fitted to; negative where it loses.
-    refinement : Estimate
-        Score of the recalibrated predictions.
-    n_folds : int
-        Folds that there were; 1 if all rows are the same.
-    n_resamples : int
-    confidence_level : float
-        Of the intervals.
-    """
-
-    metric: str
-    score: Estimate
-    calibration: Estimate
-    refinement: Estimate
-    n_folds: int
+    metric: str = doc("Id of the score.")
+    score: Estimate = doc("Of the predictions as they are.")
+    calibration: Estimate = doc("What recalibration gains on other rows; negative if it loses.")
+    refinement: Estimate = doc("Score of the recalibrated predictions.")
+    n_folds: int = doc("Folds that there were; 1 if all rows are the same.")
     n_resamples: int
-    confidence_level: float
+    confidence_level: float = doc("Of the intervals.")
 
 
-@inherit_parameters
+@of_arrays
 def cross_fitted_decomposition(
-    y_true: Any,
-    y_proba: Any,
+    predictions: Predictions,
     *,
     metric: str = "negative_log_likelihood",
     recalibrator: Any = None,
     n_folds: int = 5,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
     n_resamples: int = 1000,
     confidence_level: float = 0.95,
     random_state: Any = 0,
@@ -75,10 +59,8 @@ def cross_fitted_decomposition(
     """Split a proper score into calibration and refinement by a recalibrator of other folds.
 
     Each fold is recalibrated by what was fitted to the others. The score of these predictions is
-    the refinement, what is left when the probabilities are put right; the calibration part is
-    what that gains. Nothing is gained by chance: since the labels of a row are not seen before it
-    is judged, the calibration part is on average at most the true one, whatever the recalibrator,
-    and the better that is the closer it gets.
+    the refinement, and the calibration part is what they gain: on average at most the true one,
+    whatever the recalibrator, since the label of a row is not seen before it is judged.
 
     Parameters
     ----------
@@ -88,11 +70,6 @@ def cross_fitted_decomposition(
         Weight 2 is the row twice in every value, and may be in two folds; the intervals draw as one
         row what of it is in one fold.
 
-    Returns
-    -------
-    CrossFittedDecomposition
-        The score and its parts, each as (value, low, high).
-
     See Also
     --------
     score_decomposition : The same by isotonic regression of each class, on the rows themselves.
@@ -100,11 +77,9 @@ def cross_fitted_decomposition(
     Notes
     -----
     Intervals are percentiles of the mean over rows drawn with replacement, with the recalibrators
-    as they are. The calibration part cannot be negative, so its interval reaches up to zero at
-    least. Take its low end as a bound; the high end is one only as far as the recalibrator can be
-    right (docs/metrics.md).
-
-    Several matrices of the size of ``y_proba`` are in memory at once.
+    as they are; that of the calibration part reaches up to zero at least. Its low end is a bound,
+    its high end only as far as the recalibrator can be right (docs/metrics.md). Several matrices of
+    the size of ``y_proba`` are in memory at once.
 
     References
     ----------
@@ -125,24 +100,14 @@ def cross_fitted_decomposition(
     simplex.check_option("metric", metric, PROPER_SCORES)
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
     recalibrator = check_recalibrator(recalibrator, n_folds)
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     held = hold_out(predictions, recalibrator, int(n_folds), n_jobs)
     score, before = score_rows(metric, held.chunks(held.rows))
     refinement, after = score_rows(metric, held.chunks(held.recalibrated))
     whole, gained, left = bootstrap.estimates(
-        [score, score - refinement, refinement],
-        [before, before - after, after],
-        held.weight,
+        [score, score - refinement, refinement], [before, before - after, after], held.weight
     )
-    return CrossFittedDecomposition(
-        metric=metric,
-        score=whole,
-        calibration=not_negative(gained),
-        refinement=left,
-        n_folds=held.n_folds,
-        n_resamples=int(n_resamples),
-        confidence_level=float(confidence_level),
-    )
+    parts = whole, not_negative(gained), left
+    return CrossFittedDecomposition(metric, *parts, held.n_folds, *bootstrap.settings)
 
 
 class RecalibratedRows(NamedTuple):
@@ -213,3 +178,121 @@ def hold_out(
     return RecalibratedRows(
         batch.scores, recalibrated, batch.class_index, weight / unit, unit, found
     )
+
+
+@result()
+class VariationalErrors(Result):
+    """Result of :func:`variational_errors`."""
+
+    error: Estimate = doc("Lp calibration error of the whole vector of probabilities.")
+    top_label: Estimate = doc("Error of the confidence: that of both sides.")
+    over_confidence: Estimate = doc("Mean of confidence - accuracy, where too large; else 0.")
+    under_confidence: Estimate = doc("Mean of accuracy - confidence, where too small; else 0.")
+    p: float
+    n_folds: int = doc("Folds that there were; 1 if all rows are the same.")
+    n_resamples: int
+    confidence_level: float = doc("Of the intervals.")
+
+    def estimates(self) -> tuple[Estimate, ...]:
+        """Return the four errors, in the order of the attributes."""
+        return self.error, self.top_label, self.over_confidence, self.under_confidence
+
+
+@of_arrays
+def variational_errors(
+    predictions: Predictions,
+    *,
+    p: float = 1.0,
+    recalibrator: Any = None,
+    n_folds: int = 5,
+    n_resamples: int = 1000,
+    confidence_level: float = 0.95,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> VariationalErrors:
+    """Lp calibration errors, without bins, that chance does not raise.
+
+    The Lp calibration error is the mean of |E[Y | f] - f|_p, with f the predicted probabilities
+    and Y the one-hot label. A recalibrator that was fitted to other folds says of each row in
+    which direction f is off; how far the labels lie in these directions is on average at most the
+    error, and the error itself if the directions are right.
+
+    Parameters
+    ----------
+    p : float, default=1
+        Of the norm of the vector, at least 1; ``math.inf`` is its largest cell. The errors of
+        the confidence do not depend on it.
+
+    Notes
+    -----
+    For any s of dual norm 1 that depends on f and other rows alone, s · (E[Y | f] - f) is at most
+    |E[Y | f] - f|_p (Hölder), and equal if s is the gradient of that norm. The gradient is taken at
+    g - f, with g the recalibrated probabilities, and the value is the mean of s · (Y - f). Cells in
+    which g and f differ by less than 1e-12 count as equal; of equal largest gaps, p = inf takes the
+    mean. Over-confidence is a confidence above the accuracy at any level.
+
+    Intervals are as in :func:`cross_fitted_decomposition`, and no test: for that see
+    :func:`cumulative_differences` and :func:`calibration_test`.
+
+    References
+    ----------
+    .. [1] "A Variational Estimator for Lp Calibration Errors", arXiv:2602.24230, 2026.
+
+    Examples
+    --------
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.metrics import variational_errors
+    >>> bold, y = simulated_scores(2000)
+    >>> found = variational_errors(y, bold)
+    >>> round(found.over_confidence.value, 2), round(found.under_confidence.high, 2)
+    (0.21, 0.0)
+    >>> honest, y = simulated_scores(2000, power=1)
+    >>> variational_errors(y, honest).error.low < 0
+    True
+    """
+    simplex.check_number("p", p, low=1.0, infinite=True)
+    bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
+    recalibrator = check_recalibrator(recalibrator, n_folds)
+    held = hold_out(predictions, recalibrator, int(n_folds), n_jobs)
+    parts = _terms(held.rows, held.recalibrated, held.class_index, float(p))
+    total = exact_sum(held.weight)
+    values = [2.0 * exact_sum(0.5 * part * held.weight) / total for part in parts]  # in [-2, 2]
+    error, top, over, under = map(not_negative, bootstrap.estimates(values, parts, held.weight))
+    about = float(p), held.n_folds, *bootstrap.settings
+    return VariationalErrors(error, top, over, under, *about)
+
+
+def _terms(rows: Floats, recalibrated: Floats, class_index: Wholes, p: float) -> list[Floats]:
+    """Terms of each row: of the vector, of the top label, of over- and of under-confidence."""
+    terms = np.empty((4, len(rows)))
+    for own in simplex.chunks(*rows.shape):
+        before, after, label = rows[own], recalibrated[own], class_index[own]
+        s = directions(after - before, p)
+        number = np.arange(len(before))
+        terms[0, own] = s[number, label] - (s * before).sum(axis=1)
+        top = np.empty(len(before), dtype=np.int64)
+        first_top_columns(before, top)
+        confidence, hit = before[number, top], top == label
+        gap = after[number, top] - confidence
+        terms[2, own] = np.where(gap < -NO_GAP, confidence - hit, 0.0)
+        terms[3, own] = np.where(gap > NO_GAP, hit - confidence, 0.0)
+    terms[1] = terms[2] + terms[3]
+    return list(terms)
+
+
+def directions(gaps: Floats, p: float) -> Floats:
+    """Gradient of the p-norm at each row of gaps; zero where there is none."""
+    sizes = np.abs(gaps)
+    sizes[sizes <= NO_GAP] = 0.0
+    signs: Floats = np.sign(gaps) * (sizes > 0.0)
+    if p == 1.0:
+        return signs
+    largest = sizes.max(axis=1, keepdims=True)
+    share = sizes / np.where(largest > 0.0, largest, 1.0)
+    if math.isinf(p):
+        largest_of = (share > 1.0 - NO_GAP).astype(np.float64)
+        equals: Floats = np.maximum(largest_of.sum(axis=1, keepdims=True), 1.0)
+        return signs * largest_of / equals
+    norm = (share**p).sum(axis=1, keepdims=True) ** (1.0 / p)
+    length: Floats = (share / np.where(norm > 0.0, norm, 1.0)) ** (p - 1.0)
+    return signs * length

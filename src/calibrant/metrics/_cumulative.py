@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant.metrics._cells import CellMeasure
-from calibrant.metrics._counted import measure
-from calibrant.metrics._parameters import inherit_parameters
-from calibrant.metrics._predictions import column_of, exact_sum, name_of, read_predictions
-from calibrant.metrics._result import Result
+from calibrant.metrics._predictions import Predictions, column_of, exact_sum, name_of
+from calibrant.metrics._reading import metric, of_arrays
+from calibrant.metrics._result import Result, doc, result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from calibrant._maps.base import Floats
     from calibrant.metrics._cells import SortedCells
+    from calibrant.metrics._measures import Body
 
 CUMULATIVE_STATISTICS = ("kuiper", "kolmogorov_smirnov")
 
@@ -29,56 +28,28 @@ SHORTEST_RANGE = 0.05
 """Brownian motion gets farther than this, but for a probability below 1e-200."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result(eq=False)
 class CumulativeDifferences(Result):
-    """Result of :func:`cumulative_differences`; arrays are read-only.
+    """Result of :func:`cumulative_differences`; arrays are read-only."""
 
-    Attributes
-    ----------
-    kind : object
-        "confidence", or the label of the class.
-    probability : ndarray of shape (n_distinct,)
-        Distinct predictions, increasing.
-    difference : ndarray of shape (n_distinct,)
-        Sum of hit - prediction over all rows up to each, over the sum of all weights. Where the
-        curve rises, the event happens more often than predicted, by its slope over the rows.
-    kuiper : float
-        Largest minus smallest difference, with 0 among them.
-    kolmogorov_smirnov : float
-        Largest absolute difference.
-    scale : float
-        Standard deviation of the last difference if the predictions were honest.
-    kuiper_p_value, kolmogorov_smirnov_p_value : float
-        How often honest predictions have a statistic as large.
-    """
-
-    kind: Any
-    probability: Floats
-    difference: Floats
-    kuiper: float
-    kolmogorov_smirnov: float
-    scale: float
-    kuiper_p_value: float
-    kolmogorov_smirnov_p_value: float
+    kind: Any = doc("'confidence', or the label of the class.")
+    probability: Floats = doc("Distinct predictions, increasing.")
+    difference: Floats = doc("Sum of hit - prediction up to each, over the sum of all weights.")
+    kuiper: float = doc("Largest minus smallest difference, with 0 among them.")
+    kolmogorov_smirnov: float = doc("Largest absolute difference.")
+    scale: float = doc("Standard deviation of the last difference if the predictions were honest.")
+    kuiper_p_value: float = doc("How often honest predictions have a statistic as large.")
+    kolmogorov_smirnov_p_value: float = doc("The same of the other.")
 
 
-@inherit_parameters
-def kuiper_error(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    kind: Any = None,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-) -> float:
+@metric
+def kuiper_error(classes: Any, *, kind: Any = None) -> Body:
     """Kuiper's calibration error: the range of the cumulative differences.
 
     Rows are put in the order of their probability, of the positive class or, of more than two, of
     the confidence, and event minus probability is added up. The error is the largest of these
-    partial sums minus the smallest, over the number of rows. So it is the largest sum, events minus
-    probabilities, over the rows in any interval of probabilities. There are no bins and no
-    bandwidth to choose.
+    partial sums minus the smallest, over the number of rows: the largest sum over the rows in any
+    interval of probabilities. There are no bins and no bandwidth to choose.
 
     Returns
     -------
@@ -97,26 +68,11 @@ def kuiper_error(
     >>> round(kuiper_error([0, 0, 0, 1], y_proba), 4)
     0.3
     """
-    return measure(
-        lambda known: CumulativeCells("kuiper", column_of(known, kind)),
-        y_true,
-        y_proba,
-        sample_weight,
-        classes,
-        pos_label,
-    )
+    return CumulativeCells("kuiper", column_of(classes, kind))
 
 
-@inherit_parameters
-def kolmogorov_smirnov_error(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    kind: Any = None,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-) -> float:
+@metric
+def kolmogorov_smirnov_error(classes: Any, *, kind: Any = None) -> Body:
     """Kolmogorov-Smirnov calibration error: the largest cumulative difference.
 
     As :func:`kuiper_error`, but over intervals of probabilities that begin at 0 alone.
@@ -128,9 +84,7 @@ def kolmogorov_smirnov_error(
 
     References
     ----------
-    .. [1] I. Arrieta-Ibarra, P. Gujral, J. Tannen, M. Tygert and C. Xu, "Metrics of Calibration for
-       Probabilistic Predictions", JMLR 23, 2022.
-    .. [2] K. Gupta et al., "Calibration of Neural Networks using Splines", ICLR 2021.
+    .. [1] K. Gupta et al., "Calibration of Neural Networks using Splines", ICLR 2021.
 
     Examples
     --------
@@ -139,26 +93,11 @@ def kolmogorov_smirnov_error(
     >>> round(kolmogorov_smirnov_error([0, 0, 0, 1], y_proba), 4)
     0.3
     """
-    return measure(
-        lambda known: CumulativeCells("kolmogorov_smirnov", column_of(known, kind)),
-        y_true,
-        y_proba,
-        sample_weight,
-        classes,
-        pos_label,
-    )
+    return CumulativeCells("kolmogorov_smirnov", column_of(classes, kind))
 
 
-@inherit_parameters
-def cumulative_differences(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    kind: Any = None,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-) -> CumulativeDifferences:
+@of_arrays
+def cumulative_differences(predictions: Predictions, *, kind: Any = None) -> CumulativeDifferences:
     """Cumulative differences between hits and predictions, with two tests of calibration.
 
     Parameters
@@ -167,18 +106,12 @@ def cumulative_differences(
         A row of weight 2 is one event that counts double in ``scale`` and the p-values, not two
         events; all else has it twice.
 
-    Returns
-    -------
-    CumulativeDifferences
-        The curve, both statistics and their p-values.
-
     Notes
     -----
     If each event happens with the probability that was predicted, the curve is a sum of
     independent terms, whose last value has the standard deviation ``scale``; divided by it, the
     curve of many rows is Brownian motion. The p-values are those of its range and of its largest
-    absolute value: no resamples, and any number of digits. They are a little too large where there
-    are few rows, since a curve of few steps misses some of the range (docs/metrics.md).
+    absolute value, and a little too large where there are few rows (docs/metrics.md).
 
     References
     ----------
@@ -198,7 +131,6 @@ def cumulative_differences(
     >>> cumulative_differences(y, bold).kuiper_p_value < 1e-9
     True
     """
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     column = column_of(predictions.classes, kind)
     events = predictions.events(column)
     cells, distinct = predictions.sort_events(events)
@@ -247,7 +179,6 @@ class CumulativeCells(CellMeasure):
         self._statistic = statistic
 
     def value(self, parts: Iterable[SortedCells]) -> float:
-        """Return the statistic of the one problem."""
         (cells,) = parts
         return statistic(self._statistic, cumulate(cells))
 

@@ -3,66 +3,43 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import entr, xlog1py, xlogy
 
 from calibrant import _simplex as simplex
 from calibrant._kernels.isotonic import pool_adjacent_violators
-from calibrant.metrics._parameters import inherit_parameters
-from calibrant.metrics._predictions import read_predictions
-from calibrant.metrics._result import Result
+from calibrant.metrics._reading import of_arrays
+from calibrant.metrics._result import Result, doc, result
 
 if TYPE_CHECKING:
     from calibrant._maps.base import Floats
+    from calibrant.metrics._predictions import Predictions
 
-RECALIBRATIONS = ("classwise",)
 
-
-@dataclass(frozen=True, slots=True)
+@result()
 class ScoreDecomposition(Result):
-    """Result of :func:`score_decomposition`: score = miscalibration - discrimination + uncertainty.
+    """Result of :func:`score_decomposition`.
 
-    Attributes
-    ----------
-    score : float
-        Mean score of the predictions; infinite if the log score is.
-    miscalibration : float
-        What recalibration gains, not negative; infinite with the score.
-    discrimination : float
-        What recalibrated predictions gain over constant ones, not negative.
-    uncertainty : float
-        Score of the constant prediction of each class's frequency.
-    refinement : float
-        Score of the recalibrated predictions: score - miscalibration.
+    The score is miscalibration - discrimination + uncertainty.
     """
 
-    score: float
-    miscalibration: float
-    discrimination: float
-    uncertainty: float
-    refinement: float
+    score: float = doc("Mean score of the predictions; infinite if the log score is.")
+    miscalibration: float = doc("What recalibration gains, not negative; infinite with the score.")
+    discrimination: float = doc("What recalibrated predictions gain over constant ones.")
+    uncertainty: float = doc("Score of the constant prediction of each class's frequency.")
+    refinement: float = doc("Score of the recalibrated predictions: score - miscalibration.")
 
 
-@inherit_parameters
-def score_decomposition(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    score: str = "brier",
-    recalibration: str = "classwise",
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-) -> ScoreDecomposition:
+@of_arrays
+def score_decomposition(predictions: Predictions, *, score: str = "brier") -> ScoreDecomposition:
     """Split a proper score into miscalibration, discrimination and uncertainty (CORP).
 
     For each class, isotonic regression of "is it the label" on its probability is the best
-    recalibration that keeps the order, and the frequency of the class the best constant; the
-    differences of the three mean scores are the parts. There are no bins to choose.
+    recalibration that keeps the order, without division by the sum, and the frequency of the class
+    the best constant; the differences of the three mean scores are the parts.
 
     Parameters
     ----------
@@ -71,13 +48,6 @@ def score_decomposition(
         "brier" the score is :func:`brier_score`. With "log" it is not the negative
         log-likelihood, which looks at the label's probability alone; a probability of exactly 0
         or 1 on the wrong side makes it infinite.
-    recalibration : {"classwise"}, default="classwise"
-        Each class by a map of its own, without division by the sum.
-
-    Returns
-    -------
-    ScoreDecomposition
-        The score and its parts.
 
     References
     ----------
@@ -92,8 +62,6 @@ def score_decomposition(
     (0.1825, 0.0575, 0.25)
     """
     simplex.check_option("score", score, ("brier", "log"))
-    simplex.check_option("recalibration", recalibration, RECALIBRATIONS)
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     is_log = score == "log"
     by_class = []
     for cells, values in predictions.sorted_classes(0.0):
@@ -101,14 +69,9 @@ def score_decomposition(
             weight, hits = cells.sums[:2, start:end]
             by_class.append(_losses(values[start:end], weight, hits, is_log))
     means = [math.fsum(part) / predictions.n_classes for part in zip(*by_class, strict=True)]
-    mean_score, refinement, uncertainty = means
-    return ScoreDecomposition(
-        score=mean_score,
-        miscalibration=max(mean_score - refinement, 0.0),
-        discrimination=max(uncertainty - refinement, 0.0),
-        uncertainty=uncertainty,
-        refinement=refinement,
-    )
+    whole, refinement, uncertainty = means
+    gained, told_apart = max(whole - refinement, 0.0), max(uncertainty - refinement, 0.0)
+    return ScoreDecomposition(whole, gained, told_apart, uncertainty, refinement)
 
 
 def _losses(values: Floats, weight: Floats, hits: Floats, is_log: bool) -> list[float]:

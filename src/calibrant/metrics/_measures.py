@@ -1,7 +1,7 @@
 """What a metric is: what it adds up for weighted rows, and a value of the sums.
 
 ``Measure`` is the one body of a metric. Its sums are over rows in memory, over chunks of rows
-anywhere, or over groups of rows that a bootstrap draws; ``State`` holds them.
+anywhere, or over groups of rows that a bootstrap draws; a state holds them.
 """
 
 from __future__ import annotations
@@ -51,34 +51,16 @@ class Body(ABC):
         return self
 
     @abstractmethod
-    def start(self, n_groups: int = 1, unit: float = 1.0) -> State:
-        """Return sums of no rows, for weights in units of ``unit``."""
+    def start(self, n_groups: int = 1, unit: float = 1.0) -> Any:
+        """Return the state of no rows, for weights in units of ``unit``.
 
-    def in_memory(self, predictions: Predictions, n_groups: int) -> State:
-        """Return sums of no rows, for those of ``predictions``."""
+        It adds chunks of rows, may be merged with another, scaled, sent and restored, and returns
+        the metric of all rows (``value``), or of rows drawn by group (``replicates``).
+        """
+
+    def in_memory(self, predictions: Predictions, n_groups: int) -> Any:
+        """Return the state of no rows, for those of ``predictions``."""
         return self.start(n_groups, predictions.unit)
-
-
-class State(ABC):
-    """What was added up for a body; it may be merged with another, scaled, sent and restored."""
-
-    needs_chunks: bool = True
-    """Whether ``add`` has anything to do."""
-
-    @abstractmethod
-    def add(self, chunk: Chunk) -> None:
-        """Add the rows of a chunk."""
-
-    def settle(self) -> None:  # noqa: B027  (not all have anything to finish)
-        """Finish what was added since the last time, all of it in chunks of one unit."""
-
-    @abstractmethod
-    def value(self) -> float:
-        """Return the metric of all rows added."""
-
-    @abstractmethod
-    def replicates(self, draws: Wholes) -> Floats:
-        """Return the metric of rows drawn by group: ``draws`` (resample, group) says how often."""
 
 
 class RowSums(Body):
@@ -106,7 +88,6 @@ class RowSums(Body):
         """
 
     def start(self, n_groups: int = 1, unit: float = 1.0) -> SummedState:
-        """Return sums of no rows."""
         return SummedState(self, n_groups if self.is_drawn else 1, unit)
 
 
@@ -135,7 +116,6 @@ class RowMean(Measure):
         """Return the term of each row."""
 
     def add(self, chunk: Chunk, sums: Wholes) -> None:
-        """Add weights, terms, and the weights of infinite terms."""
         terms = self.terms(chunk)
         infinite = np.isinf(terms)
         if infinite.any():
@@ -149,15 +129,25 @@ class RowMean(Measure):
         return math.inf if infinite > 0.0 else float(total / weight) * self.bound
 
 
-class SummedState(State):
+class SummedState:
     """Sums of a ``RowSums`` in units of the weight: of all rows, and by group if there are any."""
 
-    def __init__(self, body: RowSums, n_groups: int, unit: float) -> None:
+    name: str
+    """Among several that are counted together."""
+
+    needs_chunks = True
+    """Whether ``add`` has anything to do."""
+
+    def __init__(self, body: Any, n_groups: int, unit: float) -> None:
         self.body, self.n_groups, self.unit = body, n_groups, unit
         self.total: Floats = np.zeros(body.shape)
         self.by_group: Floats = np.zeros((n_groups if n_groups > 1 else 0, *body.shape))
         self._pairs: Wholes | None = None
         self._factor = 1.0
+
+    def empty(self) -> SummedState:
+        """Return one that has added nothing."""
+        return SummedState(self.body, self.n_groups, self.unit)
 
     def add(self, chunk: Chunk) -> None:
         """Add the rows of a chunk."""
@@ -168,7 +158,7 @@ class SummedState(State):
         self._factor = (chunk.unit / self.unit) ** self.body.power
 
     def settle(self) -> None:
-        """Add the fixed-point sums to the doubles."""
+        """Finish what was added since the last time, all of it in chunks of one unit."""
         if self._pairs is not None:
             self.total += self._factor * totals(self._pairs.sum(axis=0))
             if self.n_groups > 1:
@@ -178,7 +168,7 @@ class SummedState(State):
             self._pairs = None
 
     def merge(self, other: Self) -> None:
-        """Add the sums of another."""
+        """Add what another one has added."""
         self.total += other.total
         self.by_group += other.by_group
 
@@ -188,12 +178,12 @@ class SummedState(State):
         self.by_group *= factor**self.body.power
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the sums."""
+        """Return what was added up."""
         found = {"total": self.total}
         return found if self.n_groups == 1 else {**found, "groups": self.by_group}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take what ``arrays`` returned."""
+        """Take what ``arrays`` returned; it may come from a stranger's file."""
         for name, own in self.arrays().items():
             given = arrays[name]
             if given.dtype != np.float64 or given.shape != own.shape:
@@ -204,17 +194,15 @@ class SummedState(State):
 
     def value(self) -> float:
         """Return the metric of all rows added."""
-        body: Any = self.body
-        return float(body.value(body.prepare(self.total), self.unit))
+        return float(self.body.value(self.body.prepare(self.total), self.unit))
 
     def replicates(self, draws: Wholes) -> Floats:
-        """Return the metric of rows drawn by group."""
-        body: Any = self.body
-        by_group = body.prepare(self.by_group).reshape(self.n_groups, -1)
+        """Return the metric of rows drawn by group: ``draws`` (resample, group) says how often."""
+        by_group = self.body.prepare(self.by_group).reshape(self.n_groups, -1)
 
         def draw(start: int) -> list[float]:
             sums = draws[start : start + DRAWN_AT_ONCE].astype(np.float64) @ by_group
-            return [body.value(own.reshape(self.body.shape), self.unit) for own in sums]
+            return [self.body.value(own.reshape(self.body.shape), self.unit) for own in sums]
 
         with threads.few_blas_threads(0):  # whose number would change the last bits
             parts = threads.each(draw, range(0, len(draws), DRAWN_AT_ONCE))

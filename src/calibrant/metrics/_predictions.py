@@ -19,13 +19,13 @@ from calibrant.metrics._cells import SortedCells
 from calibrant.metrics._chunk import Chunk, EventRows, rescale, usual_column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats, Wholes
     from calibrant.metrics._cells import CellMeasure
-    from calibrant.metrics._measures import Body, State
+    from calibrant.metrics._measures import Body
 
 CELLS_SORTED = 1 << 23
 """Cells of several classes that are sorted at once."""
@@ -110,13 +110,13 @@ class Predictions:
 
     def add_up(
         self,
-        bodies: Iterable[Body],
+        bodies: dict[Any, Any],
         n_groups: int = 1,
         tell: Callable[[], None] = lambda: None,
-    ) -> list[State]:
+    ) -> dict[str, Any]:
         """Return what metrics add up, in one pass over the rows; ``tell`` after each chunk."""
-        states = [body.in_memory(self, n_groups) for body in bodies]
-        reading = [state for state in states if state.needs_chunks]
+        states = {name: body.in_memory(self, n_groups) for name, body in bodies.items()}
+        reading = [state for state in states.values() if state.needs_chunks]
         for chunk in self.chunks() if reading else ():
             for state in reading:
                 state.add(chunk)
@@ -127,7 +127,7 @@ class Predictions:
 
     def measure(self, *bodies: Body) -> list[float]:
         """Values of some metrics, in one pass over the rows."""
-        return [state.value() for state in self.add_up(bodies)]
+        return [state.value() for state in self.add_up(dict(enumerate(bodies))).values()]
 
     def row_weights(self) -> Floats:
         """One weight per row, in (0, 1]."""
@@ -206,9 +206,8 @@ def read_predictions(
     y_proba: Any,
     sample_weight: Any = None,
     classes: Any = None,
-    named: MetricArguments = NAMED,
-    *,
     pos_label: Any = None,
+    named: MetricArguments = NAMED,
 ) -> Predictions:
     """Check everything but the cells, which are checked as they are read.
 

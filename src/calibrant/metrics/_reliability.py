@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,58 +11,41 @@ from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._kernels.fixed_point import totals
 from calibrant._kernels.metrics import HIT, VALUE, WEIGHT, add_binned
-from calibrant.metrics._bins import BIN_STRATEGIES, bin_edges, errors_in, uniform_bins
-from calibrant.metrics._counted import add_up, classes_of, read
-from calibrant.metrics._normal_null import null_problem, problem_bodies
-from calibrant.metrics._parameters import inherit_parameters
+from calibrant.metrics._calibration_error import (
+    BIN_STRATEGIES,
+    ProblemBins,
+    bin_edges,
+    errors_in,
+    uniform_bins,
+)
 from calibrant.metrics._predictions import Predictions, column_of, name_of
+from calibrant.metrics._reading import of_predictions
 from calibrant.metrics._resampling import MOST_ROWS_DRAWN, null_bins, null_errors, p_value
-from calibrant.metrics._result import Result
+from calibrant.metrics._result import Result, doc, result
+from calibrant.metrics._significance import BinMoments, null_problem
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats
     from calibrant.metrics._chunk import EventRows
+    from calibrant.metrics._reading import Source
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result(eq=False)
 class ReliabilityCurve(Result):
-    """Result of :func:`reliability_curve`; arrays have one number per bin and are read-only.
+    """Result of :func:`reliability_curve`; arrays have one number per bin and are read-only."""
 
-    Attributes
-    ----------
-    kind : object
-        "confidence", or the label of the class.
-    edges : ndarray of shape (n_bins + 1,)
-        Bin b is (edges[b], edges[b + 1]], the first with its lower edge.
-    mean_probability : ndarray
-        Mean prediction in each bin; NaN where it is empty.
-    frequency : ndarray
-        How often the event happened: the accuracy, or the share of the class.
-    weight : ndarray
-        Total weight in each bin.
-    consistency_low, consistency_high : ndarray
-        Between these the frequency would lie if the predictions were right; NaN without
-        resamples.
-    consistency_level : float
-        How often it would.
-    ece : float
-        Mean over rows of |mean_probability - frequency|.
-    p_value : float
-        How often calibrated predictions have an error as large; NaN without resamples.
-    """
-
-    kind: Any
-    edges: Floats
-    mean_probability: Floats
-    frequency: Floats
-    weight: Floats
-    consistency_low: Floats
-    consistency_high: Floats
-    consistency_level: float
-    ece: float
-    p_value: float
+    kind: Any = doc("'confidence', or the label of the class.")
+    edges: Floats = doc("Bin b is (edges[b], edges[b + 1]], the first with its lower edge.")
+    mean_probability: Floats = doc("Mean prediction in each bin; NaN where it is empty.")
+    frequency: Floats = doc("How often the event happened in each bin.")
+    weight: Floats = doc("Total weight in each bin.")
+    consistency_low: Floats = doc("Where the frequency would lie if they were right: from")
+    consistency_high: Floats = doc("this on, up to here; NaN without resamples.")
+    consistency_level: float = doc("How often it would.")
+    ece: float = doc("Mean over rows of |mean_probability - frequency|.")
+    p_value: float = doc("How often calibrated predictions have an error as large; or NaN.")
 
     @property
     def n_bins(self) -> int:
@@ -71,17 +53,13 @@ class ReliabilityCurve(Result):
         return len(self.weight)
 
 
-@inherit_parameters
+@of_predictions
 def reliability_curve(
-    y_true: Any,
-    y_proba: Any,
+    predictions: Source,
     *,
     kind: Any = None,
     n_bins: int = 15,
     strategy: str = "uniform",
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
     n_resamples: int = 1000,
     consistency_level: float = 0.95,
     resample_rows: bool = True,
@@ -102,16 +80,10 @@ def reliability_curve(
     resample_rows : bool, default=True
         Draw rows as well as labels.
 
-    Returns
-    -------
-    ReliabilityCurve
-        Frozen numbers, to print or to draw.
-
     Notes
     -----
-    Of Dask collections and ``Chunks`` bins are of equal width, and bars and p-value come from the
-    normal distribution that has the mean and the variance of each bin, as in
-    :func:`calibration_test`; so do those of more than 50,000 rows in such bins.
+    Of Dask collections and ``Chunks`` bins are of equal width. Their bars and p-value, and those of
+    more than 50,000 rows in such bins, are of normal distributions (:func:`calibration_test`).
 
     References
     ----------
@@ -133,29 +105,31 @@ def reliability_curve(
     simplex.check_number("n_resamples", n_resamples, low=0, whole=True)
     simplex.check_number("consistency_level", consistency_level, low=0.0, high=1.0)
     threads.check_jobs("n_jobs", n_jobs)
-    draws = {"n_resamples": int(n_resamples), "random_state": random_state}
+    draws: dict[str, Any] = {"n_resamples": int(n_resamples), "random_state": random_state}
     draws["replace"] = bool(resample_rows)
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    column = column_of(classes_of(source), kind)
+    column = column_of(predictions.classes, kind)
     with threads.jobs(n_jobs):
-        if isinstance(source, Predictions) and (
-            strategy == "quantile" or source.n_rows <= MOST_ROWS_DRAWN
+        if isinstance(predictions, Predictions) and (
+            strategy == "quantile" or predictions.n_rows <= MOST_ROWS_DRAWN
         ):
-            binned = _of_rows(source, column, int(n_bins), strategy, draws)
+            binned = _of_rows(predictions, column, int(n_bins), strategy, draws)
+        elif strategy == "uniform":
+            binned = _of_sums(predictions, column, int(n_bins), draws)
         else:
-            if strategy != "uniform":
-                raise errors.ParameterError(
-                    f"strategy={strategy!r} needs all rows at once; of chunks, take "
-                    "strategy='uniform', or make the curve of some of the rows in memory"
-                )
-            binned = _of_sums(add_up(source, problem_bodies(int(n_bins), column)), draws)
-    low, high, chance = _judge(binned, float(consistency_level))
-    weight = binned.in_bin[:, WEIGHT]
+            raise errors.ParameterError(
+                f"strategy={strategy!r} needs all rows at once; of chunks, take "
+                "strategy='uniform', or make the curve of some of the rows in memory"
+            )
+    weight, happened, said = binned.in_bin.T[[WEIGHT, HIT, VALUE]]
+    low, high, chance = np.full(len(weight), np.nan), np.full(len(weight), np.nan), float("nan")
+    if binned.null is not None:
+        low, high = np.clip(_bars(binned.null, float(consistency_level)), 0.0, 1.0)
+        chance = p_value(binned.ece, null_errors(binned.null))
     return ReliabilityCurve(
-        kind=name_of(classes_of(source), column),
+        kind=name_of(predictions.classes, column),
         edges=binned.edges,
-        mean_probability=_ratio(binned.in_bin[:, VALUE], weight),
-        frequency=_ratio(binned.in_bin[:, HIT], weight),
+        mean_probability=_ratio(said, weight),
+        frequency=_ratio(happened, weight),
         weight=weight * binned.unit,
         consistency_low=low,
         consistency_high=high,
@@ -193,19 +167,13 @@ def _of_rows(
     return Binned(edges, sums, predictions.unit, ece, null)
 
 
-def _of_sums(states: dict[str, Any], draws: dict[str, Any]) -> Binned:
+def _of_sums(predictions: Source, column: int | None, n_bins: int, draws: dict[str, Any]) -> Binned:
+    """Add rows up in bins, and draw the sums."""
+    bodies = {"bins": ProblemBins(n_bins, column=column), "moments": BinMoments(n_bins, column)}
+    states = predictions.add_up(bodies)
     null = null_problem(**states, **draws) if draws["n_resamples"] > 0 else None
     bins = states["bins"]
-    return Binned(bin_edges(bins.body.n_bins), bins.total[0], bins.unit, bins.value(), null)
-
-
-def _judge(binned: Binned, level: float) -> tuple[Floats, Floats, float]:
-    """Return the ends of the consistency bars, and the p-value; NaN without resamples."""
-    if binned.null is None:
-        nothing = np.full(len(binned.in_bin), np.nan)
-        return nothing, nothing.copy(), float("nan")
-    low, high = np.clip(_bars(binned.null, level), 0.0, 1.0)
-    return low, high, p_value(binned.ece, null_errors(binned.null))
+    return Binned(bin_edges(n_bins), bins.total[0], bins.unit, bins.value(), null)
 
 
 def _mass_bins(

@@ -1,4 +1,4 @@
-"""The bootstrap: draws of rows or of groups of rows, which weigh the sums that a metric is made of.
+"""The bootstrap: draws of rows, or of groups of rows, which weigh the sums of a metric.
 
 Also draws of labels under the hypothesis that the predictions are right.
 """
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from calibrant._maps.base import Floats, Wholes
     from calibrant.metrics._chunk import EventRows
-    from calibrant.metrics._measures import State
 
 BLOCK_BYTES = 1 << 27
 """Sums of several resamples that are held at once."""
@@ -85,11 +84,6 @@ class Resamples:
         drawing = self._generator(resample, 0, 0)
         return drawing.integers(0, self.n_rows, size=self.n_rows, dtype=np.int64)
 
-    def counts(self, resample: int) -> Wholes:
-        """How often each row is drawn."""
-        counts: Wholes = np.bincount(self.rows(resample), minlength=self.n_rows)
-        return counts
-
     def uniforms(self, resample: int, n_draws: int, part: int = 0) -> Floats:
         """Numbers in [0, 1) that choose the labels of the rows drawn, in a part of the rows."""
         return self._generator(resample, part, 1).random(n_draws)
@@ -124,7 +118,7 @@ class Resamples:
 
 
 def drawn_by_group(
-    states: Mapping[str, State],
+    states: Mapping[str, Any],
     present: NDArray[np.bool_],
     n_resamples: int,
     level: float,
@@ -206,6 +200,11 @@ class Bootstrap:
         simplex.check_number("n_resamples", self.n_resamples, low=0, whole=True)
         simplex.check_number("confidence_level", self.level, low=0.0, high=1.0)
         threads.check_jobs("n_jobs", self.n_jobs)
+
+    @property
+    def settings(self) -> tuple[int, float]:
+        """Number of resamples and level, as results tell them."""
+        return int(self.n_resamples), float(self.level)
 
     def estimates(
         self, values: Sequence[float], parts: Sequence[Floats], weight: Floats

@@ -1,14 +1,43 @@
-"""What the results of metrics and plots share."""
+"""What results of metrics, plots and comparisons share: frozen fields that say what they are."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import MISSING, dataclass, field, fields
+from inspect import cleandoc
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, dataclass_transform
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Class = TypeVar("Class", bound=type)
+ARRAYS = {"Floats": "ndarray", "Wholes": "ndarray of int", "NDArray[Any]": "ndarray"}
+
+
+def doc(text: str, default: Any = MISSING) -> Any:
+    """Return a field of a result, and what it is."""
+    return field(default=default, metadata={"doc": text})
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(doc, field))
+def result(*, eq: bool = True, repr: bool = True) -> Callable[[Class], Class]:  # noqa: A002
+    """Return a decorator that makes a frozen dataclass, whose docstring lists its fields."""
+
+    def decorate(cls: Class) -> Class:
+        made: Any = dataclass(frozen=True, slots=True, eq=eq, repr=repr)(cls)
+        entries = ["Attributes", "----------"]
+        for own in fields(made):
+            entries.append(f"{own.name} : {ARRAYS.get(str(own.type), own.type)}")
+            entries += [f"    {own.metadata['doc']}"] if own.metadata else []
+        made.__doc__ = "\n".join([cleandoc(made.__doc__ or ""), "", *entries, ""])
+        return made  # type: ignore[no-any-return]
+
+    return decorate
+
 
 class Result:
-    """Base of frozen dataclasses with slots, whose arrays are made read-only."""
+    """Base of results that are numbers: their arrays are made read-only."""
 
     __slots__: tuple[str, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Accuracy and the two proper scores: negative log-likelihood and Brier."""
+"""Accuracy, the two proper scores, and what calibration gains in them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import _simplex as simplex
+from calibrant import errors
+from calibrant._docstrings import inherit_parameters
 from calibrant.metrics._chunk import MIN_PROBABILITY
-from calibrant.metrics._counted import measure
-from calibrant.metrics._measures import RowMean
-from calibrant.metrics._parameters import inherit_parameters
+from calibrant.metrics._measures import Body, RowMean
+from calibrant.metrics._predictions import MetricArguments, read_predictions
+from calibrant.metrics._reading import metric, shared
+from calibrant.metrics._resampling import Bootstrap
+from calibrant.metrics._result import Estimate, Result, doc, result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,15 +23,8 @@ if TYPE_CHECKING:
     from calibrant.metrics._chunk import Chunk
 
 
-@inherit_parameters
-def accuracy(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-) -> float:
+@metric
+def accuracy(_: Any) -> Body:
     """Share of rows whose largest probability is that of the label.
 
     Returns
@@ -47,19 +44,11 @@ def accuracy(
     >>> accuracy([0, 1, 1], [[0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
     0.6666666666666666
     """
-    return measure(Accuracy(), y_true, y_proba, sample_weight, classes, pos_label)
+    return Accuracy()
 
 
-@inherit_parameters
-def negative_log_likelihood(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-    min_probability: float = MIN_PROBABILITY,
-) -> float:
+@metric
+def negative_log_likelihood(_: Any, *, min_probability: float = MIN_PROBABILITY) -> Body:
     """Mean of -log of the label's probability (log loss, cross-entropy).
 
     Parameters
@@ -82,19 +71,11 @@ def negative_log_likelihood(
     >>> negative_log_likelihood([0, 1], [[1.0, 0.0], [1.0, 0.0]], min_probability=0)
     inf
     """
-    loss = LogLoss(min_probability)
-    return measure(loss, y_true, y_proba, sample_weight, classes, pos_label)
+    return LogLoss(min_probability)
 
 
-@inherit_parameters
-def brier_score(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-) -> float:
+@metric
+def brier_score(_: Any) -> Body:
     """Mean over rows *and* classes of (probability - label)^2.
 
     Returns
@@ -116,7 +97,7 @@ def brier_score(
     >>> round(brier_score(["good", "bad"], [0.2, 0.5], pos_label="bad"), 4)
     0.145
     """
-    return measure(Brier(), y_true, y_proba, sample_weight, classes, pos_label)
+    return Brier()
 
 
 class Accuracy(RowMean):
@@ -125,7 +106,6 @@ class Accuracy(RowMean):
     name = "accuracy"
 
     def terms(self, chunk: Chunk) -> Floats:
-        """Return 1 for each row that is right, else 0."""
         return chunk.events(None).hits.astype(np.float64)
 
 
@@ -135,7 +115,6 @@ class Brier(RowMean):
     name = "brier"
 
     def terms(self, chunk: Chunk) -> Floats:
-        """Return the Brier score of each row."""
         return chunk.squares()
 
 
@@ -152,7 +131,6 @@ class LogLoss(RowMean):
         self.bound = 32.0 if min_probability >= 1e-13 else 1024.0
 
     def terms(self, chunk: Chunk) -> Floats:
-        """Return the loss of each row."""
         return chunk.losses(self._min_probability)
 
 
@@ -167,9 +145,9 @@ PROPER_SCORES = ("negative_log_likelihood", "brier_score")
 """Those that are proper scores."""
 
 
-def score_rows(metric: str, chunks: Iterable[Chunk]) -> tuple[float, Floats]:
+def score_rows(name: str, chunks: Iterable[Chunk]) -> tuple[float, Floats]:
     """Return a metric of all rows, with the bits of its function, and the term of each row."""
-    body, state, terms = ROW_MEANS[metric](), None, []
+    body, state, terms = ROW_MEANS[name](), None, []
     for chunk in chunks:
         state = state or body.start(unit=chunk.unit)
         state.add(chunk)
@@ -178,3 +156,94 @@ def score_rows(metric: str, chunks: Iterable[Chunk]) -> tuple[float, Floats]:
         raise ValueError("no rows")
     state.settle()
     return state.value(), np.concatenate(terms)
+
+
+@result()
+class PostHocImprovement(Result):
+    """Result of :func:`post_hoc_improvement`."""
+
+    metric: str = doc("Id of the metric.")
+    improvement: Estimate = doc("What is gained; negative if it is worse than before.")
+    before: Estimate = doc("The metric before calibration.")
+    after: Estimate = doc("The metric after it.")
+    n_resamples: int
+    confidence_level: float = doc("Of the intervals.")
+
+
+@inherit_parameters(shared)
+def post_hoc_improvement(
+    y_true: Any,
+    y_proba: Any,
+    y_calibrated: Any,
+    *,
+    metric: str = "brier_score",
+    sample_weight: Any = None,
+    classes: Any = None,
+    pos_label: Any = None,
+    n_resamples: int = 1000,
+    confidence_level: float = 0.95,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> PostHocImprovement:
+    """Post-hoc improvement (PHI): the gain in a proper score from calibration.
+
+    The score of the predictions as they were, minus that of the calibrated ones, on the same rows.
+    A map of the predictions cannot make them more refined, only less: so what is gained is gained
+    in calibration, and what a map destroys is subtracted.
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
+        Probabilities before calibration.
+    y_calibrated : array-like of the same shape
+        Probabilities after calibration, of the same rows in the same order. The calibrator must
+        have been fitted to others.
+    metric : {"brier_score", "negative_log_likelihood", "accuracy"}, default="brier_score"
+        Of which the gain is asked; of the accuracy it is the calibrated minus the uncalibrated, so
+        that more is always better.
+
+    Returns
+    -------
+    PostHocImprovement
+        The gain and both scores, each as (value, low, high).
+
+    Notes
+    -----
+    Intervals are percentiles over rows drawn with replacement, each with both of its predictions.
+    CalArena adds the Brier score up over the classes, which makes its gains ``n_classes`` times
+    these; see :func:`brier_score`.
+
+    References
+    ----------
+    .. [1] E. Berta, D. Holzmüller, F. Bach and M. I. Jordan, "CalArena: A Large-Scale Post-Hoc
+       Calibration Benchmark", arXiv:2605.30188, 2026.
+
+    Examples
+    --------
+    >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.metrics import post_hoc_improvement
+    >>> bold, y = simulated_scores(2000)
+    >>> calibrator = TemperatureScaling().fit(bold[:1000], y[:1000])
+    >>> found = post_hoc_improvement(y[1000:], bold[1000:], calibrator.predict_proba(bold[1000:]))
+    >>> round(found.improvement.value, 3)
+    0.031
+    >>> found.improvement.low > 0
+    True
+    """
+    simplex.check_option("metric", metric, (*ROW_MEANS,))
+    bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
+    told = sample_weight, classes, pos_label
+    first = read_predictions(y_true, y_proba, *told)
+    second = read_predictions(y_true, y_calibrated, *told, MetricArguments("y_calibrated"))
+    if not np.array_equal(first.classes, second.classes):
+        raise errors.ShapeError(
+            f"y_calibrated has the classes {errors.some_in_words(second.classes)} but y_proba has "
+            f"{errors.some_in_words(first.classes)}; pass predictions of the same classes"
+        )
+    before, old = score_rows(metric, first.chunks())
+    after, new = score_rows(metric, second.chunks())
+    sign = -1.0 if metric == "accuracy" else 1.0
+    values, terms = [sign * (before - after), before, after], [sign * (old - new), old, new]
+    gain, old_score, new_score = bootstrap.estimates(values, terms, first.row_weights())
+    return PostHocImprovement(metric, gain, old_score, new_score, *bootstrap.settings)

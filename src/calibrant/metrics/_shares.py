@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import gammainc
 
 from calibrant._kernels.metrics import HIT, VALUE, WEIGHT, add_binned_classes
-from calibrant.metrics._bins import ClassBins
-from calibrant.metrics._counted import add_up, classes_of, read
+from calibrant.metrics._calibration_error import ClassBins
 from calibrant.metrics._measures import RowSums
-from calibrant.metrics._parameters import inherit_parameters
-from calibrant.metrics._result import Result
+from calibrant.metrics._reading import of_predictions
+from calibrant.metrics._result import Result, doc, result
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,46 +19,25 @@ if TYPE_CHECKING:
     from calibrant._maps.base import Floats, Wholes
     from calibrant.metrics._chunk import Chunk
     from calibrant.metrics._measures import SummedState
+    from calibrant.metrics._reading import Source
 
 GAP_OF_ROUNDING = 1e-9
 """Gaps of less than this share of the weight are of rounding."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result(eq=False)
 class ClassShares(Result):
-    """Result of :func:`class_shares`; arrays have one number per class.
+    """Result of :func:`class_shares`; arrays have one number per class."""
 
-    Attributes
-    ----------
-    classes : ndarray
-        Label of each column.
-    predicted : ndarray
-        Mean probability of each class.
-    observed : ndarray
-        Share of rows that are of each class.
-    p_value : ndarray
-        How often calibrated predictions miss the share of a class by as much.
-    p_holm : ndarray
-        The same after Holm's correction for the number of classes: the chance that one of them, or
-        more, is below a level by chance is at most that level.
-    """
-
-    classes: NDArray[Any]
-    predicted: Floats
-    observed: Floats
-    p_value: Floats
-    p_holm: Floats
+    classes: NDArray[Any] = doc("Label of each column.")
+    predicted: Floats = doc("Mean probability of each class.")
+    observed: Floats = doc("Share of rows that are of each class.")
+    p_value: Floats = doc("How often calibrated predictions miss the share of a class by as much.")
+    p_holm: Floats = doc("The same after Holm's correction for the number of classes.")
 
 
-@inherit_parameters
-def class_shares(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-) -> ClassShares:
+@of_predictions
+def class_shares(predictions: Source) -> ClassShares:
     """Compare the mean probability of every class with the share of rows that are of it.
 
     Parameters
@@ -68,19 +45,13 @@ def class_shares(
     sample_weight : array-like of shape (n_rows,), optional
         Weight 2 is the row twice in the shares; in the p-values it is one event that counts double.
 
-    Returns
-    -------
-    ClassShares
-        Both shares of every class, and whether they differ by more than chance.
-
     Notes
     -----
     If the predictions are right, the rows of a class are a sum of independent events, and its
-    variance v is known: the sum of p (1 - p). No such sum is more skewed than a Poisson variable of
-    the same variance, so the p-value is twice the chance that one exceeds its mean by as much:
-    right for classes of which less than one row is expected, and the normal distribution's where
-    there are many. Weights are counted in units of their mean over the rows that would be of the
-    class. Of two classes one test is made; of more Holm's correction is for all.
+    variance is known: the sum of p (1 - p). No such sum is more skewed than a Poisson variable of
+    the same variance, so the p-value is twice the chance that one exceeds its mean by as much.
+    Weights are counted in units of their mean over the rows that would be of the class. Of two
+    classes one test is made; of more Holm's correction is for all.
 
     References
     ----------
@@ -99,10 +70,9 @@ def class_shares(
     >>> bool(found.p_holm[1] < 1e-9)
     True
     """
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    known = classes_of(source)
-    bodies = {"bins": ClassBins(len(known), 1), "moments": ClassMoments(len(known))}
-    return judge_shares(known, **add_up(source, bodies))
+    n_classes = len(predictions.classes)
+    bodies = {"bins": ClassBins(n_classes, 1), "moments": ClassMoments(n_classes)}
+    return judge_shares(predictions.classes, **predictions.add_up(bodies))
 
 
 class ClassMoments(RowSums):
@@ -116,7 +86,6 @@ class ClassMoments(RowSums):
         super().__init__(2, n_classes, 3)
 
     def add(self, chunk: Chunk, sums: Wholes) -> None:
-        """Add w^2 p and w^2 p^2 of each class."""
         rows, square = chunk.rows, chunk.weight * chunk.weight
         cells = np.zeros(rows.shape, dtype=np.int32)
         add_binned_classes(rows, chunk.class_index, square, cells, 1, sums[0])

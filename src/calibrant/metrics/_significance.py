@@ -1,9 +1,13 @@
-"""Is the calibration error larger than chance? Consistency resampling."""
+"""Is the calibration error larger than chance? Consistency resampling.
+
+If the predictions are right, the hits of a bin are a sum of independent events of known
+probabilities: of rows in chunks, and of very many, their mean and variance are counted, and hits
+are drawn from the normal distribution that has both, instead of row by row.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,58 +16,50 @@ from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._kernels import resampling
-from calibrant.metrics._bins import ClassBins, ProblemBins, bin_edges, check_bins, uniform_bins
-from calibrant.metrics._chunk import usual_column
-from calibrant.metrics._counted import add_up, classes_of, read
-from calibrant.metrics._normal_null import (
-    CellProducts,
-    null_classes,
-    null_problem,
-    problem_bodies,
+from calibrant._kernels.metrics import HIT, VALUE, WEIGHT, add_binned, add_cell_products
+from calibrant.metrics._calibration_error import (
+    ClassBins,
+    ProblemBins,
+    bin_edges,
+    check_bins,
+    uniform_bins,
 )
-from calibrant.metrics._parameters import inherit_parameters
+from calibrant.metrics._chunk import usual_column
+from calibrant.metrics._measures import RowSums
 from calibrant.metrics._predictions import Predictions
+from calibrant.metrics._reading import of_predictions
 from calibrant.metrics._resampling import (
     MOST_ROWS_DRAWN,
     Resamples,
+    generator,
     null_bins,
     null_errors,
     p_value,
 )
-from calibrant.metrics._result import Result
+from calibrant.metrics._result import Result, doc, result
 
 if TYPE_CHECKING:
-    from calibrant._maps.base import Floats
+    from calibrant._maps.base import Floats, Wholes
     from calibrant.metrics._chunk import Chunk
+    from calibrant.metrics._measures import SummedState
+    from calibrant.metrics._reading import Source
 
 TESTED_METRICS = ("positive", "confidence", "classwise")
 NULL_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
+MOST_COVARIANCES = 1 << 10
+"""Bins of all classes whose covariances are counted: 16 MiB."""
 
-@dataclass(frozen=True, slots=True)
+
+@result()
 class CalibrationTest(Result):
-    """Result of :func:`calibration_test`.
-
-    Attributes
-    ----------
-    metric : {"positive", "confidence", "classwise"}
-    statistic : float
-        The calibration error of the data.
-    p_value : float
-        (1 + number of resamples whose error is as large) / (1 + n_resamples).
-    null_mean : float
-        Mean error of perfectly calibrated predictions like these: what of the statistic is only
-        the size of the sample.
-    null_quantiles : tuple of (level, error)
-        Quantiles of that error.
-    n_resamples : int
-    """
+    """Result of :func:`calibration_test`."""
 
     metric: str
-    statistic: float
-    p_value: float
-    null_mean: float
-    null_quantiles: tuple[tuple[float, float], ...]
+    statistic: float = doc("The calibration error of the data.")
+    p_value: float = doc("(1 + number of resamples whose error is as large) / (1 + n_resamples).")
+    null_mean: float = doc("Mean error of calibrated predictions like these.")
+    null_quantiles: tuple[tuple[float, float], ...] = doc("Quantiles of that error.")
     n_resamples: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,17 +67,13 @@ class CalibrationTest(Result):
         return Result.to_dict(self) | {"null_quantiles": dict(self.null_quantiles)}
 
 
-@inherit_parameters
+@of_predictions
 def calibration_test(
-    y_true: Any,
-    y_proba: Any,
+    predictions: Source,
     *,
     metric: str | None = None,
     n_bins: int = 15,
     n_resamples: int = 1000,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
     resample_rows: bool | None = None,
     random_state: Any = 0,
     n_jobs: int | None = None,
@@ -105,24 +97,15 @@ def calibration_test(
         Draw rows as well as labels, as published; False keeps the rows and draws labels only. By
         default rows are kept for ``metric="classwise"``, whose p-values would be too small.
 
-    Returns
-    -------
-    CalibrationTest
-        The statistic, its p-value and quantiles of the error under the hypothesis.
-
     Notes
     -----
-    With ``resample_rows=False`` the p-value is exact at any size: given the rows, the labels of
-    the data and the labels drawn are alike under the hypothesis. A draw of rows leaves a third of
-    them out, so bins with few rows have fewer: the error of the draws comes out too small, and the
-    p-value with it, when there are about as many bins (times classes) as rows.
+    With ``resample_rows=False`` the p-value is exact at any size. A draw of rows leaves a third of
+    them out, so that p-values are too small where there are about as many bins as rows.
 
-    Of Dask collections and ``Chunks`` rows stay as they are, and no labels are drawn: given the
-    rows, the labels in a bin are a sum of independent events, whose means, variances and, between
-    classes, covariances are counted in one pass; resamples are drawn from the normal distribution
-    that has them. So are those of the positive class and of the confidence of more than 50,000 rows
-    in memory. ``metric="classwise"`` takes at most 1,024 bins then, of all classes together, and
-    needs some thousand rows. docs/metrics.md has how often honest predictions are rejected.
+    Of Dask collections, of ``Chunks``, and of more than 50,000 rows unless class-wise, resamples
+    are drawn from the normal distribution with the means and (co)variances of the labels in bins.
+    ``metric="classwise"`` takes at most 1,024 bins of all classes then. docs/metrics.md has how
+    often honest predictions are rejected.
 
     References
     ----------
@@ -146,33 +129,24 @@ def calibration_test(
     simplex.check_number("n_resamples", n_resamples, low=1, whole=True)
     threads.check_jobs("n_jobs", n_jobs)
     draws = {"n_resamples": int(n_resamples), "random_state": random_state}
-    source = read(y_true, y_proba, sample_weight, classes, pos_label)
-    n_classes = len(classes_of(source))
-    metric = tested_metric(metric, n_classes)
-    column = usual_column(2) if metric == "positive" else None
-    replace = metric != "classwise" if resample_rows is None else bool(resample_rows)
+    size = len(predictions.classes), int(n_bins)
+    metric = tested_metric(metric, size[0])
+    is_classwise, column = metric == "classwise", usual_column(2) if metric == "positive" else None
+    replace = not is_classwise if resample_rows is None else bool(resample_rows)
+    body = ClassBins(*size) if is_classwise else ProblemBins(size[1], column=column)
     with threads.jobs(n_jobs):
-        if not isinstance(source, Predictions):
-            return judge_sums(metric, add_up(source, _bodies(metric, n_classes, n_bins)), **draws)
-        if metric == "classwise":
-            statistic = source.measure(ClassBins(n_classes, int(n_bins)))[0]
-            return _result(metric, statistic, _class_null(source, int(n_bins), replace, **draws))
-        if source.n_rows > MOST_ROWS_DRAWN:
-            states = add_up(source, _bodies(metric, n_classes, n_bins))
-            return judge_sums(metric, states, replace=replace, **draws)
-        statistic = source.measure(ProblemBins(int(n_bins), column=column))[0]
-        events = source.events(column)
-        bins = uniform_bins(events.values, bin_edges(int(n_bins)))
-        null = null_bins(events, bins, int(n_bins), replace=replace, **draws)
-        return _result(metric, statistic, null_errors(null))
-
-
-def _bodies(metric: str, n_classes: int, n_bins: int) -> dict[str, Any]:
-    """Return what is added up for a test without rows."""
-    if metric == "classwise":
-        size = n_classes, int(n_bins)
-        return {"bins": ClassBins(*size), "products": CellProducts(*size)}
-    return problem_bodies(int(n_bins), usual_column(2) if metric == "positive" else None)
+        if isinstance(predictions, Predictions):
+            if is_classwise:
+                null = _class_null(predictions, size[1], replace, **draws)
+                return _result(metric, predictions.measure(body)[0], null)
+            if predictions.n_rows <= MOST_ROWS_DRAWN:
+                events = predictions.events(column)
+                bins = uniform_bins(events.values, bin_edges(size[1]))
+                null = null_errors(null_bins(events, bins, size[1], replace=replace, **draws))
+                return _result(metric, predictions.measure(body)[0], null)
+            draws["replace"] = replace
+        more = CellProducts(*size) if is_classwise else BinMoments(size[1], column)
+        return judge_sums(metric, **predictions.add_up({"bins": body, "moments": more}), **draws)
 
 
 def tested_metric(metric: str | None, n_classes: int) -> str:
@@ -201,12 +175,13 @@ def _result(metric: str, statistic: float, null: Floats) -> CalibrationTest:
     )
 
 
-def judge_sums(metric: str, states: dict[str, Any], **draws: Any) -> CalibrationTest:
+def judge_sums(
+    metric: str, bins: SummedState, moments: SummedState, **draws: Any
+) -> CalibrationTest:
     """Test predictions from sums over the bins."""
-    statistic = states["bins"].value()
     if metric == "classwise":
-        return _result(metric, statistic, null_classes(**states, **draws))
-    return _result(metric, statistic, null_errors(null_problem(**states, **draws)))
+        return _result(metric, bins.value(), null_classes(bins, moments, **draws))
+    return _result(metric, bins.value(), null_errors(null_problem(bins, moments, **draws)))
 
 
 def _class_null(
@@ -248,3 +223,95 @@ def _add_null_gaps(
         resampling.subtract_null_labels(cumulative, bins, chunk.weight, rows, uniforms, gaps[at])
 
     resamples.each(add, block)
+
+
+class BinMoments(RowSums):
+    """Sums of squared weights, and with the value and its square, in the bins of a problem."""
+
+    name = "bin moments"
+    power = 2
+    is_drawn = False
+
+    def __init__(self, n_bins: int, column: int | None = None) -> None:
+        check_bins(n_bins)
+        self._n_bins, self._column = int(n_bins), column
+        super().__init__(2, self._n_bins, 3)
+
+    def add(self, chunk: Chunk, sums: Wholes) -> None:
+        values, hits, weight = chunk.events(self._column)
+        bins, square = uniform_bins(values, bin_edges(self._n_bins)), weight * weight
+        none = np.zeros_like(hits)
+        add_binned(values, none, square, bins, sums[0])
+        add_binned(values * values, none, square, bins, sums[1])
+
+
+class CellProducts(RowSums):
+    """Sums of w^2 p_j p_l over rows, by the bins of both: covariances of the labels of classes."""
+
+    name = "cell products"
+    power = 2
+    is_drawn = False
+
+    def __init__(self, n_classes: int, n_bins: int) -> None:
+        check_bins(n_bins)
+        if n_classes * n_bins > MOST_COVARIANCES:
+            raise errors.ParameterError(
+                f"{n_classes} classes of {n_bins} bins have too many covariances to be counted in "
+                f"chunks, which {MOST_COVARIANCES} bins in all allow; test metric='confidence', "
+                f"take n_bins={max(MOST_COVARIANCES // n_classes, 1)}, or test some rows in memory"
+            )
+        self._n_classes, self._n_bins = n_classes, int(n_bins)
+        super().__init__(n_classes * self._n_bins, n_classes * self._n_bins)
+
+    def add(self, chunk: Chunk, sums: Wholes) -> None:
+        bins = uniform_bins(chunk.rows, bin_edges(self._n_bins))
+        add_cell_products(chunk.rows, bins, chunk.weight * chunk.weight, self._n_bins, sums)
+
+
+def covariance(sums: Floats) -> Floats:
+    """Return the covariance of the weighted labels in all (class, bin), if they are drawn.
+
+    Of one row it is p_j (1 - p_j), and -p_j p_l for two classes; p_j is the sum of p_j p_l over all
+    classes, so that the sums of ``CellProducts`` are enough.
+    """
+    products = sums + sums.T - np.diag(np.diag(sums))
+    return np.diag(products.sum(axis=1)) - products
+
+
+def null_problem(
+    bins: SummedState,
+    moments: SummedState,
+    n_resamples: int,
+    random_state: Any,
+    replace: bool = False,
+) -> Floats:
+    """Weight, hits and values in each bin of each resample, as ``resampling.null_bins`` has them.
+
+    With ``replace`` the mean value of a bin varies as that of rows drawn with replacement; the
+    weight of a bin does not.
+    """
+    in_bin = bins.total[0]
+    squares, second, third = moments.total[[0, 0, 1], :, [WEIGHT, VALUE, VALUE]]
+    mean = np.divide(
+        in_bin[:, VALUE], in_bin[:, WEIGHT], out=np.zeros(len(in_bin)), where=in_bin[:, WEIGHT] > 0
+    )
+    spread = np.maximum(third - 2.0 * mean * second + mean * mean * squares, 0.0)
+    noise = generator(random_state).standard_normal((2, n_resamples, len(in_bin)))
+    sums = np.empty((n_resamples, len(in_bin), 3))
+    sums[:, :, WEIGHT] = in_bin[:, WEIGHT]
+    sums[:, :, VALUE] = in_bin[:, VALUE] + (np.sqrt(spread) * noise[1] if replace else 0.0)
+    sums[:, :, HIT] = sums[:, :, VALUE] + np.sqrt(np.maximum(second - third, 0.0)) * noise[0]
+    return sums
+
+
+def null_classes(
+    bins: SummedState, products: SummedState, n_resamples: int, random_state: Any
+) -> Floats:
+    """Class-wise error of each resample."""
+    n_classes, weight = len(bins.total), float(bins.total[0, :, WEIGHT].sum())
+    with threads.few_blas_threads(0):
+        values, vectors = np.linalg.eigh(covariance(products.total))
+        noise = generator(random_state).standard_normal((n_resamples, len(values)))
+        gaps = (noise * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    found: Floats = np.abs(gaps).sum(axis=1) / (n_classes * weight)
+    return found

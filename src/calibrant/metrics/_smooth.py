@@ -1,4 +1,4 @@
-"""Smooth ECE: calibration error that is smoothed as much as there is error."""
+"""Calibration errors without bins: by kernel densities, and smoothed as much as there is error."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.fft import dct, dst
+from numpy.polynomial.polynomial import polyval
+from scipy.fft import dct, dst, idct
 from scipy.optimize import brentq
 
-from calibrant._kernels.metrics import add_residual_moments, add_weights
-from calibrant.metrics._counted import measure
+from calibrant import _simplex as simplex
+from calibrant._kernels.metrics import (
+    add_hit_moments,
+    add_residual_moments,
+    add_to_grid,
+    add_weights,
+)
 from calibrant.metrics._measures import Measure
-from calibrant.metrics._parameters import inherit_parameters
 from calibrant.metrics._predictions import column_of
+from calibrant.metrics._reading import metric
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from calibrant._maps.base import Floats, Wholes
     from calibrant.metrics._chunk import Chunk
+    from calibrant.metrics._measures import Body
+
+N_STEPS = 1 << 13
+"""Steps of the grid over [0, 1] on which densities are computed."""
 
 N_CELLS = 1 << 13
 """Cells of [0, 1] in which moments are counted."""
@@ -45,16 +53,124 @@ DERIVATIVE_SIGNS = (1.0, -1.0, -1.0, 1.0)
 """Of the derivatives of a cosine: cos, -sin, -cos, sin."""
 
 
-@inherit_parameters
-def smooth_ece(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    kind: Any = None,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-) -> float:
+@metric
+def kernel_density_ece(classes: Any, *, bandwidth: float | None = None, kind: Any = None) -> Body:
+    """KDE-ECE, without bins: of the positive one of two classes, of more of the confidence.
+
+    The integral of |z - frequency(z)| density(z) over probabilities z, where density and frequency
+    of the event are kernel estimates: triweight kernel, mirrored at 0 and 1.
+
+    Parameters
+    ----------
+    bandwidth : float, optional
+        Standard deviation of the kernel, whose support is three times as far to each side. By
+        default s (2 n)^(-1/5), with n the sum of the weights and s the standard deviation of the
+        probabilities whose event happened, as the authors' program has it (their text: of all).
+    sample_weight : array-like of shape (n_rows,), optional
+        Weight 2 is the row twice, weight 0 is no row. The default bandwidth counts rows by
+        their weights: scale weights that are no counts to a mean of one.
+
+    Notes
+    -----
+    Weights are shared between the two nearest of 2^13 + 1 nodes and convolved there by cosine
+    transforms, whose symmetry is the mirroring. The bandwidth is at least one step of that grid.
+
+    References
+    ----------
+    .. [1] J. Zhang, B. Kailkhura and T. Han, "Mix-n-Match: Ensemble and Compositional Methods for
+       Uncertainty Calibration in Deep Learning", ICML 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.metrics import kernel_density_ece
+    >>> rng = np.random.default_rng(0)
+    >>> positive = rng.uniform(0.1, 0.9, 10_000)
+    >>> y = rng.random(10_000) < positive - 0.1  # ten points too high
+    >>> round(kernel_density_ece(y, positive), 2)
+    0.11
+    """
+    return DensityGrid(bandwidth, column_of(classes, kind))
+
+
+class DensityGrid(Measure):
+    """KDE-ECE: masses at the nodes of a grid, and four moments."""
+
+    name = "density grid"
+
+    def __init__(self, bandwidth: float | None = None, column: int | None = None) -> None:
+        if bandwidth is not None:
+            simplex.check_number("bandwidth", bandwidth, low=0.0, high=1.0)
+        self._bandwidth, self._column = bandwidth, column
+        super().__init__(2 * (N_STEPS + 1) + 4)
+
+    def add(self, chunk: Chunk, sums: Wholes) -> None:
+        events = chunk.events(self._column)
+        add_to_grid(*events, sums[:-4].reshape(-1, 2, 2))
+        add_hit_moments(*events, sums[-4:].reshape(1, 4, 2))
+
+    def prepare(self, sums: Floats) -> Floats:
+        """Transform the masses at the nodes, of all rows and of hits, to cosines."""
+        mass = sums[..., :-4].reshape(*sums.shape[:-1], -1, 2).swapaxes(-1, -2).copy()
+        # Even about both ends, the sequence has each end node once where its mirror image adds a
+        # second: so masses there count double.
+        mass[..., [0, -1]] *= 2.0
+        waves = dct(mass, type=1, overwrite_x=True).reshape(*sums.shape[:-1], -1)
+        return np.concatenate([waves, sums[..., -4:]], axis=-1)
+
+    def value(self, sums: Floats, unit: float = 1.0) -> float:
+        bandwidth = self._bandwidth
+        if bandwidth is None:
+            bandwidth = bandwidth_rule(float(sums[-4]) * unit, *sums[-3:].tolist())
+        return density_error(sums[:-4].reshape(2, -1), bandwidth)
+
+
+def bandwidth_rule(count: float, hits: float, first: float, second: float) -> float:
+    """Bandwidth s (2 n)^(-1/5), from the sums of weight, value and squared value over the hits."""
+    if hits <= 0:
+        return 0.0
+    variance = second / hits - (first / hits) ** 2
+    return math.sqrt(max(variance, 0.0)) * math.pow(2.0 * count, -0.2)
+
+
+def density_error(waves: Floats, bandwidth: float) -> float:
+    """Integrate |z - accuracy(z)| density(z), from cosines of masses, of all rows and of hits."""
+    n_steps = waves.shape[1] - 1
+    kernel = _mirrored_triweight(n_steps, 3.0 * max(bandwidth * n_steps, 1.0))
+    density, hit_density = idct(waves * dct(kernel, type=1), type=1, overwrite_x=True)
+    gap = np.abs(np.linspace(0.0, 1.0, n_steps + 1) * density - hit_density)
+    return min(_trapezoid(gap) / _trapezoid(density), 1.0)
+
+
+def _mirrored_triweight(n_steps: int, reach: float) -> Floats:
+    """(1 - (d / reach)^2)^3 at distances of 0 .. n_steps nodes, with its images, of sum one.
+
+    The reach is at most 3 n_steps, so no image beyond the first on each side gets there.
+    """
+    kernel = np.zeros(n_steps + 1)
+    distance = np.arange(min(n_steps, int(reach)) + 1)
+    kernel[: len(distance)] = _triweight(distance, reach)
+    if reach > n_steps:
+        kernel += _triweight(2 * n_steps - distance, reach) + _triweight(
+            2 * n_steps + distance, reach
+        )
+    return kernel / (2.0 * _trapezoid(kernel))
+
+
+def _triweight(distance: Wholes, reach: float) -> Floats:
+    square = distance / reach
+    square *= square
+    inside = np.maximum(1.0 - square, 0.0)
+    cube: Floats = inside * inside * inside
+    return cube
+
+
+def _trapezoid(values: Floats) -> float:
+    return float(values.sum() - 0.5 * (values[0] + values[-1]))
+
+
+@metric
+def smooth_ece(classes: Any, *, kind: Any = None) -> Body:
     """Smooth calibration error of the positive one of two classes, of more of the confidence.
 
     Residuals, probability minus event, are smoothed over the probability by a Gaussian kernel that
@@ -62,18 +178,11 @@ def smooth_ece(
     the one that equals this error: small errors are looked for closely, large ones need no detail.
     There is nothing to choose, and a small change of the predictions changes the result little.
 
-    Returns
-    -------
-    float
-        In [0, 1]; the same to the last bit for any order of the rows.
-
     Notes
     -----
-    No grid is visible in the result. Residuals are counted as eight moments in each of 2^13 cells,
-    whose cosine series fades with the bandwidth s as the reflected kernel says; the error of this
-    is at most (2^-14 / s)^8 / 200, below 1e-12 for results of 0.001 and more. Between its roots
-    the smoothed function is integrated exactly. Bandwidths below 2^-12 count as 2^-12, so results
-    below 0.00025 may be too small, by less than that.
+    Residuals are counted as eight moments in each of 2^13 cells, whose cosine series fades with the
+    bandwidth s as the reflected kernel says; the error of this is at most (2^-14 / s)^8 / 200.
+    Bandwidths below 2^-12 count as 2^-12: results below that may be too small, by less than that.
 
     References
     ----------
@@ -90,14 +199,7 @@ def smooth_ece(
     >>> round(smooth_ece(y, positive), 2)
     0.11
     """
-    return measure(
-        lambda known: ResidualMoments(column_of(known, kind)),
-        y_true,
-        y_proba,
-        sample_weight,
-        classes,
-        pos_label,
-    )
+    return ResidualMoments(column_of(classes, kind))
 
 
 class ResidualMoments(Measure):
@@ -110,13 +212,11 @@ class ResidualMoments(Measure):
         self._column = column
 
     def add(self, chunk: Chunk, sums: Wholes) -> None:
-        """Add moments of the residuals, and the weight."""
         cells = sums[:-1].reshape(N_CELLS, 2, N_MOMENTS, 2)
         add_residual_moments(*chunk.events(self._column), cells)
         add_weights(chunk.weight, sums[-1:].reshape(1, 1, 2))
 
     def value(self, sums: Floats, unit: float = 1.0) -> float:  # noqa: ARG002
-        """Return the bandwidth that equals the error."""
         misses, hits = sums[:-1].reshape(N_CELLS, 2, N_MOMENTS).transpose(1, 2, 0) / sums[-1]
         series = HeatSeries(_about_middle(misses - hits))
         return _fixed_point(series, float(misses[0].sum() + hits[0].sum()))
@@ -190,30 +290,26 @@ class HeatSeries:
         wave = np.arange(n_waves)
         coef = self.coef[:n_waves] * np.exp(-0.5 * (math.pi * sigma * wave) ** 2)
         integral = np.linspace(0.0, 1.0, n_steps + 1) * coef[0]
-        integral += _sines(np.append(0.0, coef[1:] / (math.pi * wave[1:])), n_steps)
+        integral += _waves(np.append(0.0, coef[1:] / (math.pi * wave[1:])), n_steps, sines=True)
         taylor = _derivatives(coef, n_steps)
         cell, low, high = _brackets(taylor)
         own = taylor[:, cell]
         root = _bisect(own, low, high)
-        inside = _polynomial(own / np.arange(1, N_TAYLOR_TERMS + 1)[:, None], root) * root / n_steps
+        inside = _at(own / np.arange(1, N_TAYLOR_TERMS + 1)[:, None], root) * root / n_steps
         at_roots = np.concatenate([[0.0], integral[cell] + inside, integral[-1:]])
         return float(np.abs(np.diff(at_roots)).sum())
 
 
-def _cosines(coef: Floats, n_steps: int) -> Floats:
-    """Sum of coef[k] * cos(pi k t) at the nodes t = 0, 1 / n_steps, ..., 1."""
+def _waves(coef: Floats, n_steps: int, *, sines: bool) -> Floats:
+    """Sum of coef[k] * cos(pi k t), or of sines, at the nodes t = 0, 1 / n_steps, ..., 1."""
     padded = np.zeros(n_steps + 1)
-    padded[: len(coef)] = coef
+    padded[: len(coef)] = 0.5 * coef
+    if sines:
+        padded[1:-1] = dst(padded[1:-1], type=1)
+        padded[0] = 0.0
+        return padded
     padded[0] *= 2.0
-    waves: Floats = dct(padded, type=1) * 0.5
-    return waves
-
-
-def _sines(coef: Floats, n_steps: int) -> Floats:
-    """Sum of coef[k] * sin(pi k t) at the nodes."""
-    padded = np.zeros(n_steps - 1)
-    padded[: len(coef) - 1] = coef[1:]
-    waves: Floats = np.concatenate([[0.0], dst(padded, type=1) * 0.5, [0.0]])
+    waves: Floats = dct(padded, type=1)
     return waves
 
 
@@ -222,8 +318,7 @@ def _derivatives(coef: Floats, n_steps: int) -> Floats:
     angle = np.arange(len(coef)) * (math.pi / n_steps)
     found = np.empty((N_TAYLOR_TERMS, n_steps + 1))
     for m in range(N_TAYLOR_TERMS):
-        waves = _cosines(coef, n_steps) if m % 2 == 0 else _sines(coef, n_steps)
-        found[m] = DERIVATIVE_SIGNS[m % 4] * waves
+        found[m] = DERIVATIVE_SIGNS[m % 4] * _waves(coef, n_steps, sines=m % 2 == 1)
         coef = coef * angle / (m + 1)
     return found
 
@@ -240,7 +335,7 @@ def _brackets(taylor: Floats) -> tuple[Wholes, Floats, Floats]:
     dips = np.flatnonzero(stays & (value * slope < 0.0)[:-1] & (value * slope > 0.0)[1:])
     by_order = np.arange(1, N_TAYLOR_TERMS)[:, None] * taylor[1:, dips]
     lowest = _bisect(by_order, np.zeros(len(dips)), np.ones(len(dips)))
-    is_double = (_polynomial(taylor[:, dips], lowest) >= 0.0) != above[dips]
+    is_double = (_at(taylor[:, dips], lowest) >= 0.0) != above[dips]
     double, middle = dips[is_double], lowest[is_double]
     cells = np.concatenate([cell, double, double])
     low = np.concatenate([np.zeros(len(cell) + len(double)), middle])
@@ -249,21 +344,18 @@ def _brackets(taylor: Floats) -> tuple[Wholes, Floats, Floats]:
     return cells[order], low[order], high[order]
 
 
-def _polynomial(coef: Sequence[Floats] | Floats, x: Floats) -> Floats:
+def _at(coef: Floats, x: Floats) -> Floats:
     """Polynomials with coefficients (order, polynomial), each at its own x."""
-    value = coef[-1]
-    for own in coef[-2::-1]:
-        value = value * x + own
-    return value
+    return np.asarray(polyval(x, coef, tensor=False), dtype=np.float64)
 
 
 def _bisect(coef: Floats, low: Floats, high: Floats) -> Floats:
     """Root of each polynomial between ``low`` and ``high``, where its sign changes."""
     if len(low) == 0:
         return low
-    above = _polynomial(coef, low) >= 0.0
+    above = _at(coef, low) >= 0.0
     for _ in range(N_BISECTIONS):
         middle = 0.5 * (low + high)
-        same = (_polynomial(coef, middle) >= 0.0) == above
+        same = (_at(coef, middle) >= 0.0) == above
         low, high = np.where(same, middle, low), np.where(same, high, middle)
     return 0.5 * (low + high)

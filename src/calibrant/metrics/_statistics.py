@@ -1,24 +1,39 @@
-"""``MetricStatistics``: every metric of rows in chunks, from one pass over them."""
+"""Every metric from one pass over the rows: ``evaluate``, and ``MetricStatistics`` of chunks."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from calibrant import _simplex as simplex
+from calibrant import _threads as threads
 from calibrant import errors
-from calibrant.metrics._bins import check_bins
+from calibrant._docstrings import inherit_parameters
+from calibrant.metrics._calibration_error import check_bins
 from calibrant.metrics._chunk import usual_column
-from calibrant.metrics._counted import CountedRows, describe
-from calibrant.metrics._evaluation import MOST_GROUPS, evaluated_bodies, judge_states
-from calibrant.metrics._normal_null import BinMoments
-from calibrant.metrics._parameters import inherit_parameters
+from calibrant.metrics._predictions import Predictions
+from calibrant.metrics._reading import CountedRows, describe, of_predictions, shared
 from calibrant.metrics._resampling import generator
 from calibrant.metrics._shares import ClassMoments, ClassShares, judge_shares
-from calibrant.metrics._significance import CalibrationTest, judge_sums, tested_metric
-from calibrant.metrics._table import headline
+from calibrant.metrics._significance import (
+    BinMoments,
+    CalibrationTest,
+    judge_sums,
+    tested_metric,
+)
+from calibrant.metrics._table import (
+    MOST_GROUPS,
+    evaluated_bodies,
+    headline,
+    judge_states,
+    metrics_of,
+    usual_groups,
+)
 
 if TYPE_CHECKING:
-    from calibrant.metrics._evaluation import Evaluation
+    from collections.abc import Callable
+
+    from calibrant.metrics._reading import Source
+    from calibrant.metrics._table import Evaluation
 
 
 class MetricStatistics(CountedRows):
@@ -84,7 +99,7 @@ class MetricStatistics(CountedRows):
         bodies["class moments"] = ClassMoments(n_classes)
         return describe(bodies)
 
-    @inherit_parameters
+    @inherit_parameters(shared)
     def solve(
         self,
         *,
@@ -116,19 +131,16 @@ class MetricStatistics(CountedRows):
                 "these statistics have no groups of rows to draw, so n_resamples must be 0; make "
                 f"them with n_groups={MOST_GROUPS}"
             )
-        drawing = generator(random_state)
+        draws: dict[str, Any] = {
+            "n_resamples": n_resamples,
+            "random_state": generator(random_state),
+        }
+        draws["confidence_level"] = float(confidence_level)
+        sizes = {"n_bins": self.options["n_bins"], "n_rows": self.n_rows}
         with self._solved():
-            return judge_states(
-                self.states,
-                self.classes,
-                n_bins=self.options["n_bins"],
-                n_rows=self.n_rows,
-                n_resamples=n_resamples,
-                confidence_level=float(confidence_level),
-                random_state=drawing,
-            )
+            return judge_states(self.parts, self.classes, **sizes, **draws)
 
-    @inherit_parameters
+    @inherit_parameters(shared)
     def calibration_test(
         self, *, n_resamples: int = 1000, random_state: Any = 0
     ) -> CalibrationTest:
@@ -147,10 +159,11 @@ class MetricStatistics(CountedRows):
             As :func:`calibrant.metrics.calibration_test` returns it of chunks.
         """
         simplex.check_number("n_resamples", n_resamples, low=1, whole=True)
-        sums = {"bins": self.states[headline(self.n_classes).id], "moments": self.states["moments"]}
-        draws = {"n_resamples": int(n_resamples), "random_state": generator(random_state)}
+        sums = self.parts[headline(self.n_classes).id], self.parts["moments"]
+        draws: dict[str, Any] = {"n_resamples": int(n_resamples)}
+        draws["random_state"] = generator(random_state)
         with self._solved():
-            return judge_sums(tested_metric(None, self.n_classes), sums, **draws)
+            return judge_sums(tested_metric(None, self.n_classes), *sums, **draws)
 
     def class_shares(self) -> ClassShares:
         """Compare how often classes were predicted and came, of all rows counted so far.
@@ -160,6 +173,83 @@ class MetricStatistics(CountedRows):
         ClassShares
             As :func:`calibrant.metrics.class_shares` returns it.
         """
-        bins, moments = self.states["classwise_ece"], self.states["class moments"]
+        sums = self.parts["classwise_ece"], self.parts["class moments"]
         with self._solved():
-            return judge_shares(self.classes, bins, moments)
+            return judge_shares(self.classes, *sums)
+
+
+@of_predictions
+def evaluate(
+    predictions: Source,
+    *,
+    n_bins: int = 15,
+    n_resamples: int = 200,
+    confidence_level: float = 0.95,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Evaluation:
+    """Compute every metric, each with a bootstrap interval.
+
+    Parameters
+    ----------
+    progress : callable, optional
+        Called as ``progress(done, total)`` while rows in memory are read and drawn.
+
+    Returns
+    -------
+    Evaluation
+        Each metric as (value, low, high).
+
+    Warns
+    -----
+    ColumnMismatchWarning
+        If another assignment of columns to the most frequent classes would raise the accuracy by
+        more than 20 points and what may be chance. Of more than 1,024 classes it is not counted.
+
+    Notes
+    -----
+    Intervals are basic (reverse percentile): from 2 v - q_high to 2 v - q_low, with v the value
+    and q the quantiles over resamples; then clipped to the range of the metric, and widened to
+    hold v where they do not. So they correct for the bias of calibration errors, which is upwards,
+    and on resamples once more. Near perfect calibration they do not hold: ask
+    :func:`calibration_test` whether an error is more than chance.
+
+    Rows are dealt at random to 64 groups (fewer from 600 classes on), and resamples draw groups.
+    Other chunks change intervals as another ``random_state`` would; values of chunks are those of
+    arrays, to 1e-9 and ``binning_error``. How often intervals hold is in docs/metrics.md.
+
+    Examples
+    --------
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.metrics import evaluate
+    >>> honest, y = simulated_scores(2000, power=1)
+    >>> result = evaluate(y, honest)
+    >>> result.accuracy.low < result.accuracy.value < result.accuracy.high
+    True
+    >>> round(result.negative_log_likelihood.value, 3)
+    0.838
+    """
+    check_bins(n_bins)
+    simplex.check_number("n_resamples", n_resamples, low=0, whole=True)
+    simplex.check_number("confidence_level", confidence_level, low=0.0, high=1.0)
+    threads.check_jobs("n_jobs", n_jobs)
+    options = {"n_resamples": int(n_resamples), "random_state": random_state}
+    options["confidence_level"] = float(confidence_level)
+    classes = predictions.classes
+    n_groups = usual_groups(len(classes), int(n_bins)) if n_resamples > 0 else 1
+    with threads.jobs(n_jobs):
+        if not isinstance(predictions, Predictions):
+            empty = MetricStatistics(classes, n_bins=int(n_bins), n_groups=n_groups)
+            return predictions.counted(empty).solve(**options)
+        n_steps = len(list(simplex.chunks(len(predictions.matrix), len(classes))))
+        n_steps += len(metrics_of(len(classes))) if n_resamples else 0
+        done = iter(range(1, n_steps + 1))
+
+        def tell() -> None:
+            if progress is not None:
+                progress(next(done), n_steps)
+
+        states = predictions.add_up(evaluated_bodies(len(classes), int(n_bins)), n_groups, tell)
+        sizes = {"n_bins": int(n_bins), "n_rows": predictions.n_rows}
+        return judge_states(states, classes, tell=tell, **sizes, **options)

@@ -1,46 +1,58 @@
-"""The table of metrics: what ``evaluate``, the command line, reports and studies know of each."""
+"""The table of metrics, and ``Evaluation``: each of them with its interval.
+
+What ``evaluate``, the command line, reports and studies know of a metric is here.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from calibrant.metrics._bins import ClassBins, ProblemBins
-from calibrant.metrics._calibration_error import thresholded_bins
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from calibrant import _notices as notices
+from calibrant import errors
+from calibrant._kernels.metrics import BITS, add_confusion
+from calibrant.metrics._calibration_error import ClassBins, ProblemBins, thresholded_bins
 from calibrant.metrics._chunk import usual_column
-from calibrant.metrics._kernel_density import DensityGrid
+from calibrant.metrics._measures import RowSums
+from calibrant.metrics._resampling import basic_interval, drawn_by_group
+from calibrant.metrics._result import Estimate, Result, doc, result
 from calibrant.metrics._scores import Accuracy, Brier, LogLoss
+from calibrant.metrics._smooth import N_STEPS, DensityGrid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from numpy.typing import NDArray
+
+    from calibrant._maps.base import Floats, Wholes
+    from calibrant.metrics._chunk import Chunk
     from calibrant.metrics._measures import Body
+
+MOST_GROUPS, FEWEST_GROUPS = 64, 8
+GROUP_BYTES = 60 << 20
+"""Sums of all groups."""
+
+MOST_GAIN_BY_ORDER = 0.2
+"""Gain in accuracy by another order of columns above which that is told."""
+
+MOST_CLASSES_MATCHED = 100
+FEWEST_ROWS_OF_A_CLASS = 20
+
+MOST_CLASSES_CROSSED = 1024
+"""Most classes of which rows are counted by label and prediction: 16 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
     """A metric of predicted probabilities, and how it is printed.
 
-    Attributes
-    ----------
-    id : str
-        Of the function, of the attribute of an ``Evaluation`` and in JSON.
-    title : str
-        For people, without a unit.
-    body : callable
-        Takes the numbers of classes and of bins; returns what adds rows up for the metric.
-    factor : float
-        1, or 100 for a percentage.
-    format : str
-        Of the value times the factor.
-    larger_is_better : bool
-    largest : float
-        No value is above this.
-    is_binned : bool
-        Whether the number of bins matters.
-    n_classes : int or None
-        Number of classes that it is for; None for any.
+    ``id`` is the name of its function, of the attribute of an ``Evaluation`` and in JSON, ``body``
+    takes the numbers of classes and of bins, ``format`` is that of the value times ``factor``, no
+    value is above ``largest``, and ``n_classes`` is the number that it is for, None for any.
     """
 
     id: str
@@ -106,3 +118,157 @@ def metrics_of(n_classes: int) -> dict[str, Metric]:
 def headline(n_classes: int) -> Metric:
     """Return the calibration error that predictions for so many classes are judged by."""
     return METRICS["confidence_ece" if usual_column(n_classes) is None else "positive_ece"]
+
+
+@result()
+class Evaluation(Result):
+    """Result of :func:`evaluate`: every metric as (value, low, high).
+
+    ``print`` shows it as a table.
+    """
+
+    accuracy: Estimate
+    negative_log_likelihood: Estimate
+    brier_score: Estimate
+    confidence_ece: Estimate
+    classwise_ece: Estimate
+    thresholded_ece: Estimate
+    kernel_density_ece: Estimate
+    n_rows: int
+    n_classes: int
+    n_bins: int
+    n_resamples: int
+    confidence_level: float = doc("Of the intervals.")
+    binning_error: float = doc("Most that ``thresholded_ece`` of chunks is off by binning.", 0.0)
+    positive_ece: Estimate | None = doc("Of two classes; None of more.", default=None)
+
+    def estimates(self) -> dict[str, Estimate]:
+        """Return the metrics of so many classes by name, in the order of the table."""
+        return {name: getattr(self, name) for name in metrics_of(self.n_classes)}
+
+    def __str__(self) -> str:
+        has_intervals = self.n_resamples > 0
+        interval = f"{100 * self.confidence_level:g} % interval"
+        lines = [f"{'metric':<10}{'value':>10}" + (f"   {interval:>20}" if has_intervals else "")]
+        for name, estimate in self.estimates().items():
+            line = f"{METRICS[name].title:<10}{estimate.value:>10.5f}"
+            if has_intervals:
+                line += f"   {estimate.low:>9.5f}  {estimate.high:>9.5f}"
+            lines.append(line)
+        lines.append(f"{self.n_rows} rows, {self.n_classes} classes")
+        return "\n".join(lines)
+
+
+def evaluated_bodies(n_classes: int, n_bins: int) -> dict[str, Body]:
+    """Return what is added up for every metric, and to see whether columns are permuted."""
+    metrics = metrics_of(n_classes).items()
+    return {name: own.body(n_classes, n_bins) for name, own in metrics} | confusion_bodies(
+        n_classes
+    )
+
+
+def usual_groups(n_classes: int, n_bins: int) -> int:
+    """Return how many groups rows are dealt to for intervals: fewer if there are many classes."""
+    n_bytes = 16 * (3 * n_classes * n_bins + 2 * (N_STEPS + 1)) + 64 * 8 * n_classes
+    return min(max(GROUP_BYTES // n_bytes, FEWEST_GROUPS), MOST_GROUPS)
+
+
+def judge_states(
+    states: dict[str, Any],
+    classes: NDArray[Any],
+    *,
+    n_bins: int,
+    n_rows: int,
+    n_resamples: int,
+    confidence_level: float,
+    random_state: Any,
+    tell: Callable[[], None] = lambda: None,
+) -> Evaluation:
+    """Return every metric of what was added up, each with an interval."""
+    if "confusion" in states:
+        mismatch = find_mismatch(states["confusion"].total, states["labels"].total, classes)
+        if mismatch is not None:
+            notices.warn(mismatch)
+    measures = {name: states[name] for name in metrics_of(len(classes))}
+    replicates = {}
+    if n_resamples > 0:
+        present = states["accuracy"].by_group[:, 0] > 0.0
+        replicates = drawn_by_group(
+            measures, present, n_resamples, confidence_level, random_state, tell
+        )
+    estimates: dict[str, Any] = {
+        name: basic_interval(
+            state.value(), replicates.get(name), confidence_level, METRICS[name].largest
+        )
+        for name, state in measures.items()
+    }
+    return Evaluation(
+        **estimates,
+        n_rows=n_rows,
+        n_classes=len(classes),
+        n_bins=n_bins,
+        n_resamples=n_resamples,
+        confidence_level=confidence_level,
+        binning_error=states["thresholded_ece"].binning_error(),
+    )
+
+
+class Confusion(RowSums):
+    """Weight of every (label, prediction), of at most ``MOST_CLASSES_CROSSED`` classes."""
+
+    name = "confusion"
+    is_drawn = False
+
+    def __init__(self, n_classes: int) -> None:
+        if n_classes not in range(1, MOST_CLASSES_CROSSED + 1):
+            raise ValueError(f"{n_classes} classes")
+        super().__init__(n_classes, n_classes)
+
+    def add(self, chunk: Chunk, sums: Wholes) -> None:
+        add_confusion(chunk.rows, chunk.class_index, chunk.weight, sums)
+
+
+class LabelCounts(RowSums):
+    """Number of rows of every label, whatever their weights."""
+
+    name = "label counts"
+    power = 0
+    is_drawn = False
+
+    def __init__(self, n_classes: int) -> None:
+        super().__init__(n_classes)
+
+    def add(self, chunk: Chunk, sums: Wholes) -> None:
+        sums[:, 0] += np.bincount(chunk.class_index, minlength=len(sums)) << BITS
+
+
+def confusion_bodies(n_classes: int) -> dict[str, RowSums]:
+    """Return what is added up to see whether columns are permuted; nothing of too many classes."""
+    if n_classes > MOST_CLASSES_CROSSED:
+        return {}
+    return {"confusion": Confusion(n_classes), "labels": LabelCounts(n_classes)}
+
+
+def find_mismatch(weights: Floats, counts: Floats, classes: NDArray[Any]) -> Warning | None:
+    """Return a warning if the frequent classes fit other columns far better than their own.
+
+    ``weights`` and ``counts`` are the sums of ``Confusion`` and of ``LabelCounts``.
+    """
+    frequent = np.argsort(-counts, kind="stable")[:MOST_CLASSES_MATCHED]
+    frequent = frequent[counts[frequent] >= FEWEST_ROWS_OF_A_CLASS]
+    if len(frequent) < 2:
+        return None
+    weight = float(weights[frequent].sum())
+    confusion = weights[np.ix_(frequent, frequent)]
+    label, column = linear_sum_assignment(confusion, maximize=True)
+    now = float(np.trace(confusion)) / weight
+    best = float(confusion[label, column].sum()) / weight
+    if best - now <= MOST_GAIN_BY_ORDER + 2.0 / math.sqrt(counts[frequent].sum()):
+        return None
+    a = int(np.flatnonzero(label != column)[0])
+    is_now, should_be = (classes[frequent[j]] for j in (column[a], label[a]))
+    return errors.ColumnMismatchWarning(
+        f"the labels fit another order of the columns far better: accuracy {now:.2f} as they are, "
+        f"{best:.2f} if, for instance, the column of {errors.in_words(is_now)} were that of "
+        f"{errors.in_words(should_be)}; check the order of the columns"
+    )

@@ -7,8 +7,10 @@ from calibrant.plots._classwise import compute_classwise, draw_classwise
 from calibrant.plots._confidence import (
     compute_confidence_histogram,
     compute_effect,
+    compute_top_r,
     draw_confidence_histogram,
     draw_effect,
+    draw_top_r,
 )
 from calibrant.plots._display import ReliabilityDisplay
 from calibrant.plots._maps import compute_map, draw_map
@@ -17,7 +19,6 @@ from calibrant.plots._reliability import (
     draw_reliability,
     draw_reliability_grid,
 )
-from calibrant.plots._top_r import compute_top_r, draw_top_r
 
 __all__ = [
     "ReliabilityDisplay",

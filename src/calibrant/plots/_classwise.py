@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant import _simplex as simplex
-from calibrant._docstrings import inherit_parameters
 from calibrant._kernels.metrics import HIT, VALUE, WEIGHT
-from calibrant.metrics import accuracy
-from calibrant.metrics._bins import ClassBins
-from calibrant.metrics._predictions import read_predictions
+from calibrant.metrics._calibration_error import ClassBins
+from calibrant.metrics._reading import of_arrays
 from calibrant.metrics._reliability import reliability_curve
-from calibrant.metrics._result import Result
+from calibrant.metrics._result import Result, doc, result
 from calibrant.plots import _style as style
 from calibrant.plots._reliability import add_legend, draw_panel
 
@@ -26,52 +24,33 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats, Wholes
+    from calibrant.metrics._predictions import Predictions
     from calibrant.metrics._reliability import ReliabilityCurve
 
 FEW = 50
 """Classes that have a marker each, on a linear axis."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result(eq=False)
 class ClasswiseSummary(Result):
-    """Result of :func:`compute_classwise`; arrays have one number per class.
+    """Result of :func:`compute_classwise`; arrays have one number per class."""
 
-    Attributes
-    ----------
-    classes : ndarray
-        Label of each column.
-    ece : ndarray
-        Calibration error of each class's probability.
-    mean_probability : ndarray
-        Mean probability of each class.
-    frequency : ndarray
-        Share of rows that are of each class.
-    order : ndarray of int
-        Columns, the largest error first; ties in the order of the columns.
-    curves : dict of int to ReliabilityCurve
-        By column: diagrams of some classes, the worst ones unless others were asked for.
-    """
-
-    classes: NDArray[Any]
-    ece: Floats
-    mean_probability: Floats
-    frequency: Floats
-    order: Wholes
-    curves: dict[int, ReliabilityCurve]
+    classes: NDArray[Any] = doc("Label of each column.")
+    ece: Floats = doc("Calibration error of each class's probability.")
+    mean_probability: Floats = doc("Mean probability of each class.")
+    frequency: Floats = doc("Share of rows that are of each class.")
+    order: Wholes = doc("Columns, the largest error first; ties in the order of the columns.")
+    curves: dict[int, ReliabilityCurve] = doc("By column, of the worst or as asked for.")
 
 
-@inherit_parameters(reliability_curve, accuracy)
+@of_arrays
 def compute_classwise(
-    y_true: Any,
-    y_proba: Any,
+    predictions: Predictions,
     *,
     n_worst: int = 8,
     columns: Sequence[int] | None = None,
     n_bins: int = 15,
     diagram_bins: int = 8,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
     n_resamples: int = 200,
     random_state: Any = 0,
 ) -> ClasswiseSummary:
@@ -86,6 +65,8 @@ def compute_classwise(
     diagram_bins : int, default=8
         Bins of the diagrams and their p-values: one class has few rows with a probability that
         is not near zero, too few for ``n_bins``.
+    n_resamples : int, default=200
+        Draws behind the consistency bars and the p-values; 0 for none.
 
     Returns
     -------
@@ -103,48 +84,24 @@ def compute_classwise(
     """
     simplex.check_number("n_bins", n_bins, low=1, whole=True)
     simplex.check_number("n_worst", n_worst, low=0, whole=True)
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
     bins = ClassBins(predictions.n_classes, int(n_bins))
-    state: Any = predictions.add_up([bins])[0]
-    sums = state.total
+    sums = predictions.add_up({"bins": bins})["bins"].total
     ece = bins.errors(sums)
-    by_class = sums.sum(axis=1)
+    weight, happened, said = sums.sum(axis=1).T[[WEIGHT, HIT, VALUE]]
     order = np.argsort(-ece, kind="stable")
     shown = order[: int(n_worst)] if columns is None else np.asarray(columns, dtype=np.int64)
-    options = {"sample_weight": sample_weight, "classes": classes, "n_bins": diagram_bins}
-    options["pos_label"] = pos_label
-    options |= {"n_resamples": n_resamples, "random_state": random_state}
-    curves = compute_class_curves(y_true, y_proba, shown.tolist(), **options)
-    weight = by_class[:, WEIGHT]
-    return ClasswiseSummary(
-        classes=predictions.classes.copy(),
-        ece=ece,
-        mean_probability=by_class[:, VALUE] / weight,
-        frequency=by_class[:, HIT] / weight,
-        order=order,
-        curves=curves,
-    )
+    draws = {"n_bins": diagram_bins, "n_resamples": n_resamples, "random_state": random_state}
+    curves = class_curves(predictions, shown.tolist(), **draws)
+    classes = predictions.classes.copy()
+    return ClasswiseSummary(classes, ece, said / weight, happened / weight, order, curves)
 
 
-def compute_class_curves(
-    y_true: Any,
-    y_proba: Any,
-    columns: Sequence[int],
-    *,
-    n_bins: int = 8,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-    n_resamples: int = 200,
-    random_state: Any = 0,
+def class_curves(
+    predictions: Predictions, columns: Sequence[int], n_bins: int = 8, **draws: Any
 ) -> dict[int, ReliabilityCurve]:
-    """Reliability curves of some classes by column, in one pass over the rows."""
-    if len(columns) == 0:
-        return {}
-    predictions = read_predictions(y_true, y_proba, sample_weight, classes, pos_label=pos_label)
-    read = replace(predictions, classes=np.arange(predictions.n_classes))
-    options = {"n_bins": n_bins, "n_resamples": n_resamples, "random_state": random_state}
-    return {int(j): reliability_curve(None, read, kind=int(j), **options) for j in columns}
+    """Reliability curves of some classes, by column."""
+    numbered = replace(predictions, classes=np.arange(predictions.n_classes))
+    return {j: reliability_curve(None, numbered, kind=j, n_bins=n_bins, **draws) for j in columns}
 
 
 def draw_classwise(

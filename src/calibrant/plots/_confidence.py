@@ -1,8 +1,7 @@
-"""How sure a classifier is, how often it is right, and what a method did to its confidence."""
+"""How sure a classifier is and how often right, what a method did to it, and the top r classes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,40 +9,35 @@ import numpy as np
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._docstrings import inherit_parameters
-from calibrant.metrics import accuracy
 from calibrant.metrics._predictions import Predictions
+from calibrant.metrics._reading import of_arrays, of_predictions, shared
 from calibrant.metrics._reliability import reliability_curve
-from calibrant.metrics._result import Result
+from calibrant.metrics._result import Result, doc, result
 from calibrant.plots import _style as style
 from calibrant.plots._reliability import draw_reliability
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from matplotlib.axes import Axes
 
-    from calibrant._maps.base import Floats
+    from calibrant._maps.base import Floats, Wholes
+    from calibrant.metrics._chunk import Chunk
+    from calibrant.metrics._reading import Source
+
+FEW_RANKS = 30
+"""Ranks that have a marker each, on a linear axis."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result(eq=False)
 class ConfidenceHistogram(Result):
-    """Result of :func:`compute_confidence_histogram`; arrays have one number per bin.
+    """Result of :func:`compute_confidence_histogram`; arrays have one number per bin."""
 
-    Attributes
-    ----------
-    edges : ndarray of shape (n_bins + 1,)
-        Bin b is (edges[b], edges[b + 1]], the first with its lower edge.
-    right, wrong : ndarray
-        Share of all rows whose confidence is in the bin, by whether the prediction is right.
-    accuracy : float
-        Share of rows that are right.
-    mean_confidence : float
-        Above the accuracy for an over-confident classifier.
-    """
-
-    edges: Floats
-    right: Floats
-    wrong: Floats
-    accuracy: float
-    mean_confidence: float
+    edges: Floats = doc("Bin b is (edges[b], edges[b + 1]], the first with its lower edge.")
+    right: Floats = doc("Share of all rows that are in the bin, and right.")
+    wrong: Floats = doc("Share of all rows that are in the bin, and wrong.")
+    accuracy: float = doc("Share of rows that are right.")
+    mean_confidence: float = doc("Above the accuracy for an over-confident classifier.")
 
     @property
     def overconfidence(self) -> float:
@@ -51,27 +45,14 @@ class ConfidenceHistogram(Result):
         return self.mean_confidence - self.accuracy
 
 
-@inherit_parameters(accuracy)
-def compute_confidence_histogram(
-    y_true: Any,
-    y_proba: Any,
-    *,
-    n_bins: int = 20,
-    sample_weight: Any = None,
-    classes: Any = None,
-    pos_label: Any = None,
-) -> ConfidenceHistogram:
+@of_predictions
+def compute_confidence_histogram(predictions: Source, *, n_bins: int = 20) -> ConfidenceHistogram:
     """Histogram of the largest probability of each row, split by right and wrong.
 
     Parameters
     ----------
     n_bins : int, default=20
         Number of bins, of equal width.
-
-    Returns
-    -------
-    ConfidenceHistogram
-        Frozen numbers, to print or to draw.
 
     Examples
     --------
@@ -83,9 +64,7 @@ def compute_confidence_histogram(
     >>> round(histogram.overconfidence, 3)
     -0.025
     """
-    options = {"n_bins": n_bins, "sample_weight": sample_weight, "classes": classes}
-    options |= {"kind": "confidence", "pos_label": pos_label}
-    curve = reliability_curve(y_true, y_proba, **options, n_resamples=0)
+    curve = reliability_curve(None, predictions, kind="confidence", n_bins=n_bins, n_resamples=0)
     share = curve.weight / curve.weight.sum()
     right = share * np.nan_to_num(curve.frequency)
     return ConfidenceHistogram(
@@ -107,10 +86,6 @@ def draw_confidence_histogram(
     ----------
     histogram : ConfidenceHistogram
         From :func:`compute_confidence_histogram`.
-
-    Returns
-    -------
-    ax : matplotlib Axes
 
     Examples
     --------
@@ -139,28 +114,18 @@ def draw_confidence_histogram(
     return ax
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@result(eq=False)
 class Effect(Result):
-    """Result of :func:`compute_effect`; arrays have one number per bin.
+    """Result of :func:`compute_effect`; arrays have one number per bin."""
 
-    Attributes
-    ----------
-    before : ndarray
-        Mean confidence before, in bins of equal mass.
-    low, median, high : ndarray
-        The 5 %, 50 % and 95 % quantiles of what became of it: the probability of the same class.
-    changed : float
-        Share of rows whose most probable class is another one now.
-    """
-
-    before: Floats
-    low: Floats
-    median: Floats
-    high: Floats
-    changed: float
+    before: Floats = doc("Mean confidence before, in bins of equal mass.")
+    low: Floats = doc("Of what became of it, the probability of the same class: the 5 % quantile,")
+    median: Floats = doc("the median,")
+    high: Floats = doc("and the 95 % quantile.")
+    changed: float = doc("Share of rows whose most probable class is another one now.")
 
 
-@inherit_parameters(accuracy)
+@inherit_parameters(shared)
 def compute_effect(
     before: Any, after: Any, *, n_bins: int = 20, sample_weight: Any = None
 ) -> Effect:
@@ -224,10 +189,6 @@ def draw_effect(effect: Effect, ax: Axes | None = None, *, title: str | None = N
     effect : Effect
         From :func:`compute_effect`.
 
-    Returns
-    -------
-    ax : matplotlib Axes
-
     Examples
     --------
     >>> from calibrant.plots import compute_effect, draw_effect
@@ -244,3 +205,119 @@ def draw_effect(effect: Effect, ax: Axes | None = None, *, title: str | None = N
     style.add_legend(ax)
     style.add_heading(ax, title, [f"{style.percent(effect.changed)} of rows change their class"])
     return ax
+
+
+@result(eq=False)
+class TopRCurve(Result):
+    """Result of :func:`compute_top_r`; arrays have one number per rank."""
+
+    ranks: Wholes = doc("1, 2, ..., max_rank.")
+    share: Floats = doc("Share of rows whose label is among the r most probable classes.")
+    claimed: Floats = doc("Mean of the sum of the r largest probabilities: what it should be.")
+    spread: Floats = doc("Standard deviation of the share if the predictions were right.")
+
+
+@of_arrays
+def compute_top_r(predictions: Predictions, *, max_rank: int | None = None) -> TopRCurve:
+    """Compare how often the label is among the top r with the sum of the top r probabilities.
+
+    Parameters
+    ----------
+    max_rank : int, optional
+        Largest r; one less than the number of classes by default (all of them hold the label).
+
+    Notes
+    -----
+    Classes that tie are in random order: a label that ties with n others counts in parts.
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_top_r
+    >>> curve = compute_top_r([0, 2], [[0.6, 0.3, 0.1], [0.5, 0.3, 0.2]])
+    >>> curve.share, curve.claimed
+    (array([0.5, 0.5]), array([0.55, 0.85]))
+    """
+    largest = predictions.n_classes - 1 if max_rank is None else max_rank
+    simplex.check_number("max_rank", largest, low=1, high=predictions.n_classes, whole=True)
+    ranks = np.arange(1, int(largest) + 1)
+    sums = np.zeros((3, len(ranks)))
+    weight = 0.0
+    for chunk in predictions.chunks():
+        weight += float(chunk.weight.sum())
+        rows = chunk.rows
+        if largest < rows.shape[1]:
+            rows = np.partition(rows, rows.shape[1] - ranks[-1], axis=1)[:, -ranks[-1] :]
+        cumulative = np.minimum(np.cumsum(np.sort(rows, axis=1)[:, ::-1], axis=1), 1.0)
+        sums[0] += chunk.weight @ _held(chunk, ranks)
+        sums[1] += chunk.weight @ cumulative
+        sums[2] += chunk.weight**2 @ (cumulative * (1.0 - cumulative))
+    spread = np.sqrt(np.maximum(sums[2], 0.0)) / weight
+    return TopRCurve(ranks, sums[0] / weight, sums[1] / weight, spread)
+
+
+def _held(chunk: Chunk, ranks: Wholes) -> Floats:
+    """Whether the label is among the top r, for every r; in parts where it ties."""
+    own = chunk.rows[np.arange(len(chunk.rows)), chunk.class_index][:, None]
+    above = np.count_nonzero(chunk.rows > own, axis=1)[:, None]
+    tied = np.count_nonzero(chunk.rows == own, axis=1)[:, None]
+    held: Floats = np.clip((ranks - above) / tied, 0.0, 1.0)
+    return held
+
+
+@inherit_parameters(draw_reliability)
+def draw_top_r(
+    curves: TopRCurve | Mapping[str, TopRCurve],
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
+) -> Axes:
+    """Draw the gap between claim and observation against r, for one or several methods.
+
+    Above zero the top r classes were promised more than they held. The band of each curve is
+    where it would lie, nineteen times out of twenty, if its predictions were right.
+
+    Parameters
+    ----------
+    curves : TopRCurve, or mapping of str to TopRCurve
+        From :func:`compute_top_r`; several by name.
+
+    Examples
+    --------
+    >>> from calibrant.plots import compute_top_r, draw_top_r
+    >>> curve = compute_top_r([0, 2], [[0.6, 0.3, 0.1], [0.5, 0.3, 0.2]])
+    >>> ax = draw_top_r(curve)  # doctest: +SKIP
+    """
+    if isinstance(curves, TopRCurve):
+        curves = {"observed": curves}
+    if not curves:
+        raise errors.ParameterError("curves is empty; give at least one")
+    ax = style.axes_or_new(ax, (5.2, 3.8))
+    ax.axhline(0.0, color=style.GREY, linestyle=":", linewidth=1.2)
+    for place, (name, curve) in enumerate(curves.items()):
+        look = style.look(place)._asdict()
+        if len(curve.ranks) > FEW_RANKS:
+            look["marker"] = None
+        label = style.entry(ax, name, f"top 1 right: {style.percent(curve.share[0])}")
+        gap = 100 * (curve.claimed - curve.share)
+        ax.plot(curve.ranks, gap, **look, markersize=4.5, linewidth=1.4, label=label)
+        words = "if calibrated" if place == len(curves) - 1 else None
+        _draw_band(ax, curve, words)
+    most = max(int(curve.ranks[-1]) for curve in curves.values())
+    if most <= FEW_RANKS:
+        ax.set_xlim(0.5, most + 0.5)
+    style.number_ranks(ax, most, FEW_RANKS)
+    ax.locator_params(axis="y", nbins=6, steps=[1, 2, 5, 10])
+    style.name_axes(ax, "number r of most probable classes", "claimed minus observed, points")
+    style.add_legend(ax)
+    style.add_heading(ax, title)
+    return ax
+
+
+def _draw_band(ax: Axes, curve: TopRCurve, words: str | None) -> None:
+    """Draw where a curve would lie if calibrated; of a single rank it is a bar."""
+    half = 196 * curve.spread
+    ranks = np.asarray(curve.ranks, dtype=np.float64)
+    if len(ranks) == 1:
+        ranks, half = ranks + np.array([-0.2, 0.2]), np.repeat(half, 2)
+    band: dict[str, Any] = {"alpha": 0.13, "linewidth": 0, "label": words}
+    ax.fill_between(ranks, -half, half, color=style.GREY, **band)

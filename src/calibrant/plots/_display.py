@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant._docstrings import inherit_parameters
-from calibrant.metrics import accuracy
+from calibrant.metrics._reading import shared
 from calibrant.metrics._reliability import reliability_curve
 from calibrant.plots import _style as style
 from calibrant.plots._reliability import (
@@ -117,24 +118,16 @@ class ReliabilityDisplay:
         return cls.from_predictions(y, estimator.predict_proba(X), name=name, **options)
 
     @classmethod
-    @inherit_parameters(reliability_curve, accuracy, draw_reliability)
+    @inherit_parameters(shared, draw_reliability)
     def from_predictions(
         cls,
         y_true: Any,
         y_proba: Any,
         *,
-        kind: Any = None,
-        n_bins: int = 15,
-        strategy: str = "uniform",
         name: str | None = None,
         ref_line: bool = True,
         ax: Axes | None = None,
-        sample_weight: Any = None,
-        classes: Any = None,
-        pos_label: Any = None,
-        n_resamples: int = 1000,
-        random_state: Any = 0,
-        **kwargs: Any,
+        **options: Any,
     ) -> ReliabilityDisplay:
         """Draw the diagram of predictions.
 
@@ -144,18 +137,18 @@ class ReliabilityDisplay:
             Name in the legend.
         ref_line : bool, default=True
             Whether to draw the diagonal.
-        **kwargs
-            Passed to ``matplotlib.pyplot.plot``.
+        **options
+            Those of :func:`calibrant.metrics.reliability_curve`: ``kind``, ``n_bins``,
+            ``strategy``, ``sample_weight``, ``classes``, ``pos_label``, ``n_resamples`` and so on.
+            All others are passed to ``matplotlib.pyplot.plot``.
 
         Returns
         -------
         display : ReliabilityDisplay
         """
-        options = {"kind": kind, "n_bins": n_bins, "strategy": strategy, "classes": classes}
-        options |= {"n_resamples": n_resamples, "random_state": random_state}
-        options["pos_label"] = pos_label
-        curve = reliability_curve(y_true, y_proba, sample_weight=sample_weight, **options)
-        return cls(curve, estimator_name=name).plot(ax, ref_line=ref_line, **kwargs)
+        told = options.keys() & signature(reliability_curve).parameters.keys()
+        curve = reliability_curve(y_true, y_proba, **{key: options.pop(key) for key in told})
+        return cls(curve, estimator_name=name).plot(ax, ref_line=ref_line, **options)
 
     @inherit_parameters(draw_reliability)
     def plot(

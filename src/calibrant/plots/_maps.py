@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +13,7 @@ from calibrant import _maps as maps
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._docstrings import inherit_parameters
+from calibrant.metrics._result import doc, result
 from calibrant.plots import _style as style
 from calibrant.plots._reliability import draw_reliability
 
@@ -45,33 +45,17 @@ class MapCurve(NamedTuple):
     is_line: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@result()
 class MapPicture:
-    """Result of :func:`compute_map`: lines of a picture, and the words around it.
+    """Result of :func:`compute_map`: lines of a picture, and the words around it."""
 
-    Attributes
-    ----------
-    kind : {"step", "ranks", "classes", "line", "spline", "affine", "section"}
-        What the calibrator's map is.
-    curves : tuple of MapCurve
-        Names and read-only coordinates; steps are spelled out, two points for each.
-    note : str
-        What the picture shows, in a sentence.
-    x_label, y_label : str
-        Names of the axes.
-    is_log : bool
-        Whether both axes are logarithmic.
-    has_identity : bool
-        Whether the diagonal means "unchanged".
-    """
-
-    kind: str
-    curves: tuple[MapCurve, ...]
-    note: str
-    x_label: str = "probability before"
-    y_label: str = "g(probability)"
-    is_log: bool = False
-    has_identity: bool = True
+    kind: str = doc("What the calibrator's map is.")
+    curves: tuple[MapCurve, ...] = doc("Names and coordinates; steps are spelled out.")
+    note: str = doc("What the picture shows, in a sentence.")
+    x_label: str = doc("Names of the axes.", default="probability before")
+    y_label: str = doc("Names of the axes.", default="g(probability)")
+    is_log: bool = doc("Whether both axes are logarithmic.", default=False)
+    has_identity: bool = doc("Whether the diagonal means 'unchanged'.", default=True)
 
     def __post_init__(self) -> None:
         for curve in self.curves:
@@ -241,10 +225,6 @@ def draw_map(found: MapPicture, ax: Axes | None = None, *, title: str | None = N
     ----------
     found : MapPicture
         From :func:`compute_map`.
-
-    Returns
-    -------
-    ax : matplotlib Axes
 
     Examples
     --------

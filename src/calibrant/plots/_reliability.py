@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant._docstrings import inherit_parameters
 from calibrant.errors import ParameterError
-from calibrant.metrics import accuracy
+from calibrant.metrics._reading import shared
 from calibrant.metrics._reliability import reliability_curve
 from calibrant.plots import _style as style
 
@@ -32,7 +32,7 @@ UNINFORMATIVE = 0.75
 """Length of a consistency bar from which a bin has too few rows to tell: the line skips it."""
 
 
-@inherit_parameters(accuracy)
+@inherit_parameters(shared)
 def compute_reliability_grid(
     y_true: Any, probabilities: Mapping[str, Any], **options: Any
 ) -> dict[str, ReliabilityCurve]:

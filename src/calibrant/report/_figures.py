@@ -1,34 +1,32 @@
-"""The pictures of the page: the numbers of ``calibrant.plots``, as inline SVG."""
+"""The pictures of the page: the numbers of ``calibrant.plots``, as inline SVG.
+
+Colours are those of the style sheet. Nothing but numbers and escaped text goes into a picture.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from calibrant._pages.shell import Markup
+from calibrant._pages.shell import Markup, escape
 from calibrant.plots._reliability import UNINFORMATIVE
 from calibrant.plots._style import p_words, percent, shorten
-from calibrant.report._svg import (
-    BOTTOM,
-    LEFT,
-    RIGHT,
-    TOP,
-    Axis,
-    Chart,
-    log_axis,
-    nice_axis,
-    unit_axis,
-    wrap,
-)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
     from calibrant.metrics._reliability import ReliabilityCurve
-    from calibrant.plots._confidence import Effect
+    from calibrant.plots._confidence import Effect, TopRCurve
     from calibrant.plots._maps import MapPicture
-    from calibrant.plots._top_r import TopRCurve
-    from calibrant.report._paired import Difference
+    from calibrant.report._judge import Difference
     from calibrant.report._results import Comparison
+
+LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 40
+"""Margins, in units of the view box, which are pixels at full size."""
 
 WIDTH, HEIGHT, BELOW = 330, 396, 112
 """Size of a reliability diagram, and its part under the axes."""
@@ -37,8 +35,156 @@ STRIP, ROW = 44, 24
 """Height of the bin sizes, and of a row of the comparison with temperature scaling."""
 
 
-def _reliability_chart(x: str, y: str) -> Chart:
-    return Chart(unit_axis(x), unit_axis(y), width=WIDTH, height=HEIGHT, bottom=BELOW)
+class Axis(NamedTuple):
+    """One axis: its ends, its name and the numbers printed along it."""
+
+    low: float
+    high: float
+    label: str
+    ticks: Sequence[float]
+    is_log: bool = False
+
+    def place(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Position of each value, from 0 at the low end to 1 at the high end; clipped."""
+        x = np.asarray(values, dtype=np.float64)
+        low, high = self.low, self.high
+        if self.is_log:
+            x = np.log(np.maximum(x, low))
+            low, high = math.log(low), math.log(high)
+        placed: NDArray[np.float64] = np.clip((x - low) / (high - low), 0.0, 1.0)
+        return placed
+
+
+def unit_axis(label: str) -> Axis:
+    """Return an axis of probabilities."""
+    return Axis(0.0, 1.0, label, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0))
+
+
+def nice_axis(values: Iterable[float], label: str, *, include: float | None = None) -> Axis:
+    """Return an axis with round numbers that holds all values."""
+    seen = [v for v in values if math.isfinite(v)] + ([] if include is None else [include])
+    low, high = min(seen, default=0.0), max(seen, default=1.0)
+    if high - low < 1e-12:
+        low, high = low - 0.5, high + 0.5
+    raw = (high - low) / 5
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    ticks = [round(i * step, 12) for i in range(first, last + 1)]
+    return Axis(ticks[0], ticks[-1], label, ticks)
+
+
+def log_axis(low: float, high: float, label: str) -> Axis:
+    """Return a logarithmic axis with powers of ten, or of two if it is short."""
+    base = 10 if high / low > 50 else 2
+    first, last = math.ceil(math.log(low, base) - 1e-9), math.floor(math.log(high, base) + 1e-9)
+    every = max(1, (last - first + 5) // 6)
+    ticks = [float(base) ** i for i in range(last, first - 1, -every)][::-1]
+    return Axis(low, high, label, ticks, is_log=True)
+
+
+class Chart:
+    """Marks on two axes, in a view box, with room for numbers and names beside and under them."""
+
+    def __init__(
+        self, x: Axis, y: Axis, width: float = WIDTH, height: float = 310, left: float = LEFT
+    ) -> None:
+        self.x, self.y = x, y
+        self.width, self.height = width, height
+        self.left, self.right = left, width - RIGHT
+        self.foot = height - (BELOW if height == HEIGHT else BOTTOM)
+        self._parts: list[str] = []
+
+    def xs(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Horizontal positions in the view box."""
+        return self.left + (self.right - self.left) * self.x.place(values)
+
+    def ys(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Vertical positions in the view box."""
+        return TOP + (self.foot - TOP) * (1.0 - self.y.place(values))
+
+    def path(self, data: str, name: str) -> None:
+        """Add a path with a class of the style sheet, unless there is nothing to draw."""
+        if data:
+            self._parts.append(f'<path class="{name}" d="{data}"/>')
+
+    def line(self, x: ArrayLike, y: ArrayLike, name: str) -> None:
+        """Connect points."""
+        data = "L".join(_pairs(self.xs(x), self.ys(y)))
+        self.path(data and f"M{data}", name)
+
+    def band(self, x: ArrayLike, low: ArrayLike, high: ArrayLike, name: str) -> None:
+        """Fill between two lines."""
+        there, back = (_pairs(self.xs(x), self.ys(ends)) for ends in (high, low))
+        data = "L".join([*there, *reversed(back)])
+        self.path(data and f"M{data}Z", name)
+
+    def bars(self, x: ArrayLike, low: ArrayLike, high: ArrayLike, name: str) -> None:
+        """Draw upright strokes."""
+        marks = zip(self.xs(x), self.ys(low), self.ys(high), strict=True)
+        self.path("".join(f"M{_n(a)} {_n(b)}V{_n(c)}" for a, b, c in marks), name)
+
+    def points(self, x: ArrayLike, y: ArrayLike, radii: ArrayLike, name: str) -> None:
+        """Draw discs, as one path of arcs."""
+        data = ""
+        for a, b, r in np.broadcast(self.xs(x), self.ys(y), radii):
+            data += f"M{_n(a - r)} {_n(b)}a{_n(r)} {_n(r)} 0 1 0 {_n(2 * r)} 0"
+            data += f"a{_n(r)} {_n(r)} 0 1 0 {_n(-2 * r)} 0z"
+        self.path(data, name)
+
+    def text(self, x: float, y: float, words: str, name: str = "", anchor: str = "middle") -> None:
+        """Print words at a place of the view box."""
+        mark = f' class="{name}"' if name else ""
+        self._parts.append(
+            f'<text x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}"{mark}>{escape(words)}</text>'
+        )
+
+    def frame(self) -> None:
+        """Draw grid, axes, numbers and names."""
+        x0, x1, y0, y1 = self.left, self.right, TOP, self.foot
+        columns, rows = self.xs(self.x.ticks), self.ys(self.y.ticks)
+        grid = "".join(f"M{_n(p)} {_n(y0)}V{_n(y1)}" for p in columns)
+        self.path(grid + "".join(f"M{_n(x0)} {_n(p)}H{_n(x1)}" for p in rows), "grid")
+        self.path(f"M{_n(x0)} {_n(y0)}V{_n(y1)}H{_n(x1)}", "axis")
+        for tick, place in zip(self.x.ticks, columns, strict=True):
+            self.text(place, y1 + 14, _tick(tick), "tick")
+        for tick, place in zip(self.y.ticks, rows, strict=True):
+            self.text(x0 - 5, place + 3.5, _tick(tick), "tick", "end")
+        self.text((x0 + x1) / 2, y1 + 31, self.x.label)
+        self._parts.append(
+            f'<text class="up" transform="translate(11 {_n((y0 + y1) / 2)}) rotate(-90)" '
+            f'text-anchor="middle">{escape(self.y.label)}</text>'
+        )
+
+    def inner(self) -> Markup:
+        """Everything that was drawn."""
+        return Markup("".join(self._parts))
+
+    def picture(self, label: str) -> Markup:
+        """Make a picture of it, with a description for those who cannot see it."""
+        return wrap(self.inner(), self.width, self.height, label)
+
+
+def wrap(inner: Markup, width: float, height: float, label: str) -> Markup:
+    """Make a picture of marks."""
+    return Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
+        _n(width), _n(height), label, inner
+    )
+
+
+def _pairs(x: NDArray[np.float64], y: NDArray[np.float64]) -> list[str]:
+    return [f"{_n(a)} {_n(b)}" for a, b in zip(x, y, strict=True)]
+
+
+def _n(value: float) -> str:
+    """Return a coordinate, to a tenth of a pixel."""
+    return f"{value + 0.0:.1f}".removesuffix(".0")
+
+
+def _tick(value: float) -> str:
+    if value == 0 or 1e-2 <= abs(value) < 1e5:
+        return f"{value:.6g}"
+    return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
 
 
 def reliability_frames() -> Markup:
@@ -48,8 +194,8 @@ def reliability_frames() -> Markup:
         "frame-class": ("probability of the class", "observed frequency"),
     }
     frames = Markup()
-    for name, (x, y) in names.items():
-        chart = _reliability_chart(x, y)
+    for name, axes in names.items():
+        chart = Chart(*map(unit_axis, axes), height=HEIGHT)
         chart.frame()
         chart.line([0, 1], [0, 1], "diagonal")
         base = HEIGHT - 12
@@ -62,21 +208,18 @@ def reliability_frames() -> Markup:
 
 def reliability(curve: ReliabilityCurve, *, is_class: bool) -> Markup:
     """Return the marks of a reliability diagram, without the picture around them."""
-    chart = _reliability_chart("", "")
+    chart = Chart(unit_axis(""), unit_axis(""), height=HEIGHT)
     seen = curve.weight > 0
     x, y, weight = (v[seen] for v in (curve.mean_probability, curve.frequency, curve.weight))
     low, high = curve.consistency_low[seen], curve.consistency_high[seen]
-    known = np.isfinite(low)
-    informative = ~(high - low >= UNINFORMATIVE)
-    chart.bars(x[known & informative], low[known & informative], high[known & informative], "bar")
-    chart.bars(
-        x[known & ~informative], low[known & ~informative], high[known & ~informative], "bar thin"
-    )
+    known, informative = np.isfinite(low), ~(high - low >= UNINFORMATIVE)
+    for own, name in ((known & informative, "bar"), (known & ~informative, "bar thin")):
+        chart.bars(x[own], low[own], high[own], name)
     chart.line(x[informative], y[informative], "curve")
     radii = 2.5 + 3.5 * np.sqrt(weight / weight.max())
     inside = (y >= low) & (y <= high)
-    chart.points(x[~inside], y[~inside], radii[~inside], "point")
-    chart.points(x[inside], y[inside], radii[inside], "point hollow")
+    for own, name in ((~inside, "point"), (inside, "point hollow")):
+        chart.points(x[own], y[own], radii[own], name)
     _strip(chart, curve)
     frame = "frame-class" if is_class else "frame-confidence"
     return Markup('<use href="#{}"/>{}').format(frame, chart.inner())
@@ -103,15 +246,14 @@ def _strip(chart: Chart, curve: ReliabilityCurve) -> None:
 
 def describe_curve(curve: ReliabilityCurve, who: str) -> str:
     """Say what a reliability diagram shows, bin by bin, for those who cannot see it."""
-    words = [f"Reliability diagram of {who}: ECE {percent(curve.ece)}"]
     chance = p_words(curve.p_value)
-    words[0] += f", {chance}." if chance else "."
+    error = f"ECE {percent(curve.ece)}, {chance}." if chance else f"ECE {percent(curve.ece)}."
     bins = [
         f"{percent(x, 0)} predicted, {percent(y, 0)} observed"
         for x, y, weight in zip(curve.mean_probability, curve.frequency, curve.weight, strict=True)
         if weight > 0
     ]
-    return " ".join([*words, "; ".join(bins) + "."])
+    return f"Reliability diagram of {who}: {error} {'; '.join(bins)}."
 
 
 def effect_figure(effect: Effect, who: str) -> Markup:
@@ -121,17 +263,22 @@ def effect_figure(effect: Effect, who: str) -> Markup:
     chart.line([0, 1], [0, 1], "diagonal")
     chart.band(effect.before, effect.low, effect.high, "band")
     chart.line(effect.before, effect.median, "curve")
-    chart.points(effect.before, effect.median, np.full(len(effect.before), 2.5), "point")
-    label = f"What {who} does to the confidence: " + "; ".join(
-        f"{percent(a, 0)} becomes {percent(b, 0)}"
-        for a, b in zip(effect.before[::4], effect.median[::4], strict=True)
-    )
-    return wrap(chart.inner(), chart.width, chart.height, label)
+    chart.points(effect.before, effect.median, 2.5, "point")
+    changes = zip(effect.before[::4], effect.median[::4], strict=True)
+    words = "; ".join(f"{percent(a, 0)} becomes {percent(b, 0)}" for a, b in changes)
+    return chart.picture(f"What {who} does to the confidence: {words}")
 
 
 def map_figure(found: MapPicture, who: str) -> Markup:
     """Draw the fitted map."""
-    x, y = _map_axes(found)
+    x, y = unit_axis(found.x_label), unit_axis(found.y_label)
+    if found.kind == "affine":
+        (curve,) = found.curves
+        x, y = nice_axis(curve.x, x.label), nice_axis(curve.y, y.label, include=1.0)
+    elif found.is_log:
+        low = min(float(min(curve.x.min(), curve.y.min())) for curve in found.curves)
+        high = max(1.0, *(float(curve.y.max()) for curve in found.curves))
+        x, y = log_axis(low, 1.0, x.label), log_axis(low, high, y.label)
     chart = Chart(x, y)
     chart.frame()
     if found.has_identity:
@@ -141,30 +288,17 @@ def map_figure(found: MapPicture, who: str) -> Markup:
         if curve.is_line:
             chart.line(curve.x, curve.y, f"line line-{place % 6}")
         else:
-            chart.points(curve.x, curve.y, np.full(len(curve.x), 3.0), "point hollow")
-    label = f"Calibration map of {who}. {found.note}"
-    return wrap(chart.inner(), chart.width, chart.height, label)
-
-
-def _map_axes(found: MapPicture) -> tuple[Axis, Axis]:
-    if found.kind == "affine":
-        (curve,) = found.curves
-        return nice_axis(curve.x, found.x_label), nice_axis(curve.y, found.y_label, include=1.0)
-    if not found.is_log:
-        return unit_axis(found.x_label), unit_axis(found.y_label)
-    low_x = min(float(curve.x.min()) for curve in found.curves)
-    low_y = min(float(curve.y.min()) for curve in found.curves)
-    high_y = max(1.0, *(float(curve.y.max()) for curve in found.curves))
-    low = min(low_x, low_y)
-    return log_axis(low, 1.0, found.x_label), log_axis(low, high_y, found.y_label)
+            chart.points(curve.x, curve.y, 3.0, "point hollow")
+    return chart.picture(f"Calibration map of {who}. {found.note}")
 
 
 def top_r_figure(before: TopRCurve, after: TopRCurve, who: str) -> Markup:
     """Draw claim minus observation against the rank, before and after."""
     gaps = [100 * (curve.claimed - curve.share) for curve in (before, after)]
-    half = 196 * after.spread
-    most = float(after.ranks[-1])
-    x = log_axis(1.0, most, "r") if most > 30 else _rank_axis(int(most))
+    half, most = 196 * after.spread, int(after.ranks[-1])
+    x = log_axis(1.0, most, "r")
+    if most <= 30:
+        x = Axis(0.7, most + 0.3, "r", range(1, most + 1, max(1, -(-most // 8))))
     y = nice_axis([*gaps[0], *gaps[1], *half, *-half], "claimed minus observed, points", include=0)
     chart = Chart(x, y)
     chart.frame()
@@ -172,16 +306,10 @@ def top_r_figure(before: TopRCurve, after: TopRCurve, who: str) -> Markup:
     chart.line([x.low, x.high], [0, 0], "diagonal")
     chart.line(before.ranks, gaps[0], "line line-1")
     chart.line(after.ranks, gaps[1], "curve")
-    label = (
+    return chart.picture(
         f"Claimed minus observed share of labels among the top r, for {who}: "
         f"{gaps[1][0]:.1f} points at r = 1, {gaps[0][0]:.1f} before calibration"
     )
-    return wrap(chart.inner(), chart.width, chart.height, label)
-
-
-def _rank_axis(most: int) -> Axis:
-    step = max(1, -(-most // 8))
-    return Axis(1.0 - 0.3, most + 0.3, "r", list(range(1, most + 1, step)))
 
 
 def forest_figure(comparison: Comparison, chosen: str) -> Markup:
@@ -195,8 +323,8 @@ def forest_figure(comparison: Comparison, chosen: str) -> Markup:
     # A hopeless method would squeeze all others: it runs out of the picture.
     limit = 4 * float(np.nanmedian(np.abs(ends))) + 1e-9
     x = nice_axis(np.clip(ends, -limit, limit).ravel(), name, include=0)
-    chart = Chart(x, Axis(0, 1, "", ()), width=400, height=TOP + ROW * len(rows) + BOTTOM, left=104)
     foot = TOP + ROW * len(rows)
+    chart = Chart(x, Axis(0, 1, "", ()), width=400, height=foot + BOTTOM, left=104)
     chart.path("".join(f"M{place:.1f} {TOP}V{foot}" for place in chart.xs(x.ticks)), "grid")
     chart.path(f"M{float(chart.xs(0)):.1f} {TOP}V{foot}", "axis")
     for tick, place in zip(x.ticks, chart.xs(x.ticks), strict=True):
@@ -207,10 +335,9 @@ def forest_figure(comparison: Comparison, chosen: str) -> Markup:
         y = TOP + ROW * (place + 0.5)
         chart.text(chart.left - 8, y + 4, mark + shorten(method, 15), "", "end")
         _forest_row(chart, gap, y)
-    level = comparison.settings["confidence_level"]
-    label = f"{name}, with {100 * level:g} % intervals: "
-    label += "; ".join(f"{method} {gap.value:+.4f}" for method, gap in rows)
-    return wrap(chart.inner(), chart.width, chart.height, label)
+    words = "; ".join(f"{method} {gap.value:+.4f}" for method, gap in rows)
+    level = 100 * comparison.settings["confidence_level"]
+    return chart.picture(f"{name}, with {level:g} % intervals: {words}")
 
 
 def _forest_row(chart: Chart, gap: Difference, y: float) -> None:
@@ -218,11 +345,11 @@ def _forest_row(chart: Chart, gap: Difference, y: float) -> None:
     low, value, high = (float(v) for v in chart.xs([gap.low, gap.value, gap.high]))
     is_out = gap.value > chart.x.high
     if np.isfinite(low):
-        stop = min(high, chart.width - RIGHT - 50) if is_out else high
+        stop = min(high, chart.right - 50) if is_out else high
         if stop > low:
             chart.path(f"M{low:.1f} {y}H{stop:.1f}", "interval")
     if is_out:
-        chart.text(chart.width - RIGHT, y + 4, f"{gap.value:+.2f} →", "", "end")
+        chart.text(chart.right, y + 4, f"{gap.value:+.2f} →", "", "end")
     else:
         hollow = " hollow" if gap.low <= 0 <= gap.high else ""
         chart.path(f"M{value - 5:.1f} {y}l5 -5l5 5l-5 5z", f"point{hollow}")

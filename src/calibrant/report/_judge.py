@@ -1,4 +1,4 @@
-"""Judging one method after the other on the test part."""
+"""Judging one method after the other on the test part, and their differences by a bootstrap."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ import numpy as np
 from calibrant._trial import UNCALIBRATED
 from calibrant.metrics import calibration_test, class_shares, evaluate, reliability_curve
 from calibrant.metrics._predictions import read_predictions
-from calibrant.plots._classwise import compute_class_curves, compute_classwise
-from calibrant.plots._confidence import compute_confidence_histogram, compute_effect
+from calibrant.metrics._resampling import drawn_means
+from calibrant.metrics._result import doc, result
+from calibrant.metrics._shares import holm
+from calibrant.plots._classwise import class_curves, compute_classwise
+from calibrant.plots._confidence import (
+    compute_confidence_histogram,
+    compute_effect,
+    compute_top_r,
+)
 from calibrant.plots._maps import compute_map
-from calibrant.plots._top_r import compute_top_r
-from calibrant.report._paired import paired_differences, paired_resamples
 from calibrant.report._results import BASELINE, MethodResult
 
 if TYPE_CHECKING:
@@ -29,6 +34,11 @@ KEPT_BYTES = 1 << 28
 """Predictions of methods that are kept for the diagrams of classes; more are made once more."""
 
 MOST_RANKS = 100
+
+FEWEST_RESAMPLES = 2000
+"""Resamples, unless there are very many rows: p-values of 0.001, many times corrected."""
+
+MOST_ROWS_DRAWN_IN_ALL = 200_000_000
 
 
 class Judge:
@@ -151,5 +161,51 @@ class Judge:
         if not shown:
             return result.classwise
         after = self._predict(result.method, result.calibrator)
-        curves = compute_class_curves(None, after, shown, **self._draws)
+        curves = class_curves(after, shown, **self._draws)
         return replace(result.classwise, curves=curves)
+
+
+@result()
+class Difference:
+    """NLL of a method minus that of the baseline, on the same rows."""
+
+    value: float = doc("Below zero if the method is better.")
+    low: float = doc("Bootstrap percentile interval; NaN without resamples.")
+    high: float = doc("Bootstrap percentile interval; NaN without resamples.")
+    p_value: float = doc("Two-sided, of 'there is no difference'.")
+    p_holm: float = doc("The same after Holm's correction for the number of methods compared.")
+
+
+def paired_differences(
+    losses: NDArray[np.float64],
+    baseline: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    *,
+    n_resamples: int,
+    level: float,
+    random_state: Any,
+) -> list[Difference]:
+    """Compare the losses of several methods, one row of ``losses`` each, with the baseline's.
+
+    All methods are judged on the same draws of rows. Rows are drawn with their weights.
+    """
+    gaps = losses - baseline
+    values = gaps @ (weight / weight.sum())
+    if n_resamples == 0:
+        nan = float("nan")
+        return [Difference(float(v), nan, nan, nan, nan) for v in values]
+    draws = drawn_means(gaps, weight, n_resamples, random_state)
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=1)
+    below = np.count_nonzero(draws <= 0, axis=1)
+    above = np.count_nonzero(draws >= 0, axis=1)
+    p = np.minimum(2 * (1 + np.minimum(below, above)) / (1 + n_resamples), 1.0)
+    return [
+        Difference(*(float(v) for v in found))
+        for found in zip(values, low, high, p, holm(p), strict=True)
+    ]
+
+
+def paired_resamples(n_rows: int, n_resamples: int) -> int:
+    """How many resamples the paired comparison needs and can afford, if any were asked for."""
+    asked_for = max(25 * n_resamples, FEWEST_RESAMPLES) if n_resamples else 0
+    return min(asked_for, max(1000, MOST_ROWS_DRAWN_IN_ALL // max(n_rows, 1)))

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import math
+import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from sklearn.base import clone
+
+import calibrant
 from calibrant._atomic_file import replace_file
+from calibrant._calibrators.methods import methods as all_methods
 from calibrant._docstrings import inherit_parameters
 from calibrant._pages.shell import Markup, render_page
 from calibrant._pages.text import clean
+from calibrant._trial import UNCALIBRATED
+from calibrant.errors import in_words
 from calibrant.metrics._chunk import usual_column
-from calibrant.metrics._table import headline
+from calibrant.metrics._table import METRICS, headline
 from calibrant.plots._style import p_words, percent
-from calibrant.report import _content as content
 from calibrant.report import _figures as figures
-from calibrant.report._svg import wrap
-from calibrant.report._verdict import describe_claim, reach_verdict
+from calibrant.report._results import best_texts
+from calibrant.report._verdict import applied_method, describe_claim, reach_verdict
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from calibrant.metrics._reliability import ReliabilityCurve
     from calibrant.report._results import Comparison, MethodResult
-    from calibrant.report._verdict import Verdict
 
 STATIC_CLASSES = 20
 """Rows of the class table that are there without scripts."""
@@ -70,49 +80,31 @@ def build_report(
     '<!DOCTYPE html>'
     """
     verdict = reach_verdict(comparison)
-    settings = comparison.settings
-    applied = content.applied_method(comparison, verdict)
-    columns, rows = content.method_table(comparison, verdict)
+    applied = applied_method(comparison, verdict)
+    usual = usual_column(comparison.n_classes)
+    columns = _class_columns(comparison, applied)
     return render_page(
         "calibrant.report",
         title=title,
         sections=[{"id": name, "title": words} for name, words in SECTIONS.items()],
         frames=figures.reliability_frames(),
-        baseline=comparison.baseline,
-        created=comparison.created,
-        n_methods=len(comparison.results),
-        n_val=f"{settings['n_val']:,}",
-        n_test=f"{settings['n_test']:,}",
-        n_classes=comparison.n_classes,
-        n_bins=settings["n_bins"],
-        level=f"{100 * settings['confidence_level']:g} %",
-        has_intervals=settings["n_resamples"] > 0,
+        comparison=comparison,
+        settings=comparison.settings,
         verdict=verdict,
-        columns=columns,
-        rows=rows,
-        failures=comparison.failures,
+        level=f"{100 * comparison.settings['confidence_level']:g} %",
+        table=_method_table(comparison, verdict.chosen),
         forest=figures.forest_figure(comparison, verdict.chosen),
-        panels=build_panels(comparison, verdict),
-        overall=_overall(comparison),
+        panels=_panels(comparison, verdict.chosen),
+        positive=None if usual is None else comparison.classes[usual],
         headline=headline(comparison.n_classes).title,
-        views={f"c{j}": comparison.classes[j] for j in comparison.shown},
-        classes=comparison.classes,
-        class_columns=content.class_columns(comparison, applied),
+        class_columns=columns,
         worst=comparison.results[0].classwise.order[:STATIC_CLASSES].tolist(),
         applied=applied,
-        python=content.python_lines(comparison, applied),
-        commands=content.command_lines(comparison, applied, commands),
-        facts=content.run_facts(comparison),
-        numbers=content.page_numbers(comparison, applied),
+        python=python_lines(comparison, applied),
+        commands=command_lines(comparison, applied, commands),
+        facts=_run_facts(comparison),
+        numbers=_page_numbers(comparison, columns),
     )
-
-
-def _overall(comparison: Comparison) -> str:
-    """Name what the first diagram of a method is of."""
-    usual = usual_column(comparison.n_classes)
-    if usual is None:
-        return "the confidence, all classes"
-    return f"class {clean(comparison.classes[usual])}, the positive one"
 
 
 @inherit_parameters(build_report)
@@ -140,66 +132,197 @@ def write_report(
         file.write(page)
 
 
-def build_panels(comparison: Comparison, verdict: Verdict) -> list[dict[str, Any]]:
+def _method_table(comparison: Comparison, chosen: str) -> dict[str, Any]:
+    """Heads and rows of the table of methods."""
+    best = best_texts(comparison.results)
+    heads = [METRICS[name].heading for name in best]
+    heads.insert(2, f"NLL minus {comparison.baseline}")
+    rows = []
+    for result in comparison.results:
+        cells = [_metric_cell(result, name, text) for name, text in best.items()]
+        cells.insert(2, _difference_cell(result))
+        seconds = "-" if result.calibrator is None else f"{result.fit_seconds:.2f}"
+        cells.append(_cell(result.fit_seconds, seconds))
+        words = re.split(r"(?<=[a-z])(?=[A-Z])", clean(result.title))
+        is_chosen = result.method == chosen
+        rows.append(
+            {"method": result.method, "title": words, "is_chosen": is_chosen, "cells": cells}
+        )
+    return {"heads": [*heads, "fit, s"], "rows": rows}
+
+
+def _cell(value: float, text: str, notes: Sequence[str] = (), best: str = "") -> dict[str, Any]:
+    sort = repr(float(value)) if math.isfinite(value) else ""
+    return {"sort": sort, "text": text, "notes": [*filter(None, notes)], "is_best": text == best}
+
+
+def _metric_cell(result: MethodResult, name: str, best: str) -> dict[str, Any]:
+    estimate = getattr(result.evaluation, name)
+    text, low, high = map(METRICS[name].text, estimate)
+    interval = "" if math.isnan(estimate.low) else f"{low} to {high}"
+    chance = p_words(result.p_values.get(name, math.nan))
+    return _cell(estimate.value, text, [interval, chance], best)
+
+
+def _difference_cell(result: MethodResult) -> dict[str, Any]:
+    gap = result.difference
+    if gap is None:
+        return _cell(0.0, "0")
+    interval = "" if math.isnan(gap.p_value) else f"{gap.low:+.4f} to {gap.high:+.4f}"
+    return _cell(gap.value, f"{gap.value:+.4f}", [interval, p_words(gap.p_value)])
+
+
+def _class_columns(
+    comparison: Comparison, applied: str
+) -> list[tuple[str, int, NDArray[np.float64]]]:
+    """Head, digits and numbers of each column of the class table."""
+    before = comparison.results[0].classwise
+    name = applied if applied in comparison.methods else UNCALIBRATED
+    after = comparison.result(name).classwise
+    return [
+        ("test rows", 0, comparison.test_counts.astype(np.float64)),
+        ("calibration rows", 0, comparison.val_counts.astype(np.float64)),
+        ("share, %", 3, 100 * before.frequency),
+        ("predicted before, %", 3, 100 * before.mean_probability),
+        ("predicted after, %", 3, 100 * after.mean_probability),
+        ("ECE before, %", 3, 100 * before.ece),
+        ("ECE after, %", 3, 100 * after.ece),
+    ]
+
+
+def _page_numbers(comparison: Comparison, columns: list[Any]) -> dict[str, Any]:
+    """Everything that the script of the page needs, and the metrics for whoever reads it."""
+    return {
+        "methods": {
+            result.method: {
+                METRICS[name].title: [_number(v) for v in estimate]
+                for name, estimate in result.evaluation.estimates().items()
+            }
+            for result in comparison.results
+        },
+        "classes": {
+            "names": [clean(name) for name in comparison.classes],
+            "order": comparison.results[0].classwise.order.tolist(),
+            "shown": comparison.shown,
+            "columns": [
+                {"digits": digits, "values": [_number(round(v, digits + 1)) for v in own.tolist()]}
+                for _, digits, own in columns
+            ],
+        },
+    }
+
+
+def _number(value: float) -> float | int | None:
+    if not math.isfinite(value):
+        return None
+    return int(value) if value == int(value) else value
+
+
+def python_lines(comparison: Comparison, applied: str) -> str:
+    """Lines of Python that fit and apply a method."""
+    known = applied in comparison.methods
+    calibrator = comparison.result(applied).calibrator if known else None
+    if calibrator is None:
+        calibrator = calibrant.TemperatureScaling(scores=comparison.settings["scores"])
+    fresh = clone(calibrator).set_params(classes=None)
+    for key, value in fresh.get_params().items():
+        if isinstance(value, np.generic):  # which would be written as np.float64(...)
+            fresh.set_params(**{key: value.item()})
+    name = type(fresh).__name__
+    home = "calibrant" if name in calibrant.__all__ else type(fresh).__module__
+    inner = set(re.findall(r"\b[A-Z]\w*(?=\()", repr(fresh))) & set(calibrant.__all__)
+    names = ", ".join([name, *sorted(inner - {name})])
+    weights = ", sample_weight" if comparison.settings["weights"] else ""
+    return (
+        f"from {home} import {names}\n\n"
+        f"calibrator = {fresh!r}\n"
+        f"calibrator.fit(scores, y{weights})  # the calibration part\n"
+        "probabilities = calibrator.predict_proba(new_scores)"
+    )
+
+
+def command_lines(comparison: Comparison, applied: str, commands: Sequence[str] | None) -> str:
+    """Command lines that fit and apply a method."""
+    if commands is not None:
+        return "\n".join(commands)
+    if applied not in all_methods():
+        return "# a calibrator of your own: apply it in Python"
+    # The part of a file that holds two; it is what the command reads by default.
+    source = comparison.sources.get("calibration", "calibration.npz").removesuffix(" (val)")
+    kind = " --scores logits" if comparison.settings["scores"] == "logits" else ""
+    return (
+        f"calibrant fit {shlex.quote(source)} --method {shlex.quote(applied)}{kind} "
+        "--output model.calibrant\n"
+        "calibrant apply model.calibrant new.npz --output calibrated.npz"
+    )
+
+
+def _run_facts(comparison: Comparison) -> list[tuple[str, str]]:
+    """Sizes, seeds, names and versions."""
+    settings = comparison.settings
+    draws = f"{settings['n_resamples']} for intervals, seed {in_words(settings['random_state'])}"
+    return [
+        *comparison.sources.items(),
+        ("calibration rows", f"{settings['n_val']:,}"),
+        ("test rows", f"{settings['n_test']:,}"),
+        ("classes", f"{comparison.n_classes:,}"),
+        ("scores", settings["scores"] + (", weighted rows" if settings["weights"] else "")),
+        ("bins", str(settings["n_bins"])),
+        ("resamples", draws),
+        ("time", f"{comparison.seconds:.1f} s in all"),
+        ("made", comparison.created),
+        ("versions", ", ".join(f"{name} {v}" for name, v in comparison.versions.items())),
+    ]
+
+
+def _panels(comparison: Comparison, chosen: str) -> list[dict[str, Any]]:
     """Return what each tab holds, in the order of the methods."""
-    first = comparison.results[0]
-    opened = verdict.chosen
-    if opened == first.method and len(comparison.results) > 1:
-        opened = comparison.results[1].method
+    first, *others = comparison.results
+    opened = others[0].method if chosen == first.method and others else chosen
     return [
         {
             "method": result.method,
             "title": result.title,
             "is_open": result.method == opened,
             "summary": _summary(result),
-            "pairs": _pairs(comparison, place),
-            "extras": [] if place == 0 else _extras(first, result),
+            "pairs": _pairs(comparison, result),
+            "extras": [] if result is first else _extras(first, result),
             "notes": _notes(result),
         }
-        for place, result in enumerate(comparison.results)
+        for result in comparison.results
     ]
 
 
 def _summary(result: MethodResult) -> str:
     words = f"{describe_claim(result)}; NLL {result.evaluation.negative_log_likelihood.value:.4f}."
-    if result.effect is not None:
-        words += (
-            f" The most probable class changes in {percent(result.effect.changed)} of the rows."
-        )
-    return words
+    if result.effect is None:
+        return words
+    changed = percent(result.effect.changed)
+    return f"{words} The most probable class changes in {changed} of the rows."
 
 
-def _pairs(comparison: Comparison, place: int) -> list[dict[str, Any]]:
-    """Diagrams before and after: of the confidence or the positive class, and of those shown."""
-    first, result = comparison.results[0], comparison.results[place]
-    usual = usual_column(comparison.n_classes)
-    name = None if usual is None else clean(comparison.classes[usual])
-    pairs = [{"id": "all", "pictures": _two(first.curve, result.curve, place, "all", result, name)}]
+def _pairs(comparison: Comparison, result: MethodResult) -> dict[str, list[dict[str, Any]]]:
+    """Diagrams before and after: of the confidence or the positive class, and of those shown.
+
+    The marks of one before are on the page once, and reused.
+    """
+    first, usual = comparison.results[0], usual_column(comparison.n_classes)
+    curves = {"all": (usual, first.curve, result.curve)}
     for j in comparison.shown:
-        curves = first.classwise.curves[j], result.classwise.curves[j]
-        name = clean(comparison.classes[j])
-        pairs.append({"id": f"c{j}", "pictures": _two(*curves, place, f"c{j}", result, name)})
-    return pairs
-
-
-def _two(
-    before: ReliabilityCurve,
-    after: ReliabilityCurve,
-    place: int,
-    view: str,
-    result: MethodResult,
-    name: str | None = None,
-) -> list[dict[str, Any]]:
-    """Return the diagram before, whose marks are on the page once and reused, and the one after."""
-    inner = figures.reliability(after, is_class=name is not None)
-    if place == 0:
-        marks = Markup('<g id="before-{}">{}</g>').format(view, inner)
-        return [_picture(marks, before, "before calibration", name)]
-    marks = Markup('<use href="#before-{}"/>').format(view)
-    return [
-        _picture(marks, before, "before calibration", name),
-        _picture(inner, after, f"after {clean(result.method)}", name),
-    ]
+        curves[f"c{j}"] = j, first.classwise.curves[j], result.classwise.curves[j]
+    found = {}
+    for view, (column, before, after) in curves.items():
+        name = None if column is None else clean(comparison.classes[column])
+        inner = figures.reliability(after, is_class=name is not None)
+        if result is first:
+            marks = Markup('<g id="before-{}">{}</g>').format(view, inner)
+            found[view] = [_picture(marks, before, "before calibration", name)]
+            continue
+        marks = Markup('<use href="#before-{}"/>').format(view)
+        head = f"after {clean(result.method)}"
+        pictures = (marks, before, "before calibration"), (inner, after, head)
+        found[view] = [_picture(*one, name) for one in pictures]
+    return found
 
 
 def _picture(marks: Markup, curve: ReliabilityCurve, head: str, name: str | None) -> dict[str, Any]:
@@ -207,37 +330,33 @@ def _picture(marks: Markup, curve: ReliabilityCurve, head: str, name: str | None
     error = f"conf-ECE {percent(curve.ece, 2)}"
     if name is not None:
         error = f"ECE {percent(curve.ece, 2)} in {curve.n_bins} bins"
-    chance = p_words(curve.p_value)
+    label, chance = figures.describe_curve(curve, who), p_words(curve.p_value)
     return {
-        "svg": wrap(marks, figures.WIDTH, figures.HEIGHT, figures.describe_curve(curve, who)),
+        "svg": figures.wrap(marks, figures.WIDTH, figures.HEIGHT, label),
         "head": head.capitalize() if head.islower() else head[0].upper() + head[1:],
         "class_name": name,
         "words": f"{error}, {chance}" if chance else error,
     }
 
 
-def _extras(first: MethodResult, result: MethodResult) -> list[dict[str, Any]]:
-    """Return the map, its effect and, of more than two classes, the top-r curves."""
-    who = clean(result.method)
-    found: list[dict[str, Any]] = []
-
-    def add(svg: Markup, head: str, words: str, legend: Sequence[str] = ()) -> None:
-        found.append({"svg": svg, "head": head, "words": words, "legend": legend})
-
+def _extras(first: MethodResult, result: MethodResult) -> list[tuple[Any, ...]]:
+    """Head, picture, words and legend of the map, its effect, and the top-r curves if any."""
+    who, found = clean(result.method), []
     if result.map is not None:
         keys = [curve.name for curve in result.map.curves if curve.is_line]
-        add(figures.map_figure(result.map, who), "Calibration map", result.map.note, keys)
+        picture = figures.map_figure(result.map, who)
+        found.append(("Calibration map", picture, result.map.note, keys))
     if result.effect is not None:
         words = "Median of the rows, and the middle nine tenths of them as a band."
-        add(figures.effect_figure(result.effect, who), "What becomes of the confidence", words)
-    if first.top_r is None or result.top_r is None:
-        return found
-    words = (
-        "How much more the r most probable classes claim than they hold; the band is where a "
-        "calibrated classifier would be."
-    )
-    svg = figures.top_r_figure(first.top_r, result.top_r, who)
-    add(svg, "Top r", words, ("after", "before"))
+        picture = figures.effect_figure(result.effect, who)
+        found.append(("What becomes of the confidence", picture, words, []))
+    if first.top_r is not None and result.top_r is not None:
+        words = (
+            "How much more the r most probable classes claim than they hold; the band is where a "
+            "calibrated classifier would be."
+        )
+        picture = figures.top_r_figure(first.top_r, result.top_r, who)
+        found.append(("Top r", picture, words, ["after", "before"]))
     return found
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from calibrant import _simplex as simplex
 from calibrant._extras import needed
 from calibrant._trial import UNCALIBRATED
+from calibrant.metrics._result import doc, result
 from calibrant.metrics._table import METRICS, headline, metrics_of
 from calibrant.plots._style import shorten
 
@@ -20,74 +20,38 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._calibrators.base import Calibrator
-    from calibrant.metrics._evaluation import Evaluation
     from calibrant.metrics._reliability import ReliabilityCurve
     from calibrant.metrics._shares import ClassShares
     from calibrant.metrics._significance import CalibrationTest
-    from calibrant.metrics._table import Metric
+    from calibrant.metrics._table import Evaluation, Metric
     from calibrant.plots._classwise import ClasswiseSummary
-    from calibrant.plots._confidence import ConfidenceHistogram, Effect
+    from calibrant.plots._confidence import ConfidenceHistogram, Effect, TopRCurve
     from calibrant.plots._maps import MapPicture
-    from calibrant.plots._top_r import TopRCurve
-    from calibrant.report._paired import Difference
+    from calibrant.report._judge import Difference
 
 BASELINE = "ts"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@result(eq=False, repr=False)
 class MethodResult:
-    """How one method did on the test part.
+    """How one method did on the test part."""
 
-    Attributes
-    ----------
-    method : str
-        Its short name; "uncalibrated" for the predictions as they came.
-    title : str
-        Name of its class.
-    evaluation : Evaluation
-        Every metric, with intervals.
-    difference : Difference or None
-        Its NLL minus that of temperature scaling.
-    curve : ReliabilityCurve
-        Of the confidence, or of the positive one of two classes, with the p-value of its error.
-    shares : ClassShares
-        How often every class was predicted and came.
-    classwise_test : CalibrationTest or None
-        Whether the class-wise error is more than chance; None without resamples, and of two
-        classes, whose error is that of the positive one.
-    confidence : ConfidenceHistogram
-        With the accuracy and the mean confidence.
-    classwise : ClasswiseSummary
-        Errors of all classes, and diagrams of some.
-    top_r : TopRCurve or None
-        None of two classes: of these the first holds the label as often as the confidence says.
-    effect : Effect or None
-        What became of the confidences; None for the uncalibrated predictions.
-    map : MapPicture or None
-        The fitted map, where it can be drawn.
-    calibrator : Calibrator or None
-        Fitted.
-    fit_seconds, predict_seconds : float
-    warnings : tuple of str
-        What was warned of while it was fitted and judged.
-    """
-
-    method: str
-    title: str
-    evaluation: Evaluation
-    difference: Difference | None
-    curve: ReliabilityCurve
-    shares: ClassShares
-    classwise_test: CalibrationTest | None
-    confidence: ConfidenceHistogram
-    classwise: ClasswiseSummary
-    top_r: TopRCurve | None
-    effect: Effect | None
-    map: MapPicture | None
-    calibrator: Calibrator | None
+    method: str = doc("Its short name; 'uncalibrated' for the predictions as they came.")
+    title: str = doc("Name of its class.")
+    evaluation: Evaluation = doc("Every metric, with intervals.")
+    difference: Difference | None = doc("Its NLL minus that of temperature scaling.")
+    curve: ReliabilityCurve = doc("Of what the verdict goes by, with the p-value of its error.")
+    shares: ClassShares = doc("How often every class was predicted and came.")
+    classwise_test: CalibrationTest | None = doc("None without resamples, and of two classes.")
+    confidence: ConfidenceHistogram = doc("With the accuracy and the mean confidence.")
+    classwise: ClasswiseSummary = doc("Errors of all classes, and diagrams of some.")
+    top_r: TopRCurve | None = doc("None of two classes.")
+    effect: Effect | None = doc("What became of the confidences.")
+    map: MapPicture | None = doc("The fitted map, where it can be drawn.")
+    calibrator: Calibrator | None = doc("Fitted.")
     fit_seconds: float
     predict_seconds: float
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = doc("What was warned of while it was fitted and judged.")
 
     def __repr__(self) -> str:
         nll = self.evaluation.negative_log_likelihood.value
@@ -113,70 +77,35 @@ class MethodResult:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@result()
 class Failure:
-    """A method that could not be fitted or judged.
+    """A method that could not be fitted or judged."""
 
-    Attributes
-    ----------
-    method, title : str
-        As in :class:`MethodResult`.
-    error : str
-        Class of the error.
-    message : str
-        What it said.
-    """
-
-    method: str
-    title: str
-    error: str
-    message: str
+    method: str = doc("As in :class:`MethodResult`.")
+    title: str = doc("As in :class:`MethodResult`.")
+    error: str = doc("Class of the error.")
+    message: str = doc("What it said.")
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@result(eq=False, repr=False)
 class Comparison:
     """Result of :func:`compare`.
 
     ``print`` shows it as a table.
-
-    Attributes
-    ----------
-    results : tuple of MethodResult
-        The uncalibrated predictions first, then the methods in the order asked for.
-    failures : tuple of Failure
-        Methods that could not be judged.
-    classes : ndarray of shape (n_classes,)
-        Label of each column.
-    val_counts, test_counts : ndarray of shape (n_classes,)
-        Rows of each class in the two parts.
-    shown : tuple of int
-        Columns of the classes that have diagrams.
-    settings : dict
-        What was asked for: kind of scores, bins, resamples, level, seed, weights.
-    sources : dict of str to str
-        Names of what was read, such as file names.
-    versions : dict of str to str
-        Of the libraries.
-    warnings : tuple of str
-        What was warned of when the data was read.
-    created : str
-        Date and time, UTC.
-    seconds : float
-        Of everything.
     """
 
-    results: tuple[MethodResult, ...]
-    failures: tuple[Failure, ...]
-    classes: NDArray[Any]
-    val_counts: NDArray[np.int64]
-    test_counts: NDArray[np.int64]
-    shown: tuple[int, ...]
-    settings: dict[str, Any]
-    sources: dict[str, str]
-    versions: dict[str, str]
-    warnings: tuple[str, ...]
-    created: str
-    seconds: float
+    results: tuple[MethodResult, ...] = doc("The uncalibrated predictions, then all methods.")
+    failures: tuple[Failure, ...] = doc("Methods that could not be judged.")
+    classes: NDArray[Any] = doc("Label of each column.")
+    val_counts: NDArray[np.int64] = doc("Rows of each class in the calibration part.")
+    test_counts: NDArray[np.int64] = doc("And in the test part.")
+    shown: tuple[int, ...] = doc("Columns of the classes that have diagrams.")
+    settings: dict[str, Any] = doc("What was asked for: bins, resamples, seed and so on.")
+    sources: dict[str, str] = doc("Names of what was read, such as file names.")
+    versions: dict[str, str] = doc("Of the libraries.")
+    warnings: tuple[str, ...] = doc("What was warned of when the data was read.")
+    created: str = doc("Date and time, UTC.")
+    seconds: float = doc("Of everything.")
 
     def __repr__(self) -> str:
         columns = [["method", *(shorten(result.method) for result in self.results)]]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibrant._trial import UNCALIBRATED
+from calibrant.metrics._result import doc, result
 from calibrant.plots._style import p_words, percent, shorten
 from calibrant.report._results import BASELINE
 
@@ -28,26 +28,14 @@ LITTLE = "little or nothing"
 """Less than 15 % of an error."""
 
 
-@dataclass(frozen=True, slots=True)
+@result()
 class Verdict:
-    """Result of :func:`reach_verdict`.
+    """Result of :func:`reach_verdict`."""
 
-    Attributes
-    ----------
-    chosen : str
-        Short name of the method to use: "uncalibrated" if nothing needs to be done.
-    headline : str
-        The finding in a sentence.
-    findings : tuple of str
-        What it rests on, a sentence each.
-    cautions : tuple of str
-        What may make it wrong.
-    """
-
-    chosen: str
-    headline: str
-    findings: tuple[str, ...]
-    cautions: tuple[str, ...]
+    chosen: str = doc("Short name of the method to use; 'uncalibrated' if there is none.")
+    headline: str = doc("The finding in a sentence.")
+    findings: tuple[str, ...] = doc("What it rests on, a sentence each.")
+    cautions: tuple[str, ...] = doc("What may make it wrong.")
 
 
 def reach_verdict(comparison: Comparison) -> Verdict:
@@ -89,6 +77,14 @@ def reach_verdict(comparison: Comparison) -> Verdict:
         findings=tuple(findings),
         cautions=tuple(_cautions(comparison, before, chosen)),
     )
+
+
+def applied_method(comparison: Comparison, verdict: Verdict) -> str:
+    """Return the method whose use is explained: the chosen one, or temperature scaling."""
+    if verdict.chosen != UNCALIBRATED:
+        return verdict.chosen
+    others = [result.method for result in comparison.results[1:]]
+    return BASELINE if BASELINE in others or not others else others[0]
 
 
 def is_significant(p_value: float) -> bool:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from calibrant._simplex import SimplexBatch
     from calibrant.scale._parts import Part
 
-FORMAT = "calibrant statistics 2"
+FORMAT = "calibrant statistics 3"
 MOST_ROWS = 1 << 62
 
 HOMES = {
@@ -149,6 +149,9 @@ class Mergeable(ABC):
         """Count the rows of a checked chunk."""
         for part in self.parts.values():
             part.add(batch)
+        self._add_labels(batch)
+
+    def _add_labels(self, batch: SimplexBatch) -> None:
         self.n_rows += batch.n_rows
         self.labels += np.bincount(batch.class_index, batch.weight, minlength=self.n_classes)
 

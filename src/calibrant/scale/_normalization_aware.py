@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -16,11 +17,12 @@ from calibrant._solvers.normalization_aware import solve_normalization_aware
 from calibrant._solvers.normalization_aware.kept import fit_normalization_aware, spread_rows
 from calibrant._solvers.normalization_aware.prior import choose_strength
 from calibrant._solvers.report import Binning
-from calibrant.scale._isotonic import FLATTENED_CELLS, find_scaling
+from calibrant.scale._isotonic import FLATTENED_CELLS
 from calibrant.scale._score_table import ScoreTable
 from calibrant.scale._statistics import Number, Solution
 from calibrant.scale._surrogate import (
     LARGEST_WEIGHT,
+    NOISE,
     Judged,
     ObjectiveSums,
     Surrogate,
@@ -122,14 +124,8 @@ class NormalizationAwareStatistics(SurrogateStatistics):
 
     def _solution(self) -> Solution:
         """Fit to all rows counted so far; the temperature of the prior is found first."""
-        if "temperature" in self.parts:
-            first, (scaling, is_near) = self.passes()[0], find_scaling(self)
-            if not is_near:
-                return Solution(first.fit_kept, self._ask(scaling, "temperature"))
-            temperature: Any = scaling.fit.map
-            return Solution(first.fit_kept, self._ask(self._begin(temperature), "objective"))
         found = super()._solution()
-        if self.surrogate is None:
+        if self.surrogate is None or "temperature" in self.parts:
             return found
         solver: Any = self.surrogate.solver
         return replace(found, found=_with_prior(found.fitted, *solver.keywords["chosen"]))
@@ -137,7 +133,8 @@ class NormalizationAwareStatistics(SurrogateStatistics):
     def _begin(self, temperature: TemperatureMap | None) -> Surrogate:
         """Fit the rows that were kept, spread over the scores of all."""
         first: Any = self.passes()[0]
-        cells, tol = first.parts["scores"].cells(), float(self.options.get("tol", 0.0))
+        cells = first.parts["scores"].cells()
+        tol = max(float(self.options.get("tol", 0.0)), NOISE / math.sqrt(self.n_rows))
         kept = spread_rows(first.kept_batch(), cells.scores, cells.sums[:, 0])
         return SegmentSurrogate.start(self._solver(temperature), kept, self.weight, tol)
 
@@ -191,6 +188,13 @@ class SegmentSurrogate(Surrogate):
         least = min(map(self.value, self.judged))
         as_good = [one for one in self.judged if self.value(one) <= least + SAME_LOSS]
         return min(as_good, key=self.violation)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all rows have proved a fit, or two passes have not bettered it by half."""
+        found = [self.violation(one) for one in self.judged]
+        is_stuck = len(found) > 3 and min(found[-2:]) > 0.5 * min(found[:-2])
+        return is_stuck or super().is_done
 
     def _combine(self) -> tuple[Array, Array]:
         """Return a linear term for the next fit, and the best point, which it starts from.

@@ -154,14 +154,14 @@ class Statistics(Mergeable):
         rows: KeptRows = found
         return rows
 
-    def _keep(self, cells: int = CELLS) -> KeptRows:
+    def _keep(self, cells: int = CELLS, sample: int | None = None) -> KeptRows:
         """Return an empty ``KeptRows``, for ``_start``."""
         limit = self.max_rows or usual_limit(self.n_classes, cells)
-        return KeptRows(self.n_classes, self.scores, limit)
+        return KeptRows(self.n_classes, self.scores, limit, sample)
 
     def kept_batch(self) -> SimplexBatch:
         """Return the rows that were kept as a calibration set, with their own weights."""
-        return self.kept.batch(self.classes, self.weight)
+        return self.kept.batch(self.classes)
 
     def check(self) -> None:
         """Refuse what no rows can have counted; it may come from a stranger's file."""

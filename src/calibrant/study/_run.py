@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
+from joblib import cpu_count as available_cores
 
 from calibrant import _simplex as simplex
 from calibrant import errors
@@ -16,14 +18,8 @@ from calibrant._trial import UNCALIBRATED
 from calibrant.study._calarena import write_results
 from calibrant.study._cell import Cell, Outcome, Records, measure
 from calibrant.study._files import find_files
-from calibrant.study._table import (
-    DEFAULT_METHODS,
-    TYPES,
-    StudyTable,
-    can_write_parquet,
-    write_table,
-)
-from calibrant.study._workers import available_cores, compute
+from calibrant.study._table import DEFAULT_METHODS, TYPES, StudyTable, write_table
+from calibrant.study._workers import compute
 
 if TYPE_CHECKING:
     import os
@@ -130,12 +126,12 @@ def run_study(
     tell = progress or (lambda *_: None)
     n_done = len(cells) - len(waiting)
     tell(n_done, len(cells), "study")
-    for cell, outcome in _outcomes(longest_first(waiting), n_workers):
-        n_done += 1
+    outcomes = _outcomes(longest_first(waiting), n_workers)
+    for done, (cell, outcome) in enumerate(outcomes, n_done + 1):
         records.write(cell, outcome)
         if outcome.error is not None:
             log(f"{cell.file.name}: {cell.method} failed: {outcome.error}")
-        tell(n_done, len(cells), "study")
+        tell(done, len(cells), "study")
     return _finish(cells, records, home)
 
 
@@ -161,10 +157,8 @@ def longest_first(cells: Iterable[Cell]) -> list[Cell]:
 
 def _outcomes(cells: list[Cell], n_workers: int) -> Iterator[tuple[Cell, Outcome]]:
     """Compute cells in this process or in others."""
-    if n_workers == 0:
-        yield from ((cell, measure(cell)) for cell in cells)
-        return
-    for cell, outcome in compute(measure, cells, n_workers):
+    here = ((cell, measure(cell)) for cell in cells)
+    for cell, outcome in compute(measure, cells, n_workers) if n_workers else here:
         yield cell, outcome or Outcome(error="its process died twice")
 
 
@@ -183,7 +177,7 @@ def _finish(cells: list[Cell], records: Records, output: Path) -> StudyTable:
             for metric, value in outcome.metrics.items()
         ]
     table = StudyTable(pd.DataFrame(rows, columns=list(TYPES)))
-    for suffix in ("csv", "parquet") if can_write_parquet() else ("csv",):
+    for suffix in ("csv", "parquet") if find_spec("pyarrow") else ("csv",):
         write_table(table, output / f"study.{suffix}")
     write_results(done, output / "calarena")
     return table

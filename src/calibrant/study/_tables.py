@@ -75,24 +75,28 @@ def _entries(numbers: Any, form: str, notes: Iterable[str] | None = None) -> lis
     ]
 
 
+def _by_method(columns: dict[str, str], found: list[list[Entry]]) -> list[tuple[Entry, ...]]:
+    return list(zip(map(Entry, columns.values()), *found, strict=True))
+
+
 def rank_table(table: StudyTable) -> Table:
     """Table 2 of the paper: average ranks and first places by metric and data set."""
     groups, columns = [], columns_of(table)
     for metric in ranks.known_metrics(table, ranks.TABLE_METRICS):
         values = table.wide(metric, columns)
         ranked, first = ranks.rank_methods(values, metric), ranks.mark_first(values, metric)
-        names = ranked.index.get_level_values("dataset")
-        parts = [*((name, names == name) for name in table.datasets), ("all", names.notna())]
-        groups.append(
-            [
+        rows = []
+        for name in (*table.datasets, None):
+            part = slice(None) if name is None else [name]
+            own, shares = ranked.loc[part], first.loc[part].mean()
+            rows.append(
                 (
-                    Entry("" if place else metric_title(metric)),
-                    Entry(name, note=str(part.sum())),
-                    *_entries(ranked[part].mean(), ".1f", (f"{x:.0%}" for x in first[part].mean())),
+                    Entry("" if rows else metric_title(metric)),
+                    Entry(name or "all", note=str(len(own))),
+                    *_entries(own.mean(), ".1f", (f"{share:.0%}" for share in shares)),
                 )
-                for place, (name, part) in enumerate(parts)
-            ]
-        )
+            )
+        groups.append(rows)
     return Table(
         "ranks",
         f"Average ranks among {len(columns)} methods",
@@ -137,15 +141,11 @@ def time_table(table: StudyTable) -> Table:
     """Median seconds of a fit, by data set and method."""
     fitted = [method for method in columns_of(table) if method != UNCALIBRATED]
     seconds = table.seconds(fitted)
-    by_dataset = seconds.groupby(level="dataset")
-    sizes = by_dataset.size()
     parts = [
-        (Entry(name, note=str(sizes[name])), line) for name, line in by_dataset.median().iterrows()
+        (Entry(str(name), note=str(len(part))), part.median())
+        for name, part in seconds.groupby(level="dataset")
     ]
-    total = [
-        (Entry("all, median"), seconds.median()),
-        (Entry("all, longest"), seconds.max()),
-    ]
+    total = [(Entry("all, median"), seconds.median()), (Entry("all, longest"), seconds.max())]
     return Table(
         "times",
         "Seconds of a fit by data set",
@@ -198,7 +198,7 @@ def interval_table(table: StudyTable) -> Table:
         "Average rank over all classifiers, with its 95% bootstrap interval: whole data sets are "
         "resampled. The lowest is bold.",
         ("Method", *map(metric_title, metrics)),
-        [list(zip(map(Entry, columns.values()), *found, strict=True))],
+        [_by_method(columns, found)],
     )
 
 
@@ -223,32 +223,22 @@ def sensitivity_table(table: StudyTable) -> Table | None:
     found, last = [], []
     for metric in kinds:
         average = binned_ranks(table, metric)
-        found += [_entries(ranked, ".2f") for ranked in average.values()]
-        last += [
-            Entry(f"{ranks.rank_correlation(ranked, average[15]):.3f}")
-            for ranked in average.values()
-        ]
+        for ranked in average.values():
+            found.append(_entries(ranked, ".2f"))
+            last.append(Entry(f"{ranks.rank_correlation(ranked, average[15]):.3f}"))
     return Table(
         "sensitivity",
         "Average ranks by number of bins",
         "Average ranks by calibration errors of 10, 15 and 25 bins. The last line is Spearman's "
         "correlation of a column with that of 15 bins.",
         ("Method", *(f"{metric_title(m)}, {n} bins" for m in kinds for n in BINS)),
-        [
-            list(zip(map(Entry, columns.values()), *found, strict=True)),
-            [(Entry("correlation"), *last)],
-        ],
+        [_by_method(columns, found), [(Entry("correlation"), *last)]],
     )
 
 
 def build_tables(table: StudyTable) -> list[Table]:
     """Return every table of a study, in the order in which the page shows them."""
-    binned = sensitivity_table(table)
-    return [
-        rank_table(table),
-        interval_table(table),
-        significance_table(table),
-        *([binned] if binned is not None else []),
-        time_table(table),
-        *(model_table(table, dataset) for dataset in table.datasets),
-    ]
+    first = [rank_table, interval_table, significance_table, sensitivity_table, time_table]
+    found = [build(table) for build in first]
+    found += [model_table(table, dataset) for dataset in table.datasets]
+    return [one for one in found if one is not None]

@@ -9,26 +9,32 @@ from typing import TYPE_CHECKING, NamedTuple
 from calibrant._pages.text import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "_": r"\_",
-    "%": r"\%",
-    "&": r"\&",
-    "#": r"\#",
-    "$": r"\$",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "\u2212": r"$-$",
-    "\u2013": "--",
-}
+_LATEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "{}_%&#$"}
+    | {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
+    | {"\u2212": r"$-$", "\u2013": "--"}
+)
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
+
+_TABLE = r"""\begin{table*}[tbhp]
+\centering
+\caption{%(caption)s}
+\label{tab:%(label)s}
+\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%%
+\begin{tabular}{%(columns)s}
+\toprule
+%(head)s \\
+\midrule
+%(body)s
+\bottomrule
+\end{tabular}
+}
+\end{table*}
+"""
+"""Only a table that is too wide is made smaller."""
 
 
 class Entry(NamedTuple):
@@ -67,54 +73,36 @@ def escape_markdown(text: object) -> str:
 
 def escape_latex(text: object) -> str:
     """Return text that LaTeX prints as it is."""
-    return "".join(_LATEX.get(sign, sign) for sign in clean(text, None))
+    return clean(text, None).translate(_LATEX)
 
 
-def _words(entry: Entry) -> str:
-    return f"{entry.text} ({entry.note})" if entry.note else entry.text
+def _marked(row: Sequence[Entry], escape: Callable[[str], str], bold: str) -> list[str]:
+    """Return entries of a row in a markup, in which ``bold`` sets a text in bold."""
+    texts = [escape(one.text + f" ({one.note})" * bool(one.note)) for one in row]
+    return [
+        bold % text if one.bold and text else text for one, text in zip(row, texts, strict=True)
+    ]
 
 
 def to_markdown(table: Table) -> str:
     """Return the table as Markdown, with its caption above."""
-
-    def line(words: Iterable[str]) -> str:
-        return "| " + " | ".join(words) + " |"
-
-    def mark(entry: Entry) -> str:
-        text = escape_markdown(_words(entry))
-        return f"**{text}**" if entry.bold and text else text
-
     marks = ["---"] * table.n_labels + ["---:"] * (len(table.head) - table.n_labels)
-    lines = [line(map(escape_markdown, table.head)), line(marks)]
-    lines += [line(map(mark, row)) for row in table.rows]
-    return "\n".join([escape_markdown(table.caption), "", *lines, ""])
+    lines = [[*map(escape_markdown, table.head)], marks]
+    lines += [_marked(row, escape_markdown, "**%s**") for row in table.rows]
+    rows = [f"| {' | '.join(words)} |" for words in lines]
+    return "\n".join([escape_markdown(table.caption), "", *rows, ""])
 
 
 def to_latex(table: Table) -> str:
     """Return the table as LaTeX, of the text's width at most; it needs booktabs and graphicx."""
-
-    def mark(entry: Entry) -> str:
-        text = escape_latex(_words(entry))
-        return rf"\textbf{{{text}}}" if entry.bold and text else text
-
-    groups = ["\n".join(" & ".join(map(mark, row)) + r" \\" for row in g) for g in table.groups]
-    columns = "l" * table.n_labels + "r" * (len(table.head) - table.n_labels)
-    lines = [
-        r"\begin{table*}[tbhp]",
-        r"\centering",
-        rf"\caption{{{escape_latex(table.caption)}}}",
-        rf"\label{{tab:{re.sub(r'[^a-z0-9-]+', '-', table.name.lower())}}}",
-        # Only a table that is too wide is made smaller.
-        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-        rf"\begin{{tabular}}{{{columns}}}",
-        r"\toprule",
-        " & ".join(map(escape_latex, table.head)) + r" \\",
-        r"\midrule",
-        "\n\\midrule\n".join(groups),
-        r"\bottomrule",
-        r"\end{tabular}",
-        "}",
-        r"\end{table*}",
-        "",
+    groups = [
+        "\n".join(" & ".join(_marked(row, escape_latex, r"\textbf{%s}")) + r" \\" for row in group)
+        for group in table.groups
     ]
-    return "\n".join(lines)
+    return _TABLE % {
+        "caption": escape_latex(table.caption),
+        "label": re.sub(r"[^a-z0-9-]+", "-", table.name.lower()),
+        "columns": "l" * table.n_labels + "r" * (len(table.head) - table.n_labels),
+        "head": " & ".join(map(escape_latex, table.head)),
+        "body": "\n\\midrule\n".join(groups),
+    }

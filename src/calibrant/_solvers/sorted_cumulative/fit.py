@@ -193,9 +193,11 @@ def fit_slots(
     labels, mass = slots.labels.astype(dtype), slots.weight.astype(dtype)
     split = split_points(slots.rank.copy(), labels, mass, n_ranks)
     lowest = 0.0 if slots.has_zeros else float(split.values.min(initial=1.0))
-    function = RankedStepFunction(
-        *kernels.rank_fronts(slots.rank, slots.where, split.fitted, slots.sure, lowest, n_ranks)
-    )
+    rank = slots.rank.astype(np.min_scalar_type(n_ranks))  # short numbers are sorted by counting
+    by_rank = np.argsort(rank, kind="stable")
+    starts = np.searchsorted(rank[by_rank], np.arange(n_ranks + 2))
+    by_slot = slots.where[by_rank], split.fitted[by_rank], starts
+    function = RankedStepFunction(*kernels.rank_fronts(*by_slot, slots.sure, lowest, n_ranks))
     report = SolverReport(
         "maximal upper sets",
         log_loss(split) / slots.total,
