@@ -52,7 +52,7 @@ def test_a_class_without_a_label_warns_once_and_becomes_rare():
 def test_held_out_scores_are_held_out(fitted):
     """The candidate's reported NLL is that of fits without the row's fold, by hand."""
     auto, p, y = fitted
-    folds = check_batch(p, y).deal(5).fold
+    folds = check_batch(p, y).deal(5)[1]
     own = np.empty(len(y))
     for fold in range(5):
         out = folds == fold
@@ -118,7 +118,7 @@ def test_what_comes_after_the_mixture_is_fitted_to_held_out_outputs_of_it():
     p, y = simulate(800, 4)
     p = 0.5 * p + 0.125  # no temperature undoes this
     auto = AutoCalibrator(candidates=["scir"], caution=0).fit(p, y)
-    folds = check_batch(p, y).deal(5).fold
+    folds = check_batch(p, y).deal(5)[1]
     rows = np.zeros_like(p)
     for fold in range(5):
         out = folds == fold

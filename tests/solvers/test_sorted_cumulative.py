@@ -220,7 +220,7 @@ def test_share_is_the_smallest_whose_loss_is_close_to_the_least():
     p, y = simulate(1000, 5)
     batch = batch_of(p, y)
     share, report = choose(p, y)
-    folds = batch.deal(prior_share.N_FOLDS).fold
+    folds = batch.deal(prior_share.N_FOLDS)[1]
     own, prior, distances = prior_share.held_out(batch, solver.accumulate(batch), folds, None)
     losses = [-np.mean(np.log((1 - s) * own + s * prior)) for s in prior_share.SHARES]
     losses += np.log1p(IN_CHOICES * (distances - distances[-1])) / 1000
@@ -236,7 +236,7 @@ def test_held_out_rows_are_not_fitted_to():
     """Changing a label changes nothing that is said about its own fold but at its row."""
     p, y = simulate(400, 4)
     batch = batch_of(p, y)
-    folds = batch.deal(prior_share.N_FOLDS).fold
+    folds = batch.deal(prior_share.N_FOLDS)[1]
     rows = solver.accumulate(batch)
     own, prior, _ = prior_share.held_out(batch, rows, folds, None)
     fold = folds[0]
