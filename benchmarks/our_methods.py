@@ -21,6 +21,7 @@ CLASSES = {
     "m2b-hb": "TopLabelHistogram",
     "m2b-ir": "TopLabelIsotonic",
     "structured": "StructuredScaling",
+    "two-class": "TwoClassScaling",
     "spline": "MonotoneSpline",
     "auto": "AutoCalibrator",
 }

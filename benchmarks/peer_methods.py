@@ -51,7 +51,8 @@ class Peer:
         self._fitted.fit(p, y)
 
     def predict(self, p):
-        return np.asarray(getattr(self._fitted, self._answers)(p))
+        rows = np.asarray(getattr(self._fitted, self._answers)(p))
+        return rows if rows.ndim == 2 else np.column_stack([1 - rows, rows])  # of two classes
 
 
 class ScikitLearn(Peer):
@@ -174,10 +175,10 @@ def _probmetrics(name, **parameters):
     return lambda: Peer(make)
 
 
-def _histogram():
+def _one_vs_rest(name):
     from probmetrics import calibrators as found
 
-    return found.MulticlassOneVsRestCalibrator(found.BinaryHistogramBinningCalibrator())
+    return found.MulticlassOneVsRestCalibrator(getattr(found, name)())
 
 
 def _dirichletcal(home, name):
@@ -216,7 +217,15 @@ PEERS = {
     ("probmetrics", "MS"): _probmetrics("MatrixScalingCalibrator"),
     ("probmetrics", "SVS"): _probmetrics("SVSCalibrator", **QUIET),
     ("probmetrics", "SMS"): _probmetrics("SMSCalibrator", **QUIET),
-    ("probmetrics", "histogram"): lambda: Peer(_histogram),
+    ("probmetrics", "affine"): _probmetrics("BinaryLogisticCalibrator", type="affine"),
+    ("probmetrics", "quadratic"): _probmetrics("BinaryLogisticCalibrator", type="quadratic"),
+    ("probmetrics", "regularized affine"): _probmetrics("RegularizedAffineScalingCalibrator"),
+    ("probmetrics", "regularized quadratic"): _probmetrics("RegularizedQuadraticScalingCalibrator"),
+    ("probmetrics", "beta"): lambda: Peer(lambda: _one_vs_rest("BetacalCalibrator")),
+    ("probmetrics", "isotonic"): _probmetrics("SklearnCalibrator", method="isotonic"),
+    ("probmetrics", "histogram"): lambda: Peer(
+        lambda: _one_vs_rest("BinaryHistogramBinningCalibrator")
+    ),
     ("dirichletcal", "TemperatureScaling"): _dirichletcal("tempscaling", "TemperatureScaling"),
     ("dirichletcal", "VectorScaling"): _dirichletcal("vectorscaling", "VectorScaling"),
     ("dirichletcal", "MatrixScaling"): _dirichletcal("matrixscaling", "MatrixScaling"),

@@ -2,10 +2,13 @@
 
     make bench-peers DATA=DIR
 
-Every method is fitted to the val part of every ``dataset_model.npz`` in DIR and judged on its test
-part. The table has a line for each; it is written whole after every cell, and what is in it is not
-computed again. Rows of predictions are divided by their sums, which not every package does. A
-method that took too long on a file is not tried on one with as many rows and classes or more.
+Every method is fitted to the val part of every ``dataset_model.npz`` in DIR, and in its folders
+``tabular``, ``llm`` and ``imagenet``, and judged on its test part. The table has a line for each;
+it is written whole after every cell, and what is in it is not computed again. Rows of predictions
+are divided by their sums, which not every package does. A method that took too long on a file is
+not tried on one with as many rows and classes or more. Ours alone, after a change:
+
+    python benchmarks/peers_quality.py DIR --packages calibrant --methods auto,ts --again
 """
 
 import argparse
@@ -15,6 +18,7 @@ import json
 import os
 import sys
 import tempfile
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
@@ -22,6 +26,7 @@ import numpy as np
 
 from calibrant import metrics
 from calibrant._atomic_file import replace_file
+from calibrant.errors import PredictionFileError
 from calibrant.study._files import look_at
 from measure import read_part
 from our_methods import CLASSES
@@ -35,7 +40,11 @@ JUDGES = {
     "conf-ece": metrics.confidence_ece,
     "accuracy": metrics.accuracy,
 }
-COLUMNS = ("file", "package", "method", *JUDGES, "fit seconds", "error")
+COLLECTIONS = ("tabular", "llm", "imagenet")
+"""Folders of predictions of one kind."""
+
+COLUMNS = ("file", "package", "method", "collection", "rows", "classes", *JUDGES)
+COLUMNS += ("positive-ece", "fit seconds", "error")
 
 
 class Table:
@@ -64,7 +73,10 @@ def judge(rows, file):
     p, y = read_part(file, "test")
     rows = rows / rows.sum(axis=1, keepdims=True) if rows is not None else p
     classes = np.arange(p.shape[1])
-    return {name: metric(y, rows, classes=classes) for name, metric in JUDGES.items()}
+    found = {name: metric(y, rows, classes=classes) for name, metric in JUDGES.items()}
+    if len(classes) == 2:
+        found["positive-ece"] = metrics.positive_ece(y, rows, classes=classes)
+    return found
 
 
 def try_method(worker, package, method, file, limit):
@@ -111,9 +123,25 @@ def fill(table, files, methods, workers, installed, options):
         else:
             worker = workers["calibrant" if package == "calibrant" else "peers"]
             found = try_method(worker, package, method, file, options.limit)
-        table.put(key, **found)
+        home = file.parent.name if file.parent.name in COLLECTIONS else ""
+        size = {"rows": found_file.n_val, "classes": found_file.n_classes}
+        table.put(key, collection=home, **size, **found)
         said = found.get("error") or f"NLL {found['nll']:.4f}"
         print(f"{file.stem}  {package} {method}: {said}", flush=True)
+
+
+def words(text):
+    return text.split(",")
+
+
+def find(directory, pattern):
+    """Prediction files of a directory and of its collections."""
+    found = []
+    for folder in (directory, *(directory / name for name in COLLECTIONS)):
+        for path in sorted(folder.glob(f"{pattern}.npz")):
+            with suppress(PredictionFileError):  # as groups of rows, which are no predictions
+                found.append(look_at(path))
+    return found
 
 
 def main():
@@ -122,26 +150,25 @@ def main():
     parser.add_argument("--peers", type=Path, default=BUILD / "peers", help="their environment")
     parser.add_argument("-o", "--output", type=Path, default=BUILD / "quality.csv")
     parser.add_argument("--files", default="*", help="a pattern of names")
-    parser.add_argument("--packages", type=lambda text: text.split(","))
-    parser.add_argument("--methods", type=lambda text: text.split(","), help="some of ours")
+    parser.add_argument("--packages", type=words, help='as "none,calibrant,netcal"; all by default')
+    parser.add_argument("--methods", type=words, help="some of ours")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for a fit and predict")
     parser.add_argument("--again", action="store_true", help="compute what is there")
     options = parser.parse_args()
-    paths = sorted(options.directory.glob(f"{options.files}.npz"))
-    if not paths:
+    files = find(options.directory, options.files)
+    if not files:
         parser.error(f"{options.directory} has no {options.files}.npz")
     os.environ |= ONE_THREAD  # the workers inherit it
     installed = json.loads((options.peers / "peers.json").read_text("utf-8"))
     own = [("calibrant", method) for method in options.methods or CLASSES]
-    others = [pair for pair in PEERS if pair[0] in (options.packages or [pair[0]])]
+    methods = [("none", "uncalibrated"), *own, *PEERS]
+    methods = [pair for pair in methods if pair[0] in (options.packages or [pair[0]])]
     workers = {
         "calibrant": Worker(sys.executable, WORKER, "our_methods"),
         "peers": Worker(options.peers / "bin" / "python", WORKER, "peer_methods"),
     }
-    methods = [("none", "uncalibrated"), *own, *others]
     try:
-        table, files = Table(options.output), [look_at(path) for path in paths]
-        fill(table, files, methods, workers, installed, options)
+        fill(Table(options.output), files, methods, workers, installed, options)
     finally:
         for worker in workers.values():
             worker.stop()

@@ -18,7 +18,8 @@ def numbers(lines, column):
 
 
 def quality(lines):
-    """Methods of all packages on the same files."""
+    """Methods of all packages on the same files, but for those of collections."""
+    lines = [line for line in lines if not line.get("collection")]
     files = sorted({line["file"] for line in lines})
     methods = list(dict.fromkeys(f"{line['package']} {line['method']}" for line in lines))
     nll, brier, ece = (numbers(lines, column) for column in ("nll", "brier", "conf-ece"))
@@ -62,6 +63,7 @@ def quality(lines):
 
 def better_predictions(lines):
     """Files on which another package has the best number of all."""
+    lines = [line for line in lines if not line.get("collection")]
     titles = {"nll": "NLL", "brier": "Brier score", "conf-ece": "conf-ECE"}
     for column, title in titles.items():
         values = numbers(lines, column)

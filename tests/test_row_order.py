@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from calibrant import _row_order as row_order
-from calibrant._calibrators.scaling import MatrixScaling, VectorScaling
-from calibrant._calibrators.structured import StructuredScaling
 from calibrant._simplex import check_batch
 from conftest import simulate
 
@@ -126,24 +124,6 @@ def test_more_repeats_than_can_be_dealt_are_spread(monkeypatch):
     assert np.count_nonzero(table[1::2]) == 20
 
 
-def test_no_more_repeats_are_dealt_than_there_is_room_for(monkeypatch):
-    """Of many rows of 60 each, which took 60 times the memory of their scores."""
-    monkeypatch.setattr(row_order, "MOST_REPEATS", 1000)
-    n_dealt = []
-    hashes = row_order.row_hashes
-
-    def count(codes, class_index):
-        n_dealt.append(len(codes))
-        return hashes(codes, class_index)
-
-    monkeypatch.setattr(row_order, "row_hashes", count)
-    p, y = simulate(400, 3)
-    weight = np.where(np.arange(400) % 4, 60.0, 2.0)
-    table = fold_table(p, y, weight)
-    np.testing.assert_allclose(table.sum(axis=1), weight)
-    assert max(n_dealt) <= 1000 + 400
-
-
 @pytest.mark.usefixtures("hashes")
 def test_groups_without_labels_are_of_rows_up_to_the_order_of_their_cells():
     p, _, _ = tied_batch()
@@ -153,15 +133,3 @@ def test_groups_without_labels_are_of_rows_up_to_the_order_of_their_cells():
     assert len(pairs) == found.max() + 1 == wanted.max() + 1
     logits = np.log(p) + 3.0
     np.testing.assert_array_equal(row_order.group_rows(logits, "logits", None), found)
-
-
-@pytest.mark.parametrize("method", [VectorScaling, MatrixScaling, StructuredScaling])
-def test_no_label_is_lost_where_rows_differ_in_few_bits(method):
-    """Labels 0 and 1 on rows that differ in bit 17 of the first score."""
-    z = np.random.default_rng(0).normal(size=(400, 3))
-    flipped = z.copy()
-    flipped[:, 0] = (z[:, 0].copy().view(np.int64) ^ (1 << 17)).view(np.float64)
-    rows, y = np.concatenate([z, flipped]), np.repeat([0, 1], 400)
-    with pytest.warns(match="have no label"):
-        model = method(scores="logits", classes=[0, 1, 2]).fit(rows, y)
-    assert model.predict_proba(z)[:, 1].mean() == pytest.approx(0.5, abs=0.2)

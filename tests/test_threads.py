@@ -1,7 +1,6 @@
 """Threads change how long work takes, and nothing else."""
 
 import _thread
-import multiprocessing
 import re
 import threading
 import time
@@ -71,19 +70,12 @@ def run(work, tasks, n_jobs=2):
 # What n_jobs means
 
 
-@pytest.mark.parametrize(
-    ("n_jobs", "wanted"), [(None, 1), (1, 1), (np.int64(3), 3), (-1, 8), (-2, 7), (-100, 1)]
-)
-def test_n_jobs_is_that_of_scikit_learn(monkeypatch, n_jobs, wanted):
+def test_n_jobs_is_that_of_scikit_learn_and_none_what_the_context_says(monkeypatch):
     monkeypatch.setattr("joblib.cpu_count", lambda: 8)
-    assert threads.count_threads(n_jobs) == wanted
-
-
-def test_none_is_what_the_context_says(monkeypatch):
-    monkeypatch.setattr("joblib.cpu_count", lambda: 8)
+    counts = {None: 1, 1: 1, np.int64(3): 3, -1: 8, -2: 7, -100: 1}
+    assert {n_jobs: threads.count_threads(n_jobs) for n_jobs in counts} == counts
     with parallel_config(n_jobs=-2):
-        assert threads.count_threads(None) == 7
-        assert threads.count_threads(2) == 2
+        assert [threads.count_threads(n_jobs) for n_jobs in (None, 2)] == [7, 2]
     with threads.jobs(3), threads.jobs(None):
         assert threads.count_threads(None) == 3
     with threads.jobs(3, most=2):
@@ -93,14 +85,10 @@ def test_none_is_what_the_context_says(monkeypatch):
 
 @pytest.mark.parametrize("n_jobs", [0, 1.5, "2", True, np.array([2])])
 def test_nonsense_is_refused_by_name(n_jobs):
-    fitted = calibrant.FlattenedIsotonic().fit(P, Y)
     for work in (
         lambda: calibrant.FlattenedIsotonic(n_jobs=n_jobs).fit(P, Y),
-        lambda: fitted.set_params(n_jobs=n_jobs).predict_proba(P),
         lambda: calibrant.CalibratedClassifier(GaussianNB(), n_jobs=n_jobs).fit(P, Y),
-        lambda: metrics.evaluate(Y, P, n_resamples=0, n_jobs=n_jobs),
         lambda: metrics.calibration_test(Y, P, n_jobs=n_jobs),
-        lambda: metrics.reliability_curve(Y, P, n_resamples=0, n_jobs=n_jobs),
         lambda: report.compare(Y, P, Y, P, "ts", n_jobs=n_jobs),
     ):
         with pytest.raises(errors.ParameterError, match=r"^n_jobs=.*-1 for all cores"):
@@ -116,24 +104,21 @@ def test_one_thread_and_little_work_make_no_pool(pools):
     assert pools == [3]
 
 
-def test_threads_start_no_others():
+def test_neither_threads_nor_processes_of_joblib_start_others():
     assert run(lambda _: threads.count_threads(-1), range(4)) == [1] * 4
-    with threads.jobs(4):
-        counts = Parallel(n_jobs=2, backend="threading")(
-            delayed(threads.count_threads)(n_jobs) for n_jobs in (None, 4)
-        )
-    assert counts == [1, 1]
+    for backend in ("threading", "loky"):
+        with threads.jobs(4):
+            work = (delayed(threads.count_threads)(n_jobs) for n_jobs in (None, 4))
+            assert Parallel(n_jobs=2, backend=backend)(work) == [1, 1]
 
 
-def test_processes_of_joblib_start_no_threads():
-    counts = Parallel(n_jobs=2)(delayed(threads.count_threads)(n_jobs) for n_jobs in (None, 4))
-    assert counts == [1, 1]
-
-
-def test_a_fit_has_no_more_threads_than_there_is_memory(monkeypatch, pools):
+def test_a_fit_has_no_more_threads_than_there_is_memory_and_one_if_it_is_small(monkeypatch, pools):
     calibrator = calibrant.NormalizationAwareIsotonic(n_jobs=4)
-    needed = calibrator._peak_bytes(*P.shape)
-    monkeypatch.setenv("CALIBRANT_MAX_MEMORY", str(2.5 * needed))
+    with monkeypatch.context() as patch:
+        patch.setenv("CALIBRANT_MAX_MEMORY", str(2.5 * calibrator._peak_bytes(*P.shape)))
+        calibrator.fit(P, Y)
+    assert pools == [2]
+    monkeypatch.setattr(threads, "FEW_CELLS", P.size + 1)
     calibrator.fit(P, Y)
     assert pools == [2]
 
@@ -156,13 +141,6 @@ def test_the_number_of_threads_changes_no_bit(pools, cls, kind):
     assert {2, 5} <= set(pools)
 
 
-@pytest.mark.parametrize("name", ["na-fir", "scir", "spline", "auto"])
-def test_what_cross_validates_does_so_in_threads(pools, name):
-    make_calibrator = calibrant._calibrators.methods.make_calibrator
-    make_calibrator(name, n_jobs=2).fit(P, Y)
-    assert set(pools) == {2}
-
-
 @pytest.mark.parametrize("weights", [None, np.arange(240) % 3])
 @pytest.mark.parametrize(
     ("metric", "more"),
@@ -181,15 +159,6 @@ def test_metrics_are_the_same_in_threads(monkeypatch, pools, metric, more, weigh
     assert pools == []
     assert repr(metric(Y, P, **options, n_jobs=3).to_dict()) == repr(one.to_dict())
     assert set(pools) == {3}
-
-
-def test_a_comparison_is_the_same_in_threads(pools):
-    one, two = (
-        report.compare(Y, P, Y, P, ["ts", "na-fir"], n_resamples=20, n_jobs=n) for n in (1, 2)
-    )
-    assert set(pools) == {2}
-    for a, b in zip(one.results, two.results, strict=True):
-        assert (a.evaluation, a.difference) == (b.evaluation, b.difference)
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -269,10 +238,9 @@ def test_warnings_come_in_order_from_the_line_that_asked():
 
 
 def test_a_warning_that_is_an_error_reaches_who_asked():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(errors.CalibrantWarning, match="warning of 0"):
-            run(warn_of, range(4))
+    warning = pytest.raises(errors.CalibrantWarning, match="warning of 0")
+    with warnings.catch_warnings(action="error"), warning:
+        run(warn_of, range(4))
 
 
 def test_the_first_error_in_order_reaches_who_asked():
@@ -295,30 +263,12 @@ def test_the_first_error_in_order_reaches_who_asked():
     assert len(done) < 1000  # the others were not begun
 
 
-@pytest.mark.usefixtures("small_chunks")
-def test_a_bad_row_is_named_in_threads():
-    fitted = calibrant.FlattenedIsotonic(n_jobs=2).fit(P, Y)
-    bad = NEW.copy()
-    bad[[300, 600]] = np.nan
-    with pytest.raises(errors.NonFiniteError, match=r"scores\[300, 0\]"):
-        fitted.predict_proba(bad)
-
-
 def test_threads_have_the_settings_of_who_asked():
     def look(_):
         return np.geterr()["over"], get_config()["assume_finite"]
 
     with np.errstate(over="raise"), config_context(assume_finite=True):
         assert run(look, range(3)) == [("raise", True)] * 3
-
-
-def test_progress_is_told_as_without_threads(capsys):
-    told = []
-    for n_jobs in (1, 2):
-        calibrant.AutoCalibrator(verbose=True, n_jobs=n_jobs).fit(P, Y)
-        told.append(capsys.readouterr().err)
-    assert told[0] == told[1]
-    assert told[0].count("\n") == 8
 
 
 def test_ctrl_c_ends_it_before_the_work_is_done():
@@ -335,20 +285,6 @@ def test_ctrl_c_ends_it_before_the_work_is_done():
         assert not end.is_set()
     finally:
         end.set()
-
-
-@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.usefixtures("small_chunks")
-def test_a_fork_after_threads_can_use_threads():
-    fitted = calibrant.SortedCumulativeIsotonic(n_jobs=2).fit(P, Y)
-    context = multiprocessing.get_context("fork")
-    results = context.SimpleQueue()
-    child = context.Process(target=lambda: results.put(fitted.fit(P, Y).predict_proba(NEW)))
-    child.start()
-    found = results.get()
-    child.join()
-    assert found.tobytes() == fitted.predict_proba(NEW).tobytes()
 
 
 # Threads of the linear algebra
@@ -399,10 +335,14 @@ def test_only_large_products_have_more_than_one_blas_thread(monkeypatch, seen, n
 
 @pytest.mark.usefixtures("two_blas_threads")
 @pytest.mark.parametrize("limit", [threads.few_blas_threads(1), nullcontext()])
-def test_fits_in_threads_of_others_have_one_blas_thread_and_give_all_back(seen, limit):
+def test_fits_in_threads_of_others_have_one_blas_thread_and_give_all_back(monkeypatch, seen, limit):
     """So they have the bits of the main thread, whose number of BLAS threads it is."""
+    monkeypatch.setattr(calibrant.FlattenedIsotonic, "_solve", lambda *_: 1 / 0)
     with limit:
         before = blas_threads()
+        with pytest.raises(ZeroDivisionError):
+            calibrant.FlattenedIsotonic().fit(P, Y)
+        assert blas_threads() == before
         other = threading.Thread(target=calibrant.TemperatureScaling().fit, args=(P, Y))
         other.start()
         other.join()
@@ -429,36 +369,3 @@ def test_who_leaves_first_takes_the_limit_from_nobody():
         first.join()
         assert blas_threads() == {1}
     assert blas_threads() == {2}
-
-
-@pytest.mark.usefixtures("two_blas_threads")
-def test_a_fit_in_a_thread_has_the_bits_of_one_outside():
-    p, y = simulate(20_000, 5)
-    found = []
-
-    def fit():
-        model = calibrant.NormalizationAwareIsotonic().fit(p, y)
-        found.append(model.predict_proba(p).tobytes())
-
-    fit()
-    other = threading.Thread(target=fit)
-    other.start()
-    other.join()
-    assert found[0] == found[1]
-
-
-@pytest.mark.usefixtures("two_blas_threads")
-def test_a_fit_that_fails_gives_all_threads_back(monkeypatch):
-    monkeypatch.setattr(calibrant.TemperatureScaling, "_solve", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        calibrant.TemperatureScaling().fit(P, Y)
-    assert blas_threads() == {2}
-
-
-def test_a_small_fit_starts_no_threads(monkeypatch, pools):
-    monkeypatch.setattr(threads, "FEW_CELLS", P.size + 1)
-    calibrant.SortedCumulativeIsotonic(n_jobs=2).fit(P, Y)
-    assert pools == []
-    monkeypatch.setattr(threads, "FEW_CELLS", P.size)
-    calibrant.SortedCumulativeIsotonic(n_jobs=2).fit(P, Y)
-    assert pools == [2]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 fcntl: Any
 try:
     import fcntl
-except ImportError:  # Windows, where a file that is open cannot be removed anyway
+except ImportError:  # Windows, where a file that is open can be neither renamed nor removed
     fcntl = None
 
 msvcrt: Any
@@ -35,25 +35,19 @@ _TEMPORARY = re.compile(re.escape(PREFIX) + "[0-9a-f]{16}")
 _LOCKED_BYTE = 1 << 30
 """Far behind what is written: on Windows a byte that is locked cannot be read either."""
 
-_ON_WINDOWS = os.name == "nt"
 _HALF_WRITTEN: set[Path] = set()
 
 
 @contextmanager
-def replace_file(path: str | os.PathLike[str], mode: int | None = None) -> Iterator[IO[bytes]]:
+def replace_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file that takes the place of ``path`` when, and only when, all went well.
 
     What is written goes to a temporary file in the same directory, is flushed to the disk and
     then renamed, so that at any moment, also after a crash, ``path`` is the old file or the new
-    one. The temporary is removed on any failure; one that a killed process left behind is
-    removed the next time a file is written to the directory. A symbolic link is followed; hard
-    links keep the old content. ``mode`` are permission bits, by default those of the file that is
-    replaced, or what the umask leaves.
+    one. A symbolic link is followed. Permissions are those of the file that is replaced.
     """
     target = os.path.realpath(path)
-    if mode is None:
-        mode = _mode_of(target)
-    directory = Path(target).parent
+    mode, directory = _mode_of(target), Path(target).parent
     _remove_stale(directory)
     try:
         file, temporary = _create(directory)
@@ -66,26 +60,26 @@ def replace_file(path: str | os.PathLike[str], mode: int | None = None) -> Itera
             yield file
             file.flush()
             os.fsync(file.fileno())
-            if not _ON_WINDOWS:  # renamed while open: its lock says that it is in use
+            if fcntl is not None:  # renamed while open: its lock says that it is in use
                 os.replace(temporary, target)  # noqa: PTH105
-        if _ON_WINDOWS:
+        if fcntl is None:
             os.replace(temporary, target)  # noqa: PTH105
     except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)  # noqa: PTH108
+        _remove(temporary)
         raise
     finally:
         _HALF_WRITTEN.discard(temporary)
-    _sync_directory(directory)
+    if fcntl is not None:  # elsewhere directories cannot be opened
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)  # the new name
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
 def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Make a directory that is there, with all its files, when, and only when, all went well.
-
-    A locked file beside it says that it is in use. What a killed process left behind is removed the
-    next time a file or a directory is written beside it.
-    """
+    """Make a directory that is there, with all its files, when, and only when, all went well."""
     target = Path(path)
     if target.exists():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
@@ -99,12 +93,11 @@ def new_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
         temporary.rename(target)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _remove(temporary)
         raise
     finally:
         file.close()
-        with suppress(OSError):
-            os.unlink(lock)  # noqa: PTH108
+        _remove(lock)
         _HALF_WRITTEN.difference_update((temporary, lock))
 
 
@@ -121,26 +114,27 @@ def only_one(path: str | os.PathLike[str]) -> Iterator[None]:
             file = open(lock, "a+b", buffering=0)  # noqa: PTH123, SIM115  (closed below)
         except OSError as error:  # of the file that was asked for, not of a name of our own
             raise type(error)(error.errno, error.strerror, str(path)) from error
-        try:
+        with file:
             if not _try_lock(file):
+                file.seek(0)
+                holder = file.read(200).decode(errors="replace").strip()
                 raise BlockingIOError(
                     errno.EAGAIN,
-                    f"another run is at work with it{_holder(file)}; wait until that has ended, or "
-                    "name another file",
+                    f"another run is at work with it{holder and f' ({holder})'}; wait until that "
+                    "has ended, or name another file",
                     str(path),
                 )
-            if _ON_WINDOWS or _is_same(file, lock):
-                file.truncate(0)
-                file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
+            if _is_removed(file):  # by the one that had it: once more
+                continue
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
+            try:
                 yield
                 return
-        finally:
-            with suppress(OSError), file:
-                if not _ON_WINDOWS and _is_same(file, lock) and _try_lock(file):
-                    os.unlink(lock)  # noqa: PTH108  (while it is locked: no other has it)
-            if _ON_WINDOWS:
-                with suppress(OSError):  # where another has opened it
-                    os.unlink(lock)  # noqa: PTH108
+            finally:
+                if fcntl is None:
+                    file.close()
+                _remove(lock)  # elsewhere while it is locked: no other has it
 
 
 def _try_lock(file: IO[bytes]) -> bool:
@@ -157,28 +151,24 @@ def _try_lock(file: IO[bytes]) -> bool:
     return True
 
 
-def _is_same(file: IO[bytes], path: Path) -> bool:
-    """Whether an open file is still the one of that name."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))  # noqa: PTH116
-    except FileNotFoundError:
-        return False
+def _is_removed(file: IO[bytes]) -> bool:
+    """Whether an open file has lost its name."""
+    return fcntl is not None and os.fstat(file.fileno()).st_nlink == 0
 
 
-def _holder(file: IO[bytes]) -> str:
-    """Who has a lock, as far as it said so."""
-    file.seek(0)
-    text = file.read(200).decode(errors="replace").strip()
-    return f" ({text})" if text else ""
+def _remove(path: Path) -> None:
+    """Remove a file, or a directory with all that is in it, as far as that can be done."""
+    with suppress(OSError):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            os.unlink(path)  # noqa: PTH108
 
 
 def remove_half_written() -> None:
     """Remove the temporary files and directories of this process: it is about to die."""
     for temporary in tuple(_HALF_WRITTEN):
-        if temporary.is_dir():
-            shutil.rmtree(temporary, ignore_errors=True)
-        with suppress(OSError):
-            os.unlink(temporary)  # noqa: PTH108
+        _remove(temporary)
 
 
 def _mode_of(target: str) -> int | None:
@@ -200,23 +190,15 @@ def _create(directory: Path) -> tuple[IO[bytes], Path]:
     while True:
         temporary = directory / f"{PREFIX}{os.urandom(8).hex()}"
         _HALF_WRITTEN.add(temporary)  # before it is there: a signal may come at any moment
-        file = None
-        try:
+        with ExitStack() as on_failure:
+            on_failure.callback(_HALF_WRITTEN.discard, temporary)
             file = open(temporary, "xb")  # noqa: PTH123, SIM115  (the caller closes it)
-            if fcntl is not None:
-                with suppress(OSError):  # not every file system has locks
-                    fcntl.flock(file, fcntl.LOCK_EX)
-            if _ON_WINDOWS or os.fstat(file.fileno()).st_nlink > 0:
+            on_failure.callback(_remove, temporary)
+            on_failure.callback(file.close)
+            # Another process may have taken it for stale before it was locked: once more.
+            if _try_lock(file) and not _is_removed(file):
+                on_failure.pop_all()
                 return file, temporary
-            file.close()  # removed by another process before it was locked: once more
-            _HALF_WRITTEN.discard(temporary)
-        except BaseException:
-            if file is not None:
-                file.close()
-                with suppress(OSError):
-                    os.unlink(temporary)  # noqa: PTH108
-            _HALF_WRITTEN.discard(temporary)
-            raise
 
 
 def _remove_stale(directory: Path) -> None:
@@ -224,12 +206,11 @@ def _remove_stale(directory: Path) -> None:
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             name = entry.name.removesuffix(DIRECTORY)
-            if not _TEMPORARY.fullmatch(name):
-                continue
-            if entry.is_file(follow_symlinks=False):
-                _remove_if_unused(directory / name)
-            elif entry.is_dir(follow_symlinks=False) and _remove_if_unused(directory / name):
-                shutil.rmtree(entry, ignore_errors=True)
+            is_ours = _TEMPORARY.fullmatch(name) and (
+                entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+            )
+            if is_ours and _remove_if_unused(directory / name):
+                _remove(Path(entry))
 
 
 def _remove_if_unused(temporary: Path) -> bool:
@@ -246,14 +227,3 @@ def _remove_if_unused(temporary: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _sync_directory(directory: Path) -> None:
-    """Flush the new name to the disk."""
-    if _ON_WINDOWS:  # directories cannot be opened there
-        return
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -21,14 +21,12 @@ _HEADING = re.compile(r"^(\w[\w ]+)\n-+\n", re.MULTILINE)
 _ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
 
 
-def inherit_parameters(
-    *sources: Callable[..., Any],
-) -> Callable[[Documented], Documented]:
-    """Return a decorator that adds parameters which other functions document.
+def inherit_parameters(*sources: Callable[..., Any]) -> Callable[[Documented], Documented]:
+    """Return a decorator that adds parameters of the signature which other functions document.
 
-    A parameter of the signature that the decorated function does not describe itself, or by
-    "As in ...", is described as in the first of the ``sources`` that does, with the default of the
-    signature. What is returned is described as in a source that returns the same.
+    One that the function does not describe itself, or by "As in ...", is described as in the first
+    source that does, with the default of the signature and in its order. What is returned is said
+    as in a source that returns the same.
     """
 
     def decorate(function: Documented) -> Documented:
@@ -49,10 +47,9 @@ def inherit_parameters(
 
 
 def inherit_docstring(cls: type, example: str = "") -> None:
-    """Complete the docstring of a class by those of its bases.
+    """Add parameters, attributes and references of the bases of a class to its docstring.
 
-    Parameters and attributes that it does not describe are described as in the nearest base that
-    does, and so are references. It gets the ``example``, unless it has its own.
+    It gets the ``example``, unless it has its own.
     """
     head, own = _split(cls) if "__doc__" in vars(cls) else ("", {})
     for base in cls.__mro__[1:]:

@@ -1,4 +1,4 @@
-"""How far long work is, on standard error: a bar on a terminal, elsewhere lines."""
+"""How far long work is, on standard error: a bar on a terminal."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 SILENCE = 2.0
 """Seconds without a word before a command shows a bar."""
-
-LINE_EVERY = 60.0
-"""Seconds between two lines where there is no terminal, as in the log of a night."""
 
 _one_bar = Lock()
 """Fits may be inside each other or in threads, and a terminal has place for one bar."""
@@ -48,16 +45,12 @@ def progress(title: str, n_steps: int, *, verbose: bool) -> Iterator[Callable[[s
 def progress_bar(
     description: str, *, console: Console | None = None, silence: float | None = None
 ) -> Iterator[Callable[..., None]]:
-    """Show a bar after a while; yield what moves it: ``advance(done, total, what)``.
-
-    Behind the bar are what is counted and the time. It is shown if the console, by default standard
-    error, is a terminal; else there are lines, far apart.
-    """
-    bar = _LateBar(description, console)
+    """Show a bar on a terminal after a while; yield ``advance(done, total, what)``, its mover."""
     is_shown = _is_terminal() if console is None else console.is_terminal
     if not is_shown or not _one_bar.acquire(blocking=False):
-        yield bar.tell
+        yield lambda *_: None
         return
+    bar = _LateBar(description, console)
     timer = Timer(SILENCE if silence is None else silence, bar.start)
     timer.daemon = True
     timer.start()
@@ -76,7 +69,6 @@ class _LateBar:
     def __init__(self, description: str, console: Console | None) -> None:
         self._description, self._console = description, console
         self._began = time.monotonic()
-        self._next_line = self._began + LINE_EVERY
         self._state: dict[str, Any] = {"description": description, "total": None}
         self._bar: Progress | None = None
         self._lock = Lock()
@@ -108,16 +100,6 @@ class _LateBar:
             self._state = {"completed": done, "total": total, "description": words}
             if self._bar is not None:
                 self._bar.update(self._bar.task_ids[0], **self._state)
-
-    def tell(self, done: float, total: float | None = None, what: str | None = None) -> None:
-        """Print a line, if the last one was long ago."""
-        with self._lock:
-            if time.monotonic() < self._next_line:
-                return
-            self._next_line = time.monotonic() + LINE_EVERY
-        of_all = "" if total is None else f" of {total:,.0f}"
-        words = f"calibrant: {what or self._description}: {done:,.0f}{of_all}"
-        print(words, file=sys.stderr, flush=True)  # noqa: T201
 
     def stop(self) -> None:
         """Wipe the bar away."""

@@ -6,7 +6,8 @@ collide, by chance or by intent, stay what they are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import sys
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +29,23 @@ there are so many rows that theirs would be too many."""
 
 NO_REPEAT = 1e-9
 """What is left of a weight beside whole numbers, and is rounding."""
+
+
+def increasing_order(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Places of numbers that are not negative, in increasing order; equal ones keep theirs.
+
+    The bits of such doubles have their order, and numpy sorts sixteen bits by counting them.
+    """
+    digits = (values + 0.0).view(np.uint16).reshape(-1, 4).T  # no -0.0
+    return np.lexsort(digits if sys.byteorder == "little" else digits[::-1])
+
+
+def starts_of_runs(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Place of the first of each run of equal values, of which there is at least one."""
+    fresh = np.empty(len(values), dtype=bool)
+    fresh[0] = True
+    np.not_equal(values[1:], values[:-1], out=fresh[1:])
+    return fresh.nonzero()[0]
 
 
 def order_rows(
@@ -86,8 +104,7 @@ def _rounded(
 ) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
     """Return rounded logarithms of each row, and a hash of these and the label.
 
-    Neither the order of columns, nor the last bits of scores, nor whether they are logits or their
-    softmax changes a hash.
+    Logits and their softmax have the same hash, also with columns in another order.
     """
     codes = np.empty((len(scores), scores.shape[1] + 1), dtype=np.int32)
     round_gaps(scores, kind == "logits", codes)
@@ -97,9 +114,7 @@ def _rounded(
 def sample_rows(scores: NDArray[np.float64], kind: str, most: int) -> NDArray[np.bool_]:
     """Which rows stand for all, where not more than ``most`` different ones are wanted.
 
-    Those of the smallest hashes of their scores. Rows of equal scores are all in or all out,
-    whatever their labels: a sample in which labels of equal scores went their own ways would show
-    other frequencies than there are.
+    Those of the smallest hashes of their scores: rows of equal scores are all in or all out.
     """
     hashes = _rounded(scores, kind, np.full(len(scores), scores.shape[1]))[1]
     different = np.sort(hashes)
@@ -115,9 +130,8 @@ def group_rows(
 ) -> NDArray[np.int64]:
     """Group of each row: rows of equal rounded logarithms, and a label of the same, share it.
 
-    Nothing that leaves a hash as it is changes a group, nor does the order of rows. Groups are
-    numbered by the hash, those of one rounded label after the other. Without labels, rows share a
-    group whatever their labels, and those of one rounded scale come after the other.
+    Groups are numbered by the hash, those of one rounded label after the other. Without labels,
+    rows share a group whatever their labels, and go by their rounded scales.
     """
     n_rows, n_classes = scores.shape
     if class_index is None:
@@ -136,39 +150,13 @@ def group_rows(
     return group
 
 
-class Dealt(NamedTuple):
-    """Rows by fold: row ``row[i]`` is in fold ``fold[i]`` with ``weight[i]`` of its weight."""
-
-    row: NDArray[np.int64]
-    fold: NDArray[np.int64]
-    weight: NDArray[np.float64]
-
-
 def deal_rows(
-    scores: NDArray[np.float64],
-    kind: str,
-    class_index: NDArray[np.int64],
-    weight: NDArray[np.float64],
-    n_folds: int,
-    *,
-    stratify: bool = True,
-) -> Dealt:
-    """Deal rows to folds at random, as scikit-learn's ``StratifiedKFold`` with ``shuffle=True``.
-
-    A row of weight w is dealt as floor(w) repeats of weight 1 and one of what is left, each to a
-    fold drawn for it alone. So rows whose scores are equal are in all folds, each of which sees
-    about the same frequency of labels among them; were they kept together by score and label, a
-    fold would be judged on labels that its training rows never have at these scores.
-
-    The random number of a repeat is a hash of its group (see ``group_rows``) and of its number
-    there: it is the same in every run, and neither the order of rows nor that of columns changes
-    it. If ``stratify``, every fold has as many repeats of a class as any other fold, up to one.
-    Without, labels are not looked at: chance frequencies that are the same in all folds are found
-    on each by what was fitted to the others.
-    """
-    share, _ = deal_shares(scores, kind, class_index, weight, n_folds, stratify=stratify)
+    *batch: Any, stratify: bool = True
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Row, fold and weight of all that ``deal_shares`` deals."""
+    share, _ = deal_shares(*batch, stratify=stratify)
     row, fold = np.nonzero(share)
-    return Dealt(row, fold, share[row, fold])
+    return row, fold, share[row, fold]
 
 
 def deal_shares(
@@ -180,7 +168,14 @@ def deal_shares(
     *,
     stratify: bool = True,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Weight of each row in each fold, as ``deal_rows`` has them, and the group of each row."""
+    """Weight of each row in each fold, to which they are dealt at random, and group of each row.
+
+    A row of weight w is dealt as floor(w) repeats of weight 1 and one of what is left, each to a
+    fold drawn for it alone: rows of equal scores are in all folds, with about the same frequency of
+    labels. The random number of a repeat is a hash of its group (see ``group_rows``) and of its
+    number there, which neither the order of rows nor that of columns changes. If ``stratify``,
+    every fold has as many repeats of a class as any other fold, up to one.
+    """
     n_rows = len(scores)
     group = group_rows(scores, kind, class_index if stratify else None)
     strata = class_index if stratify else np.zeros(n_rows, dtype=np.int64)

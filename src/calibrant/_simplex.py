@@ -19,7 +19,7 @@ from calibrant._columns import column_order
 from calibrant._containers import TWO_COLUMNS, column_names, to_matrix
 from calibrant._kernels import rows as row_kernels
 from calibrant._labels import check_labels, check_weights
-from calibrant._row_order import Dealt, deal_rows, order_by_columns
+from calibrant._row_order import deal_rows, order_by_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,16 +51,8 @@ KINDS = ("probabilities", "logits")
 class SimplexBatch:
     """A calibration set, checked: what every solver takes.
 
-    Attributes
-    ----------
-    scores : ndarray of shape (n_rows, n_classes)
-        Float64, C order: probabilities on the simplex, or logits.
-    kind : {"probabilities", "logits"}
-    class_index : ndarray of shape (n_rows,)
-        Column of each row's label.
-    weight : ndarray of shape (n_rows,)
-        Positive.
-    classes : ndarray of shape (n_classes,)
+    Scores are float64 in C order, on the simplex or logits; ``class_index`` is the column of each
+    row's label, and weights are positive.
     """
 
     scores: NDArray[np.float64]
@@ -94,17 +86,16 @@ class SimplexBatch:
         return self.take(order_by_columns(self.scores, self.class_index, self.weight)[0])
 
     def merged(self) -> SimplexBatch:
-        """Merge equal rows and sort the rest by their content.
-
-        So no sum depends on how the rows came, and weights are exactly repetitions.
-        """
+        """Merge equal rows, and sort by content: weights are exactly repetitions."""
         order, fresh = order_by_columns(self.scores, self.class_index, self.weight)
         starts = np.flatnonzero(fresh)
         merged = self.take(order[starts])
         return replace(merged, weight=np.add.reduceat(self.weight[order], starts))
 
-    def deal(self, n_folds: int) -> Dealt:
-        """Deal rows to folds at random by content, stratified by label; see ``deal_rows``."""
+    def deal(
+        self, n_folds: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Deal rows to folds at random by content, stratified by label; see ``deal_shares``."""
         return deal_rows(self.scores, self.kind, self.class_index, self.weight, n_folds)
 
     def in_folds(self, n_folds: int) -> tuple[SimplexBatch, NDArray[np.int64]]:
@@ -214,10 +205,12 @@ def repair_rows(
 ) -> NDArray[np.float64]:
     """Do so with rows that are float64 in C order already."""
     if kind == "logits":
-        _refuse(row_kernels.scan_logits(matrix, LARGEST_LOGIT), matrix, kind, first_row, named)
+        found = row_kernels.scan_range(matrix, -LARGEST_LOGIT, LARGEST_LOGIT, True)
+        _refuse(found, matrix, kind, first_row, named)
         return matrix
     if normalize == "rows":
-        _refuse(row_kernels.scan_masses(matrix, CLIP_TOLERANCE), matrix, "masses", first_row, named)
+        found = row_kernels.scan_range(matrix, -CLIP_TOLERANCE, math.inf, False)
+        _refuse(found, matrix, "masses", first_row, named)
         repairs = len(matrix)
     else:
         *found, repairs = row_kernels.scan_probabilities(matrix, CLIP_TOLERANCE, SUM_TOLERANCE)
@@ -384,17 +377,13 @@ def check_memory(n_bytes: int, purpose: str) -> int | None:
     return available // max(n_bytes, 1)
 
 
-def chunks(n_rows: int, n_classes: int) -> Iterator[slice]:
-    """Slices of rows of a fixed number of bytes each."""
-    return _slices(n_rows, CHUNK_BYTES // (8 * n_classes))
+def chunks(n_rows: int, n_classes: int, most: int | None = None) -> Iterator[slice]:
+    """Slices of rows of a fixed number of bytes each, and of not more than so many rows."""
+    step = max(1, min(CHUNK_BYTES // (8 * n_classes), n_rows if most is None else most))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
 
 
 def small_chunks(n_rows: int, n_classes: int) -> Iterator[slice]:
     """Slices of rows that are enough for a thread; methods that go by class need many at once."""
-    enough = max(SMALL_CHUNK_BYTES // (8 * n_classes), SMALL_CHUNK_ROWS)
-    return _slices(n_rows, min(enough, CHUNK_BYTES // (8 * n_classes)))
-
-
-def _slices(n_rows: int, step: int) -> Iterator[slice]:
-    for start in range(0, n_rows, max(1, step)):
-        yield slice(start, min(start + max(1, step), n_rows))
+    return chunks(n_rows, n_classes, max(SMALL_CHUNK_BYTES // (8 * n_classes), SMALL_CHUNK_ROWS))

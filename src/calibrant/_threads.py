@@ -1,9 +1,7 @@
 """Work on several threads, with the bits, the warnings and the errors of one.
 
-Kernels and most of numpy release the lock of the interpreter, so threads are enough and nothing is
-copied. ``n_jobs`` says how many; what has none of its own takes that of what it is part of, or of
-``joblib.parallel_config``. Tasks do not share what they write, and whoever sums over them does so
-in their order: that is why their number changes no bit.
+Tasks do not share what they write, and whoever sums over them does so in their order: that is why
+the number of threads changes no bit.
 """
 
 from __future__ import annotations
@@ -78,10 +76,10 @@ def jobs(n_jobs: Any, most: int | None = None) -> Iterator[None]:
 
 
 def each(work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterator[Found]:
-    """Do each task, on as many threads as there are for it, and yield what they return in order.
+    """Do each task on as many threads as there are for it, and yield what they return in order.
 
-    The first task in order that fails ends it with its error. Warnings are given when it is a
-    task's turn, by the thread that asked, so they point to the same line as without threads.
+    The first task in order that fails ends it with its error, and warnings point to the line that
+    asked.
     """
     n_threads = min(len(tasks), count_threads()) if len(tasks) > 1 else 1
     if n_threads == 1:
@@ -143,12 +141,9 @@ def _blas() -> Any:
 
 
 def _set_blas_threads(numbers: Sequence[int]) -> None:
-    """Set the number of threads of each library, from any thread.
-
-    Newer versions of threadpoolctl let OpenBLAS be controlled by the thread that did so first,
-    until it lets go. ``_BlasLimit`` sees to it that no two of ours undo each other's limits.
-    """
+    """Set the number of threads of each library, from any thread."""
     for library, number in zip(_blas().lib_controllers, numbers, strict=True):
+        # Newer versions of threadpoolctl hand OpenBLAS to one thread until it lets go.
         let_go = getattr(library, "clear_controlling_thread", lambda **_: None)
         let_go(force=True)
         library.set_num_threads(number)
@@ -156,11 +151,7 @@ def _set_blas_threads(numbers: Sequence[int]) -> None:
 
 
 class _BlasLimit:
-    """One thread for the linear algebra of the process, as long as anybody asks for it.
-
-    The number belongs to the process. So the last one to leave restores it, whoever came first: who
-    restored it alone would undo the limit of others, or make it last.
-    """
+    """One thread for the linear algebra of the process; the last one to leave restores more."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -188,9 +179,7 @@ _one_blas_thread = _BlasLimit()
 def few_blas_threads(n_products: int) -> Iterator[None]:
     """Let a fit whose largest product has so many multiplications use the threads it is worth.
 
-    Waiting for other threads takes longer than a small product, and their number changes its last
-    bits: so ``n_jobs`` does not change it, nor does the thread that a fit is in, and what is inside
-    another fit has that of the other.
+    The number of threads changes the last bits of a product, so it depends on its size alone.
     """
     if n_products >= LARGE or _is_worker.get():
         yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,16 +19,9 @@ CALIBRATION_ROWS = 650
 NOISE = 0.4
 
 
-class SplitPredictions(NamedTuple):
-    """A classifier's probabilities with the labels: a part to calibrate on, a part to judge on."""
-
-    scores: NDArray[np.float64]
-    y: NDArray[Any]
-    new_scores: NDArray[np.float64]
-    new_y: NDArray[Any]
-
-
-def overconfident_digits(random_state: int = 0) -> SplitPredictions:
+def overconfident_digits(
+    random_state: int = 0,
+) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.float64], NDArray[Any]]:
     """Predictions of a network without any regularisation, trained on a few noisy digits.
 
     Parameters
@@ -38,8 +31,8 @@ def overconfident_digits(random_state: int = 0) -> SplitPredictions:
 
     Returns
     -------
-    predictions : SplitPredictions
-        650 rows to calibrate on and 747 to judge on, ten classes.
+    scores, y, new_scores, new_y : ndarray
+        Probabilities of ten classes with labels: 650 rows to calibrate on, 747 to judge on.
 
     Examples
     --------
@@ -63,12 +56,8 @@ def overconfident_digits(random_state: int = 0) -> SplitPredictions:
         network.fit(images[:TRAINING_ROWS], labels[:TRAINING_ROWS])
     probabilities = network.predict_proba(images[TRAINING_ROWS:])
     labels = labels[TRAINING_ROWS:]
-    return SplitPredictions(
-        probabilities[:CALIBRATION_ROWS],
-        labels[:CALIBRATION_ROWS],
-        probabilities[CALIBRATION_ROWS:],
-        labels[CALIBRATION_ROWS:],
-    )
+    here, new = slice(CALIBRATION_ROWS), slice(CALIBRATION_ROWS, None)
+    return probabilities[here], labels[here], probabilities[new], labels[new]
 
 
 def simulated_scores(
@@ -81,12 +70,12 @@ def simulated_scores(
     n_rows : int, default=1000
     power : float, default=3.0
         What the honest probabilities are raised to: above 1 is over-confident.
-    tilt : sequence of three floats
-        What the classes are multiplied by then.
+    tilt : sequence of float, default=(1.0, 1.0, 1.0)
+        What each class is multiplied by then; there are as many classes.
 
     Returns
     -------
-    scores : ndarray of shape (n_rows, 3)
+    scores : ndarray of shape (n_rows, n_classes)
         Rows that sum to 1.
     y : ndarray of shape (n_rows,)
 
@@ -98,7 +87,7 @@ def simulated_scores(
     (1000, 3)
     """
     rng = np.random.default_rng(0)
-    honest = rng.dirichlet(np.ones(3), size=n_rows)
+    honest = rng.dirichlet(np.ones(len(tilt)), size=n_rows)
     y: NDArray[np.int64] = (honest.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
     scores = honest**power * np.asarray(tilt)
     return scores / scores.sum(axis=1, keepdims=True), y

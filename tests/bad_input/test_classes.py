@@ -6,7 +6,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from sklearn.isotonic import IsotonicRegression
 
@@ -20,11 +19,9 @@ from bad_input.promises import (
     as_kind,
     assert_distributions,
     each_calibrator,
-    each_reader,
     few_rows,
     fresh,
     good,
-    merged_classes,
     same_fit,
 )
 from calibrant import _labels as labels
@@ -114,43 +111,13 @@ def test_few_rows_and_bad_luck_are_no_reason_to_suspect_the_columns(shape):
         simplex.check_batch(scores, y, weight, classes=np.arange(n_classes))
 
 
-@merged_classes
-@each_reader
-@absent_classes
-def test_categories_that_no_label_has_still_name_their_column(calibrator):
-    scores, y = good()
-    y[y == 1] = 2
-    given = pd.Categorical(LETTERS[y], categories=["bee", "cat", "ant"])
-    estimator = calibrator().fit(scores, given)
-    assert estimator.classes_.tolist() == NAMES
-    assert same_fit(estimator, calibrator(classes=NAMES).fit(scores, LETTERS[y]), fresh())
-
-
 TEXTS = {
     "objects": lambda text: text.astype(object),
     "a list": lambda text: text.tolist(),
-    "a series": pd.Series,
     "a nullable series": lambda text: pd.Series(text, dtype="string"),
     "a series of objects": lambda text: pd.Series(text, dtype=object),
     "categories": pd.Categorical,
-    "categories in a series": lambda text: pd.Series(text, dtype="category"),
-    "arrow": pa.array,
-    "categories of arrow": lambda text: pa.array(text).dictionary_encode(),
 }
-
-
-@pytest.mark.parametrize("form", TEXTS)
-def test_each_text_is_looked_at_once_however_many_rows_have_it(form, monkeypatch):
-    looked_at = []
-    is_missing = labels._is_missing
-    monkeypatch.setattr(labels, "_is_missing", lambda v: looked_at.append(v) or is_missing(v))
-    text = np.tile(LETTERS, 1000)
-    index, classes = labels.check_labels(TEXTS[form](text), len(text), 3)
-    assert len(looked_at) <= 3
-    assert index.tolist() == [0, 1, 2] * 1000
-    assert classes.tolist() == LETTERS.tolist()
-    assert distinct(TEXTS[form](text)).tolist() == LETTERS.tolist()
-    assert len(looked_at) <= 6
 
 
 FORMS = ("objects", "a list", "a series of objects", "categories")
@@ -178,8 +145,3 @@ def test_categories_that_no_row_has_tell_columns_and_no_labels():
     assert classes.tolist() == [1.0, 2.0]
     with pytest.raises(errors.LabelError, match=r"continuous. y\[1\] is 0.5"):
         labels.check_labels(pd.Categorical([1, 0.5]), 2, 2)
-
-
-def test_labels_of_two_types_in_a_chunk_are_refused():
-    with pytest.raises(errors.LabelError, match="y mixes labels of different types"):
-        distinct(np.array(["ant", 1], dtype=object))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from fractions import Fraction
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,7 +16,6 @@ from bad_input.promises import (
     fitted,
     fresh,
     good,
-    merged_classes,
     same_fit,
     unbounded,
 )
@@ -63,18 +59,6 @@ def test_weights_in_every_container_give_the_same_fit(calibrator, form):
     weight = np.random.default_rng(0).uniform(0.5, 2.0, 200)
     plain = calibrator().fit(scores, y, weight)
     assert same_fit(calibrator().fit(scores, y, WEIGHTS[form](weight)), plain, fresh())
-
-
-@merged_classes
-@each_reader
-@each_kind
-def test_a_broadcast_row_is_as_its_copies(calibrator, kind):
-    """With strides of zero."""
-    view = np.broadcast_to(good(kind)[0][:1], (200, 3))
-    fits = [calibrator(scores=kind).fit(rows, good()[1]) for rows in (view, view.copy())]
-    assert same_fit(*fits, fresh(kind))
-    ours, theirs = (fitted(calibrator, kind).predict_proba(rows) for rows in (view, view.copy()))
-    assert np.array_equal(bits(ours), bits(theirs))
 
 
 @each_kind
@@ -137,14 +121,6 @@ def test_whole_one_hot_rows_are_probabilities(calibrator, dtype):
     out = estimator.predict_proba(hot.astype(dtype))
     assert out.dtype == np.float64
     assert np.array_equal(bits(out), bits(estimator.predict_proba(hot)))
-
-
-@pytest.mark.parametrize("number", [Decimal, Fraction, np.float32])
-@each_reader
-def test_objects_that_are_numbers_are_read(calibrator, number):
-    scores = np.array([[number(0.5), number(0.25), number(0.25)]] * 4, dtype=object)
-    out = fitted(calibrator).predict_proba(scores)
-    assert np.array_equal(bits(out), bits(fitted(calibrator).predict_proba(scores.astype(float))))
 
 
 @pytest.mark.parametrize(

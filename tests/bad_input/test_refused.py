@@ -1,13 +1,14 @@
 """What is refused: the error names the argument, the place, the value and the remedy.
 
-Each case is tried with one method, since all check their input in common (``test_doors``), at fit
-and, if it is about scores, at predict. A fit that fails changes nothing.
+Each case is tried with one method, since all check their input in common (last test), at fit and,
+if it is about scores, at predict. A fit that fails changes nothing.
 """
 
 from __future__ import annotations
 
 from copy import deepcopy
 from functools import partial
+from inspect import isfunction
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from scipy import sparse
 
 from bad_input.holders import COLUMNS, DeviceTensor, HalfTensor, pa
 from bad_input.promises import (
+    CALIBRATORS,
     KINDS,
     LETTERS,
     NAMES,
@@ -33,6 +35,7 @@ from bad_input.promises import (
 )
 from calibrant import _simplex as simplex
 from calibrant import errors
+from calibrant._calibrators.base import Calibrator
 
 MEND = ("remove", "repair", "drop", "fill")
 REMEDY = ("array", "frame", "collect()", "cpu()", "rows", "columns")
@@ -93,15 +96,11 @@ for excess in (-0.5, -1.1e-3, 1.1e-3, 0.02):
     parts = (errors.RowSumError, "scores[23]", f"{1 + excess:.6g}", "normalize='rows'")
     bad_scores(f"a row sum off by {excess}", given, *parts)
 for row in (  # that no rounding explains
-    np.full(3, 1 / 3) + np.array([1.01e-3, 0, 0]),
     [0.335, 0.334, 0.334],  # 1.003: three decimals explain 0.0015
     [0.34, 0.34, 0.34],  # 1.02: two decimals explain 0.015, but at most 0.01
-    [0.3, 0.3, 0.3],
-    [0.3341, 0.3341, 0.3341],
 ):
-    for dtype in (np.float64, np.float32):
-        parts = (errors.RowSumError, "scores[199]", "normalize='rows'")
-        bad_scores(f"a row {row} in {dtype.__name__}", put(199, row, dtype=dtype), *parts)
+    parts = (errors.RowSumError, "scores[199]", "normalize='rows'")
+    bad_scores(f"a row {row}", put(199, row), *parts)
 for normalize in (None, "rows"):
     parts = (errors.RowSumError, "scores[31", "0", "not a distribution", MEND)
     bad_scores(f"zeros, normalize={normalize}", put(31, 0.0), *parts, normalize=normalize)
@@ -121,15 +120,12 @@ columns["f2"][17] = None
 LACKING = {
     "frame": pd.DataFrame(columns),
     "nullable frame": pd.DataFrame(columns).astype("Float64"),
-    "frame of categories": pd.DataFrame(columns).astype("category"),
-    "frame of objects": pd.DataFrame(columns, dtype=object),
     "array of objects": pd.DataFrame(columns, dtype=object).to_numpy(),
     "polars": pl.DataFrame(columns),
 }
 columns = columns | {"f2": ["much"] * 200}
 TEXTS = {
     "pandas": pd.DataFrame(columns),
-    "pandas categories": pd.DataFrame(columns).astype("category"),
     "polars": pl.DataFrame(columns),
 }
 if pa:
@@ -141,9 +137,8 @@ for name, given in LACKING.items():
 for name, given in TEXTS.items():
     parts = (errors.ContainerError, "scores", ("f2", "much", "numbers"))
     bad_scores(f"text in {name}", given, *parts)
-for form in ("csr_matrix", "csr_array", "coo_array"):
-    given = getattr(sparse, form)(good()[0])
-    bad_scores(form, given, errors.ContainerError, "scores", "parse", ".toarray()")
+given = sparse.csr_array(good()[0])
+bad_scores("sparse", given, errors.ContainerError, "scores", "parse", ".toarray()")
 for kind in KINDS:
     given = np.ma.array(good(kind)[0])
     given[17, 2] = np.ma.masked
@@ -152,11 +147,7 @@ for kind in KINDS:
 rows = good()[0]
 for name, given in {
     "generator": lambda: (row for row in rows),
-    "iterator": lambda: iter(rows),
-    "map": lambda: map(list, rows),
     "mapping": {j: rows[:, j] for j in range(3)},
-    "set": {tuple(row) for row in rows},
-    "bytes": memoryview(rows.tobytes()),
     "None": None,
     "text": "probabilities",
     "number": 0.5,
@@ -171,16 +162,9 @@ for dtype in ("complex64", "complex128", "U8", "S8", "M8[s]", "m8[s]"):
 for value in ("0.5", b"0.5", 0.5 + 0j, {}):
     parts = (errors.ContainerError, "scores[6, 1]", repr(value), "number")
     bad_scores(f"an object {value!r}", put((6, 1), value, dtype=object), *parts)
-for name, given, remedy in (
-    ("", HalfTensor(rows), "pass scores.float()"),
-    ("torch's ", lambda: pytest.importorskip("torch").as_tensor(rows).bfloat16(), "scores.float()"),
-    (
-        "jax's ",
-        lambda: rows.astype(pytest.importorskip("ml_dtypes").bfloat16),
-        "astype(np.float32)",
-    ),
-):
-    bad_scores(f"{name}bfloat16", given, errors.ContainerError, "scores", "bfloat16", remedy)
+bad_scores(
+    "bfloat16", HalfTensor(rows), errors.ContainerError, "scores", "bfloat16", "pass scores.float()"
+)
 
 for given in (rows.reshape(200, 3, 1), rows.reshape(1, 200, 3), np.array(1.0)):
     parts = (errors.ShapeError, "scores", str(given.shape), ("row", "column"))
@@ -260,15 +244,10 @@ def hot(row, value):
 for form, given in {
     "nan": number(12, np.nan),
     "inf": number(12, np.inf),
-    "nan in objects": number(12, np.nan).astype(object),
     "None": text(12, None).tolist(),
     "nan in objects of text": text(12, np.nan),
-    "pandas NA in objects of text": text(12, pd.NA),
-    "nan in a list of text": text(12, float("nan")).tolist(),
     "nan in a list of numpy's text": [*LETTERS[y[:12]], float("nan"), *LETTERS[y[13:]]],
     "pandas NA": pd.Series(number(12, np.nan)).astype("Int64"),
-    "pandas NaT": pd.Series(text(12, pd.NaT), dtype=object),
-    "pandas text": pd.Series(text(12, None)),
     "pandas nullable text": pd.Series(text(12, pd.NA), dtype="string"),
     "category": pd.Categorical(text(12, None)),
     "polars text": pl.Series(text(12, None).tolist()),
@@ -385,12 +364,6 @@ def test_a_fit_to_nothing_is_refused(kind, shape):
         AnyCalibrator(scores=kind).fit(np.empty(shape), np.zeros(shape[0], dtype=int))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_class_is_not_enough(kind):
-    with refused(errors.ClassCountError, "scores", "(200, 1)", "at least two classes"):
-        AnyCalibrator(scores=kind).fit(np.ones((200, 1)), np.zeros(200, dtype=int))
-
-
 @pytest.mark.parametrize("method", ["predict_proba", "predict", "transform"])
 @pytest.mark.parametrize(
     "rows", [fresh(n_classes=2), fresh(n_classes=4), np.empty((0, 4))], ids=len
@@ -412,15 +385,6 @@ def test_predicting_before_fitting_is_refused(method):
         getattr(estimator, method)(fresh())
 
 
-def test_one_column_is_no_columns():
-    """A message counts in grammar."""
-    scores, y = good()
-    with refused(errors.ShapeError, "has 1 column, "):
-        AnyCalibrator().statistics([0, 1, 2]).update(scores[:, :1], y)
-    assert errors.number_of(1, "row") == "1 row"
-    assert errors.number_of(0, "row") == "0 rows"
-
-
 def test_every_error_about_data_is_a_value_error():
     """As scikit-learn raises, so that callers catch both."""
     found = {name for name in errors.__all__ if name.endswith("Error")}
@@ -429,3 +393,28 @@ def test_every_error_about_data_is_a_value_error():
     assert all(issubclass(error, ValueError) for error in data_errors)
     assert issubclass(errors.ContainerError, TypeError)
     assert issubclass(errors.MemoryLimitError, MemoryError)
+
+
+CHECKS = {"simplex", "to_matrix", "column_order", "column_names", "check_is_fitted"}
+DOORS = [
+    name
+    for name, value in vars(Calibrator).items()
+    if isfunction(value) and (CHECKS & {*value.__code__.co_names} or not name.startswith("_"))
+]
+
+
+def _subclasses(cls):
+    for sub in cls.__subclasses__():
+        yield sub
+        yield from _subclasses(sub)
+
+
+def test_no_calibrator_has_a_way_in_of_its_own():
+    """Each checks by ``fit``, ``predict_proba`` and the like of ``Calibrator``, and no other."""
+    assert {"fit", "predict_proba", "predict", "transform", "predict_log_proba"} <= {*DOORS}
+    ours = {cls for cls in _subclasses(Calibrator) if cls.__module__.startswith("calibrant.")}
+    found = {*ours, *CALIBRATORS}  # the latter so that all are loaded, and no other test's own
+    assert len(found) > 20
+    for calibrator in found:
+        for name in DOORS:
+            assert getattr(calibrator, name) is getattr(Calibrator, name), (calibrator, name)

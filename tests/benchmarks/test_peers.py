@@ -7,6 +7,7 @@ import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -22,12 +23,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarni
 pytest.importorskip("resource", reason="not on Windows")
 
 with importing() as load:
-    defaults, growth, install, measure = map(
-        load, ("defaults", "growth", "peers_install", "measure")
-    )
-    ours, peers, theirs, worker = map(
-        load, ("our_methods", "peers", "peer_methods", "peers_worker")
-    )
+    names = "defaults growth peers_install measure our_methods peers peer_methods peers_worker"
+    defaults, growth, install, measure, ours, peers, theirs, worker = map(load, names.split())
     tried, workers = load("peers_quality"), load("workers")
     SIDES = {name: worker.Side(module) for name, module in peers.MODULES.items()}
 
@@ -63,11 +60,9 @@ def test_pairs_become_cells_that_are_not_measured_again(both, tmp_path, capsys):
     peers.measure_pairs(both, results, INSTALLED, options)
     isotonic, beta = json.loads((tmp_path / "found.json").read_text())["pairs"]
     assert (isotonic["ours"], isotonic["package"]) == ("ir-ovr", "scikit-learn")
-    for do in ("fit", "predict"):
-        found = isotonic[do]
-        assert found["ratio"] > 0
+    for found in (isotonic["fit"], isotonic["predict"]):
+        assert min(found["ratio"], found["ours"], found["theirs"]) > 0
         assert found["repeats"] >= 3
-        assert found["ours"] > 0 < found["theirs"]
     assert isotonic["peak_bytes"]["theirs"] == {"fit": 1, "predict": 2}
     assert beta["fit"] == {"theirs": "not installed: ERROR: no wheel"}
     assert "ir-ovr, scikit-learn isotonic, 300 x 3" in capsys.readouterr().out
@@ -122,9 +117,6 @@ def test_a_worker_is_a_process_of_its_own():
         question = {"package": "calibrant", "name": "nll", "source": "300 x 3"}
         answer = found.ask(do="metric", **question)
         assert answer["value"] == SIDES["ours"].answer("metric", **question)["value"]
-        assert (
-            "KeyError" in found.ask(do="fit", package="", method="magic", source="9 x 3")["error"]
-        )
     finally:
         found.stop()
 
@@ -153,21 +145,14 @@ def test_what_took_too_long_is_not_tried_on_more(tmp_path):
 
 
 def test_a_side_that_fails_is_told_beside_the_other(both):
-    class Stub:
-        def __init__(self, found):
-            self.found = found
-
-        def ask(self, _, **__):
-            if isinstance(self.found, Exception):
-                raise self.found
-            return self.found
-
     for failure, text in (
         (peers.TooLong(), "> 5 s"),
         (RuntimeError("died"), "its process died"),
-        ({"error": "ValueError: no"}, "ValueError: no"),
+        ([{"error": "ValueError: no"}], "ValueError: no"),
     ):
-        both.workers = {"ours": Stub({"cpu": 0.5}), "theirs": Stub(failure)}
+        both.workers = {"ours": Mock(), "theirs": Mock()}
+        both.workers["ours"].ask.return_value = {"cpu": 0.5}
+        both.workers["theirs"].ask.side_effect = failure
         assert both.compare(ours={}, theirs={}) == {"ours": 0.5, "theirs": text}
 
 
@@ -188,25 +173,17 @@ def test_the_wrapper_of_scikit_learn_is_one_vs_rest_isotonic_regression():
     p, y = simulate(300, 3)
     one = theirs.make("scikit-learn", "isotonic", 3)
     one.fit(p, y)
-    each = [
-        IsotonicRegression(out_of_bounds="clip").fit(p[:, j], y == j).predict(p[:, j])
-        for j in range(3)
-    ]
-    rows = np.stack(each, axis=1)
+    clipped = IsotonicRegression(out_of_bounds="clip")
+    rows = np.stack([clipped.fit(q, y == j).predict(q) for j, q in enumerate(p.T)], axis=1)
     np.testing.assert_allclose(one.predict(p), rows / rows.sum(axis=1, keepdims=True), rtol=1e-9)
 
 
 def test_parts_of_files_are_probabilities_and_columns(tmp_path):
     names = np.array(["ant", "bee", "cow"])
     y = np.array([2, 0, 1])
-    np.savez(
-        tmp_path / "a_b.npz",
-        val_logits=np.log([[0.5, 0.25, 0.25]] * 3).astype(np.float32),
-        val_labels=names[y],
-        test_probs=np.eye(3),
-        test_labels=y,
-        classes=names,
-    )
+    logits = np.log([[0.5, 0.25, 0.25]] * 3).astype(np.float32)
+    val, test = {"val_logits": logits, "val_labels": names[y]}, {"test_probs": np.eye(3)}
+    np.savez(tmp_path / "a_b.npz", **val, **test, test_labels=y, classes=names)
     p, labels = measure.read_part(tmp_path / "a_b.npz", "val")
     np.testing.assert_allclose(p, [[0.5, 0.25, 0.25]] * 3, rtol=1e-6)
     assert labels.tolist() == [2, 0, 1]

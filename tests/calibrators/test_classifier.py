@@ -1,18 +1,17 @@
-"""CalibratedClassifier: scikit-learn's semantics, and what scikit-learn gets wrong."""
+"""CalibratedClassifier: what ``test_as_scikit_learn`` does not ask, and where it differs."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from joblib import parallel_config
 from sklearn import config_context
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_classification
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -112,50 +111,6 @@ def test_a_class_missing_from_the_calibration_set_of_a_frozen_estimator(digits, 
     assert out[:, 3].max() > 0.5
 
 
-@ensembles
-def test_zero_weight_equals_removal(digits, ensemble):
-    """In one split that is given, so that removal does not move other rows between folds."""
-    X, y, X_new, _ = digits
-    weight = np.ones(len(y))
-    weight[::3] = 0
-    keep = np.flatnonzero(weight)
-    cut = 450
-    splits = [(np.arange(cut), np.arange(cut, 900))]
-    kept = [(np.flatnonzero(keep < cut), np.flatnonzero(keep >= cut))]
-    if ensemble is not True:
-        splits.append((np.arange(cut, 900), np.arange(cut)))
-        kept.append(kept[0][::-1])
-    one = CalibratedClassifier(GaussianNB(), "ts", cv=splits, ensemble=ensemble)
-    two = CalibratedClassifier(GaussianNB(), "ts", cv=kept, ensemble=ensemble)
-    a = one.fit(X, y, sample_weight=weight).predict_proba(X_new)
-    b = two.fit(X[keep], y[keep]).predict_proba(X_new)
-    np.testing.assert_allclose(a, b, atol=1e-8)
-
-
-def test_weights_reach_estimators_that_take_them_and_others_are_named(digits):
-    X, y, *_ = digits
-
-    class Deaf(ClassifierMixin, BaseEstimator):
-        def fit(self, X, y):
-            self.inner_ = GaussianNB().fit(X, y)
-            self.classes_ = self.inner_.classes_
-            return self
-
-        def predict_proba(self, X):
-            return self.inner_.predict_proba(X)
-
-    with pytest.warns(UserWarning, match="Deaf does not take sample_weight"):
-        CalibratedClassifier(Deaf()).fit(X, y, sample_weight=np.ones(len(y)))
-
-
-@pytest.mark.parametrize("labels", [["ant", "bee", "cow"], [10, 20, 30], [-1.0, 0.0, 1.0]])
-def test_labels_of_any_kind(labels):
-    X, y = make_classification(200, n_informative=5, n_classes=3, random_state=0)
-    model = CalibratedClassifier(GaussianNB(), cv=3).fit(X, np.array(labels)[y])
-    assert model.classes_.tolist() == labels
-    assert set(model.predict(X)) <= set(labels)
-
-
 def test_binary_margins_are_two_columns():
     X, y = make_classification(200, random_state=0)
     svm = LinearSVC(random_state=0).fit(X, y)
@@ -166,25 +121,15 @@ def test_binary_margins_are_two_columns():
 
 
 def test_an_estimator_without_scores_is_named(digits):
+    """As one whose ``predict_proba`` exists for soft votes only."""
     X, y, *_ = digits
-
-    class Mute(ClassifierMixin, BaseEstimator):
-        def fit(self, X, y):  # noqa: ARG002
-            self.classes_ = np.unique(y)
-            return self
-
-    with pytest.raises(AttributeError, match="Mute has none of"):
-        CalibratedClassifier(Mute()).fit(X, y)
+    hard = VotingClassifier([("bayes", GaussianNB())], voting="hard")
+    with pytest.raises(AttributeError, match="VotingClassifier has none of"):
+        CalibratedClassifier(hard).fit(X, y)
 
 
-def test_pandas_pipelines_searches_and_validation(digits):
+def test_a_search_reaches_both_parts(digits):
     X, y, X_new, _ = digits
-    frame = pd.DataFrame(X, columns=[f"pixel {i}" for i in range(64)])
-    model = CalibratedClassifier(GaussianNB(), cv=3).fit(frame, pd.Series(y))
-    assert list(model.feature_names_in_) == list(frame.columns)
-    pipeline = make_pipeline(StandardScaler(), CalibratedClassifier(GaussianNB(), cv=3))
-    scores = cross_validate(pipeline, X, y, cv=3, scoring="neg_log_loss")["test_score"]
-    assert np.all(np.isfinite(scores))
     search = GridSearchCV(
         CalibratedClassifier(GaussianNB(), TemperatureScaling(), cv=3),
         {"estimator__var_smoothing": [1e-9, 1e-2], "calibrator": [FlattenedIsotonic()]},
@@ -204,30 +149,6 @@ def test_metadata_is_routed_to_the_splitter_and_the_estimator(digits):
         model = CalibratedClassifier(base, cv=cv)
         model.fit(X, y, sample_weight=np.ones(len(y)), groups=groups)
         assert len(model.calibrated_classifiers_) == 3
-
-
-def test_jobs_change_nothing(digits):
-    X, y, X_new, _ = digits
-    forest = RandomForestClassifier(20, random_state=0)
-    one = CalibratedClassifier(forest, cv=3).fit(X, y).predict_proba(X_new)
-    with parallel_config(backend="threading"):
-        two = CalibratedClassifier(forest, cv=3, n_jobs=2).fit(X, y).predict_proba(X_new)
-    np.testing.assert_array_equal(one, two)
-
-
-@ensembles
-def test_twice_the_weight_is_every_row_twice(digits, ensemble):
-    """As scikit-learn's test_calibrated_classifier_cv_double_sample_weights_equivalence."""
-    X, y, X_new, _ = digits
-    twice = np.repeat(np.arange(len(y)), 2)
-    half = np.arange(len(y)) < 450
-    splits = [(np.flatnonzero(half), np.flatnonzero(~half))]
-    splits += [splits[0][::-1]]
-    doubled = [tuple(np.flatnonzero(np.isin(twice, part)) for part in pair) for pair in splits]
-    one = CalibratedClassifier(GaussianNB(), "ts", cv=splits, ensemble=ensemble)
-    two = CalibratedClassifier(GaussianNB(), "ts", cv=doubled, ensemble=ensemble)
-    a = one.fit(X, y, sample_weight=np.full(len(y), 2)).predict_proba(X_new)
-    np.testing.assert_allclose(a, two.fit(X[twice], y[twice]).predict_proba(X_new), atol=1e-8)
 
 
 def test_weights_are_routed_only_to_those_that_ask_for_them(digits):
@@ -332,3 +253,19 @@ def test_progress_is_said_if_asked_for(digits, ensemble, capsys):
     model.set_params(verbose=True).fit(X, y)
     said = ["CalibratedClassifier: 1 of 2, fold 0", "CalibratedClassifier: 2 of 2, fold 1"]
     assert capsys.readouterr().err.splitlines() == said
+
+
+def test_frames_as_output_of_transformers_change_nothing(digits):
+    """Neither within the estimator, nor asked for everywhere: probabilities stay arrays."""
+    X, y, X_new, _ = digits
+    frame = pd.DataFrame(X, columns=[f"pixel {i}" for i in range(64)])
+    new = pd.DataFrame(X_new, columns=frame.columns)
+    plain = make_pipeline(StandardScaler(), GaussianNB())
+    wanted = CalibratedClassifier(plain, "ts", cv=3).fit(X, y).predict_proba(X_new)
+    named = make_pipeline(StandardScaler().set_output(transform="pandas"), GaussianNB())
+    out = CalibratedClassifier(named, "ts", cv=3).fit(frame, y).predict_proba(new)
+    np.testing.assert_allclose(out, wanted, atol=1e-12)  # frames are in the order of columns
+    with config_context(transform_output="pandas"):
+        out = CalibratedClassifier(plain, "ts", cv=3).fit(frame, y).predict_proba(new)
+    assert isinstance(out, np.ndarray)
+    np.testing.assert_allclose(out, wanted, atol=1e-12)

@@ -16,7 +16,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
-from sklearn.tree import DecisionTreeClassifier
 
 from calibrant import (
     CalibratedClassifier,
@@ -25,7 +24,7 @@ from calibrant import (
     StructuredScaling,
     TemperatureScaling,
 )
-from calibrant._calibrators.classifier_folds import class_scores, without_unknown
+from calibrant._calibrators.classifier_folds import without_unknown
 from calibrant.errors import (
     ClassShareWarning,
     LabelError,
@@ -111,40 +110,6 @@ def test_a_frozen_classifier_gives_classes_that_it_does_not_know_probability_zer
     model = CalibratedClassifier(frozen, "ts").fit(X, y)
     assert model.classes_.tolist() == [0, 1, 2]
     assert not model.predict_proba(X)[:, 1].any()
-
-
-@ignored
-@ensembles
-@methods
-def test_a_class_missing_from_a_calibration_fold(calibrator, ensemble):
-    """scikit-learn#7796: one class in the first fold and in the last."""
-    X = np.random.default_rng(0).normal(size=(10, 5))
-    y = np.repeat([1, 0], 5)
-    base = LinearSVC(random_state=7)
-    model = CalibratedClassifier(base, calibrator, cv=KFold(3), ensemble=ensemble).fit(X, y)
-    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
-
-
-@ignored
-@methods
-@pytest.mark.parametrize("ensemble", ["auto", True])
-def test_a_class_that_a_fold_was_not_trained_on_is_calibrated(calibrator, ensemble):
-    """As scikit-learn's test_calibration_less_classes."""
-    X = np.random.default_rng(0).normal(size=(12, 5))
-    y = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
-    model = CalibratedClassifier(
-        DecisionTreeClassifier(random_state=7), calibrator, cv=KFold(3), ensemble=ensemble
-    )
-    pairs = model.fit(X, y).calibrated_classifiers_
-    assert pairs[0].estimator.classes_.tolist() == [1, 2, 3]
-    assert pairs[2].estimator.classes_.tolist() == [0, 1, 2]
-    for pair, missing in ((pairs[0], 0), (pairs[2], 3)):
-        out = pair.predict_proba(X)
-        assert np.all(np.isfinite(out))
-        assert not out[:, missing].any()
-        np.testing.assert_allclose(out.sum(axis=1), 1)
-        scores, _ = class_scores(pair.estimator, X, model.classes_)
-        assert not scores[:, missing].any()
 
 
 @ignored

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 NAMES = (
     *("na-fir", "scir", "fir", "ir-ovr", "ts", "vs", "ms", "dirichlet"),
     *("platt-ovr", "beta-ovr", "hb-ovr", "bbq-ovr", "scw", "m2b-hb", "m2b-ir"),
-    *("structured", "spline", "auto"),
+    *("structured", "spline", "two-class", "auto"),
 )
 
 

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from scipy.special import softmax
+from scipy.special import expit, logit, softmax
 
 from calibrant import errors
 from calibrant._calibrators.scaling import MatrixScaling, TemperatureScaling, VectorScaling
@@ -166,3 +166,19 @@ def test_absent_classes_keep_a_small_probability(n_absent, form):
 def test_rounds_that_run_out_give_a_warning():
     with pytest.warns(errors.ConvergenceWarning, match="newton-cg"):
         StructuredScaling(max_rounds=1, tol=1e-12).fit(*simulate(300, 3))
+
+
+@pytest.mark.parametrize("form", ["matrix", "diagonal"])
+def test_two_classes_are_bent_differently(form):
+    """As beta calibration does: below one half the scores are honest, above far too certain."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(0, 2.5, 6000)
+    y = (rng.random(6000) < expit(np.where(z > 0, 0.3 * z, z))).astype(int)
+    p = np.column_stack([expit(-z), expit(z)])
+    model = StructuredScaling(form=form).fit(p, y)
+    out = model.predict_proba([[0.98, 0.02], [0.02, 0.98]])
+    wanted = expit(0.3 * logit(0.98))
+    np.testing.assert_allclose(out[:, 1], [0.02, wanted], atol=0.03)
+    assert model.map_.origin == pytest.approx(np.log(0.52))
+    assert model.solver_report_.converged
+    assert StructuredScaling().fit(*simulate(300, 3)).map_.origin is None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import calibrant
-from calibrant._cli.inspection import inspection_text
+from calibrant._cli.showing import inspection_text
 from calibrant.model_file import describe, save
 from conftest import simulate
 from model_file.catalogue import METHODS, fitted, scores_of

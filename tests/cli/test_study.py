@@ -13,7 +13,7 @@ import pytest
 
 from calibrant._cli import study as module
 from calibrant._cli.main import run
-from calibrant.study import StudyTable, read_table
+from calibrant.study import read_table
 from conftest import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
@@ -35,7 +35,7 @@ def home(tmp_path, monkeypatch):
             test_probs=p[100:],
             test_labels=y[100:],
         )
-    monkeypatch.setattr("calibrant.study._run.available_cores", lambda: 0)
+    monkeypatch.setattr("calibrant.study._run.count_threads", lambda _: 0)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -54,22 +54,6 @@ def test_directory_alone_means_run(home, capsys):
     assert (home / "first" / "study.parquet").exists()
 
 
-def test_table_becomes_figures_and_a_page(home, monkeypatch, capsys):
-    seen = []
-
-    def write_outputs(table, directory):
-        seen.append(table)
-        return [directory / "table.md", directory / "index.html"]
-
-    monkeypatch.setattr("calibrant.study.write_outputs", write_outputs)
-    assert call("predictions", "-o", "out", "--methods", "ts,fir") == 0
-    (table,) = seen
-    assert isinstance(table, StudyTable)
-    assert table.methods == ["uncalibrated", "fir", "ts"]
-    page = (home / "out" / "index.html").resolve().as_uri()
-    assert f"Report: {page}" in capsys.readouterr().out
-
-
 def test_outputs_of_a_small_study_are_written(home, capsys):
     assert call("predictions", "-o", "out", "--methods", "ts,fir", "--json") == 0
     result = json.loads(capsys.readouterr().out)
@@ -82,9 +66,9 @@ def test_outputs_of_a_small_study_are_written(home, capsys):
 
 def test_methods_of_the_paper_are_the_default_and_all_means_all():
     from calibrant._calibrators.methods import methods
-    from calibrant.study._table import PAPER_METHODS
+    from calibrant.study._table import DEFAULT_METHODS
 
-    assert module._methods(None) == list(PAPER_METHODS)
+    assert module._methods(None) == list(DEFAULT_METHODS)
     assert module._methods("all") == list(methods())
     assert module._methods("ts,fir") == ["ts", "fir"]
 
@@ -145,19 +129,3 @@ def signal_group(pid, number):
     import os
 
     os.killpg(pid, number)
-
-
-def test_the_command_is_documented_with_an_example_that_parses():
-    command, text = module.run_command, (DOCS / "cli.md").read_text()
-    example = re.search(r"calibrant study .+", command.help).group().strip()
-    assert example in text
-    assert command.make_context("run", example.split()[3:]).params["output"]
-    for option in command.params:
-        assert any(flag in text for flag in [*option.opts, option.name.upper()]), option.name
-
-
-def test_help_of_the_group_shows_both_uses(capsys):
-    assert call("--help") == 0
-    shown = capsys.readouterr().out
-    assert "DIR -o OUT | COMMAND" in shown
-    assert "run" in shown

@@ -1,13 +1,11 @@
 """Files as people have them: columns in any order, other columns, other formats, other words."""
 
-import csv
-import gzip
 import json
 import re
 import shlex
 
 import numpy as np
-import pyarrow as pa
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
@@ -28,26 +26,15 @@ def call(*arguments):
 
 def write(path, p=P, y=Y, names=("prob_cat", "prob_dog", "prob_emu"), classes=CLASSES, **more):
     """Write a table with labels last."""
-    columns = {**dict(zip(names, p.T, strict=True)), **more}
-    if y is not None:
-        columns["label"] = classes[y]
-    if path.suffix == ".parquet":
-        pq.write_table(pa.table(columns), path)
-        return path
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "wt", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(zip(*(map(str, c) for c in columns.values()), strict=True))
+    table = pd.DataFrame(p, columns=list(names)).assign(**more)
+    table = table if y is None else table.assign(label=classes[y])
+    table.to_parquet(path) if path.suffix == ".parquet" else table.to_csv(path, index=False)
     return path
 
 
 def read(path):
     """Columns of a text table by name."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", newline="") as file:
-        rows = list(csv.reader(file))
-    return {name: list(column) for name, *column in zip(*rows, strict=True)}
+    return pd.read_csv(path, dtype=str).to_dict("list")
 
 
 def numbers(path, names=("prob_cat", "prob_dog", "prob_emu")):
@@ -89,16 +76,6 @@ def test_names_that_the_model_does_not_know_are_refused(home, capsys):
     np.savez(home / "classes.npz", probs=NEW, classes=["cow", "dog", "emu"])
     assert call("apply", home / "m.calibrant", home / "classes.npz", "-o", home / "none.csv") == 3
     assert not (home / "none.csv").exists()
-
-
-def test_numbers_as_labels_keep_the_names_of_the_columns(home, capsys):
-    codes = np.arange(3)
-    val = write(home / "codes.csv", names=["x", "z", "y"], classes=codes)
-    assert call("fit", val, "-m", "ts", "-o", home / "codes.calibrant") == 0
-    assert model_file.load(home / "codes.calibrant").feature_names_in_.tolist() == ["x", "z", "y"]
-    mixed = write(home / "mixed.csv", NEW, None, ["x", "y", "z"])
-    assert call("apply", home / "codes.calibrant", mixed, "-o", home / "none.csv") == 3
-    assert "not those of the model, 'x', 'z', 'y', in this order" in capsys.readouterr().err
 
 
 def test_classes_of_an_archive_are_respected(tmp_path, expected):
@@ -169,18 +146,6 @@ def test_other_numbers_are_refused_by_name(home, tmp_path, capsys):
     assert call("evaluate", val, "--columns", "prob_*") == 0
 
 
-def test_two_sets_of_columns(home, tmp_path, capsys):
-    more = {f"logit_{name}": column for name, column in zip(CLASSES, np.log(P).T, strict=True)}
-    both = write(tmp_path / "both.csv", **more)
-    for arguments in (
-        ["evaluate", both],
-        ["apply", home / "m.calibrant", both, "-o", tmp_path / "o"],
-    ):
-        assert call(*arguments) == 3
-        assert re.search(r"both\.csv: columns .* twice.* --columns", capsys.readouterr().err)
-        assert call(*arguments, "--columns", "prob_*") == 0
-
-
 def test_lines_and_options_in_messages(home, tmp_path, capsys):
     p = P.copy()
     p[4] = [0.5, 0.9, 0.1]
@@ -212,15 +177,6 @@ def test_lines_and_options_in_messages(home, tmp_path, capsys):
     assert "--scores logits" in capsys.readouterr().err
 
 
-def test_columns_that_cannot_be_told_apart(tmp_path, capsys):
-    val = write(tmp_path / "val.csv", names=["p2", "p0", "p1"])
-    assert call("fit", val, "-m", "ts", "-o", tmp_path / "m") == 3
-    assert "nor in sorted order" in (err := capsys.readouterr().err)
-    assert "--classes" in err
-    assert call("fit", val, "-m", "ts", "-o", tmp_path / "m", "--classes", "cat,dog,emu") == 0
-    assert model_file.load(tmp_path / "m").classes_.tolist() == CLASSES.tolist()
-
-
 def accuracy(capsys, *arguments):
     capsys.readouterr()
     assert call("compare", *arguments, "--methods", "ts", "--json") == 0
@@ -243,11 +199,7 @@ def test_compare_reads_the_names_of_both_files(home, tmp_path, capsys):
     test = write(tmp_path / "test.csv", NEW, NEW_Y, ["z", "y", "x"], np.arange(3))
     assert call("compare", val, test) == 3
     assert "same order" in capsys.readouterr().err
-
-
-def test_compare_refuses_two_kinds(tmp_path, capsys):
-    np.savez(tmp_path / "val.npz", probs=P, labels=Y)
-    np.savez(tmp_path / "test.npz", logits=np.log(NEW), labels=NEW_Y)
+    np.savez(tmp_path / "test.npz", logits=np.log(NEW), labels=NEW_Y, classes=CLASSES)
     assert call("compare", tmp_path / "val.npz", tmp_path / "test.npz") == 3
     assert re.search("val.npz holds probabilities, but .*test.npz logits", capsys.readouterr().err)
 

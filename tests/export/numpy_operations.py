@@ -1,20 +1,22 @@
 """Formulas carried out by numpy, at once: what they mean, without any graph."""
 
-from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 
-from calibrant.export._operations import Rounding
+from calibrant.export._operations import Operations
 
 
-class NumpyOperations:
+def quietly(function):
+    """Without warnings of logarithms of zero and the like, as graphs are."""
+    return staticmethod(np.errstate(all="ignore")(function))
+
+
+class NumpyOperations(Operations):
     """The operations of ``calibrant.export._operations``; remembers what is fitted."""
 
     def __init__(self, n_classes):
-        self.n_classes = n_classes
-        self.rounding = Rounding()
-        self.pairs = False
-        self.prefix = ()
+        super().__init__(n_classes)
         self.names = {}
 
     def fitted(self, name, value):
@@ -23,55 +25,22 @@ class NumpyOperations:
         self.names[path] = np.asarray(value)
         return self.names[path]
 
-    @contextmanager
-    def inside(self, name):
-        self.prefix = (*self.prefix, name)
-        yield
-        self.prefix = self.prefix[:-1]
-
     exp, sqrt, floor, single = map(staticmethod, (np.exp, np.sqrt, np.floor, np.single))
     matmul, where = map(staticmethod, (np.matmul, np.where))
     maximum, minimum = map(staticmethod, (np.maximum, np.minimum))
+    log = quietly(np.log)
+    sigmoid = quietly(lambda x: 1.0 / (1.0 + np.exp(-x)))
+    whole = quietly(lambda x: np.asarray(x).astype(np.int64))
+    real = staticmethod(np.float64)
+    cumulative = staticmethod(partial(np.cumsum, axis=1))
+    row_sum, row_max, row_min = (
+        staticmethod(partial(reduce, axis=1, keepdims=True)) for reduce in (np.sum, np.max, np.min)
+    )
 
-    @staticmethod
-    def log(x):
-        with np.errstate(divide="ignore"):
-            return np.log(x)
-
-    @staticmethod
-    def sigmoid(x):
-        with np.errstate(over="ignore"):
-            return 1.0 / (1.0 + np.exp(-x))
-
-    @staticmethod
-    def softmax(x):
-        e = np.exp(x - x.max(axis=1, keepdims=True))
-        return e / e.sum(axis=1, keepdims=True)
-
-    @staticmethod
-    def whole(x):
-        with np.errstate(invalid="ignore"):
-            return np.asarray(x).astype(np.int64)
-
-    @staticmethod
-    def real(x):
-        return np.asarray(x).astype(np.float64)
-
-    @staticmethod
-    def cumulative(x):
-        return x.cumsum(axis=1)
-
-    @staticmethod
-    def row_sum(x):
-        return x.sum(axis=1, keepdims=True)
-
-    @staticmethod
-    def row_max(x):
-        return x.max(axis=1, keepdims=True)
-
-    @staticmethod
-    def row_min(x):
-        return x.min(axis=1, keepdims=True)
+    @classmethod
+    def softmax(cls, x):
+        powers = np.exp(x - cls.row_max(x))
+        return powers / cls.row_sum(powers)
 
     @staticmethod
     def sort(x):

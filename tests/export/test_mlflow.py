@@ -17,8 +17,8 @@ from sklearn.linear_model import LogisticRegression
 import calibrant
 from calibrant import errors, model_file
 from calibrant.datasets import simulated_scores
-from calibrant.export import trusted_types
 from conftest import simulate
+from export.test_pages import blocks
 from test_architecture import ROOT
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # before the import: nothing is sent from here
@@ -70,13 +70,19 @@ def named(saved):
 
 
 def test_arrays_of_numbered_classes_give_arrays(numbered):
+    """So does a column of vectors, which is what Spark has."""
     np.testing.assert_array_equal(numbered.predict(SCORES), EXPECTED)
+    found = numbered.predict(pd.DataFrame({"probabilities": SCORES.tolist()}))
+    np.testing.assert_array_equal(found, EXPECTED)
     for method in ("predict", "predict_log_proba", "predict_proba"):
         found = numbered.predict(SCORES, params={"method": method})
         np.testing.assert_array_equal(found, getattr(NUMBERED, method)(SCORES))
 
 
-def test_frames_of_named_classes_give_frames_whatever_the_order_of_columns(named):
+def test_frames_of_named_classes_give_frames_whatever_the_order_of_columns(saved, named):
+    for loaded in (flavor.load_model(str(saved / "named")), named.get_raw_model()):
+        assert type(loaded) is calibrant.FlattenedIsotonic
+        np.testing.assert_array_equal(loaded.predict_proba(SCORES), EXPECTED)
     frame = FRAME[["emu", "cat", "dog"]].set_index(np.arange(400) + 7)
     found = named.predict(frame)
     pd.testing.assert_frame_equal(
@@ -87,21 +93,17 @@ def test_frames_of_named_classes_give_frames_whatever_the_order_of_columns(named
     np.testing.assert_array_equal(labels.to_numpy(), NAMED.predict(SCORES))
 
 
-@pytest.mark.parametrize("columns", [["cat", "dog", "cow"], [0, 1, 2]])
-def test_columns_that_are_no_classes_are_refused(named, columns):
-    with pytest.raises(mlflow.MlflowException, match=r"missing inputs.*emu"):
-        named.predict(FRAME.set_axis(columns, axis=1))
-
-
-def test_columns_of_a_frame_are_not_taken_for_a_vector(numbered):
-    """MLflow would drop their names, and take them in whatever order they come."""
-    with pytest.raises(mlflow.MlflowException, match=r"missing inputs \['probabilities'\]"):
-        numbered.predict(FRAME.set_axis([2, 0, 1], axis=1))
-
-
-def test_a_column_of_vectors_is_what_spark_has(numbered):
-    found = numbered.predict(pd.DataFrame({"probabilities": SCORES.tolist()}))
-    np.testing.assert_array_equal(found, EXPECTED)
+@pytest.mark.parametrize(
+    ("model", "columns", "missing"),
+    [
+        ("named", ["cat", "dog", "cow"], "emu"),
+        ("named", [0, 1, 2], "emu"),
+        ("numbered", [2, 0, 1], r"\['probabilities'\]"),  # no vector: their order would be lost
+    ],
+)
+def test_columns_that_are_no_classes_are_refused(request, model, columns, missing):
+    with pytest.raises(mlflow.MlflowException, match=f"missing inputs.*{missing}"):
+        request.getfixturevalue(model).predict(FRAME.set_axis(columns, axis=1))
 
 
 def test_bad_rows_are_marked_or_left_out(numbered, named):
@@ -122,13 +124,9 @@ def test_bad_rows_are_marked_or_left_out(numbered, named):
     assert marked.index[marked.isna().all(axis=1)].tolist() == [1003, 1250]
     with pytest.raises(errors.NonFiniteError, match=r"scores\[3, 1\] is nan"):
         numbered.predict(scores)
-    with pytest.raises(errors.ParameterError, match="on_bad_row='drop' is not known"):
-        numbered.predict(scores, params={"on_bad_row": "drop"})
-
-
-def test_another_method_is_refused(numbered):
-    with pytest.raises(errors.ParameterError, match="method='fit' is not known"):
-        numbered.predict(SCORES, params={"method": "fit"})
+    for option, value in (("on_bad_row", "drop"), ("method", "fit")):
+        with pytest.raises(errors.ParameterError, match=f"{option}='{value}' is not known"):
+            numbered.predict(scores, params={option: value})
 
 
 def answer(model, asked):
@@ -139,7 +137,7 @@ def answer(model, asked):
     return json.loads(response.response)["predictions"]
 
 
-def test_it_is_served(numbered, named):
+def test_it_is_served_and_so_is_its_example(saved, numbered, named):
     rows = SCORES[:3].tolist()
     np.testing.assert_array_equal(answer(numbered, {"inputs": rows}), EXPECTED[:3])
     by_name = {"inputs": {"probabilities": rows}, "params": {"method": "predict"}}
@@ -148,22 +146,13 @@ def test_it_is_served(numbered, named):
     found = answer(named, {"dataframe_split": backwards})
     assert found == [dict(zip(NAMES.tolist(), row, strict=True)) for row in EXPECTED[:3].tolist()]
 
-
-def test_the_example_of_the_directory_can_be_served(saved, numbered, named):
     for name, model in (("numbered", numbered), ("named", named)):
         example = json.loads((saved / name / "serving_input_example.json").read_text())
         assert len(answer(model, example)) == 2
         assert len(model.predict(model.input_example)) == 2
 
 
-def test_what_is_loaded_is_the_calibrator(saved, named):
-    loaded = flavor.load_model(str(saved / "named"))
-    assert type(loaded) is calibrant.FlattenedIsotonic
-    np.testing.assert_array_equal(loaded.predict_proba(SCORES), EXPECTED)
-    assert type(named.get_raw_model()) is calibrant.FlattenedIsotonic
-
-
-def test_the_directory_holds_a_model_file_and_no_pickle(saved):
+def test_the_directory_holds_a_model_file_no_pickle_and_no_name_of_this_machine(saved):
     for directory in saved.iterdir():
         found = {path.relative_to(directory).as_posix() for path in directory.rglob("*.*")}
         assert "data/model.calibrant" in found
@@ -171,18 +160,10 @@ def test_the_directory_holds_a_model_file_and_no_pickle(saved):
         flavors = Model.load(str(directory)).flavors
         assert flavors["python_function"]["loader_module"] == "calibrant.export.mlflow"
         assert flavors["python_function"]["data"] == "data/model.calibrant"
-        assert flavors["calibrant"] == {
-            "method": "fir",
-            "n_classes": 3,
-            "scores": "probabilities",
-            "format": "1.0",
-            "sha256": model_file.describe(directory / "data" / "model.calibrant")["sha256"],
-            "data": "data/model.calibrant",
-            "version": calibrant.__version__,
-        }
-
-
-def test_the_directory_names_neither_a_path_of_this_machine_nor_its_user(saved):
+        sha256 = model_file.describe(directory / "data" / "model.calibrant")["sha256"]
+        told = {"method": "fir", "n_classes": 3, "scores": "probabilities", "format": "1.0"}
+        told |= {"data": "data/model.calibrant", "version": calibrant.__version__}
+        assert flavors["calibrant"] == told | {"sha256": sha256}
     told = [str(saved), str(ROOT), str(Path.cwd()), str(Path.home())]
     for path in saved.rglob("*.*"):
         text = path.read_bytes().decode("utf-8", "replace")
@@ -190,32 +171,35 @@ def test_the_directory_names_neither_a_path_of_this_machine_nor_its_user(saved):
         assert not re.search(rf"\b{re.escape(getpass.getuser())}\b", text), path
 
 
+OURS = f"calibrant=={calibrant.__version__}"
+
+
 def test_requirements_are_versions(saved):
     lines = (saved / "named" / "requirements.txt").read_text().split()
     names = [line.partition("==")[0] for line in lines]
-    assert f"calibrant=={calibrant.__version__}" in lines
+    assert OURS in lines
     assert names == ["mlflow", "calibrant", "numpy", "scipy", "scikit-learn", "threadpoolctl"]
     assert all(re.fullmatch(r"[\w-]+==[\w.]+", line) for line in lines)
 
 
-def test_requirements_can_be_given(tmp_path):
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"pip_requirements": ["calibrant"]}, {"calibrant"}),
+        ({"extra_pip_requirements": ["pyarrow>=15"]}, {"pyarrow>=15", OURS}),
+        ({"extra_pip_requirements": "more.txt"}, {"polars", OURS}),
+    ],
+)
+def test_requirements_can_be_given(options, wanted, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "more.txt").write_text("polars\n")
     (tmp_path / "helper.py").write_text("")
-    flavor.save_model(NUMBERED, tmp_path / "a", pip_requirements=["calibrant"])
-    flavor.save_model(NUMBERED, tmp_path / "b", extra_pip_requirements=["pyarrow>=15"])
-    flavor.save_model(
-        NUMBERED,
-        tmp_path / "c",
-        extra_pip_requirements=str(tmp_path / "more.txt"),
-        code_paths=[str(tmp_path / "helper.py")],
-        metadata={"owner": "us"},
-    )
-    texts = [(tmp_path / name / "requirements.txt").read_text().split() for name in "abc"]
-    assert [line for line in texts[0] if not line.startswith("mlflow")] == ["calibrant"]
-    assert {"pyarrow>=15", f"calibrant=={calibrant.__version__}"} <= {*texts[1]}
-    assert {"polars", f"calibrant=={calibrant.__version__}"} <= {*texts[2]}
-    assert (tmp_path / "c" / "code" / "helper.py").exists()
-    assert Model.load(str(tmp_path / "c")).metadata == {"owner": "us"}
+    flavor.save_model(NUMBERED, "it", **options, code_paths=["helper.py"], metadata={"owner": "us"})
+    lines = {*(tmp_path / "it" / "requirements.txt").read_text().split()}
+    assert wanted <= lines
+    assert (OURS in lines) == (OURS in wanted)
+    assert (tmp_path / "it" / "code" / "helper.py").exists()
+    assert Model.load(str(tmp_path / "it")).metadata == {"owner": "us"}
 
 
 def test_a_signature_can_be_given_or_left_out(tmp_path):
@@ -274,19 +258,17 @@ def test_classes_of_every_kind(labels, tmp_path):
 
 
 def test_long_names_and_many_classes_are_one_vector_for_each_row(tmp_path):
-    scores, y = simulate(200, 20)
     long = np.array([chr(ord("a") + c) * 1_000 for c in range(20)])
-    calibrator = calibrant.TemperatureScaling(classes=long).fit(scores, long[y])
-    model = signature_of(calibrator, tmp_path / "long")
-    np.testing.assert_array_equal(model.predict(scores), calibrator.predict_proba(scores))
-    labels = model.predict(scores, params={"method": "predict"})
-    np.testing.assert_array_equal(labels, calibrator.predict(scores))
-    assert (tmp_path / "long" / "MLmodel").stat().st_size < 5_000
-    scores, y = simulate(120, 5_000)
-    many = calibrant.TemperatureScaling(classes=np.arange(5_000)).fit(scores, y)
-    model = signature_of(many, tmp_path / "many")
-    np.testing.assert_array_equal(model.predict(scores[:3]), many.predict_proba(scores[:3]))
-    assert sum(path.stat().st_size for path in (tmp_path / "many").rglob("*.*")) < 500_000
+    for classes, most in ((long, 60_000), (np.arange(5_000), 500_000)):
+        scores, y = simulate(120, len(classes))
+        calibrator = calibrant.TemperatureScaling(classes=classes).fit(scores, classes[y])
+        path = tmp_path / str(len(classes))
+        model = signature_of(calibrator, path)
+        np.testing.assert_array_equal(model.predict(scores), calibrator.predict_proba(scores))
+        labels = model.predict(scores, params={"method": "predict"})
+        np.testing.assert_array_equal(labels, calibrator.predict(scores))
+        assert (path / "MLmodel").stat().st_size < 5_000
+        assert sum(file.stat().st_size for file in path.rglob("*.*")) < most
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 100, 101])
@@ -304,57 +286,67 @@ def test_the_example_is_on_the_simplex_or_logits(n_classes, kind, tmp_path):
     assert (totals == (1 if kind == "probabilities" else 4)).all()
 
 
-def test_what_has_no_place_is_refused_and_nothing_is_written(tmp_path):
-    classifier = calibrant.CalibratedClassifier(LogisticRegression(), cv=2).fit(SCORES, Y)
-    with pytest.raises(errors.ExportError, match=r"mlflow\.sklearn.*trusted_types"):
-        flavor.save_model(classifier, tmp_path / "model")
-    with pytest.raises(errors.ExportError, match="no calibrator"):
-        flavor.save_model(LogisticRegression(), tmp_path / "model")
-    with pytest.raises(NotFittedError):
-        flavor.save_model(calibrant.TemperatureScaling(), tmp_path / "model")
-    kept = calibrant.TemperatureScaling().fit(SCORES, Y)
-    kept.lock_ = threading.Lock()
-    with pytest.raises(errors.UnsavableError, match="lock_"):
-        flavor.save_model(kept, tmp_path / "model")
-    longer = np.array([letter * 10_000 for letter in "abc"])  # than a model file holds
-    with pytest.raises(errors.StoredClassesError, match="10000 bytes, 1024 at most"):
-        flavor.save_model(calibrant.TemperatureScaling().fit(SCORES, longer[Y]), tmp_path / "model")
+def locked():
+    calibrator = calibrant.TemperatureScaling().fit(SCORES, Y)
+    calibrator.lock_ = threading.Lock()
+    return calibrator
+
+
+def classifier():
+    return calibrant.CalibratedClassifier(LogisticRegression(), "fir", cv=2).fit(SCORES, Y)
+
+
+def longer():
+    """Names that a model file does not hold."""
+    names = np.array([letter * 10_000 for letter in "abc"])
+    return calibrant.TemperatureScaling().fit(SCORES, names[Y])
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (classifier, errors.ExportError, r"mlflow\.sklearn.*trusted_types"),
+        (LogisticRegression, errors.ExportError, "no calibrator"),
+        (calibrant.TemperatureScaling, NotFittedError, "not fitted"),
+        (locked, errors.UnsavableError, "lock_"),
+        (longer, errors.StoredClassesError, "10000 bytes, 1024 at most"),
+    ],
+)
+def test_what_has_no_place_is_refused_and_nothing_is_written(make, error, message, tmp_path):
+    with pytest.raises(error, match=message):
+        flavor.save_model(make(), tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
-def both_loaders(path):
-    return (lambda: flavor.load_model(str(path))), (lambda: mlflow.pyfunc.load_model(str(path)))
+FILE, ABOUT = "data/model.calibrant", "MLmodel"
 
 
-def test_another_model_file_is_refused(tmp_path):
-    """Damaged, or whole and of another fit."""
+def damaged(content):
+    return content[:-40] + bytes([content[-40] ^ 1]) + content[-39:]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "error", "message"),
+    [
+        (FILE, damaged, errors.ModelFileError, None),
+        (FILE, lambda _: b"", errors.ModelFileError, None),
+        (FILE, lambda _: model_file.dumps(NAMED), errors.ModelFileError, None),  # of another fit
+        (FILE, None, FileNotFoundError, None),
+        (ABOUT, lambda c: re.sub(rb"\n    sha256: .*", b"", c), errors.DigestError, "no sha256"),
+        (
+            *(ABOUT, lambda c: c.replace(b"  calibrant:\n", b"  another:\n")),
+            *(errors.MagicError, "another, python_function and not"),
+        ),
+    ],
+)
+def test_a_directory_that_was_changed_is_refused(name, change, error, message, tmp_path):
     flavor.save_model(NUMBERED, tmp_path / "model")
-    file = tmp_path / "model" / "data" / "model.calibrant"
-    damaged = bytearray(file.read_bytes())
-    damaged[-40] ^= 1
-    for content in (bytes(damaged), b"", model_file.dumps(NAMED)):
-        file.write_bytes(content)
-        for load in both_loaders(tmp_path / "model"):
-            with pytest.raises(errors.ModelFileError):
-                load()
-    file.unlink()
-    for load in both_loaders(tmp_path / "model"):
-        with pytest.raises(FileNotFoundError):
-            load()
-
-
-def test_a_directory_without_a_digest_or_of_another_flavour_is_refused(tmp_path):
-    flavor.save_model(NUMBERED, tmp_path / "model")
-    about = tmp_path / "model" / "MLmodel"
-    text = about.read_text()
-    about.write_text(re.sub(r"\n    sha256: .*", "", text))
-    for load in both_loaders(tmp_path / "model"):
-        with pytest.raises(errors.DigestError, match="no sha256"):
-            load()
-    about.write_text(text.replace("  calibrant:\n", "  another:\n"))
-    for load in both_loaders(tmp_path / "model"):
-        with pytest.raises(errors.MagicError, match="another, python_function and not"):
-            load()
+    file = tmp_path / "model" / name
+    content = file.read_bytes()
+    file.unlink() if change is None else file.write_bytes(change(content))
+    for load in (flavor.load_model, mlflow.pyfunc.load_model):
+        with pytest.raises(error, match=message):
+            load(str(tmp_path / "model"))
 
 
 def test_code_in_a_directory_from_a_stranger_does_not_run(tmp_path):
@@ -369,16 +361,26 @@ def test_code_in_a_directory_from_a_stranger_does_not_run(tmp_path):
     assert "forged_loader" not in sys.modules
 
 
-@pytest.fixture(scope="module")
-def tracker(tmp_path_factory):
+@pytest.fixture
+def tracker(tmp_path):
     """A tracking server's store on disk, for one experiment."""
-    directory = tmp_path_factory.mktemp("tracker")
     before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri(f"sqlite:///{directory}/mlflow.db")
-    artifacts = (directory / "artifacts").as_uri()
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
+    artifacts = (tmp_path / "artifacts").as_uri()
     mlflow.set_experiment(experiment_id=mlflow.create_experiment("one", artifacts))
     yield
     mlflow.set_tracking_uri(before)
+
+
+@pytest.mark.usefixtures("tracker")
+def test_a_classifier_is_logged_by_the_flavour_of_scikit_learn_as_the_page_has_it():
+    pytest.importorskip("skops")
+    (block,) = blocks("into-production.md")
+    model = classifier()
+    exec(compile(block, "into-production.md", "exec"), {"classifier": model})
+    (logged,) = mlflow.search_logged_models(output_format="list")
+    found = mlflow.pyfunc.load_model(logged.model_uri).predict(SCORES)
+    np.testing.assert_array_equal(found, model.predict_proba(SCORES))
 
 
 @pytest.mark.usefixtures("tracker")
@@ -396,21 +398,3 @@ def test_it_is_logged_and_registered(capfd):
     served = mlflow.pyfunc.load_model("models:/pets/1")
     np.testing.assert_array_equal(served.predict(FRAME).to_numpy(), EXPECTED)
     assert mlflow.get_logged_model(info.model_id).tags["kind"] == "isotonic"
-
-
-@pytest.mark.usefixtures("tracker")
-def test_a_classifier_is_logged_by_the_flavour_of_scikit_learn():
-    classifier = calibrant.CalibratedClassifier(LogisticRegression(), "fir", cv=2).fit(SCORES, Y)
-    info = mlflow.sklearn.log_model(
-        classifier,
-        name="classifier",
-        serialization_format="skops",
-        skops_trusted_types=trusted_types(),
-        pyfunc_predict_fn="predict_proba",
-        pip_requirements=["calibrant"],
-    )
-    expected = classifier.predict_proba(SCORES)
-    for load in (mlflow.sklearn.load_model, mlflow.pyfunc.load_model):
-        model = load(info.model_uri)
-        predict = getattr(model, "predict_proba", model.predict)
-        np.testing.assert_array_equal(predict(SCORES), expected)

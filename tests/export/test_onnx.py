@@ -2,8 +2,12 @@
 
 import getpass
 import json
+import subprocess
+import sys
+import warnings
 from copy import copy
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -11,49 +15,23 @@ import pytest
 
 import calibrant
 from calibrant import errors, model_file
-from calibrant._maps.base import CalibrationMap
 from calibrant.datasets import simulated_scores
 from conftest import simulate
-from export.cases import CASES, KINDS, TOLERANCES, assert_same, fitted, rows_for, softmax
+from export.backends import RUN, run_graph, run_onnx, session
+from export.cases import CASES, KINDS, assert_same, data, fitted, make, rows_for, softmax
 
 onnx = pytest.importorskip("onnx")
-ort = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 
-from calibrant.export import to_onnx  # noqa: E402
+from onnx import TensorProto, compose, helper, numpy_helper  # noqa: E402
 
+from calibrant.export import merge_onnx, to_onnx  # noqa: E402
 
-def session(model):
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    return ort.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-
-
-def run(model, rows):
-    """What the graph makes of rows."""
-    here = session(model)
-    (given,) = here.get_inputs()
-    (found,) = here.run(None, {given.name: rows})
-    return found
-
-
-@pytest.mark.parametrize("dtype", TOLERANCES)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("case", CASES)
-def test_same_as_predict_proba(case, kind, dtype):
-    calibrator = fitted(case, kind)
-    rows = rows_for(calibrator, dtype)
-    model = to_onnx(calibrator, dtype=dtype)
-    assert_same(run(model, rows), calibrator, rows, dtype)
-
-
-@pytest.mark.parametrize("case", ["fir", "na-fir", "scir", "ts", "vs", "spline", "auto"])
-@pytest.mark.parametrize("n_classes", [2, 60])
-def test_few_and_many_classes(case, n_classes):
-    calibrator = fitted(case, n_classes=n_classes)
-    rows = rows_for(calibrator, n_classes=n_classes)
-    assert_same(run(to_onnx(calibrator, dtype="float64"), rows), calibrator, rows, "float64")
+WEIGHTS = np.random.default_rng(0).normal(size=(5, 4))
+FEATURES = np.random.default_rng(1).normal(size=(200, 5))
+WORKER = Path(__file__).parents[2] / "docs" / "runtime_worker.py"
+LONG = {TensorProto.DOUBLE, TensorProto.INT64}
+SOME = ("fir", "na-fir", "scir", "platt-ovr", "m2b-ir", "ir-ovr", "ms", "spline", "chain")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -63,7 +41,7 @@ def test_a_temperature_next_to_one_is_kept(kind):
     rows = rows_for(calibrator)
     for gap in (1e-10, 1e-8, 1e-6):
         calibrator.map_ = replace(calibrator.map_, inverse_temperature=1.0 - gap)
-        found = run(to_onnx(calibrator, dtype="float64"), rows)
+        found = run_onnx(calibrator, rows, kind)
         assert_same(found, calibrator, rows, "float64")
 
 
@@ -74,108 +52,27 @@ def test_opsets(opset):
     assert [(one.domain, one.version) for one in model.opset_import] == [("", opset)]
     assert {node.domain for node in model.graph.node} == {""}
     rows = rows_for(calibrator)
-    assert_same(run(model, rows), calibrator, rows, "float64")
+    assert_same(run_graph(model, rows), calibrator, rows, "float64")
 
 
-@pytest.mark.parametrize("n_rows", [0, 1, 5])
-@pytest.mark.parametrize("case", ["scir", "na-fir", "structured", "m2b-ir", "auto"])
-def test_any_number_of_rows(case, n_rows):
-    calibrator = fitted(case)
-    rows = rows_for(calibrator)[:n_rows]
-    assert_same(run(to_onnx(calibrator, dtype="float64"), rows), calibrator, rows, "float64")
+def metadata(model):
+    return {one.key: one.value for one in model.metadata_props}
 
 
-@pytest.mark.parametrize("case", ["fir", "scir", "ts", "dirichlet", "auto"])
-def test_logits_for_a_calibrator_of_probabilities(case):
-    calibrator = fitted(case)
-    logits = np.random.default_rng(0).normal(0, 3, (300, 4))
-    found = run(to_onnx(calibrator, input="logits", dtype="float64"), logits)
-    assert np.abs(found - calibrator.predict_proba(softmax(logits))).max() <= 1e-12
-
-
-@pytest.mark.parametrize("case", ["fir", "scir", "ts", "dirichlet", "structured"])
-def test_probabilities_for_a_calibrator_of_logits(case):
-    calibrator = fitted(case, "logits")
-    rows = np.random.default_rng(0).dirichlet([0.3, 0.2, 1.0, 0.1], 300)
-    rows[:20, 2] = 0.0
-    rows[:20] /= rows[:20].sum(axis=1, keepdims=True)
-    found = run(to_onnx(calibrator, input="probabilities", dtype="float64"), rows)
-    with np.errstate(divide="ignore"):
-        assert np.abs(found - calibrator.predict_proba(np.log(rows))).max() <= 1e-12
-
-
-@pytest.mark.parametrize("case", ["vs", "ms"])
-def test_probabilities_do_not_tell_logits(case):
-    with pytest.raises(errors.ExportError, match=r"up to a number for each row.*input='logits'"):
-        to_onnx(fitted(case, "logits"), input="probabilities")
-
-
-BAD_ROWS = {
-    "probabilities": [
-        [np.nan, 0.5, 0.5, 0.0],
-        [0.0, 0.5, np.inf, 0.5],
-        [0.5, 0.5, 0.5, 0.0],
-        [0.0, 0.0, 0.0, 0.0],
-        [-0.2, 0.4, 0.4, 0.4],
-        [1e300, 0.0, 0.0, 0.0],
-    ],
-    "logits": [
-        [np.nan, 0.5, 0.5, 0.0],
-        [np.inf, 0.5, 0.5, 0.0],
-        [-np.inf, -np.inf, -np.inf, -np.inf],
-        [1e200, 0.0, 0.0, 0.0],
-    ],
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("case", CASES)
-def test_refused_rows_mean_nothing(case, kind):
-    """And do not touch their neighbours."""
-    calibrator = fitted(case, kind)
-    bad = np.array(BAD_ROWS[kind])
-    if case == "normalized" and kind == "probabilities":
-        bad = np.delete(bad, [2, 5], axis=0)  # which it normalises
-    rows = rows_for(calibrator)[: len(bad)]
-    for row in bad:
-        with pytest.raises(errors.DataError):
-            calibrator.predict_proba(row[None])
-    both = np.empty((2 * len(bad), 4))
-    both[::2], both[1::2] = rows, bad
-    found = run(to_onnx(calibrator, dtype="float64"), both)
-    assert np.isnan(found[1::2]).all()
-    assert_same(found[::2], calibrator, rows, "float64")
-
-
-def test_rounded_rows_are_normalised():
-    calibrator = fitted("fir")
-    rows = np.round(rows_for(calibrator), 2)
-    assert np.ptp(rows.sum(axis=1)) > 0.005
-    assert_same(run(to_onnx(calibrator, dtype="float64"), rows), calibrator, rows, "float64")
-
-
-def test_metadata():
-    scores, y = simulated_scores(300)
-    names = np.array(["bird", "cat", "dög"])
-    calibrator = calibrant.NormalizationAwareIsotonic().fit(scores, names[y])
+@pytest.mark.parametrize("labels", [["bird", "cat", "dög"], [3, 7, 11], [False, True]])
+def test_metadata(labels):
+    scores, y = simulate(300, len(labels))
+    calibrator = calibrant.NormalizationAwareIsotonic().fit(scores, np.array(labels)[y])
     model = to_onnx(calibrator)
-    found = {one.key: one.value for one in model.metadata_props}
-    assert json.loads(found["calibrant.classes"]) == [*names]
+    found = metadata(model)
+    assert json.loads(found["calibrant.classes"]) == labels
     assert found["calibrant.method"] == "na-fir"
     assert found["calibrant.input"] == "probabilities"
     assert found["calibrant.version"] == model.producer_version == calibrant.__version__
     assert found["calibrant.sha256"] == model_file.digest(calibrator)
     assert model.ir_version == 8  # what opset 18 asks for, so that older runtimes take it
     shape = [d.dim_param or d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
-    assert shape == ["rows", 3]
-
-
-@pytest.mark.parametrize("labels", [np.array([3, 7, 11]), np.array([False, True])])
-def test_classes_keep_their_type(labels):
-    scores, y = simulate(300, len(labels))
-    model = to_onnx(calibrant.TemperatureScaling().fit(scores, labels[y]))
-    found = {one.key: one.value for one in model.metadata_props}
-    assert json.loads(found["calibrant.classes"]) == labels.tolist()
+    assert shape == ["rows", len(labels)]
 
 
 def test_hostile_sizes():
@@ -187,55 +84,26 @@ def test_hostile_sizes():
     names = np.array([f"{i:05d}" + "x" * (9_995 if i < 20 else 5) for i in range(n_classes)])
     calibrator = calibrant.FlattenedIsotonic(classes=names).fit(scores, names[y])
     model = to_onnx(calibrator, dtype="float64")
-    assert_same(run(model, scores), calibrator, scores, "float64")
-    data = model.SerializeToString()
+    assert_same(run_graph(model, scores), calibrator, scores, "float64")
+    written = model.SerializeToString()
     with pytest.raises(errors.StoredClassesError):  # which a graph does not mind
         model_file.dumps(calibrator)
-    assert json.loads({one.key: one.value for one in model.metadata_props}["calibrant.classes"])
+    assert json.loads(metadata(model)["calibrant.classes"])
     for secret in (str(Path.home()), str(Path.cwd()), f"/{getpass.getuser()}", "/src/calibrant"):
-        assert secret.encode() not in data
-
-
-@pytest.mark.filterwarnings("ignore::calibrant.errors.ClassShareWarning")  # a quarter for each
-def test_values_at_the_floor():
-    calibrator = fitted("fir")
-    floor = calibrant.FlattenedIsotonic(min_probability=0.25).fit(
-        calibrator_scores := rows_for(calibrator), calibrator_scores.argmax(axis=1)
-    )
-    found = run(to_onnx(floor, dtype="float64"), calibrator_scores)
-    assert np.abs(found - 0.25).max() <= 1e-15
-
-
-class Stubborn(CalibrationMap):
-    kind = "probabilities"
-
-    def __call__(self, rows):
-        return rows
-
-
-def test_what_has_no_formula_says_so():
-    calibrator = calibrant.TemperatureScaling().fit(*simulated_scores(300))
-    calibrator.map_ = Stubborn()
-    with pytest.raises(errors.ExportError, match="Stubborn cannot be exported"):
-        to_onnx(calibrator)
-
-
-def test_what_is_no_fitted_calibrator_is_refused():
-    with pytest.raises(errors.NotFittedError):
-        to_onnx(calibrant.TemperatureScaling())
-    with pytest.raises(errors.ExportError, match="is no calibrator"):
-        to_onnx("model.calibrant")
-    with pytest.raises(errors.ExportError, match="register_skl2onnx"):
-        to_onnx(calibrant.CalibratedClassifier())
+        assert secret.encode() not in written
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"input": "scores"}, "input='scores' is not known"),
         ({"dtype": "float16"}, "dtype='float16' is not known"),
         ({"opset": 12}, r"opset=12 must be a whole number in \[16"),
         ({"opset": 18.0}, "opset=18.0 must be a whole number"),
+        ({"tolerance": -1e-6}, "tolerance="),
+        ({"tolerance": 1.0}, "tolerance="),
+        ({"tolerance": np.nan}, "tolerance="),
+        ({"precision": "float16"}, "precision='float16' is not known"),
+        ({"precision": "float32", "dtype": "float64"}, "leave out dtype='float64'"),
     ],
 )
 def test_bad_options(options, message):
@@ -251,3 +119,228 @@ def test_set_params_after_the_fit_changes_nothing():
         model_file.dumps(calibrator)
     after = to_onnx(calibrator)
     assert after.graph == onnx.load_from_string(before).graph
+
+
+# Behind a network
+
+
+def network(dtype=TensorProto.DOUBLE, opset=18, outputs=("scores",), kind="logits", width=4):
+    """A linear classifier, with its hidden values as a second output if that is asked for."""
+    weights = WEIGHTS.astype(helper.tensor_dtype_to_np_dtype(dtype))
+    nodes = [
+        helper.make_node("MatMul", ["features", "weights"], ["hidden"]),
+        helper.make_node("Identity" if kind == "logits" else "Softmax", ["hidden"], ["scores"]),
+    ]
+    given = helper.make_tensor_value_info("features", dtype, ["batch", 5])
+    found = [helper.make_tensor_value_info(name, dtype, ["batch", width]) for name in outputs]
+    constants = [numpy_helper.from_array(weights, "weights")]
+    graph = helper.make_graph(nodes, "network", [given], found, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+
+
+def run(model, features=FEATURES):
+    here = session(model)
+    names = [one.name for one in here.get_outputs()]
+    return dict(zip(names, here.run(None, {"features": features}), strict=True))
+
+
+@pytest.mark.parametrize("case", ["ts", "na-fir", "scir", "structured", "auto"])
+def test_logits_behind_a_network(case):
+    """For a calibrator of logits, and for one of probabilities."""
+    logits = FEATURES @ WEIGHTS
+    for kind, scores in (("logits", logits), ("probabilities", softmax(logits))):
+        calibrator = fitted(case, kind)
+        found = run(merge_onnx(network(), calibrator, input="logits"))
+        assert np.abs(found["calibrated"] - calibrator.predict_proba(scores)).max() <= 1e-12
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize("kind", ["logits", "probabilities"])
+def test_float32(kind, precision):
+    calibrator = fitted("na-fir", kind)
+    model = network(TensorProto.FLOAT, kind=kind)
+    features = FEATURES.astype(np.float32)
+    wanted = calibrator.predict_proba(run(model, features)["scores"])
+    merged = merge_onnx(model, calibrator, precision=precision)
+    found = run(merged, features)["calibrated"]
+    assert found.dtype == np.float32
+    assert np.abs(found - wanted).max() <= 1e-6
+    long = TensorProto.DOUBLE in {one.data_type for one in merged.graph.initializer}
+    assert long == (precision == "float64")
+    assert merged == merge_onnx(model, calibrator, precision=precision, tolerance=2.0**-17)
+
+
+@pytest.mark.parametrize("kind", ["logits", "probabilities"])
+def test_behind_a_network_of_16_bits_scores_are_cast(kind):
+    calibrator = fitted("na-fir", kind)
+    model = network(TensorProto.FLOAT16, kind=kind, outputs=("scores", "hidden"))
+    features = FEATURES.astype(np.float16)
+    before = run(model, features)
+    merged = merge_onnx(model, calibrator, output="scores")
+    (cast,) = (node for node in merged.graph.node if node.input[0] == "scores")
+    assert (cast.op_type, cast.name) == ("Cast", "calibrant/Cast_scores")
+    found = run(merged, features)
+    np.testing.assert_array_equal(found["hidden"], before["hidden"])
+    assert found["calibrated"].dtype == np.float32
+    wanted = calibrator.predict_proba(before["scores"].astype(np.float32))
+    assert np.abs(found["calibrated"] - wanted).max() <= 1e-6
+
+
+def test_nodes_have_names_of_their_own():
+    """By which profilers, viewers and lists of nodes that are left as they are tell them apart."""
+    model = to_onnx(fitted("chain"))
+    names = [node.name for node in model.graph.node]
+    assert all(names)
+    assert len({*names}) == len(names)
+    assert any(name.startswith("stage_2/TopK_") for name in names)
+    assert [node.name for node in to_onnx(fitted("chain")).graph.node] == names
+    merged = merge_onnx(network(), fitted("chain"), input="logits")
+    own = [node.name for node in merged.graph.node if node.name]
+    assert len({*own}) == len(own)
+    assert all(name.startswith("calibrant/") for name in own)
+
+
+def test_other_outputs_stay():
+    model = network(outputs=("scores", "hidden"))
+    with pytest.raises(errors.ExportError, match=r"2 outputs, 'scores', 'hidden'; .*output="):
+        merge_onnx(model, fitted("ts"), input="logits")
+    with pytest.raises(errors.ExportError, match=r"output='logits' is no output .*'scores'"):
+        merge_onnx(model, fitted("ts"), input="logits", output="logits")
+    found = run(merge_onnx(model, fitted("ts"), input="logits", output="scores"))
+    assert {*found} == {"calibrated", "hidden"}
+    np.testing.assert_array_equal(found["hidden"], run(model)["hidden"])
+
+
+def test_the_model_is_not_changed_and_may_be_a_file(tmp_path):
+    model = network(opset=20)
+    before = model.SerializeToString()
+    merged = merge_onnx(model, fitted("fir"), input="logits")
+    assert model.SerializeToString() == before
+    assert [one.version for one in merged.opset_import] == [20]
+    onnx.save(model, tmp_path / "network.onnx")
+    assert merge_onnx(tmp_path / "network.onnx", fitted("fir"), input="logits") == merged
+    assert "calibrant.sha256" in {one.key for one in merged.metadata_props}
+
+
+def test_a_name_that_is_taken():
+    model = network()
+    model.graph.node[0].output[0] = model.graph.node[1].input[0] = "calibrated"
+    merged = merge_onnx(model, fitted("ts"), input="logits")
+    assert [one.name for one in merged.graph.output] == ["calibrant/calibrated"]
+
+
+def test_onnx_compose_takes_the_graph_as_it_is():
+    calibrator = fitted("scir")
+    own = to_onnx(calibrator, input="logits", dtype="float64")
+    model = network()
+    model.ir_version = own.ir_version
+    merged = compose.merge_models(model, own, io_map=[("scores", "logits")])
+    wanted = calibrator.predict_proba(softmax(FEATURES @ WEIGHTS))
+    assert np.abs(run(merged)["calibrated"] - wanted).max() <= 1e-12
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (network(width=3), r"'scores' has shape \(\?, 3\); the calibrator takes \(rows, 4\)"),
+        (network(TensorProto.INT32), "'scores' is of type int32"),
+        (network(opset=13), r"opset 13, .*convert_version\(model, 16\)"),
+    ],
+)
+def test_what_does_not_fit_is_refused(model, message):
+    with pytest.raises(errors.ExportError, match=message):
+        merge_onnx(model, fitted("ts"), input="logits")
+
+
+# Other runtimes, some of which have float32 alone
+
+
+def run_elsewhere(runtime, models, folder):
+    """What a runtime makes of each model and its rows, in a process of its own: some abort."""
+    about = []
+    for name, (model, rows) in models.items():
+        (folder / f"{name}.onnx").write_bytes(model.SerializeToString())
+        rows.tofile(folder / f"{name}.rows")
+        about.append({"name": name, "dtype": rows.dtype.name, "shape": rows.shape})
+    (folder / "models.json").write_text(json.dumps(about))
+    command = [sys.executable, str(WORKER), runtime, str(folder)]
+    subprocess.run(command, check=True, capture_output=True)
+    failed = {path.stem: path.read_text() for path in folder.glob("*.error")}
+    assert not failed
+    return {
+        one["name"]: np.fromfile(folder / f"{one['name']}.found", one["dtype"]).reshape(
+            one["shape"]
+        )
+        for one in about
+    }
+
+
+def check_elsewhere(runtime, cases, folder, **options):
+    models = {}
+    for case in cases:
+        rows = rows_for(fitted(case), "float32")
+        rows = rows[rows.max(axis=1) < 1 - 1e-6]  # those nearer to 1 a graph merges
+        models[case] = to_onnx(fitted(case), **options), rows
+    for case, found in run_elsewhere(runtime, models, folder).items():
+        assert_same(found, fitted(case), models[case][1], "float32")
+
+
+@pytest.mark.parametrize("n_classes", [2, 60])
+@pytest.mark.parametrize("case", ["na-fir", "scir", "vs"])
+def test_without_float64_few_and_many_classes(case, n_classes):
+    """Fitted to scores as they are served: sums of 59 cells would else be next to thresholds."""
+    _, y, rows = data("probabilities", n_classes)
+    rows = rows.astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of few rows
+        calibrator = make(case).set_params(classes=range(n_classes)).fit(rows[: len(y)], y)
+    assert_same(RUN["pairs"](calibrator, rows, "probabilities"), calibrator, rows, "float32")
+
+
+@pytest.mark.parametrize("case", ["fir", "na-fir", "scir", "m2b-ir"])
+def test_logits_of_another_runtime_stay_on_their_side(case):
+    """Thresholds are scores of the fit: what is off by less than a rounding must not jump."""
+    scores, y = simulate(3000, 10)
+    logits = np.log(scores).astype(np.float32)
+    noise = np.random.default_rng(0).uniform(-3e-6, 3e-6, logits.shape)
+    others = (logits + noise).astype(np.float32)
+    calibrator = make(case).set_params(scores="logits").fit(logits, y)
+    wanted = calibrator.predict_proba(logits)
+
+    def moved(rows, tolerance):
+        found = run_onnx(calibrator, rows, "logits", tolerance=tolerance)
+        return int((np.abs(found - wanted).max(axis=1) > 1e-3).sum())
+
+    assert moved(logits, 0.0) == 0
+    jumps = moved(others, 0.0)
+    assert jumps >= 5
+    assert moved(others, 2.0**-17) <= jumps // 10  # those that are next to a threshold by chance
+    assert moved(logits, 2.0**-17) <= jumps // 10
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_not_every_runtime_has_is_not_used(case):
+    """Pads that are negative, Sigmoid in float64; in pairs any number that is longer."""
+    exact, pairs = to_onnx(fitted(case)).graph, to_onnx(fitted(case), precision="float32").graph
+    assert not {node.op_type for node in (*exact.node, *pairs.node)} & {"Pad", "Sigmoid"}
+    assert TensorProto.DOUBLE not in {one.data_type for one in pairs.initializer}
+    casts = {one.i for node in pairs.node for one in node.attribute if one.name == "to"}
+    assert not casts & LONG  # indices of a sort are told by ONNX
+
+
+@pytest.mark.skipif(find_spec("openvino") is None, reason="needs OpenVINO")
+def test_openvino(tmp_path):
+    """It reads float64 as float32."""
+    check_elsewhere("openvino", SOME, tmp_path, precision="float32")
+
+
+@pytest.mark.skipif(find_spec("tract") is None, reason="needs tract")
+def test_tract(tmp_path):
+    """It multiplies by reciprocals where it should divide."""
+    check_elsewhere("tract", SOME, tmp_path, tolerance=1e-11)
+
+
+def test_the_reference_evaluator_of_onnx(tmp_path):
+    """It finds entries of tables of more than 64 by Gather alone."""
+    cases = ("fir", "ir-ovr", "platt-ovr")
+    check_elsewhere("reference", cases, tmp_path, precision="float32")

@@ -3,14 +3,9 @@
 import re
 import runpy
 import tomllib
-import warnings
 from pathlib import Path
 
 import pytest
-from sklearn.linear_model import LogisticRegression
-
-import calibrant
-from calibrant.datasets import simulated_scores
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("into-production.md", "calarena.md")
@@ -22,29 +17,6 @@ def blocks(page):
     text = (ROOT / "docs" / page).read_text()
     found = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     return [block for block in found if ">>>" not in block]
-
-
-@pytest.mark.filterwarnings("ignore:.*Any type hint is inferred", "ignore:Operation with range")
-@pytest.mark.filterwarnings("ignore:The ``noload`` loader", "ignore:unclosed scandir")  # mlflow's
-def test_a_classifier_goes_to_mlflow_as_the_page_has_it(tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the import
-        mlflow = pytest.importorskip("mlflow")
-        pytest.importorskip("skops")
-    (block,) = blocks("into-production.md")
-    scores, y = simulated_scores(400)
-    classifier = calibrant.CalibratedClassifier(LogisticRegression(), "fir", cv=2).fit(scores, y)
-    before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
-    try:
-        artifacts = (tmp_path / "artifacts").as_uri()
-        mlflow.set_experiment(experiment_id=mlflow.create_experiment("one", artifacts))
-        exec(compile(block, "into-production.md", "exec"), globals() | locals())
-        (logged,) = mlflow.search_logged_models(output_format="list")
-        found = mlflow.pyfunc.load_model(logged.model_uri).predict(scores)
-    finally:
-        mlflow.set_tracking_uri(before)
-    assert (found == classifier.predict_proba(scores)).all()
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")

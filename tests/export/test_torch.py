@@ -1,85 +1,29 @@
 """Modules of PyTorch give what ``predict_proba`` gives, and the same wherever they go."""
 
 import copy
+import getpass
 import io
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import calibrant
 from calibrant import errors, model_file
-from calibrant._maps import CalibrationMap
 from calibrant.datasets import simulated_scores
-from export.cases import CASES, KINDS, TOLERANCES, assert_same, data, fitted, rows_for, softmax
+from export.cases import CASES, KINDS, TOLERANCES, assert_same, data, fitted, rows_for
 
 torch = pytest.importorskip("torch")
 
 from calibrant.export import _torch as module_of_modules  # noqa: E402
-from calibrant.export import to_torch  # noqa: E402
+from calibrant.export import save_pt2, to_torch  # noqa: E402
 
 STEPS = ("fir", "na-fir", "hb-ovr", "no floor")
 SMOOTH = ("ts", "vs", "ms", "dirichlet", "structured", "matrix", "spline")
-BAD_ROWS = {
-    "probabilities": [
-        [np.nan, 0.5, 0.25, 0.25],
-        [0.0, 0.5, np.inf, 0.5],
-        [0.75, 0.5, 0.25, 0.0],
-        [1.1, -0.1, 0.0, 0.0],
-        [1e300, 0.0, 0.0, 0.0],
-    ],
-    "logits": [[np.nan, 0.5, 0.25, 0.25], [np.inf, 0.0, 0.0, 0.0], [-np.inf] * 4],
-}
-
-
-def run(calibrator, rows, **options):
-    """What the module makes of rows."""
-    return to_torch(calibrator, **options)(torch.tensor(rows)).numpy()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("case", CASES)
-def test_same_as_predict_proba(case, kind):
-    calibrator = fitted(case, kind)
-    for dtype in TOLERANCES:
-        rows = rows_for(calibrator, dtype)
-        assert_same(run(calibrator, rows), calibrator, rows, dtype)
-
-
-@pytest.mark.parametrize("case", ["fir", "na-fir", "scir", "ts", "vs", "spline"])
-@pytest.mark.parametrize("n_classes", [2, 60])
-def test_few_and_many_classes(case, n_classes):
-    calibrator = fitted(case, n_classes=n_classes)
-    rows = rows_for(calibrator, n_classes=n_classes)
-    assert_same(run(calibrator, rows), calibrator, rows, "float64")
-
-
-@pytest.mark.parametrize("case", ["fir", "scir", "ts", "dirichlet"])
-def test_scores_of_the_other_kind(case):
-    logits = np.random.default_rng(0).normal(0, 3, (300, 4))
-    logits[:20, 2] = -np.inf
-    found = run(fitted(case), logits, input="logits")
-    np.testing.assert_allclose(found, fitted(case).predict_proba(softmax(logits)), atol=1e-12)
-    found = run(fitted(case, "logits"), softmax(logits), input="probabilities")
-    with np.errstate(divide="ignore"):
-        wanted = fitted(case, "logits").predict_proba(np.log(softmax(logits)))
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("case", CASES)
-def test_refused_rows_are_no_numbers_and_leave_the_others_alone(case, kind):
-    calibrator, bad = fitted(case, kind), np.array(BAD_ROWS[kind])
-    if case == "normalized" and kind == "probabilities":
-        bad = np.delete(bad, [2, 4], axis=0)  # which it normalises
-    for row in bad:
-        with pytest.raises(errors.DataError):
-            calibrator.predict_proba(row[None])
-    rows = data(kind, 4)[2][: len(bad)]
-    both = np.empty((2 * len(bad), 4))
-    both[::2], both[1::2] = rows, bad
-    found = run(calibrator, both)
-    assert np.isnan(found[1::2]).all()
-    assert_same(found[::2], calibrator, rows, "float64")
 
 
 def test_numbers_are_buffers_with_names_that_tell_what_they_are():
@@ -116,7 +60,6 @@ def test_no_type_rounds_what_is_fitted(case):
     for change in (
         torch.nn.Module.half,
         torch.nn.Module.bfloat16,
-        torch.nn.Module.share_memory,
         lambda network: network.to("cpu", torch.float32),
         lambda network: network.type(torch.float16),
     ):
@@ -169,28 +112,6 @@ def test_scores_of_another_shape_or_type_are_refused():
             module(torch.zeros(shape))
     with pytest.raises(errors.ContainerError, match=r"given scores of torch.int64"):
         module(torch.zeros((5, 4), dtype=torch.int64))
-
-
-class Stubborn(CalibrationMap):
-    kind = "probabilities"
-
-    def __call__(self, rows):
-        return rows
-
-
-def test_what_cannot_be_exported_is_named():
-    calibrator = calibrant.TemperatureScaling().fit(*simulated_scores(300))
-    calibrator.map_ = Stubborn()
-    with pytest.raises(errors.ExportError, match="Stubborn cannot be exported: it has no formula"):
-        to_torch(calibrator)
-    with pytest.raises(errors.ExportError, match="a CalibratedClassifier holds a classifier"):
-        to_torch(calibrant.CalibratedClassifier())
-    with pytest.raises(errors.NotFittedError):
-        to_torch(calibrant.TemperatureScaling())
-    with pytest.raises(errors.ExportError, match="is no calibrator"):
-        to_torch("model.calibrant")
-    with pytest.raises(errors.ExportError, match="VectorScaling was fitted to logits"):
-        to_torch(fitted("vs", "logits"), input="probabilities")
 
 
 @pytest.mark.parametrize("case", SMOOTH)
@@ -266,3 +187,86 @@ def test_compiled_to_machine_code(case):
         for n_rows in (0, 1):
             found = compiled(torch.tensor(rows[:n_rows])).numpy()
             assert_same(found, calibrator, rows[:n_rows], dtype)
+
+
+# Files: whole, without a trace of where they were made, and read without calibrant
+
+
+QUICK_FILES = [("fir", "probabilities"), ("scir", "probabilities"), ("ts", "logits")]
+
+
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    [
+        pytest.param(case, kind, marks=[] if (case, kind) in QUICK_FILES else [pytest.mark.slow])
+        for case in CASES
+        for kind in KINDS
+    ],
+)
+def test_the_file_gives_the_same_for_any_number_of_rows(case, kind, tmp_path):
+    path, rows = tmp_path / "model.pt2", torch.tensor(rows_for(fitted(case, kind), "float32"))
+    module = to_torch(fitted(case, kind))
+    save_pt2(module, path)
+    program = torch.export.load(path).module()
+    for n_rows in (0, 1, 2, len(rows)):
+        assert torch.equal(program(rows[:n_rows]), module(rows[:n_rows]))
+    with pytest.raises(RuntimeError, match="dtype"):
+        program(rows.double())
+    with pytest.raises(RuntimeError, match="shape"):
+        program(rows[:, :3])
+
+
+def test_no_path_and_no_user_is_in_the_file(tmp_path):
+    path = tmp_path / "model.pt2"
+    save_pt2(to_torch(fitted("m2b-ir")), path)
+    package = Path(calibrant.__file__).parent
+    traces = {str(p) for p in (tmp_path, package, package.parents[1], Path.home(), Path.cwd())}
+    traces |= {str(Path(torch.__file__).parent), getpass.getuser(), ".py", "/tmp/", "File "}
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        content = [*map(archive.read, names), *map(str.encode, names)]
+    assert [name for name in names if name.endswith("models/model.json")]
+    for trace in traces:
+        assert not any(trace.encode() in part for part in content), trace
+
+
+def test_it_is_read_without_calibrant(tmp_path):
+    path, rows = tmp_path / "model.pt2", rows_for(fitted("ir-ovr"))
+    calibrator = fitted("ir-ovr")
+    save_pt2(to_torch(calibrator), path, dtype="float64")
+    np.save(tmp_path / "rows.npy", rows)
+    code = (
+        "import json, sys, numpy, torch\n"
+        "about = dict.fromkeys(['calibrant.classes', 'calibrant.method', 'calibrant.sha256'], '')\n"
+        "program = torch.export.load('model.pt2', extra_files=about).module()\n"
+        "found = program(torch.tensor(numpy.load('rows.npy'))).numpy()\n"
+        "numpy.save('found.npy', found)\n"
+        "assert not [name for name in sys.modules if name.startswith('calibrant')]\n"
+        "print(json.dumps(about))"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    found = np.load(tmp_path / "found.npy")
+    np.testing.assert_allclose(found, calibrator.predict_proba(rows), rtol=0, atol=1e-12)
+    about = json.loads(out.stdout)
+    assert json.loads(about["calibrant.classes"]) == [0, 1, 2, 3]
+    assert about["calibrant.method"] == "ir-ovr"
+    assert about["calibrant.sha256"] == calibrant.model_file.digest(calibrator)
+
+
+def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
+    path = tmp_path / "model.pt2"
+    path.write_bytes(b"old")
+
+    def half(_, file, **__):
+        file.write(b"half")
+        raise OSError
+
+    monkeypatch.setattr(torch.export, "save", half)
+    with pytest.raises(OSError):
+        save_pt2(to_torch(fitted("ts")), path)
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["model.pt2"]
+    with pytest.raises(errors.ParameterError, match="dtype"):
+        save_pt2(to_torch(fitted("ts")), path, dtype="float16")

@@ -3,7 +3,6 @@
 import io
 import struct
 import zipfile
-import zlib
 
 import numpy as np
 import pyarrow as pa
@@ -102,23 +101,14 @@ for whole, suffix in (
 
 DICT = "{'descr': '<f8', 'fortran_order': False, 'shape': (150, 3), }\n"
 HEADERS = {
-    "cut inside a bracket": "{'descr': '<f8', 'fortran_order': False, 'shape': (150, 3\n",
     "that is no dict": "[1, 2, 3]\n",
-    "that is no Python": "}{ \n",
     "that is code": "__import__('os').abort()\n",
-    "without a shape": "{'descr': '<f8', 'fortran_order': False}\n",
-    "with a dtype that is none": DICT.replace("<f8", "<q17"),
     "with dtype U0": DICT.replace("<f8", "<U0"),
-    "with dtype V0": DICT.replace("<f8", "|V0"),
-    "with dtype c16": DICT.replace("<f8", "<c16"),
     "with dtype O": DICT.replace("<f8", "|O"),
     "with a negative size": DICT.replace("(150, 3)", "(-150, 3)"),
-    "with a size that is no integer": DICT.replace("(150, 3)", "(150.0, 3)"),
     "with too many rows": DICT.replace("(150, 3)", "(151, 3)"),
     "with 2 ** 70 rows": DICT.replace("150", str(2**70)),
     "with no columns": DICT.replace("(150, 3)", "(150, 0)"),
-    "with no shape at all": DICT.replace("(150, 3)", "()"),
-    "with 40 axes": DICT.replace("(150, 3)", f"({'1, ' * 40})"),
     "in Fortran order": DICT.replace("False", "True"),
     "of deep brackets": "(" * 5000 + ")" * 5000,
 }  # fmt: skip
@@ -132,98 +122,45 @@ KINDS["npy header longer than the file"] = "npy", raw_npy(DICT, P.tobytes(), len
 
 KINDS |= {
     "npz encrypted": ("npz", patch(patch(WHOLE, LOCAL, 6, b"\x01"), CENTRAL, 8, b"\x01")),
-    "npz of method 99": ("npz", patch(patch(WHOLE, LOCAL, 8, b"\x63"), CENTRAL, 10, b"\x63")),
-    "npz stored that says deflated": (
-        "npz", patch(patch(WHOLE, LOCAL, 8, b"\x08"), CENTRAL, 10, b"\x08")),
     "npz with another checksum": ("npz", patch(WHOLE, CENTRAL, 16, b"\0\0\0\0")),
-    "npz with another name inside": ("npz", patch(WHOLE, LOCAL, 30, b"prods")),
-    "npz with an offset outside": ("npz", patch(WHOLE, CENTRAL, 42, b"\xff\xff\xff\x7f")),
     "npz with a size too large": ("npz", patch(WHOLE, CENTRAL, 24, b"\xff\xff\xff\x7f")),
-    "npz with a size too small": ("npz", patch(WHOLE, CENTRAL, 24, b"\x08\0\0\0")),
-    "npz with 9 entries promised": ("npz", patch(WHOLE, END, 10, b"\x09")),
-    "npz with numbers damaged": ("npz", patch(DEFLATED, b"probs.npy", 200, b"\xff" * 40)),
     "npz of nothing": ("npz", archive([])),
-    "npz with a member that is text": ("npz", npz(scores=b"0.1,0.2\n")),
-    "npz with a member that is empty": ("npz", npz(scores=b"")),
     "npz with a member that is a pickle": ("npz", npz(scores=b"\x80\x04]q\0.")),
-    "npz with a member of another name": (
-        "npz", archive([("probs", npy(P)), ("labels.npy", npy(Y))])),
-    "npz with objects": ("npz", npz(scores=npy(P.astype(object)))),
-    "npz of one number": ("npz", npz(scores=np.float64(1))),
-    "npz of one axis": ("npz", npz(scores=P[:, 0])),
     "npz of one column": ("npz", npz(scores=P[:, :1])),
     "npz without rows": ("npz", npz(P[:0], Y[:0])),
-    "npz of text": ("npz", npz(P.astype(str))),
-    "npz of records": ("npz", npz(np.zeros(150, dtype=[("a", "f8"), ("b", "f8")]))),
     "npz of NaN": ("npz", npz(np.full_like(P, np.nan))),
-    "npz of infinity": ("npz", npz(np.full_like(P, np.inf))),
-    "npz of zeros only": ("npz", npz(np.zeros_like(P))),
     "npz of rows that sum to two": ("npz", npz(2 * P)),
     "npz of big-endian numbers": ("npz", npz(P.astype(">f8"))),
-    "npz of long doubles": ("npz", npz(P.astype(np.longdouble))),
     "npz without labels": ("npz", npz(labels=None)),
     "npz with a label too few": ("npz", npz(labels=Y[:-1])),
-    "npz with NaN labels": ("npz", npz(labels=np.where(Y == 1, np.nan, Y))),
     "npz with fractions as labels": ("npz", npz(labels=Y + 0.5)),
-    "npz with times as labels": ("npz", npz(labels=Y.astype("M8[s]"))),
-    "npz with empty labels": ("npz", npz(labels=np.full(150, ""))),
-    "npz with labels U0": (
-        "npz", npz(labels=raw_npy(DICT.replace("<f8", "<U0").replace("(150, 3)", "(150,)")))),
-    "npz with labels as records": ("npz", npz(labels=np.zeros(150, dtype=[("a", "i8")]))),
     "npz with labels too large": ("npz", npz(labels=Y + 10**15)),
-    "npz with negative labels": ("npz", npz(labels=-Y - 1)),
     "npz with two columns of labels": ("npz", npz(labels=np.column_stack([Y, Y]))),
-    "npz with two class names": ("npz", npz(classes=np.array(["ant", "bee"]))),
     "npz with equal class names": ("npz", npz(classes=np.array(["ant", "ant", "bee"]))),
-    "npz with class names in objects": ("npz", npz(classes=npy(np.array(NAMES, dtype=object)))),
     "npz with damaged class names": ("npz", npz(classes=b"\x93NUMPY\x01\0")),
     "npz that is npy": ("npz", npy(P)),
     "npy that is npz": ("npy", WHOLE),
-    "npz that is gzip": ("npz", zlib.compress(WHOLE)),
 }  # fmt: skip
 
 LINES = TEXT.splitlines(keepends=True)
 LONG = "x" * 140_000
 KINDS |= {
     "csv of a byte order mark": ("csv", b"\xef\xbb\xbf"),
-    "csv of an empty line": ("csv", b"\n"),
-    "csv of a header": ("csv", LINES[0].encode()),
-    "csv with CR line ends": ("csv", TEXT.replace("\n", "\r").encode()),
     "csv with CR after a header": (
         "csv", (LINES[0] + "".join(LINES[1:]).replace("\n", "\r")).encode()),
     "csv in UTF-16": ("csv", TEXT.encode("utf-16")),
-    "csv with a name in Latin-1": ("csv", TEXT.replace("ant,", "\xe4nt,", 1).encode("latin-1")),
     "csv with a label in Latin-1": ("csv", TEXT.replace("\nant", "\n\xe4nt").encode("latin-1")),
-    "csv with a number in Latin-1": ("csv", TEXT.replace(".", "\xb7").encode("latin-1")),
-    "csv with NUL in its header": ("csv", TEXT.replace("ant", "a\0t", 1).encode()),
     "csv with NUL in a label": ("csv", TEXT.replace("\nant", "\na\0t", 1).encode()),
-    "csv with a long name": ("csv", TEXT.replace("ant", LONG, 1).encode()),
     "csv with a long label": ("csv", (TEXT + f"{LONG},0.1,0.2,0.7\n").encode()),
-    "csv with a long cell": ("csv", (TEXT + f"ant,0.1,0.2,{LONG}\n").encode()),
-    "csv with a short line": ("csv", (TEXT + "ant,0.1,0.9\n").encode()),
-    "csv with a long line": ("csv", (TEXT + "ant,0.1,0.2,0.7,0\n").encode()),
     "csv with an open quote": ("csv", (TEXT + '"ant,0.1,0.2,0.7\n').encode()),
-    "csv with an open quote in its header": ("csv", TEXT.replace("ant", '"ant', 1).encode()),
-    "csv with a quoted line end in its header": ("csv", TEXT.replace("ant", '"a\nt"', 1).encode()),
-    "csv with equal names": ("csv", TEXT.replace("bee", "ant", 1).encode()),
-    "csv with a nameless column": ("csv", TEXT.replace("bee", "", 1).encode()),
-    "csv without header": ("csv", "".join(LINES[1:]).encode()),
-    "csv with a text": ("csv", (TEXT + "ant,0.1,much,0.7\n").encode()),
-    "csv with a hole": ("csv", (TEXT + "ant,0.1,,0.7\n").encode()),
     "csv without a label": ("csv", (TEXT + ",0.1,0.2,0.7\n").encode()),
     "csv with NaN": ("csv", (TEXT + "ant,nan,0.2,0.7\n").encode()),
-    "csv with a hexadecimal number": ("csv", (TEXT + "ant,0x1p-1,0.2,0.3\n").encode()),
-    "csv with decimal commas": ("csv", (TEXT + 'ant,"0,1","0,2","0,7"\n').encode()),
-    "csv with another label": ("csv", (TEXT + "emu,0.1,0.2,0.7\n").encode()),
-    "csv that is Parquet": ("csv", parquet()),
     "csv with markup": ("csv", TEXT.replace("ant", "[/x]").encode() + b"[/b],0.1,[/b],0.7\n"),
     "tsv with commas": ("tsv", TEXT.encode()),
     "parquet that is text": ("parquet", TEXT.encode()),
-    "parquet of a magic word": ("parquet", b"PAR1"),
     "parquet with an encrypted footer": ("parquet", parquet()[:-4] + b"PARE"),
     "parquet with a long footer": ("parquet", parquet()[:-8] + b"\xff\xff\xff\x7fPAR1"),
     "arrow that is text": ("arrow", TEXT.encode()),
-    "arrow of a magic word": ("arrow", b"ARROW1\0\0"),
     "arrow as a stream": ("arrow", arrow(stream=True)),
     "a suffix that is not known": ("xlsx", b"PK"),
 }  # fmt: skip
@@ -231,22 +168,12 @@ KINDS |= {
 HALF = pa.array(P[:, 0])
 TYPES = {
     "equal names": pa.Table.from_arrays([HALF, HALF, HALF], names=["a", "a", "b"]),
-    "equal labels": pa.Table.from_arrays([HALF] * 4, names=["label", "label", "a", "b"]),
     "a nameless column": pa.Table.from_arrays([HALF, HALF], names=["", "b"]),
-    "no columns": pa.table({}),
     "no rows": pa.table(columns()).slice(0, 0),
-    "one column": pa.table({"a": HALF}),
     "text for scores": pa.table(columns(ant=pa.array(P[:, 0].astype(str)))),
-    "lists for scores": pa.table(columns(ant=pa.array([[x] for x in P[:, 0]]))),
-    "nothing for scores": pa.table(columns(ant=pa.nulls(150))),
     "a missing score": pa.table(columns(ant=pa.array([None, *P[1:, 0]]))),
     "decimals": pa.table(columns(ant=HALF.cast(pa.decimal128(30, 17), safe=False))),
-    "half floats": pa.table(columns(ant=HALF.cast(pa.float16()))),
-    "a missing label": pa.table(columns(label=pa.array([None, *(NAMES[y] for y in Y[1:])]))),
-    "no label at all": pa.table(columns(label=pa.nulls(150))),
     "lists for labels": pa.table(columns(label=pa.array([[y] for y in Y]))),
-    "times for labels": pa.table(columns(label=pa.array(Y, pa.timestamp("s")))),
-    "bytes for labels": pa.table(columns(label=pa.array([b"ant"] * 150))),
     "categories for labels": pa.table(
         columns(label=pa.array([NAMES[y] for y in Y]).dictionary_encode())
     ),
@@ -257,8 +184,3 @@ for name, table in TYPES.items():
     KINDS[f"parquet with {name}"] = "parquet", parquet(table)
     KINDS[f"arrow with {name}"] = "arrow", arrow(table)
 KINDS["arrow with a union"] = "arrow", arrow(pa.table(columns(ant=UNION)))
-KINDS["arrow with unions for labels"] = "arrow", arrow(pa.table(columns(label=UNION)))
-KINDS["arrow with run ends"] = (
-    "arrow",
-    arrow(pa.table(columns(ant=pa.RunEndEncodedArray.from_arrays([150], [0.5])))),
-)

@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrant._files.align import align
-from calibrant._files.layout import ColumnSelection
 from calibrant._files.predictions import read_prediction_file
+from calibrant._files.tables import ColumnSelection
 from calibrant.errors import PredictionFileError
 
 ROWS = [(0.7, 0.2, 0.1), (0.1, 0.8, 0.1), (0.2, 0.2, 0.6)]
@@ -94,7 +94,7 @@ def test_other_columns_of_numbers_are_named_and_refused(tmp_path, head, values):
 
 def test_columns_that_cannot_be_matched_are_judged_by_what_they_hold(tmp_path):
     found = table(tmp_path, "label,x,y,z,fold", (0, 1, 2), [(1, 2, 3)])
-    with pytest.raises(PredictionFileError, match="columns 'fold' hold no probabilities"):
+    with pytest.raises(PredictionFileError, match="columns 'fold' hold whole numbers"):
         align(found)
     path = tmp_path / "l.csv"
     path.write_text("label,x,y,fold\n0,1.5,-2,1\n1,0.5,3,2\n")
@@ -162,17 +162,6 @@ def test_null_labels_of_parquet_are_refused(tmp_path, labels):
 
 
 @pytest.mark.parametrize(
-    "labels", [pa.array(["cat", "dog"]).dictionary_encode(), pa.array(["cat", "dog"])]
-)
-def test_text_of_parquet(tmp_path, labels):
-    path = tmp_path / "p.parquet"
-    more = {"note": ["a", "b"], "when": pa.array([1, 2], pa.timestamp("s"))}
-    pq.write_table(pa.table({"label": labels, "cat": [0.7, 0.3], "dog": [0.3, 0.7], **more}), path)
-    found = align(read_prediction_file(path))
-    assert (found.y.tolist(), found.place.names) == (["cat", "dog"], ["cat", "dog"])
-
-
-@pytest.mark.parametrize(
     ("labels", "classes", "y", "known"),
     [
         (["cat", "emu", "cat"], ["emu", "cat", "dog"], ["cat", "emu", "cat"], None),
@@ -217,42 +206,19 @@ def test_classes_that_are_told(tmp_path):
         align(table(tmp_path, "label,x,z,y"), classes=["a", "emu", "dog"])
 
 
-PROBA = [0.25, 0.5, 0.125, 0.75, 0.375]
-NO_SCORES = {
-    "id": [1000, 1001, 1002, 1003, 1004],
-    "fold": [0, 1, 2, 0, 1],
-    "age": [31.0, 64.0, 31.0, 27.0, 55.0],
-}
-
-
 @pytest.mark.parametrize("kind", ["probabilities", "logits"])
-@pytest.mark.parametrize("name", NO_SCORES)
-def test_a_column_that_holds_no_scores_is_named_and_never_offered_as_logits(tmp_path, name, kind):
+@pytest.mark.parametrize("values", [(1000, 1001, 1002), (0, 1, 2), (31.0, 64.0, 27.0)])
+def test_a_column_that_holds_no_scores_is_named_and_never_offered_as_logits(tmp_path, values, kind):
     path = tmp_path / "p.csv"
-    rows = zip(NO_SCORES[name], PROBA, [0, 1, 0, 1, 0], strict=True)
-    path.write_text(f"{name},proba,label\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows))
-    found = read_prediction_file(path, kind=kind)
-    with pytest.raises(
-        PredictionFileError, match=rf"'{name}' hold whole numbers.*--ignore"
-    ) as told:
-        align(found)
+    rows = zip(values, (0.25, 0.5, 0.125), (0, 1, 0), strict=True)
+    path.write_text("id,proba,label\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows))
+    with pytest.raises(PredictionFileError, match=r"'id' hold whole numbers.*--ignore") as told:
+        align(read_prediction_file(path, kind=kind))
     assert "--scores logits" not in str(told.value)
     with pytest.raises(PredictionFileError, match=r"one column of scores, 'proba'"):
-        read_prediction_file(path, kind=kind, selection=ColumnSelection(ignore=(name,)))
-    chosen = read_prediction_file(
-        path, kind=kind, selection=ColumnSelection(columns=(name, "proba"))
-    )
-    assert align(chosen).matrix.shape == (5, 2)
-
-
-def test_ids_beside_votes_are_told_by_their_being_all_different(tmp_path):
-    path = tmp_path / "p.csv"
-    rows = [f"{100 + i},{i % 4},{4 - i % 4},{i % 2}" for i in range(30)]
-    path.write_text("\n".join(["row,yes,no,label", *rows]) + "\n")
-    with pytest.raises(PredictionFileError, match="'row' hold whole numbers"):
-        align(read_prediction_file(path))
-    votes = read_prediction_file(path, selection=ColumnSelection(ignore=("row",)))
-    assert align(votes).matrix.shape == (30, 2)
+        read_prediction_file(path, kind=kind, selection=ColumnSelection(ignore=("id",)))
+    chosen = read_prediction_file(path, selection=ColumnSelection(columns=("id", "proba")))
+    assert align(chosen).matrix.shape == (3, 2)
 
 
 def test_a_logit_of_reference_is_a_score(tmp_path):

@@ -1,11 +1,12 @@
 import numpy as np
+import pandas as pd
 import pytest
 
 from calibrant import FlattenedIsotonic, TemperatureScaling
 from calibrant._files import predictions
 from calibrant._files.apply import apply_file
 from calibrant._files.predictions import read_prediction_file
-from calibrant.errors import ColumnOrderWarning, NonFiniteError, PredictionFileError
+from calibrant.errors import NonFiniteError, PredictionFileError
 from calibrant.scale._bad_rows import bad_rows
 from conftest import simulate
 
@@ -24,21 +25,11 @@ def write(path, p, y=None, names=NAMES):
     elif path.suffix == ".npz":
         np.savez(path, probs=p)
     else:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-        from pyarrow import csv
-
-        columns = {name: p[:, j] for j, name in enumerate(names)}
-        table = pa.table(columns if y is None else {"label": NAMES[y], **columns})
-        if path.suffix == ".parquet":
-            pq.write_table(table, path)
-        elif path.suffix == ".arrow":
-            with pa.ipc.new_file(path, table.schema) as file:
-                file.write(table)
-        else:
-            csv.write_csv(
-                table, path, csv.WriteOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
-            )
+        table = pd.DataFrame(p, columns=list(names))
+        table = table if y is None else table.assign(label=NAMES[y])[["label", *names]]
+        text = {"index": False, "sep": "\t" if path.suffix == ".tsv" else ",", "na_rep": "nan"}
+        form = {".parquet": table.to_parquet, ".arrow": table.to_feather}.get(path.suffix)
+        table.to_csv(path, **text) if form is None else form(path)
     return path
 
 
@@ -56,23 +47,6 @@ def test_every_format_into_every_other(tmp_path, fitted, out_of, into, monkeypat
     assert (done.n_rows, done.n_bad_rows) == (500, 0)
     out = read_prediction_file(target).scores
     np.testing.assert_array_equal(out, calibrator.predict_proba(p))
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_labels_are_copied(tmp_path, fitted, suffix):
-    calibrator, p, y = fitted
-    apply_file(calibrator, write(tmp_path / f"in.{suffix}", p, y), tmp_path / f"out.{suffix}")
-    found = read_prediction_file(tmp_path / f"out.{suffix}")
-    assert found.labels.tolist() == NAMES[y].tolist()
-    assert found.place.names == NAMES.tolist()
-
-
-def test_columns_are_put_in_the_order_of_the_model(tmp_path, fitted):
-    calibrator, p, _ = fitted
-    source = write(tmp_path / "in.csv", p[:, [2, 0, 1]], names=NAMES[[2, 0, 1]])
-    with pytest.warns(ColumnOrderWarning):
-        apply_file(calibrator, source, tmp_path / "out.npy")
-    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), calibrator.predict_proba(p))
 
 
 def test_a_bad_row_stops_with_its_number_and_leaves_no_file(tmp_path, fitted, monkeypatch):
@@ -146,11 +120,3 @@ def test_a_missing_cell_makes_a_bad_row(tmp_path, fitted, cell):
     np.testing.assert_array_equal(found, expected)
     with pytest.raises((PredictionFileError, NonFiniteError), match=r"line 4, column 'bee'"):
         apply_file(calibrator, path, tmp_path / "out.csv")
-
-
-def test_text_in_place_of_a_score_is_no_bad_row_but_another_column(tmp_path, fitted):
-    calibrator, p, y = fitted
-    path = write(tmp_path / "in.csv", p[:5], y[:5])
-    path.write_text(path.read_text().replace(str(p[2, 1]), "much"))
-    with pytest.raises(PredictionFileError, match=r"line 4, column 'bee': 'much' is not a number"):
-        apply_file(calibrator, path, tmp_path / "out.csv", on_bad_row="skip")

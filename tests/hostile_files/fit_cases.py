@@ -11,8 +11,6 @@ from hostile_files.changes import (
     arrays,
     entry,
     fitted,
-    header,
-    numbers,
     parameters,
     part,
     together,
@@ -32,21 +30,28 @@ def nest(f, times, copies=1):
         f.header["parts"].append(outer)
 
 
+def deep_list(f):
+    """Let a parameter be a list in lists, deeper than Python goes."""
+    classes = []
+    for _ in range(600):
+        classes = [classes]
+    f.part()["parameters"]["classes"] = classes
+
+
 def add_vector(*values):
     """Add labels, of which nobody knows yet."""
     return lambda f: f.header["vectors"].append({**TEXTS, "values": list(values)})
-
-
-def spare_parts(f):
-    """Add parts that are not fitted, and that nobody uses."""
-    spare = json.loads(json.dumps(f.part())) | {"fitted": None, "classes": None}
-    f.header["parts"][:0] = [spare] * 256
 
 
 def later_stages_of_logits(f):
     """Let stages that get probabilities expect logits."""
     for i in {i for path in f.part()["fitted"]["paths_"] for i in path[1:]}:
         f.part(i)["parameters"]["scores"] = "logits"
+
+
+def solver(name, **values):
+    """Let NA-FIR have a solver with options."""
+    return parameters(solver={"options": name, "values": values})
 
 
 def wide(k):
@@ -60,22 +65,12 @@ LABELS = {
         ("one class", vector("int", "int64", [0]), "1 classes"),
         ("too many classes", vector("int", "int64", np.arange(1_000_001)), "1000000"),
         ("labels too long", vector("str", "str", ["a", "b", "c" * 1025]), ""),
-        (
-            "labels that numpy would blow up",
-            vector("str", "str", [*map(str, range(10**5)), "x" * 1024]),
-            "",
-        ),
+        ("labels too wide", vector("str", "str", [*map(str, range(10**5)), "x" * 1024]), ""),
         ("labels that end in a null", vector("str", "str", ["a", "b", "b\0"]), ""),
         ("labels that are numbers", vector("str", "str", ["a", "b", 3]), ""),
-        ("labels that are null", vector("str", "str", ["a", "b", None]), ""),
-        ("labels of unknown dtype", vector("str", "O", ["a", "b", "c"]), ""),
-        ("labels in a list of none", vector("str", "str", []), ""),
         ("labels in the wrong dtype", vector("str", "int64", ["a", "b", "c"]), ""),
         ("classes that are fractions", vector("float", "float64", [0.5, 1.0, 2.0]), "fraction"),
-        ("classes that are nan", vector("float", "float64", [0.0, 1.0, np.nan]), "survive"),
         ("classes that do not fit", vector("int", "int8", [0, 1, 256]), "survive"),
-        ("negative classes without a sign", vector("int", "uint64", [0, 1, -1]), "survive"),
-        ("booleans that are two", vector("bool", "bool", [0, 1, 2]), "survive"),
         ("bytes not hexadecimal", vector("bytes", "bytes", ["0g", "00", "01"]), "hexadecimal"),
         ("classes without their array", entry("vector/0", name="vector/9"), "no array"),
         ("names of columns that are numbers", part(feature_names=0), "names of 3 columns"),
@@ -96,60 +91,23 @@ PARAMETERS = {
     (e.StoredParameterError, "ts"): [
         ("unknown parameter", parameters(__class__="x"), "no parameter '__class__'"),
         ("parameter of the wrong type", parameters(tol="small"), ""),
-        ("parameter that is a list", parameters(tol=[1.0]), ""),
-        ("parameter that is nan", parameters(tol={"float": "nan"}), ""),
         ("parameter out of range", parameters(tol=-1.0), ""),
-        ("parameter that is true", parameters(tol=True), ""),
         ("parameter not among the options", parameters(scores="odds"), ""),
-        ("parameter null", parameters(scores=None), ""),
         ("normalize unknown", parameters(normalize="columns"), ""),
         ("floor too high for the classes", parameters(min_probability=0.4), ""),
-        ("floor that is text", parameters(min_probability="0"), ""),
         ("parameter with an unknown float", parameters(tol={"float": "1e-3"}), ""),
-        ("parameter with broken bytes", parameters(classes={"bytes": "xyz"}), ""),
         ("parameter of an unknown kind", parameters(tol={"eval": "1+1"}), ""),
-        ("parameter of two kinds", parameters(classes={"tuple": [1], "float": "inf"}), ""),
     ],
     (e.StoredParameterError, "na-fir"): [
-        ("solver unknown", parameters(solver="exakt"), ""),
-        (
-            "options of an unknown name",
-            parameters(solver={"options": "Thread", "values": {}}),
-            "Thread",
-        ),
-        (
-            "option unknown",
-            parameters(solver={"options": "SLSQP", "values": {"target": "x"}}),
-            "no parameter 'target'",
-        ),
-        (
-            "option out of range",
-            parameters(solver={"options": "Annealing", "values": {"beta": -1.0}}),
-            "beta",
-        ),
-        (
-            "option of the wrong type",
-            parameters(solver={"options": "Annealing", "values": {"beta": "1"}}),
-            "beta",
-        ),
+        ("options of an unknown name", solver("Thread"), "Thread"),
+        ("option unknown", solver("SLSQP", target="x"), "no parameter 'target'"),
+        ("option out of range", solver("Annealing", beta=-1.0), "beta"),
     ],
     (e.StoredParameterError, "chain"): [
         ("no parameter", lambda f: f.part()["parameters"].pop("calibrators"), "calibrators"),
         ("no calibrators", parameters(calibrators=[]), ""),
-        ("calibrators that are a number", parameters(calibrators=5), ""),
-        ("calibrators that are text", parameters(calibrators="ts"), ""),
-        ("calibrators that are null", parameters(calibrators=None), ""),
         ("many numbers", parameters(calibrators=[0] * 90_000), "not a calibrator"),
-        (
-            "calibrators in tuples of three",
-            parameters(calibrators=[{"tuple": ["a", {"part": 0}, {"part": 1}]}]),
-            "",
-        ),
-        (
-            "calibrators with a list as name",
-            parameters(calibrators=[{"tuple": [["a"], {"part": i}]} for i in (0, 1)]),
-            "",
-        ),
+        ("tuples of three", parameters(calibrators=[{"tuple": ["a", {"part": 0}, 1]}]), ""),
     ],
     (e.StoredParameterError, "auto"): [
         ("candidates that are numbers", parameters(candidates=[1, 2]), ""),
@@ -159,38 +117,18 @@ PARAMETERS = {
 PARTS = {
     (e.NestingError, "chain"): [
         ("part that contains itself", fitted(calibrators_=[4]), "no part before it"),
-        ("part before the first", fitted(calibrators_=[-1]), "no part before it"),
         ("part that is not fitted", fitted(calibrators_=[0]), "fitted, or is not"),
         ("part that should not be", parameters(calibrators=[{"part": 2}]), "fitted, or is not"),
         ("part that nobody needs", fitted(calibrators_=[2]), "belongs to nothing"),
-        ("one part many times", parameters(calibrators=[{"part": 0}] * 30_000), "multiply"),
-        (
-            "chain of many stages at many classes",
-            together(wide(30_000), fitted(calibrators_=[2] + [3] * 1000)),
-            "multiply",
-        ),
+        ("many stages", together(wide(30_000), fitted(calibrators_=[2] + [3] * 1000)), "multiply"),
     ],
     (e.NestingError, "mixture"): [
         ("mixtures nine deep", lambda f: nest(f, 7), "8 deep"),
         ("mixtures that double at each level", lambda f: nest(f, 6, copies=10), "multiply"),
-        (
-            "mixture of many parts at a million classes",
-            together(
-                wide(1_000_000),
-                fitted(calibrators_=[2] + [3] * 249),
-                arrays(weights_=np.full(250, 1 / 250)),
-            ),
-            "multiply",
-        ),
     ],
     (e.NestingError, "ts"): [
-        (
-            "no parts",
-            together(header(parts=[], vectors=[], arrays=[]), lambda f: setattr(f, "data", b"")),
-            "no fitted calibrator",
-        ),
+        ("parameter nested deeply", deep_list, "too deep"),
         ("outermost part not fitted", part(fitted=None, classes=None), "no fitted calibrator"),
-        ("many parts that nobody needs", spare_parts, "belongs to nothing"),
     ],
     (e.HeaderFieldError, "ts"): [
         ("unfitted part with classes", part(fitted=None), "not fitted"),
@@ -199,40 +137,9 @@ PARTS = {
         ("no stages", lambda f: f.part()["fitted"].pop("calibrators_"), "calibrators_"),
     ],
     (e.FittedValueError, "chain"): [
-        (
-            "part of other classes",
-            together(add_vector("a", "b", "c"), part(2, classes=1)),
-            "other classes",
-        ),
-        (
-            "part of more classes",
-            together(add_vector("a", "b", "c", "d"), part(3, classes=1)),
-            "other classes",
-        ),
-        (
-            "part of another kind of scores",
-            lambda f: f.part(3)["parameters"].update(scores="logits"),
-            "takes logits",
-        ),
-    ],
-    (e.FittedValueError, "mixture"): [
-        ("weights that sum to more", numbers("weights_", slice(None), [0.5, 0.6]), "sum to 1"),
-        ("weight negative", numbers("weights_", slice(None), [1.5, -0.5]), "outside"),
-        ("more weights than parts", arrays(weights_=[0.5, 0.25, 0.25]), "length"),
+        ("other classes", together(add_vector(*"abc"), part(2, classes=1)), "other classes"),
     ],
     (e.FittedValueError, "auto"): [
-        ("no paths", fitted(paths_=[]), "no map to average"),
-        (
-            "path without a stage",
-            lambda f: f.part()["fitted"]["paths_"].__setitem__(0, []),
-            "no stage",
-        ),
-        (
-            "report without candidates",
-            lambda f: f.part()["fitted"]["report_"].update(candidates=[]),
-            "without candidates",
-        ),
-        ("weights of paths that sum to less", numbers("weights_", 0, 0.25), "sum to 1"),
         ("stage of another kind of scores", later_stages_of_logits, "takes logits"),
     ],
 }

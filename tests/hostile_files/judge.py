@@ -14,7 +14,7 @@ from calibrant.errors import CalibrantWarning, ModelFileError
 from calibrant.model_file import dumps, loads
 from hostile_files.mutations import mutate
 
-MEMORY_PER_BYTE, SMALL_MEMORY = 4, 2**28
+MEMORY_PER_BYTE, SMALL_MEMORY = 4, 2**29
 """What docs/model-files.md promises of loading a file and predicting one row."""
 
 
@@ -89,7 +89,7 @@ def judge(data, seconds):
         assert_on_the_simplex(calibrator, extreme_rows(calibrator)[:1])
     assert process_time() - started < seconds
     # Only long headers need the whole constant.
-    constant = SMALL_MEMORY if len(data) > 2**20 else SMALL_MEMORY // 8
+    constant = SMALL_MEMORY if len(data) > 2**20 else SMALL_MEMORY // 16
     is_small = is_refused and len(data) <= 2**20
     assert is_small or cost(data) <= MEMORY_PER_BYTE * len(data) + constant
     if is_refused:

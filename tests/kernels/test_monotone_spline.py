@@ -3,9 +3,7 @@ import pytest
 from scipy.special import log_softmax, softmax
 
 from calibrant._kernels.monotone_spline import (
-    add_information,
     find_bounds,
-    log_softmax_rows,
     spline_likelihood,
     spline_softmax,
 )
@@ -32,16 +30,6 @@ def features(values, knots=KNOTS):
     lengths = np.append(np.diff(knots), np.inf)
     above = np.clip(values[..., None] - knots, 0.0, lengths)
     return np.concatenate([np.minimum(values[..., None] - knots[0], 0.0), above], axis=-1)
-
-
-def test_log_softmax_and_the_order_of_columns():
-    z = np.random.default_rng(0).normal(0, 20, (M, K))
-    out, other = np.empty_like(z), np.empty_like(z)
-    log_softmax_rows(z, out)
-    np.testing.assert_allclose(out, log_softmax(z, axis=1), rtol=1e-12, atol=1e-13)
-    order = np.random.default_rng(1).permutation(K)
-    log_softmax_rows(np.ascontiguousarray(z[:, order]), other)
-    assert other.tobytes() == np.ascontiguousarray(out[:, order]).tobytes()
 
 
 def test_bounds_are_counts_below_the_knots():
@@ -103,18 +91,6 @@ def test_many_blocks_of_rows_give_the_sum_over_rows():
     for place_of in (1, 2):
         total = sum(part[place_of] for part in parts)
         np.testing.assert_allclose(whole[place_of], total, atol=1e-13)
-
-
-def test_information_is_a_weighted_histogram():
-    values, _, share = data()
-    out = np.zeros(50)
-    add_information(values, share, -5.0, 0.1, out)
-    q = softmax(values, axis=1)
-    edges = np.append(np.linspace(-5.0, 0.0, 51)[:-1], np.inf)
-    edges[0] = -np.inf
-    wanted = np.histogram(values, edges, weights=share[:, None] * q * (1 - q))[0]
-    np.testing.assert_allclose(out.sum(), wanted.sum(), rtol=1e-12)
-    assert np.abs(np.cumsum(out) - np.cumsum(wanted)).max() < 0.02  # a value at an edge
 
 
 def test_predictions_are_the_softmax_of_theta_in_place_and_not():

@@ -18,6 +18,7 @@ from calibrant._maps import (
     ClasswiseCurves,
     DirichletMap,
     Histogram,
+    LogOddsCurve,
     MixtureMap,
     PiecewiseLinear,
     RankedStepFunction,
@@ -47,7 +48,8 @@ RANKED = RankedStepFunction([0.0, 0.5, 0.0, 0.4, 0.7], [0.1, 0.7, 0.2, 0.8, 1.0]
 LOGS = BoundedLogs(1e-12, 1e-13)
 SIGMOID = Sigmoid(0.7, -0.2, LOGS)
 BETA = BetaMap(0.5, 1.5, 0.1, LOGS)
-CURVES = (LINE, STEPS, HISTOGRAM, AVERAGE, RANKED, LOGS, SIGMOID, BETA)
+LINES = LogOddsCurve([-2000.0, -1.0, 2.0, 2000.0], [-900.0, -1.5, 0.5, 800.0], LOGS)
+CURVES = (LINE, STEPS, HISTOGRAM, AVERAGE, RANKED, LOGS, SIGMOID, BETA, LINES)
 
 
 def maps(kind):
@@ -70,6 +72,7 @@ def maps(kind):
         "shared steps": SharedSteps(STEPS, kind),
         "ranked steps": RankedSteps(RANKED, 0.3, 0.7, ZERO, kind),
         "classwise": classwise,
+        "lines": ClasswiseCurves(None, (LINES, LINE, LINES.mirrored, LINES), True, kind),
         "groups": ClasswiseCurves([0, 1, 1, 0], (LINE, STEPS), True, kind),
         "one group": ClasswiseCurves([0] * K, (HISTOGRAM,), False, kind),
         "top label": TopLabelMap((LINE,), False, True, kind),
@@ -93,6 +96,7 @@ PROMISES = {
     "shared steps": (True, True, True, None),
     "ranked steps": (False, True, True, None),
     "classwise": (False, False, True, K),
+    "lines": (False, False, True, K),
     "groups": (False, False, True, K),
     "one group": (False, True, False, K),
     "top label": (False, True, True, None),
@@ -111,6 +115,7 @@ WHOLE = maps("probabilities") | {
     "logs": LOGS,
     "sigmoid": SIGMOID,
     "beta": BETA,
+    "lines of log-odds": LINES,
 }
 TOO_HIGH = StepFunction([0.0], [1.5], [1.0])
 LATER, UNSUMMED = maps("logits")["temperature"], WHOLE["one group"]
@@ -133,6 +138,7 @@ BROKEN = [
     ("dirichlet", {"intercept": np.zeros(3)}, "coef has shape"),
     ("structured", {"coef": np.ones(3)}, "coef has shape"),
     ("structured", {"scale": -1.0}, "scale is -1.0, outside"),
+    ("structured", {"origin": NAN}, "origin is nan, outside"),
     ("structured", {"bound": 2.0}, "bound is 2.0, outside"),
     ("structured", {"scale": 1e300, "zero_logit": -1e10}, "scale times zero_logit overflows"),
     ("structured matrix", {"coef": np.eye(4) * 1e100, "scale": 1e250}, "coef times scale"),
@@ -178,6 +184,14 @@ BROKEN = [
     ("line", {"y": [0.2, np.inf]}, "unit square"),
     ("line", {"y": [0.9, 0.2]}, "must not decrease"),
     ("line", {"x": [0.0, 5e-324]}, "too steep"),
+    ("lines of log-odds", {"x": [-2000.0, 2000.0]}, "alike"),
+    ("lines of log-odds", {"x": [-2000.0], "y": [0.0]}, "of 2 to 1000 numbers"),
+    ("lines of log-odds", {"x": [-2000.0, 1.0, 2.0, 2001.0]}, "must go from -2000 to 2000"),
+    ("lines of log-odds", {"x": [-2000.0, 2.0, 1.0, 2000.0]}, "x must increase strictly"),
+    ("lines of log-odds", {"x": [-2000.0, NAN, 1.0, 2000.0]}, "x must increase strictly"),
+    ("lines of log-odds", {"y": [-1.0, 2.0, 1.0, 3.0]}, "y must not decrease"),
+    ("lines of log-odds", {"y": [-np.inf, 0.0, 1.0, 3.0]}, "y leaves"),
+    ("lines of log-odds", {"x": [-2e3, 0.0, 5e-324, 2e3], "y": [-1, 0, 1, 2]}, "too steep"),
     ("steps", {"values": [0.3, 0.1, 0.9]}, "non-decreasing"),
     ("steps", {"values": [0.1, 0.3, np.inf]}, "finite"),
     ("steps", {"values": [-0.1, 0.3, 0.9]}, "not negative"),
@@ -221,7 +235,7 @@ BROKEN = [
 ]
 
 
-SIBLINGS = {"one group": "groups", "mixture of both": "mixture"}
+SIBLINGS = {"lines": "classwise", "one group": "groups", "mixture of both": "mixture"}
 
 
 def broken(name):

@@ -114,11 +114,6 @@ def test_what_is_no_file_is_refused_without_waiting(tmp_path, kind):
         load(path)
 
 
-def test_a_missing_file_is_an_ordinary_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        load(tmp_path / "nothing")
-
-
 def test_a_file_above_the_limit_is_refused_before_it_is_read(tmp_path):
     path = tmp_path / "model.calibrant"
     save(fitted("ts"), path)
@@ -154,15 +149,9 @@ def test_a_pinned_digest_admits_one_file_only(tmp_path):
     assert load(path).inverse_temperature_ == 0.25  # the checksum does not stop a forger
     with pytest.raises(errors.DigestError, match="but sha256="):
         load(path, sha256=digest)
+    frame.header = b"\xff" * 64  # which nobody looks at
     with pytest.raises(errors.DigestError):
-        loads(path.read_bytes(), sha256=digest)
-
-
-def test_a_pinned_digest_is_compared_before_the_file_is_interpreted():
-    frame = take_apart(dumps(fitted("ts")))
-    frame.header = b"\xff" * 64
-    with pytest.raises(errors.DigestError):
-        loads(frame.assemble(), sha256="0" * 64)
+        loads(frame.assemble(), sha256=digest)
 
 
 @pytest.mark.parametrize("digest", ["", "abc", "g" * 64, "0" * 65])
@@ -171,18 +160,12 @@ def test_a_digest_that_is_none_is_refused(digest):
         loads(b"", sha256=digest)
 
 
-def test_only_bytes_are_loaded():
+def test_only_bytes_are_loaded_and_none_are_shared():
     for data in (5, "text", None):
         with pytest.raises(TypeError):
             loads(data)
-    data = dumps(fitted("ts"))
-    for kind in (bytearray, memoryview):
-        assert loads(kind(data)).inverse_temperature_ == fitted("ts").inverse_temperature_
-
-
-def test_the_callers_bytes_are_not_shared():
     data = bytearray(dumps(fitted("vs")))
-    calibrator = loads(data)
-    expected = calibrator.coef_.copy()
+    for kind in (bytearray, memoryview):
+        calibrator = loads(kind(data))
     data[:] = bytes(len(data))
-    np.testing.assert_array_equal(calibrator.coef_, expected)
+    np.testing.assert_array_equal(calibrator.coef_, fitted("vs").coef_)

@@ -72,13 +72,6 @@ def test_a_newer_minor_may_not_bring_unknown_parameters():
         loads(frame.assemble())
 
 
-def test_a_newer_minor_keeps_all_other_rules():
-    frame = newer("ts")
-    frame.part()["fitted"]["inverse_temperature_"] = -1.0
-    with pytest.raises(errors.FittedValueError):
-        loads(frame.assemble())
-
-
 def test_an_unknown_required_feature_is_refused_in_any_minor():
     for minor in (0, 5):
         frame = newer("ts", minor)

@@ -1,7 +1,6 @@
 """Verdicts follow from numbers: the rules on small tables, and the page that is written."""
 
-import importlib.util
-from pathlib import Path
+import importlib
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ import printed
 from assumptions import Measured, measure_assumptions, measure_map, simulate
 from calibrant.study import StudyTable, write_table
 from claim_list import judge_claims
-from claims import build_claims, write_claims
+from claims import build_claims
 from study.small_tables import PAPER, join, random_table, rows, table_of
 
 TITLES = [
@@ -53,18 +52,13 @@ def test_table_two_is_whole_and_adds_up():
     assert list(printed.TABLE_2) == ["nll", "conf-ece", "brier", "cw-ece", "tece"]
     for lines in printed.TABLE_2.values():
         assert list(lines) == list(printed.DATA_SETS)
-        for line in lines.values():
-            assert sum(e.rank for e in line.values()) == pytest.approx(36, abs=0.41)
-            assert sum(e.first for e in line.values()) == pytest.approx(1, abs=0.031)
-    assert sum(d.n_models for d in printed.DATA_SETS.values()) == 75
-
-
-def test_shares_of_first_places_are_those_of_whole_classifiers():
-    for lines in printed.TABLE_2.values():
         for dataset, line in lines.items():
-            n = printed.DATA_SETS[dataset].n_models
-            for entry in line.values():
-                assert abs(entry.first * n - round(entry.first * n)) <= 0.006 * n
+            assert sum(e.rank for e in line.values()) == pytest.approx(36, abs=0.41)
+            shares = np.array([e.first for e in line.values()])
+            assert sum(shares) == pytest.approx(1, abs=0.031)
+            n = printed.DATA_SETS[dataset].n_models  # shares are those of whole classifiers
+            assert np.abs(shares * n - np.round(shares * n)).max() <= 0.006 * n
+    assert sum(d.n_models for d in printed.DATA_SETS.values()) == 75
 
 
 @pytest.mark.parametrize(
@@ -182,31 +176,25 @@ def test_each_claim_is_decided_by_the_numbers(claim, table, verdict):
     assert verdict_of(table, TITLES[claim]) == verdict
 
 
-def test_best_conf_ece():
-    order = ("scir", "na-fir", "fir", "ts", "vs", "ms", "ir-ovr", "uncalibrated")
-    source = rules.read_study(ordered(order, metric="conf-ece"))
-    assert rules.lowest_rank(source, "conf-ece", ("scir", "na-fir")).passed
-    assert rules.lowest_rank(source, "conf-ece", ("na-fir", "scir")).passed
-    swapped = ("scir", "fir", "na-fir", *order[3:])
-    found = rules.lowest_rank(
-        rules.read_study(ordered(swapped, metric="conf-ece")), "conf-ece", ("scir", "na-fir")
-    )
-    assert not found.passed
-    assert found.words == "SCIR 1.00, FIR 2.00, NA-FIR 3.00"
+@pytest.mark.parametrize(
+    ("order", "names", "passed", "words"),
+    [
+        ("scir na-fir fir ts", ("scir", "na-fir"), True, "SCIR 1.00, NA-FIR 2.00, FIR 3.00"),
+        ("scir na-fir fir ts", ("na-fir", "scir"), True, "SCIR 1.00, NA-FIR 2.00, FIR 3.00"),
+        ("scir fir na-fir ts", ("scir", "na-fir"), False, "SCIR 1.00, FIR 2.00, NA-FIR 3.00"),
+        ("ts fir vs na-fir", ("na-fir",), False, "TS 1.00, FIR 2.00; NA-FIR 4.00 (place 4)"),
+    ],
+)
+def test_the_lowest_ranks_and_the_places_of_those_far_behind(order, names, passed, words):
+    source = rules.read_study(ordered(order.split(), metric="conf-ece"))
+    assert rules.lowest_rank(source, "conf-ece", names) == (words, passed)
 
 
 def test_a_tie_for_the_lowest_rank_counts():
     table = table_of([[0.1, 0.2, 0.3], [0.2, 0.1, 0.3]], ("na-fir", "scir", "fir"), "conf-ece")
     source = rules.read_study(table)
-    assert rules.lowest_rank(source, "conf-ece", ("scir",)).passed
-    assert rules.lowest_rank(source, "conf-ece", ("na-fir",)).passed
-    assert not rules.lowest_rank(source, "conf-ece", ("fir",)).passed
-
-
-def test_places_of_those_that_are_far_behind_are_named():
-    order = ("ts", "fir", "vs", "na-fir")
-    found = rules.lowest_rank(rules.read_study(ordered(order)), "nll", ("na-fir",))
-    assert found.words == "TS 1.00, FIR 2.00; NA-FIR 4.00 (place 4)"
+    for method, passed in (("scir", True), ("na-fir", True), ("fir", False)):
+        assert rules.lowest_rank(source, "conf-ece", (method,)).passed == passed
 
 
 def test_sign_test_leaves_ties_out():
@@ -219,11 +207,9 @@ def test_sign_test_leaves_ties_out():
 
 
 def test_improvement_needs_nine_data_sets_of_ten():
-    names = [f"d{i}" for i in range(10)]
-    values = np.array([[0.1, 0.2]] * 9 + [[0.2, 0.1]])
     for n_better, passed in ((9, False), (10, True)):
-        line = np.where(np.arange(10)[:, None] < n_better, values[0], values[0][::-1])
-        source = rules.read_study(table_of(line, ("na-fir", "uncalibrated"), datasets=names))
+        lines = [GOOD_ROW] * n_better + [BAD_ROW] * (10 - n_better)
+        source = rules.read_study(table_of(lines, ("na-fir", "uncalibrated")))
         found = rules.beats_on_datasets(source, "nll", "na-fir", "uncalibrated", 0.9)
         assert found == (f"{n_better} of 10 data sets", passed)
 
@@ -241,10 +227,7 @@ def test_order_preserving_methods_are_steadier():
         assert found.passed == passed
         two = join(one, table_of([values], down, datasets=["a"], first=1))
         assert rules.steadier_within(two, "nll").passed == passed
-
-
-def test_within_needs_two_classifiers_of_a_data_set():
-    assert rules.steadier_within(ordered(PAPER), "nll") == rules.NOTHING
+    assert rules.steadier_within(one, "nll") == rules.NOTHING  # of one classifier
 
 
 # Assumptions
@@ -289,14 +272,6 @@ def full_table(best):
     return StudyTable(frame)
 
 
-def test_the_page_says_so_where_the_main_results_hold():
-    page = build_claims(full_table("na-fir"))
-    assert "best average NLL rank of the eight columns: Yes (NA-FIR 1.00" in page
-    before, claim, _ = page.partition("two best conf-ECE")
-    assert claim
-    assert "stands before NA-FIR" not in before
-
-
 def test_the_page_says_so_and_why_where_they_do_not():
     table = full_table("vs")
     page = build_claims(table)
@@ -311,6 +286,10 @@ def test_the_page_says_so_and_why_where_they_do_not():
 
 def test_the_page_has_the_paper_s_numbers_beside_ours():
     page = build_claims(full_table("na-fir"))
+    assert "best average NLL rank of the eight columns: Yes (NA-FIR 1.00" in page
+    before, claim, _ = page.partition("two best conf-ECE")
+    assert claim
+    assert "stands before NA-FIR" not in before
     line = next(x for x in page.splitlines() if x.startswith("| NLL | paper |"))
     assert line.startswith("| NLL | paper | **2.05 (46%)** | 5.03 (5%) |")
     ours = next(x for x in page.splitlines() if x.startswith("| NLL | here |"))
@@ -322,28 +301,20 @@ def test_the_page_has_the_paper_s_numbers_beside_ours():
 
 
 def test_the_page_prints_names_as_text():
-    table = ordered(PAPER, 2, datasets=["<b>|x", "y"])
-    page = build_claims(table)
+    page = build_claims(ordered(PAPER, 2, datasets=["<b>|x", "y"]))
     assert "\\<b\\>\\|x" in page
     assert "<b>" not in page
 
 
-def test_a_table_of_two_methods_is_enough(tmp_path):
-    path = tmp_path / "claims.md"
-    write_claims(ordered(("ts", "uncalibrated")), path)
-    assert "not tested here" in path.read_text("utf-8")
-
-
-def test_the_script_writes_the_page_from_a_file(tmp_path, monkeypatch, capsys):
-    script = Path(__file__).parents[2] / "paper" / "write_claims.py"
-    spec = importlib.util.spec_from_file_location("write_claims_script", script)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def test_the_script_writes_the_page_from_a_table_of_two_methods(tmp_path, monkeypatch, capsys):
+    module = importlib.import_module("write_claims")
     results = write_table(ordered(("ts", "uncalibrated")), tmp_path / "table.csv")
     page = tmp_path / "page.md"
     monkeypatch.setattr("sys.argv", ["write_claims.py", str(results), str(page)])
     module.main()
-    assert page.read_text("utf-8").startswith("# The paper's claims")
+    text = page.read_text("utf-8")
+    assert text.startswith("# The paper's claims")
+    assert "not tested here" in text
     assert str(page) in capsys.readouterr().out
     monkeypatch.setattr("sys.argv", ["write_claims.py"])
     with pytest.raises(SystemExit, match="RESULTS"):
@@ -354,25 +325,12 @@ def test_the_script_writes_the_page_from_a_file(tmp_path, monkeypatch, capsys):
 
 
 def test_architectures_by_name():
-    names = {
-        "wrn-16-4": "resnet",
-        "densenet-bc-100": "densenet",
-        "vgg16-bn": "vgg",
-        "lenet5": "lenet",
-        "mobilenet-v2": "other cnn",
-        "logreg": "linear",
-        "nb": "naive bayes",
-        "gaussian-nb": "naive bayes",
-        "fasttext": "fasttext",
-        "mlp": "mlp",
-        "svm-linear": "svm",
-        "knn9": "neighbours",
-        "bert-base-uncased": "transformer",
-        "vit-1": "transformer",
-        "cleanlab-crossval": "other",
-        "splinecalib-sample": "other",
-    }
-    assert {name: architectures.family_of(name) for name in names} == names
+    names = "wrn-16-4 densenet-bc-100 vgg16-bn lenet5 mobilenet-v2 logreg nb gaussian-nb mlp knn9"
+    families = "resnet densenet vgg lenet other_cnn linear naive_bayes naive_bayes mlp neighbours"
+    names += " fasttext svm-linear bert-base-uncased vit-1 cleanlab-crossval splinecalib-sample"
+    families += " fasttext svm transformer transformer other other"
+    found = [architectures.family_of(name).replace(" ", "_") for name in names.split()]
+    assert found == families.split()
 
 
 def test_families_take_the_place_of_data_sets():

@@ -17,7 +17,7 @@ SCORES, Y = simulated_scores(600)
 SCORES = SCORES.copy()
 SCORES[::7] = np.roll(np.eye(3), 1, axis=0)[Y[::7]]  # exact zeros, and labels there
 WEIGHT = np.random.default_rng(0).integers(1, 4, len(Y)).astype(float)
-ROWS = {"probabilities": SCORES, "logits": np.log(np.maximum(SCORES, 1e-30))}
+ROWS = {"probabilities": SCORES, "logits": np.log(np.maximum(SCORES, 1e-6))}
 INCREMENTAL = sorted(name for name, cls in methods().items() if hasattr(cls(), "partial_fit"))
 CASES = [(name, kind) for name in INCREMENTAL for kind in ROWS]
 

@@ -73,35 +73,53 @@ def test_of_distinct_rows_as_many_as_fit_with_all_their_weight(found, limit):
     assert kept.n_rows > min(limit, len(weights)) - largest
 
 
-def test_what_the_sample_lacks_is_added_with_the_weight_of_one_row():
-    rng = np.random.default_rng(0)
-    rows = np.maximum(rng.dirichlet(np.ones(3), size=2000), 1e-3)
+def saturated(n_rows, seed=0):
+    """Rows of which a quarter has one of three scores, and labels of all rows that differ."""
+    rng = np.random.default_rng(seed)
+    rows = np.maximum(rng.dirichlet(np.ones(3), size=n_rows), 1e-3)
     rows /= rows.sum(axis=1, keepdims=True)
-    batch = SimplexBatch(rows, "probabilities", np.zeros(2000, np.int64), np.ones(2000), CLASSES)
-    alone = keep([batch], 100).batch(CLASSES, 2000.0)
-    lacking = np.flatnonzero(~np.isin(rows[:, 0], alone.scores[:, 0]))[:4]
-    rows[lacking[:2]] = [[0.5, 0.5, 0.0], [1.0 - 1e-9, 0.5e-9, 0.5e-9]]
+    labels = (rows.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
+    rows[::4] = np.eye(3)[rows[::4].argmax(axis=1)]
+    return SimplexBatch(rows, "probabilities", labels, np.ones(n_rows), CLASSES)
+
+
+def weights_of_kinds(batch):
+    """Weight of rows whose score is exactly 1 or not, and whose label has it or not."""
+    is_right = batch.scores.argmax(axis=1) == batch.class_index
+    kind = 2 * (batch.scores.max(axis=1) == 1.0) + is_right
+    return np.bincount(kind, batch.weight, minlength=4)
+
+
+@pytest.mark.parametrize("limit", [300, 2000])
+def test_each_stratum_has_the_weight_that_it_has_among_all_rows(limit):
+    """Also one that no kept row is of: scores that many rows share are kept or not."""
+    batch = saturated(20_000)
+    kept = keep([batch], limit)
+    found = kept.batch(CLASSES)
+    share = found.weight.sum() / 20_000
+    assert share == pytest.approx(limit / 15_000, rel=0.2)  # of different scores
+    np.testing.assert_allclose(weights_of_kinds(found), share * weights_of_kinds(batch), rtol=1e-9)
+    several = [keep([batch.take(slice(i, i + 3000))], limit) for i in range(0, 20_000, 3000)]
+    for other in several[1:]:
+        several[0].merge(other)
+    assert content(several[0]) == content(kept)
+
+
+def test_what_the_sample_lacks_is_added_with_the_weight_of_one_row():
+    batch = saturated(2700)
+    batch = batch.take(np.flatnonzero(batch.scores.min(axis=1) > 0.0)[:2000])
+    batch.class_index[:] = 0
+    alone = keep([batch], 100).batch(CLASSES)
+    lacking = np.flatnonzero(~np.isin(batch.scores[:, 0], alone.scores[:, 0]))[:4]
+    batch.scores[lacking[:2]] = [[0.5, 0.5, 0.0], [1.0 - 1e-9, 0.5e-9, 0.5e-9]]
     batch.class_index[lacking[2:]] = 1, 2
     parts = [batch.take(slice(i, i + 300)) for i in range(0, 2000, 300)]
-    found = keep(parts, 100).batch(CLASSES, 2000.0)
+    found = keep(parts, 100).batch(CLASSES)
     assert set(found.class_index) == {0, 1, 2}
     assert np.any(found.scores == 0.0)
     assert found.scores[found.scores > 0.0].min() == 0.5e-9
-    assert np.unique(found.weight).tolist() == [pytest.approx(100 / 2000), 1.0]
-    assert found.n_rows <= 100 + 4
-
-
-def test_rows_of_any_kind_are_as_likely_to_be_kept():
-    rng = np.random.default_rng(0)
-    rows = rng.dirichlet(np.ones(3), size=20_000)
-    labels = rng.integers(3, size=len(rows))
-    batch = SimplexBatch(rows, "probabilities", labels, np.ones(len(rows)), CLASSES)
-    kept = keep([batch], 2_000).batch(CLASSES, 20_000.0)
-    assert 2_000 <= kept.n_rows <= 2_001
-    error = 4 * rows.std(axis=0) / np.sqrt(2_000)
-    assert (abs(kept.scores.mean(axis=0) - rows.mean(axis=0)) < error).all()
-    share = np.bincount(kept.class_index, minlength=3) / kept.n_rows
-    assert (abs(share - 1 / 3) < 0.04).all()
+    assert found.weight[found.class_index > 0] == pytest.approx([100 / 2000] * 2, rel=0.9)
+    assert found.n_rows <= 100 + 2 * 16 + 4
 
 
 def test_what_the_caller_changes_later_is_not_what_was_kept():
@@ -110,14 +128,14 @@ def test_what_the_caller_changes_later_is_not_what_was_kept():
     before = batch.scores.copy()
     batch.scores[:] = 0.0
     batch.class_index[:] = 2
-    assert sorted(kept.batch(CLASSES, 2.0).scores[:, 0]) == sorted(before[:, 0])
-    assert sorted(kept.batch(CLASSES, 2.0).class_index) == [0, 1]
+    assert sorted(kept.batch(CLASSES).scores[:, 0]) == sorted(before[:, 0])
+    assert sorted(kept.batch(CLASSES).class_index) == [0, 1]
 
 
 def test_less_weight_until_nothing_is_left():
     kept = keep([batch_of([1, 2], [0, 1], [1.0, 0.001])], 10)
     kept.scale(0.5)
-    assert sorted(kept.batch(CLASSES, 2.0).weight) == [0.0005, 0.5]
+    assert sorted(kept.batch(CLASSES).weight) == [0.0005, 0.5]
     kept.scale(0.0)
     assert kept.n_rows == 0
 
@@ -127,7 +145,7 @@ def test_negative_zeros_of_logits_are_zeros():
     kept = KeptRows(3, "logits", 10)
     kept.add(SimplexBatch(rows, "logits", np.zeros(2, np.int64), np.ones(2), CLASSES))
     assert kept.n_rows == 1
-    assert not np.signbit(kept.batch(CLASSES, 2.0).scores).any()
+    assert not np.signbit(kept.batch(CLASSES).scores).any()
 
 
 def test_how_many_are_kept():

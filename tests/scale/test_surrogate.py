@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 from calibrant._calibrators.methods import methods
 from calibrant._files.directory import TableChunks
-from calibrant._files.layout import ColumnSelection
+from calibrant._files.tables import ColumnSelection
 from calibrant._objectives.base import Objective
 from calibrant._simplex import SimplexBatch
 from calibrant._solvers.report import SolverReport

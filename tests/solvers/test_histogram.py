@@ -56,7 +56,7 @@ def test_bins_of_equal_mass_are_those_of_the_metrics(data, n_bins):
     sums = np.stack([weight, hits, weight * values])
     in_bin = SortedCells(np.zeros(1, dtype=np.int64), sums).bin_sums(n_bins)[0]
     in_bin = in_bin[in_bin[:, 0] > 0]
-    _, positives, sizes = MassBins.of(problem).cut(n_bins)
+    _, positives, sizes = MassBins(problem).cut(n_bins)
     np.testing.assert_array_equal(sizes, in_bin[:, 0])
     np.testing.assert_array_equal(positives, in_bin[:, 1])
 

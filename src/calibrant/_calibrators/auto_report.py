@@ -61,6 +61,8 @@ class AutoReport:
         Mean NLL of the mixture on held-out rows.
     finish_share : float
         Share in the result of what was fitted to the mixture as a whole.
+    home : str
+        The candidate that the mixture is held to: the farther it is away, the more it has to gain.
     """
 
     candidates: tuple[Candidate, ...]
@@ -68,6 +70,7 @@ class AutoReport:
     n_folds: int
     mixture_nll: float
     finish_share: float = 0.0
+    home: str = BASELINE
 
     def __post_init__(self) -> None:
         if not self.candidates:
@@ -79,15 +82,16 @@ class AutoReport:
         chosen = sorted(self.candidates, key=lambda c: -c.weight)
         parts = ", ".join(f"{c.weight:.0%} {c.path}" for c in chosen if c.weight >= 0.01)
         best = min(self.candidates, key=lambda c: c.nll)
-        baseline = next(c for c in self.candidates if c.path == BASELINE)
-        if baseline.weight == 1.0:
-            verdict = "none of it was certain to do better, so temperature scaling stays"
-        elif baseline.weight >= 0.5:
-            verdict = "temperature scaling keeps most of it, as what the others gain is uncertain"
-        elif baseline.weight >= 0.01:
-            verdict = "temperature scaling keeps a share"
+        home = next(c for c in self.candidates if c.path == self.home)
+        name = "temperature scaling" if self.home == BASELINE else self.home
+        if home.weight == 1.0:
+            verdict = f"none of it was certain to do better, so {name} stays"
+        elif home.weight >= 0.5:
+            verdict = f"{name} keeps most of it, as what the others gain is uncertain"
+        elif home.weight >= 0.01:
+            verdict = f"{name} keeps a share"
         else:
-            verdict = "nothing is left to temperature scaling"
+            verdict = f"nothing is left to {name}"
         finish = (
             f" What is fitted to the mixture as a whole has {self.finish_share:.0%} of the result."
             if self.finish_share
@@ -119,6 +123,7 @@ def report_of(
     weights: NDArray[np.float64],
     search: Search,
     finish_share: float,
+    home: str,
 ) -> AutoReport:
     """Report of a search, from the probabilities that each path gives to the labels."""
     share = search.batch.weight / search.batch.weight.sum()
@@ -140,4 +145,4 @@ def report_of(
     ]
     mixture = float(-share @ np.log(np.maximum(own @ weights, 1e-300)))
     n_folds = int(search.folds.max()) + 1
-    return AutoReport(tuple(candidates), search.n_rows, n_folds, mixture, finish_share)
+    return AutoReport(tuple(candidates), search.n_rows, n_folds, mixture, finish_share, home)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -24,8 +23,7 @@ from calibrant._kernels.rows import top_columns
 from calibrant._maps.base import CalibrationMap
 from calibrant._maps.compositions import Stage, lift
 from calibrant._solvers.report import SolverReport
-from calibrant.scale._chunks import is_dask
-from calibrant.scale._sources import as_chunks
+from calibrant.scale._chunks import as_chunks, is_dask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,15 +44,11 @@ def log_of(probabilities: NDArray[Any]) -> NDArray[Any]:
     return logs
 
 
-def _home(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
-
-
 class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
     """Base of all calibrators: checks what comes in, stores what a solver found.
 
-    A subclass declares its parameters (see ``parameters``), its names, and implements ``_solve``,
-    which returns ``map_``, ``solver_report_`` and what else it declares as fitted. ``fit`` assigns
+    A subclass declares its parameters (see ``parameters``), its names, and ``_solver``, or
+    implements ``_solve``, which returns what it declares as fitted. ``fit`` assigns
     nothing before ``_solve`` has returned, and then all at once: a fit that fails leaves a fitted
     estimator as it was, and one in another thread does not disturb predictions. Nothing in
     ``_solve`` warns: ``_complaints`` says what there is to warn of, so that a calibrator inside
@@ -136,6 +130,11 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         classes_: NDArray[Any] = fitted()
         n_features_in_: int = fitted()
 
+    _solver: ClassVar[Any]
+    """Called with a checked calibration set and the parameters; returns what ``_found`` names."""
+
+    _found: ClassVar[tuple[str, ...]] = ("map_", "solver_report_")
+
     _registered: ClassVar[dict[str, type[Calibrator]]] = {}
     """Every class that has a ``method`` of its own, by it."""
 
@@ -143,18 +142,17 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         super().__init_subclass__(**keywords)
         method = vars(cls).get("method")
         if method is not None:
-            other = cls._registered.get(method)
             # A class that is defined again, as in a notebook, takes the place of the old one.
-            if other is not None and _home(other) != _home(cls):
-                raise errors.ParameterError(
-                    f"the method {method!r} of {_home(cls)} is {_home(other)} already; "
-                    "choose another name"
-                )
+            other, name = cls._registered.get(method, cls), cls.__qualname__
+            if (other.__module__, other.__qualname__) != (cls.__module__, name):
+                taken = f"the method {method!r} of {name} is {other.__qualname__} already"
+                raise errors.ParameterError(f"{taken}; choose another name")
             cls._registered[method] = cls
 
-    @abstractmethod
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+    def _solve(self, batch: SimplexBatch, *_: Any, **known: Any) -> dict[str, Any]:
         """Fit to a checked calibration set; return the fitted attributes by name."""
+        found = self._solver(batch, **self._options(), **known)
+        return dict(zip(self._found, found, strict=True))
 
     def _n_parameters(self, n_classes: int) -> int:  # noqa: ARG002
         """Count the numbers that the data must tell, as far as nothing else keeps them apart."""
@@ -188,8 +186,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
     @cache
     def _get_param_names(cls) -> list[str]:
         """Names of the parameters: scikit-learn looks at signatures, for long, at every clone."""
-        names: list[str] = super()._get_param_names()
-        return names
+        return super()._get_param_names()  # type: ignore[no-any-return]
 
     def fit(self, scores: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the calibration map.
@@ -360,8 +357,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
 
         for rows, checked, calibrated in self._calibrate(scores, matrix):
             top_columns(calibrated, checked, best[rows])
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
+        return self.classes_[best]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
         """Names of the output columns: the classes."""

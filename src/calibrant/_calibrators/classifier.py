@@ -91,8 +91,10 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     Notes
     -----
     A splitter may leave a class out of the rows that a fold's classifier is trained on. As in
-    scikit-learn that classifier gives the class probability zero, which the average over folds does
-    not; rows of such a class are left out of its calibration, with a warning.
+    scikit-learn that classifier, one of ``calibrated_classifiers_``, gives the class probability
+    zero. What this object predicts is an average, in which the class has a probability above zero:
+    with "auto" the mean is over the classifiers that know the class, with True over all of them.
+    Rows of such a class are left out of the calibration of that classifier, with a warning.
 
     Examples
     --------
@@ -184,13 +186,10 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         simplex.check_option("verbose", self.verbose, (True, False))
         threads.check_jobs("n_jobs", self.n_jobs)
         if isinstance(self.cv, str):
-            remedy = (
-                "for a classifier that is fitted already, pass FrozenEstimator(estimator) from "
-                "sklearn.frozen"
-                if self.cv == "prefit"
-                else "pass a number of folds or a splitter"
+            raise ParameterError(
+                f"cv={in_words(self.cv)} is not known; pass a number of folds or a splitter; if "
+                "it is fitted already, FrozenEstimator(estimator) from sklearn.frozen"
             )
-            raise ParameterError(f"cv={in_words(self.cv)} is not known; {remedy}")
         if self.method is not None and self.calibrator is not None:
             raise ParameterError(
                 f"calibrator={in_words(self.calibrator)} and method={in_words(self.method)} say "
@@ -226,7 +225,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _cross_validate(self, job: Folds, split_params: dict[str, Any]) -> list[CalibratedPair]:
         from sklearn.model_selection import check_cv  # a slow import, which names need not wait for
 
-        refuse_too_many_folds(self.cv, job.y)
+        refuse_too_many_folds(self.cv, job.y, self.ensemble)
         splits = list(check_cv(self.cv, job.y, classifier=True).split(job.X, job.y, **split_params))
         work = job.run if self.ensemble is True else job.predict
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")

@@ -89,8 +89,8 @@ def average_logarithms(
 
 def known_shares(is_known: Sequence[NDArray[np.bool_]]) -> NDArray[np.float64]:
     """Share of each classifier in the average of each class: 0 if it does not know the class."""
-    n_known = np.sum(is_known, axis=0)
-    shares: NDArray[np.float64] = np.asarray(is_known) / np.maximum(n_known, 1)
+    known = np.asarray(is_known)
+    shares: NDArray[np.float64] = known / np.maximum(known.sum(axis=0), 1)
     return shares
 
 
@@ -209,8 +209,13 @@ def read_labels(y: Any, estimator: Any) -> NDArray[Any]:
     return labels
 
 
-def refuse_too_many_folds(cv: Any, labels: NDArray[Any]) -> None:
+def refuse_too_many_folds(cv: Any, labels: NDArray[Any], ensemble: bool | str) -> None:
     """Refuse more folds than the smallest class has rows, as scikit-learn does."""
+    if type(cv).__name__ == "LeaveOneOut" and ensemble is True:
+        raise ParameterError(
+            "LeaveOneOut cross-validation does not allow all classes to be present in test splits, "
+            'to which ensemble=True fits a calibrator each; use ensemble="auto", or another cv'
+        )
     n_folds = 5 if cv is None else getattr(cv, "n_splits", cv)
     values, counts = np.unique(labels, return_counts=True)
     least = int(np.argmin(counts))

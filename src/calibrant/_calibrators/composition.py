@@ -55,8 +55,9 @@ class Composition(_BaseComposition, Composed):
     cv: int | None = number(default=None, low=2, whole=True)
     calibrators_: list[Calibrator] = fitted()
 
-    def _named(self) -> dict[str, Calibrator]:
-        """Return the parts by name: as given, or the lower-case class, numbered if repeated.
+    @property
+    def _parts(self) -> list[tuple[str, Calibrator]]:
+        """Names and parts: names as given, or the lower-case class, numbered if repeated.
 
         What is no list has no parts; only ``fit`` refuses it.
         """
@@ -68,16 +69,11 @@ class Composition(_BaseComposition, Composed):
             for part in given
         ]
         n_of, seen = Counter(name for name, _ in pairs), Counter[str]()
-        named = {}
+        named = []
         for name, part in pairs:
             seen[name] += 1
-            named[name if n_of[name] == 1 else f"{name}-{seen[name]}"] = part
+            named.append((name if n_of[name] == 1 else f"{name}-{seen[name]}", part))
         return named
-
-    @property
-    def _parts(self) -> list[tuple[str, Calibrator]]:
-        """Names and parts, as scikit-learn's compositions have them."""
-        return list(self._named().items())
 
     @_parts.setter
     def _parts(self, parts: list[tuple[str, Calibrator]]) -> None:
@@ -98,22 +94,20 @@ class Composition(_BaseComposition, Composed):
     def _check_parameters(self) -> None:
         if not isinstance(self.calibrators, list | tuple):
             raise ParameterError(f"calibrators={self.calibrators!r} must be a list of calibrators")
-        if not self._named():
+        if not self._parts:
             raise ParameterError("calibrators is empty; give at least one")
-        for name, part in self._named().items():
+        for name, part in self._parts:
             if not isinstance(part, Calibrator):
                 raise ParameterError(f"{name} is a {type(part).__name__}, not a calibrator")
             part._check_parameters()  # noqa: SLF001  (ours)
         super()._check_parameters()
 
     def _n_parameters(self, n_classes: int) -> int:
-        parts = self._named().values()
-        return max(part._n_parameters(n_classes) for part in parts)  # noqa: SLF001  (ours)
+        return max(part._n_parameters(n_classes) for _, part in self._parts)  # noqa: SLF001
 
     def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
         """As the largest part; besides it there are outputs, and the rows of other folds."""
-        parts = self._named().values()
-        largest = max(part._peak_bytes(n_rows, n_classes) for part in parts)  # noqa: SLF001  (ours)
+        largest = max(part._peak_bytes(n_rows, n_classes) for _, part in self._parts)  # noqa: SLF001
         return largest + super()._peak_bytes(n_rows, n_classes)
 
     def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
@@ -129,16 +123,17 @@ def on_simplex(batch: SimplexBatch) -> SimplexBatch:
 
 
 def fit_part(
-    part: Calibrator, batch: SimplexBatch, temperature: TemperatureMap | None = None
+    part: Calibrator, batch: SimplexBatch, temperature: TemperatureMap | None = None, **known: Any
 ) -> Calibrator:
     """Fit a copy of ``part``, whose parameters were checked, to rows on the simplex.
 
-    Temperature scaling of the same rows, if it is known, is not fitted again.
+    Temperature scaling of the same rows, if it is known, is not fitted again. What else is
+    ``known`` goes to ``_solve``.
     """
     copy: Calibrator = clone(part)
     copy.scores, copy.classes, copy.normalize = batch.kind, batch.classes, None
-    is_used = temperature is not None and copy._starts_at_temperature  # noqa: SLF001  (ours)
-    known = {"temperature": temperature} if is_used else {}
+    if temperature is not None and copy._starts_at_temperature:  # noqa: SLF001  (ours)
+        known["temperature"] = temperature
     replace_state(copy, copy._fit_batch(batch, **known))  # noqa: SLF001
     return copy
 
@@ -180,11 +175,14 @@ def cross_fit(
     folds: NDArray[np.int64],
     *,
     begins_with_temperature: bool = False,
+    known: Sequence[dict[str, Any]] | None = None,
 ) -> list[HeldOut]:
     """Predictions of several parts for every row, from fits without its fold.
 
     If the first part is temperature scaling as others begin with it, they start from its fits.
+    What is ``known`` of all rows goes to the fits of each part.
     """
+    known = [{}] * len(parts) if known is None else known
 
     def work(fold: int) -> list[HeldOut]:
         rest, held = batch.take(folds != fold), batch.scores[folds == fold]
@@ -192,9 +190,9 @@ def cross_fit(
         rest = on_simplex(rest if rest.n_rows else batch)
         found = []
         temperature: TemperatureMap | None = None
-        for part in parts:
+        for part, about in zip(parts, known, strict=True):
             started = perf_counter()
-            fitted = fit_part(part, rest, temperature)
+            fitted = fit_part(part, rest, temperature, **about)
             if begins_with_temperature and temperature is None:
                 temperature = fitted.map_  # type: ignore[assignment]
             found.append(HeldOut(outputs_of(fitted, held), perf_counter() - started))
@@ -243,7 +241,7 @@ class Chain(Composition):
 
     def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
         fitted = []
-        stages = list(self._named().values())
+        stages = [stage for _, stage in self._parts]
         for i, stage in enumerate(stages):
             fitted.append(fit_part(stage, on_simplex(batch)))
             if i + 1 < len(stages):
@@ -302,7 +300,7 @@ class Mixture(Composition):
         if isinstance(self.weights, str):
             simplex.check_option("weights", self.weights, ("fixed", "fit"))
             return
-        n_parts = len(self._named())
+        n_parts = len(self._parts)
         try:
             weights = np.asarray(self.weights, dtype=float)
         except (TypeError, ValueError):
@@ -316,7 +314,7 @@ class Mixture(Composition):
 
     def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
         started = perf_counter()
-        parts = list(self._named().values())
+        parts = [part for _, part in self._parts]
         rows = on_simplex(batch)
         fitted = list(threads.each(lambda part: fit_part(part, rows), parts))
         if isinstance(self.weights, str) and self.weights == "fit":

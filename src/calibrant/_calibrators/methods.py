@@ -29,37 +29,12 @@ def saved_methods() -> dict[str, type[Calibrator]]:
 
 
 def methods() -> dict[str, type[Calibrator]]:
-    """Return the class of every method that needs no parameters, in the order of tables.
-
-    Examples
-    --------
-    >>> from calibrant._calibrators.methods import methods
-    >>> list(methods())[:3]
-    ['na-fir', 'scir', 'fir']
-    """
+    """Return the class of every method that needs no parameters, in the order of tables."""
     return {method: cls for method, cls in saved_methods().items() if cls.stands_alone}
 
 
 def make_calibrator(method: str, **parameters: Any) -> Calibrator:
-    """Return an unfitted calibrator by its short name.
-
-    Parameters
-    ----------
-    method : str
-        A key of ``methods()``.
-    **parameters
-        Passed to the constructor.
-
-    Returns
-    -------
-    calibrator : Calibrator
-
-    Examples
-    --------
-    >>> from calibrant._calibrators.methods import make_calibrator
-    >>> make_calibrator("ts", scores="logits")
-    TemperatureScaling(scores='logits')
-    """
+    """Return an unfitted calibrator by its short name, a key of ``methods()``."""
     simplex.check_option("method", method, tuple(methods()))
     return methods()[method](**parameters)
 

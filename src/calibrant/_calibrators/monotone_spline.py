@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from calibrant._calibrators.parameters import FromMap, fitted, number
 from calibrant._calibrators.scaling import LogitCalibrator
 from calibrant._maps.logits import SplineMap
 from calibrant._solvers.monotone_spline import solve_monotone_spline
 from calibrant._solvers.pseudo_rows import AT_TEMPERATURE
 from calibrant.scale._scaling import SplineStatistics
-
-if TYPE_CHECKING:
-    from calibrant._maps.logits import TemperatureMap
-    from calibrant._simplex import SimplexBatch
 
 
 class MonotoneSpline(LogitCalibrator):
@@ -79,6 +73,7 @@ class MonotoneSpline(LogitCalibrator):
     _copies = 12
     _starts_at_temperature = True
     _statistics = SplineStatistics
+    _solver = staticmethod(solve_monotone_spline)
 
     n_knots: int = number(default=12, low=1, high=1000, whole=True)
     strength: str | float = number(default="cv", infinite=True, words=("cv",))
@@ -92,18 +87,3 @@ class MonotoneSpline(LogitCalibrator):
 
     def _n_parameters(self, n_classes: int) -> int:  # noqa: ARG002
         return int(self.n_knots) + 1
-
-    def _solve(
-        self, batch: SimplexBatch, temperature: TemperatureMap | None = None
-    ) -> dict[str, Any]:
-        found, report = solve_monotone_spline(
-            batch,
-            n_knots=self.n_knots,
-            strength=None if isinstance(self.strength, str) else float(self.strength),
-            prior_strength=float(self.prior_strength),
-            tol=self.tol,
-            max_rounds=self.max_rounds,
-            zero_probability=self.zero_probability,
-            temperature=temperature,
-        )
-        return {"map_": found, "solver_report_": report}

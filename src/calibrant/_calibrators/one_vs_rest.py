@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import SMALLEST_POSITIVE, FromMap, choice, fitted, number
 from calibrant._maps.cells import ClasswiseCurves
-from calibrant._solvers.bayesian_binning import solve_bayesian_binning
-from calibrant._solvers.histogram import STRATEGIES, solve_histogram
+from calibrant._solvers.histogram import STRATEGIES, solve_bayesian_binning, solve_histogram
 from calibrant._solvers.logistic import solve_beta, solve_platt
 from calibrant._solvers.one_vs_rest import solve_isotonic, solve_one_vs_rest
 from calibrant._solvers.temperature import read_zero
 
 if TYPE_CHECKING:
     from calibrant._simplex import SimplexBatch
-    from calibrant._solvers.one_vs_rest import Solve
 
 
 PRIOR_ROWS = 20.0
@@ -27,7 +24,10 @@ does most of the good, and more do more."""
 
 
 class OneVsRestCalibrator(Calibrator):
-    """A calibrator that fits a binary map for each class, then divides rows by their sums."""
+    """A calibrator that fits a binary map for each class, then divides rows by their sums.
+
+    ``_solver`` is that of the binary problem of a class.
+    """
 
     _unlabelled = "they keep their scores"
     _copies = 5
@@ -36,21 +36,16 @@ class OneVsRestCalibrator(Calibrator):
 
     curves_ = FromMap("curves")
 
-    @abstractmethod
-    def _binary_solver(self, batch: SimplexBatch) -> Solve:
-        """Return the solver of the binary problem of a class."""
-
-    def _prior_rows(self) -> float:
-        """Return the number of pseudo-observations labelled by the scores."""
-        return 0.0
-
     def _n_parameters(self, n_classes: int) -> int:
         return 2 * n_classes
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        solve = self._binary_solver(batch)
-        found, report = solve_one_vs_rest(batch, solve, self._prior_rows())
-        return {"map_": found, "solver_report_": report}
+        options = self._options()
+        prior_rows = options.pop("prior_strength", 0.0)
+        if "zero_probability" in options:
+            options["zero"] = math.exp(read_zero(batch, options.pop("zero_probability")))
+        found = solve_one_vs_rest(batch, partial(self._solver, **options), prior_rows)
+        return dict(zip(self._found, found, strict=True))
 
 
 class _OneVsRestCounts(OneVsRestCalibrator):
@@ -64,9 +59,6 @@ class _OneVsRestCounts(OneVsRestCalibrator):
     """
 
     prior_strength: float = number(default=PRIOR_ROWS, high=1e12)
-
-    def _prior_rows(self) -> float:
-        return float(self.prior_strength)
 
 
 class _OneVsRestLogistic(OneVsRestCalibrator):
@@ -84,10 +76,6 @@ class _OneVsRestLogistic(OneVsRestCalibrator):
     """
 
     zero_probability: float | None = number(default=None, low=SMALLEST_POSITIVE, high=1.0)
-
-    def _zero(self, batch: SimplexBatch) -> float:
-        """Return what an exact zero is read as."""
-        return math.exp(read_zero(batch, self.zero_probability))
 
 
 class OneVsRestIsotonic(_OneVsRestCounts):
@@ -122,9 +110,7 @@ class OneVsRestIsotonic(_OneVsRestCounts):
     summary = "an isotonic map for each class"
     good_for = "comparison"
     place, in_paper = 3, True
-
-    def _binary_solver(self, batch: SimplexBatch) -> Solve:  # noqa: ARG002
-        return solve_isotonic
+    _solver = staticmethod(solve_isotonic)
 
 
 class OneVsRestPlatt(_OneVsRestLogistic):
@@ -164,12 +150,9 @@ class OneVsRestPlatt(_OneVsRestLogistic):
     summary = "a sigmoid for each class"
     good_for = "comparison"
     place = 8
+    _solver = staticmethod(solve_platt)
 
     smooth_labels: bool = choice(default=True)
-
-    def _binary_solver(self, batch: SimplexBatch) -> Solve:
-        zero = self._zero(batch)
-        return partial(solve_platt, zero=zero, smooth_labels=bool(self.smooth_labels))
 
 
 class OneVsRestBeta(_OneVsRestLogistic):
@@ -198,9 +181,7 @@ class OneVsRestBeta(_OneVsRestLogistic):
     summary = "a beta map for each class"
     good_for = "comparison"
     place = 9
-
-    def _binary_solver(self, batch: SimplexBatch) -> Solve:
-        return partial(solve_beta, zero=self._zero(batch))
+    _solver = staticmethod(solve_beta)
 
 
 class OneVsRestHistogram(_OneVsRestCounts):
@@ -236,12 +217,10 @@ class OneVsRestHistogram(_OneVsRestCounts):
     summary = "a histogram for each class"
     good_for = "comparison"
     place = 10
+    _solver = staticmethod(solve_histogram)
 
     n_bins: int = number(default=15, low=1, high=10**6, whole=True)
     strategy: str = choice(STRATEGIES, default="mass")
-
-    def _binary_solver(self, batch: SimplexBatch) -> Solve:  # noqa: ARG002
-        return partial(solve_histogram, n_bins=int(self.n_bins), strategy=self.strategy)
 
 
 class OneVsRestBBQ(OneVsRestCalibrator):
@@ -281,9 +260,7 @@ class OneVsRestBBQ(OneVsRestCalibrator):
     summary = "averaged histograms for each class"
     good_for = "comparison"
     place = 11
+    _solver = staticmethod(solve_bayesian_binning)
 
     spread: float = number(default=10.0, low=1.0, high=1000.0)
     prior_weight: float | None = number(default=None, low=1e-6, high=1e6)
-
-    def _binary_solver(self, batch: SimplexBatch) -> Solve:  # noqa: ARG002
-        return partial(solve_bayesian_binning, spread=self.spread, prior_weight=self.prior_weight)

@@ -14,7 +14,6 @@ from typing import Any, Literal, TypeVar, dataclass_transform, get_type_hints
 from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant._docstrings import inherit_docstring
-from calibrant.scale._statistics import Number
 
 Estimator = TypeVar("Estimator")
 
@@ -43,10 +42,19 @@ def number(
 ) -> Any:
     """Declare a parameter that is a number in [low, high], or one of ``words``.
 
-    It may be None if that is its default.
+    It may be None if that is its default. Solvers get None for a word, which all of them know.
     """
-    limits = Number(low, high, whole, infinite, words, optional=default is None)
-    return field(default=default, metadata={"check": limits.check})
+
+    def check(name: str, value: Any) -> None:
+        if isinstance(value, str) and words:
+            simplex.check_option(name, value, words)
+        elif value is not None or default is not None:
+            simplex.check_number(name, value, low=low, high=high, whole=whole, infinite=infinite)
+
+    def read(value: Any) -> float | None:
+        return None if value is None or isinstance(value, str) else (int if whole else float)(value)
+
+    return field(default=default, metadata={"check": check, "read": read})
 
 
 def choice(allowed: tuple[Any, ...] = (True, False), *, default: Any) -> Any:
@@ -55,7 +63,7 @@ def choice(allowed: tuple[Any, ...] = (True, False), *, default: Any) -> Any:
     def check(name: str, value: Any) -> None:
         simplex.check_option(name, value, allowed)
 
-    return field(default=default, metadata={"check": check})
+    return field(default=default, metadata={"check": check, "read": type(default)})
 
 
 def jobs(*, default: int | None) -> Any:
@@ -95,6 +103,14 @@ class Parameters:
         for found in fields(self):  # type: ignore[arg-type]
             if "check" in found.metadata:
                 found.metadata["check"](found.name, getattr(self, found.name))
+
+    def _options(self) -> dict[str, Any]:
+        """Return the parameters that are numbers and choices, as solvers take them."""
+        return {
+            found.name: found.metadata["read"](getattr(self, found.name))
+            for found in fields(self)  # type: ignore[arg-type]
+            if "read" in found.metadata
+        }
 
 
 def stored_names(cls: type) -> list[str]:

@@ -1,12 +1,15 @@
-"""Parametric maps of the logits: temperature, vector and matrix scaling."""
+"""Parametric maps of the logits: temperature, vector and matrix scaling, Dirichlet calibration."""
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
+
+from scipy.special import log_softmax
 
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.parameters import SMALLEST_POSITIVE, FromMap, fitted, number
-from calibrant._maps.logits import AffineMap, TemperatureMap
+from calibrant._maps.logits import AffineMap, DirichletMap, TemperatureMap
 from calibrant._objectives.affine import RidgePenalty
 from calibrant._solvers.affine import solve_affine
 from calibrant._solvers.pseudo_rows import AT_SCORES
@@ -89,6 +92,7 @@ class TemperatureScaling(LogitCalibrator):
     place, in_paper, keeps_order = 4, True, True
     _copies = 2
     _statistics = TemperatureStatistics
+    _solver = staticmethod(solve_temperature)
 
     tol: float = number(default=1e-10)
     prior_strength: float = number(default=AT_SCORES, high=HELD)
@@ -101,15 +105,6 @@ class TemperatureScaling(LogitCalibrator):
         """The temperature T."""
         beta = self.inverse_temperature_
         return 1.0 / beta if beta > 0 else float("inf")
-
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        found, report = solve_temperature(
-            batch,
-            prior_strength=float(self.prior_strength),
-            zero_probability=self.zero_probability,
-            tol=self.tol,
-        )
-        return {"map_": found, "solver_report_": report}
 
 
 class _AffineScaling(LogitCalibrator):
@@ -149,18 +144,12 @@ class _AffineScaling(LogitCalibrator):
     coef_ = FromMap("coef")
     intercept_ = FromMap("intercept")
 
-    def _fit_affine(
-        self, batch: SimplexBatch, penalty: RidgePenalty, *, full: bool
-    ) -> dict[str, Any]:
-        found, report = solve_affine(
-            batch,
-            full=full,
-            penalty=penalty,
-            zero_probability=self.zero_probability,
-            tol=self.tol,
-            max_rounds=self.max_rounds,
-        )
-        return {"map_": found, "solver_report_": report}
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        options = self._options()
+        penalty = RidgePenalty(options.pop("ridge"), options.pop("odir", 0.0))
+        full = self._fits_matrix(batch.n_classes)
+        found = solve_affine(batch, full=full, penalty=penalty, **options)
+        return dict(zip(self._found, found, strict=True))
 
 
 class VectorScaling(_AffineScaling):
@@ -191,9 +180,6 @@ class VectorScaling(_AffineScaling):
     def _n_parameters(self, n_classes: int) -> int:
         return 2 * n_classes
 
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        return self._fit_affine(batch, RidgePenalty(self.ridge), full=False)
-
 
 class MatrixScaling(_AffineScaling):
     """Matrix scaling (MS): softmax(W z + b), multinomial logistic regression on the logits.
@@ -206,15 +192,6 @@ class MatrixScaling(_AffineScaling):
     odir : float, default=100.0
         Strength of the penalty off the diagonal and on the intercepts, as in
         ``DirichletCalibration`` (Kull et al. 2019). 0 is Guo et al.'s, which overfits.
-
-    Examples
-    --------
-    >>> from calibrant import MatrixScaling
-    >>> from calibrant.datasets import simulated_scores
-    >>> tilted, y = simulated_scores(5000, power=1, tilt=(4, 1, 1))
-    >>> calibrator = MatrixScaling(odir=1e-3).fit(tilted, y)
-    >>> calibrator.predict_proba([[0.8, 0.15, 0.05]]).round(1)
-    array([[0.5, 0.4, 0.1]])
     """
 
     method = "ms"
@@ -236,5 +213,47 @@ class MatrixScaling(_AffineScaling):
         parameters = 50 * self._n_parameters(n_classes)
         return super()._peak_bytes(n_rows, n_classes) + 8 * parameters
 
+
+class DirichletCalibration(MatrixScaling):
+    """Dirichlet calibration: softmax(W log p + b), with the ODIR penalty.
+
+    The map between two distributions of probability vectors that are Dirichlet in every class. It
+    is matrix scaling of the log-probabilities; the penalty off the diagonal and on the intercepts
+    (ODIR) is what makes it usable with more than a few classes.
+
+    Parameters
+    ----------
+    ridge : float, default=0.0
+        Strength of the squared penalty on all parameters, divided by k (k + 1).
+    odir : float, default=100.0
+        Strength of the squared penalties off the diagonal of W, divided by k (k - 1), and on the
+        intercepts, divided by k.
+
+    See Also
+    --------
+    MatrixScaling : The same map of the logits as they are.
+    OneVsRestBeta : The binary method that it extends.
+
+    Notes
+    -----
+    The authors choose the strengths by cross-validation from powers of ten; so can
+    ``GridSearchCV``. In cross-validation over the calibration sets of 41 real classifiers five
+    classes asked for an ``odir`` of 1 or less, ten to thirty for 100, more for 1000. The diagonal
+    is not penalised, so many classes with few rows overfit at any strength. A class without a
+    label keeps its temperature-scaled log-probability.
+    """
+
+    method = "dirichlet"
+    title = "Dirichlet"
+    summary = "affine in the log-probabilities"
+    good_for = "few classes, many rows"
+    place, in_paper = 7, False
+
+    map_: DirichletMap = fitted()
+
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        return self._fit_affine(batch, RidgePenalty(self.ridge, self.odir), full=True)
+        if batch.kind == "logits":
+            batch = replace(batch, scores=log_softmax(batch.scores, axis=1))
+        found, report = super()._solve(batch).values()
+        numbers = {field.name: getattr(found, field.name) for field in fields(found)}
+        return {"map_": DirichletMap(**numbers), "solver_report_": report}

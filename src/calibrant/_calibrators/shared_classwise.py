@@ -94,12 +94,6 @@ class SharedClasswise(Calibrator):
         return min(int(self.n_groups), n_classes) * int(self.n_bins)
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        found, report = solve_shared_classwise(
-            batch,
-            kind=self.map,
-            n_groups=int(self.n_groups),
-            n_bins=int(self.n_bins),
-            strategy=self.strategy,
-            normalize_output=bool(self.normalize_output),
-        )
-        return {"map_": found, "solver_report_": report}
+        options = self._options()
+        found = solve_shared_classwise(batch, kind=options.pop("map"), **options)
+        return dict(zip(self._found, found, strict=True))

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from calibrant._calibrators.parameters import FromMap, fitted, number
 from calibrant._calibrators.scaling import LogitCalibrator
 from calibrant._maps.cells import RankedSteps
 from calibrant._solvers.report import SolverReport
 from calibrant._solvers.sorted_cumulative import solve_sorted_cumulative
 from calibrant.scale._isotonic import SortedCumulativeStatistics
-
-if TYPE_CHECKING:
-    from calibrant._maps.logits import TemperatureMap
-    from calibrant._simplex import SimplexBatch
 
 
 class SortedCumulativeIsotonic(LogitCalibrator):
@@ -79,6 +73,8 @@ class SortedCumulativeIsotonic(LogitCalibrator):
     _copies = 9
     _starts_at_temperature = True
     _statistics = SortedCumulativeStatistics
+    _solver = staticmethod(solve_sorted_cumulative)
+    _found = ("map_", "solver_report_", "prior_report_")
 
     prior_share: str | float = number(default="cv", high=1.0, words=("cv",))
     max_rank: int | None = number(default=None, low=1, whole=True)
@@ -88,15 +84,3 @@ class SortedCumulativeIsotonic(LogitCalibrator):
     step_function_ = FromMap("step_function")
     prior_share_ = FromMap("prior_share")
     inverse_temperature_ = FromMap("inverse_temperature")
-
-    def _solve(
-        self, batch: SimplexBatch, temperature: TemperatureMap | None = None
-    ) -> dict[str, Any]:
-        found, report, choice = solve_sorted_cumulative(
-            batch,
-            prior_share=None if self.prior_share == "cv" else float(self.prior_share),
-            max_rank=self.max_rank,
-            zero_probability=self.zero_probability,
-            temperature=temperature,
-        )
-        return {"map_": found, "solver_report_": report, "prior_report_": choice}

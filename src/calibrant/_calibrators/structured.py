@@ -8,12 +8,13 @@ from calibrant._calibrators.parameters import FromMap, choice, fitted, number
 from calibrant._calibrators.scaling import LogitCalibrator
 from calibrant._maps.logits import StructuredMap
 from calibrant._solvers.pseudo_rows import AT_TEMPERATURE
-from calibrant._solvers.structured import solve_structured
+from calibrant._solvers.structured import fit_structured, refit_structured
 from calibrant.scale._scaling import FORMS, StructuredStatistics
 
 if TYPE_CHECKING:
     from calibrant._maps.logits import TemperatureMap
     from calibrant._simplex import SimplexBatch
+    from calibrant._solvers.structured import StructuredFit
 
 MOST_CLASSES = 200
 """Up to which "auto" fits a matrix: its cost grows with the square of the number of classes."""
@@ -124,10 +125,14 @@ class StructuredScaling(LogitCalibrator):
     def _fits_matrix(self, n_classes: int) -> bool:
         return self.form == "matrix" or (self.form == "auto" and n_classes <= MOST_CLASSES)
 
-    def _solve(
-        self, batch: SimplexBatch, temperature: TemperatureMap | None = None
-    ) -> dict[str, Any]:
-        found, report = solve_structured(
+    def _fit_whole(
+        self,
+        batch: SimplexBatch,
+        temperature: TemperatureMap | None = None,
+        like: StructuredFit | None = None,
+    ) -> StructuredFit:
+        """Fit a checked calibration set, to return what fits to parts of it begin with."""
+        return fit_structured(
             batch,
             full=self._fits_matrix(batch.n_classes),
             strength=None if isinstance(self.strength, str) else float(self.strength),
@@ -137,5 +142,21 @@ class StructuredScaling(LogitCalibrator):
             max_rounds=self.max_rounds,
             zero_probability=self.zero_probability,
             temperature=temperature,
+            like=like,
         )
+
+    def _solve(
+        self,
+        batch: SimplexBatch,
+        temperature: TemperatureMap | None = None,
+        whole: StructuredFit | None = None,
+        whole_weight: float | None = None,
+    ) -> dict[str, Any]:
+        """Fit the batch: that of ``whole``, or, if its weight is given, a part of its rows."""
+        if whole is None:
+            whole = self._fit_whole(batch, temperature)
+        found, report = whole[:2]
+        if whole_weight is not None:
+            limits = {"tol": self.tol, "max_rounds": self.max_rounds}
+            found, report = refit_structured(batch, whole, whole_weight, **limits)
         return {"map_": found, "solver_report_": report}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from calibrant._simplex import SimplexBatch
-    from calibrant._solvers.one_vs_rest import Solve
 
 
 class TopLabelCalibrator(Calibrator):
     """A calibrator with a binary map of the largest probability, shared or for each class.
+
+    ``_solver`` is that of the binary problem.
 
     Parameters
     ----------
@@ -44,23 +44,16 @@ class TopLabelCalibrator(Calibrator):
 
     curves_ = FromMap("curves")
 
-    @abstractmethod
-    def _binary_solver(self) -> tuple[Solve, float]:
-        """Return the binary solver, and the weight a class must be predicted with to be fitted."""
-
     def _n_parameters(self, n_classes: int) -> int:
         return 2 * n_classes if self.per_class else 1
 
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        solve, enough = self._binary_solver()
-        found, report = solve_top_label(
-            batch,
-            solve,
-            per_class=self.per_class,
-            enough=enough,
-            normalize_output=bool(self.normalize_output),
-        )
-        return {"map_": found, "solver_report_": report}
+        options = self._options()
+        shared = {name: options.pop(name) for name in ("per_class", "normalize_output")}
+        enough = options.get("points_per_bin", 0.0)  # weight of a class that is fitted
+        solve = partial(self._solver, **options)
+        found = solve_top_label(batch, solve, enough=enough, **shared)
+        return dict(zip(self._found, found, strict=True))
 
     def _complaints(self, batch: SimplexBatch, found: dict[str, Any]) -> Iterator[Warning]:
         yield from super()._complaints(batch, found)
@@ -113,14 +106,14 @@ class TopLabelHistogram(TopLabelCalibrator):
     summary = "a histogram of the confidence alone"
     good_for = "comparison"
     place = 13
+    _solver = staticmethod(solve_points_histogram)
 
     n_bins: int = number(default=15, low=1, high=10**6, whole=True)
     points_per_bin: float = number(default=50.0, high=1e300)
 
-    def _binary_solver(self) -> tuple[Solve, float]:
+    def _options(self) -> dict[str, Any]:
         points = max(float(self.points_per_bin), 1e-300)  # 0 sets no limit
-        bins = int(self.n_bins)
-        return partial(solve_points_histogram, n_bins=bins, points_per_bin=points), points
+        return super()._options() | {"points_per_bin": points}
 
 
 class TopLabelIsotonic(TopLabelCalibrator):
@@ -151,6 +144,4 @@ class TopLabelIsotonic(TopLabelCalibrator):
     summary = "an isotonic map of the confidence alone"
     good_for = "comparison"
     place = 14
-
-    def _binary_solver(self) -> tuple[Solve, float]:
-        return solve_isotonic_steps, 0.0
+    _solver = staticmethod(solve_isotonic_steps)

@@ -20,7 +20,7 @@ from calibrant._cli.chunked import (
 from calibrant._cli.demo import demo
 from calibrant._cli.export import export
 from calibrant._cli.reading import Reading, file_argument, path_argument, reading_options
-from calibrant._cli.showing import NotConvergedError, json_option, naming, show
+from calibrant._cli.showing import NotConvergedError, inspection_text, json_option, naming, show
 from calibrant._progress import progress_bar
 
 if TYPE_CHECKING:
@@ -82,14 +82,7 @@ def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
 @jobs_option
 @json_option
 def evaluate(
-    file: Path,
-    part: str | None,
-    reading: Reading,
-    bins: int,
-    resamples: int,
-    seed: int,
-    chunks: bool,
-    as_json: bool,
+    file: Path, part: str | None, reading: Reading, chunks: bool, as_json: bool, **draws: int
 ) -> None:
     """Measure how honest the probabilities in FILE, or in a directory of tables, are.
 
@@ -101,13 +94,13 @@ def evaluate(
 
     if chunks or file.is_dir():
         source = str(file)
-        result, test, shares = evaluate_chunks(file, part, reading, bins, resamples, seed)
+        result, test, shares = evaluate_chunks(file, part, reading, **draws)
     else:
         with progress_bar(f"reading {file}"):
             found = reading.read(file, part=part, usual_part="test", positive_last=True)
         source = found.place.source
         with progress_bar(f"measuring {source}") as advance, found.explained():
-            result, test, shares = evaluate_file(found, bins, resamples, seed, advance)
+            result, test, shares = evaluate_file(found, advance, **draws)
     summary = {
         "source": source,
         **result.to_dict(),
@@ -222,7 +215,7 @@ def _fit_file(method: str, val: Path, part: str | None, reading: Reading) -> Fit
 
 def _check_output(output: Path, *inputs: Path | None) -> None:
     """Refuse to write over an input; only ``apply`` writes to standard output."""
-    from calibrant._files.sinks import refuse_inputs
+    from calibrant._files.apply import refuse_inputs
 
     if str(output) == "-":
         raise click.UsageError("this is not written to standard output; name a file")
@@ -260,8 +253,7 @@ def apply_command(
       calibrant apply model.calibrant test.npz -o calibrated.npz
     """  # noqa: D301
     from calibrant import model_file
-    from calibrant._files.apply import apply_directory, apply_file
-    from calibrant._files.sinks import refuse_inputs
+    from calibrant._files.apply import apply_directory, apply_file, refuse_inputs
 
     refuse_inputs(output, model)
     with naming(model):
@@ -367,7 +359,6 @@ def inspect(model: Path, as_json: bool) -> None:
       calibrant inspect model.calibrant
     """  # noqa: D301
     from calibrant import model_file
-    from calibrant._cli.inspection import inspection_text
 
     with naming(model):
         found = model_file.describe(model)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from calibrant._files.align import Aligned
-    from calibrant._files.layout import ColumnSelection
+    from calibrant._files.tables import ColumnSelection
 
 file_argument = click.Path(path_type=Path, allow_dash=True)
 path_argument = click.Path(path_type=Path)
@@ -69,7 +69,7 @@ class Reading:
     @property
     def selection(self) -> ColumnSelection:
         """What the columns of a table are."""
-        from calibrant._files.layout import ColumnSelection
+        from calibrant._files.tables import ColumnSelection
 
         return ColumnSelection(self.label_column, self.columns or (), self.ignore or ())
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from calibrant._columns import are_whole, key, match_columns
 from calibrant._containers import NamedMatrix
-from calibrant._files.layout import MISSING
+from calibrant._files.text import MISSING
 from calibrant._simplex import SUM_TOLERANCE, check_batch, check_memory, check_scores, softmax
 from calibrant.errors import DataError, ParameterError, PredictionFileError, number_of
 from calibrant.errors import some_in_words as some
@@ -29,17 +29,10 @@ if TYPE_CHECKING:
 LONGEST_LABEL = 1024
 """Characters of a label; a model file has no room for longer ones."""
 
-FEWEST_IDS = 20
-"""Rows from which on whole numbers that are all different are ids."""
-
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """Labels, whole numbers or text, and scores that go together.
-
-    ``classes`` are those of the columns, where the file tells them; ``place`` is for messages, with
-    the names of the columns; ``normalize`` is that of calibrators.
-    """
+    """Labels, whole numbers or text, and scores, with the classes that the file tells."""
 
     y: NDArray[Any]
     matrix: NDArray[Any]
@@ -51,11 +44,8 @@ class Aligned:
     @property
     def scores(self) -> Any:
         """The matrix, with the names of its columns where they have any."""
-        return self._named(self.matrix)
-
-    def _named(self, matrix: NDArray[Any]) -> Any:
         names = self.place.names
-        return matrix if names is None else NamedMatrix(matrix, names)
+        return self.matrix if names is None else NamedMatrix(self.matrix, names)
 
     def with_positive_last(self) -> Aligned:
         """Put two columns that are named after their classes into the sorted order of these."""
@@ -77,10 +67,10 @@ class Aligned:
 
     def probabilities(self) -> Any:
         """Scores as metrics take them."""
-        matrix = self.matrix
-        if self.kind == "logits" or self.normalize is not None:
-            matrix = check_scores(matrix, self.kind, self.normalize)
-        return self._named(softmax(matrix) if self.kind == "logits" else matrix)
+        if self.kind == "probabilities" and self.normalize is None:
+            return self.scores
+        matrix = check_scores(self.matrix, self.kind, self.normalize)
+        return replace(self, matrix=softmax(matrix) if self.kind == "logits" else matrix).scores
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -113,13 +103,13 @@ def align(
     same data, whose classes these are. With ``positive_last``, two classes that names tell are in
     sorted order, whatever that of their columns: the second one is positive.
     """
-    raw, names = found.require_labels(), found.place.names
-    n_columns = found.scores.shape[1]
+    raw, names, n_columns = found.require_labels(), found.place.names, found.scores.shape[1]
+    is_archive = found.place.path.suffix.lower() == ".npz"
     if raw.ndim != 1:  # one-hot rows, for the validator
         place = replace(found.place, names=None)
         return Aligned(raw, found.scores, None, place, found.kind, normalize)
     known: list[Any] | None = None
-    if names is not None and found.place.path.suffix.lower() == ".npz":
+    if names is not None and is_archive:
         y, known = labels_of_archive(read_labels(raw, found.place), names)
     else:
         is_text = like is not None and like.y.dtype.kind == "U"
@@ -134,7 +124,7 @@ def align(
     elif like is not None:
         known = like.classes
         if names is not None:
-            refuse_other_columns(names, known or range(like.matrix.shape[1]), found.place)
+            refuse_other_columns(found.place, n_columns, known or range(like.matrix.shape[1]))
     elif names is not None and known is None:
         known = _classes_by_name(found, names, y)
     if known is names is None and y.dtype.kind in "iu" and len(np.unique(y)) > n_columns:
@@ -142,7 +132,7 @@ def align(
     if known is not None:
         _refuse_unknown(y, known, found.place)
     whole = Aligned(y, found.scores, known, found.place, found.kind, normalize)
-    if not positive_last or classes is not None or found.place.path.suffix.lower() == ".npz":
+    if not positive_last or classes is not None or is_archive:
         return whole
     return whole.with_positive_last() if like is None else whole.ordered_by(like.classes or [])
 
@@ -153,8 +143,8 @@ def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> ND
     In text, and where a label was missing in a table, whole numbers are written ``3.0``.
     """
     if raw.dtype.kind == "f":
-        _refuse(~np.isfinite(raw), place, lambda _: _MISSING_LABEL)
-        _refuse(raw != np.floor(raw), place, _no_class(raw))
+        _refuse_missing(~np.isfinite(raw), place)
+        _refuse_broken(raw != np.floor(raw), place, raw)
         return raw.astype(np.int64)
     if raw.dtype.kind not in "OUS":
         return raw.astype(str) if as_text else raw
@@ -173,11 +163,11 @@ def read_labels(raw: NDArray[Any], place: Place, *, as_text: bool = False) -> ND
         re.fullmatch(r"\s*[+-]?[0-9]{1,18}(\.[0-9]*)?\s*", label) is not None for label in spoken
     )
     silent = [MISSING.fullmatch(t) is not None and (numbers or not t.strip()) for t in distinct]
-    _refuse(np.array(silent, dtype=bool)[inverse], place, lambda _: _MISSING_LABEL)
+    _refuse_missing(np.array(silent, dtype=bool)[inverse], place)
     if not numbers or as_text:
         return text
     broken = np.array([not are_whole([label]) for label in distinct.tolist()], dtype=bool)
-    _refuse(broken[inverse], place, _no_class(text))
+    _refuse_broken(broken[inverse], place, text)
     return np.array([int(key(label)) for label in distinct.tolist()], dtype=np.int64)[inverse]
 
 
@@ -188,12 +178,13 @@ def _refuse(bad: NDArray[Any], place: Place, fault: Callable[[int], str]) -> Non
         raise PredictionFileError(f"{place.label(i)} {fault(i)}")
 
 
-_MISSING_LABEL = "is missing; fill it, or drop the row"
+def _refuse_missing(bad: NDArray[Any], place: Place) -> None:
+    _refuse(bad, place, lambda _: "is missing; fill it, or drop the row")
 
 
-def _no_class(labels: NDArray[Any]) -> Callable[[int], str]:
+def _refuse_broken(bad: NDArray[Any], place: Place, labels: NDArray[Any]) -> None:
     remedy = "labels are text or whole numbers (--label-column)"
-    return lambda i: f"{labels[i]} is no class; {remedy}"
+    _refuse(bad, place, lambda i: f"{labels[i]} is no class; {remedy}")
 
 
 def _refuse_unknown(y: NDArray[Any], known: list[Any], place: Place) -> None:
@@ -263,58 +254,38 @@ def _refuse_columns(found: RawPredictions, columns: Any, fault: str) -> None:
         raise PredictionFileError(f"{found.source}: columns {some(names)} {fault}")
 
 
-def _sum_to_one(rows: NDArray[Any]) -> bool:
+def _complete_the_rows(found: RawPredictions, columns: list[int]) -> bool:
+    """Whether columns that match no label are classes: rows sum to one with each, not without."""
+    if found.kind != "probabilities" or not (found.scores[:, columns] > 0).any(axis=0).all():
+        return False
     with np.errstate(invalid="ignore", over="ignore"):
-        gaps = np.abs(rows.sum(axis=1) - 1.0)
+        gaps = np.abs(found.scores.sum(axis=1) - 1.0)
     gaps = gaps[np.isfinite(gaps)]
     return len(gaps) > 0 and bool(np.median(gaps) <= SUM_TOLERANCE)
 
 
-def _complete_the_rows(found: RawPredictions, columns: list[int]) -> bool:
-    """Whether columns that match no label are classes: rows sum to one with each, not without."""
-    are_used = bool(np.all(np.any(found.scores[:, columns] > 0, axis=0)))
-    return found.kind == "probabilities" and are_used and _sum_to_one(found.scores)
-
-
 def _refuse_outsiders(found: RawPredictions, names: list[str], n_labels: int) -> None:
-    """Refuse columns of numbers that are no scores, where names do not tell which are."""
-    are_logits = found.kind == "logits"
-    out = ((found.scores < -SUM_TOLERANCE) | (found.scores > 1.0 + SUM_TOLERANCE)).any(axis=0)
-    is_rest = np.count_nonzero(~out) >= 2 and _sum_to_one(found.scores[:, ~out])
-    if is_rest and not are_logits:
-        no_probabilities = "hold no probabilities, while the others sum to one; leave them out by"
-        _refuse_columns(found, np.flatnonzero(out), f"{no_probabilities} --ignore")
-    _refuse_columns(
-        found,
-        np.flatnonzero(_are_counted(found.scores)),
-        "hold whole numbers, as ids or folds do, and the others scores; leave them out by "
-        "--ignore, or choose the columns of scores by --columns",
-    )
-    if are_logits and n_labels != len(names):
+    """Refuse columns of numbers that are no scores, where names do not tell which are.
+
+    Ids, folds and ages are whole numbers. Scores are not, but for a class that is certain or
+    impossible in every row, and for votes and counts, which all columns hold.
+    """
+    known = [column[np.isfinite(column)] for column in found.scores.T]
+    is_whole = np.array([len(own) > 0 and np.all(own == np.floor(own)) for own in known])
+    if not is_whole.all():
+        has_many = np.array([len(np.unique(own)) > 2 for own in known])
+        _refuse_columns(
+            found,
+            np.flatnonzero(is_whole & has_many),
+            "hold whole numbers, as ids or folds do, and the others scores; leave them out by "
+            "--ignore, or choose the columns of scores by --columns",
+        )
+    if found.kind == "logits" and n_labels != len(names):
         raise PredictionFileError(
             f"{found.source} has {len(names)} columns of numbers and {n_labels} distinct labels, "
             "and the names do not tell which column belongs to which; choose the columns by "
             "--columns, or leave some out by --ignore"
         )
-
-
-def _are_counted(scores: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which columns hold ids, folds, ages and the like, and no scores.
-
-    Scores of a classifier are no whole numbers, but for a class that is certain or impossible in
-    every row, and for votes and counts, which all columns hold: among these only one with another
-    number in every row is told apart, and only if there are so many that chance cannot do it.
-    """
-    is_whole = np.array([_is_whole(column) for column in scores.T], dtype=bool)
-    n_distinct = np.array([len(np.unique(column)) for column in scores.T])
-    least = 3 if not is_whole.all() else max(len(scores), FEWEST_IDS)
-    found: NDArray[np.bool_] = is_whole & (n_distinct >= least)
-    return found & ~found.all()
-
-
-def _is_whole(column: NDArray[Any]) -> bool:
-    known = column[np.isfinite(column)]
-    return len(known) > 0 and bool(np.all(known == np.floor(known)))
 
 
 def _refuse_label_without_column(
@@ -331,25 +302,20 @@ def _refuse_label_without_column(
         _refuse_unknown(y, list(range(len(names))), place)
 
 
-def refuse_other_columns(names: list[str], classes: Sequence[Any], place: Place) -> None:
-    """Refuse a table with more or fewer columns of scores than a model has classes."""
-    if len(names) == len(classes):
+def refuse_other_columns(place: Place, n_columns: int, classes: Sequence[Any]) -> None:
+    """Refuse a file with more or fewer columns of scores than a model has classes."""
+    names = place.names
+    if n_columns == len(classes):
         return
-    match = match_columns(names, list(classes), place)
-    if match is not None:
-        own = dict(zip(match.columns, match.classes, strict=True))
-        wanted = set(classes)
-        others = [name for j, name in enumerate(names) if own.get(j) not in wanted]
+    match = None if names is None else match_columns(names, list(classes), place)
+    if names is None or match is None:
         raise PredictionFileError(
-            f"{place.source}: columns {some(others)} are no classes of the model; leave "
-            "them out by --ignore"
+            f"{place.source} has {number_of(n_columns, 'column')} of scores, but the model has "
+            f"{len(classes)} classes"
         )
-    raise wrong_number_of_columns(place.source, len(names), len(classes))
-
-
-def wrong_number_of_columns(source: str, n_columns: int, n_classes: int) -> PredictionFileError:
-    """Return the error about a file for another number of classes than the model has."""
-    return PredictionFileError(
-        f"{source} has {number_of(n_columns, 'column')} of scores, but the model has "
-        f"{n_classes} classes"
+    own = dict(zip(match.columns, match.classes, strict=True))
+    others = [name for j, name in enumerate(names) if own.get(j) not in set(classes)]
+    raise PredictionFileError(
+        f"{place.source}: columns {some(others)} are no classes of the model; leave them out by "
+        "--ignore"
     )

@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
+import gzip
+import shutil
+import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 import numpy as np
 
 from calibrant import _notices as notices
 from calibrant import _simplex as simplex
-from calibrant._atomic_file import new_directory
+from calibrant._atomic_file import new_directory, replace_file
 from calibrant._columns import column_order, order_of
 from calibrant._containers import NamedMatrix, output_dtype
-from calibrant._files.align import refuse_other_columns, wrong_number_of_columns
+from calibrant._files import tables
+from calibrant._files.align import read_labels, refuse_other_columns
 from calibrant._files.directory import find_tables
-from calibrant._files.layout import ColumnSelection
-from calibrant._files.predictions import open_source
-from calibrant._files.sinks import open_sink, refuse_inputs
-from calibrant.errors import CalibrantWarning, ColumnNameError, DataError
+from calibrant._files.predictions import CHUNK_BYTES, open_source, unknown_format
+from calibrant._files.tables import ColumnSelection
+from calibrant._files.text import TEXT, is_zipped, suffix_of
+from calibrant.errors import CalibrantWarning, ColumnNameError, DataError, PredictionFileError
 from calibrant.errors import some_in_words as some
 from calibrant.scale._bad_rows import predict_good
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from calibrant._calibrators.base import Calibrator
-    from calibrant._files.predictions import Source
+    from calibrant._files.predictions import FileChunk, Source
+
+    Write = Callable[[NDArray[Any], FileChunk, NDArray[np.bool_]], None]
 
 ON_BAD_ROW = ("error", "skip", "nan")
 NAMED_ROWS = 5
@@ -70,13 +79,13 @@ def apply_file(
     with open_source(path, selection=selection, **options) as source:
         order = _column_order(calibrator, source)
         dtype = output_dtype(np.empty(0, dtype=source.dtype))
-        with open_sink(out, calibrator.classes_, source, order, dtype) as sink:
+        with open_sink(out, calibrator.classes_, source, order, dtype) as write:
             for chunk in source.chunks:
                 calibrated, good = _calibrate(
                     calibrator, chunk.scores, order, source, n_read, on_bad_row
                 )
                 keep = good if on_bad_row == "skip" else np.ones(len(good), dtype=bool)
-                sink.write(calibrated[keep], chunk, keep)
+                write(calibrated[keep], chunk, keep)
                 bad = n_read + np.flatnonzero(~good)
                 first_bad += bad[: NAMED_ROWS - len(first_bad)].tolist()
                 n_bad += len(bad)
@@ -117,14 +126,12 @@ def _column_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] |
     """Check the columns of the file against those of the model, as ``predict_proba`` does."""
     classes, names, where = calibrator.classes_, source.place.names, source.place.source
     fitted = getattr(calibrator, "feature_names_in_", None)
+    refuse_other_columns(source.place, source.n_columns, classes.tolist())
     if names is None:
-        if source.n_columns != len(classes):
-            raise wrong_number_of_columns(where, source.n_columns, len(classes))
         if fitted is not None:
             text = f"{where} has no names of columns; they are taken to be {some(fitted)}"
             notices.warn(CalibrantWarning(text))
         return None
-    refuse_other_columns(names, classes.tolist(), source.place)
     order = column_order(names, classes, named=source.place)
     told = order is not None or order_of(names, classes, source.place) is not None
     if not told and fitted is not None and names != fitted.tolist():
@@ -165,3 +172,189 @@ def _calibrate(
                 scores, calibrator.scores, calibrator.normalize, n_done, source.place
             )
         raise
+
+
+def refuse_inputs(out: Path, *inputs: Path | None) -> None:
+    """Refuse to write over what is read, by whatever name."""
+    for path in inputs:
+        if path is not None and out.exists() and path.exists() and out.samefile(path):
+            raise PredictionFileError(f"{out} is the input itself; write elsewhere")
+
+
+@contextmanager
+def open_sink(
+    path: Path,
+    classes: NDArray[Any],
+    source: Source,
+    order: NDArray[np.int64] | None,
+    dtype: np.dtype[Any],
+) -> Iterator[Write]:
+    """Yield what writes the rows of a chunk that are kept to a file of the format of its suffix.
+
+    The file appears whole or not at all; ``-`` is standard output, ``order`` that of the classes.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in {".npy", ".npz"} and not tables.is_table(path):
+        raise unknown_format(path)
+    with _open_output(path) as file:
+        if suffix == ".npy":
+            sink = _write_npy(file, len(classes), dtype)
+        elif suffix == ".npz":
+            sink = _write_npz(file, classes, source, dtype)
+        else:
+            sink = _write_table(suffix_of(path), file, classes, source, order)
+        with sink as write:
+            yield write
+
+
+@contextmanager
+def _open_output(out: Path) -> Iterator[IO[bytes]]:
+    if str(out) == "-":
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with replace_file(out) as file:
+        if not is_zipped(out):
+            yield file
+            return
+        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as zipped:
+            yield zipped  # type: ignore[misc]
+
+
+@contextmanager
+def _write_npy(file: IO[bytes], n_columns: int, dtype: np.dtype[Any]) -> Iterator[Write]:
+    """Write a npy file, and its header once more when the number of rows is known."""
+    n_rows = 0
+
+    def write_header() -> None:
+        descr = np.lib.format.dtype_to_descr(dtype)
+        header = {"descr": descr, "fortran_order": False, "shape": (n_rows, n_columns)}
+        np.lib.format.write_array_header_1_0(file, header)  # pads for larger shapes
+
+    def write(rows: NDArray[Any], *_: Any) -> None:
+        nonlocal n_rows
+        file.write(np.ascontiguousarray(rows, dtype=dtype).data)
+        n_rows += len(rows)
+
+    write_header()
+    yield write
+    file.seek(0)
+    write_header()
+
+
+@contextmanager
+def _write_npz(
+    file: IO[bytes], classes: NDArray[Any], source: Source, dtype: np.dtype[Any]
+) -> Iterator[Write]:
+    """Write an npz file with ``probs``, ``classes`` and ``labels``; rows wait in another file."""
+    labels: list[NDArray[Any]] = []
+    classes = classes.astype(str) if classes.dtype.kind in "OT" else classes
+    with TemporaryFile() as waiting:
+        with _write_npy(waiting, len(classes), dtype) as write_rows:
+
+            def write(rows: NDArray[Any], chunk: FileChunk, keep: NDArray[np.bool_]) -> None:
+                write_rows(rows, chunk, keep)
+                own = chunk.labels()
+                if own is not None:
+                    labels.append(own[keep])
+
+            yield write
+        waiting.seek(0)
+        with ZipFile(file, "w") as archive:
+            with archive.open("probs.npy", "w", force_zip64=True) as out:
+                shutil.copyfileobj(waiting, out, CHUNK_BYTES)
+            y = _labels_of_archive(labels, classes, source) if labels else None
+            for name, array in {"classes": classes, "labels": y}.items():
+                if array is not None:
+                    with archive.open(f"{name}.npy", "w", force_zip64=True) as out:
+                        np.lib.format.write_array(out, array, allow_pickle=False)
+
+
+def _labels_of_archive(
+    labels: list[NDArray[Any]], classes: NDArray[Any], source: Source
+) -> NDArray[Any] | None:
+    """Labels as ``fit`` would read them; not those of a column that only may hold them."""
+    raw, layout = np.concatenate(labels), source.layout
+    if layout is None:
+        return raw
+    if not layout.is_named and not {str(v) for v in raw} <= {str(c) for c in classes}:
+        return None
+    y = read_labels(raw, source.place)
+    # Numbers beside classes of text would be read as their places.
+    return y.astype(str) if classes.dtype.kind == "U" else y
+
+
+@contextmanager
+def _write_table(
+    suffix: str,
+    file: IO[bytes],
+    classes: NDArray[Any],
+    source: Source,
+    order: NDArray[np.int64] | None,
+) -> Iterator[Write]:
+    """Write CSV, TSV, Parquet or Arrow: the columns of the source, with calibrated scores."""
+    import pyarrow as pa
+
+    layout, names = source.layout, source.place.names or [str(c) for c in classes]
+    n_labels = int(source.has_labels) if layout is None else 0
+    columns = ["label"] * n_labels + names if layout is None else layout.names
+    is_score = [j >= n_labels and name in set(names) for j, name in enumerate(columns)]
+    following = iter(names if order is None else [names[j] for j in order])
+    is_text = suffix in TEXT or layout is None
+    schema = pa.schema(
+        (next(following), pa.float64())
+        if is_own
+        else (name, pa.string() if is_text else source.schema.field(name).type)
+        for name, is_own in zip(columns, is_score, strict=True)
+    )
+    writer = _open_writer(suffix, file, schema)
+
+    def write(rows: NDArray[Any], chunk: FileChunk, keep: NDArray[np.bool_]) -> None:
+        scores = iter(rows.T)
+        found = [
+            pa.array(next(scores), pa.float64())
+            if is_own
+            else _carried(chunk, j, schema.field(j).type, keep, source.place.path)
+            for j, is_own in enumerate(is_score)
+        ]
+        writer.write(pa.record_batch(found, schema=schema))
+
+    try:
+        yield write
+    except BaseException:
+        if hasattr(writer, "is_open"):  # Parquet's would write once more when it is deleted
+            writer.is_open = False
+        raise
+    writer.close()
+
+
+def _open_writer(suffix: str, file: IO[bytes], schema: Any) -> Any:
+    if suffix in tables.PARQUET:
+        import pyarrow.parquet as pq
+
+        return pq.ParquetWriter(file, schema)
+    if suffix in tables.ARROW:
+        from pyarrow import ipc
+
+        return ipc.new_file(file, schema)
+    from pyarrow import csv
+
+    options = csv.WriteOptions(delimiter=TEXT[suffix], quoting_style="needed")
+    return csv.CSVWriter(file, schema, write_options=options)
+
+
+def _carried(chunk: FileChunk, j: int, kind: Any, keep: NDArray[np.bool_], path: Path) -> Any:
+    """Rows that are kept of a column without scores."""
+    import pyarrow as pa
+
+    if chunk.batch is None:
+        return pa.array([str(label) for label in chunk.labels()[keep].tolist()])  # type: ignore[index]
+    column = chunk.batch.column(j)
+    try:
+        return column.filter(pa.array(keep)).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise PredictionFileError(
+            f"{path}, column {chunk.batch.schema.names[j]!r} is of type {column.type}, which has "
+            "no place in text; write .parquet or .arrow"
+        ) from error

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
 SUFFIXES = (".h5", ".hdf5")
 PARTS = {"val": "cal", "test": "test"}
 """A part of a study, as CalArena names it."""
@@ -32,10 +30,7 @@ PARTS = {"val": "cal", "test": "test"}
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A classifier on a data set: its name and the sizes of its parts.
-
-    A binary problem is stored as the probability of one class.
-    """
+    """A classifier on a data set; a binary problem is stored as the probability of one class."""
 
     dataset: str
     model: str
@@ -53,34 +48,41 @@ def is_hdf5(path: Path) -> bool:
 def find_experiments(path: Path) -> tuple[list[Experiment], dict[str, str]]:
     """Return the classifiers of a file by name, and other groups ``a/b`` with the reason."""
     found, skipped = [], {}
-    with _open(path) as file, decoding(path, "HDF5"):
-        for dataset, models in _groups(file):
-            for model, group in _groups(models):
+    with _open(path) as file:
+        for dataset, models in _groups(file).items():
+            for model, group in _groups(models).items():
+                where = f"{path}: {dataset}/{model}"
                 try:
-                    found.append(_look_at(group, path, dataset, model))
+                    val, test = (_arrays(group, part, where)[0] for part in PARTS)
+                    if val.shape[1:] != test.shape[1:]:
+                        raise PredictionFileError(  # noqa: TRY301
+                            f"{where}: probas_cal has shape {val.shape} and probas_test "
+                            f"{test.shape}; both need the same columns"
+                        )
                 except PredictionFileError as error:
                     skipped[f"{dataset}/{model}"] = str(error)
+                    continue
+                is_binary = val.shape[1:] in {(), (1,)}
+                n_classes = 2 if is_binary else val.shape[1]
+                found.append(Experiment(dataset, model, len(val), len(test), n_classes, is_binary))
     return found, skipped
 
 
 def read_experiment(path: Path, dataset: str, model: str, part: str) -> RawPredictions:
-    """Read the val or the test part of a classifier."""
+    """Read the val or the test part of a classifier, both columns of a binary one."""
     where = f"{path}: {dataset}/{model}"
-    with _open(path) as file, decoding(path, "HDF5"):
-        group = dict(_groups(dict(_groups(file)).get(dataset, {}))).get(model)
+    with _open(path) as file:
+        group = _groups(_groups(file).get(dataset, {})).get(model)
         if group is None:
             raise PredictionFileError(f"{where} is not there")
-        scores, labels = (_read(array, where) for array in _arrays(group, part, where))
-    place = Place(path, f"{where} ({part})")
-    return RawPredictions(_two_columns(scores), "probabilities", labels, place)
-
-
-def _two_columns(scores: NDArray[Any]) -> NDArray[Any]:
-    """Both classes of a binary problem of which one is stored."""
-    if scores.ndim == 2 and scores.shape[1] != 1:
-        return scores
-    positive = scores.reshape(-1).astype(np.float64)
-    return np.stack([1.0 - positive, positive], axis=1)
+        stored = _arrays(group, part, where)
+        for array in stored:
+            simplex.check_memory(array.nbytes, where)
+        scores, labels = (np.asarray(array[()]) for array in stored)
+    if scores.shape[1:] in {(), (1,)}:
+        positive = scores.reshape(-1).astype(np.float64)
+        scores = np.stack([1.0 - positive, positive], axis=1)
+    return RawPredictions(scores, "probabilities", labels, Place(path, f"{where} ({part})"))
 
 
 @contextmanager
@@ -90,43 +92,33 @@ def _open(path: Path) -> Iterator[Any]:
     except ImportError as error:
         raise extras.needed(error, f"reading {path}", "hdf5") from error
     open_binary(path, "HDF5").close()  # refuses pipes and what cannot be read, in our words
-    with decoding(path, "HDF5"):
-        file = h5py.File(path, "r")
-    with file:
+    with decoding(path, "HDF5"), h5py.File(path, "r") as file:
         yield file
 
 
-def _groups(group: Any) -> Iterator[tuple[str, Any]]:
-    """Yield groups inside a group by name; links into other files are not followed."""
+def _own(group: Any, name: str) -> Any:
+    """Return what a group itself holds; links into other files are not followed."""
     import h5py
 
-    for name in sorted(group):
-        is_own = isinstance(group.get(name, getlink=True), h5py.HardLink)
-        if is_own and isinstance(group[name], h5py.Group):
-            yield name, group[name]
+    return group[name] if isinstance(group.get(name, getlink=True), h5py.HardLink) else None
 
 
-def _look_at(group: Any, path: Path, dataset: str, model: str) -> Experiment:
-    where = f"{path}: {dataset}/{model}"
-    val, test = (_arrays(group, part, where)[0] for part in PARTS)
-    if val.shape[1:] != test.shape[1:]:
-        raise PredictionFileError(
-            f"{where}: probas_cal has shape {val.shape} and probas_test {test.shape}; both need "
-            "the same columns"
-        )
-    is_binary = val.shape[1:] in {(), (1,)}
-    n_classes = 2 if is_binary else val.shape[1]
-    return Experiment(dataset, model, len(val), len(test), n_classes, is_binary)
+def _groups(group: Any) -> dict[str, Any]:
+    """Return the groups inside a group by name."""
+    import h5py
+
+    found = {name: _own(group, name) for name in sorted(group)}
+    return {name: one for name, one in found.items() if isinstance(one, h5py.Group)}
 
 
 def _arrays(group: Any, part: str, where: str) -> tuple[Any, Any]:
     """Return the scores and labels of a part, unread."""
-    scores = _array(group, f"probas_{PARTS[part]}", where, (1, 2))
-    labels = _array(group, f"labels_{PARTS[part]}", where, (1,))
+    names = [f"{what}_{PARTS[part]}" for what in ("probas", "labels")]
+    scores, labels = map(_array, [group] * 2, names, [where] * 2, [(1, 2), (1,)])
     if len(scores) != len(labels):
         raise PredictionFileError(
-            f"{where}: probas_{PARTS[part]} has {len(scores)} rows and labels_{PARTS[part]} "
-            f"{len(labels)}; a label for each row is needed"
+            f"{where}: {names[0]} has {len(scores)} rows and {names[1]} {len(labels)}; a label for "
+            "each row is needed"
         )
     return scores, labels
 
@@ -135,8 +127,7 @@ def _array(group: Any, name: str, where: str, n_dimensions: tuple[int, ...]) -> 
     """Return an array that this file itself holds, unread."""
     import h5py
 
-    is_own = isinstance(group.get(name, getlink=True), h5py.HardLink)
-    found = group[name] if is_own else None
+    found = _own(group, name)
     if not isinstance(found, h5py.Dataset) or found.is_virtual or found.external:
         raise PredictionFileError(
             f"{where} has no array {name!r} of its own; probas_cal, labels_cal, probas_test and "
@@ -148,9 +139,3 @@ def _array(group: Any, name: str, where: str, n_dimensions: tuple[int, ...]) -> 
             f"{' or '.join(map(str, n_dimensions))} dimensions are needed"
         )
     return found
-
-
-def _read(array: Any, where: str) -> NDArray[Any]:
-    simplex.check_memory(array.size * array.dtype.itemsize, where)
-    numbers: NDArray[Any] = array[()]
-    return numbers

@@ -1,8 +1,7 @@
 """``Ledger``: statistics on disk, with the files that they have counted.
 
-It is replaced whole after each file. Whoever is killed goes on from there; the next run
-counts the new files only. The files of a run and its decay are written down before any of them is
-counted, so that a run that was interrupted is finished as it was begun.
+It is replaced whole after each file. The files of a run and its decay are written down before any
+of them is counted, so that a run that was interrupted is finished as it was begun.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ import io
 import json
 import os
 import zipfile
-from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from calibrant import _notices as notices
 from calibrant import _threads as threads
@@ -28,58 +26,39 @@ if TYPE_CHECKING:
 
 LEDGER_VERSION = 2
 EPOCH = (1980, 1, 1, 0, 0, 0)
-TAIL_BYTES = 1 << 16
-"""Last bytes that are compared at a glance; of Parquet they hold the footer, with offsets, counts
-and statistics of all columns."""
+TAIL_BYTES = 1 << 16  # of Parquet they hold the footer, with counts of all columns
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a file held: size, time and last bytes at a glance, the digest of all bytes for sure."""
+    """What a file held: the digest of its bytes; and size, time and last bytes, for a glance."""
 
-    size: int
+    sha256: str = ""
+    size: int = -1
     mtime_ns: int = -1
     tail: str = ""
-    sha256: str = ""
-
-    @classmethod
-    def of(cls, file: Path) -> Self:
-        """Read a file."""
-        with file.open("rb") as opened:
-            return cls(*_glance(file), hashlib.file_digest(opened, "sha256").hexdigest())
 
     def again(self, file: Path) -> Fingerprint:
-        """Fingerprint of a file that is likely to be this one; read only where it may not be."""
-        is_same = _glance(file) == (self.size, self.mtime_ns, self.tail)
-        return self if is_same else Fingerprint.of(file)
+        """Fingerprint of a file now, which is read whole unless a glance shows this one."""
+        with file.open("rb") as opened:
+            found = os.fstat(opened.fileno())
+            opened.seek(max(0, found.st_size - TAIL_BYTES))
+            tail = hashlib.sha256(opened.read(TAIL_BYTES)).hexdigest()
+            now = found.st_size, found.st_mtime_ns, tail
+            if now == (self.size, self.mtime_ns, self.tail):
+                return self
+            opened.seek(0)
+            return Fingerprint(hashlib.file_digest(opened, "sha256").hexdigest(), *now)
 
-    def has_content_of(self, other: Fingerprint) -> bool:
-        """Whether both are of the same bytes."""
-        return (self.size, self.sha256) == (other.size, other.sha256)
 
-
-NO_FILE = Fingerprint(-1)
-
-
-def _glance(file: Path) -> tuple[int, int, str]:
-    """Size, time of the last change, and digest of the last bytes."""
-    with file.open("rb") as opened:
-        found = os.fstat(opened.fileno())
-        opened.seek(max(0, found.st_size - TAIL_BYTES))
-        tail = hashlib.sha256(opened.read(TAIL_BYTES)).hexdigest()
-    return found.st_size, found.st_mtime_ns, tail
+NO_FILE = Fingerprint()
 
 
 class Ledger:
     """Statistics, the files that they have counted, and the path where both are kept.
 
-    Parameters
-    ----------
-    statistics : Statistics
-    directory : Path
-        Names of files are relative to it, so that both can be moved together.
-    path : Path
-        Where it is kept; it goes on from what is there. Hold ``_atomic_file.only_one`` of it.
+    Names of files are relative to ``directory``. It goes on from what is in ``path``; hold
+    ``_atomic_file.only_one`` of that.
     """
 
     def __init__(self, statistics: Statistics, directory: Path, path: Path) -> None:
@@ -137,39 +116,29 @@ class Ledger:
         pairs = [(known.get(self._name(file), NO_FILE), file) for file in files]
         found = threads.each(lambda pair: pair[0].again(pair[1]), pairs)
         new = dict(zip(files, found, strict=True))
-        before = dict(self.counted)
-        named = {self._name(file): file for file in files}
-        elsewhere = []
-        for name, then in before.items():
-            if name in named and new[named[name]].has_content_of(then):
-                self.counted[name] = new.pop(named[name])
-            else:
-                elsewhere.append(name)
-        renamed = self._follow_renamed(elsewhere, new)
-        changed = [str(named[name]) for name in elsewhere if name in self.counted and name in named]
+        again, left = {}, dict(self.counted)
+        for file, own in list(new.items()):
+            then = left.get(self._name(file))
+            if then is not None and own.sha256 == then.sha256:
+                again[self._name(file)] = new.pop(file)
+                del left[self._name(file)]
+        by_content = {own.sha256: file for file, own in reversed(new.items())}
+        for name, then in list(left.items()):
+            renamed = by_content.pop(then.sha256, None)
+            if renamed is not None:
+                again[self._name(renamed)] = new.pop(renamed)
+                del left[name]
+                self._warn(f"{renamed} was counted as {name!r} before, and is not counted again")
+        changed = [str(file) for file in files if self._name(file) in left]
         if changed:
             raise PredictionFileError(
                 f"{some_in_words(changed)} changed after {self._path} had counted it; write new "
                 "rows to files of their own, or count all files anew, into another one"
             )
-        self.counted |= renamed
-        if self.counted != before:
+        if self.counted != left | again:
+            self.counted = left | again
             self._write()
         return new
-
-    def _follow_renamed(
-        self, names: list[str], new: dict[Path, Fingerprint]
-    ) -> dict[str, Fingerprint]:
-        """Take files that are there under another name out of both; return them by that name."""
-        by_content = {found.sha256: file for file, found in reversed(new.items())}
-        renamed = {}
-        for name in names:
-            file = by_content.pop(self.counted[name].sha256, None)
-            if file is not None:
-                del self.counted[name]
-                renamed[self._name(file)] = new.pop(file)
-                self._warn(f"{file} was counted as {name!r} before, and is not counted again")
-        return renamed
 
     def _resume(self, new: dict[Path, Fingerprint], decay: float) -> list[Path]:
         """Return what is left of the run that was interrupted; forget files that are gone."""
@@ -198,10 +167,6 @@ class Ledger:
         if self.counted and decay < 1.0:
             self.statistics.scale(decay)
             self.has_decayed = True
-        contents = Counter(found.sha256 for found in (*self.counted.values(), *new.values()))
-        copies = [str(file) for file, found in new.items() if contents[found.sha256] > 1]
-        if copies:
-            self._warn(f"{some_in_words(copies)}: files with the same content; each is counted")
         self.pending = {self._name(file): found for file, found in new.items()}
         self._write()
 
@@ -213,7 +178,7 @@ class Ledger:
         """Merge the statistics of a file of this run, and keep the result."""
         name = self._name(file)
         found = self.pending[name]
-        if not found.again(file).has_content_of(found):
+        if found.again(file).sha256 != found.sha256:
             raise PredictionFileError(
                 f"{file} changed while it was counted; run again when it is whole"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import numpy as np
 from calibrant._files import tables
 from calibrant._files.align import labels_of_archive
 from calibrant._files.arrays import open_npy, open_npz
-from calibrant._files.layout import ColumnSelection
+from calibrant._files.tables import ColumnSelection
 from calibrant._files.text import Place
 from calibrant.errors import PredictionFileError
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._files.arrays import Archive, StoredArray
-    from calibrant._files.layout import Layout
+    from calibrant._files.tables import Layout
 
 ARRAYS = {"probs": "probabilities", "logits": "logits"}
 CHUNK_BYTES = 1 << 20
@@ -35,8 +36,12 @@ class FileChunk:
     """Some rows: scores, labels when they are asked for, and the record batch of a table."""
 
     scores: NDArray[Any]
-    labels: Callable[[], NDArray[Any] | None]
+    read_labels: Callable[[], NDArray[Any]] | None
     batch: Any = None
+
+    def labels(self) -> NDArray[Any] | None:
+        """Return the labels, if there are any."""
+        return None if self.read_labels is None else self.read_labels()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,30 +171,20 @@ def _of_table(table: tables.OpenTable, path: Path, kind: str) -> Source:
     def read() -> Iterator[FileChunk]:
         done = 0
         for batch in table.batches:
-
-            def labels(batch: Any = batch, done: int = done) -> NDArray[Any] | None:
-                return None if label is None else tables.labels_of(batch, label, path, done)
-
+            labels = partial(tables.labels_of, batch, label, path, done) if label else None
             yield FileChunk(tables.scores_of(batch, layout, path), labels, batch)
             done += batch.num_rows
 
     def whole() -> tuple[NDArray[Any], NDArray[Any] | None]:
-        pairs = [(chunk.scores, chunk.labels()) for chunk in read()]
-        scores = np.concatenate([np.empty((0, len(names))), *(own for own, _ in pairs)])
-        labels = [own for _, own in pairs if own is not None]
-        return scores, np.concatenate(labels) if labels else None
+        chunks = [(chunk.scores, chunk.labels()) for chunk in read()]
+        scores = np.concatenate([np.empty((0, len(names))), *(own for own, _ in chunks)])
+        y = [own for _, own in chunks if own is not None]
+        return scores, np.concatenate(y) if y else None
 
+    place, dtype = Place(path, str(path), names), np.dtype(np.float64)
+    shape = len(names), None
     return Source(
-        place=Place(path, str(path), names),
-        kind=kind,
-        n_columns=len(names),
-        n_rows=None,
-        dtype=np.dtype(np.float64),
-        has_labels=label is not None,
-        chunks=read(),
-        whole=whole,
-        layout=layout,
-        schema=table.schema,
+        place, kind, *shape, dtype, label is not None, read(), whole, layout, table.schema
     )
 
 
@@ -198,14 +193,14 @@ def _of_arrays(scores: StoredArray, labels: StoredArray | None, kind: str, place
 
     def read() -> Iterator[FileChunk]:
         if labels is not None:
-            _check_labels(labels, n_rows, are_read=False)
+            _check_labels(labels, n_rows, "any")
         step = max(1, CHUNK_BYTES // (scores.dtype.itemsize * n_columns))
         of_rows: Iterable[Any] = repeat(None) if labels is None else labels.chunks(step)
         for rows, own in zip(scores.chunks(step), of_rows, strict=False):
             y = own
             if own is not None and own.ndim == 1 and place.names is not None:
                 y, _ = labels_of_archive(own, place.names)  # places would be others in other orders
-            yield FileChunk(rows, lambda y=y: y)  # type: ignore[misc]
+            yield FileChunk(rows, None if y is None else partial(np.asarray, y))
 
     def whole() -> tuple[NDArray[Any], NDArray[Any] | None]:
         if labels is None:
@@ -222,11 +217,9 @@ def _shape(scores: StoredArray) -> tuple[int, ...]:
     return scores.shape
 
 
-def _check_labels(labels: StoredArray, n_rows: int, *, are_read: bool = True) -> None:
-    labels.check(
-        labels.shape[:1] == (n_rows,) and (labels.dtype.kind in "iufbUS" or not are_read),
-        f"a number or a text for each of {n_rows} rows of scores is needed",
-    )
+def _check_labels(labels: StoredArray, n_rows: int, kinds: str = "iufbUS") -> None:
+    are_right = labels.shape[:1] == (n_rows,) and (kinds == "any" or labels.dtype.kind in kinds)
+    labels.check(are_right, f"a number or a text for each of {n_rows} rows of scores is needed")
 
 
 def _open_npz(
@@ -265,31 +258,29 @@ def has_parts(path: Path) -> bool:
     if path.suffix.lower() != ".npz":
         return False
     with open_npz(path) as file:
-        plain, parts = _parts(file.names)
-        return bool(parts) and not plain
+        return "" not in (prefixes := _prefixes(file.names)) and bool(prefixes)
 
 
-def _parts(names: list[str]) -> tuple[bool, list[str]]:
-    """Whether there are plain arrays, and the parts."""
-    parts = [p for p in ("val", "test") if f"{p}_probs" in names or f"{p}_logits" in names]
-    return "probs" in names or "logits" in names, parts
+def _prefixes(names: list[str]) -> list[str]:
+    """Return what stands before the names of scores: nothing, or a part."""
+    return [p for p in ("", "val_", "test_") if {f"{p}{scores}" for scores in ARRAYS} & {*names}]
 
 
 def _prefix(names: list[str], part: str | None, usual_part: str | None, path: Path) -> str:
     """Return "val_", "test_" or "" for the layout of an npz file; never another part."""
-    is_plain, parts = _parts(names)
-    if not parts and not is_plain:
+    prefixes = _prefixes(names)
+    if not prefixes:
         raise PredictionFileError(
             f"{path} has the arrays {', '.join(names[:6])}; 'probs' or 'logits' (and 'labels') are "
             "needed, or 'val_probs', 'test_probs', ..."
         )
-    if is_plain and not (part and parts):
+    if prefixes == [""] or ("" in prefixes and part is None):
         _refuse_part(path, part)
         return ""
     chosen = part or usual_part
-    if chosen in parts:
+    if f"{chosen}_" in prefixes:
         return f"{chosen}_"
-    has = f"{path} has {' and '.join(f'{p}_* arrays' for p in parts)}"
+    has = f"{path} has {' and '.join(f'{p}* arrays' for p in prefixes if p)}"
     if chosen is None:
         raise PredictionFileError(f"{has}; choose one by --part")
     raise PredictionFileError(f"{has}, but no {chosen}_probs or {chosen}_logits; use --part")

@@ -12,7 +12,6 @@ from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
 from calibrant._files.arrays import decoding
-from calibrant._files.layout import MISSING
 from calibrant.errors import Arguments, PredictionFileError, number_of
 
 if TYPE_CHECKING:
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
 
 TEXT = {".csv": ",", ".tsv": "\t", "": ","}
 SEPARATORS = ",;\t|"
+MISSING = re.compile(r"\s*(?:nan|none|null|na|n/a|<na>|-)?\s*", re.IGNORECASE)
+"""How tables write what is not there."""
+
 LONGEST_LINE = 1 << 26
 BLOCK_BYTES = 1 << 24
 """What is read at a time; a row has to fit into it."""

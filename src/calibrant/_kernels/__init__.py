@@ -13,7 +13,6 @@ from calibrant._kernels.processor import has_vectors
 
 MODULES = (
     "annealing",
-    "binary_problems",
     "curves",
     "isotonic",
     "logistic",
@@ -27,6 +26,7 @@ MODULES = (
     "score_table",
     "softmax",
     "sorted_cumulative",
+    "strata",
 )
 
 is_plain = os.environ.get("CALIBRANT_KERNELS") == "baseline" or not has_vectors()

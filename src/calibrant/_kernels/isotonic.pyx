@@ -27,10 +27,6 @@ from calibrant._kernels.bit_set cimport BitSet, insert, next_member, point_to_se
 cdef enum:
     STACK = 64  # more than log2 of any number of points: the smaller part is always split first
 
-ctypedef fused whole_t:
-    int32_t
-    int64_t
-
 ctypedef fused number_t:
     int32_t
     int64_t
@@ -44,14 +40,7 @@ cdef struct Room:  # what a climb needs: reach, gaps of zero and an empty set
     BitSet members
 
 
-cdef struct WholePart:
-    int64_t start
-    int64_t stop
-    int64_t total
-    int64_t mass
-
-
-cdef struct RealPart:
+cdef struct Part:
     int64_t start
     int64_t stop
     double low
@@ -84,15 +73,11 @@ def pool_adjacent_violators(const double[::1] numerator, const double[::1] weigh
     return starts[: last + 1], tops[: last + 1], bottoms[: last + 1]
 
 
-def empty_set(n):
-    """Set of numbers up to ``n`` as ``bit_set`` takes it, all words zero."""
-    return np.zeros((3, (n >> 6) + 1), dtype=np.uint64)
-
-
 cdef room_to_climb(n, n_ranks):
     """Return what ``climb`` needs for ``n`` points: reach, gaps of zero and an empty set."""
     top = n_ranks + 1
-    return np.empty(n, dtype=np.int32), np.zeros(top + 1, dtype=np.int64), empty_set(top)
+    members = np.zeros((3, (top >> 6) + 1), dtype=np.uint64)
+    return np.empty(n, dtype=np.int32), np.zeros(top + 1, dtype=np.int64), members
 
 
 cdef Room point_to_room(room):
@@ -105,25 +90,22 @@ cdef Room point_to_room(room):
 
 cdef int64_t climb(
     const int32_t* rank,
-    const whole_t* labels,
-    const whole_t* weight,
-    int64_t total,
-    int64_t mass,
+    const int64_t* excess,
     Py_ssize_t start,
     Py_ssize_t stop,
     const Room* room,
 ) noexcept nogil:
     """Largest excess of an upper set of points ``start .. stop - 1``, over that of all of them.
 
-    The excess of a point is ``mass * labels - total * weight``. Right to left through the lemma;
-    ``reach`` is filled for ``take``. All gaps are zero before and after.
+    Right to left through the lemma; ``reach`` is filled for ``take``. All gaps are zero before and
+    after.
     """
     cdef int64_t* gap = room.gap
     cdef const BitSet* members = &room.members
     cdef int64_t rise = 0, v, j  # rise: M(i, top) - M(i, 1), the sum of the gaps
     cdef Py_ssize_t i
     for i in range(stop - 1, start - 1, -1):
-        v = mass * <int64_t> labels[i] - total * <int64_t> weight[i]
+        v = excess[i]
         j = <int64_t> rank[i] + 1
         if v <= 0:  # M falls by -v up to the rank of the point, and stays above it
             room.reach[i] = <int32_t> (j - 1)
@@ -198,68 +180,6 @@ cdef Py_ssize_t take(
     return left
 
 
-cdef int64_t sum_range(const whole_t* values, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
-    """Sum of whole numbers."""
-    cdef int64_t total = 0
-    cdef Py_ssize_t i
-    for i in range(start, stop):
-        total += values[i]
-    return total
-
-
-def split_whole(
-    int32_t[::1] rank,
-    whole_t[::1] labels,
-    whole_t[::1] weight,
-    int32_t[::1] place,
-    int64_t n_ranks,
-    double[::1] out,
-):
-    """Isotonic regression of ``labels / weight`` on sorted points, in whole numbers: exact.
-
-    ``labels`` are sums over equal points, weighted. The excess of a point is taken times the
-    total weight, so that it is a whole number and "no upper set is above the mean" needs no
-    tolerance. The four arrays are left grouped by block, in the order of the values;
-    ``out[place]`` gets the values. Returns a mark at the start of each block, and the number of
-    visits to a point.
-    """
-    cdef Py_ssize_t n = rank.shape[0], i, start, stop, middle
-    arrays = room_to_climb(n, n_ranks)
-    cdef Room room = point_to_room(arrays)
-    cdef int32_t[::1] spare_rank = np.empty_like(rank)
-    cdef whole_t[::1] spare_labels = np.empty_like(labels), spare_weight = np.empty_like(weight)
-    cdef int32_t[::1] spare_place = np.empty_like(place)
-    heads = np.zeros(n, dtype=bool)
-    cdef uint8_t[::1] head = heads
-    cdef WholePart[STACK] parts
-    cdef int64_t total, mass, upper_total, upper_mass, visits = 0
-    cdef int depth = 1, lower
-    with nogil:
-        total = sum_range(&labels[0], 0, n)
-        mass = sum_range(&weight[0], 0, n)
-        parts[0] = WholePart(0, n, total, mass)
-        while depth > 0:
-            depth -= 1
-            start, stop = parts[depth].start, parts[depth].stop
-            total, mass = parts[depth].total, parts[depth].mass
-            visits += stop - start
-            if climb(&rank[0], &labels[0], &weight[0], total, mass, start, stop, &room) == 0:
-                head[start] = True
-                for i in range(start, stop):
-                    out[place[i]] = <double> total / <double> mass
-                continue
-            middle = take(
-                &rank[0], &labels[0], &weight[0], &place[0], start, stop, &room,
-                &spare_rank[0], &spare_labels[0], &spare_weight[0], &spare_place[0])
-            upper_total = sum_range(&labels[0], middle, stop)
-            upper_mass = sum_range(&weight[0], middle, stop)
-            lower = 0 if middle - start >= stop - middle else 1
-            parts[depth + lower] = WholePart(start, middle, total - upper_total, mass - upper_mass)
-            parts[depth + 1 - lower] = WholePart(middle, stop, upper_total, upper_mass)
-            depth += 2
-    return heads, visits
-
-
 cdef double compensated_sum(const double* values, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
     """Sum with the error of every addition carried along (Neumaier)."""
     cdef double total = 0.0, lost = 0.0, value, new
@@ -302,47 +222,80 @@ cdef double fixed_point(
     return unit
 
 
-def split_real(
+cdef double center(
+    const number_t* labels,
+    const number_t* weight,
+    double low,
+    double high,
+    Py_ssize_t start,
+    Py_ssize_t stop,
+    int64_t* excess,
+) noexcept nogil:
+    """Mean of the points, real ones within bounds, and the excess of each over it.
+
+    That of whole numbers is taken times the total weight, so that it is a whole number.
+    """
+    cdef Py_ssize_t i
+    cdef int64_t total = 0, mass = 0
+    cdef double mean
+    if number_t is double:
+        mean = compensated_sum(labels, start, stop) / compensated_sum(weight, start, stop)
+        mean = min(max(mean, low), high)
+        fixed_point(labels, weight, mean, start, stop, excess)
+        return mean
+    else:
+        for i in range(start, stop):
+            total += labels[i]
+            mass += weight[i]
+        for i in range(start, stop):
+            excess[i] = mass * <int64_t> labels[i] - total * <int64_t> weight[i]
+        return <double> total / <double> mass
+
+
+def split(
     int32_t[::1] rank,
-    double[::1] labels,
-    double[::1] weight,
+    number_t[::1] labels,
+    number_t[::1] weight,
     int32_t[::1] place,
     int64_t n_ranks,
     double[::1] out,
 ):
-    """As ``split_whole``, for real numbers: correct to rounding.
+    """Isotonic regression of ``labels / weight`` on sorted points: exact of whole numbers.
 
-    Every split is into two parts that are not empty, so it ends. A part keeps the means of those
-    it was split from as bounds on its values (Theorem 3.1 of Spouge, Wan and Wilbur), so that
-    rounding cannot break the order: where a split was noise, both sides end at the bound.
+    ``labels`` are sums over equal points, weighted. The four arrays are left grouped by block, in
+    the order of the values; ``out[place]`` gets the values. Returns a mark at the start of each
+    block, and the number of visits to a point.
+
+    Of real numbers it is correct to rounding. Every split is into two parts that are not empty, so
+    it ends. A part keeps the means of those it was split from as bounds on its values (Theorem 3.1
+    of Spouge, Wan and Wilbur), so that rounding cannot break the order: where a split was noise,
+    both sides end at the bound.
     """
     cdef Py_ssize_t n = rank.shape[0], i, start, stop, middle
     arrays = room_to_climb(n, n_ranks)
     cdef Room room = point_to_room(arrays)
     cdef int32_t[::1] spare_rank = np.empty_like(rank)
-    cdef double[::1] spare_labels = np.empty_like(labels), spare_weight = np.empty_like(weight)
+    cdef number_t[::1] spare_labels = np.empty_like(labels), spare_weight = np.empty_like(weight)
     cdef int32_t[::1] spare_place = np.empty_like(place)
     cdef int64_t[::1] excess = np.empty(n, dtype=np.int64)
     heads = np.zeros(n, dtype=bool)
     cdef uint8_t[::1] head = heads
-    cdef RealPart[STACK] parts
-    cdef RealPart part
+    cdef Part[STACK] parts
+    cdef Part part
     cdef double mean
     cdef int64_t visits = 0
     cdef int depth = 1, lower
     with nogil:
-        parts[0] = RealPart(0, n, -INFINITY, INFINITY)
+        parts[0] = Part(0, n, -INFINITY, INFINITY)
         while depth > 0:
             depth -= 1
             part = parts[depth]
             start, stop = part.start, part.stop
             visits += stop - start
-            mean = (compensated_sum(&labels[0], start, stop)
-                    / compensated_sum(&weight[0], start, stop))
-            mean = min(max(mean, part.low), part.high)
-            fixed_point(&labels[0], &weight[0], mean, start, stop, &excess[0])
+            mean = center(
+                &labels[0], &weight[0], part.low, part.high, start, stop, &excess[0])
             middle = start
-            if climb(&rank[0], &excess[0], &excess[0], 0, 1, start, stop, &room) > 0:
+            if climb(&rank[0], &excess[0], start, stop, &room) > 0:
                 middle = take(
                     &rank[0], &labels[0], &weight[0], &place[0], start, stop, &room,
                     &spare_rank[0], &spare_labels[0], &spare_weight[0], &spare_place[0])
@@ -352,8 +305,8 @@ def split_real(
                     out[place[i]] = mean
                 continue
             lower = 0 if middle - start >= stop - middle else 1
-            parts[depth + lower] = RealPart(start, middle, part.low, mean)
-            parts[depth + 1 - lower] = RealPart(middle, stop, mean, part.high)
+            parts[depth + lower] = Part(start, middle, part.low, mean)
+            parts[depth + 1 - lower] = Part(middle, stop, mean, part.high)
             depth += 2
     return heads, visits
 
@@ -376,12 +329,14 @@ def largest_excess(
     cdef int64_t[::1] excess = np.empty(rank.shape[0], dtype=np.int64)
     cdef double worst = 0.0, unit
     cdef int64_t balance, rise
-    cdef Py_ssize_t block, start, stop
+    cdef Py_ssize_t block, start, stop, i
     with nogil:
         for block in range(values.shape[0]):
             start, stop = starts[block], starts[block + 1]
             unit = fixed_point(&labels[0], &weight[0], values[block], start, stop, &excess[0])
-            balance = sum_range(&excess[0], start, stop)
-            rise = climb(&rank[0], &excess[0], &excess[0], 0, 1, start, stop, &room)
+            balance = 0
+            for i in range(start, stop):
+                balance += excess[i]
+            rise = climb(&rank[0], &excess[0], start, stop, &room)
             worst = max(worst, max(rise + balance, -balance) * unit)
     return worst

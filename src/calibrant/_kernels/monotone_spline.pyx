@@ -12,25 +12,11 @@ the last cell has the largest theta.
 
 import numpy as np
 
-from libc.math cimport exp, log
+from libc.math cimport log
 from libc.stdint cimport int32_t, int64_t
 
 from calibrant._kernels.exponential cimport block_height, exponentials
 from calibrant._kernels.rows cimport exponentiate_row, invariant_sum, row_top
-
-
-def log_softmax_rows(const double[:, ::1] logits, double[:, ::1] out):
-    """Logarithm of each row's softmax; its sum does not depend on the order of the columns."""
-    cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1], i, j
-    cdef double[::1] powers = np.empty(n_classes)
-    cdef double top, total, log_total
-    with nogil:
-        for i in range(n_rows):
-            top = row_top(&logits[i, 0], n_classes)
-            total = exponentiate_row(&logits[i, 0], n_classes, top, &powers[0])
-            log_total = log(invariant_sum(&powers[0], n_classes, total))
-            for j in range(n_classes):
-                out[i, j] = logits[i, j] - top - log_total
 
 
 cdef void fill_table(
@@ -61,25 +47,6 @@ def find_bounds(const double[:, ::1] values, const double[::1] knots, int32_t[:,
                     j += 1
                 bounds[i, b + 1] = j
             bounds[i, n_knots + 1] = <int32_t> n_classes
-
-
-def add_information(
-    const double[:, ::1] values, const double[::1] share, double low, double width, double[::1] out
-):
-    """Add share * q (1 - q), q the row's softmax, to the bin of each value.
-
-    Bin b starts at low + b * width; the first and the last take what lies outside.
-    """
-    cdef Py_ssize_t n_rows = values.shape[0], n_classes = values.shape[1], i, j, b
-    cdef double[::1] e = np.empty(n_classes)
-    cdef double total, q, last = out.shape[0] - 1
-    with nogil:
-        for i in range(n_rows):
-            total = exponentiate_row(&values[i, 0], n_classes, values[i, n_classes - 1], &e[0])
-            for j in range(n_classes):
-                q = e[j] / total
-                b = <Py_ssize_t> min(max((values[i, j] - low) / width, 0.0), last)
-                out[b] += share[i] * q * (1.0 - q)
 
 
 cdef void row_gaps(

@@ -84,30 +84,6 @@ def scaled_softmax(const double[:, ::1] logits, double beta, double[:, ::1] out)
             divide_exponentials(&room[0], n_classes, &out[start, 0], &out[stop - 1, n_classes - 1])
 
 
-def vector_softmax(
-    const double[:, ::1] logits, const double[::1] slope, const double[::1] intercept,
-    double[:, ::1] out
-):
-    """Write softmax(slope * z + intercept) of each row to ``out``, maybe ``logits`` itself."""
-    cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1]
-    cdef Py_ssize_t height = block_height(n_classes), block, start, stop, i, j
-    cdef double[::1] room = np.empty(2 * height * n_classes)
-    cdef double top
-    cdef double* row
-    with nogil:
-        for block in range((n_rows + height - 1) // height):
-            start = block * height
-            stop = min(start + height, n_rows)
-            for i in range(start, stop):
-                row = &room[(i - start) * n_classes]
-                for j in range(n_classes):
-                    row[j] = logits[i, j] * slope[j] + intercept[j]
-                top = row_top(row, n_classes)
-                for j in range(n_classes):
-                    row[j] -= top
-            divide_exponentials(&room[0], n_classes, &out[start, 0], &out[stop - 1, n_classes - 1])
-
-
 cdef void divide_exponentials(
     double* gaps, Py_ssize_t n_classes, double* out, const double* last
 ) noexcept nogil:
@@ -128,56 +104,6 @@ cdef void divide_exponentials(
         gaps += n_classes
         e += n_classes
         out += n_classes
-
-
-def vector_likelihood(
-    const double[:, ::1] logits,
-    const int64_t[::1] class_index,
-    const double[::1] share,
-    const double[::1] slope,
-    const double[::1] intercept,
-    double[::1] slope_grad,
-    double[::1] intercept_grad,
-):
-    """NLL of softmax(slope * z + intercept) and its gradient, block by block; no m x k matrix."""
-    cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1]
-    cdef Py_ssize_t height = block_height(n_classes), block, start, stop, i, j, label
-    cdef double[::1] gaps = np.empty(height * n_classes)
-    cdef double[::1] e = np.empty(height * n_classes)
-    cdef double top, total, factor, loss = 0.0
-    cdef double* row
-    cdef const double* z
-    cdef double* by_slope = &slope_grad[0]
-    cdef double* by_intercept = &intercept_grad[0]
-    slope_grad[:] = 0.0
-    intercept_grad[:] = 0.0
-    with nogil:
-        for block in range((n_rows + height - 1) // height):
-            start = block * height
-            stop = min(start + height, n_rows)
-            for i in range(start, stop):
-                row = &gaps[(i - start) * n_classes]
-                for j in range(n_classes):
-                    row[j] = slope[j] * logits[i, j] + intercept[j]
-                top = row_top(row, n_classes)
-                for j in range(n_classes):
-                    row[j] -= top
-            exponentials(&gaps[0], &e[0], (stop - start) * n_classes)
-            for i in range(start, stop):
-                label = class_index[i]
-                row = &e[(i - start) * n_classes]
-                z = &logits[i, 0]
-                total = 0.0
-                for j in range(n_classes):
-                    total += row[j]
-                loss += share[i] * (log(total) - gaps[(i - start) * n_classes + label])
-                factor = share[i] / total
-                for j in range(n_classes):
-                    by_slope[j] += factor * row[j] * z[j]
-                    by_intercept[j] += factor * row[j]
-                by_slope[label] -= share[i] * z[label]
-                by_intercept[label] -= share[i]
-    return loss
 
 
 def affine_rows(

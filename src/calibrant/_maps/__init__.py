@@ -7,6 +7,7 @@ from calibrant._maps.curves import (
     AveragedHistogram,
     BetaMap,
     Curve,
+    LogOddsCurve,
     PiecewiseLinear,
     Sigmoid,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "Curve",
     "DirichletMap",
     "Histogram",
+    "LogOddsCurve",
     "MixtureMap",
     "PiecewiseLinear",
     "RankedStepFunction",

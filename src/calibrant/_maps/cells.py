@@ -26,6 +26,7 @@ from calibrant._maps.base import (
 )
 from calibrant._maps.curves import (
     Curve,
+    LogOddsCurve,
     PieceTable,
     Terms,
     apply_terms,
@@ -125,15 +126,9 @@ class RankedSteps(CalibrationMap):
 
 @frozen
 class ClasswiseCurves(CalibrationMap):
-    """A curve for each class, or for each group of classes.
+    """A curve for each class, or for each of the ``groups`` of classes, if there are any.
 
-    Attributes
-    ----------
-    groups : ndarray of shape (n_classes,) or None
-        Curve of each class; None if each has its own.
-    curves : tuple of Curve
-    normalize_output : bool
-        Whether rows are divided by their sums; else each cell stands for itself.
+    Rows are divided by their sums, or each cell stands for itself without ``normalize_output``.
     """
 
     groups: Wholes | None
@@ -172,6 +167,12 @@ class ClasswiseCurves(CalibrationMap):
         return np.arange(len(self.curves)) if self.groups is None else self.groups
 
     @cached_property
+    def are_of_two(self) -> bool:
+        """Whether these are curves of the log-odds of two classes."""
+        each = self.groups is None and len(self.curves) == 2
+        return each and all(isinstance(curve, LogOddsCurve) for curve in self.curves)
+
+    @cached_property
     def _pieces(self) -> PieceTable | None:
         return join_pieces(self.curves)
 
@@ -187,6 +188,10 @@ class ClasswiseCurves(CalibrationMap):
             apply_pieces(rows, rows.view(np.int64), self.curve_of, *self._pieces, out)
         elif self._terms is not None:
             out = apply_terms(rows, self._terms)
+        elif self.are_of_two:
+            second = self.curves[1].of_two(rows[:, 1], rows[:, 0])  # type: ignore[attr-defined]
+            first = self.curves[0].of_two(rows[:, 0], rows[:, 1])  # type: ignore[attr-defined]
+            out = np.stack([first, second], axis=1)
         else:
             out = np.empty_like(rows)
             for columns, curve in zip(self._columns(), self.curves, strict=True):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant import _simplex as simplex
-from calibrant._kernels.rows import floor_rows
+from calibrant._kernels.curves import floor_rows
 from calibrant._maps.base import CalibrationMap, Floats, check_number, freeze, frozen, require
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 
 def lift(rows: Floats, floor: float, *, sums_to_one: bool, given: Floats) -> Floats:
@@ -28,6 +32,11 @@ def lift(rows: Floats, floor: float, *, sums_to_one: bool, given: Floats) -> Flo
     elif floor > 0:
         floor_rows(rows, floor)
     return rows
+
+
+def _of_stages(promise: str, combine: Callable[[Iterable[bool]], bool] = all) -> Any:
+    """Return a property that holds if it does for all of the stages, or for any."""
+    return property(lambda self: combine(getattr(stage, promise) for stage in self.stages))
 
 
 class _ComposedMap(CalibrationMap):
@@ -54,25 +63,10 @@ class _ComposedMap(CalibrationMap):
         """Kind of scores that the first stage takes."""
         return self.stages[0].kind
 
-    @property
-    def depends_on_shift(self) -> bool:  # type: ignore[override]
-        """Whether a stage does."""
-        return any(stage.depends_on_shift for stage in self.stages)
-
-    @property
-    def keeps_order(self) -> bool:  # type: ignore[override]
-        """Whether all stages keep the order."""
-        return all(stage.keeps_order for stage in self.stages)
-
-    @property
-    def same_for_all_classes(self) -> bool:  # type: ignore[override]
-        """Whether no stage knows which class is which."""
-        return all(stage.same_for_all_classes for stage in self.stages)
-
-    @property
-    def sums_to_one(self) -> bool:  # type: ignore[override]
-        """Whether rows of the last, and so of any, stage sum to 1."""
-        return self.stages[-1].sums_to_one
+    depends_on_shift = _of_stages("depends_on_shift", any)
+    keeps_order = _of_stages("keeps_order")
+    same_for_all_classes = _of_stages("same_for_all_classes")
+    sums_to_one = _of_stages("sums_to_one")
 
 
 @frozen
@@ -141,11 +135,6 @@ class MixtureMap(_ComposedMap):
         require(abs(float(self.weights.sum()) - 1.0) <= 1e-12, "weights do not sum to 1")
         same = all(stage.kind == self.kind for stage in self.stages)
         require(same, "the maps do not take the same kind of scores")
-
-    @property
-    def sums_to_one(self) -> bool:  # type: ignore[override]
-        """Whether the rows of all maps sum to 1."""
-        return all(stage.sums_to_one for stage in self.stages)
 
     @cached_property
     def paths(self) -> list[tuple[float, CalibrationMap, tuple[CalibrationMap, ...]]]:

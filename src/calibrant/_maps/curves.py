@@ -13,12 +13,18 @@ from calibrant._kernels.tables import build_lookup
 from calibrant._maps.base import LARGEST, Floats, Wholes, check_number, freeze, frozen, require
 from calibrant._maps.steps import Histogram, Pieces, StepFunction
 
+MAX_KNOTS = 1000
+"""Points of a curve of the log-odds."""
+
+FARTHEST_LOG_ODDS = 2000.0
+"""Where it begins and ends: no two numbers of 64 bits have log-odds beyond 1,500."""
+
 
 class Curve(Protocol):
     """A fitted map of one binary problem.
 
     One that is a line in pieces has ``pieces``, one that is a sigmoid of logarithms ``terms``: many
-    of either are computed at once, and exported.
+    of either are computed at once, and exported; so is one in lines of the log-odds.
     """
 
     def __call__(self, x: Floats, /) -> Floats:
@@ -74,16 +80,10 @@ IDENTITY = PiecewiseLinear(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 
 @frozen
 class AveragedHistogram:
-    """Average of histograms with weights that sum to 1; itself a histogram.
+    """Average of histograms, itself a ``histogram``.
 
-    Attributes
-    ----------
-    histogram : Histogram
-        The average.
-    n_bins : ndarray of shape (n_models,)
-        Number of bins that was asked of each histogram.
-    log_scores : ndarray of shape (n_models,)
-        Log marginal likelihood of each histogram; the weights are their softmax.
+    Those that are averaged were asked for ``n_bins`` each; their weights are the softmax of
+    ``log_scores``, their log marginal likelihoods.
     """
 
     histogram: Histogram
@@ -187,6 +187,46 @@ class BetaMap:
     def terms(self) -> Terms:
         """Its coefficients."""
         return Terms(self.a, self.b, self.c, self.logs)
+
+
+@frozen
+class LogOddsCurve:
+    """x -> sigmoid(f(log(x / (1 - x)))) with f in lines through (``x``, ``y``) that never fall."""
+
+    x: Floats
+    y: Floats
+    logs: BoundedLogs
+
+    def __post_init__(self) -> None:
+        freeze(self, "x", "y")
+        x, y = self.x, self.y
+        alike = x.ndim == 1 and x.shape == y.shape and 2 <= x.size <= MAX_KNOTS
+        require(alike, f"x and y must be 1-D, alike, of 2 to {MAX_KNOTS} numbers")
+        reach = x[0] == -FARTHEST_LOG_ODDS and x[-1] == FARTHEST_LOG_ODDS
+        require(reach, f"x must go from {-FARTHEST_LOG_ODDS:g} to {FARTHEST_LOG_ODDS:g}")
+        rising = (x[1:] > x[:-1]).all() and (y[1:] >= y[:-1]).all()
+        require(rising, "x must increase strictly, and y must not decrease")
+        require(y[0] >= -LARGEST and y[-1] <= LARGEST, f"y leaves [{-LARGEST}, {LARGEST}]")
+        with np.errstate(over="ignore"):
+            require((np.diff(y) / np.diff(x)).max() < np.inf, "the line is too steep")
+
+    def __call__(self, x: Floats) -> Floats:
+        """Value at each ``x``."""
+        log_x, log_rest = self.logs(np.asarray(x, dtype=np.float64))
+        value: Floats = expit(np.interp(log_x - log_rest, self.x, self.y))
+        return value
+
+    def of_two(self, x: Floats, rest: Floats) -> Floats:
+        """Value where 1 - x is known better than x tells: two classes know it to the last digit."""
+        z = np.log(np.maximum(x, self.logs.low)) - np.log(np.maximum(rest, self.logs.rest))
+        value: Floats = expit(np.interp(z, self.x, self.y))
+        return value
+
+    @property
+    def mirrored(self) -> LogOddsCurve:
+        """The curve of the other one of two classes."""
+        logs = BoundedLogs(self.logs.rest, self.logs.low)
+        return LogOddsCurve(-self.x[::-1], -self.y[::-1], logs)
 
 
 def apply_terms(x: Floats, terms: Terms) -> Floats:

@@ -7,9 +7,9 @@ from functools import cached_property
 import numpy as np
 from scipy.special import log_softmax
 
-from calibrant._kernels.monotone_spline import log_softmax_rows, spline_softmax
+from calibrant._kernels.monotone_spline import spline_softmax
 from calibrant._kernels.rows import bounded_logs
-from calibrant._kernels.softmax import affine_rows, map_logits, scaled_softmax, vector_softmax
+from calibrant._kernels.softmax import affine_rows, map_logits, scaled_softmax
 from calibrant._maps.base import (
     DEEPEST_LOGIT,
     LARGEST_PRODUCT,
@@ -21,6 +21,7 @@ from calibrant._maps.base import (
     frozen,
     require,
 )
+from calibrant._simplex import softmax
 
 MAX_KNOTS = 1000
 """Knots of a spline, as its parameter ``n_knots`` has it."""
@@ -97,11 +98,11 @@ class AffineMap(LinearMap):
     def __call__(self, rows: Floats) -> Floats:
         """Map the rows."""
         logits = self._logits(rows, self.zero_logit)
+        mapped = np.zeros_like(logits)
         if self.coef.ndim == 1:
-            vector_softmax(logits, self.coef, self.intercept, logits)
-            return logits
-        mapped = np.empty_like(logits)
-        affine_rows(logits, self._transposed, self.intercept, mapped)
+            map_logits(logits, logits, 0.0, self.coef, self.intercept, mapped)
+        else:
+            affine_rows(logits, self._transposed, self.intercept, mapped)
         scaled_softmax(mapped, 1.0, mapped)
         return mapped
 
@@ -121,8 +122,8 @@ class DirichletMap(AffineMap):
 class StructuredMap(LinearMap):
     """softmax(inverse_temperature z + coef x + intercept).
 
-    x = log(softmax(scale z) + bound), less its mean over the row; ``coef`` is a vector, one for
-    each class, or a matrix.
+    x = log(softmax(scale z) + bound), less its mean over the row, or less ``origin``, if there is
+    one; ``coef`` is a vector, one for each class, or a matrix.
     """
 
     inverse_temperature: float
@@ -132,9 +133,12 @@ class StructuredMap(LinearMap):
     bound: float
     zero_logit: float
     kind: str = "probabilities"
+    origin: float | None = None
 
     def __post_init__(self) -> None:
         self._check_zero()
+        if self.origin is not None:
+            check_number(self, "origin")
         check_number(self, "inverse_temperature", low=0.0)
         check_number(self, "scale", low=0.0, high=1e300)
         check_number(self, "bound", low=0.0, high=1.0)
@@ -150,8 +154,7 @@ class StructuredMap(LinearMap):
         logits = self._logits(rows, self.zero_logit)
         if self.kind == "logits":  # as at fit: the scale times a large logit would overflow
             logits -= logits.max(axis=1, keepdims=True)
-        x, own = np.empty_like(logits), self.coef
-        bounded_logs(self.scale * logits, self.bound, x)
+        x, own = bounded_features(self.scale * logits, self.bound, self.origin), self.coef
         mapped = np.zeros_like(x)
         if own.ndim == 2:
             nothing = np.zeros_like(self.intercept)
@@ -160,6 +163,16 @@ class StructuredMap(LinearMap):
         map_logits(logits, x, self.inverse_temperature, own, self.intercept, mapped)
         scaled_softmax(mapped, 1.0, mapped)
         return mapped
+
+
+def bounded_features(logits: Floats, bound: float, origin: float | None) -> Floats:
+    """Return log(softmax + bound) of each row, less its mean, or less ``origin``."""
+    if origin is None:
+        out = np.empty_like(logits)
+        bounded_logs(logits, bound, out)
+        return out
+    out = log_probabilities(logits.copy(), "logits")
+    return (np.log(np.exp(out) + bound) if bound > 0.0 else out) - origin
 
 
 @frozen
@@ -202,5 +215,6 @@ class SplineMap(LogitMap):
 def log_probabilities(logits: Floats, kind: str) -> Floats:
     """Turn finite logits of scores of some kind into log-probabilities, in place."""
     if kind == "logits":
-        log_softmax_rows(logits, logits)
+        logits -= logits.max(axis=1, keepdims=True)
+        logits += np.log(softmax(logits).max(axis=1, keepdims=True))  # of 1 over the sum
     return logits

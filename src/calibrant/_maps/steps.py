@@ -29,21 +29,8 @@ class Pieces(NamedTuple):
 class Histogram:
     """A step function on [0, 1], continuous from the right, that need not increase.
 
-    Attributes
-    ----------
-    thresholds : ndarray of shape (n_blocks,)
-        Where each block, or bin, starts, strictly increasing; the first is 0.
-    values : ndarray of shape (n_blocks,)
-        Value of each block, in [0, 1].
-    sizes : ndarray of shape (n_blocks,)
-        Total weight of the calibration cells in each block; 0 for an empty one.
-
-    Examples
-    --------
-    >>> from calibrant._maps import Histogram
-    >>> histogram = Histogram([0.0, 0.5], [0.8, 0.1], [30.0, 10.0])
-    >>> histogram([0.2, 0.5, 1.0])
-    array([0.8, 0.1, 0.1])
+    Its blocks, or bins, start at ``thresholds``, which increase from 0, have ``values`` in [0, 1]
+    and ``sizes``, the total weight of their calibration cells.
     """
 
     thresholds: Floats
@@ -83,20 +70,7 @@ class Histogram:
 
 @frozen
 class StepFunction(Histogram):
-    """A non-decreasing step function on [0, 1]: a histogram whose values never fall.
-
-    Attributes
-    ----------
-    thresholds, values, sizes : ndarray of shape (n_blocks,)
-        As of a ``Histogram``; the values are finite and not negative, and may exceed 1.
-
-    Examples
-    --------
-    >>> from calibrant._maps import StepFunction
-    >>> step = StepFunction([0.0, 0.5], [0.1, 0.8], [30.0, 10.0])
-    >>> step([0.2, 0.5, 0.9])
-    array([0.1, 0.8, 0.8])
-    """
+    """A histogram whose values never fall; they are finite and not negative, and may exceed 1."""
 
     def _check_values(self, v: Floats) -> None:
         rising = v[0] >= 0 and v[-1] < np.inf and (v[1:] >= v[:-1]).all()
@@ -107,21 +81,8 @@ class StepFunction(Histogram):
 class RankedStepFunction:
     """One step function of q for every rank, non-decreasing in q and from rank to rank.
 
-    Attributes
-    ----------
-    thresholds : ndarray of shape (n_jumps,)
-        Where each block starts, rank after rank; strictly increasing within a rank, from 0.
-    values : ndarray of shape (n_jumps,)
-        Value of each block, in [0, 1], non-decreasing within a rank and from rank to rank.
-    offsets : ndarray of shape (n_ranks + 1,)
-        The blocks of rank r are ``offsets[r - 1] .. offsets[r] - 1``.
-
-    Examples
-    --------
-    >>> from calibrant._maps import RankedStepFunction
-    >>> step = RankedStepFunction([0.0, 0.5, 0.0, 0.4], [0.1, 0.7, 0.2, 0.9], [0, 2, 4])
-    >>> step([0.45, 0.45, 0.5], [1, 2, 1])
-    array([0.1, 0.9, 0.7])
+    The blocks of rank r, ``offsets[r - 1] .. offsets[r] - 1``, start at ``thresholds``, which
+    increase from 0, and have ``values`` in [0, 1].
     """
 
     thresholds: Floats

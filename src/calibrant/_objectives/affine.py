@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant._kernels.softmax import (
+    add_class_sums,
     curve_rows,
+    map_logits,
     spread_rows,
-    vector_likelihood,
     weighted_softmax,
 )
 from calibrant._maps.logits import AffineMap
@@ -99,63 +100,51 @@ class AffineRows:
 
     def __init__(self, logits: Array, class_index: NDArray[np.int64], share: Array) -> None:
         self.logits, self._class_index, self._share = logits, class_index, share
-        self._point = self._weighted_at = np.empty(0)
-        self._weighted = np.empty(0)  # probabilities times the rows' shares, at some point
+        self._weighted = np.empty_like(logits)  # probabilities times the rows' shares
+        self._full = False
 
     @cached_property
     def _label_sums(self) -> Array:
-        """Part of the gradient in a full matrix that is the same at all points."""
-        k = self.logits.shape[1]
-        slopes = np.zeros((k, k))
-        np.add.at(slopes, self._class_index, self._share[:, None] * self.logits)
-        return np.append(slopes, np.bincount(self._class_index, self._share, minlength=k))
+        """Part of the gradient that is the same at all points."""
+        labels = np.zeros_like(self.logits)
+        labels[np.arange(len(labels)), self._class_index] = self._share
+        return self._sums(labels, self.logits)
 
     def value(self, point: Array) -> tuple[float, Array]:
         """Weighted NLL and its gradient."""
-        k, self._point = self.logits.shape[1], point
-        if len(point) > 2 * k:
-            loss, weighted = self._map_to_probabilities(point)
-            slopes = (weighted.T @ self.logits).ravel()
-            return loss, np.append(slopes, weighted.sum(axis=0)) - self._label_sums
-        gradient = np.empty_like(point)
-        rows = self.logits, self._class_index, self._share
-        loss = vector_likelihood(*rows, point[:k], point[k:], gradient[:k], gradient[k:])
-        return float(loss), gradient
-
-    def _map(self, point: Array) -> Array:
-        slope, intercept = split_parameters(point, self.logits.shape[1])
-        mapped = self.logits * slope if slope.ndim == 1 else self.logits @ slope.T
-        mapped += intercept
-        return mapped
-
-    def _map_to_probabilities(self, point: Array) -> tuple[float, Array]:
-        self._weighted, self._weighted_at = self._map(point), point
+        self._full = len(point) > 2 * self.logits.shape[1]
+        self._map(point, self._weighted)
         loss = weighted_softmax(self._weighted, self._class_index, self._share)
-        return float(loss), self._weighted
+        return float(loss), self._sums(self._weighted, self.logits) - self._label_sums
 
-    def _probabilities(self) -> Array:
-        if self._weighted_at is not self._point:
-            self._map_to_probabilities(self._point)
-        return self._weighted
+    def _map(self, point: Array, out: Array) -> None:
+        slope, intercept = split_parameters(point, self.logits.shape[1])
+        if self._full:
+            np.matmul(self.logits, slope.T, out=out)
+            out += intercept
+        else:
+            out.fill(0.0)
+            map_logits(self.logits, self.logits, 0.0, slope, intercept, out)
 
     def hessian_product(self, direction: Array) -> Array:
         """Hessian times ``direction``."""
-        change = self._map(direction)
-        curve_rows(self._probabilities(), self._share, change)
-        return np.append(self._by_slope(change, self.logits), change.sum(axis=0))
+        change = np.empty_like(self.logits)
+        self._map(direction, change)
+        curve_rows(self._weighted, self._share, change)
+        return self._sums(change, self.logits)
 
     def hessian_diagonal(self, power: int = 1) -> Array:
         """Return sums over rows of what each adds to the diagonal, to some ``power``."""
         spread, squares = np.empty_like(self.logits), self.logits**2
-        spread_rows(self._probabilities(), self._share, spread)
+        spread_rows(self._weighted, self._share, spread)
         if power > 1:
             spread, squares = spread**power, squares**power
-        return np.append(self._by_slope(spread, squares), spread.sum(axis=0))
+        return self._sums(spread, squares)
 
-    def _by_slope(self, rows: Array, features: Array) -> Array:
-        """Sum of the products of rows and features, of each class or each pair of classes."""
-        if len(self._point) == 2 * rows.shape[1]:
-            sums: Array = np.einsum("ij,ij->j", rows, features)
-            return sums
-        sums = rows.T @ features
-        return sums
+    def _sums(self, rows: Array, features: Array) -> Array:
+        """Sum rows times features, of each class or each pair of classes, and rows."""
+        if self._full:
+            return np.append(rows.T @ features, rows.sum(axis=0))
+        by_slope, by_intercept = np.zeros((2, rows.shape[1]))
+        add_class_sums(rows, features, features, by_slope, by_intercept)
+        return np.append(by_slope, by_intercept)

@@ -4,16 +4,18 @@ After Berta et al., "Structured matrix scaling for multi-class calibration" (202
 departures. Probabilities are bounded from below before their logarithms enter the matrix, so that
 a class at 1e-45 weighs no more than one at 1e-3. The bounded logarithms have a common slope of
 their own, besides the temperature. The penalties are numbers of rows, adapted to the evidence.
+Of two classes the logarithms less their mean would be one number, and nothing could bend the two
+differently: there they are taken less that of 1/2.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._kernels.rows import bounded_logs
 from calibrant._kernels.softmax import (
     add_class_sums,
     common_curvature,
@@ -22,7 +24,7 @@ from calibrant._kernels.softmax import (
     spread_rows,
     weighted_softmax,
 )
-from calibrant._maps.logits import StructuredMap
+from calibrant._maps.logits import StructuredMap, bounded_features
 from calibrant._objectives.base import Objective, projected_gradient
 from calibrant._simplex import small_chunks, to_logits
 
@@ -59,10 +61,10 @@ class StructuredObjective(Objective):
         mean_i NLL_i(t) + 1/2 sum_j w_j (t_j - start_j)^2 - <prior_gradient, t - start>,
 
     where u are ``inverse_temperature`` times the logits, x = log(softmax(scale z) + bound) less its
-    mean over the row, W a diagonal or a full matrix, and the start alpha = 1, all others 0, is
-    temperature scaling; w are the ``penalty_weights``. ``prior_gradient`` is that of
-    pseudo-observations which draw alpha and gamma to the start. A ``unit`` of a parameter changes
-    the gradient by about one.
+    mean over the row or, of two classes, less log(1/2 + bound), W a diagonal or a full matrix, and
+    the start alpha = 1, all others 0, is temperature scaling; w are the ``penalty_weights``.
+    ``prior_gradient`` is that of pseudo-observations which draw alpha and gamma to the start. A
+    ``unit`` of a parameter changes the gradient by about one.
     """
 
     kind: str
@@ -75,6 +77,11 @@ class StructuredObjective(Objective):
     penalty_weights: Array
     prior_gradient: Array
     unit: Array
+
+    @property
+    def origin(self) -> float | None:
+        """What is taken from x; None is its mean over the row."""
+        return math.log(0.5 + self.bound) if self.n_classes == 2 else None
 
     @property
     def start(self) -> Array:
@@ -99,8 +106,7 @@ class StructuredObjective(Objective):
         self, gaps: Array, class_index: NDArray[np.int64], share: Array
     ) -> StructuredRows:
         """Return the loss of rows of logits less their largest, which are overwritten."""
-        x = np.empty_like(gaps)
-        bounded_logs(self.scale * gaps, self.bound, x)
+        x = bounded_features(self.scale * gaps, self.bound, self.origin)
         gaps *= self.inverse_temperature
         return StructuredRows(gaps, x, class_index, share, full=self.full)
 
@@ -132,7 +138,7 @@ class StructuredObjective(Objective):
         slope = slope.reshape(k, k) + point[1] * np.eye(k) if self.full else slope + point[1]
         inverse = float(point[0]) * self.inverse_temperature
         features = self.scale, self.bound, self.zero_logit
-        return StructuredMap(inverse, slope, point[-k:].copy(), *features, self.kind)
+        return StructuredMap(inverse, slope, point[-k:].copy(), *features, self.kind, self.origin)
 
 
 class StructuredRows:

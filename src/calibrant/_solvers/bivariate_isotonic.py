@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from calibrant import errors
-from calibrant._kernels.isotonic import largest_excess, split_real, split_whole
+from calibrant._kernels.isotonic import largest_excess, split
 from calibrant._solvers.report import SolverReport
 
 if TYPE_CHECKING:
@@ -174,7 +174,6 @@ def split_points(
     fitted, place = np.empty(n), np.arange(n, dtype=np.int32)
     if n == 0:
         return Split(fitted, np.zeros(1, np.int64), fitted, fitted, fitted, 0.0, 0)
-    split = split_whole if labels.dtype.kind == "i" else split_real
     head, visits = split(rank, labels, weight, place, n_ranks, fitted)
     starts = np.append(np.flatnonzero(head), n)
     values = fitted[place[starts[:-1]]]

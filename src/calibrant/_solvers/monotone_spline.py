@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import _threads as threads
-from calibrant._kernels.monotone_spline import add_information
 from calibrant._objectives.spline import (
     SLOPE_BOUNDS,
     SplineObjective,
@@ -17,8 +16,8 @@ from calibrant._objectives.spline import (
     read_logs,
     sort_cells,
 )
-from calibrant._solvers.choice_rows import choice_rows
-from calibrant._solvers.merged_rows import divide_by_unit, feature_scale, merge_rows
+from calibrant._simplex import softmax
+from calibrant._solvers.merged_rows import choice_rows, divide_by_unit, feature_scale, merge_rows
 from calibrant._solvers.newton import NewtonMinimum, PenalisedLoss, minimise_newton
 from calibrant._solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining, share
 from calibrant._solvers.report import ScalingFit, SolverReport
@@ -132,9 +131,10 @@ def place_knots(values: Array, weights: Array, n_knots: int) -> Array:
     which lie where every prediction is right.
     """
     low = max(float(values.min()), DEEPEST_BIN)
-    information = np.zeros(max(1, int(np.ceil(-low / BIN_WIDTH))))
-    add_information(values, weights, low, BIN_WIDTH, information)
-    cumulative = np.cumsum(information)
+    n_bins, q = max(1, int(np.ceil(-low / BIN_WIDTH))), softmax(values)
+    q *= weights[:, None] * (1.0 - q)
+    place = np.clip((values - low) / BIN_WIDTH, 0, n_bins - 1).astype(np.int32)
+    cumulative = np.cumsum(np.bincount(place.ravel(), q.ravel(), minlength=n_bins))
     if not cumulative[-1] > 0.0:
         return np.array([-1.0])
     goals = np.arange(1, n_knots + 1) / (n_knots + 1) * cumulative[-1]

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant._kernels.binary_problems import merge_cells, pool_into_line, take_columns
 from calibrant._kernels.isotonic import pool_adjacent_violators
 from calibrant._maps.cells import ClasswiseCurves
 from calibrant._maps.curves import IDENTITY, Curve, PiecewiseLinear
 from calibrant._maps.steps import StepFunction
+from calibrant._row_order import increasing_order, starts_of_runs
 from calibrant._solvers.report import SolverReport
 
 if TYPE_CHECKING:
@@ -76,8 +76,12 @@ def binary_problem(
     Sums of whole weights are exact, so a row of weight 2 and a row given twice are the same
     problem to the bit.
     """
-    contiguous = (np.ascontiguousarray(part) for part in (values, positives, cells))
-    return BinaryProblem(*merge_cells(*contiguous))
+    order = increasing_order(values)
+    values = values[order] + 0.0  # not -0.0
+    starts, sums = starts_of_runs(values), (positives[order], cells[order])
+    if len(starts) == len(values):
+        return BinaryProblem(values, *sums)
+    return BinaryProblem(values[starts], *(np.add.reduceat(part, starts) for part in sums))
 
 
 def solve_each(
@@ -144,8 +148,7 @@ def class_problems(batch: SimplexBatch) -> Iterator[BinaryProblem | None]:
     probabilities, label, weight = batch.probabilities(), batch.class_index, batch.weight
     present = np.bincount(label, minlength=batch.n_classes) > 0
     for first in range(0, batch.n_classes, COLUMNS_AT_ONCE):
-        columns = np.empty((min(COLUMNS_AT_ONCE, batch.n_classes - first), batch.n_rows))
-        take_columns(probabilities, first, columns)
+        columns = np.ascontiguousarray(probabilities[:, first : first + COLUMNS_AT_ONCE].T)
         for j, values in enumerate(columns, first):
             positives = np.where(label == j, weight, 0.0)
             yield binary_problem(values, positives, weight) if present[j] else None
@@ -157,12 +160,22 @@ def solve_isotonic(problem: BinaryProblem) -> tuple[PiecewiseLinear, SolverRepor
     The objective reported is the mean squared error over cells.
     """
     started = perf_counter()
-    x, y, loss, n_blocks = pool_into_line(
-        problem.values, problem.positives, problem.cells, RESOLUTION
-    )
-    curve = PiecewiseLinear(x, y)
-    seconds = perf_counter() - started
-    return curve, SolverReport("pava", loss / problem.total, 0.0, 0.0, 1, seconds, n_blocks)
+    values, sums = problem.values, (problem.positives, problem.cells)
+    is_apart = values[1:] - values[:-1] >= RESOLUTION
+    if not is_apart.all():  # a line between values that differ by rounding could be too steep
+        starts = np.flatnonzero(np.append(True, is_apart))
+        values, sums = values[starts], tuple(np.add.reduceat(part, starts) for part in sums)
+    first, positives, cells = pool_adjacent_violators(*sums)
+    # Means that differ by rounding only may round to the wrong side of each other.
+    y = np.maximum.accumulate(np.minimum(positives / cells, 1.0))
+    # Labels are 0 or 1, so this is the sum of the squared errors of blocks.
+    loss = float(positives @ (1.0 - 2.0 * y) + cells @ (y * y)) / problem.total
+    ends = np.repeat(first, 2)
+    ends[1:-1:2], ends[-1] = first[1:] - 1, len(values) - 1
+    points = starts_of_runs(ends)  # a block of one value is one point
+    curve = PiecewiseLinear(values[ends[points]], np.repeat(y, 2)[points])
+    n_blocks, seconds = len(starts_of_runs(y)), perf_counter() - started
+    return curve, SolverReport("pava", loss, 0.0, 0.0, 1, seconds, n_blocks)
 
 
 def solve_isotonic_steps(problem: BinaryProblem) -> tuple[StepFunction, SolverReport]:

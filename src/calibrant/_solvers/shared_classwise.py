@@ -37,7 +37,7 @@ def group_classes(batch: SimplexBatch, n_groups: int) -> NDArray[np.int64]:
     ).astype(np.float64)
     one_each = np.ones(batch.n_classes)
     distinct = binary_problem(frequency, one_each, one_each)
-    thresholds, _, _ = MassBins.of(distinct).cut(n_groups)
+    thresholds, _, _ = MassBins(distinct).cut(n_groups)
     group = np.searchsorted(thresholds, frequency, side="right") - 1
     group = np.maximum(group, group[frequency > 0].min())
     return np.unique(group, return_inverse=True)[1].astype(np.int64)

@@ -11,6 +11,7 @@ import numpy as np
 
 from calibrant._objectives.structured import (
     DIAGONAL,
+    INTERCEPT,
     StructuredObjective,
     parameter_kinds,
     read_gaps,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from calibrant._simplex import SimplexBatch
 
     Array = NDArray[np.float64]
+    StructuredFit = ScalingFit[StructuredMap, StructuredObjective]
 
 PENALTIES = np.array([1.0, 1.0, 32.0, 16.0, 4.0])
 """Strength of the penalty on each kind of parameter, times half its square, in rows.
@@ -48,6 +50,9 @@ WEAKEST, STRONGEST = 0.25, 64.0
 ROUGH_TOLERANCE = 1e-2
 """Violation at which the evidence is looked at."""
 
+SINGLE_TOLERANCE = 1e-3
+"""Violation that products in single precision are exact enough for."""
+
 MOST_PRODUCTS = 200
 """Limit of conjugate gradients in one step."""
 
@@ -60,6 +65,20 @@ of ten, have their optimum so far out that hundreds of steps do not reach it."""
 def solve_structured(batch: SimplexBatch, **options: Any) -> tuple[StructuredMap, SolverReport]:
     """Return map and report of ``fit_structured``."""
     return fit_structured(batch, **options)[:2]
+
+
+def refit_structured(
+    batch: SimplexBatch, whole: StructuredFit, weight: float, **options: Any
+) -> tuple[StructuredMap, SolverReport]:
+    """Fit a part of the rows of ``whole``, whose weight is given, with the penalties found there.
+
+    Its temperature and reading of zeros stay, too: a few numbers, in which a row left out has
+    hardly a part. It starts where that fit ended, as good as any other point: the loss is convex.
+    """
+    penalties = weight / float(batch.weight.sum()) * whole.objective.penalty_weights
+    objective = replace(whole.objective, penalty_weights=penalties)
+    known = {"objective": objective, "start": whole.point, "adapt": False}
+    return fit_structured(batch, full=objective.full, **known, **options)[:2]
 
 
 def fit_structured(
@@ -79,7 +98,8 @@ def fit_structured(
     start: Array | None = None,
     adapt: bool | None = None,
     curvature: Array | None = None,
-) -> ScalingFit[StructuredMap, StructuredObjective]:
+    like: StructuredFit | None = None,
+) -> StructuredFit:
     """Find the map of least penalised NLL; see ``StructuredObjective``.
 
     Without ``strength`` the penalties are adapted to the evidence. The ``temperature`` that it
@@ -89,7 +109,8 @@ def fit_structured(
     The batch may be a sample of rows of a total ``weight``: then the mean loss less
     <``linear_term``, t> is minimised. An ``objective`` is that of an earlier fit; with ``adapt``
     its penalties and pseudo-observations are found again, by rough fits from temperature scaling
-    as for a new one, and by the mean ``curvature`` of all rows.
+    as for a new one, and by the mean ``curvature`` of all rows. They are adapted once, instead of
+    three times, from those of a fit ``like`` it, of the same rows and another bound.
     """
     started = perf_counter()
     # Merged before the temperature is fitted, too: where the likelihood is flat, its last bits
@@ -104,7 +125,9 @@ def fit_structured(
         objective, rows = _freeze(batch, temperature, bound, full=full)
     else:
         rows = objective.row_loss(batch, total)
-    options = _Options(weight, strength, prior_strength, tol, max_rounds)
+    is_like = like is not None and strength is None
+    known = _scaled_penalties(like, weight, bound) if is_like else None
+    options = _Options(weight, strength, prior_strength, tol, max_rounds, known)
     problem = _StructuredProblem(rows, objective, linear_term, options, weight > total, curvature)
     found = problem.fit_adapted() if adapt else problem.fit(start)
     if found.x[0] < 0.0:
@@ -112,7 +135,7 @@ def fit_structured(
         objective = replace(problem.objective, inverse_temperature=0.0)
         rows = objective.row_loss(batch, total)
         problem = _StructuredProblem(rows, objective, linear_term, options)
-        found = problem.fit_adapted()
+        found = problem.fit_adapted() if adapt else problem.fit(found.x)
     penalties = problem.penalties()[DIAGONAL:]
     names = zip(("diagonal", "off-diagonal", "intercept"), penalties, strict=True)
     notes = "penalties in rows: " + ", ".join(f"{name} {value:.3g}" for name, value in names)
@@ -165,6 +188,7 @@ class _Options(NamedTuple):
     prior: float
     tol: float
     max_rounds: int
+    penalties: Array | None = None
 
 
 class _StructuredProblem(PenalisedLoss):
@@ -237,17 +261,30 @@ class _StructuredProblem(PenalisedLoss):
         )
 
     def fit(self, x: Array | None) -> NewtonMinimum:
-        """Fit exactly."""
+        """Fit as exactly as asked for, in single precision as far as that goes.
+
+        Its last bits change with the chunks of all rows, so not where the batch is a sample.
+        """
+        x, tol = self.objective.start if x is None else x, self._options.tol
+        if not self._is_sample:
+            self.rows.rough = True
+            found = self._minimise(x, max(tol, SINGLE_TOLERANCE))
+            if found.violation <= tol:
+                return found
+            x = found.x
         self.rows.rough = False
-        return self._minimise(self.objective.start if x is None else x, self._options.tol)
+        return self._minimise(x, tol)
 
     def fit_adapted(self) -> NewtonMinimum:
         """Fit roughly, adapt penalties to the evidence and pseudo-observations; then exactly."""
         start, loss, gradient = self._at_start
         x, strength, prior = start, self._options.strength, self._options.prior
-        self._set_penalties(PENALTIES * (1.0 if strength is None else strength), prior)
+        begin, rounds = self._options.penalties, 1
+        if begin is None:
+            begin, rounds = PENALTIES * (1.0 if strength is None else strength), REWEIGHTINGS
+        self._set_penalties(begin, prior)
         self.rows.rough = True
-        for _ in range(REWEIGHTINGS if strength is None or prior > 0.0 else 0):
+        for _ in range(rounds if strength is None or prior > 0.0 else 0):
             x = self._minimise(x, max(self._options.tol, ROUGH_TOLERANCE)).x
             divergence = self.loss(x)[0] - loss - float(gradient @ (x - start))
             penalties = self.penalties()
@@ -262,9 +299,7 @@ class _StructuredProblem(PenalisedLoss):
 
     def penalties(self) -> Array:
         """Return the penalties of each kind of parameter, in rows."""
-        found = np.zeros(len(PENALTIES))
-        found[self._kinds] = self._options.weight * self.objective.penalty_weights
-        return found
+        return _penalties_of(self.objective, self._options.weight)
 
     def _set_penalties(self, penalties: Array, pseudo_rows: float) -> None:
         # Only the common terms are held: those of classes have penalties of their own.
@@ -275,6 +310,24 @@ class _StructuredProblem(PenalisedLoss):
             penalty_weights=penalties[self._kinds] / weight,
             prior_gradient=share(pseudo_rows, weight) * common,
         )
+
+
+def _penalties_of(objective: StructuredObjective, weight: float) -> Array:
+    """Return the penalties of each kind of parameter, in rows."""
+    found = np.zeros(len(PENALTIES))
+    kinds = parameter_kinds(objective.n_classes, full=objective.full)
+    found[kinds] = weight * objective.penalty_weights
+    return found
+
+
+def _scaled_penalties(like: StructuredFit, weight: float, bound: float) -> Array:
+    """Return the penalties of a fit as they are for logarithms that spread wider.
+
+    A slope then does as much as a larger one did.
+    """
+    found = _penalties_of(like.objective, weight)
+    found[DIAGONAL:INTERCEPT] *= (np.log(bound) / np.log(like.objective.bound)) ** 2
+    return found
 
 
 def _evidence(data: Array, kinds: NDArray[np.int64], theta: Array, penalties: Array) -> Array:

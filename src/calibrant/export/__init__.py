@@ -6,11 +6,14 @@ calibrant.export`` needs none.
 
 from __future__ import annotations
 
+from typing import Any
+
+from calibrant import _extras as extras
 from calibrant._lazy import attach
 
 _HOMES: dict[str, str] = {
     "ArenaCalibrator": "calibrant.export._arena",
-    "merge_onnx": "calibrant.export._onnx_merge",
+    "merge_onnx": "calibrant.export._onnx",
     "register_skl2onnx": "calibrant.export._skl2onnx",
     "save_pt2": "calibrant.export._torch",
     "to_onnx": "calibrant.export._onnx",
@@ -21,7 +24,20 @@ _HOMES: dict[str, str] = {
 """The module of every public name."""
 
 _MODULES = ("mlflow", "probmetrics")
-"""Public names that are modules themselves."""
+"""Public names that are modules themselves, and ask for their extras."""
+
+_EXTRAS = {"register_skl2onnx": "skl2onnx", "save_pt2": "torch", "to_torch": "torch"}
+"""What names need, if it is not ``onnx``."""
 
 __all__ = sorted([*_HOMES, *_MODULES])  # noqa: PLE0605  (a list)
-__getattr__, __dir__ = attach(__name__, _HOMES, _MODULES)
+_load, __dir__ = attach(__name__, _HOMES, _MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _load(name)
+    except ImportError as error:
+        if name in _MODULES:
+            raise
+        extra = _EXTRAS.get(name, "onnx")
+        raise extras.needed(error, f"{__name__}.{name}", extra) from error

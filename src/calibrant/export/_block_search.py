@@ -39,46 +39,23 @@ COSTS = {False: 1.5, True: 0.6, "turn": 1.0, "round": 2.4}
 
 @dataclass(frozen=True, slots=True)
 class BlockSearch:
-    """How blocks are found.
+    """How blocks are found: by a key, a table of the first blocks of keys, and some halvings."""
 
-    Attributes
-    ----------
-    low, width : float
-        Scores are in [low, low + width]; those outside are as at the ends.
-    turned : bool
-        Whether the key is made of the distance to the upper end, which tells scores there apart.
-    n_roots : int
-        Number of square roots of that, which tell scores near the end apart.
-    short : bool
-        Whether these have 32 bits, which is quicker, and too few for scores below 1e-45.
-    n_keys : ndarray of shape (n_curves,)
-        The key is multiplied by this number and rounded down.
-    first : ndarray of shape (n_curves,)
-        Where each curve starts in ``starts``.
-    starts : ndarray
-        First block, counted over all curves from 1 on, that a score with this key can be in.
-    n_rounds : int
-        Number of halvings after that.
-    """
-
-    low: float
+    low: float  # scores are in [low, low + width]; those outside are as at the ends
     width: float
-    turned: bool
-    n_roots: int
-    short: bool
-    n_keys: Wholes
-    first: Wholes
-    starts: Wholes
-    n_rounds: int
+    turned: bool  # whether the key is made of the distance to the upper end
+    n_roots: int  # square roots of that, which tell scores near the end apart
+    short: bool  # whether these have 32 bits, which is quicker, and too few for scores below 1e-45
+    n_keys: Wholes  # of each curve: the key is multiplied by this number and rounded down
+    first: Wholes  # where each curve begins in ``starts``
+    starts: Wholes  # first block, counted over all curves from 1 on, of a score with this key
+    n_rounds: int  # halvings after that
 
     @property
     def cost(self) -> float:
         """Estimated time for a cell, without what all searches have in common."""
-        return (
-            COSTS[self.short] * self.n_roots
-            + COSTS["turn"] * self.turned
-            + COSTS["round"] * self.n_rounds
-        )
+        roots = COSTS[self.short] * self.n_roots
+        return roots + COSTS["turn"] * self.turned + COSTS["round"] * self.n_rounds
 
     def key(self, ops: Any, x: Value) -> Value:
         """Key of scores in [0, 1], or beyond; numpy may be the operations."""
@@ -105,24 +82,24 @@ def plan_search(
     n_keys = sizes if len(sizes) > 1 else np.maximum(KEYS_PER_BLOCK * sizes, FEWEST_KEYS)
     kinds = (True,) if short else (True, False)
     roots = [(0, short), *product(range(1, MOST_ROOTS + 1), kinds)]
-    ways = [(turned, *way) for turned in (False, True) for way in roots]
-    empty = [BlockSearch(low, width, *way, n_keys, nothing, nothing, 0) for way in ways]
+    empty = [
+        BlockSearch(low, width, turned, *way, n_keys, nothing, nothing, 0)
+        for turned, way in product((False, True), roots)
+    ]
     return min((_fill(search, thresholds) for search in empty), key=lambda search: search.cost)
 
 
 def _fill(search: BlockSearch, thresholds: Sequence[Floats]) -> BlockSearch:
     """Return a search with its table."""
     starts: list[Wholes] = []
-    first: list[int] = []
     offset, most = 1, 0
+    slack = SLACK[search.short] if search.n_roots or search.short else 0.0
     for curve, n in zip(thresholds, search.n_keys.tolist(), strict=True):
         keys = search.key(np, curve[1:]).astype(np.float64) * n
-        slack = SLACK[search.short] if search.n_roots or search.short else 0.0
         least, largest = (  # of the thresholds, for each key
             np.bincount(np.minimum(keys * factor, n).astype(np.int64), minlength=n + 1)
             for factor in (1.0 - slack, 1.0 + slack)
         )
-        first.append(first[-1] + len(starts[-1]) if first else 0)
         if search.turned:
             passed, reached = _from_above(least) - least, _from_above(largest)
         else:
@@ -130,9 +107,8 @@ def _fill(search: BlockSearch, thresholds: Sequence[Floats]) -> BlockSearch:
         starts.append(offset + passed)
         most = max(most, int((reached - passed).max()))
         offset += len(curve)
-    return replace(
-        search, first=np.array(first), starts=np.concatenate(starts), n_rounds=most.bit_length()
-    )
+    first = np.cumsum([0, *map(len, starts[:-1])])
+    return replace(search, first=first, starts=np.concatenate(starts), n_rounds=most.bit_length())
 
 
 def _from_above(counts: Wholes) -> Wholes:
@@ -147,7 +123,7 @@ def lowered(thresholds: Floats, off: Rounding, *, of_sums: bool = False) -> Floa
     a softmax, it may come out a few bits lower, and must not change its side; scores just below a
     threshold that differ from it by less than rounding are taken to be at it. Errors of logits
     move a probability p by p (1 - p) of them, so near 1 there is nothing to lower: scores there
-    come out the same (see ``softmax_formulas``), and saturated classifiers have thresholds that
+    come out the same (see ``_formula_parts``), and saturated classifiers have thresholds that
     are a bit apart. Sums of probabilities have the errors of their terms, wherever they are.
     """
     t = thresholds
@@ -170,19 +146,9 @@ def find_blocks(
     """Block of each cell, the last whose threshold is not above it, and where blocks end.
 
     Blocks are counted over all curves, from 1 on: block b lies between entries b - 1 and b of the
-    second value, except for the first and the last of a curve.
-
-    Parameters
-    ----------
-    ops : Operations
-    x : Value
-        Scores, or NaN, which is in some block.
-    thresholds : sequence of ndarray
-        Where the blocks of each curve start; what lies below the second is in the first.
-    curve_of : ndarray of shape (n_classes,), optional
-        Curve of each column; all columns have the only one without it.
-    low, width : float
-        Where the scores are.
+    second value, except for the first and the last of a curve. ``thresholds`` are where the blocks
+    of each curve start; what lies below the second is in the first, and NaN in some block. All
+    columns have the only curve without ``curve_of``.
     """
     search = plan_search(thresholds, low, width, short=ops.pairs)
     # No score is there: a step cannot leave its curve. Lines need a number.

@@ -20,31 +20,24 @@ from calibrant._maps.logits import (
     TemperatureMap,
 )
 from calibrant.export._block_search import find_blocks, lowered
-from calibrant.export._curve_formulas import write_curves, write_division
-from calibrant.export._operations import Operations, Value
-from calibrant.export._softmax_formulas import (
+from calibrant.export._formula_parts import (
+    write_curves,
+    write_division,
     write_log_softmax,
     write_scaled_softmax,
     write_softmax,
 )
+from calibrant.export._operations import Operations, Value
 
 if TYPE_CHECKING:
     from calibrant._maps.base import CalibrationMap, Floats
 
 
 class Context(NamedTuple):
-    """Where in a graph a map stands.
+    """Where in a graph a map stands."""
 
-    Attributes
-    ----------
-    computed : bool
-        Whether the graph has computed its rows, so that they are subject to rounding.
-    inner : bool
-        Whether another map follows, for which the last bits count.
-    """
-
-    computed: bool = False
-    inner: bool = False
+    computed: bool = False  # whether its rows are computed, and so subject to rounding
+    inner: bool = False  # whether another map follows, for which the last bits count
 
 
 @singledispatch
@@ -157,7 +150,10 @@ def _(found: StructuredMap, ops: Operations, rows: Value, at: Context) -> Value:
     if found.bound > 0:
         scaled = write_softmax(ops, x) if at.inner and ops.pairs else ops.softmax(x)
         x = ops.log(scaled + ops.fitted("bound", found.bound))
-    x = x - ops.row_sum(x) / float(ops.n_classes)
+    elif found.origin is not None:
+        x = write_log_softmax(ops, x)
+    centre = found.origin
+    x = x - (ops.row_sum(x) / float(ops.n_classes) if centre is None else centre)
     factor = ops.fitted("inverse_temperature", found.inverse_temperature)
     mapped = logits * factor + _product(ops, x, found.coef)
     mapped = mapped + ops.fitted("intercept", found.intercept)

@@ -1,24 +1,21 @@
-"""Calibrators as ONNX graphs."""
+"""Calibrators as ONNX graphs, alone or behind the graph of a classifier."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import onnx
+from onnx import TensorProto, checker, compose, defs, helper
+
 from calibrant import __version__, errors
-from calibrant import _extras as extras
 from calibrant import _simplex as simplex
+from calibrant.export._onnx_graph import REAL, SINGLE, OnnxOperations, Tensor
+from calibrant.export._onnx_pairs import PairOperations
 from calibrant.export._pipeline import check_input, describe, take_calibrator, write_rows
 
-try:
-    import onnx
-    from onnx import TensorProto, checker, defs, helper
-except ImportError as error:
-    raise extras.needed(error, "calibrant.export.to_onnx", "onnx") from error
-
-from calibrant.export._onnx_graph import REAL, SINGLE, OnnxOperations, Tensor
-from calibrant.export._onnx_pair_operations import PairOperations
-
 if TYPE_CHECKING:
+    import os
+
     from calibrant._calibrators.base import Calibrator
     from calibrant.export._operations import Rounding
 
@@ -36,6 +33,15 @@ OF_DIVISION = 2.0**-51
 
 ROUNDED = 2.0**-23
 """How far probabilities in float32 may be off by rounding alone."""
+
+NODE_PREFIX = "calibrant/"
+"""What the names of a calibrator's nodes begin with, behind a classifier."""
+
+OF_FLOAT32 = 2.0**-17
+"""How far logits of a network in float32 are off in another runtime, with room to spare."""
+
+HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+"""Types of scores that are cast to float32: probabilities in 16 bits would be rounded to 1e-3."""
 
 
 def to_onnx(
@@ -107,17 +113,22 @@ def to_onnx(
     """
     calibrator = take_calibrator(calibrator)
     kind = check_input(calibrator, input)
-    check_opset(opset)
+    newest = defs.onnx_opset_version()
+    simplex.check_number("opset", opset, low=FIRST_OPSET, high=newest, whole=True)
     simplex.check_option("dtype", dtype, tuple(ONNX_DTYPES))
-    check_precision(precision, dtype)
+    simplex.check_option("precision", precision, tuple(ONNX_DTYPES))
+    if precision == "float32" and dtype != "float32":
+        raise errors.ParameterError(
+            f"precision='float32' is for graphs without {dtype}; leave out dtype={dtype!r}"
+        )
     simplex.check_number("tolerance", tolerance, low=0.0, high=MOST_TOLERANCE)
-    ops: OnnxOperations
+    n_classes = calibrator.n_features_in_
     if precision == "float32":
-        ops = PairOperations(calibrator.n_features_in_, opset)
-        scores = Tensor(ops, kind, SINGLE, ops.n_classes)
+        ops: OnnxOperations = PairOperations(n_classes, opset)
+        scores = Tensor(ops, kind, SINGLE, n_classes)
     else:
-        ops = OnnxOperations(calibrator.n_features_in_, opset)
-        scores = Tensor(ops, kind, REAL, ops.n_classes)
+        ops = OnnxOperations(n_classes, opset)
+        scores = Tensor(ops, kind, REAL, n_classes)
         if dtype == "float32":
             scores = ops.real(scores)
     ops.rounding = _rounding(ops.rounding, dtype, kind, tolerance)
@@ -125,32 +136,25 @@ def to_onnx(
     if precision == "float32":
         ops.node("Identity", [out.high], SINGLE)
     elif dtype == "float32":
-        ops.node("Cast", [out], to=ONNX_DTYPES[dtype])
+        ops.single(out)
     ops.nodes[-1].output[0] = OUTPUT
     ops.drop_unused()
-    shape = ["rows", ops.n_classes]
     given, found = (
-        helper.make_tensor_value_info(name, ONNX_DTYPES[dtype], shape) for name in (kind, OUTPUT)
+        helper.make_tensor_value_info(name, ONNX_DTYPES[dtype], ["rows", n_classes])
+        for name in (kind, OUTPUT)
     )
-    graph = helper.make_graph(
-        ops.nodes, "calibrant", [given], [found], list(ops.constants.values())
+    constants = list(ops.constants.values())
+    imports = [helper.make_opsetid("", opset)]
+    model = helper.make_model(
+        helper.make_graph(ops.nodes, "calibrant", [given], [found], constants),
+        opset_imports=imports,
+        ir_version=helper.find_min_ir_version_for(imports),
+        producer_name="calibrant",
+        producer_version=__version__,
     )
-    return _finish(graph, opset, describe(calibrator) | {"calibrant.input": kind})
-
-
-def check_opset(opset: int) -> None:
-    """Refuse a version that lacks an operator, or that is not known."""
-    newest = defs.onnx_opset_version()
-    simplex.check_number("opset", opset, low=FIRST_OPSET, high=newest, whole=True)
-
-
-def check_precision(precision: str, dtype: str) -> None:
-    """Refuse a precision that is not known, or that the scores do not have."""
-    simplex.check_option("precision", precision, tuple(ONNX_DTYPES))
-    if precision == "float32" and dtype != "float32":
-        raise errors.ParameterError(
-            f"precision='float32' is for graphs without {dtype}; leave out dtype={dtype!r}"
-        )
+    helper.set_model_props(model, describe(calibrator) | {"calibrant.input": kind})
+    checker.check_model(model)
+    return model
 
 
 def _rounding(own: Rounding, dtype: str, kind: str, tolerance: float) -> Rounding:
@@ -165,15 +169,154 @@ def _rounding(own: Rounding, dtype: str, kind: str, tolerance: float) -> Roundin
     )
 
 
-def _finish(graph: Any, opset: int, about: dict[str, str]) -> onnx.ModelProto:
-    imports = [helper.make_opsetid("", opset)]
-    model = helper.make_model(
-        graph,
-        opset_imports=imports,
-        ir_version=helper.find_min_ir_version_for(imports),
-        producer_name="calibrant",
-        producer_version=__version__,
+def merge_onnx(
+    model: onnx.ModelProto | str | os.PathLike[str],
+    calibrator: Calibrator,
+    *,
+    input: str | None = None,  # noqa: A002  (its name in a graph)
+    output: str | None = None,
+    precision: str = "float64",
+    tolerance: float | None = None,
+) -> onnx.ModelProto:
+    """Put a calibrator behind a classifier: one model, from features to calibrated probabilities.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto or path-like
+        The classifier, as any exporter writes it.
+    calibrator : Calibrator
+        A fitted calibrator of its scores.
+    input : {"probabilities", "logits"}, optional
+        What the classifier returns; by default what the calibrator was fitted to.
+    output : str, optional
+        Name of the scores among the outputs of the classifier, if it has several.
+    precision : {"float64", "float32"}, default="float64"
+        The longest numbers that the calibrator computes with, as of ``to_onnx``.
+    tolerance : float, optional
+        How far logits may be off from those that the calibrator was fitted to, as of ``to_onnx``.
+        By default 2 ** -17, 8e-6, of scores in float32 or shorter, which no two runtimes compute
+        alike, and 0 of others.
+
+    Returns
+    -------
+    model : onnx.ModelProto
+        The inputs are those of the classifier. The outputs are ``calibrated`` and those of the
+        classifier other than its scores. Scores of 16 bits are cast, and ``calibrated`` is float32.
+
+    Raises
+    ------
+    ExportError
+        If the classifier has no such output, or one of another type or number of classes.
+
+    Examples
+    --------
+    >>> import onnx
+    >>> from calibrant import TemperatureScaling
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.export import merge_onnx
+    >>> features, scores = (
+    ...     onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["rows", 3])
+    ...     for name in ("features", "scores")
+    ... )
+    >>> double = onnx.helper.make_node("Add", ["features", "features"], ["scores"])
+    >>> graph = onnx.helper.make_graph([double], "network", [features], [scores])
+    >>> network = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)])
+    >>> calibrator = TemperatureScaling().fit(*simulated_scores(500))
+    >>> merged = merge_onnx(network, calibrator, input="logits")
+    >>> [value.name for value in merged.graph.input], [v.name for v in merged.graph.output]
+    (['features'], ['calibrated'])
+    """
+    calibrator = take_calibrator(calibrator)
+    if not isinstance(model, onnx.ModelProto):
+        model = onnx.load(model)
+    scores = _find_output(model, output)
+    dtype = _check_output(scores, calibrator.n_features_in_)
+    if tolerance is None:
+        tolerance = OF_FLOAT32 if dtype == "float32" else 0.0
+    opset = _opset(model)
+    how: dict[str, Any] = {"dtype": dtype, "precision": precision, "tolerance": tolerance}
+    own = to_onnx(calibrator, input=input, opset=opset, **how)
+    first = onnx.ModelProto()
+    first.CopyFrom(model)
+    first.ir_version = own.ir_version = max(first.ir_version, own.ir_version)
+    given = scores.name
+    if scores.type.tensor_type.elem_type in HALVES:
+        given = _cast_output(first.graph, given)
+    joints = [(given, own.graph.input[0].name)]
+    merged = compose.merge_models(
+        first, own, io_map=joints, prefix2=NODE_PREFIX, producer_name="calibrant"
     )
-    helper.set_model_props(model, about)
-    checker.check_model(model)
-    return model
+    imports = {one.domain: one for one in merged.opset_import}  # each is there twice
+    del merged.opset_import[:]
+    merged.opset_import.extend(imports.values())
+    _rename_output(merged.graph, NODE_PREFIX + OUTPUT)
+    checker.check_model(merged)
+    return merged
+
+
+def _find_output(model: onnx.ModelProto, name: str | None) -> Any:
+    found = {value.name: value for value in model.graph.output}
+    if name is None and len(found) == 1:
+        return next(iter(found.values()))
+    if name not in found:
+        among = errors.some_in_words([*found])
+        raise errors.ExportError(
+            f"the model has {len(found)} outputs, {among}; say which are the scores with output="
+            if name is None
+            else f"output={name!r} is no output of the model; it has {among}"
+        )
+    return found[name]
+
+
+def _check_output(scores: Any, n_classes: int) -> str:
+    """Refuse scores that the calibrator does not take; return their type."""
+    tensor = scores.type.tensor_type
+    types = dict.fromkeys((TensorProto.FLOAT, *HALVES), "float32") | {REAL: "float64"}
+    dtype = types.get(tensor.elem_type)
+    if dtype is None:
+        kind = TensorProto.DataType.Name(tensor.elem_type).lower()
+        raise errors.ExportError(
+            f"output {scores.name!r} is of type {kind}; scores are real numbers of 16, 32 or 64 "
+            "bits: choose another output"
+        )
+    sizes = [d.dim_value or None for d in tensor.shape.dim]
+    if tensor.HasField("shape") and (len(sizes) != 2 or sizes[1] not in (None, n_classes)):
+        shape = ", ".join(str(size or "?") for size in sizes)
+        raise errors.ExportError(
+            f"output {scores.name!r} has shape ({shape}); the calibrator takes (rows, {n_classes})"
+        )
+    return dtype
+
+
+def _cast_output(graph: Any, name: str) -> str:
+    """Put a cast to float32 behind an output, in its place; return its new name."""
+    new = f"{NODE_PREFIX}{name}"
+    (value,) = (one for one in graph.output if one.name == name)
+    value.name, value.type.tensor_type.elem_type = new, TensorProto.FLOAT
+    own = f"{NODE_PREFIX}Cast_scores"
+    graph.node.append(helper.make_node("Cast", [name], [new], own, to=TensorProto.FLOAT))
+    return new
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    """Version of the standard operators of a model, which the merged one has as well."""
+    found = [one.version for one in model.opset_import if one.domain in ("", "ai.onnx")]
+    opset = found[0] if found else FIRST_OPSET
+    if opset < FIRST_OPSET:
+        raise errors.ExportError(
+            f"the model has opset {opset}, and a calibrator needs {FIRST_OPSET} or later; "
+            f"convert it first: onnx.version_converter.convert_version(model, {FIRST_OPSET})"
+        )
+    return opset
+
+
+def _rename_output(graph: Any, old: str) -> None:
+    """Give the probabilities their plain name, unless the classifier has that already."""
+    taken = {name for node in graph.node for name in (*node.input, *node.output)}
+    if OUTPUT in taken | {value.name for value in graph.input}:
+        return
+    for node in graph.node:
+        node.output[:] = [OUTPUT if name == old else name for name in node.output]
+    for value in graph.output:
+        if value.name == old:
+            value.name = OUTPUT

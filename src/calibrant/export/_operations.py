@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Value = Any
 """A matrix of rows, a column of one number a row, or a constant: what operations take and return.
@@ -16,14 +20,8 @@ rounded to ``single``.
 class Rounding(NamedTuple):
     """How far scores that are computed may be off from those that a map was fitted to.
 
-    Attributes
-    ----------
-    of_logits : float
-        Error of logits: it moves a probability p by p (1 - p) of it.
-    of_cells : float
-        Error of the probabilities themselves.
-    of_numbers : float
-        Error of any number, as a part of it; near 1 it is smaller, since pairs are longer there.
+    An error ``of_logits`` moves a probability p by p (1 - p) of it; ``of_cells`` is one of the
+    probabilities themselves; ``of_numbers`` is a part of any number, smaller near 1.
     """
 
     of_logits: float = 2.0**-40
@@ -31,11 +29,11 @@ class Rounding(NamedTuple):
     of_numbers: float = 0.0
 
 
-Operations = Any
-"""What can be done with values besides their operators.
+class Operations:
+    """What can be done with values besides their operators.
 
-numpy, an ONNX graph and a graph of PyTorch have these in common. A formula is made of them alone,
-once, for rows that are not known yet: nothing in it may depend on what is in a row.
+    numpy, an ONNX graph and a graph of PyTorch have these in common. A formula is made of them
+    alone, once, for rows that are not known yet: nothing in it may depend on what is in a row.
 
     n_classes, rounding     number of classes; ``Rounding`` of scores that are computed
     pairs                   whether real values are sums of two numbers of 32 bits: ``row_sum`` is
@@ -58,4 +56,21 @@ once, for rows that are not known yet: nothing in it may depend on what is in a 
     group_sums(x, groups)   for each cell the sum over its group: cells with the same number
     shift(x)                each row moved to the right by a cell; the first becomes 0
     take(table, index)      entries of a table, a constant of one dimension, by whole numbers
-"""
+    """
+
+    pairs = False
+
+    def __init__(self, n_classes: int) -> None:
+        self.n_classes = n_classes
+        self.rounding = Rounding()
+        self.prefix: tuple[str, ...] = ()
+
+    @contextmanager
+    def inside(self, name: str) -> Iterator[None]:
+        self.prefix = (*self.prefix, name)
+        yield
+        self.prefix = self.prefix[:-1]
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...

@@ -14,8 +14,8 @@ from calibrant import __version__, errors, model_file
 from calibrant import _simplex as simplex
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.classifier import CalibratedClassifier
+from calibrant.export._formula_parts import write_fixed_sum, write_softmax
 from calibrant.export._map_formulas import Context, write_lift, write_map
-from calibrant.export._softmax_formulas import write_fixed_sum, write_softmax
 
 if TYPE_CHECKING:
     from typing import Any
@@ -26,12 +26,17 @@ FURTHEST_SUM = 0.01 + 1e-6
 """How far the sum of a row may be from 1; ``predict_proba`` is stricter with unrounded rows."""
 
 
-def take_calibrator(calibrator: Any) -> Calibrator:
-    """Refuse what is no fitted calibrator; return it as it is now."""
+FOR_CLASSIFIERS = (
+    "after register_skl2onnx(), skl2onnx.to_onnx converts both; or export "
+    "calibrated_classifiers_[i].calibrator"
+)
+
+
+def take_calibrator(calibrator: Any, for_classifiers: str = FOR_CLASSIFIERS) -> Calibrator:
+    """Refuse what is no fitted calibrator; return it as it is now: another thread may fit it."""
     if isinstance(calibrator, CalibratedClassifier):
         raise errors.ExportError(
-            "a CalibratedClassifier holds a classifier as well: after register_skl2onnx(), "
-            "skl2onnx.to_onnx converts both; or export calibrated_classifiers_[i].calibrator"
+            f"a CalibratedClassifier holds a classifier as well: {for_classifiers}"
         )
     if not isinstance(calibrator, Calibrator):
         raise errors.ExportError(f"{errors.in_words(calibrator)} is no calibrator")
@@ -77,10 +82,8 @@ def write_rows(
     own, normalize = calibrator.map_.kind, calibrator.normalize
     if given == "logits":
         rows, nan_mask = _check_logits(ops, scores)
-    elif normalize == "rows":
-        rows, nan_mask = _normalize(ops, scores)
     else:
-        rows, nan_mask = _put_on_simplex(ops, scores)
+        rows, nan_mask = _check_probabilities(ops, scores, normalize=normalize == "rows")
     computed |= ops.pairs or given != own or (own == "probabilities" and normalize == "rows")
     if given != own:
         rows = write_softmax(ops, rows) if own == "probabilities" else ops.log(rows)
@@ -89,54 +92,29 @@ def write_rows(
     return write_lift(ops, out, floor, nan_mask, sums_to_one=sums_to_one), rows
 
 
-def _real(ops: Operations, scores: Value) -> Value:
-    """Turn what was given into what is computed with."""
-    return ops.real(scores) if ops.pairs else scores
-
-
-def _nan_mask(ops: Operations, good: Value) -> Value:
-    """Zero for good rows, and NaN, which spreads to all of a row, for others."""
-    return ops.where(good, 0.0, math.nan)
-
-
-def _divide(ops: Operations, rows: Value, total: Value, good: Value) -> tuple[Value, Value]:
-    """Divide rows by their sums, others by infinity: no search leaves its table for these."""
-    return rows / ops.where(good, total, math.inf), _nan_mask(ops, good)
-
-
 def _check_logits(ops: Operations, scores: Value) -> tuple[Value, Value]:
     """Write down ``check_scores`` of logits; a sum finds what is no number, a maximum may not."""
     top, largest = ops.row_max(scores), simplex.LARGEST_LOGIT
     good = (top >= -largest) & (top <= largest) & (ops.row_sum(scores) <= math.inf)
-    return _real(ops, scores), _nan_mask(ops, good)
+    return ops.real(scores) if ops.pairs else scores, ops.where(good, 0.0, math.nan)
 
 
-def _rounding(ops: Operations) -> float:
-    """How far the sum of a row on the simplex may be from 1 (``normalise_rows``)."""
-    return float(8 * np.finfo(np.float64).eps * math.sqrt(ops.n_classes))
+def _check_probabilities(ops: Operations, scores: Value, *, normalize: bool) -> tuple[Value, Value]:
+    """Write down ``check_scores`` of probabilities, to the bit, or of what is to be normalised.
 
-
-def _put_on_simplex(ops: Operations, scores: Value) -> tuple[Value, Value]:
-    """Write down ``check_scores`` of probabilities, to the bit."""
-    rows = _real(ops, ops.maximum(scores, 0.0))
-    total = write_fixed_sum(ops, rows, 2.0**60)
-    gap = total - 1.0
-    gap = ops.maximum(gap, 0.0 - gap)
-    good = (
-        (ops.row_min(scores) >= -simplex.CLIP_TOLERANCE)
-        & (ops.row_sum(scores) <= math.inf)
-        & (gap <= FURTHEST_SUM)
-    )
-    return _divide(ops, rows, ops.where(gap > _rounding(ops), total, 1.0), good)
-
-
-def _normalize(ops: Operations, scores: Value) -> tuple[Value, Value]:
-    """Write down ``check_scores`` of what is to be normalised."""
-    rows = _real(ops, ops.maximum(scores, 0.0))
-    total = ops.row_sum(rows)
-    good = (
-        (ops.row_min(scores) >= -simplex.CLIP_TOLERANCE)
-        & (ops.row_sum(scores) < math.inf)
-        & (total > 0.0)
-    )
-    return _divide(ops, rows, total, good)
+    Bad rows are divided by infinity, so that no search leaves its table; NaN is added to them.
+    """
+    rows = ops.maximum(scores, 0.0)
+    rows = ops.real(rows) if ops.pairs else rows
+    good = ops.row_min(scores) >= -simplex.CLIP_TOLERANCE
+    if normalize:
+        total = ops.row_sum(rows)
+        good = good & (ops.row_sum(scores) < math.inf) & (total > 0.0)
+    else:
+        total = write_fixed_sum(ops, rows, 2.0**60)
+        gap = total - 1.0
+        gap = ops.maximum(gap, 0.0 - gap)
+        good = good & (ops.row_sum(scores) <= math.inf) & (gap <= FURTHEST_SUM)
+        rounding = float(8 * np.finfo(np.float64).eps * math.sqrt(ops.n_classes))
+        total = ops.where(gap > rounding, total, 1.0)  # as ``normalise_rows``
+    return rows / ops.where(good, total, math.inf), ops.where(good, 0.0, math.nan)

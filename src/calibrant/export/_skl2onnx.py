@@ -6,36 +6,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import skl2onnx
+from onnx import TensorProto, helper, numpy_helper
+from skl2onnx import _parse as parsing
+from skl2onnx.common.data_types import Int64TensorType, StringTensorType, guess_proto_type
+from skl2onnx.common.utils_classifier import get_label_classes
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from calibrant import _extras as extras
 from calibrant import errors
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.classifier import CalibratedClassifier
 from calibrant._calibrators.methods import saved_methods
-from calibrant.export._pipeline import take_calibrator, write_rows
-
-try:
-    import skl2onnx
-    from onnx import TensorProto, helper
-    from skl2onnx import _parse as parsing
-    from skl2onnx.common.data_types import Int64TensorType, StringTensorType, guess_proto_type
-    from skl2onnx.common.utils_classifier import get_label_classes
-except ImportError as error:
-    raise extras.needed(error, "calibrant.export.register_skl2onnx", "skl2onnx") from error
-
+from calibrant.export import _skl2onnx_scores as scores_of
 from calibrant.export._onnx import FIRST_OPSET
 from calibrant.export._onnx_graph import REAL, OnnxOperations, Tensor
-from calibrant.export._skl2onnx_scores import (
-    declare_scores,
-    mark_transformer,
-    rounding_of,
-    write_average_logarithms,
-    write_class_scores,
-    write_known,
-)
+from calibrant.export._pipeline import take_calibrator, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,23 +76,14 @@ def register_skl2onnx() -> None:
     True
     """
     saved_methods()  # all of the package are imported by it
-    for cls in _subclasses(Calibrator):
+    transform = {"transform": [True, False]}
+    known = [(cls, _convert_calibrator, transform) for cls in _subclasses(Calibrator)]
+    for cls, convert, more in (*known, (CalibratedClassifier, _convert_classifier, {})):
+        name = "CalibrantCalibrator" if more else "CalibrantClassifier"
+        options = OPTIONS | more
         skl2onnx.update_registered_converter(
-            cls,
-            "CalibrantCalibrator",
-            _set_types,
-            _convert_calibrator,
-            parser=_parse_calibrator,
-            options=OPTIONS | {"transform": [True, False]},
+            cls, name, _set_types, convert, parser=_parse, options=options
         )
-    skl2onnx.update_registered_converter(
-        CalibratedClassifier,
-        "CalibrantClassifier",
-        _set_types,
-        _convert_classifier,
-        parser=_parse_classifier,
-        options=OPTIONS,
-    )
     for holder in (Pipeline, FeatureUnion, ColumnTransformer):
         parser = parsing.sklearn_parsers_map[holder]
         if getattr(parser, "func", None) is not _parse_holder:
@@ -126,43 +104,38 @@ def _parse_holder(
     skl2onnx takes everything that has classes for a classifier, and its labels for the result.
     """
     if isinstance(model, Pipeline):
-        parts = [step for _, step in model.steps[:-1]]
+        parts = model.steps[:-1]
     elif isinstance(model, FeatureUnion):
-        parts = [part for _, part in model.transformer_list]
+        parts = model.transformer_list
     else:
-        parts = [part for _, part, _ in model.transformers_]
-    for part in parts:
-        mark_transformer(scope, part)
+        parts = model.transformers_
+    for _, part, *_ in parts:
+        scores_of.mark_transformer(scope, part)
     return parser(scope, model, inputs, custom_parsers=custom_parsers)
 
 
-def _parse_classifier(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
+def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
+    """Parse as a classifier, or as a transformer that has the probabilities alone."""
     check_is_fitted(model, "classes_")
+    is_ours = isinstance(model, Calibrator)
+    if is_ours and scope.get_options(model, {"transform": False})["transform"]:
+        outputs = parsing._parse_sklearn_simple_model(  # noqa: SLF001  (as its own parsers do)
+            scope, model, inputs, custom_parsers=custom_parsers
+        )
+        return [outputs[1]]
     _labels(scope, model)  # refused before skl2onnx rounds them
-    return parsing._parse_sklearn_classifier(  # noqa: SLF001  (as its own parsers do)
+    return parsing._parse_sklearn_classifier(  # noqa: SLF001
         scope, model, inputs, custom_parsers=custom_parsers
     )
-
-
-def _parse_calibrator(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
-    options = scope.get_options(model, {"transform": False})
-    if not options["transform"]:
-        return _parse_classifier(scope, model, inputs, custom_parsers)
-    check_is_fitted(model, "classes_")
-    outputs = parsing._parse_sklearn_simple_model(  # noqa: SLF001
-        scope, model, inputs, custom_parsers=custom_parsers
-    )
-    return [outputs[1]]
 
 
 def _labels(scope: Any, model: Any) -> NDArray[Any]:
     """Return the classes as whole numbers or texts, which ONNX has; refuse others."""
     classes: NDArray[Any] = np.asarray(get_label_classes(scope, model))
     kind = classes.dtype.kind
-    if kind in "US" or (kind == "O" and all(isinstance(one, str) for one in classes)):
-        if kind != "S":
-            return classes.astype(object)
-    elif kind in "biuf":
+    if kind == "U" or (kind == "O" and all(isinstance(one, str) for one in classes)):
+        return classes.astype(object)
+    if kind in "biuf":
         with np.errstate(invalid="ignore"):
             whole = classes.astype(np.int64)
         if np.array_equal(whole, classes) and ((whole < 0) == (classes < 0)).all():
@@ -193,34 +166,31 @@ def _convert_calibrator(scope: Any, operator: Any, container: Any) -> None:
             f"one for each class; there are {len(widths)} with {errors.in_words(widths)} columns"
         )
     given = operator.inputs[0]
-    if not given.is_root:
-        ops.rounding = rounding_of(given)
+    computed = not given.is_root
+    if computed:
+        ops.rounding = scores_of.rounding_of(given)
     scores = ops.real(Tensor(ops, given.full_name, REAL, ops.n_classes))
-    probabilities, rows = write_rows(
-        ops, calibrator, scores, calibrator.map_.kind, computed=not given.is_root
-    )
-    off = 0.0 if given.is_root else ops.rounding.of_logits
-    _finish(scope, operator, container, probabilities, rows, off)
+    found = write_rows(ops, calibrator, scores, calibrator.map_.kind, computed=computed)
+    _finish(scope, operator, container, *found, ops.rounding.of_logits if computed else 0.0)
 
 
 def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     model = operator.raw_operator
     ops = _operations(len(model.classes_), container)
-    both = []
+    parts, all_scores = [], []
     for i, pair in enumerate(model.calibrated_classifiers_):
         calibrator = take_calibrator(pair.calibrator)
-        found, ops.rounding = declare_scores(scope, container, pair.estimator, operator.inputs)
+        found, ops.rounding = scores_of.declare_scores(
+            scope, container, pair.estimator, operator.inputs
+        )
         with ops.inside(f"fold{i}"):
-            scores = write_class_scores(ops, pair.estimator, found, pair.classes)
-            probabilities, _ = write_rows(
-                ops, calibrator, scores, calibrator.map_.kind, computed=True
-            )
-            probabilities = write_known(ops, pair.is_known, probabilities)
-        both.append((probabilities, scores))
-    parts, all_scores = zip(*both, strict=True)
+            scores = scores_of.write_class_scores(ops, pair.estimator, found, pair.classes)
+            part, _ = write_rows(ops, calibrator, scores, calibrator.map_.kind, computed=True)
+            parts.append(scores_of.write_known(ops, pair.is_known, part))
+        all_scores.append(scores)
     if model.pooling_ == "logarithms":
         known = [pair.is_known for pair in model.calibrated_classifiers_]
-        probabilities = write_average_logarithms(ops, parts, known)
+        probabilities = scores_of.write_average_logarithms(ops, parts, known)
     else:
         probabilities = sum(parts[1:], parts[0]) / float(len(parts))
     average = sum(all_scores[1:], all_scores[0]) / float(len(all_scores))
@@ -258,23 +228,24 @@ def _write_top_columns(
 
 
 def _finish(
-    scope: Any,
-    operator: Any,
-    container: Any,
-    probabilities: Tensor,
-    scores: Tensor,
-    off: float,
+    scope: Any, operator: Any, container: Any, probabilities: Tensor, scores: Tensor, off: float
 ) -> None:
     """Write down labels, and give all nodes and constants to skl2onnx under names of its own."""
-    ops = probabilities.ops
+    ops, kept = probabilities.ops, guess_proto_type(operator.outputs[1].type)
+    classes = _labels(scope, operator.raw_operator)
+    ops.constants["classes"] = numpy_helper.from_array(classes, "classes")
     best = _write_top_columns(ops, probabilities, scores, off)
-    names = {}
+    outputs = [
+        ops.node("Gather", ["classes", best], TensorProto.INT64, axis=0),
+        ops.node("Cast", [probabilities], kept, to=kept),
+    ]
+    made = [*ops.constants, *(name for node in ops.nodes for name in node.output)]
+    names = {name: scope.get_unique_variable_name(f"calibrant_{name}") for name in made}
+    for found, wanted in zip(outputs, operator.outputs, strict=True):
+        names[found.name] = wanted.full_name
     for name, tensor in ops.constants.items():
-        names[name] = scope.get_unique_variable_name(name)
-        container.add_initializer(names[name], None, None, tensor)
-    for node in ops.nodes:
-        for name in node.output:
-            names[name] = scope.get_unique_variable_name(f"calibrant_{name}")
+        tensor.name = names[name]
+        container.initializers.append(tensor)  # its own method loses texts
     for node in ops.nodes:
         container.add_node(
             node.op_type,
@@ -283,24 +254,3 @@ def _finish(
             name=scope.get_unique_operator_name(f"calibrant_{node.op_type}"),
             **{one.name: helper.get_attribute_value(one) for one in node.attribute},
         )
-
-    labels = _labels(scope, operator.raw_operator)
-    is_text = labels.dtype == object
-    classes = scope.get_unique_variable_name("classes")
-    container.add_initializer(
-        classes,
-        TensorProto.STRING if is_text else TensorProto.INT64,
-        labels.shape,
-        [label.encode() if is_text else int(label) for label in labels],
-    )
-    for kind, given, output, attributes in (
-        ("Gather", [classes, names[best.name]], operator.outputs[0], {"axis": 0}),
-        (
-            "Cast",
-            [names[probabilities.name]],
-            operator.outputs[1],
-            {"to": guess_proto_type(operator.outputs[1].type)},
-        ),
-    ):
-        name = scope.get_unique_operator_name(f"calibrant_{kind}")
-        container.add_node(kind, given, [output.full_name], name=name, **attributes)

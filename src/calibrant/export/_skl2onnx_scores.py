@@ -6,22 +6,16 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from skl2onnx import _parse as parsing
+from skl2onnx._supported_operators import sklearn_operator_name_map
+from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
 from sklearn import ensemble, multiclass, svm, tree
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
-from calibrant import _extras as extras
 from calibrant import errors
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.classifier_folds import LEAST_PROBABILITY, known_shares
-
-try:
-    from skl2onnx import _parse as parsing
-    from skl2onnx._supported_operators import sklearn_operator_name_map
-    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
-except ImportError as error:
-    raise extras.needed(error, "calibrant.export.register_skl2onnx", "skl2onnx") from error
-
 from calibrant.export._onnx_graph import REAL, OnnxOperations, Tensor
 from calibrant.export._operations import Rounding
 
@@ -53,13 +47,10 @@ def unwrap(estimator: Any) -> Any:
     """Return what predicts, of classifiers that only hold another one."""
     from sklearn.model_selection._search import BaseSearchCV  # a slow import
 
-    while True:
-        if isinstance(estimator, FrozenEstimator):
-            estimator = estimator.estimator
-        elif isinstance(estimator, BaseSearchCV):
-            estimator = estimator.best_estimator_
-        else:
-            return estimator
+    while isinstance(estimator, FrozenEstimator | BaseSearchCV):
+        is_frozen = isinstance(estimator, FrozenEstimator)
+        estimator = estimator.estimator if is_frozen else estimator.best_estimator_
+    return estimator
 
 
 def mark_transformer(scope: Any, part: Any) -> None:
@@ -73,14 +64,12 @@ def mark_transformer(scope: Any, part: Any) -> None:
 def holds(estimator: Any, kinds: tuple[type, ...]) -> bool:
     """Whether a classifier, or one that is part of it, is of these kinds."""
     estimator = unwrap(estimator)
-    if isinstance(estimator, kinds):
-        return True
     parts: list[Any] = [*getattr(estimator, "estimators_", [])]
     if isinstance(estimator, Pipeline):
         parts.append(estimator.steps[-1][1])
     if isinstance(estimator, ensemble.StackingClassifier):
         parts.append(estimator.final_estimator_)
-    return any(holds(part, kinds) for part in parts)
+    return isinstance(estimator, kinds) or any(holds(part, kinds) for part in parts)
 
 
 def rounding_of(*inputs: Any) -> Rounding:
@@ -145,10 +134,8 @@ def _with_margins(container: Any, estimator: Any) -> Any:
         container.has_options(part, "raw_scores") and not isinstance(part, Pipeline)
         for part in parts
     )
-    lost = isinstance(estimator, multiclass.OneVsRestClassifier) and holds(
-        estimator, (svm.LinearSVC,)
-    )
-    if lost or not kept:
+    is_rest = isinstance(estimator, multiclass.OneVsRestClassifier)
+    if not kept or (is_rest and holds(estimator, (svm.LinearSVC,))):
         raise errors.ExportError(
             f"the calibrator was fitted to decision_function of {errors.in_words(estimator)}, "
             "which skl2onnx does not convert; convert the classifier by other means, and merge "
@@ -168,15 +155,14 @@ def write_class_scores(
     n_known = len(estimator.classes_)
     scores = ops.real(Tensor(ops, found, REAL, n_known))
     if is_margin and n_known == 2:  # softmax([0, z]) is sigmoid(z)
-        last = ops.number([-1], np.int64)
-        margin = ops.node("Gather", [scores, last], width=1, axis=1)
+        margin = ops.node("Gather", [scores, ops.number([-1])], width=1, axis=1)
         scores = _pad(ops, margin, [0, 1, 0, 0], 0.0, 2)
     if n_known == len(classes):
         return scores
     scores = _pad(ops, scores, [0, 0, 0, 1], -np.inf if is_margin else 0.0, n_known + 1)
     columns = np.full(len(classes), n_known, np.int64)
     columns[np.searchsorted(classes, estimator.classes_)] = np.arange(n_known)
-    return ops.node("Gather", [scores, ops.number(columns, np.int64)], width=len(classes), axis=1)
+    return ops.node("Gather", [scores, ops.number(columns)], width=len(classes), axis=1)
 
 
 def write_known(ops: OnnxOperations, is_known: NDArray[np.bool_], rows: Tensor) -> Any:
@@ -206,5 +192,5 @@ def write_average_logarithms(
 
 
 def _pad(ops: OnnxOperations, x: Tensor, pads: list[int], value: float, width: int) -> Any:
-    how = ops.number(pads, np.int64), ops.number(value, np.float64)
+    how = ops.number(pads), ops.number(value, np.float64)
     return ops.node("Pad", [x, *how], width=width)

@@ -11,7 +11,7 @@ from calibrant._calibrators.classifier import CalibratedClassifier
 from calibrant._calibrators.classifier_folds import CalibratedPair
 from calibrant._calibrators.methods import saved_methods
 from calibrant._calibrators.parameters import fitted_types
-from calibrant.model_file._writer import OPTIONS
+from calibrant.model_file._parts import OPTIONS
 
 
 def trusted_types() -> list[str]:
@@ -50,13 +50,9 @@ def trusted_types() -> list[str]:
     while asked:
         kind = asked.pop()
         asked += get_args(kind)
-        if _holds_numbers(kind) and kind not in found:
+        is_ours = isinstance(kind, type) and is_dataclass(kind)  # of a map, a curve or a report
+        if is_ours and kind not in found and not issubclass(kind, Calibrator):
             found.add(kind)
             hints = get_type_hints(kind)
             asked += [hints[field.name] for field in fields(kind)]
     return sorted(f"{cls.__module__}.{cls.__qualname__}" for cls in found)
-
-
-def _holds_numbers(kind: Any) -> bool:
-    """Whether it is the type of a map, a curve or a report."""
-    return isinstance(kind, type) and is_dataclass(kind) and not issubclass(kind, Calibrator)

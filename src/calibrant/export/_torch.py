@@ -5,34 +5,32 @@ from __future__ import annotations
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Self
 
-from calibrant import _extras as extras
+import numpy as np
+import torch
+from torch import fx, nn
+from torch.fx.proxy import GraphAppendingTracer
+
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._atomic_file import replace_file
+from calibrant.export._operations import Operations
 from calibrant.export._pipeline import check_input, describe, take_calibrator, write_rows
-
-try:
-    import torch
-    from torch import nn
-except ImportError as error:
-    raise extras.needed(error, "calibrant.export.to_torch", "torch") from error
-
-from calibrant.export._torch_graph import REAL, WHOLE, TorchOperations
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
+    from numpy.typing import ArrayLike
+
     from calibrant._calibrators.base import Calibrator
+
+REAL, WHOLE = torch.float64, torch.int64
+NUMBER = int | float
+TORCH_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+TYPE_CHECK = torch.ops.aten._assert_tensor_metadata.default  # noqa: SLF001  (an operator's name)
 
 CELLS_AT_ONCE = 1 << 17
 """Cells that a processor maps at once: what nodes hand on stays near, and is soon freed."""
-
-
-TORCH_DTYPES = {"float32": torch.float32, "float64": torch.float64}
-TYPE_CHECK = torch.ops.aten._assert_tensor_metadata.default  # noqa: SLF001  (an operator's name)
-META_VALUE = "val"
-"""What is known of the value of a node, which is written to a file with it."""
 
 
 def to_torch(
@@ -71,9 +69,7 @@ def to_torch(
     ones (``scir``) may differ there in the last bit, and so be on the other side of a threshold.
 
     Logits become probabilities by exponentials, of which every library has its own last bit: a row
-    whose probability, or cumulative one, is that near a threshold may be on its other side. Of 47
-    real classifiers that was so for 14 rows, of two naive Bayes ones that are certain of nearly
-    everything.
+    whose probability, or cumulative one, is that near a threshold may be on its other side.
 
     A module cannot refuse a row. One that ``predict_proba`` refuses comes out as NaN, except that
     sums up to 0.01 away from 1 are normalised, whether or not their cells were rounded.
@@ -99,22 +95,100 @@ def to_torch(
     return CalibratorModule(calibrator, check_input(calibrator, input))
 
 
-class CalibratorModule(nn.Module):
-    """A fitted calibrator; ``to_torch`` makes it.
+def _by_row(function: Any, **options: Any) -> Any:
+    """Make a method of what works along the cells of each row."""
+    return staticmethod(lambda x: function(x, 1, **options))
 
-    Attributes
-    ----------
-    classes : list
-        Class of each column.
-    method : str
-        Short name of the method.
-    n_classes : int
-    input : {"probabilities", "logits"}
-        Kind of scores that it takes.
-    about : dict
-        What files say of it: classes, method, version, digest.
-    sha256 : str or None
-        Digest of the calibrator's model file; None if it cannot be saved.
+
+def _cast(dtype: torch.dtype) -> Any:
+    return staticmethod(lambda x: x.to(dtype))
+
+
+class TorchOperations(Operations):
+    """Nodes of a graph and the numbers that they use, as formulas ask for them.
+
+    Values are proxies of tensors, which have the operators; ``scores`` is what the graph is given.
+    """
+
+    def __init__(self, n_classes: int) -> None:
+        super().__init__(n_classes)
+        self._graph = fx.Graph()
+        self._tracer = GraphAppendingTracer(self._graph)
+        self._root = nn.Module()
+        self.scores: Any = fx.Proxy(self._graph.placeholder("scores"), self._tracer)
+
+    def finish(self, result: fx.Proxy) -> fx.GraphModule:
+        """Return the module whose result this is, with numbers as buffers."""
+        self._graph.output(result.node)
+        self._graph.eliminate_dead_code()
+        self._graph.lint()
+        return fx.GraphModule(self._root, self._graph, "Formula")
+
+    def fitted(self, name: str, value: ArrayLike) -> fx.Proxy:
+        """Give a number or an array of the fit: a buffer, in modules named as what it is in."""
+        home = self._root
+        for part in self.prefix:
+            if part not in home._modules:  # noqa: SLF001  (as register_module has it)
+                home.register_module(part, nn.Module())
+            home = home.get_submodule(part)
+        home.register_buffer(name, torch.tensor(np.asarray(value)))
+        return fx.Proxy(self._graph.get_attr(".".join((*self.prefix, name))), self._tracer)
+
+    exp, log, sqrt = map(staticmethod, (torch.exp, torch.log, torch.sqrt))
+    sigmoid, matmul, take = map(staticmethod, (torch.sigmoid, torch.matmul, torch.take))
+    softmax, cumulative = _by_row(torch.softmax), _by_row(torch.cumsum)
+    row_sum, row_max, row_min = (
+        _by_row(reduce, keepdim=True) for reduce in (torch.sum, torch.amax, torch.amin)
+    )
+    single, whole, real = map(_cast, (torch.float32, WHOLE, REAL))
+
+    @staticmethod
+    def floor(x: Any) -> Any:
+        """Round each cell down, with the derivative of a cell that is not rounded.
+
+        Formulas round what they add up, so that their sums are exact; the derivative of the sum
+        is that of any other.
+        """
+        return x + (torch.floor(x) - x).detach()
+
+    @staticmethod
+    def maximum(a: Any, b: Any) -> Any:
+        return torch.clamp(a, min=b) if isinstance(b, NUMBER) else torch.maximum(a, b)
+
+    @staticmethod
+    def minimum(a: Any, b: Any) -> Any:
+        return torch.clamp(a, max=b) if isinstance(b, NUMBER) else torch.minimum(a, b)
+
+    @staticmethod
+    def where(condition: Any, a: Any, b: Any) -> Any:
+        """Take a cell of one or the other; two numbers alone would become float32."""
+        if isinstance(a, NUMBER) and isinstance(b, NUMBER):
+            b = torch.full_like(condition, float(b), dtype=REAL)
+        return torch.where(condition, a, b)
+
+    @staticmethod
+    def sort(x: Any) -> tuple[Any, Any]:
+        found = torch.sort(x, dim=1, descending=True, stable=True)
+        return found[0], found[1]
+
+    @staticmethod
+    def spread(x: Any, columns: Any) -> Any:
+        return torch.scatter(x, 1, columns, x)
+
+    @staticmethod
+    def group_sums(x: Any, groups: Any) -> Any:
+        return torch.gather(torch.scatter_add(torch.zeros_like(x), 1, groups, x), 1, groups)
+
+    @staticmethod
+    def shift(x: Any) -> Any:
+        return nn.functional.pad(x, (1, -1))
+
+
+class CalibratorModule(nn.Module):
+    """A fitted calibrator, as ``to_torch`` makes it.
+
+    It tells its ``classes``, ``method``, ``n_classes`` and kind of ``input``, what files say of it
+    (``about``), and ``sha256``, the digest of the model file, None if there is none.
     """
 
     digest: torch.Tensor
@@ -177,12 +251,9 @@ class CalibratorModule(nn.Module):
         """Move to another device; types stay, since rounded thresholds are other thresholds."""
         device = fn(torch.empty(0, dtype=WHOLE, device=self.digest.device)).device
         self._by_cpu = not has_float64(device)
-        if self._by_cpu:
-            fn = torch.Tensor.cpu
         for module in self.modules():
-            for name, buffer in module._buffers.items():  # noqa: SLF001  (as in the method of torch)
-                if buffer is not None:
-                    module._buffers[name] = _move(buffer, fn)  # noqa: SLF001
+            for name, buffer in module.named_buffers(recurse=False):
+                setattr(module, name, buffer.to("cpu" if self._by_cpu else device))
         return self
 
     def _load_from_state_dict(
@@ -198,12 +269,9 @@ class CalibratorModule(nn.Module):
             )
         super()._load_from_state_dict(state_dict, prefix, *args, **options)
 
-    def extra_repr(self) -> str:
-        """Say what it is."""
-        return f"method={self.method!r}, n_classes={self.n_classes}, input={self.input!r}"
-
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.extra_repr()})"
+        told = f"method={self.method!r}, n_classes={self.n_classes}, input={self.input!r}"
+        return f"{type(self).__name__}({told})"
 
 
 def _blank() -> CalibratorModule:
@@ -218,15 +286,6 @@ def has_float64(device: torch.device) -> bool:
     except (TypeError, RuntimeError):
         return False
     return True
-
-
-def _move(buffer: torch.Tensor, fn: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """Do to a buffer what is done to a module, but for its type: real ones as whole numbers."""
-    bits = buffer.view(WHOLE) if buffer.dtype == REAL else buffer
-    moved = fn(bits)
-    if moved.dtype != bits.dtype:
-        moved = bits.to(moved.device)
-    return moved.view(buffer.dtype)
 
 
 def save_pt2(
@@ -284,6 +343,6 @@ def _forget(program: torch.export.ExportedProgram) -> None:
     for graph_module in program.graph_module.modules():
         graph_module.meta = {}
     for node in program.graph.nodes:
-        node.meta = {META_VALUE: node.meta[META_VALUE]} if META_VALUE in node.meta else {}
+        node.meta = {key: node.meta[key] for key in ("val",) if key in node.meta}
         if node.target is TYPE_CHECK:
             node.kwargs = {"dtype": node.kwargs["dtype"]}

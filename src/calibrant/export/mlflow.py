@@ -14,9 +14,8 @@ import numpy as np
 from calibrant import __version__, errors, model_file
 from calibrant import _extras as extras
 from calibrant import _simplex as simplex
-from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.classifier import CalibratedClassifier
 from calibrant._columns import order_of
+from calibrant.export._pipeline import take_calibrator
 from calibrant.scale._bad_rows import ON_BAD_ROW, predict_good
 
 try:
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
 
     from mlflow.models.model import ModelInfo
 
+    from calibrant._calibrators.base import Calibrator
+
 __all__ = ["load_model", "log_model", "save_model"]
 
 FLAVOR = "calibrant"
@@ -41,8 +42,17 @@ FILE = "model.calibrant"
 DATA = f"data/{FILE}"
 """Where MLflow puts the model file."""
 
-METHODS = ("predict_proba", "predict", "predict_log_proba")
-"""What the parameter ``method`` of a prediction may be."""
+FOR_CLASSIFIERS = (
+    "a model file has no place for it; use mlflow.sklearn.log_model(model, "
+    "serialization_format='skops', skops_trusted_types=calibrant.export.trusted_types(), "
+    "pyfunc_predict_fn='predict_proba')"
+)
+
+CHOICES = {
+    "method": ("predict_proba", "predict", "predict_log_proba"),
+    "on_bad_row": tuple(ON_BAD_ROW),
+}
+"""What the parameters of a prediction may be, by default the first."""
 
 MOST_COLUMNS = 100
 MOST_TEXT = 10_000
@@ -107,17 +117,21 @@ def save_model(
     TemperatureScaling()
     """
     with tempfile.TemporaryDirectory() as directory:
-        file = Path(directory) / FILE
-        taken, flavor = _write(calibrator, file)
+        file, taken = Path(directory) / FILE, take_calibrator(calibrator, FOR_CLASSIFIERS)
+        model_file.save(taken, file)
+        found = model_file.describe(file)
+        told = {key: found[key] for key in ("method", "n_classes", "format", "sha256")}
+        told |= {"scores": taken.map_.kind, "data": DATA, "version": __version__}
         model = Model() if mlflow_model is None else mlflow_model
-        model.add_flavor(FLAVOR, **flavor)
+        model.add_flavor(FLAVOR, **told)
         if input_example is None and signature in (None, False):
             input_example = _example(taken)
         if signature is None:
             signature = _signature(taken)
         if pip_requirements is None and options.get("conda_env") is None:
-            pip_requirements = [*_requirements(), *_lines(extra_pip_requirements)]
-            extra_pip_requirements = None
+            more, extra_pip_requirements = extra_pip_requirements or [], None
+            pip_requirements = _requirements()
+            pip_requirements += [f"-r {more}"] if isinstance(more, str) else more
         mlflow.pyfunc.save_model(
             path,
             loader_module=__name__,
@@ -215,15 +229,14 @@ class _Served:
         self._calibrator = calibrator
 
     def get_raw_model(self) -> Calibrator:
-        """Return the calibrator."""
         return self._calibrator
 
     def predict(self, data: Any, params: dict[str, Any] | None = None) -> Any:
         """Return a data frame for one, with the classes as its columns, and else an array."""
-        method = (params or {}).get("method", METHODS[0])
-        simplex.check_option("method", method, METHODS)
-        on_bad_row = (params or {}).get("on_bad_row", ON_BAD_ROW[0])
-        simplex.check_option("on_bad_row", on_bad_row, ON_BAD_ROW)
+        told = {name: usual[0] for name, usual in CHOICES.items()} | (params or {})
+        for name, choices in CHOICES.items():
+            simplex.check_option(name, told[name], choices)
+        method, on_bad_row = told["method"], told["on_bad_row"]
         if isinstance(data, dict):  # of a vector for each row, which has a name
             (data,) = data.values()
         if not isinstance(data, pd.DataFrame):
@@ -236,26 +249,6 @@ class _Served:
         if method == "predict":
             return pd.Series(found, index=index, name="label")
         return pd.DataFrame(found, index=index, columns=_texts(self._calibrator))
-
-
-def _write(calibrator: Any, file: Path) -> tuple[Calibrator, dict[str, Any]]:
-    """Write the model file; return the calibrator as it was then, and what MLmodel says of it."""
-    if isinstance(calibrator, CalibratedClassifier):
-        raise errors.ExportError(
-            "a CalibratedClassifier holds a classifier as well, for which a model file has no "
-            "place; use mlflow.sklearn.log_model(model, serialization_format='skops', "
-            "skops_trusted_types=calibrant.export.trusted_types(), "
-            "pyfunc_predict_fn='predict_proba')"
-        )
-    if not isinstance(calibrator, Calibrator):
-        raise errors.ExportError(
-            f"{errors.in_words(calibrator)} is no calibrator of calibrant; pass a fitted one"
-        )
-    taken = calibrator._take()  # noqa: SLF001  (as it is now: another thread may fit it again)
-    model_file.save(taken, file)
-    found = model_file.describe(file)
-    flavor = {key: found[key] for key in ("method", "n_classes", "format", "sha256")}
-    return taken, flavor | {"scores": taken.map_.kind, "data": DATA, "version": __version__}
 
 
 def _read(directory: Path) -> Calibrator:
@@ -304,8 +297,7 @@ def _signature(calibrator: Calibrator) -> ModelSignature:
             Schema([ColSpec(DataType.double, name) for name in of])
             for of in (names, _texts(calibrator))
         )
-    choices = {"method": METHODS[0], "on_bad_row": ON_BAD_ROW[0]}
-    params = [ParamSpec(name, DataType.string, usual) for name, usual in choices.items()]
+    params = [ParamSpec(name, DataType.string, usual) for name, (usual, *_) in CHOICES.items()]
     return ModelSignature(inputs, outputs, ParamSchema(params))
 
 
@@ -326,13 +318,6 @@ def _requirements() -> list[str]:
     names = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in asked]
     pinned = [f"{name}=={installed.version(name).partition('+')[0]}" for name in names]
     return [f"calibrant=={__version__}", *pinned]
-
-
-def _lines(requirements: Sequence[str] | str | None) -> list[str]:
-    """Return requirements as a list; a text is the path of a file of them."""
-    if isinstance(requirements, str):
-        return [f"-r {requirements}"]
-    return list(requirements or [])
 
 
 def __dir__() -> list[str]:

@@ -25,20 +25,10 @@ __all__ = ["calibrator", "calibrators"]
 
 
 class ProbmetricsCalibrator(theirs.Calibrator):
-    """A method of this package as a ``probmetrics.calibrators.Calibrator``.
+    """An unfitted calibrator of this package as a ``probmetrics.calibrators.Calibrator``.
 
     ``fit``, ``predict_proba`` and their counterparts for tensors are those of probmetrics, which
     may not be overridden: they check what comes in and call what is here.
-
-    Parameters
-    ----------
-    calibrator : Calibrator
-        An unfitted calibrator of probabilities.
-
-    Attributes
-    ----------
-    fitted_ : ArenaCalibrator
-        What was fitted.
     """
 
     def __init__(self, calibrator: Calibrator) -> None:

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 from calibrant import errors
 from calibrant._atomic_file import replace_file
 from calibrant._calibrators.parameters import stored_names
+from calibrant._docstrings import inherit_parameters
 from calibrant.model_file._fields import parts_in, stored_values
-from calibrant.model_file._format import Content, pack, unpack
-from calibrant.model_file._header import MAX_FILE
-from calibrant.model_file._reader import Reader
-from calibrant.model_file._writer import Writer
+from calibrant.model_file._format import MAX_FILE, Content, pack, unpack
+from calibrant.model_file._parts import Reader, Writer
 
 if TYPE_CHECKING:
     from calibrant._calibrators.base import Calibrator
@@ -109,13 +108,9 @@ def load(path: Path, *, sha256: str | None = None, max_bytes: int = MAX_FILE) ->
     return _decode(_open(path, sha256, max_bytes))
 
 
+@inherit_parameters(save)
 def dumps(calibrator: Calibrator) -> bytes:
     """Return the bytes that ``save`` writes.
-
-    Parameters
-    ----------
-    calibrator : Calibrator
-        Any fitted calibrator of this package.
 
     Returns
     -------
@@ -132,13 +127,9 @@ def dumps(calibrator: Calibrator) -> bytes:
     return b"".join(_encode(calibrator)[0])
 
 
+@inherit_parameters(save)
 def digest(calibrator: Calibrator) -> str:
     """Return the SHA-256 of the file that ``save`` writes.
-
-    Parameters
-    ----------
-    calibrator : Calibrator
-        Any fitted calibrator of this package.
 
     Returns
     -------
@@ -157,6 +148,7 @@ def digest(calibrator: Calibrator) -> str:
     return _encode(calibrator)[1]
 
 
+@inherit_parameters(load)
 def loads(data: bytes, *, sha256: str | None = None) -> Calibrator:
     """Return the calibrator whose bytes ``dumps`` returned.
 
@@ -164,8 +156,6 @@ def loads(data: bytes, *, sha256: str | None = None) -> Calibrator:
     ----------
     data : bytes-like
         The content of a model file.
-    sha256 : str, optional
-        As for ``load``.
 
     Returns
     -------
@@ -183,15 +173,9 @@ def loads(data: bytes, *, sha256: str | None = None) -> Calibrator:
     return _decode(unpack(memoryview(own), sha256))
 
 
+@inherit_parameters(load)
 def describe(path: Path, *, max_bytes: int = MAX_FILE) -> dict[str, Any]:
     """Say what a model file holds, after all the checks of ``load``.
-
-    Parameters
-    ----------
-    path : path-like
-        A file that ``save`` wrote.
-    max_bytes : int, default=2**30
-        A larger file is refused before it is read.
 
     Returns
     -------
@@ -284,7 +268,10 @@ def _encode(calibrator: Calibrator) -> tuple[list[bytes | memoryview], str]:
 
 
 def _decode(content: Content) -> Calibrator:
-    calibrator = Reader(content).outermost()
+    try:
+        calibrator = Reader(content).outermost()
+    except RecursionError:
+        raise errors.NestingError("lists are nested too deep") from None
     if content.unknown:
         warnings.warn(
             f"the file was written by {content.library} and has optional fields that are not "

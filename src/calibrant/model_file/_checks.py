@@ -10,9 +10,9 @@ from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._calibrators.composition import Composed
 from calibrant._maps.base import CalibrationMap
-from calibrant.model_file import _header as header
+from calibrant.model_file import _format as limits
 from calibrant.model_file._fields import parts_in, stored_values
-from calibrant.model_file._header import require
+from calibrant.model_file._format import require
 from calibrant.model_file._labels import check_labels
 
 if TYPE_CHECKING:
@@ -72,10 +72,10 @@ class Nesting:
             n_curves = len(getattr(calibrator.map_, "curves", ()))
             n_cells += calibrator.n_features_in_ + 200 * n_curves
         self._seen.append((depth, n_cells))
-        if depth > header.MAX_NESTING:
-            raise errors.NestingError(f"calibrators are nested more than {header.MAX_NESTING} deep")
-        if n_cells > header.MAX_CELLS:
+        if depth > limits.MAX_NESTING:
+            raise errors.NestingError(f"calibrators are nested more than {limits.MAX_NESTING} deep")
+        if n_cells > limits.MAX_CELLS:
             raise errors.NestingError(
                 f"one row would have {n_cells} cells, as parts and classes multiply; "
-                f"{header.MAX_CELLS} at most. Save parts in files of their own"
+                f"{limits.MAX_CELLS} at most. Save parts in files of their own"
             )

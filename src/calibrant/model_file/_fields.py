@@ -21,21 +21,35 @@ import numpy as np
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed
 from calibrant._calibrators.parameters import fitted_types
-from calibrant._maps.curves import AveragedHistogram, BetaMap, Curve, PiecewiseLinear, Sigmoid
+from calibrant._maps.curves import (
+    AveragedHistogram,
+    BetaMap,
+    Curve,
+    LogOddsCurve,
+    PiecewiseLinear,
+    Sigmoid,
+)
 from calibrant._maps.steps import Histogram, RankedStepFunction, StepFunction
 from calibrant.errors import HeaderFieldError, ParameterError, UnsavableError
-from calibrant.model_file import _header as header
-from calibrant.model_file._header import require, take
+from calibrant.model_file import _format as limits
+from calibrant.model_file._format import require, take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from calibrant.model_file._reader import Reader
-    from calibrant.model_file._writer import Writer
+    from calibrant.model_file._parts import Reader, Writer
 
-CURVES = (PiecewiseLinear, StepFunction, Histogram, Sigmoid, BetaMap, AveragedHistogram)
+CURVES = (
+    PiecewiseLinear,
+    StepFunction,
+    Histogram,
+    Sigmoid,
+    BetaMap,
+    AveragedHistogram,
+    LogOddsCurve,
+)
 """What stands in a file is the place in this table; places are never reused."""
 
 GIVEN = {"kind": "scores"} | {name: name for name in ("bound", "per_class", "normalize_output")}
@@ -220,8 +234,8 @@ def _write_array(value: NDArray[Any], name: str, writer: Writer) -> str:
 
 def _check_number_of(curves: Any) -> None:
     require(
-        len(curves) <= header.MAX_MAPS,
-        f"more than {header.MAX_MAPS} binary maps: with so many classes use a method that shares "
+        len(curves) <= limits.MAX_MAPS,
+        f"more than {limits.MAX_MAPS} binary maps: with so many classes use a method that shares "
         "one map, such as NormalizationAwareIsotonic",
     )
 

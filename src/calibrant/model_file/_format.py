@@ -1,4 +1,4 @@
-"""The frame of a model file: bytes <-> JSON header and arrays.
+"""The frame of a model file, bytes <-> JSON header and arrays, and all limits.
 
 ``magic (8) | major (u16) | minor (u16) | header length (u32) | header | arrays | SHA-256 (32)``,
 all little-endian. Nothing here knows what a calibrator is.
@@ -8,20 +8,33 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import math
+import re
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 
 from calibrant import __version__, errors
-from calibrant.model_file import _header as limits
-from calibrant.model_file._header import take
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+# Limits, which docs/model-files.md explains.
+MAX_FILE = 2**30  # bytes, unless ``max_bytes`` says otherwise
+MAX_HEADER = 16 * 2**20  # bytes
+MAX_ARRAYS = 64
+MAX_CLASSES = 1_000_000  # and entries of any other vector
+MAX_LABEL = 1024  # bytes of a text, in UTF-8
+MAX_LABEL_TABLE = 64 * 2**20  # bytes of an array in which every text is as wide as the widest
+MAX_NESTING = 8  # calibrators inside calibrators
+MAX_MAPS = 25_000  # of binary problems: each is an object, and a call at prediction
+MAX_CELLS = 2**24  # of one row in all calibrators, each as often as it is used
+
+INT64 = range(-(2**63), 2**63)
 
 MAGIC = b"\x89CLBR\r\n\x1a"
 """Not text, and broken by any transfer that changes line ends, as PNG's."""
@@ -70,21 +83,18 @@ def pack(
         table.append({"name": name, "dtype": dtype, "shape": shape, "offset": offset})
         data.append(stored.reshape(-1).view(np.uint8).data)
         offset += stored.nbytes
-    if len(table) > limits.MAX_ARRAYS:
+    if len(table) > MAX_ARRAYS:
         raise errors.UnsavableError(
-            f"the calibrator has {len(table)} arrays; a file holds {limits.MAX_ARRAYS}. "
+            f"the calibrator has {len(table)} arrays; a file holds {MAX_ARRAYS}. "
             "Save its parts in files of their own"
         )
-    try:
-        text = limits.encode(
-            {**header, "arrays": table, "library": f"calibrant {__version__}", "requires": []}
-        )
-    except errors.HeaderSyntaxError as error:
-        raise errors.UnsavableError(f"{error}; give long lists as arrays") from None
+    text = encode(
+        {**header, "arrays": table, "library": f"calibrant {__version__}", "requires": []}
+    )
     text += b" " * (-(_PREFIX.size + len(text)) % 8)
-    if len(text) > limits.MAX_HEADER:
+    if len(text) > MAX_HEADER:
         raise errors.UnsavableError(
-            f"the header would be {len(text)} bytes long, {limits.MAX_HEADER} at most: "
+            f"the header would be {len(text)} bytes long, {MAX_HEADER} at most: "
             "too many or too long class labels"
         )
     pieces: list[bytes | memoryview] = [_PREFIX.pack(MAGIC, MAJOR, MINOR, len(text)), text, *data]
@@ -107,7 +117,7 @@ def unpack(data: memoryview, sha256: str | None = None) -> Content:
     _, major, minor, length = _PREFIX.unpack(data[: _PREFIX.size])
     start = _PREFIX.size + length
     try:
-        header = limits.decode(bytes(data[_PREFIX.size : start]))
+        header = decode(bytes(data[_PREFIX.size : start]))
         library = _library(header)
     except errors.ModelFileError:
         if major == MAJOR:
@@ -152,10 +162,10 @@ def _check_digests(data: memoryview, sha256: str | None) -> str:
             f"the file's SHA-256 is {sha.hexdigest()}, but sha256={sha256!r} was asked for"
         )
     length = _PREFIX.unpack(data[: _PREFIX.size])[3]
-    if length == 0 or length > limits.MAX_HEADER or (_PREFIX.size + length) % 8:
+    if length == 0 or length > MAX_HEADER or (_PREFIX.size + length) % 8:
         raise errors.HeaderLengthError(
             f"the header is said to be {length} bytes long; a model file has 8 n of them, "
-            f"1 to {limits.MAX_HEADER}"
+            f"1 to {MAX_HEADER}"
         )
     if _PREFIX.size + length + _DIGEST > len(data):
         raise errors.TruncatedFileError(
@@ -170,12 +180,7 @@ def _check_digests(data: memoryview, sha256: str | None) -> str:
 
 def _library(header: dict[str, Any]) -> str:
     library = header.get("library")
-    if not (
-        isinstance(library, str)
-        and library.isascii()
-        and library.isprintable()
-        and 0 < len(library) <= 80
-    ):
+    if not isinstance(library, str) or not re.fullmatch("[ -~]{1,80}", library):
         raise errors.HeaderFieldError("the header: 'library' is not a name and a version")
     return library
 
@@ -184,10 +189,8 @@ def _views(
     table: list[Any], data: memoryview, unknown: list[str] | None
 ) -> dict[str, NDArray[Any]]:
     """Arrays by name: in order, end to end, filling the data section exactly."""
-    if len(table) > limits.MAX_ARRAYS:
-        raise errors.ArrayLayoutError(
-            f"the file has {len(table)} arrays, {limits.MAX_ARRAYS} at most"
-        )
+    if len(table) > MAX_ARRAYS:
+        raise errors.ArrayLayoutError(f"the file has {len(table)} arrays, {MAX_ARRAYS} at most")
     arrays: dict[str, NDArray[Any]] = {}
     end = 0
     for i, entry in enumerate(table):
@@ -211,3 +214,86 @@ def _views(
     if end != len(data):
         raise errors.ArrayLayoutError(f"{len(data) - end} bytes belong to no array")
     return arrays
+
+
+def encode(value: Any) -> bytes:
+    """Return compact ASCII JSON with sorted keys: equal values give equal bytes."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    _check_unicode(value, text)
+    return text.encode("ascii")
+
+
+def decode(data: bytes) -> dict[str, Any]:
+    """Read a JSON object: no key twice, and numbers that fit 64 bits."""
+    numbers: Any = dict.fromkeys(("parse_constant", "parse_float", "parse_int"), _number)
+    try:
+        text = data.decode("utf-8")
+        value = json.loads(text, object_pairs_hook=_unique, **numbers)
+        _check_unicode(value, text)
+    except errors.HeaderSyntaxError:
+        raise
+    except (ValueError, RecursionError) as error:
+        # Of decode, of json, and of int, which reads no 5,000 digits.
+        raise errors.HeaderSyntaxError(f"the header is not JSON in UTF-8: {error!s:.80}") from None
+    if not isinstance(value, dict):
+        raise errors.HeaderSyntaxError("the header is not a JSON object")
+    return value
+
+
+def _check_unicode(value: Any, text: str) -> None:
+    """Refuse halves of surrogate pairs, which only an escape can smuggle in."""
+    if "\\u" in text:
+        try:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError:
+            raise errors.HeaderSyntaxError("the header has text that is not Unicode") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise errors.HeaderSyntaxError("the header has a key twice")
+    return found
+
+
+def _number(text: str) -> float:
+    value: float = int(text) if text.lstrip("-").isdecimal() else float(text)
+    if not (value in INT64 if isinstance(value, int) else math.isfinite(value)):
+        raise errors.HeaderSyntaxError(
+            f"the header has {text:.40}, which is no int64 and no float64"
+        )
+    return value
+
+
+def require(condition: Any, message: str) -> None:
+    """Refuse a fitted value unless ``condition`` holds."""
+    if not condition:
+        raise errors.FittedValueError(message)
+
+
+def take(
+    stored: Any, where: str, unknown: list[str] | None, optional: Any = (), **kinds: Any
+) -> dict[str, Any]:
+    """Return the fields of a JSON object, each exactly of the type or types that it must have.
+
+    True is no int, and ``object`` is any type. Fields that nobody asked for are refused, or added
+    to ``unknown`` if that is a list. ``where`` is what the object is, for messages.
+    """
+    if type(stored) is not dict:
+        raise errors.HeaderFieldError(f"{where} is not an object")
+    for key in kinds.keys() - stored.keys() - set(optional):
+        raise errors.HeaderFieldError(f"{where} has no field {key!r}")
+    others = sorted(stored.keys() - kinds.keys())
+    if others and unknown is None:
+        raise errors.HeaderFieldError(f"{where} has an unknown field {others[0]!r:.80}")
+    if unknown is not None:
+        unknown += [f"{where}: {key!r:.80}" for key in others]
+    found = {key: stored[key] for key in kinds if key in stored}
+    for key, value in found.items():
+        of = get_args(kinds[key]) or (kinds[key],)
+        if object not in of and type(value) not in of:
+            names = " or ".join(kind.__name__ for kind in of)
+            raise errors.HeaderFieldError(
+                f"{where}: {key!r} is of type {type(value).__name__}, not {names}"
+            )
+    return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant.errors import StoredClassesError, UnsavableError
-from calibrant.model_file import _header as header
+from calibrant.model_file import _format as limits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +54,7 @@ def pack(vector: Vector) -> tuple[dict[str, Any], Vector | None]:
 
 def unpack(entry: Any, where: str, array: Vector | None, unknown: list[str] | None) -> Vector:
     """Build the vector that an entry of the header describes."""
-    found = header.take(entry, where, unknown, ["values"], type=str, dtype=str, values=list)
+    found = limits.take(entry, where, unknown, ["values"], type=str, dtype=str, values=list)
     kind, dtype, values = _KINDS.get(found["type"]), found["dtype"], found.get("values", [])
     if kind is None or dtype not in DTYPES[kind]:
         raise StoredClassesError(f"{where} is of unknown type, or dtype {dtype!r:.40}")
@@ -74,9 +74,9 @@ def unpack(entry: Any, where: str, array: Vector | None, unknown: list[str] | No
 
 def _restore(kind: type, dtype: str, values: Any) -> Vector:
     """Return the vector, if its dtype holds exactly these values."""
-    if len(values) > header.MAX_CLASSES:
+    if len(values) > limits.MAX_CLASSES:
         raise StoredClassesError(
-            f"a vector has {len(values)} entries, {header.MAX_CLASSES} at most"
+            f"a vector has {len(values)} entries, {limits.MAX_CLASSES} at most"
         )
     if kind in _STORED:
         with np.errstate(all="ignore"):  # compared below
@@ -98,12 +98,12 @@ def _check_width(dtype: str, values: list[Any]) -> None:
         widest = max(map(len, values if is_plain else (v.encode("utf-8") for v in values)))
     except UnicodeEncodeError:
         raise StoredClassesError("a label is not valid Unicode") from None
-    if widest > header.MAX_LABEL:
-        raise StoredClassesError(f"a label has {widest} bytes, {header.MAX_LABEL} at most")
-    if dtype != "object" and 4 * len(values) * widest > header.MAX_LABEL_TABLE:
+    if widest > limits.MAX_LABEL:
+        raise StoredClassesError(f"a label has {widest} bytes, {limits.MAX_LABEL} at most")
+    if dtype != "object" and 4 * len(values) * widest > limits.MAX_LABEL_TABLE:
         raise StoredClassesError(
             f"{len(values)} labels of up to {widest} bytes need more than "
-            f"{header.MAX_LABEL_TABLE} bytes; use an object array"
+            f"{limits.MAX_LABEL_TABLE} bytes; use an object array"
         )
 
 
@@ -113,8 +113,8 @@ def check_labels(calibrator: Any) -> None:
     if not isinstance(classes, np.ndarray) or classes.ndim != 1:
         raise StoredClassesError("the classes are not a vector")
     k = len(classes)
-    if not 2 <= k <= header.MAX_CLASSES:
-        raise StoredClassesError(f"there are {k} classes; a model has 2 to {header.MAX_CLASSES}")
+    if not 2 <= k <= limits.MAX_CLASSES:
+        raise StoredClassesError(f"there are {k} classes; a model has 2 to {limits.MAX_CLASSES}")
     if classes.dtype.kind == "f" and not np.all(classes == np.floor(classes)):
         raise StoredClassesError("a class label is a fraction")
     if len(set(classes.tolist())) < k:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
@@ -17,9 +17,10 @@ from calibrant._solvers.sorted_cumulative.fit import accumulate, raise_to_even
 from calibrant._solvers.sorted_cumulative.grid import RankCells, fit_cells
 from calibrant._solvers.sorted_cumulative.prior import choose_prior_share
 from calibrant._solvers.temperature import fit_temperature
+from calibrant.scale._kept_rows import FEWEST_ROWS
 from calibrant.scale._score_table import ScoreTable
-from calibrant.scale._statistics import ZERO_PROBABILITY, Number, Solution, Statistics
-from calibrant.scale._surrogate import SurrogateStatistics
+from calibrant.scale._statistics import Solution, Statistics
+from calibrant.scale._surrogate import ENOUGH_ROWS, SurrogateStatistics
 
 if TYPE_CHECKING:
     from calibrant._maps.logits import TemperatureMap
@@ -35,38 +36,19 @@ FLATTENED_CELLS = 1 << 18
 FEWEST_CELLS, MOST_CELLS, CELLS_OF_RANK = 1 << 19, 3 << 20, 1 << 14
 """Cells of SCIR's table: at least, at most, and for each rank between these."""
 
-ENOUGH_ROWS = 100_000
-"""Rows that tell the temperature so well that another pass would not change a prediction's NLL."""
-
-MOST_SCALINGS, NEAR = 4, 1e-5
+MOST_SCALINGS, NEAR = 3, 1e-5
 """Passes that look for the temperature of a prior, and violation from which the next step needs no
 proof."""
 
 
 class FlattenedStatistics(Statistics):
-    """What FIR needs to know of a calibration set: its rows while they fit, then counts of cells.
-
-    Parameters
-    ----------
-    classes, scores, normalize, max_rows
-        As of all ``Statistics``.
-
-    Examples
-    --------
-    >>> from calibrant.datasets import simulated_scores
-    >>> from calibrant.scale._isotonic import FlattenedStatistics
-    >>> scores, y = simulated_scores()
-    >>> monday = FlattenedStatistics([0, 1, 2], max_rows=100).update(scores[:200], y[:200])
-    >>> tuesday = monday.empty().update(scores[200:], y[200:])
-    >>> map_ = monday.merge(tuesday).solve()
-    >>> map_(scores[:1]).round(2)
-    array([[0.38, 0.62, 0.  ]])
-    """
+    """What FIR needs to know of a calibration set: rows while they fit, then counts of cells."""
 
     method = "fir"
 
     def _start(self) -> list[Part]:
-        return [self._keep(), ScoreTable(1, FLATTENED_CELLS)]
+        # Once not all rows are kept they are only looked at for what is hardly meant.
+        return [self._keep(sample=FEWEST_ROWS), ScoreTable(1, FLATTENED_CELLS)]
 
     def _solution(self) -> Solution:
         """Fit to all rows counted so far."""
@@ -123,35 +105,12 @@ class SortedCumulativeStatistics(SurrogateStatistics):
     """What SCIR needs to know of a calibration set: a table of (rank, q), and some of the rows.
 
     Once not all rows are kept, those that are choose the prior share, and the regression is that
-    of the table. The temperature of the prior is that of all rows, as far as one pass tells it; if
-    few rows were kept, a second pass tells it better.
-
-    Parameters
-    ----------
-    classes, scores, normalize, max_rows
-        As for all ``Statistics``.
-    **options
-        ``prior_share``, ``max_rank`` and ``zero_probability`` of ``SortedCumulativeIsotonic``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from calibrant.datasets import simulated_scores
-    >>> from calibrant.scale._isotonic import SortedCumulativeStatistics
-    >>> scores, y = simulated_scores(3000)
-    >>> one = SortedCumulativeStatistics([0, 1, 2], max_rows=1000).update(scores[:2000], y[:2000])
-    >>> other = one.empty().update(scores[2000:], y[2000:])
-    >>> one.merge(other).solve()(np.array([[0.9, 0.08, 0.02]])).round(1)
-    array([[0.6, 0.2, 0.2]])
+    of the table. The temperature of the prior is that of the rows kept; if they are few, further
+    passes tell that of all.
     """
 
     method = "scir"
     adaptations = 2
-    allowed: ClassVar = {
-        "prior_share": Number(high=1.0, words=("cv",)),
-        "max_rank": Number(low=1, whole=True, optional=True),
-        "zero_probability": ZERO_PROBABILITY,
-    }
 
     def _start(self) -> list[Part]:
         n_ranks = min(self.options.get("max_rank") or self.n_classes, self.n_classes - 1)
@@ -172,7 +131,9 @@ class SortedCumulativeStatistics(SurrogateStatistics):
         share, choice = self.options.get("prior_share", "cv"), None
         share = None if share == "cv" else float(share)
         if self.regression is not None:
-            scaling, is_near = find_scaling(self)
+            before: Any = self.surrogate
+            scaling = before.judge(self.parts["temperature"])
+            is_near = len(scaling.judged) >= MOST_SCALINGS or scaling.violation(scaling.best) < NEAR
             return self._with_temperature(scaling, self.regression, is_near=is_near)
         kept, table = self.kept_batch(), cast("ScoreTable", self.parts["scores"])
         if self.kept.is_complete:
@@ -205,13 +166,6 @@ class SortedCumulativeStatistics(SurrogateStatistics):
         """Return what fits the prior; the regression is that of the table."""
         zero = self.options.get("zero_probability")
         return partial(fit_temperature, zero_probability=zero)
-
-
-def find_scaling(statistics: SurrogateStatistics) -> tuple[Surrogate, bool]:
-    """Take the next step to the temperature scaling of all rows; and whether none is needed."""
-    before: Any = statistics.surrogate
-    found = before.judge(statistics.parts["temperature"])
-    return found, found.violation(found.best) < NEAR or len(found.judged) >= MOST_SCALINGS
 
 
 def cells_of_ranks(n_ranks: int) -> int:

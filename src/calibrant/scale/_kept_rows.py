@@ -3,6 +3,10 @@
 Every row has a hash of its scores, and the rows with the smallest hashes are kept. Labels have no
 say: rows of equal scores are kept together or not at all, so that a sample has the labels that all
 rows with these scores have. Which rows are kept depends on the set of all rows alone.
+
+A score that many rows share is in the sample with all of them, or with none. So the weight of all
+rows is counted by strata: the lead of the largest score, whether it is the label's, and its class.
+The sample is weighted such that each has its share.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from calibrant._kernels.rows import row_hashes
+from calibrant._kernels.strata import extreme_rows, row_strata
 from calibrant._row_order import order_rows
 from calibrant._simplex import SimplexBatch, check_scores
 from calibrant.scale._parts import Part
@@ -22,16 +27,19 @@ if TYPE_CHECKING:
 CELLS = 1 << 20
 """Cells of the rows that are kept: 8 MiB."""
 
-FEWEST, MOST_CELLS = 1 << 13, 1 << 23
+FEWEST_ROWS, MOST_CELLS = 1 << 13, 1 << 23
 """Rows that are kept even if they have more cells, but not more than this."""
 
 UNBOUNDED = 1 << 64
 """Larger than every hash."""
 
+ROWS_OF_STRATUM, FEWEST_BINS, MOST_BINS = 16, 16, 64
+"""Rows that are kept for each stratum at least, where that is possible, and bins of leads."""
+
 
 def usual_limit(n_classes: int, cells: int = CELLS) -> int:
     """Return how many rows are kept, unless somebody says otherwise."""
-    return max(cells // n_classes, min(FEWEST, MOST_CELLS // n_classes), 1)
+    return max(cells // n_classes, min(FEWEST_ROWS, MOST_CELLS // n_classes), 1)
 
 
 class _Rows(NamedTuple):
@@ -49,14 +57,13 @@ class _Rows(NamedTuple):
         return _Rows(*(array[rows] for array in self))
 
     @classmethod
-    def stack(cls, found: list[_Rows]) -> _Rows:
-        arrays: Any = map(np.concatenate, zip(*found, strict=True))
-        return cls(*arrays)
-
-    @classmethod
     def join(cls, found: list[_Rows]) -> _Rows:
         """Order rows by their hashes; equal ones, with equal labels, become one."""
-        rows = cls.stack(found)
+        some = [rows for rows in found if len(rows.hashes)] or found[:1]
+        arrays: Any = map(np.concatenate, zip(*some, strict=True))
+        rows = some[0] if len(some) == 1 else cls(*arrays)
+        if np.all(rows.hashes[1:] > rows.hashes[:-1]):
+            return rows
         order = np.argsort(rows.hashes)
         in_order = rows.hashes[order]
         if np.all(in_order[1:] != in_order[:-1]):  # nearly always, and much quicker
@@ -68,35 +75,28 @@ class _Rows(NamedTuple):
         merged = rows.take(order[starts])
         return merged._replace(weight=np.add.reduceat(rows.weight[order], starts))
 
-    def extremes(self, kind: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Smallest score of each row that is no exact zero, and whether there is such a zero."""
-        is_zero = self.scores == (-np.inf if kind == "logits" else 0.0)
-        depth = self.scores - self.scores.max(axis=1, keepdims=True, initial=-np.inf)
-        depth = depth if kind == "logits" else self.scores
-        return np.where(is_zero, 1.0, depth).min(axis=1, initial=1.0), is_zero.any(axis=1)
-
 
 class KeptRows(Part):
     """Distinct rows with their labels and weights, at most ``limit`` of them.
 
-    Of rows that are not kept, a few witnesses are remembered: one of each class, one with the
-    smallest score, and one with an exact zero. Where the sample has nothing of the kind they are
-    added to it, with the weight of one row among all.
-
-    Parameters
-    ----------
-    n_classes : int
-    kind : {"probabilities", "logits"}
-    limit : int
-        Most rows that are kept; those of the smallest hash are, even if they are more.
+    Of all rows, a few witnesses are remembered: one of each class and of each stratum, one with
+    the smallest score, and one with an exact zero. Where the sample has nothing of the kind they
+    are added to it. Of more than ``limit`` rows, ``sample`` are kept; those of the smallest hash
+    are, even if they are more.
     """
 
     name = "kept"
 
-    def __init__(self, n_classes: int, kind: str, limit: int) -> None:
+    def __init__(self, n_classes: int, kind: str, limit: int, sample: int | None = None) -> None:
         if limit < 1 or n_classes < 2:
             raise ValueError(f"{limit} rows of {n_classes} classes cannot be kept")
         self.n_classes, self.kind, self.limit = n_classes, kind, limit
+        self.sample = limit if sample is None else min(sample, limit)
+        most = limit // (2 * ROWS_OF_STRATUM)  # bins, if there were no columns
+        self._by_column = n_classes == 2 or most >= FEWEST_BINS * n_classes
+        n_columns = n_classes if self._by_column else 1
+        self._n_bins = min(max(most // n_columns, FEWEST_BINS), MOST_BINS)
+        self._totals = np.zeros(2 * self._n_bins * n_columns)  # weight of all rows by stratum
         self._bound = UNBOUNDED  # rows with this hash, or a larger one, are not kept
         nothing = np.empty((0, n_classes)), np.empty(0, dtype=np.int64), np.empty(0)
         self._rows = self._witnesses = _Rows.of(*nothing)
@@ -116,27 +116,63 @@ class KeptRows(Part):
 
     def settings(self) -> dict[str, Any]:
         """Return what makes an empty one."""
-        return {"n_classes": self.n_classes, "kind": self.kind, "limit": self.limit}
+        names = "n_classes", "kind", "limit", "sample"
+        return {name: getattr(self, name) for name in names}
 
     def add(self, batch: SimplexBatch) -> None:
         """Take the rows of a batch."""
-        scores = batch.scores + 0.0  # a copy of what may be the caller's, and no -0.0
-        self._take(_Rows.of(scores, batch.class_index.copy(), batch.weight.copy()))
+        rows = _Rows.of(batch.scores, batch.class_index, batch.weight)
+        strata = self._strata(rows)
+        self._totals += np.bincount(strata, rows.weight, minlength=len(self._totals))
+        self._remember(rows, strata)
+        if batch.n_rows > self.limit:
+            hashes = np.sort(rows.hashes)
+            different = hashes[np.append(True, hashes[1:] != hashes[:-1])]  # np.unique is slower
+            if len(different) > self.limit:
+                self._lower(int(different[self.sample]))
+        self._take(rows)
 
     def merge(self, other: KeptRows) -> None:
         """Take the rows that another one kept."""
         other._settle()
+        self._totals += other._totals
+        self._remember(other._witnesses, self._strata(other._witnesses))
         self._lower(other._bound)
-        self._drop(other._witnesses)
         self._take(other._rows)
 
+    def _strata(self, rows: _Rows) -> NDArray[np.int64]:
+        found = np.empty(len(rows.hashes), dtype=np.int64)
+        how = self._n_bins, self._by_column
+        row_strata(rows.scores, self.kind == "logits", rows.class_index, *how, found)
+        return found
+
+    def _remember(self, rows: _Rows, strata: NDArray[np.int64]) -> None:
+        """Choose witnesses among these rows and those chosen before, whose weights are whole."""
+        if len(strata) == 0:
+            return
+        chosen = np.zeros(len(rows.hashes), dtype=bool)
+        for group, n_groups in ((strata, len(self._totals)), (rows.class_index, self.n_classes)):
+            first = np.full(n_groups, np.uint64(UNBOUNDED - 1))
+            np.minimum.at(first, group, rows.hashes)
+            chosen |= rows.hashes == first[group]
+        for row in extreme_rows(rows.scores, self.kind == "logits", rows.hashes):
+            chosen |= (rows.hashes == rows.hashes[row]) & (row >= 0)
+        found = rows.take(chosen)
+        found = found._replace(scores=found.scores + 0.0)
+        if len(self._witnesses.hashes) == 0:
+            self._witnesses = _Rows.join([found])
+        else:
+            found = _Rows.join([self._witnesses, found])
+            self._witnesses = found.take([])
+            self._remember(found, self._strata(found))
+
     def _take(self, rows: _Rows) -> None:
-        if self._bound < UNBOUNDED:
-            is_near = rows.hashes < np.uint64(self._bound)
-            self._drop(rows.take(~is_near))
-            rows = rows.take(is_near)
-        self._waiting += [rows] if len(rows.hashes) else []
-        if sum(len(found.hashes) for found in self._waiting) >= max(self.limit, FEWEST):
+        near = np.flatnonzero(rows.hashes <= np.uint64(self._bound - 1))
+        if len(near):
+            rows = rows.take(near[np.argsort(rows.hashes[near])])  # a copy of the caller's
+            np.add(rows.scores, 0.0, out=rows.scores)  # no -0.0
+            self._waiting.append(rows)
+        if sum(len(found.hashes) for found in self._waiting) >= max(self.limit, FEWEST_ROWS):
             self._settle()
 
     def _settle(self) -> None:
@@ -145,8 +181,9 @@ class KeptRows(Part):
             return
         self._rows, self._waiting = _Rows.join([self._rows, *self._waiting]), []
         hashes = self._rows.hashes
-        if len(hashes) > self.limit:
-            bound = hashes[self.limit]
+        most = self.limit if self._bound == UNBOUNDED else self.sample
+        if len(hashes) > most:
+            bound = hashes[self.sample]
             if bound == hashes[0]:
                 last = int(np.searchsorted(hashes, bound, side="right"))
                 bound = hashes[last] if last < len(hashes) else None
@@ -156,48 +193,30 @@ class KeptRows(Part):
         """Drop rows from this hash on."""
         if bound < self._bound:
             self._bound = bound
-            for place, rows in enumerate([self._rows, *self._waiting]):
-                is_near = rows.hashes < np.uint64(bound)
-                self._drop(rows.take(~is_near))
-                if place == 0:
-                    self._rows = rows.take(is_near)
-                else:
-                    self._waiting[place - 1] = rows.take(is_near)
-
-    def _drop(self, rows: _Rows) -> None:
-        """Remember witnesses of rows that are not kept."""
-        if len(rows.hashes) == 0:
-            return
-        rows = _Rows.stack([self._witnesses, rows])
-        first = np.full(self.n_classes, np.uint64(UNBOUNDED - 1))
-        np.minimum.at(first, rows.class_index, rows.hashes)
-        labelled = np.flatnonzero(rows.hashes == first[rows.class_index])
-        chosen = labelled[np.unique(rows.class_index[labelled], return_index=True)[1]]
-        depth, has_zero = rows.extremes(self.kind)
-        for some in (np.flatnonzero(depth == depth.min()), np.flatnonzero(has_zero)):
-            chosen = np.append(chosen, some[np.argmin(rows.hashes[some])] if len(some) else [])
-        rows = rows.take(np.unique(chosen.astype(np.int64)))
-        rows = rows.take(np.lexsort((rows.class_index, rows.hashes)))
-        self._witnesses = rows._replace(weight=np.ones(len(rows.hashes)))
+            self._rows, *self._waiting = (
+                rows.take(rows.hashes < np.uint64(bound)) for rows in (self._rows, *self._waiting)
+            )
 
     def scale(self, factor: float) -> None:
         """Multiply all weights; rows that are left without any are dropped."""
         self._settle()
-        rows = self._rows._replace(weight=self._rows.weight * factor)
-        self._rows = rows.take(rows.weight > 0.0)
+        self._totals *= factor
+        for name in ("_rows", "_witnesses"):
+            rows = getattr(self, name)
+            rows = rows._replace(weight=rows.weight * factor)
+            setattr(self, name, rows.take(rows.weight > 0.0))
 
-    def batch(self, classes: NDArray[Any], total: float) -> SimplexBatch:
-        """Return the rows as solvers take them; ``total`` is the weight of all, kept or not."""
+    def batch(self, classes: NDArray[Any]) -> SimplexBatch:
+        """Return the rows as solvers take them: a sample has the weight of as many among all."""
         self._settle()
-        rows, others = self._rows, self._witnesses
-        if len(others.hashes) and len(rows.hashes):
-            depth, has_zero = rows.extremes(self.kind)
-            deeper, zeros = others.extremes(self.kind)
-            is_new = ~np.isin(others.class_index, rows.class_index)
-            is_new |= (deeper < depth.min()) | (zeros & ~has_zero.any())
-            kept = rows.weight.sum()
-            weight = np.full(len(is_new), kept / len(rows.weight) * min(kept / total, 1.0))
-            rows = _Rows.join([rows, others._replace(weight=weight).take(is_new)])
+        rows = self._rows
+        if self._bound < UNBOUNDED:
+            share = self._bound / UNBOUNDED
+            others = self._witnesses.take(self._witnesses.hashes >= np.uint64(self._bound))
+            rows = _Rows.join([rows, others._replace(weight=others.weight * share)])
+            strata = self._strata(rows)
+            sums = np.bincount(strata, rows.weight, minlength=len(self._totals))
+            rows = rows._replace(weight=rows.weight * share * self._totals[strata] / sums[strata])
         return SimplexBatch(rows.scores, self.kind, rows.class_index, rows.weight, classes)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -207,18 +226,24 @@ class KeptRows(Part):
         found |= {f"other_{name}": array for name, array in self._witnesses._asdict().items()}
         del found["hashes"], found["other_hashes"]
         bound = [self._bound] if self._bound < UNBOUNDED else []
-        return found | {"bound": np.array(bound, dtype=np.uint64)}
+        return found | {"bound": np.array(bound, dtype=np.uint64), "totals": self._totals}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take what ``arrays`` returned."""
-        bound = arrays["bound"]
+        bound, totals = arrays["bound"], arrays["totals"]
         if bound.dtype != np.uint64 or bound.shape not in ((0,), (1,)):
             raise ValueError(f"a bound is {bound.dtype} of shape {bound.shape}")
+        if totals.dtype != np.float64 or totals.shape != self._totals.shape:
+            raise ValueError(f"totals are {totals.dtype} of shape {totals.shape}")
         rows, others = (self._checked(arrays, start) for start in ("", "other_"))
         if len(rows.hashes) > max(self.limit, self.n_classes):
             raise ValueError(f"{len(rows.hashes)} rows are kept")
-        self._bound = int(bound[0]) if len(bound) else UNBOUNDED
-        self._drop(others)
+        sums = np.bincount(self._strata(rows), rows.weight, minlength=len(totals))
+        seen = np.bincount(self._strata(others), minlength=len(totals)) > 0
+        if not (np.all(sums <= totals * (1 + 1e-9)) and np.array_equal(seen, totals > 0.0)):
+            raise ValueError("totals are not those of rows")
+        self._totals, self._bound = totals, int(bound[0]) if len(bound) else UNBOUNDED
+        self._remember(others, self._strata(others))
         self._take(rows)
         self._settle()
 

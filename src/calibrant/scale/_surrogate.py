@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 PROVEN = 1e-6
-"""Violation over all rows at which no other pass is asked for, unless more is allowed."""
+"""Violation over all rows at which no other pass is asked for, if no larger one is allowed."""
 
-NOISE = 5e-4
-"""Tolerance after the last pass, as a fraction of the sampling error 1 / sqrt(n_rows)."""
+NOISE = 1e-3
+"""Violation that is allowed, as a fraction of the sampling error 1 / sqrt(n_rows)."""
 
 MOST_PASSES = 8
 """Passes at points of one objective."""
@@ -48,9 +48,9 @@ MOST_PASSES = 8
 LARGEST_WEIGHT = 10.0
 """Of a point in a combination of several; beyond, rounding would tell more than the points."""
 
-SAME = 1e-12
-"""Part of the objective that two points may differ by and be as good."""
 
+ENOUGH_ROWS = 5000
+"""Rows kept that tell the temperature as well as another pass: their strata are those of all."""
 
 KeptSolver = Callable[..., Any]
 """Fits rows that were kept: ``solver(kept, weight=, objective=, linear_term=, start=)``, and where
@@ -107,6 +107,8 @@ class Surrogate:
     damping: float = 1.0  # part of a step that is taken; halved after each that went too far
     judged: tuple[Judged, ...] = ()  # fits of the passes so far
 
+    same: ClassVar[float] = 1e-12  # part of the objective that points differ by and are as good
+
     @classmethod
     def start(
         cls,
@@ -134,7 +136,7 @@ class Surrogate:
     def best(self) -> Judged:
         """The best fit that all rows have judged."""
         least = min(map(self.value, self.judged))
-        near = least + SAME * (1.0 + abs(least))
+        near = least + self.same * (1.0 + abs(least))
         return min((one for one in self.judged if self.value(one) <= near), key=self.violation)
 
     @property
@@ -258,17 +260,21 @@ class SurrogateStatistics(Statistics):
     def _first_solution(self) -> Solution:
         if self.kept.is_complete:
             return Solution(self.fit_kept())
-        if not self.starts_at_temperature:
-            return Solution(self.fit_kept, self._ask(self._begin(None), "objective"))
         solver = partial(fit_temperature, zero_probability=self.options.get("zero_probability"))
-        scaling = Surrogate.start(solver, self.kept_batch(), self.weight, adaptations=1)
-        return Solution(self.fit_kept, self._ask(scaling, "temperature"))
+        temperature: Any = None
+        if self.starts_at_temperature:
+            scaling = Surrogate.start(solver, self.kept_batch(), self.weight, adaptations=1)
+            temperature = scaling.fit.map
+        if temperature is not None and self.kept.n_rows < ENOUGH_ROWS:
+            return Solution(self.fit_kept, self._ask(scaling, "temperature"))
+        return Solution(self.fit_kept, self._ask(self._begin(temperature), "objective"))
 
     def fit_kept(self) -> dict[str, Any]:
         """Fit the rows that were kept, as if there were no others."""
         kept = self.kept_batch()
         fit = self._solver(None)(kept)
-        notes = () if self.kept.is_complete else (f"{kept.n_rows} rows stand for {self.n_rows}",)
+        n_kept = self.kept.n_rows
+        notes = () if self.kept.is_complete else (f"{n_kept} rows stand for {self.n_rows}",)
         report = replace(fit.report, notes=fit.report.notes + notes)
         return {"map_": fit.map, "solver_report_": report}
 

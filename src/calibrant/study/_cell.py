@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from calibrant._calibrators.base import Calibrator
-    from calibrant._files.predictions import RawPredictions
     from calibrant._trial import Prepared
     from calibrant.study._files import StudyFile
 
@@ -68,15 +67,14 @@ class Cell(NamedTuple):
 class Outcome(NamedTuple):
     """What became of a cell: every metric, with None where the method failed, and warnings.
 
-    Seconds are those of the fit, of the prediction, and of everything: reading, fitting, judging.
-    ``log_loss`` is the NLL without our bound on probabilities, as CalArena has it.
+    Seconds are those of the fit and of the prediction. ``log_loss`` is the NLL without our bound on
+    probabilities, as CalArena has it.
     """
 
     metrics: dict[str, float | None] = dict.fromkeys(MEASURED)
     log_loss: float | None = None
     seconds: float | None = None
     predict_seconds: float | None = None
-    all_seconds: float | None = None
     error: str | None = None
     warnings: tuple[str, ...] = ()
 
@@ -87,14 +85,13 @@ def measure(cell: Cell) -> Outcome:
         done = fit_and_judge(partial(_prepare, cell), _judge)
     if done.found is None:
         message = f"{type(done.error).__name__}: {done.error}"
-        return Outcome(error=" ".join(message.split()), all_seconds=done.seconds)
+        return Outcome(error=" ".join(message.split()))
     values, log_loss, predict_seconds = done.found
     return Outcome(
         {name: value if math.isfinite(value) else None for name, value in values.items()},
         log_loss,
         done.fit_seconds,
         predict_seconds,
-        done.seconds,
         warnings=tuple(done.warnings),
     )
 
@@ -102,29 +99,19 @@ def measure(cell: Cell) -> Outcome:
 def _prepare(cell: Cell) -> Prepared:
     val = cell.file.read("val")
     test = cell.file.read("test", val.kind)
-    (y, classes), (new_y, _) = _labels(val), _labels(test)
+    found, n_columns = align(val), val.scores.shape[1]
+    classes = np.arange(n_columns) if found.classes is None else found.classes
+    y, new_y = found.y, align(test).y
     new_scores = test.scores.astype(np.float64)
     if cell.method != UNCALIBRATED:
-        calibrator = _make(cell.method, cell.seed, scores=val.kind, classes=classes)
+        calibrator = make_calibrator(cell.method, scores=val.kind, classes=classes)
+        if "random_state" in calibrator.get_params(deep=False):
+            calibrator.set_params(random_state=cell.seed)
         fit = partial(calibrator.fit, val.scores.astype(np.float64), y)
         return calibrator, fit, (new_y, new_scores, classes)
     if test.kind == "logits":
         new_scores = simplex.softmax(simplex.check_scores(new_scores, "logits"))
     return None, None, (new_y, new_scores, classes)
-
-
-def _labels(part: RawPredictions) -> tuple[Any, Any]:
-    """Labels of a part, and the label of each column, whether the part has it or not."""
-    found = align(part)
-    n_columns = part.scores.shape[1]
-    return found.y, np.arange(n_columns) if found.classes is None else found.classes
-
-
-def _make(method: str, seed: int, **parameters: Any) -> Calibrator:
-    calibrator = make_calibrator(method, **parameters)
-    if "random_state" in calibrator.get_params(deep=False):
-        calibrator.set_params(random_state=seed)
-    return calibrator
 
 
 def _judge(
@@ -179,23 +166,20 @@ class Records:
         """Return the outcome and the versions of a finished cell; None if it must be run."""
         try:
             content = json.loads(self.path(cell).read_bytes())
-            is_same = all(content[key] == value for key, value in _identity(cell).items())
-            outcome = Outcome(**{name: content[name] for name in Outcome._fields})
             written = str(content["versions"])
-            is_whole = outcome.metrics.keys() == MEASURED.keys()
+            counts = (
+                all(content[key] == value for key, value in _identity(cell).items())
+                and written.partition(";")[0] == versions().partition(";")[0]
+                and content["metrics"].keys() == MEASURED.keys()
+            )
+            outcome = Outcome(**{name: content[name] for name in Outcome._fields})
         except (OSError, ValueError, KeyError, TypeError, AttributeError):  # damaged: as if absent
             return None
-        is_ours = written.partition(";")[0] == versions().partition(";")[0]
-        return (outcome, written) if is_same and is_whole and is_ours else None
+        return (outcome, written) if counts else None
 
 
 def _identity(cell: Cell) -> dict[str, Any]:
     """Everything that the numbers depend on, and that must be the same."""
-    return {
-        "format": 1,
-        "dataset": cell.file.dataset,
-        "model": cell.file.model,
-        "method": cell.method,
-        "seed": cell.seed,
-        "file": {"bytes": cell.file.n_bytes, "sha256": cell.file.sha256},
-    }
+    file = cell.file
+    named = {"dataset": file.dataset, "model": file.model, "method": cell.method, "seed": cell.seed}
+    return {"format": 1, **named, "file": {"bytes": file.n_bytes, "sha256": file.sha256}}

@@ -15,7 +15,6 @@ from calibrant.errors import PredictionFileError
 if TYPE_CHECKING:
     import os
 
-    from calibrant._files.arrays import Archive
     from calibrant._files.predictions import RawPredictions
 
 KINDS = ("probs", "logits")
@@ -52,76 +51,70 @@ class StudyFile:
         return read_prediction_file(self.path, part=part, kind=kind)
 
 
-def find_files(
-    source: str | os.PathLike[str],
-) -> tuple[list[StudyFile], dict[str, str]]:
+def find_files(source: str | os.PathLike[str]) -> tuple[list[StudyFile], dict[str, str]]:
     """Return the classifiers of a directory or an HDF5 file, and what was skipped with reasons."""
     home = Path(source)
-    files: list[StudyFile] = []
-    skipped: dict[str, str] = {}
-    if home.is_dir():
-        for path in sorted(home.iterdir()):
-            try:
-                if path.suffix == ".npz":
-                    files.append(look_at(path))
-                elif is_hdf5(path):
-                    found, others = look_into(path)
-                    files += found
-                    skipped |= others
-            except (PredictionFileError, ImportError) as error:
-                skipped[path.name] = str(error)
-    elif is_hdf5(home) and home.exists():
-        files, skipped = look_into(home)
-    else:
+    if not (home.is_dir() or (is_hdf5(home) and home.exists())):
         raise PredictionFileError(
             f"{home} is not a directory of prediction files, nor an HDF5 file "
             f"({' or '.join(SUFFIXES)})"
         )
-    if not files:
+    found: dict[tuple[str, str], StudyFile] = {}
+    skipped: dict[str, str] = {}
+    for path in sorted(home.iterdir()) if home.is_dir() else [home]:
+        try:
+            files, others = look_into(path) if is_hdf5(path) else ([], {})
+            if path.suffix == ".npz":
+                files = [look_at(path)]
+        except (PredictionFileError, ImportError) as error:
+            if path == home:
+                raise
+            skipped[path.name] = str(error)
+            continue
+        skipped |= others
+        for file in files:
+            other = found.setdefault((file.dataset, file.model), file)
+            if other is not file:
+                raise PredictionFileError(
+                    f"{file.dataset}/{file.model} is in {other.path} and in {file.path}; study "
+                    "one of them at a time, each with an output directory of its own"
+                )
+    if not found:
         reasons = "".join(f"; {name}: {reason}" for name, reason in skipped.items())
         wanted = "groups dataset/model" if home.is_file() else "prediction files dataset_model.npz"
         raise PredictionFileError(f"{home} has no {wanted}{reasons}")
-    _refuse_repetitions(files)
-    return files, skipped
-
-
-def _refuse_repetitions(files: list[StudyFile]) -> None:
-    seen: dict[tuple[str, str], StudyFile] = {}
-    for file in files:
-        other = seen.setdefault((file.dataset, file.model), file)
-        if other is not file:
-            raise PredictionFileError(
-                f"{file.dataset}/{file.model} is in {other.path} and in {file.path}; study one of "
-                "them at a time, each with an output directory of its own"
-            )
+    return list(found.values()), skipped
 
 
 def look_into(path: Path) -> tuple[list[StudyFile], dict[str, str]]:
     """Read names and sizes of all groups of an HDF5 file, and its fingerprint."""
     found, skipped = find_experiments(path)
-    n_bytes, digest = _fingerprint(path, "HDF5") if found else (0, "")
-    where: dict[str, Any] = {"path": path, "n_bytes": n_bytes, "sha256": digest, "is_group": True}
-    files = [StudyFile(**where, **asdict(one)) for one in found]
+    where: dict[str, Any] = _fingerprint(path, "HDF5") if found else {}
+    files = [StudyFile(path, **where, **asdict(one), is_group=True) for one in found]
     return files, {f"{path.name}: {name}": reason for name, reason in skipped.items()}
 
 
 def look_at(path: Path) -> StudyFile:
-    """Read names and sizes of the arrays of one file, and its fingerprint."""
+    """Read names and sizes of the arrays of one file, from their headers, and its fingerprint."""
     dataset, separator, model = path.stem.partition("_")
     if not (dataset and separator and model):
         raise PredictionFileError("its name is not dataset_model.npz")
+    shapes = []
     with open_npz(path) as archive:
         kind = _kind(set(archive.names))
-        val, test = (_shape(archive, f"{part}_{kind}") for part in ("val", "test"))
-    n_bytes, digest = _fingerprint(path, "npz")
+        for part in ("val", "test"):
+            with archive.open(f"{part}_{kind}") as array:
+                shapes.append(array.shape)
+    val, test = shapes
     if len(val) != 2 or len(test) != 2 or val[1] != test[1]:
         raise PredictionFileError(f"val_{kind} is {val} and test_{kind} {test}")
-    return StudyFile(path, dataset, model, val[0], test[0], val[1], n_bytes, digest)
+    return StudyFile(path, dataset, model, val[0], test[0], val[1], **_fingerprint(path, "npz"))
 
 
-def _fingerprint(path: Path, kind: str) -> tuple[int, str]:
+def _fingerprint(path: Path, kind: str) -> dict[str, Any]:
     with decoding(path, kind), path.open("rb") as file:
-        return path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return {"n_bytes": path.stat().st_size, "sha256": digest}
 
 
 def _kind(names: set[str]) -> str:
@@ -133,9 +126,3 @@ def _kind(names: set[str]) -> str:
     raise PredictionFileError(
         "val_labels, test_labels and val_probs, test_probs (or val_logits, test_logits) are needed"
     )
-
-
-def _shape(archive: Archive, name: str) -> tuple[int, ...]:
-    """Shape of an array from its header alone."""
-    with archive.open(name) as array:
-        return array.shape

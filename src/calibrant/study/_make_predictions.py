@@ -89,10 +89,14 @@ def from_estimator(
     """
     classes = np.asarray(estimator.classes_)
     names = classes.astype(str) if classes.dtype.kind == "O" else classes  # never pickled
-    parts = [
-        (_scores_of(estimator, rows), names[_numbered(labels, classes)])
-        for rows, labels in ([(X, y)] if test is None else [(X, y), test])
-    ]
+    columns = {label: j for j, label in enumerate(classes.tolist())}
+    parts = []
+    for rows, labels in [(X, y)] if test is None else [(X, y), test]:
+        try:
+            found = [columns[label] for label in np.asarray(labels).tolist()]
+        except KeyError as error:
+            raise LabelError(f"the label {error} is none of the estimator's classes") from error
+        parts.append((_scores_of(estimator, rows), names[found]))
     kind = "probs" if hasattr(estimator, "predict_proba") else "logits"
     return _write_parts(path, kind, parts, seed, classes=names)
 
@@ -175,15 +179,6 @@ def _scores_of(estimator: Any, rows: Any) -> NDArray[Any]:
             "classes; an SVC needs decision_function_shape='ovr'"
         )
     return logits
-
-
-def _numbered(labels: Any, classes: Any) -> NDArray[np.int64]:
-    """Labels as column numbers."""
-    column = {label: j for j, label in enumerate(np.asarray(classes).tolist())}
-    try:
-        return np.array([column[label] for label in np.asarray(labels).tolist()], dtype=np.int64)
-    except KeyError as error:
-        raise LabelError(f"the label {error} is none of the estimator's classes") from error
 
 
 def _write_parts(

@@ -8,21 +8,25 @@ from __future__ import annotations
 import base64
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pandas as pd
 
 from calibrant._atomic_file import replace_file
+from calibrant._trial import UNCALIBRATED
 from calibrant.errors import ParameterError
+from calibrant.plots._style import p_words
+from calibrant.study import _figures as figures
 from calibrant.study import _ranks as ranks
 from calibrant.study import _tables as tables
-from calibrant.study import _typeset as typeset
-from calibrant.study._figures import figure_bytes
-from calibrant.study._pictures import build_pictures
+from calibrant.study._tables import columns_of, metric_title
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from calibrant.study._pictures import Picture
+    from matplotlib.figure import Figure
+
     from calibrant.study._table import StudyTable
 
 SECTIONS = {
@@ -36,6 +40,20 @@ SECTIONS = {
 }
 _HOME = {"intervals": "significance", "tests": "significance", "sensitivity": "bins"}
 """Section of tables whose names do not begin with it."""
+
+STANDARDIZED = ("nll", "brier", "cw-ece")
+PLAIN = ("conf-ece", "tece", "cw-ece")
+"""Which box plots the paper has: NLL and Brier score standardised, cw-ECE both ways."""
+
+
+class Picture(NamedTuple):
+    """A figure that is drawn, the name of its files, its section of the page, and its words."""
+
+    name: str
+    section: str
+    title: str
+    caption: str
+    figure: Figure
 
 
 def write_outputs(table: StudyTable, directory: str | os.PathLike[str]) -> list[Path]:
@@ -80,20 +98,23 @@ def write_outputs(table: StudyTable, directory: str | os.PathLike[str]) -> list[
 
     all_tables = tables.build_tables(table)
     for one in all_tables:
-        write(f"tables/{one.name}.md", typeset.to_markdown(one).encode("utf-8"))
-        write(f"tables/{one.name}.tex", typeset.to_latex(one).encode("utf-8"))
+        write(f"tables/{one.name}.md", tables.to_markdown(one).encode("utf-8"))
+        write(f"tables/{one.name}.tex", tables.to_latex(one).encode("utf-8"))
     shown = []
     for picture in build_pictures(table):
-        svg = figure_bytes(picture.figure, "svg")
+        svg = figures.figure_bytes(picture.figure, "svg")
         shown.append((picture, svg))
         write(f"figures/{picture.name}.svg", svg)
-        write(f"figures/{picture.name}.png", figure_bytes(picture.figure, "png"))
+        write(f"figures/{picture.name}.png", figures.figure_bytes(picture.figure, "png"))
     write("index.html", build_page(table, all_tables, shown).encode("utf-8"))
     return written
 
 
+# The page
+
+
 def build_page(
-    table: StudyTable, all_tables: Sequence[typeset.Table], shown: Sequence[tuple[Picture, bytes]]
+    table: StudyTable, all_tables: Sequence[tables.Table], shown: Sequence[tuple[Picture, bytes]]
 ) -> str:
     """Return the page, of tables and of pictures with their SVG; names are plain text in it."""
     from calibrant._pages.shell import render_page  # which needs a template engine
@@ -144,14 +165,14 @@ def find_best(table: StudyTable) -> list[tuple[str, str, str]]:
     """
     found = []
     for metric in ranks.known_metrics(table):
-        ranked = ranks.rank_cases(table, metric, columns := tables.columns_of(table))
+        ranked = ranks.rank_cases(table, metric, columns := columns_of(table))
         average = ranked.mean().set_axis(list(columns.values()))
         best = ranks.best_of(average)
         width = ranks.critical_difference(*reversed(ranked.shape))
         near = average[~best & (average <= average.min() + width)].sort_values(kind="stable")
         first = f"{', '.join(average.index[best])} ({average.min():.2f})"
         others = ", ".join(f"{title} ({rank:.2f})" for title, rank in near.items())
-        found.append((tables.metric_title(metric), first, others))
+        found.append((metric_title(metric), first, others))
     return found
 
 
@@ -161,6 +182,98 @@ def find_failures(table: StudyTable) -> dict[str, list[str]]:
     where = {
         method: [" / ".join(case) for case in column.index[column.isna()]]
         for method, column in values.items()
+        if column.isna().any()
     }
-    failed = {method: cases for method, cases in where.items() if cases}
-    return dict(sorted(failed.items(), key=lambda item: -len(item[1])))
+    return dict(sorted(where.items(), key=lambda item: -len(item[1])))
+
+
+# The pictures
+
+
+def build_pictures(table: StudyTable) -> Iterator[Picture]:
+    """Draw the figures of a study one by one, so that only one is in memory at a time."""
+    columns = columns_of(table)
+    titles = list(columns.values())
+    intervals = {}
+    for metric in ranks.known_metrics(table):
+        ranked = ranks.rank_cases(table, metric, columns)
+        low, high = ranks.rank_intervals(ranked).T
+        spans = {"average": ranked.mean(), "low": low, "high": high}
+        intervals[metric_title(metric)] = pd.DataFrame(spans)
+        yield _wins(table.wide(metric, columns), titles, metric)
+        yield _critical_difference(ranked, titles, metric)
+    yield Picture(
+        "intervals",
+        "significance",
+        f"Average ranks of {len(columns)} methods",
+        f"With 95 % bootstrap intervals: the {len(table.datasets)} data sets are resampled whole, "
+        "since classifiers of one data set share its rows.",
+        figures.draw_rank_panels(
+            intervals, titles, "average rank, with 95 % interval over data sets"
+        ),
+    )
+    for standard, metrics in ((False, PLAIN), (True, STANDARDIZED)):
+        for metric in ranks.known_metrics(table, metrics):
+            yield _boxes(table.wide(metric, columns), titles, metric, standard)
+    panels = {
+        metric_title(metric): pd.DataFrame(tables.binned_ranks(table, metric)).add_suffix(" bins")
+        for metric in tables.binned_metrics(table)
+    }
+    if panels:
+        yield Picture(
+            "sensitivity",
+            "bins",
+            "Average ranks with 10, 15 and 25 bins",
+            "A method whose marks are far apart owes part of its rank to the number of bins.",
+            figures.draw_rank_panels(panels, titles, "average rank"),
+        )
+    fitted = [method for method in table.methods if method != UNCALIBRATED]
+    yield Picture(
+        "times",
+        "times",
+        "Seconds of a fit",
+        "A point per classifier, the median as a bar; the scale is logarithmic.",
+        figures.draw_times(table.seconds(fitted).to_numpy(), [columns[m] for m in fitted]),
+    )
+
+
+def _wins(values: pd.DataFrame, titles: list[str], metric: str) -> Picture:
+    title = f"{metric_title(metric)}, head to head"
+    return Picture(
+        f"wins-{metric}",
+        "wins",
+        title,
+        f"In how many percent of the {len(values)} classifiers the method of the row has "
+        "a better value than that of the column; ties count for neither.",
+        figures.draw_wins(ranks.win_shares(values, metric).to_numpy(), titles, title),
+    )
+
+
+def _critical_difference(ranked: pd.DataFrame, titles: list[str], metric: str) -> Picture:
+    width = ranks.critical_difference(*reversed(ranked.shape))
+    chance = p_words(ranks.friedman_test(ranked).p_value) or "one classifier is too few"
+    title = f"{metric_title(metric)}, average ranks of {len(titles)} methods"
+    return Picture(
+        f"critical-difference-{metric}",
+        "significance",
+        title,
+        f"Over {len(ranked)} classifiers. A bar joins methods whose average ranks are closer than "
+        f"the Nemenyi critical difference at the level 0.05. Friedman test: {chance}.",
+        figures.draw_critical_difference(ranked.mean().to_numpy(), titles, width, title),
+    )
+
+
+def _boxes(values: pd.DataFrame, titles: list[str], metric: str, standard: bool) -> Picture:
+    known = ranks.BY_NAME[metric]
+    shown = ranks.standardize_within(values) if standard else known.factor * values
+    label = f"standardised {known.title}" if standard else known.heading
+    title = f"{label} by data set"
+    return Picture(
+        f"boxes-{metric}{'-standardised' if standard else ''}",
+        "boxes",
+        title,
+        "A point per classifier, a box (quartiles, whiskers of at most 1.5 times their "
+        "distance) where a data set has at least four."
+        + (" Mean 0 and standard deviation 1 in every data set." if standard else ""),
+        figures.draw_boxes(shown, titles, label, title),
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +13,13 @@ import pandas as pd
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._calibrators.methods import methods as all_methods
+from calibrant._threads import count_threads
 from calibrant._trial import UNCALIBRATED
 from calibrant.study._calarena import write_results
 from calibrant.study._cell import Cell, Outcome, Records, measure
 from calibrant.study._files import find_files
-from calibrant.study._table import PAPER_METHODS, TYPES, StudyTable, can_write_parquet, write_table
-from calibrant.study._workers import available_cores, compute
+from calibrant.study._table import DEFAULT_METHODS, TYPES, StudyTable, write_table
+from calibrant.study._workers import compute
 
 if TYPE_CHECKING:
     import os
@@ -30,7 +32,7 @@ SQUARE = frozenset({"ms", "dirichlet", "structured", "auto"})
 def run_study(
     directory: str | os.PathLike[str],
     output: str | os.PathLike[str],
-    methods: Sequence[str] = PAPER_METHODS,
+    methods: Sequence[str] = DEFAULT_METHODS,
     *,
     n_jobs: int | None = None,
     seed: int = 0,
@@ -57,8 +59,9 @@ def run_study(
         Directory for the cells, the table (``study.csv``, and ``study.parquet`` where pyarrow is
         installed) and ``study.log``; of HDF5 files also ``calarena/{file}/{method}.csv``, in
         CalArena's columns. Made if it is not there.
-    methods : sequence of str, default=PAPER_METHODS
-        Keys of ``methods()``. The uncalibrated predictions are always judged as well.
+    methods : sequence of str, optional
+        Keys of ``methods()``; by default the paper's and "auto". The uncalibrated predictions are
+        always judged as well.
     n_jobs : int, optional
         Number of processes, with one thread each; all cores by default. 0 computes in this
         process.
@@ -106,7 +109,7 @@ def run_study(
     """
     wanted = _check_methods(methods)
     simplex.check_number("seed", seed, low=0, whole=True)
-    n_workers = available_cores() if n_jobs is None else n_jobs
+    n_workers = count_threads(-1) if n_jobs is None else n_jobs
     simplex.check_number("n_jobs", n_workers, low=0, whole=True)
     files, skipped = find_files(directory)
     home = Path(output)
@@ -123,12 +126,12 @@ def run_study(
     tell = progress or (lambda *_: None)
     n_done = len(cells) - len(waiting)
     tell(n_done, len(cells), "study")
-    for cell, outcome in _outcomes(longest_first(waiting), n_workers):
-        n_done += 1
+    outcomes = _outcomes(longest_first(waiting), n_workers)
+    for done, (cell, outcome) in enumerate(outcomes, n_done + 1):
         records.write(cell, outcome)
         if outcome.error is not None:
             log(f"{cell.file.name}: {cell.method} failed: {outcome.error}")
-        tell(n_done, len(cells), "study")
+        tell(done, len(cells), "study")
     return _finish(cells, records, home)
 
 
@@ -154,10 +157,8 @@ def longest_first(cells: Iterable[Cell]) -> list[Cell]:
 
 def _outcomes(cells: list[Cell], n_workers: int) -> Iterator[tuple[Cell, Outcome]]:
     """Compute cells in this process or in others."""
-    if n_workers == 0:
-        yield from ((cell, measure(cell)) for cell in cells)
-        return
-    for cell, outcome in compute(measure, cells, n_workers):
+    here = ((cell, measure(cell)) for cell in cells)
+    for cell, outcome in compute(measure, cells, n_workers) if n_workers else here:
         yield cell, outcome or Outcome(error="its process died twice")
 
 
@@ -176,7 +177,7 @@ def _finish(cells: list[Cell], records: Records, output: Path) -> StudyTable:
             for metric, value in outcome.metrics.items()
         ]
     table = StudyTable(pd.DataFrame(rows, columns=list(TYPES)))
-    for suffix in ("csv", "parquet") if can_write_parquet() else ("csv",):
+    for suffix in ("csv", "parquet") if find_spec("pyarrow") else ("csv",):
         write_table(table, output / f"study.{suffix}")
     write_results(done, output / "calarena")
     return table

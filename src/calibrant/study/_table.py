@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
 
 PAPER_METHODS = (UNCALIBRATED, *(name for name, cls in methods().items() if cls.in_paper))
 """Columns of the paper's Table 2, in its order."""
+
+DEFAULT_METHODS = (*PAPER_METHODS, "auto")
+"""What a study compares if nothing is said."""
 
 TYPES: dict[str, type] = {
     **dict.fromkeys(("dataset", "model", "method", "metric"), str),
@@ -183,10 +185,6 @@ def read_table(path: str | os.PathLike[str]) -> StudyTable:
     DataError
         If the file is no such table.
 
-    See Also
-    --------
-    write_table : Whose example reads what it wrote.
-
     Examples
     --------
     >>> from calibrant.study import read_table
@@ -201,11 +199,6 @@ def read_table(path: str | os.PathLike[str]) -> StudyTable:
         return StudyTable(pd.read_csv(content, dtype=str, keep_default_na=False))
     except (ValueError, KeyError, TypeError, pd.errors.ParserError) as error:
         raise DataError(f"{path} is not a table of a study: {error}") from error
-
-
-def can_write_parquet() -> bool:
-    """Return whether pyarrow is installed."""
-    return find_spec("pyarrow") is not None
 
 
 def _is_parquet(path: Path) -> bool:

@@ -18,13 +18,6 @@ if TYPE_CHECKING:
 MOST_TRIES = 2
 
 
-def available_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def compute(
     function: Callable[[Any], Any], tasks: Sequence[Any], n_workers: int
 ) -> Iterator[tuple[Any, Any]]:
@@ -52,25 +45,20 @@ def compute(
         while running:
             for done in wait(running, return_when=FIRST_COMPLETED).done:
                 pool, task = running.pop(done)
-                try:
-                    result = done.result()
-                except BrokenProcessPool:
-                    if task is None:
-                        raise RuntimeError(
-                            "a worker process ended before it began; in a script, call run_study "
-                            'under if __name__ == "__main__":, or pass n_jobs=0'
-                        ) from None
-                    tries[task] += 1
-                    if tries[task] < MOST_TRIES:
-                        waiting.append(task)
-                    else:
-                        yield task, None
-                    if waiting:
-                        start()
-                    continue
-                if task is not None:
-                    yield task, result
-                if waiting:
+                is_dead = isinstance(done.exception(), BrokenProcessPool)
+                if is_dead and task is None:
+                    raise RuntimeError(
+                        "a worker process ended before it began; in a script, call run_study "
+                        'under if __name__ == "__main__":, or pass n_jobs=0'
+                    )
+                tries[task] += is_dead
+                if is_dead and tries[task] < MOST_TRIES:
+                    waiting.append(task)
+                elif task is not None:
+                    yield task, None if is_dead else done.result()
+                if waiting and is_dead:
+                    start()
+                elif waiting:
                     task = waiting.popleft()
                     running[pool.submit(function, task)] = pool, task
     finally:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from calibrant import _simplex as simplex
 from calibrant._solvers.normalization_aware import minimise_likelihood
-from calibrant._solvers.normalization_aware.infinity import split_levels
+from calibrant._solvers.normalization_aware.infinity import scale_levels, split_levels
 from calibrant._solvers.normalization_aware.prior import build_likelihood
 from conftest import simulate
 
@@ -80,3 +80,23 @@ def test_more_levels_than_floats_hold_are_reported():
     assert np.all(np.isfinite(step.values))
     assert any("cut off" in note for note in report.notes)
     assert not report.converged
+
+
+def test_levels_hide_what_is_below_them_and_no_more():
+    # Level 0 has segments 0 and 1, level 1 segment 2, level 2 segment 3 (which meets nothing).
+    index = np.array([[0, 1], [1, 2], [0, 2], [3, 3]])
+    values = np.array([0.5, 1.0, 1.0, 1.0])
+    cut = scale_levels(index, np.array([0, 1, 3, 4]), np.array([0, 2, 3, 4]), 1e-6, values)
+    assert cut == 0
+    np.testing.assert_allclose(values, [0.5e-6, 1e-6, 1.0, 1.0], rtol=1e-12)
+
+
+def test_levels_beyond_the_range_of_floats_are_cut_off():
+    n = 40  # each level meets the one below: forty factors of 1e-10 are more than floats have
+    index = np.array([[max(i - 1, 0), i] for i in range(n)], dtype=np.uint16)
+    values = np.ones(n)
+    cut = scale_levels(index, np.arange(n + 1), np.arange(n + 1), 1e-10, values)
+    assert cut > 0
+    assert values[-1] == 1.0
+    assert np.all(values >= 1e-300)
+    assert np.all(np.diff(values) >= 0.0)

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from calibrant._kernels.isotonic import pool_adjacent_violators
-from calibrant._kernels.normalization_aware import add_hessian, newton_direction
+from calibrant._kernels.normalization_aware import add_hessian, add_hessian_product
 from calibrant._objectives.normalization_aware import (
     LOWEST,
     RowCounts,
@@ -27,6 +27,7 @@ from calibrant._objectives.normalization_aware import (
     count_cells,
     sum_cells,
 )
+from calibrant._solvers.newton import conjugate_gradients
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -228,15 +229,19 @@ class _Pooled:
             if not failed:
                 step = -scale * dpotrs(factor, scale * residual / self.total, lower=1)[0]
                 return step
-        step = newton_direction(
-            counts.pointers,
-            counts.blocks,
-            shares,
-            self.weight,
-            residual,
-            diagonal,
-            ridge,
-            min(1e-2, max(1e-5, 100.0 * violation)),
+
+        def product(direction: Array) -> Array:
+            out = ridge * direction
+            about = counts.pointers, counts.blocks, shares, self.weight
+            add_hessian_product(*about, direction, out)
+            return out
+
+        accuracy = min(1e-2, max(1e-5, 100.0 * violation))
+        step, _ = conjugate_gradients(
+            product,
+            lambda rest: rest / diagonal,
+            -residual,
+            lambda size: accuracy**2 * size,
             MAX_PRODUCTS,
         )
         return step

@@ -9,11 +9,11 @@ problem of its own, of the rows whose labels and largest cells lie in it, with a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._kernels.normalization_aware import scale_levels
 from calibrant._objectives.normalization_aware import LOWEST, Found, is_bounded, sum_cells
 from calibrant._solvers.normalization_aware.fit import minimise
 
@@ -90,8 +90,7 @@ def _join_levels(
     if likelihood.target[0] == 0.0:
         values[0] = 0.0
         notes.append("no label lies in the lowest block: its value is 0, the limit")
-    index = likelihood.rows.index
-    n_cut = scale_levels(index, row_start, first, epsilon, SMALLEST, values)
+    n_cut = scale_levels(likelihood.rows.index, row_start, first, epsilon, values)
     n_levels = len(first) - 1 - (values[0] == 0.0)
     if n_levels > 1:
         notes.append(
@@ -103,3 +102,34 @@ def _join_levels(
             f"levels were cut off at {SMALLEST:g}: more of them than floats can tell apart"
         )
     return tuple(notes)
+
+
+def scale_levels(
+    index: NDArray[Any],
+    row_start: NDArray[np.int64],
+    first: NDArray[np.int64],
+    epsilon: float,
+    values: NDArray[np.float64],
+) -> int:
+    """Scale each level up until lower ones have a share of ``epsilon`` in its rows, no further.
+
+    Level v has the segments ``first[v]`` to ``first[v + 1]`` and the rows ``row_start[v]`` to
+    ``row_start[v + 1]``, whose labels and largest cells lie in it. Returns how many values had to
+    be cut off because the range of floats was used up.
+    """
+    n_cut = 0
+    for v, (low, high) in enumerate(pairwise(first.tolist())):
+        if low > 0:
+            cells = index[row_start[v] : row_start[v + 1]]
+            inside = np.where(cells < low, 0.0, values[cells]).sum(axis=1)
+            below = np.where(cells < low, values[cells], 0.0).sum(axis=1)
+            need = max(np.max(below / inside, initial=0.0) / epsilon, values[low - 1] / values[low])
+            if need > 0.0:
+                values[low:high] = np.maximum(need * values[low:high], values[low - 1])
+        if values[high - 1] > 1.0:
+            positive = values[:high] > 0.0
+            values[:high] /= values[high - 1]
+            deep = np.flatnonzero(positive & (values[:high] < SMALLEST))
+            values[deep] = SMALLEST
+            n_cut += len(deep)
+    return n_cut

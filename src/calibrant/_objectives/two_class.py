@@ -1,0 +1,145 @@
+"""Objective of two-class scaling: logistic regression on few features of the log-odds.
+
+From a base, a line u = pivot + slope (z - pivot) of the log-odds z, a map is u + t . F(u) with
+
+    F(u) = u - pivot, 1, even(u), odd(u), log(q + tiny), log(1 - q + tiny),    q = sigmoid(u),
+    even(u) = 2 log(1/2 + BOUND) - log(q + BOUND) - log(1 - q + BOUND),
+    odd(u)  = log(q + BOUND) - log(1 - q + BOUND),
+
+of which a map has some. Even is what makes the two classes differ, odd bends them alike; both are
+bounded. The last two are those of beta calibration.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+N_FEATURES = 6
+"""Slope, intercept, even, odd, and the two logarithms."""
+
+BOUND = 0.02
+"""Added to probabilities before the logarithms of even and odd are taken."""
+
+ROWS_AT_ONCE = 1 << 13
+"""Rows whose losses are computed at once: what the second-level cache holds."""
+
+
+class Base(NamedTuple):
+    """A line of the log-odds: pivot + slope (z - pivot)."""
+
+    pivot: float
+    slope: float
+
+    def __call__(self, z: Array) -> Array:
+        """Value at each of the log-odds."""
+        return self.pivot + self.slope * (z - self.pivot)
+
+    def features(self, z: Array, tiny: float) -> tuple[Array, Array]:
+        """Return u and the features, one row for each of them."""
+        u = self(z)
+        q, rest = expit(u), expit(-u)
+        log_q, log_rest = np.log(q + BOUND), np.log(rest + BOUND)
+        found = np.empty((N_FEATURES, len(z)))
+        found[0], found[1] = u - self.pivot, 1.0
+        found[2] = 2.0 * np.log(0.5 + BOUND) - log_q - log_rest
+        found[3] = log_q - log_rest
+        found[4], found[5] = np.log(q + tiny), np.log(rest + tiny)
+        return u, found
+
+
+def sigmoid_and_softplus(x: Array) -> tuple[Array, Array]:
+    """Return 1 / (1 + exp(-x)) and log(1 + exp(x)), for one exponential and one logarithm."""
+    small = np.exp(-np.abs(x))
+    larger = 1.0 / (1.0 + small)  # of the probabilities of the two classes
+    return np.where(x >= 0.0, larger, small * larger), np.maximum(x, 0.0) - np.log(larger)
+
+
+class TwoClassRows:
+    """Losses of many maps at once: ``n_maps`` for each base, a row of ``points`` for each of them.
+
+        sum_i w_i loss(eta_i, y_i) + ratio sum_i w_i loss(eta_i, q_i) + 1/2 sum_j ridge_j t_j^2,
+
+    where the second sum is that of pseudo-observations labelled by the base, and a feature with an
+    infinite ridge is left out. Without ``tiny`` there is no feature but the slope.
+    """
+
+    def __init__(
+        self,
+        bases: list[Base],
+        n_maps: list[int],
+        z: Array,
+        positives: Array,
+        cells: Array,
+        tiny: float | None = None,
+    ) -> None:
+        self._cells, self.total = cells, float(cells.sum())
+        if tiny is None:
+            self._lines = [(base(z), base.slope * (z - base.pivot)[None]) for base in bases]
+        else:
+            self._lines = [base.features(z, tiny) for base in bases]
+        self.largest = np.array([np.abs(features).max(axis=1) for _, features in self._lines])
+        self.largest = np.repeat(self.largest, n_maps, axis=0)  # feature, of each map
+        ends = np.cumsum(n_maps).tolist()
+        self._maps = [slice(end - n, end) for n, end in zip(n_maps, ends, strict=True)]
+        self.base_losses = np.empty(len(bases))
+        label_sums, base_sums, self._softplus = [], [], np.empty(len(bases))
+        for i, (u, features) in enumerate(self._lines):
+            q, softplus = sigmoid_and_softplus(u)
+            self._softplus[i] = softplus @ cells
+            self.base_losses[i] = self._softplus[i] - positives @ u
+            label_sums.append(features @ positives)
+            base_sums.append(features @ (cells * q))
+        self._of_map = np.repeat(np.arange(len(bases)), n_maps)
+        self._label_sums = np.array(label_sums)[self._of_map]
+        self._base_sums = np.array(base_sums)[self._of_map]
+
+    def expand(self, points: Array, ridges: Array, ratio: Array) -> tuple[Array, Array, Array]:
+        """Value (less a constant), gradient and Hessian of the objective of each map."""
+        used = np.isfinite(ridges)
+        held = np.where(used, ridges, 0.0)
+        total, gradient = np.zeros(len(points)), np.zeros_like(points)
+        hessian = np.zeros((*points.shape, points.shape[1]))
+        for own, part in self._parts():
+            for maps, (u, all_features) in zip(self._maps, self._lines, strict=True):
+                features = all_features[:, own]
+                p, softplus = sigmoid_and_softplus(u[own] + points[maps] @ features)
+                total[maps] += softplus @ part
+                spread = p * part
+                gradient[maps] += spread @ features.T
+                spread *= 1.0 - p
+                hessian[maps] += (spread[:, None, :] * features) @ features.T
+        more = 1.0 + ratio[:, None]
+        drawn = self._label_sums + ratio[:, None] * self._base_sums
+        value = more[:, 0] * total - np.sum(points * (drawn - 0.5 * held * points), axis=1)
+        gradient = np.where(used, more * gradient - drawn + held * points, 0.0)
+        hessian *= more[:, :, None] * used[:, :, None] * used[:, None, :]
+        diagonal = np.arange(points.shape[1])
+        hessian[:, diagonal, diagonal] += np.where(used, held, 1.0)
+        return value, gradient, hessian
+
+    def losses(self, points: Array) -> tuple[Array, Array]:
+        """Return the loss of each map, and its mean divergence from the base."""
+        more = np.zeros(len(points))
+        for own, part in self._parts():
+            for maps, (u, features) in zip(self._maps, self._lines, strict=True):
+                eta = u[own] + points[maps] @ features[:, own]
+                more[maps] += sigmoid_and_softplus(eta)[1] @ part
+        more -= self._softplus[self._of_map]
+        loss = self.base_losses[self._of_map] + more - np.sum(points * self._label_sums, axis=1)
+        apart = more - np.sum(points * self._base_sums, axis=1)
+        return loss, np.maximum(apart / self.total, 0.0)
+
+    def _parts(self) -> Iterator[tuple[slice, Array]]:
+        for start in range(0, len(self._cells), ROWS_AT_ONCE):
+            own = slice(start, start + ROWS_AT_ONCE)
+            yield own, self._cells[own]

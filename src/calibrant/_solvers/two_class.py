@@ -1,0 +1,313 @@
+"""Two-class scaling: small logistic maps of the log-odds, averaged by their evidence.
+
+No single one is best: on most classifiers all sensible maps of 100 rows are level, and the average
+has less variance than any. Each member starts from one of three lines, the scores, temperature
+scaling and a slope about the log-odds of the labels' share, and has ridge penalties, in rows; 30
+pseudo-observations hold it to that line, fewer the farther it proves to be away (``pseudo_rows``).
+Its weight grows with a power of its marginal likelihood, by Laplace's approximation. Temperature
+scaling has a part where there is little loss to learn from, and the scores have one where what is
+gained over them is no clear gain.
+"""
+
+from __future__ import annotations
+
+import math
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+from scipy.special import expit, logit, logsumexp
+
+from calibrant._maps.cells import ClasswiseCurves
+from calibrant._maps.curves import FARTHEST_LOG_ODDS, BoundedLogs, LogOddsCurve
+from calibrant._objectives.two_class import (
+    Base,
+    TwoClassRows,
+    sigmoid_and_softplus,
+)
+from calibrant._simplex import to_logits
+from calibrant._solvers.logistic import bounds_of_logs
+from calibrant._solvers.merged_rows import merge_rows
+from calibrant._solvers.one_vs_rest import solve_one_vs_rest
+from calibrant._solvers.pseudo_rows import AT_SCORES, REWEIGHTINGS, remaining
+from calibrant._solvers.report import SolverReport
+from calibrant._solvers.temperature import read_zero
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant._simplex import SimplexBatch
+    from calibrant._solvers.one_vs_rest import BinaryProblem
+
+    Array = NDArray[np.float64]
+
+AT_BASE = 30.0
+"""Pseudo-observations that hold a member to the line that it starts from."""
+
+SLOPE, OUT = 1e-3, math.inf
+RIDGES = {
+    (line, intercept, even): (SLOPE if line else OUT, intercept, even, 16.0, OUT, OUT)
+    for line in range(3)
+    for intercept in (OUT, 0.1)
+    for even in (16.0, 0.3)
+}
+"""Penalties of the members on each feature, in rows; one without a slope keeps that of its line."""
+
+BETA = (OUT, 0.5, OUT, OUT, 0.5, 0.5)
+BETA_SHARE = 1 / 3
+"""A weak beta calibration of the scores, and its share where all members have the same evidence."""
+
+MEMBERS = np.array([BETA, *RIDGES.values()])
+LINE_OF = np.array([0, *(line for line, *_ in RIDGES)])
+N_MEMBERS = np.bincount(LINE_OF).tolist()
+PRIOR = np.append(BETA_SHARE, np.full(len(RIDGES), (1.0 - BETA_SHARE) / len(RIDGES)))
+
+POWER = 0.25
+"""Of the evidence in the weights: less than 1, as members are not independent."""
+
+FEW_NATS = 3.0
+"""Loss at which temperature scaling has half of the result."""
+
+CLEAR_GAIN = 0.0
+"""Nats over the scores at which these have half of the result.
+
+These numbers are chosen within the validation parts of real classifiers by
+``benchmarks/two_class.py``; most others around them are as good.
+"""
+
+FLATTEST = 1e-3
+"""Least slope of a line, and least that the evidence reads a member's slope as, times 20."""
+
+CERTAIN_ROWS = 1e-9
+"""Ridge of a slope by itself, as a part of its squares: rows that are certain have no curvature."""
+
+LARGEST_LOG_ODDS = 700.0
+LONGEST_STEP = 50.0
+"""Most that one step of Newton's method may change any of the log-odds by."""
+
+ROUGH_TOLERANCE = 1e-3
+"""Violation at which the number of pseudo-observations is adapted."""
+
+GRID = np.sinh(np.linspace(-7.3, 7.3, 147))
+"""Values of the lines at which the average is taken: close together where it bends."""
+
+
+class Fits(NamedTuple):
+    """Members at their optimum."""
+
+    points: Array
+    hessians: Array
+    losses: Array
+    divergences: Array
+    violation: float
+    rounds: int
+
+
+def solve_two_class(
+    batch: SimplexBatch,
+    *,
+    zero_probability: float | None = None,
+    tol: float = 1e-8,
+    max_rounds: int = 100,
+) -> tuple[ClasswiseCurves, SolverReport]:
+    """Find the curve of the log-odds of two classes, or of each class against all others.
+
+    The violation is the largest gradient of the mean loss of any member, in units of the square
+    root of its curvature.
+    """
+    batch = merge_rows(batch)
+    zero_logit = read_zero(batch, zero_probability)
+    smallest = max(math.exp(zero_logit), float(np.finfo(float).tiny))
+    if batch.n_classes != 2:
+
+        def solve(problem: BinaryProblem) -> tuple[LogOddsCurve, SolverReport]:
+            logs = bounds_of_logs(problem.values, smallest)
+            log_x, log_rest = logs(problem.values)
+            return fit_log_odds(
+                log_x - log_rest, problem.positives, problem.cells, logs, tol, max_rounds
+            )
+
+        return solve_one_vs_rest(batch, solve)
+    logits = to_logits(batch.scores, batch.kind, zero_logit)
+    z = np.clip(logits[:, 1] - logits[:, 0], -LARGEST_LOG_ODDS, LARGEST_LOG_ODDS)
+    positives = np.where(batch.class_index == 1, batch.weight, 0.0)
+    logs = BoundedLogs(smallest, smallest)
+    curve, report = fit_log_odds(z, positives, batch.weight, logs, tol, max_rounds)
+    return ClasswiseCurves(None, (curve.mirrored, curve), kind=batch.kind), report
+
+
+def fit_log_odds(
+    z: Array, positives: Array, cells: Array, logs: BoundedLogs, tol: float, max_rounds: int
+) -> tuple[LogOddsCurve, SolverReport]:
+    """Fit all members to log-odds ``z`` that hold the label with weight ``positives`` of ``cells``.
+
+    Returns their average as one curve.
+    """
+    started = perf_counter()
+    total, labels = float(cells.sum()), float(positives.sum())
+    tiny = 0.5 / total
+    share = math.log((labels + 0.5) / (total - labels + 0.5))
+    pivots = np.array([0.0, share])
+    squares = np.array([cells @ (z - pivot) ** 2 for pivot in pivots])
+    rows = TwoClassRows([Base(0.0, 1.0), Base(share, 1.0)], [1, 1], z, positives, cells)
+    ridge = CERTAIN_ROWS * np.maximum(squares, 1e-300)[:, None]
+    slopes = _fit_held(rows, ridge, AT_SCORES, REWEIGHTINGS, tol, max_rounds)
+    steep = np.maximum(1.0 + slopes.points[:, 0], FLATTEST)
+    lines = [Base(0.0, 1.0), *(Base(*pair) for pair in zip(pivots, steep.tolist(), strict=True))]
+    rows = TwoClassRows(lines, N_MEMBERS, z, positives, cells, tiny)
+    fits = _fit_held(rows, MEMBERS, AT_BASE, 2, tol, max_rounds)
+    evidence = _evidence(fits, MEMBERS, np.append(1.0, steep)[LINE_OF])
+    average = _Average(lines, fits.points, tiny, z, cells)
+    log_weight = POWER * evidence + np.log(PRIOR)
+    few = FEW_NATS / (max(float(rows.base_losses.min()), 0.0) + FEW_NATS)
+    shares = np.append(np.exp(log_weight - logsumexp(log_weight)) * (1.0 - few), [few, 0.0])
+
+    def loss_of(curve: LogOddsCurve) -> float:
+        eta = np.interp(z, curve.x, curve.y)
+        return float(cells @ sigmoid_and_softplus(eta)[1] - positives @ eta)
+
+    gain = float(rows.base_losses[0]) - loss_of(average.curve(shares, logs))
+    kept = 1.0 / (1.0 + math.exp(min(gain - CLEAR_GAIN, 700.0)))
+    shares = np.append(shares[:-1] * (1.0 - kept), kept)
+    curve = average.curve(shares, logs)
+    rounds, violation = slopes.rounds + fits.rounds, max(slopes.violation, fits.violation)
+    numbers = loss_of(curve) / total, violation, tol, rounds, perf_counter() - started
+    return curve, SolverReport("newton", *numbers, notes=(_describe(shares),))
+
+
+def _fit_held(
+    rows: TwoClassRows, ridges: Array, strength: float, times: int, tol: float, max_rounds: int
+) -> Fits:
+    """Minimise ``times``, each but the first with as many pseudo-observations as are left."""
+    points = np.zeros_like(ridges)
+    left, rounds = np.full(len(ridges), strength), 0
+    for enough in (*(max(tol, ROUGH_TOLERANCE),) * (times - 1), tol):
+        points, hessians, violation, n = minimise_together(
+            rows, points, ridges, left / rows.total, enough, max_rounds
+        )
+        losses, divergences = rows.losses(points)
+        left = np.array([remaining(strength, divergence) for divergence in divergences])
+        rounds += n
+    return Fits(points, hessians, losses, divergences, violation, rounds)
+
+
+def minimise_together(
+    rows: TwoClassRows, points: Array, ridges: Array, ratio: Array, tol: float, max_rounds: int
+) -> tuple[Array, Array, float, int]:
+    """Newton's method for all members at once, each with a step length of its own.
+
+    Returns their parameters and Hessians, the largest violation and the number of rounds.
+    """
+    value, gradient, hessian = rows.expand(points, ridges, ratio)
+    diagonal = np.arange(points.shape[1])
+    rounding = 1e-12 / max(
+        tol, 1e-12
+    )  # of a sum: where all rows are certain, no gradient is smaller
+    for rounds in range(max_rounds + 1):
+        unit = np.sqrt(np.maximum(hessian[:, diagonal, diagonal] * rows.total, 1e-300))
+        unit = np.maximum(unit, rounding * rows.total * rows.largest)
+        violation = np.max(np.abs(gradient) / unit, axis=1)
+        moving = violation > tol
+        if not moving.any() or rounds == max_rounds:
+            break
+        ridge = 1e-12 * np.maximum(hessian[:, diagonal, diagonal], 1e-300)
+        step = np.linalg.solve(
+            hessian + ridge[:, None] * np.eye(len(diagonal)), gradient[..., None]
+        )
+        step = np.where(moving[:, None], step[..., 0], 0.0)
+        predicted = np.sum(gradient * step, axis=1)
+        # Rows that are certain have no curvature: a step must not lead far beyond them.
+        reach = np.sum(np.abs(step) * rows.largest, axis=1)
+        size = np.minimum(1.0, LONGEST_STEP / np.maximum(reach, 1e-300))
+        for _ in range(40):
+            trial = points - size[:, None] * step
+            found = rows.expand(trial, ridges, ratio)
+            enough = value - 1e-4 * size * predicted + 1e-14 * (np.abs(value) + rows.total)
+            worse = moving & ~(found[0] <= enough)
+            if not worse.any():
+                break
+            size = np.where(worse, 0.5 * size, size)
+        if np.array_equal(trial, points):
+            break
+        points, (value, gradient, hessian) = trial, found
+    return points, hessian, float(violation.max()), rounds
+
+
+def _evidence(found: Fits, ridges: Array, slope: Array) -> Array:
+    """Log marginal likelihood by Laplace's approximation, less what all members have alike.
+
+    The prior of the whole slope is log-normal about 1, that of the others is their ridge.
+    """
+    free = np.isfinite(ridges[:, 0])
+    factor = np.where(free, np.maximum(1.0 + found.points[:, 0], 20.0 * FLATTEST), 1.0)
+    hessian = found.hessians.copy()
+    hessian[:, 0] *= factor[:, None]
+    hessian[:, :, 0] *= factor[:, None]
+    hessian[:, 0, 0] += free
+    rest = np.where(np.isfinite(ridges[:, 1:]), ridges[:, 1:], 1.0)  # left out: log 1, and t = 0
+    found_evidence: Array = (
+        -found.losses
+        - np.log1p(AT_BASE * found.divergences)
+        - 0.5 * np.where(free, np.log(factor * slope) ** 2, 0.0)
+        - 0.5 * np.sum(rest * found.points[:, 1:] ** 2 - np.log(rest), axis=1)
+        - 0.5 * np.linalg.slogdet(hessian)[1]
+    )
+    return found_evidence
+
+
+class _Average:
+    """Averages of the probabilities of members, of temperature scaling and of the scores.
+
+    They are lines between values at ``x``, and go on straight beyond the rows' log-odds.
+    """
+
+    def __init__(
+        self, lines: list[Base], points: Array, tiny: float, z: Array, cells: Array
+    ) -> None:
+        low, high = float(z.min()), float(z.max())
+        x = np.concatenate([line.pivot + (GRID - line.pivot) / line.slope for line in lines])
+        x = np.unique(np.append(x[(low < x) & (x < high)], [low, max(high, low + 1.0)]))
+        # Slopes are differences: what is hardly apart would be noise.
+        self.x = x[np.append(True, np.diff(x) > 1e-6 * (1.0 + np.abs(x[1:])))]
+        nearest = np.searchsorted(0.5 * (self.x[1:] + self.x[:-1]), z)
+        self._near = 1e-6 + np.bincount(nearest, cells, minlength=len(self.x)) / cells.sum()
+        eta = np.empty((len(points) + 2, len(self.x)))
+        for place, line in enumerate(lines):
+            u, features = line.features(self.x, tiny)
+            eta[:-2][place == LINE_OF] = u + points[place == LINE_OF] @ features
+            if place < 2:
+                eta[-1 - place] = u
+        log_rest = -sigmoid_and_softplus(eta)[1]
+        self._logs = log_rest + eta, log_rest  # of the probabilities of the two classes
+
+    def curve(self, shares: Array, logs: BoundedLogs) -> LogOddsCurve:
+        """Return the average with these shares of members, temperature scaling and the scores."""
+        tops = [logs.max(axis=0) for logs in self._logs]
+        one, rest = (
+            top + np.log(shares @ np.exp(logs - top))
+            for logs, top in zip(self._logs, tops, strict=True)
+        )
+        y = one - rest
+        if np.any(np.diff(y) < 0.0):
+            y = self._pool(y)
+        x, ends = self.x, np.array([-FARTHEST_LOG_ODDS, FARTHEST_LOG_ODDS])
+        beyond = y[[0, -1]] + (ends - x[[0, -1]]) * (np.diff(y) / np.diff(x))[[0, -1]]
+        x, y = (np.concatenate([end[:1], own, end[1:]]) for own, end in ((x, ends), (y, beyond)))
+        return LogOddsCurve(x, y, logs)
+
+    def _pool(self, y: Array) -> Array:
+        """Average probabilities where they fall, by the rows that are near: a flat part of it."""
+        pooled = isotonic_regression(expit(y), weights=self._near)
+        for start, end in zip(pooled.blocks, pooled.blocks[1:], strict=False):
+            if end - start > 1:
+                y[start:end] = logit(np.clip(pooled.x[start], 1e-300, 1.0 - 1e-16))
+        return np.maximum.accumulate(y)  # but for rounding, it rises
+
+
+def _describe(shares: Array) -> str:
+    """Say what has which share."""
+    by_line = np.bincount(LINE_OF[1:], shares[1:-2])
+    found = dict(zip(("scores", "ts", "labels"), by_line.tolist(), strict=True))
+    found |= dict(zip(("beta", "ts itself", "scores themselves"), shares[[0, -2, -1]], strict=True))
+    return "maps of " + ", ".join(f"{name} {share:.0%}" for name, share in found.items())

@@ -1,0 +1,233 @@
+"""Parts of formulas: softmax with the sums of the kernels, and curves of all classes at once.
+
+A probability near 1 is 1 / (1 + s): with the same sum it has the same bits, whatever computes the
+exponentials, since an error of theirs is one of s alone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant import errors
+from calibrant._maps.curves import (
+    FARTHEST_LOG_ODDS,
+    IDENTITY,
+    BoundedLogs,
+    Curve,
+    LogOddsCurve,
+    Terms,
+)
+from calibrant._maps.steps import Pieces
+from calibrant.export._block_search import find_blocks, lowered
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from calibrant._maps.base import Floats, Wholes
+    from calibrant.export._operations import Operations, Value
+
+HALF = 2.0**30
+"""Cells are split at this fraction of 1: sums of either part are free of rounding."""
+
+NO_PIECES = Pieces(np.zeros(1), np.zeros(1), np.zeros(1))
+NO_TERMS = Terms(0.0, 0.0, 0.0, BoundedLogs(1.0, 1.0))
+FLAT_LINES = LogOddsCurve(FARTHEST_LOG_ODDS * np.array([-1.0, 1.0]), np.zeros(2), NO_TERMS.logs)
+LEAST_TOP = 1.0 - 1e-9
+"""The largest of k probabilities is at least this part of 1/k."""
+
+
+def _describe(curve: Curve) -> Pieces | Terms | LogOddsCurve:
+    if isinstance(curve, LogOddsCurve):
+        return curve
+    found: Pieces | Terms | None = getattr(curve, "pieces", getattr(curve, "terms", None))
+    if found is None:
+        raise errors.ExportError(
+            f"a curve of {type(curve).__name__} cannot be exported: it has no formula"
+        )
+    if isinstance(found, Pieces) and found.slopes[0]:  # searches do not know where the first starts
+        starts, values, slopes = found
+        found = Pieces(np.r_[0.0, starts], np.r_[values[0], values], np.r_[0.0, slopes])
+    return found
+
+
+def write_curves(
+    ops: Operations,
+    x: Value,
+    curves: Sequence[Curve],
+    curve_of: Wholes | None = None,
+    *,
+    computed: bool = False,
+) -> Value:
+    """Write down the value of the curve of each column; all have the only one without ``curve_of``.
+
+    ``computed`` scores are subject to rounding, and so lie on a threshold a little below it.
+    """
+    found = [_describe(curve) for curve in curves]
+    is_smooth = np.array([not isinstance(one, Pieces) for one in found])
+    pieces = [one if isinstance(one, Pieces) else NO_PIECES for one in found]
+    if not is_smooth.any():
+        return _write_pieces(ops, x, pieces, curve_of, computed=computed)
+    if any(isinstance(one, LogOddsCurve) for one in found):
+        lines = [one if isinstance(one, LogOddsCurve) else FLAT_LINES for one in found]
+        out = _write_log_odds_lines(ops, x, lines, curve_of)
+    else:
+        terms = [one if isinstance(one, Terms) else NO_TERMS for one in found]
+        out = _write_terms(ops, x, terms, curve_of)
+    if is_smooth.all():
+        return out
+    # Classes that nothing is known of stay as they are, among others.
+    rest = [curve for curve, smooth in zip(curves, is_smooth, strict=True) if not smooth]
+    others = x
+    if any(curve is not IDENTITY for curve in rest):
+        others = _write_pieces(ops, x, pieces, curve_of, computed=computed)
+    chosen = is_smooth if curve_of is None else is_smooth[curve_of]
+    return ops.where(ops.fitted("is_smooth", chosen), out, others)
+
+
+def _write_pieces(
+    ops: Operations,
+    x: Value,
+    pieces: list[Pieces],
+    curve_of: Wholes | None,
+    *,
+    computed: bool,
+) -> Value:
+    thresholds = [  # where there are no jumps, rounding changes nothing
+        lowered(one.starts, ops.rounding) if computed and not one.slopes.any() else one.starts
+        for one in pieces
+    ]
+    block, edges = find_blocks(ops, x, thresholds, curve_of)
+    values, slopes = (  # blocks count from 1
+        np.concatenate([[0.0], *parts]) for parts in list(zip(*pieces, strict=True))[1:]
+    )
+    out = ops.take(ops.fitted("values", values), block)
+    if slopes.any():
+        slope = ops.take(ops.fitted("slopes", slopes), block)
+        out = out + slope * (x - ops.take(edges, block - 1))
+    return out
+
+
+def _write_terms(ops: Operations, x: Value, terms: list[Terms], curve_of: Wholes | None) -> Value:
+    a, b, c = np.array([one[:3] for one in terms]).T
+    log_x, log_rest = _write_logs(ops, x, [one.logs for one in terms], curve_of)
+    scale_x, shift = _of_curve(ops, "a", a, curve_of), _of_curve(ops, "c", c, curve_of)
+    if (a == b).all():
+        return ops.sigmoid((log_x - log_rest) * scale_x + shift)
+    return ops.sigmoid(log_x * scale_x - log_rest * _of_curve(ops, "b", b, curve_of) + shift)
+
+
+def _write_log_odds_lines(
+    ops: Operations, x: Value, curves: list[LogOddsCurve], curve_of: Wholes | None
+) -> Value:
+    rest = None  # where two classes have a curve each, what is left to one is the other's score
+    if curve_of is not None and len(curve_of) == 2 and FLAT_LINES not in curves:
+        rest = ops.matmul(x, ops.fitted("swap", np.array([[0.0, 1.0], [1.0, 0.0]])))
+    log_x, log_rest = _write_logs(ops, x, [curve.logs for curve in curves], curve_of, rest)
+    z = log_x - log_rest
+    inner = np.concatenate([curve.x[1:-1] for curve in curves])
+    low, high = inner.min(initial=0.0), inner.max(initial=1.0)
+    # The first and the last line are told from the inner end of them: they are long.
+    origin = [np.append(curve.x[1], curve.x[1:-1]) for curve in curves]
+    height = [np.append(curve.y[1], curve.y[1:-1]) for curve in curves]
+    slope = [np.diff(curve.y) / np.diff(curve.x) for curve in curves]
+    block, _ = find_blocks(ops, z, origin, curve_of, low=float(low), width=float(high - low) or 1.0)
+    slopes, starts, heights = (
+        ops.take(ops.fitted(name, np.concatenate([[0.0], *parts])), block)  # blocks count from 1
+        for name, parts in (("slopes", slope), ("origins", origin), ("heights", height))
+    )
+    return ops.sigmoid(heights + slopes * (z - starts))
+
+
+def _of_curve(ops: Operations, name: str, numbers: Floats, curve_of: Wholes | None) -> Value:
+    """Give a coefficient of each column, or of all."""
+    shared = curve_of is None or (numbers == numbers[0]).all()
+    return ops.fitted(name, numbers[0] if shared else numbers[curve_of])
+
+
+def _write_logs(
+    ops: Operations,
+    x: Value,
+    logs: list[BoundedLogs],
+    curve_of: Wholes | None,
+    rest_of_row: Value = None,
+) -> tuple[Value, Value]:
+    """Write down log x and log(1 - x), bounded for each curve."""
+    rest_of_row = 1.0 - x if rest_of_row is None else rest_of_row
+    smallest = np.finfo(np.float32).tiny if ops.pairs else 0.0  # that has a logarithm
+    low, rest = np.maximum(np.array([(one.low, one.rest) for one in logs]).T, smallest)
+    log_x = ops.log(ops.maximum(x, _of_curve(ops, "low", low, curve_of)))
+    return log_x, ops.log(ops.maximum(rest_of_row, _of_curve(ops, "rest", rest, curve_of)))
+
+
+def write_division(ops: Operations, mapped: Value, rows: Value, curves: Sequence[Curve]) -> Value:
+    """Write down ``divide_by_sums`` of the values of curves."""
+    total = ops.row_sum(mapped)
+    top = np.full(1, LEAST_TOP / ops.n_classes)
+    if all(_least(curve, top) > 0 for curve in curves):  # whichever class has the largest score
+        return mapped / total
+    empty = ops.where(total > 0.0, 0.0, 1.0)
+    return (mapped + rows * empty) / (total + empty)
+
+
+def _least(curve: Curve, top: Floats) -> float:
+    """Give a bound of the values of a curve at some score and above."""
+    found = _describe(curve)
+    if not isinstance(found, Pieces):
+        return 0.0
+    inside = np.searchsorted(found.starts, top[0], side="right") - 1
+    return float(found.values[max(int(inside), 0) :].min())
+
+
+def write_fixed_sum(ops: Operations, x: Value, scale: Value) -> Value:
+    """Write down ``invariant_sum``, to the bit: whole numbers, cells times ``scale`` rounded down.
+
+    Their leading and their last 30 bits are added up apart, so that sums of doubles are exact in
+    any order. ONNX Runtime adds up whole numbers of 64 bits as doubles, too.
+    """
+    if ops.pairs:
+        return ops.row_sum(x)
+    scaled = x * (scale / HALF)
+    high = ops.floor(scaled)
+    low = ops.floor((scaled - high) * HALF)
+    return (ops.row_sum(high) * HALF + ops.row_sum(low)) / scale
+
+
+def write_softmax(ops: Operations, logits: Value) -> Value:
+    """Write down the softmax with the sum of ``softmax_rows``."""
+    powers = ops.exp(logits - ops.row_max(logits))
+    total = ops.row_sum(powers)
+    if ops.pairs:
+        return powers / total
+    # The exponent of 3/4 of the sum, which is at least 1, as ``invariant_sum`` scales by it.
+    bounds = 2.0 ** np.arange(math.ceil(math.log2(ops.n_classes)) + 1)
+    exponent = ops.row_sum(ops.whole(0.75 * total >= ops.fitted("powers_of_two", bounds)))
+    scales = ops.fitted("scales", 2.0 ** (60 - np.arange(len(bounds) + 1)))
+    return powers / write_fixed_sum(ops, powers, ops.take(scales, exponent))
+
+
+def write_scaled_softmax(
+    ops: Operations, logits: Value, factor: Value, *, inner: bool = False
+) -> Value:
+    """Write down softmax(factor z), as ``scaled_softmax``, of distances to the largest logit.
+
+    ``inner`` is whether the last bits count, since another map follows.
+    """
+    distances = (logits - ops.row_max(logits)) * factor
+    if not inner:
+        return ops.softmax(distances)
+    powers = ops.exp(distances)
+    if ops.pairs:
+        return powers / ops.row_sum(powers)
+    scaled = powers * HALF
+    high = ops.floor(scaled)
+    # The sum of the rest is small, and so is its rounding.
+    return powers / ((ops.row_sum(high) + ops.row_sum(scaled - high)) / HALF)
+
+
+def write_log_softmax(ops: Operations, logits: Value) -> Value:
+    """Write down the logarithm of the softmax."""
+    distances = logits - ops.row_max(logits)
+    return distances - ops.log(ops.row_sum(ops.exp(distances)))
