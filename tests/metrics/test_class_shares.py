@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calibrant.metrics import class_shares
-from calibrant.metrics._shares import chances
+from calibrant.metrics._cumulative import chances
 from calibrant.metrics._statistics import MetricStatistics
 from calibrant.scale._chunks import ArrayChunks
 from metrics.cases import weighted

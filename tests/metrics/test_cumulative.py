@@ -53,19 +53,6 @@ def test_distributions_have_the_means_of_brownian_motion():
         assert exceeds(seam * (1 - 1e-15)) == pytest.approx(exceeds(seam), rel=1e-13)
 
 
-def test_distributions_are_those_of_long_walks():
-    """Of 2,000 steps; Brownian motion gets a little farther than its values at the steps."""
-    rng = np.random.default_rng(0)
-    walks = np.cumsum(rng.choice([-1.0, 1.0], size=(4000, 2000)), axis=1) / math.sqrt(2000)
-    high, low = np.maximum(walks.max(axis=1), 0), np.minimum(walks.min(axis=1), 0)
-    for exceeds, found in (
-        (range_exceeds, high - low),
-        (peak_exceeds, np.maximum(high, -low)),
-    ):
-        for x in (0.8, 1.2, 1.8, 2.5):
-            assert np.mean(found > x) == pytest.approx(exceeds(x), abs=0.035)
-
-
 def test_p_values_are_of_the_statistic_in_units_of_its_scale():
     """Weights are events that count more."""
     proba, y, w = weighted()

@@ -58,13 +58,6 @@ def test_bad_weights_are_refused(w):
         metrics.accuracy(Y, PROBA, sample_weight=w)
 
 
-def test_classes_that_cannot_be_told_apart_need_names():
-    labels = np.where(Y == 3, "b", "a")
-    with pytest.raises(errors.LabelError, match="pass classes="):
-        metrics.accuracy(labels, PROBA)
-    assert 0 < metrics.accuracy(labels, PROBA, classes=list("abcd")) < 1
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -128,8 +121,5 @@ def test_what_needs_all_rows_says_so(function):
         function(Y, dask.from_array(PROBA, chunks=(100, 4)))
     with pytest.raises(errors.ContainerError, match="pass an array"):
         function(None, ArrayChunks(PROBA, Y, n_rows=100))
-
-
-def test_bins_of_equal_mass_need_all_rows_for_a_diagram():
     with pytest.raises(errors.ParameterError, match="strategy='uniform'"):
         metrics.reliability_curve(None, ArrayChunks(PROBA, Y, n_rows=100), strategy="quantile")

@@ -68,9 +68,7 @@ def test_intervals_are_those_of_the_normal_distribution():
 def test_parts_are_drawn_together():
     one, other = TERMS, 1.0 - TERMS
     found = Bootstrap(50, 0.9, 0, None).estimates(
-        [mean_of(part) for part in (one, other, one + other)],
-        [one, other, one + other],
-        WEIGHT,
+        [mean_of(part) for part in (one, other, one + other)], [one, other, one + other], WEIGHT
     )
     assert found[0].low + found[1].high == pytest.approx(1.0, rel=1e-12)
     assert found[2] == pytest.approx((1.0, 1.0, 1.0), rel=1e-12)

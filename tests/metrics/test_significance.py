@@ -76,14 +76,6 @@ def test_seed_decides(metric, test):
 
 
 @each_metric
-def test_statistic_is_the_calibration_error(metric):
-    proba, y, w = weighted()
-    error = metrics.confidence_ece if metric == "confidence" else metrics.classwise_ece
-    result = calibration_test(y, proba, metric=metric, sample_weight=w, n_bins=9, n_resamples=5)
-    assert result.statistic == error(y, proba, sample_weight=w, n_bins=9)
-
-
-@each_metric
 @each_way
 def test_null_errors_are_those_of_drawn_labels(metric, resample_rows, monkeypatch):
     """Redo every resample by hand, with the metric itself, over several chunks and blocks."""

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from calibrant import errors, metrics
 from calibrant.metrics import _resampling as resampling
 from calibrant.metrics import _table as table
-from calibrant.metrics._chunk import deal_groups
+from calibrant.metrics._measures import deal_groups
 from calibrant.metrics._statistics import MetricStatistics
 from calibrant.metrics._table import metrics_of
 from calibrant.scale._chunks import ArrayChunks
@@ -316,15 +316,17 @@ def test_dask_collections():
         pd.DataFrame(proba, columns=["a", "b", "c"]).assign(y=np.array(list("abc"))[y], w=w),
         npartitions=3,
     )
+    rows = rows.rechunk({1: -1})
     with dask.config.set(scheduler="synchronous"):
         found = [
-            metrics.evaluate(labels, rows.rechunk({1: -1}), sample_weight=weight, n_resamples=0),
-            metrics.evaluate(y, rows.rechunk({1: -1}), sample_weight=w, n_resamples=0),
-            metrics.evaluate(
-                frame["y"], frame[["a", "b", "c"]], sample_weight=frame["w"], n_resamples=0
-            ),
+            metrics.evaluate(own_y, own_rows, sample_weight=own_weight, n_resamples=0)
+            for own_y, own_rows, own_weight in (
+                (labels, rows, weight),
+                (y, rows, w),
+                (frame["y"], frame[["a", "b", "c"]], frame["w"]),
+            )
         ]
-        assert type(metrics.accuracy(labels, rows.rechunk({1: -1}))) is float
+        assert type(metrics.accuracy(labels, rows)) is float
         positive = da.from_array(proba[:, 1] / proba[:, :2].sum(axis=1), chunks=99)
         binary = da.from_array(y > 0, chunks=99)
         one = metrics.brier_score(binary, positive)

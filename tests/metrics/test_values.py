@@ -254,12 +254,6 @@ def test_uniform_rows_count_in_the_thresholded_error_whatever_their_rounding():
             assert one_class == pytest.approx(2 * (k - 1) / k**2)  # 1 - 1/k once, 1/k for others
 
 
-def test_classes_without_such_predictions_do_not_count_in_the_thresholded_error():
-    proba = np.array([[0.6, 0.4 - 1e-3, 1e-3]] * 10)
-    y = np.array([0] * 6 + [1] * 4)
-    assert thresholded_ece(y, proba, classes=[0, 1, 2]) == pytest.approx(1e-3 / 2, rel=1e-9)
-
-
 def parts(y, proba, **options):
     found = score_decomposition(y, proba, **options)
     return [found.score, found.refinement, found.uncertainty]
@@ -294,17 +288,6 @@ def test_agrees_with_scikit_learn_piece_by_piece(score):
         for at, q in enumerate((p, fitted, constant)):
             sums[at] += loss(hit, q, sample_weight=w) / 4
     assert parts(y, proba, score=score, sample_weight=w) == pytest.approx(sums, rel=1e-10)
-
-
-def test_recalibrated_predictions_have_no_miscalibration():
-    rng = np.random.default_rng(0)
-    p = rng.random(400)
-    y = (rng.random(400) < p**2).astype(int)
-    fitted = IsotonicRegression().fit(p, y).predict(p)
-    raw, again = score_decomposition(y, p), score_decomposition(y, fitted)
-    assert raw.miscalibration > 0.01
-    assert again.miscalibration == pytest.approx(0, abs=1e-15)
-    assert again.refinement == pytest.approx(raw.refinement, rel=1e-13)
 
 
 def test_infinite_scores_are_infinite_miscalibration():

@@ -11,7 +11,7 @@ from calibrant._calibrators.methods import methods
 from calibrant.errors import LabelError, ParameterError, RowSumError
 from calibrant.metrics import calibration_test, evaluate, negative_log_likelihood
 from calibrant.report import compare
-from calibrant.report._judge import holm, paired_differences, paired_resamples
+from calibrant.report._results import holm, paired_differences, paired_resamples
 from conftest import simulate
 
 METHODS_HERE = ("uncalibrated", "ts", "fir", "vs")
@@ -167,7 +167,7 @@ def test_logits_are_read_as_logits_and_every_method_is_told(parts, monkeypatch):
     options = {"n_resamples": 5, "n_diagrams": 2}
     first = quick(parts, "fir", progress=lambda *how_far: told.append(how_far), **options)
     assert told == [(0, 3, "uncalibrated"), (1, 3, "ts"), (2, 3, "fir"), (3, 3, "")]
-    monkeypatch.setattr("calibrant.report._judge.KEPT_BYTES", 0)
+    monkeypatch.setattr("calibrant.report._results.KEPT_BYTES", 0)
     second = quick(logits, "fir", scores="logits", **options)
     for one, two in zip(first.results, second.results, strict=True):
         a, b = (found.evaluation.negative_log_likelihood.value for found in (one, two))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from calibrant._cli.reading import Reading
     from calibrant._files.align import Aligned
     from calibrant._files.directory import TableChunks
-    from calibrant.metrics._shares import ClassShares
+    from calibrant.metrics._cumulative import ClassShares
     from calibrant.metrics._significance import CalibrationTest
     from calibrant.metrics._table import Evaluation
     from calibrant.scale._statistics import Statistics

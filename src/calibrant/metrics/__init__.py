@@ -6,13 +6,17 @@ from calibrant.metrics._calibration_error import (
     positive_ece,
     thresholded_ece,
 )
-from calibrant.metrics._cross_fitted import cross_fitted_decomposition, variational_errors
+from calibrant.metrics._cross_fitted import (
+    cross_fitted_decomposition,
+    score_decomposition,
+    variational_errors,
+)
 from calibrant.metrics._cumulative import (
+    class_shares,
     cumulative_differences,
     kolmogorov_smirnov_error,
     kuiper_error,
 )
-from calibrant.metrics._decomposition import score_decomposition
 from calibrant.metrics._reliability import reliability_curve
 from calibrant.metrics._scores import (
     accuracy,
@@ -20,7 +24,6 @@ from calibrant.metrics._scores import (
     negative_log_likelihood,
     post_hoc_improvement,
 )
-from calibrant.metrics._shares import class_shares
 from calibrant.metrics._significance import calibration_test
 from calibrant.metrics._smooth import kernel_density_ece, smooth_ece
 from calibrant.metrics._statistics import MetricStatistics, evaluate

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +11,7 @@ from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._kernels import metrics as kernels
 from calibrant.metrics._cells import CellMeasure
-from calibrant.metrics._chunk import usual_column
-from calibrant.metrics._measures import Measure
+from calibrant.metrics._measures import Measure, usual_column
 from calibrant.metrics._reading import metric
 
 if TYPE_CHECKING:
@@ -23,8 +21,7 @@ if TYPE_CHECKING:
 
     from calibrant._maps.base import Floats, Wholes
     from calibrant.metrics._cells import SortedCells
-    from calibrant.metrics._chunk import Chunk
-    from calibrant.metrics._measures import Body
+    from calibrant.metrics._measures import Body, Chunk
 
 ERROR_NORMS = ("l1", "l2", "max")
 BIN_STRATEGIES = ("uniform", "quantile")
@@ -139,10 +136,9 @@ def thresholded_ece(classes: Any, *, n_bins: int = 15, norm: str = "l1") -> Body
 
     Notes
     -----
-    Equal predictions are never split between bins, so the result cannot depend on the order of
-    the rows: they go to the bin of the midpoint of their cumulative weight. A class with fewer
-    distinct predictions than bins leaves some bins empty. The threshold is lowered by one part
-    in 10^12, so that a uniform row counts whichever way its rounding went.
+    Equal predictions are never split between bins: they go to the bin of the midpoint of their
+    cumulative weight. The threshold is lowered by one part in 10^12, so that a uniform row counts
+    whichever way its rounding went.
 
     References
     ----------
@@ -183,10 +179,7 @@ class WidthBins(Measure):
         check_bins(n_bins, norm)
         self.n_bins, self._norm = int(n_bins), norm
         super().__init__(n_problems, self.n_bins, 3)
-
-    @cached_property
-    def _edges(self) -> Floats:
-        return bin_edges(self.n_bins)
+        self._edges = bin_edges(self.n_bins)
 
     def errors(self, sums: Floats) -> Floats:
         """Return the error of each problem."""

@@ -16,8 +16,7 @@ import numpy as np
 from calibrant import _threads as threads
 from calibrant._kernels.metrics import HIT, VALUE, WEIGHT, count_above, take_cells
 from calibrant._kernels.tables import LARGEST_KEY, score_of_key
-from calibrant.metrics._chunk import EventRows
-from calibrant.metrics._measures import Body
+from calibrant.metrics._measures import Body, EventRows
 from calibrant.scale._score_table import ScoreTable
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._chunk import Chunk
+    from calibrant.metrics._measures import Chunk
     from calibrant.metrics._predictions import Predictions
     from calibrant.scale._score_table import ScoreCells
 
@@ -54,11 +53,7 @@ class SortedCells(NamedTuple):
     def of_rows(
         cls, starts: Wholes, values: Floats, mass: Wholes | None, hits: NDArray[np.bool_]
     ) -> tuple[SortedCells, Floats]:
-        """Return the cells of rows that are sorted by value within each problem, and their values.
-
-        Masses, those of ones if they are None, are whole numbers: those of equal values add up
-        exactly, in any order.
-        """
+        """Return cells and values of rows that are sorted within each problem; masses are whole."""
         of_hits: Any = hits if mass is None else mass * hits
         weight: Any = 1.0 if mass is None else mass
         is_first = np.empty(len(values), dtype=np.bool_)
@@ -76,10 +71,7 @@ class SortedCells(NamedTuple):
         return cls(starts, sums), values
 
     def edges(self, n_bins: int) -> Wholes:
-        """Where each bin of equal mass of each problem begins, (problem, bin).
-
-        Equal values are never split: the bin is that of the midpoint of their cumulative weight.
-        """
+        """Where each bin of equal mass of each problem begins; equal values are never split."""
         weight, last = self.sums[WEIGHT], np.append(self.starts[1:], self.sums.shape[1])
         total = np.maximum(np.add.reduceat(weight, self.starts), 1e-300)
         share = weight / (total if len(total) == 1 else np.repeat(total, last - self.starts))
@@ -104,21 +96,14 @@ class SortedCells(NamedTuple):
 
 
 class CellMeasure(Body):
-    """A metric of predictions in their order.
-
-    Of all classes from a ``threshold`` on, or of one problem: the class of a ``column`` or, without
-    one, the confidence.
-    """
+    """A metric of predictions in order: of all classes, or of a ``column`` or the confidence."""
 
     def __init__(
         self, n_problems: int = 1, column: int | None = None, threshold: float = 0.0
     ) -> None:
         self.n_problems, self.column, self.threshold = n_problems, column, threshold
 
-    def start(self, n_groups: int = 1, unit: float = 1.0) -> CellState:  # noqa: ARG002
-        return CellState(self, n_groups)
-
-    def in_memory(self, predictions: Predictions, n_groups: int) -> CellState:
+    def start(self, n_groups: int = 1, predictions: Predictions | None = None) -> CellState:
         return CellState(self, n_groups, predictions)
 
     @abstractmethod
@@ -166,10 +151,7 @@ def _cells_from(chunk: Chunk, threshold: float, counts: Wholes) -> EventRows:
 
 
 class CellState:
-    """Cells of a ``CellMeasure``, as ``SummedState`` has sums; those of groups in a coarser table.
-
-    Of rows in memory the cells themselves are not kept: ``value`` sorts those of the predictions.
-    """
+    """Cells of a ``CellMeasure``, as ``SummedState`` has sums; of groups in a coarser table."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""What a metric is: what it adds up for weighted rows, and a value of the sums.
+"""Rows as metrics read them, and what a metric is: what it adds up for them, a value of the sums.
 
 ``Measure`` is the one body of a metric. Its sums are over rows in memory, over chunks of rows
 anywhere, or over groups of rows that a bootstrap draws; a state holds them.
@@ -8,20 +8,149 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant._kernels.fixed_point import totals
-from calibrant._kernels.metrics import BITS, add_products, add_weights
+from calibrant._kernels.metrics import (
+    BITS,
+    add_products,
+    add_weights,
+    row_losses,
+    row_squares,
+    top_labels,
+)
+from calibrant._kernels.rows import row_hashes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._chunk import Chunk
+    from calibrant._simplex import SimplexBatch
     from calibrant.metrics._predictions import Predictions
+
+GOLDEN_RATIO_BITS = np.uint64(0x9E3779B97F4A7C15)
+
+MIN_PROBABILITY = 1e-12
+"""A label's probability counts as at least this in the likelihood, unless told otherwise."""
+
+
+class EventRows(NamedTuple):
+    """One probability of each row, whether its event happened, and the row's weight."""
+
+    values: Floats
+    hits: NDArray[np.bool_]
+    weight: Floats
+
+
+def usual_column(n_classes: int) -> int | None:
+    """Column that predictions are judged by: the positive one of two; None for the confidence."""
+    return 1 if n_classes == 2 else None
+
+
+@dataclass(eq=False)
+class Chunk:
+    """Rows from number ``start`` on, on the simplex; weights are in (0, 1], of one ``unit``."""
+
+    start: int
+    rows: Floats
+    class_index: Wholes
+    weight: Floats
+    unit: float = 1.0
+    _parts: list[tuple[int, Chunk]] | None = field(default=None, init=False, repr=False)
+
+    @cached_property
+    def _top(self) -> tuple[Floats, NDArray[np.bool_]]:
+        values = np.empty(len(self.rows))
+        hits = np.empty(len(self.rows), dtype=np.bool_)
+        top_labels(self.rows, self.class_index, values, hits)
+        return values, hits
+
+    def events(self, column: int | None) -> EventRows:
+        """Each row's confidence and whether it was right, or one class's probability and label."""
+        if column is None:
+            return EventRows(*self._top, self.weight)
+        hits = self.class_index == column
+        return EventRows(np.ascontiguousarray(self.rows[:, column]), hits, self.weight)
+
+    def losses(self, min_probability: float = MIN_PROBABILITY) -> Floats:
+        """-log of the label's probability of each row."""
+        losses = np.empty(len(self.rows))
+        row_losses(self.rows, self.class_index, min_probability, losses)
+        return losses
+
+    def squares(self) -> Floats:
+        """Brier score of each row."""
+        squares = np.empty(len(self.rows))
+        row_squares(self.rows, self.class_index, squares)
+        return squares
+
+    def groups(self, n_groups: int) -> list[tuple[int, Chunk]]:
+        """Rows by the group that they are dealt to; asked for one number of groups, or 1."""
+        if n_groups == 1:
+            return [(0, self)]
+        if self._parts is None:
+            group = deal_groups(self.rows, self.class_index, n_groups)
+            order = np.argsort(group.astype(np.uint16), kind="stable")
+            rows, index, weight = self.rows[order], self.class_index[order], self.weight[order]
+            ends = np.cumsum(np.bincount(group, minlength=n_groups)).tolist()
+            self._parts = [
+                (g, Chunk(start, rows[start:end], index[start:end], weight[start:end], self.unit))
+                for g, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True))
+                if end > start
+            ]
+        return self._parts
+
+
+def deal_groups(rows: Floats, class_index: Wholes, n_groups: int) -> Wholes:
+    """Group of each row, by its content, by which of equal rows it is, and by the whole chunk.
+
+    So neither the order of rows nor a second try changes a group. Equal rows must not share one,
+    nor may those of two chunks: to draw them together would make every interval too wide.
+    """
+    hashes = row_hashes(rows.view(np.int64), class_index)
+    in_order = np.sort(hashes)
+    salt = in_order.sum(dtype=np.uint64)
+    if np.any(in_order[1:] == in_order[:-1]):
+        order = np.argsort(hashes, kind="stable")
+        fresh = np.append(True, in_order[1:] != in_order[:-1])
+        starts = np.flatnonzero(fresh)
+        place = np.arange(len(order)) - starts[np.cumsum(fresh) - 1]
+        hashes[order] += place.astype(np.uint64) * GOLDEN_RATIO_BITS
+    return (_mix(hashes + _mix(salt[None])) % np.uint64(n_groups)).astype(np.int64)
+
+
+def _mix(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scramble 64-bit numbers (the end of splitmix64)."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+def chunks_of(batch: SimplexBatch) -> Iterator[Chunk]:
+    """Rows of a checked calibration set, as many at a time as fit, in one unit of weights."""
+    unit, scaled = rescale(batch.weight)
+    for own in simplex.chunks(batch.n_rows, batch.n_classes):
+        part = batch.take(own)
+        weight = np.ones(part.n_rows) if scaled is None else scaled[own]
+        yield Chunk(own.start, part.probabilities(), part.class_index, weight, unit)
+
+
+def rescale(weight: Floats) -> tuple[float, Floats | None]:
+    """Return the unit of the weights, and the weights in it; equal weights are no weights."""
+    largest = float(weight.max())
+    if np.all(weight == largest):
+        return largest, None
+    unit = math.ldexp(1.0, math.frexp(largest)[1])
+    return unit, weight / unit
+
 
 DRAWN_AT_ONCE = 16
 """Resamples whose sums are made at once."""
@@ -51,16 +180,12 @@ class Body(ABC):
         return self
 
     @abstractmethod
-    def start(self, n_groups: int = 1, unit: float = 1.0) -> Any:
-        """Return the state of no rows, for weights in units of ``unit``.
+    def start(self, n_groups: int = 1, predictions: Predictions | None = None) -> Any:
+        """Return the state of no rows, for chunks or for those of ``predictions`` in memory.
 
         It adds chunks of rows, may be merged with another, scaled, sent and restored, and returns
         the metric of all rows (``value``), or of rows drawn by group (``replicates``).
         """
-
-    def in_memory(self, predictions: Predictions, n_groups: int) -> Any:
-        """Return the state of no rows, for those of ``predictions``."""
-        return self.start(n_groups, predictions.unit)
 
 
 class RowSums(Body):
@@ -82,12 +207,10 @@ class RowSums(Body):
 
     @abstractmethod
     def add(self, chunk: Chunk, sums: Wholes) -> None:
-        """Add the rows of a chunk to fixed-point ``sums`` of shape (*shape, 2).
+        """Add the rows of a chunk, one term at most in a sum, to fixed point (*shape, 2)."""
 
-        No row has more than one term in a sum.
-        """
-
-    def start(self, n_groups: int = 1, unit: float = 1.0) -> SummedState:
+    def start(self, n_groups: int = 1, predictions: Any = None) -> SummedState:
+        unit = 1.0 if predictions is None else predictions.unit
         return SummedState(self, n_groups if self.is_drawn else 1, unit)
 
 

@@ -16,7 +16,7 @@ from calibrant._kernels.fixed_point import totals
 from calibrant._kernels.metrics import add_weights, count_above, take_cells
 from calibrant._labels import check_labels, check_weights
 from calibrant.metrics._cells import SortedCells
-from calibrant.metrics._chunk import Chunk, EventRows, rescale, usual_column
+from calibrant.metrics._measures import Chunk, EventRows, rescale, usual_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,10 +47,7 @@ NAMED = MetricArguments()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Predictions:
-    """What every metric takes: the caller's matrix, and everything about its rows.
-
-    Rows of weight zero are as if they were not there.
-    """
+    """What every metric takes: the matrix as given, and all about its rows that have a weight."""
 
     matrix: NDArray[Any]
     """As the caller gave it, of any real dtype; (n, 1) holds the positive class."""
@@ -109,13 +106,10 @@ class Predictions:
         return replace(self, matrix=rows, order=None, is_checked=True)
 
     def add_up(
-        self,
-        bodies: dict[Any, Any],
-        n_groups: int = 1,
-        tell: Callable[[], None] = lambda: None,
+        self, bodies: dict[Any, Any], n_groups: int = 1, tell: Callable[[], None] = lambda: None
     ) -> dict[str, Any]:
         """Return what metrics add up, in one pass over the rows; ``tell`` after each chunk."""
-        states = {name: body.in_memory(self, n_groups) for name, body in bodies.items()}
+        states = {name: body.start(n_groups, self) for name, body in bodies.items()}
         reading = [state for state in states.values() if state.needs_chunks]
         for chunk in self.chunks() if reading else ():
             for state in reading:
@@ -209,11 +203,7 @@ def read_predictions(
     pos_label: Any = None,
     named: MetricArguments = NAMED,
 ) -> Predictions:
-    """Check everything but the cells, which are checked as they are read.
-
-    ``y_proba`` of shape (n,) or (n, 1) holds the class that ``pos_label`` names; ``Predictions``
-    were read before.
-    """
+    """Check everything but the cells, which are checked as they are read."""
     if isinstance(y_proba, Predictions):
         return y_proba
     names = column_names(y_proba)
@@ -296,11 +286,7 @@ def name_of(classes: NDArray[Any], column: int | None) -> Any:
 
 
 def whole_masses(weight: Floats) -> Wholes:
-    """Weights as positive whole numbers whose sum is below 2**61.
-
-    Sums of them are exact, whatever the order; weights that were whole, of a sane size, are still
-    in proportion.
-    """
+    """Weights as positive whole numbers of a sum below 2**61: sums are exact in any order."""
     scaled = rescale(weight)[1]
     if scaled is None:
         return np.ones(len(weight), dtype=np.int64)

@@ -15,8 +15,7 @@ from calibrant._columns import column_order
 from calibrant._containers import to_matrix
 from calibrant._docstrings import inherit_parameters
 from calibrant._labels import check_labels
-from calibrant.metrics._chunk import chunks_of
-from calibrant.metrics._measures import Body
+from calibrant.metrics._measures import Body, chunks_of
 from calibrant.metrics._predictions import NAMED, Predictions, positive_last, read_predictions
 from calibrant.scale._chunks import as_chunks, is_dask
 from calibrant.scale._mergeable import Mergeable
@@ -36,11 +35,7 @@ Found = TypeVar("Found")
 
 
 class CountedRows(Mergeable):
-    """What metrics add up for rows, in chunks that may be added, merged and sent.
-
-    Of its options, ``counts`` describes the bodies in plain values, and ``n_groups`` is how many
-    groups rows are dealt to.
-    """
+    """What metrics add up for rows in chunks; ``counts`` tells the bodies in plain values."""
 
     method = "counts"
 
@@ -67,17 +62,9 @@ class CountedRows(Mergeable):
         self._add_labels(batch)
 
     def update(
-        self,
-        scores: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        named: errors.Arguments = NAMED,
+        self, scores: Any, y: Any, sample_weight: Any = None, *, named: errors.Arguments = NAMED
     ) -> Self:
-        """Count rows; what is wrong with one of them leaves everything as it was.
-
-        Two classes may come as one column, the probability of the second.
-        """
+        """Count rows; two classes may come as one column, the probability of the second."""
         if self.n_classes == 2 and self.scores == "probabilities":
             matrix = to_matrix(scores, self.scores, named)
             if matrix.shape[1] == 1:
@@ -199,11 +186,7 @@ def shared() -> float:  # type: ignore[empty-body]
 def of_predictions(
     function: Callable[..., Found], reads: Callable[..., Any] = read
 ) -> Callable[..., Found]:
-    """Return a function of labels and probabilities, by one of what is read of them.
-
-    Its options are those of ``function``, and what else tells of the rows; their descriptions are
-    completed by the shared ones.
-    """
+    """Return a function of labels and probabilities, by one of what is read of them."""
 
     @wraps(function)
     def reading(
@@ -237,10 +220,7 @@ of_arrays = partial(of_predictions, reads=read_predictions)
 
 
 def metric(body: Callable[..., Body]) -> Callable[..., float]:
-    """Return a metric of labels and probabilities, by what adds it up.
-
-    ``body`` is a function of the class of each column and of the options of the metric.
-    """
+    """Return a metric by the body that a function of classes and options makes."""
 
     @wraps(body)
     def measured(predictions: Source, **options: Any) -> float:

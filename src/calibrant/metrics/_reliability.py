@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._chunk import EventRows
+    from calibrant.metrics._measures import EventRows
     from calibrant.metrics._reading import Source
 
 
@@ -119,18 +119,10 @@ def reliability_curve(
     if binned.null is not None:
         low, high = np.clip(_bars(binned.null, float(consistency_level)), 0.0, 1.0)
         chance = draw.p_value(binned.ece, draw.null_errors(binned.null))
-    return ReliabilityCurve(
-        kind=name_of(predictions.classes, column),
-        edges=binned.edges,
-        mean_probability=_ratio(said, weight),
-        frequency=_ratio(happened, weight),
-        weight=weight * binned.unit,
-        consistency_low=low,
-        consistency_high=high,
-        consistency_level=float(consistency_level),
-        ece=binned.ece,
-        p_value=chance,
-    )
+    points = _ratio(said, weight), _ratio(happened, weight), weight * binned.unit
+    kind, level = name_of(predictions.classes, column), float(consistency_level)
+    bars = low, high, level
+    return ReliabilityCurve(kind, binned.edges, *points, *bars, binned.ece, chance)
 
 
 class Binned(NamedTuple):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._chunk import EventRows
+    from calibrant.metrics._measures import EventRows
 
 BLOCK_BYTES = 1 << 27
 """Sums of several resamples that are held at once."""
@@ -60,10 +60,7 @@ def _entropy(random_state: Any) -> list[int]:
 
 
 class Resamples:
-    """Rows drawn with replacement, as many as there are, again at will and in any order.
-
-    Every resample has a random generator of its own; without ``replace`` every row comes once.
-    """
+    """Rows drawn with replacement, as many as there are, or each once; again and in any order."""
 
     def __init__(
         self, n_rows: int, n_resamples: int, random_state: Any, *, replace: bool = True
@@ -107,8 +104,7 @@ class Resamples:
 
         step = max(1, len(block) // N_TASKS)
         parts = [block[start : start + step] for start in range(0, len(block), step)]
-        for _ in threads.each(do, parts):
-            pass
+        list(threads.each(do, parts))
 
     def blocks(self, bytes_each: int) -> Iterator[range]:
         """Ranges of resamples whose sums fit into memory together."""
@@ -125,10 +121,7 @@ def drawn_by_group(
     random_state: Any,
     tell: Callable[[], None] = lambda: None,
 ) -> dict[str, Floats]:
-    """Return each metric, by its name, of draws of the groups that are ``present``.
-
-    ``tell`` is called after each.
-    """
+    """Return each metric of draws of the groups that are ``present``; ``tell`` after each."""
     n_present = int(np.count_nonzero(present))
     draws: Wholes = generator(random_state).multinomial(
         n_present, present / n_present, size=n_resamples
@@ -182,8 +175,7 @@ def drawn_means(
             sums = np.einsum("tn,n->t", weighted, counts)  # no BLAS, whose bits depend on threads
             means[:, r] = sums[:-1] / sums[-1]
 
-    for _ in threads.each(draw, range(len(seeds))):
-        pass
+    list(threads.each(draw, range(len(seeds))))
     return means
 
 
@@ -209,14 +201,10 @@ class Bootstrap:
     def estimates(
         self, values: Sequence[float], parts: Sequence[Floats], weight: Floats
     ) -> list[Estimate]:
-        """Return each value with the percentile interval of the mean of its terms, which holds it.
-
-        All parts are drawn together. Rows are sorted by their terms before they are drawn, so that
-        their order changes no bit.
-        """
+        """Return each value with the percentile interval of the mean of its terms, around it."""
         if self.n_resamples == 0:
             return [Estimate(value, math.nan, math.nan) for value in values]
-        order = np.lexsort((weight, *parts))
+        order = np.lexsort((weight, *parts))  # so that the order of rows changes no bit
         terms = np.stack([part[order] for part in parts])
         with threads.jobs(self.n_jobs):
             means = drawn_means(terms, weight[order], int(self.n_resamples), self.random_state)

@@ -9,8 +9,7 @@ import numpy as np
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._docstrings import inherit_parameters
-from calibrant.metrics._chunk import MIN_PROBABILITY
-from calibrant.metrics._measures import Body, RowMean
+from calibrant.metrics._measures import MIN_PROBABILITY, Body, RowMean
 from calibrant.metrics._predictions import MetricArguments, read_predictions
 from calibrant.metrics._reading import metric, shared
 from calibrant.metrics._resampling import Bootstrap
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from calibrant._maps.base import Floats
-    from calibrant.metrics._chunk import Chunk
+    from calibrant.metrics._measures import Chunk
 
 
 @metric
@@ -31,12 +30,6 @@ def accuracy(_: Any) -> Body:
     -------
     float
         In [0, 1]. The first of equal largest probabilities is the prediction.
-
-    Notes
-    -----
-    All three may be Dask collections: chunks are counted where they are, and the result is a plain
-    number. So it is for ``accuracy(None, chunks)`` with a ``calibrant.scale._chunks.Chunks``, which
-    holds labels and weights.
 
     Examples
     --------
@@ -147,13 +140,12 @@ PROPER_SCORES = ("negative_log_likelihood", "brier_score")
 
 def score_rows(name: str, chunks: Iterable[Chunk]) -> tuple[float, Floats]:
     """Return a metric of all rows, with the bits of its function, and the term of each row."""
-    body, state, terms = ROW_MEANS[name](), None, []
+    body, terms = ROW_MEANS[name](), []
+    state: Any = None
     for chunk in chunks:
-        state = state or body.start(unit=chunk.unit)
+        state = state or body.start(1, chunk)  # which has a unit of weights, too
         state.add(chunk)
         terms.append(body.terms(chunk))
-    if state is None:
-        raise ValueError("no rows")
     state.settle()
     return state.value(), np.concatenate(terms)
 

@@ -19,16 +19,14 @@ from calibrant._kernels import resampling
 from calibrant._kernels.metrics import HIT, VALUE, WEIGHT, add_binned, add_cell_products
 from calibrant.metrics import _calibration_error as binned
 from calibrant.metrics import _resampling as draw
-from calibrant.metrics._chunk import usual_column
-from calibrant.metrics._measures import RowSums
+from calibrant.metrics._measures import RowSums, usual_column
 from calibrant.metrics._predictions import Predictions
 from calibrant.metrics._reading import of_predictions
 from calibrant.metrics._result import Result, doc, result
 
 if TYPE_CHECKING:
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._chunk import Chunk
-    from calibrant.metrics._measures import SummedState
+    from calibrant.metrics._measures import Chunk, SummedState
     from calibrant.metrics._reading import Source
 
 TESTED_METRICS = ("positive", "confidence", "classwise")
@@ -272,11 +270,7 @@ def null_problem(
     random_state: Any,
     replace: bool = False,
 ) -> Floats:
-    """Weight, hits and values in each bin of each resample, as ``resampling.null_bins`` has them.
-
-    With ``replace`` the mean value of a bin varies as that of rows drawn with replacement; the
-    weight of a bin does not.
-    """
+    """Draw the sums in bins of each resample: labels, and with ``replace`` means, are normal."""
     in_bin = bins.total[0]
     squares, second, third = moments.total[[0, 0, 1], :, [WEIGHT, VALUE, VALUE]]
     mean = np.divide(

@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.polynomial.polynomial import polyval
 from scipy.fft import dct, dst, idct
 from scipy.optimize import brentq
 
@@ -23,8 +22,7 @@ from calibrant.metrics._reading import metric
 
 if TYPE_CHECKING:
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._chunk import Chunk
-    from calibrant.metrics._measures import Body
+    from calibrant.metrics._measures import Body, Chunk
 
 N_STEPS = 1 << 13
 """Steps of the grid over [0, 1] on which densities are computed."""
@@ -232,11 +230,7 @@ def _about_middle(moments: Floats) -> Floats:
 
 
 def _fixed_point(series: HeatSeries, most: float) -> float:
-    """Bandwidth that equals the error, which falls as the bandwidth rises.
-
-    The error is between the absolute mean of the residuals and ``most``, the mean of their
-    absolute values.
-    """
+    """Bandwidth that equals the error, which is at most the mean size of the residuals."""
     low = max(abs(float(series.coef[0])), NARROWEST_BANDWIDTH)
     if most <= low:
         return min(series.total_variation(low), 1.0)
@@ -254,15 +248,9 @@ def _fixed_point(series: HeatSeries, most: float) -> float:
 class HeatSeries:
     """Point masses on [0, 1], smoothed by a Gaussian kernel that both ends reflect.
 
-    They are the sum of ``coef[k] * cos(pi k t)``. The reflected kernel is that of heat in an
-    insulated bar: the cosine of wave number k keeps its shape and fades by
-    exp(-(pi k sigma)^2 / 2). So one transform holds the masses at every bandwidth.
-
-    Parameters
-    ----------
-    moments : ndarray of shape (n_orders, n_cells)
-        Of the masses in even cells, about the middle of each: ``moments[m]`` is the sum of
-        mass * u^m, with u in [-1, 1] the place in the cell.
+    They are the sum of ``coef[k] * cos(pi k t)``, and the cosine of wave number k fades by
+    exp(-(pi k sigma)^2 / 2), as heat in an insulated bar does. ``moments[m]`` is the sum of mass *
+    u^m in each of even cells, with u in [-1, 1] the place in the cell.
     """
 
     def __init__(self, moments: Floats) -> None:
@@ -346,7 +334,10 @@ def _brackets(taylor: Floats) -> tuple[Wholes, Floats, Floats]:
 
 def _at(coef: Floats, x: Floats) -> Floats:
     """Polynomials with coefficients (order, polynomial), each at its own x."""
-    return np.asarray(polyval(x, coef, tensor=False), dtype=np.float64)
+    value: Floats = coef[-1]
+    for own in coef[-2::-1]:
+        value = value * x + own
+    return value
 
 
 def _bisect(coef: Floats, low: Floats, high: Floats) -> Floats:

@@ -10,18 +10,18 @@ from calibrant import errors
 from calibrant._docstrings import inherit_parameters
 from calibrant.metrics import _table as table
 from calibrant.metrics._calibration_error import check_bins
-from calibrant.metrics._chunk import usual_column
+from calibrant.metrics._cumulative import ClassMoments, class_shares, judge_shares
+from calibrant.metrics._measures import usual_column
 from calibrant.metrics._predictions import Predictions
 from calibrant.metrics._reading import CountedRows, describe, of_predictions
-from calibrant.metrics._resampling import generator
-from calibrant.metrics._shares import ClassMoments, class_shares, judge_shares
+from calibrant.metrics._resampling import Bootstrap, generator
 from calibrant.metrics._significance import BinMoments, calibration_test, judge_sums, tested_metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from calibrant.metrics._cumulative import ClassShares
     from calibrant.metrics._reading import Source
-    from calibrant.metrics._shares import ClassShares
     from calibrant.metrics._significance import CalibrationTest
     from calibrant.metrics._table import Evaluation
 
@@ -79,11 +79,9 @@ def evaluate(
     0.838
     """
     check_bins(n_bins)
-    simplex.check_number("n_resamples", n_resamples, low=0, whole=True)
-    simplex.check_number("confidence_level", confidence_level, low=0.0, high=1.0)
-    threads.check_jobs("n_jobs", n_jobs)
-    options = {"n_resamples": int(n_resamples), "random_state": random_state}
-    options["confidence_level"] = float(confidence_level)
+    bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
+    options = dict(zip(("n_resamples", "confidence_level"), bootstrap.settings, strict=True))
+    options["random_state"] = random_state
     classes = predictions.classes
     n_groups = table.usual_groups(len(classes), int(n_bins)) if n_resamples > 0 else 1
     with threads.jobs(n_jobs):
@@ -187,8 +185,7 @@ class MetricStatistics(CountedRows):
         n_groups: int = self.options["n_groups"]
         if n_resamples is None:
             n_resamples = 200 if n_groups > 1 else 0
-        simplex.check_number("n_resamples", n_resamples, low=0, whole=True)
-        simplex.check_number("confidence_level", confidence_level, low=0.0, high=1.0)
+        Bootstrap(n_resamples, confidence_level, random_state, None)
         if n_resamples > 0 and n_groups == 1:
             raise errors.ParameterError(
                 "these statistics have no groups of rows to draw, so n_resamples must be 0; make "

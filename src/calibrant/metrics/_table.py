@@ -16,8 +16,7 @@ from calibrant import _notices as notices
 from calibrant import errors
 from calibrant._kernels.metrics import BITS, add_confusion
 from calibrant.metrics._calibration_error import ClassBins, ProblemBins, thresholded_bins
-from calibrant.metrics._chunk import usual_column
-from calibrant.metrics._measures import RowSums
+from calibrant.metrics._measures import RowSums, usual_column
 from calibrant.metrics._resampling import basic_interval, drawn_by_group
 from calibrant.metrics._result import Estimate, Result, doc, result
 from calibrant.metrics._scores import Accuracy, Brier, LogLoss
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._chunk import Chunk
-    from calibrant.metrics._measures import Body
+    from calibrant.metrics._measures import Body, Chunk
 
 MOST_GROUPS, FEWEST_GROUPS = 64, 8
 GROUP_BYTES = 60 << 20
@@ -104,10 +102,7 @@ METRICS = {metric.id: metric for metric in _METRICS}
 
 
 def metrics_of(n_classes: int) -> dict[str, Metric]:
-    """Return the metrics of predictions for so many classes, by id and in the order of the tables.
-
-    The calibration error that comes first is the one that a verdict goes by.
-    """
+    """Return the metrics of predictions for so many classes, by id in the order of the tables."""
     return {name: own for name, own in METRICS.items() if own.n_classes in (None, n_classes)}
 
 
@@ -118,10 +113,7 @@ def headline(n_classes: int) -> Metric:
 
 @result()
 class Evaluation(Result):
-    """Result of :func:`evaluate`: every metric as (value, low, high).
-
-    ``print`` shows it as a table.
-    """
+    """Result of :func:`evaluate`: each metric as (value, low, high); ``print`` shows a table."""
 
     accuracy: Estimate
     negative_log_likelihood: Estimate
@@ -239,10 +231,7 @@ class LabelCounts(RowSums):
 
 
 def find_mismatch(weights: Floats, counts: Floats, classes: NDArray[Any]) -> Warning | None:
-    """Return a warning if the frequent classes fit other columns far better than their own.
-
-    ``weights`` and ``counts`` are the sums of ``Confusion`` and of ``LabelCounts``.
-    """
+    """Return a warning if the frequent classes fit other columns far better than their own."""
     frequent = np.argsort(-counts, kind="stable")[:MOST_CLASSES_MATCHED]
     frequent = frequent[counts[frequent] >= FEWEST_ROWS_OF_A_CLASS]
     if len(frequent) < 2:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._chunk import Chunk
+    from calibrant.metrics._measures import Chunk
     from calibrant.metrics._reading import Source
 
 FEW_RANKS = 30
@@ -266,10 +266,7 @@ def _held(chunk: Chunk, ranks: Wholes) -> Floats:
 
 @inherit_parameters(draw_reliability)
 def draw_top_r(
-    curves: TopRCurve | Mapping[str, TopRCurve],
-    ax: Axes | None = None,
-    *,
-    title: str | None = None,
+    curves: TopRCurve | Mapping[str, TopRCurve], ax: Axes | None = None, *, title: str | None = None
 ) -> Axes:
     """Draw the gap between claim and observation against r, for one or several methods.
 

@@ -52,10 +52,6 @@ class ReliabilityDisplay:
     figure_ : matplotlib Figure
         The figure of the axes.
 
-    See Also
-    --------
-    calibrant.metrics.reliability_curve : The numbers.
-
     Examples
     --------
     >>> from calibrant.plots import ReliabilityDisplay
@@ -128,13 +124,7 @@ class ReliabilityDisplay:
     @classmethod
     @inherit_parameters(plot)
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        *,
-        name: str | None = None,
-        **options: Any,
+        cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, **options: Any
     ) -> ReliabilityDisplay:
         """Draw the diagram of a fitted classifier or calibrator.
 

@@ -23,8 +23,7 @@ from calibrant._containers import column_names
 from calibrant._docstrings import inherit_parameters
 from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
 from calibrant.metrics._reading import shared
-from calibrant.report._judge import Judge
-from calibrant.report._results import BASELINE, Comparison, Failure, MethodResult
+from calibrant.report._results import BASELINE, Comparison, Failure, Judge, MethodResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from calibrant.metrics._reliability import ReliabilityCurve
     from calibrant.plots._confidence import Effect, TopRCurve
     from calibrant.plots._maps import MapPicture
-    from calibrant.report._judge import Difference
-    from calibrant.report._results import Comparison
+    from calibrant.report._results import Comparison, Difference
 
 LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 40
 """Margins, in units of the view box, which are pixels at full size."""

@@ -18,7 +18,7 @@ from calibrant._pages.shell import Markup, render_page
 from calibrant._pages.text import clean
 from calibrant._trial import UNCALIBRATED
 from calibrant.errors import in_words
-from calibrant.metrics._chunk import usual_column
+from calibrant.metrics._measures import usual_column
 from calibrant.metrics._table import METRICS, headline
 from calibrant.plots._style import p_words, percent
 from calibrant.report import _figures as figures
@@ -302,10 +302,7 @@ def _summary(result: MethodResult) -> str:
 
 
 def _pairs(comparison: Comparison, result: MethodResult) -> dict[str, list[dict[str, Any]]]:
-    """Diagrams before and after: of the confidence or the positive class, and of those shown.
-
-    The marks of one before are on the page once, and reused.
-    """
+    """Diagrams before, whose marks are on the page once, and after, of each view."""
     first, usual = comparison.results[0], usual_column(comparison.n_classes)
     curves = {"all": (usual, first.curve, result.curve)}
     for j in comparison.shown:

@@ -13,7 +13,7 @@ from calibrant.plots._style import p_words, percent, shorten
 from calibrant.report._results import BASELINE
 
 if TYPE_CHECKING:
-    from calibrant.metrics._shares import ClassShares
+    from calibrant.metrics._cumulative import ClassShares
     from calibrant.report._results import Comparison, MethodResult
 
 ALPHA = 0.05
@@ -242,10 +242,7 @@ def _cautions(comparison: Comparison, before: MethodResult, chosen: MethodResult
 
 
 def describe_shares(shares: ClassShares) -> str:
-    """Name the classes that are predicted too often and too seldom; empty if there are none.
-
-    Of two classes only the positive one is named: the other is as far off, the other way.
-    """
+    """Name the classes predicted too often and too seldom, of two the positive one, if any."""
     gap = shares.predicted - shares.observed
     order = [1] if len(gap) == 2 else np.argsort(-np.abs(gap), kind="stable").tolist()
     off = [j for j in order if shares.p_holm[j] < ALPHA]
