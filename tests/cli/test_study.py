@@ -35,7 +35,7 @@ def home(tmp_path, monkeypatch):
             test_probs=p[100:],
             test_labels=y[100:],
         )
-    monkeypatch.setattr("calibrant.study._run.available_cores", lambda: 0)
+    monkeypatch.setattr("calibrant.study._run.count_threads", lambda _: 0)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
