@@ -18,10 +18,6 @@ def library(container: Any) -> str:
     return type(container).__module__.partition(".")[0]
 
 
-def _is_lazy(scores: Any) -> bool:
-    return library(scores) == "polars" and not hasattr(scores, "to_numpy")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedMatrix:
     """A matrix with names of its columns, where no library of data frames is needed."""
@@ -44,14 +40,10 @@ def column_names(scores: Any) -> list[Any] | None:
     """Names of the columns of a data frame or ``NamedMatrix``; None for anything else."""
     if isinstance(scores, NamedMatrix):
         return scores.columns
-    if _is_lazy(scores):
-        return None
-    if library(scores) in {"pandas", "polars", "dask"}:
-        columns = getattr(scores, "columns", None)
-        return None if columns is None else list(columns)
-    if library(scores) == "pyarrow" and hasattr(scores, "column_names"):
-        return list(scores.column_names)
-    return None
+    home = library(scores)
+    is_frame = home in {"pandas", "dask"} or (home == "polars" and hasattr(scores, "to_numpy"))
+    names = getattr(scores, "columns" if is_frame else "column_names", None)
+    return list(names) if names is not None and (is_frame or home == "pyarrow") else None
 
 
 TWO_COLUMNS = {
@@ -133,7 +125,7 @@ def _to_array(scores: Any, named: errors.Arguments) -> NDArray[Any]:
     if home == "pandas":
         return _from_pandas(scores, named)
     if home == "polars":
-        if _is_lazy(scores):
+        if not hasattr(scores, "to_numpy"):
             raise errors.ContainerError(f"{name} is a lazy polars frame; pass {name}.collect()")
         return np.asarray(scores.to_numpy())
     if home == "pyarrow":

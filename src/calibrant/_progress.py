@@ -1,4 +1,4 @@
-"""How far long work is, on standard error: a bar on a terminal."""
+"""How far long work is, on standard error: a bar on a terminal, elsewhere lines."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 SILENCE = 2.0
 """Seconds without a word before a command shows a bar."""
+
+LINE_EVERY = 60.0
+"""Seconds between two lines where there is no terminal, as in the log of a night."""
 
 _one_bar = Lock()
 """Fits may be inside each other or in threads, and a terminal has place for one bar."""
@@ -45,12 +48,12 @@ def progress(title: str, n_steps: int, *, verbose: bool) -> Iterator[Callable[[s
 def progress_bar(
     description: str, *, console: Console | None = None, silence: float | None = None
 ) -> Iterator[Callable[..., None]]:
-    """Show a bar on a terminal after a while; yield ``advance(done, total, what)``, its mover."""
+    """Show a bar after a while, elsewhere lines; yield ``advance(done, total, what)``."""
+    bar = _LateBar(description, console)
     is_shown = _is_terminal() if console is None else console.is_terminal
     if not is_shown or not _one_bar.acquire(blocking=False):
-        yield lambda *_: None
+        yield bar.tell
         return
-    bar = _LateBar(description, console)
     timer = Timer(SILENCE if silence is None else silence, bar.start)
     timer.daemon = True
     timer.start()
@@ -68,7 +71,7 @@ class _LateBar:
 
     def __init__(self, description: str, console: Console | None) -> None:
         self._description, self._console = description, console
-        self._began = time.monotonic()
+        self._began = self._last_line = time.monotonic()
         self._state: dict[str, Any] = {"description": description, "total": None}
         self._bar: Progress | None = None
         self._lock = Lock()
@@ -100,6 +103,16 @@ class _LateBar:
             self._state = {"completed": done, "total": total, "description": words}
             if self._bar is not None:
                 self._bar.update(self._bar.task_ids[0], **self._state)
+
+    def tell(self, done: float, total: float | None = None, what: str | None = None) -> None:
+        """Print a line, if the last one was long ago."""
+        with self._lock:
+            if time.monotonic() < self._last_line + LINE_EVERY:
+                return
+            self._last_line = time.monotonic()
+        of_all = "" if total is None else f" of {total:,.0f}"
+        words = f"calibrant: {what or self._description}: {done:,.0f}{of_all}"
+        print(words, file=sys.stderr, flush=True)  # noqa: T201
 
     def stop(self) -> None:
         """Wipe the bar away."""

@@ -49,13 +49,6 @@ def test_fit_and_apply_write_what_python_would(files, capsys):
     np.testing.assert_array_equal(np.load(out), direct)
 
 
-def test_evaluate_prints_a_table(files, capsys):
-    assert call("evaluate", files / "test.npz") == 0
-    text = capsys.readouterr().out
-    assert "conf-ECE, %" in text
-    assert "not calibrated" in " ".join(text.split())
-
-
 @pytest.mark.parametrize("chunks", [False, True])
 def test_evaluate_draws_as_many_resamples_as_asked_for(tmp_path, capsys, chunks):
     proba, y = simulate(300, 2)

@@ -36,3 +36,12 @@ def test_it_says_what_is_done_and_how_far(monkeypatch, capsys, counts, shown):
     assert "fitting [/b]" in text
     assert re.search(shown, re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text))
     assert text.endswith("\x1b[2K")  # and is wiped away
+
+
+def test_lines_are_far_apart_where_there_is_no_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "LINE_EVERY", 0.0)
+    with progress.progress_bar("reading days") as advance:
+        advance(1_000_000)
+        advance(2_000_000, 5_000_000, "fitting")
+    words = "reading days: 1,000,000", "fitting: 2,000,000 of 5,000,000"
+    assert capsys.readouterr().err == "".join(f"calibrant: {line}\n" for line in words)

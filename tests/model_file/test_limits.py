@@ -1,6 +1,5 @@
 """Limits are inclusive: what is at a limit loads, what is one beyond it does not."""
 
-import numpy as np
 import pytest
 
 from calibrant import errors
@@ -58,11 +57,3 @@ def test_depth_of_parts():
     nest(frame, 1)
     with pytest.raises(errors.NestingError, match="8 deep"):
         loads(frame.assemble())
-
-
-@pytest.mark.parametrize("value", [np.ones(2, dtype=np.float32), 1])
-def test_results_that_are_no_numbers_of_64_bits_are_not_saved(value):
-    calibrator = loads(dumps(fitted("na-fir")))
-    calibrator.cv_results_["prior_strength"] = value
-    with pytest.raises(errors.FittedValueError, match="prior_strength is no"):
-        dumps(calibrator)

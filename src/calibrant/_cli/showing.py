@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from contextlib import contextmanager
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 JSON_VERSION = 1
 """Of what ``--json`` prints; docs/cli.md has the fields. New fields do not change it."""
 
-MOST_VALUES, LONGEST = 8, 60
+MOST_VALUES, LONGEST, NOTE_WIDTH = 8, 60, 80
 """Lists, such as the classes, are cut after so many values or letters."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
@@ -186,8 +187,9 @@ def _block(found: dict[str, Any]) -> list[str]:
             inner = _block(value) if isinstance(value, dict) else _table(value)
             lines += [key, *(f"  {line}" for line in inner)] if inner else []
         elif key == "notes":  # sentences, each of which says something else
-            heads = [key, *[""] * len(value)]
-            lines += [f"{h:<{width}}  {_text(v)}" for h, v in zip(heads, value, strict=False)]
+            pieces = [piece for note in value for piece in wrap(_text(note), NOTE_WIDTH)]
+            heads = [key, *[""] * len(pieces)]
+            lines += [f"{h:<{width}}  {p}" for h, p in zip(heads, pieces, strict=False)]
         else:
             lines.append(f"{key:<{width}}  {_text(value)}")
     return lines

@@ -85,7 +85,8 @@ def run_command(
     refuse_inputs(output, directory)
     _check_against(against, directory)
     started = time.monotonic()
-    console, plain = Console(stderr=True), {"markup": False, "highlight": False, "soft_wrap": True}
+    plain: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
+    console = Console(stderr=True)
     goes_on = final_message("stopped; the same command goes on from here")
     with goes_on, progress_bar("study", console=console) as advance:
         table = library.run_study(

@@ -6,9 +6,9 @@ import gzip
 import shutil
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from zipfile import ZipFile
 
 import numpy as np
@@ -44,8 +44,7 @@ NAMED_ROWS = 5
 """Bad rows whose places are told."""
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(NamedTuple):
     """How many rows were written, how many were bad, and where the first of them are."""
 
     n_rows: int
@@ -107,19 +106,17 @@ def apply_directory(
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Applied:
     """Calibrate every table in a directory into one of the same name in a new directory."""
-    files = find_tables(path)
-    done, where = [], []
+    files, done = find_tables(path), []
     with new_directory(out) as directory:
         for n, file in enumerate(files):
             target = directory / file.relative_to(path)
             target.parent.mkdir(parents=True, exist_ok=True)
-            found = apply_file(calibrator, file, target, selection=selection, on_bad_row=on_bad_row)
-            done.append(found)
-            where += [found.where] if found.where else []
+            options: dict[str, Any] = {"selection": selection, "on_bad_row": on_bad_row}
+            done.append(apply_file(calibrator, file, target, **options))
             if progress is not None:
                 progress(n + 1, len(files))
-    n_rows, n_bad = (sum(getattr(d, name) for d in done) for name in ("n_rows", "n_bad_rows"))
-    return Applied(n_rows, n_bad, "; ".join(where[:NAMED_ROWS]))
+    n_rows, n_bad, where = zip(*done, strict=True)
+    return Applied(sum(n_rows), sum(n_bad), "; ".join([*filter(None, where)][:NAMED_ROWS]))
 
 
 def _column_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] | None:
@@ -153,15 +150,13 @@ def _calibrate(
     """Calibrated rows, and which of them are good; bad ones are NaN."""
     is_strict = on_bad_row == "error"
     fitted = getattr(calibrator, "feature_names_in_", None)
+    names = source.place.names if order is None else [str(c) for c in calibrator.classes_]
 
     def predict(rows: NDArray[Any]) -> NDArray[Any]:
-        if order is not None:
-            rows = rows[:, order]
-        if fitted is None:
-            return calibrator.predict_proba(rows)
+        rows = rows if order is None else rows[:, order]
         # The order is settled: names that the model knows keep it from asking again.
-        known = source.place.names if order is None else [str(c) for c in calibrator.classes_]
-        return calibrator.predict_proba(NamedMatrix(rows, known or fitted.tolist()))
+        named = rows if fitted is None else NamedMatrix(rows, names or fitted.tolist())
+        return calibrator.predict_proba(named)
 
     try:
         # Rows that are left out are still counted, so they are marked first.

@@ -145,7 +145,10 @@ def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:
     if kind in (int, str, bool):
         return kind(value)
     if origin is np.ndarray:
-        return _write_array(value, name, writer)
+        right = value.dtype.kind in "fi" and value.itemsize == 8 and value.size > 0
+        require(right, f"{name} is no array of 64-bit numbers")
+        writer.arrays[name] = value
+        return "array"
     if kind in (StepFunction, RankedStepFunction):
         for field in field_types(kind):
             writer.arrays[f"{name}/{field}"] = getattr(value, field)
@@ -225,13 +228,6 @@ def _expect(stored: Any, word: str, name: str) -> None:
         raise HeaderFieldError(f"{name} is not announced as {word!r}")
 
 
-def _write_array(value: NDArray[Any], name: str, writer: Writer) -> str:
-    right = value.dtype.kind in "fi" and value.itemsize == 8 and value.size > 0
-    require(right, f"{name} is no array of 64-bit numbers")
-    writer.arrays[name] = value
-    return "array"
-
-
 def _check_number_of(curves: Any) -> None:
     require(
         len(curves) <= limits.MAX_MAPS,
@@ -261,7 +257,8 @@ def _read_curves(stored: Any, name: str, reader: Reader) -> tuple[Any, ...]:
     known = forms.min() >= 0 and forms.max() < len(CURVES)
     require(known, f"{name} has a map of unknown form")
     classes = [CURVES[form] for form in forms]
-    total = sum(_n_vectors(cls) for cls in classes)
+    leaves = [_leaf_types(cls) for cls in classes]
+    total = sum(len(of) - of.count(float) + (float in of) for of in leaves)
     require(len(lengths) == total and lengths.min() >= 1, f"{name}: vectors are missing")
     ends = np.cumsum(lengths.astype(object))  # Python's integers do not overflow
     require(ends[-1] == len(numbers), f"{name}: vectors do not fill their numbers")
@@ -274,7 +271,7 @@ def _vectors(curve: Any) -> list[NDArray[np.float64]]:
     leaves = list(_leaves(curve))
     numbers = [leaf for leaf in leaves if isinstance(leaf, float)]
     arrays = [leaf.astype(np.float64) for leaf in leaves if not isinstance(leaf, float)]
-    return [np.array(numbers), *arrays] if numbers else arrays
+    return [np.array(numbers)] * bool(numbers) + arrays
 
 
 def _leaves(curve: Any) -> Iterator[Any]:
@@ -289,12 +286,6 @@ def _leaf_types(cls: Any) -> tuple[Any, ...]:
     for of in field_types(cls).values():
         leaves += _leaf_types(of) if is_dataclass(of) else [of]  # type: ignore[arg-type]
     return tuple(leaves)
-
-
-@cache
-def _n_vectors(cls: type) -> int:
-    leaves = _leaf_types(cls)
-    return len(leaves) - leaves.count(float) + (float in leaves)
 
 
 def _join(cls: type, vectors: Iterator[NDArray[np.float64]]) -> Any:
