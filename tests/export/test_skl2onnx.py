@@ -40,7 +40,7 @@ from calibrant._calibrators.classifier_folds import class_scores
 from calibrant._calibrators.methods import saved_methods
 from calibrant._maps.base import CalibrationMap, frozen
 from calibrant.errors import ExportError
-from export.cases import CASES, KINDS, TOLERANCES, assert_same, data, fitted, rows_for, softmax
+from export.cases import CASES, TOLERANCES, assert_same, data, fitted, rows_for, softmax
 
 onnxruntime = pytest.importorskip("onnxruntime")
 skl2onnx = pytest.importorskip("skl2onnx")
