@@ -34,8 +34,7 @@ HALF = 2.0**30
 
 NO_PIECES = Pieces(np.zeros(1), np.zeros(1), np.zeros(1))
 NO_TERMS = Terms(0.0, 0.0, 0.0, BoundedLogs(1.0, 1.0))
-ENDS = np.array([-FARTHEST_LOG_ODDS, FARTHEST_LOG_ODDS])
-FLAT_LINES = LogOddsCurve(ENDS, np.zeros(2), NO_TERMS.logs)
+FLAT_LINES = LogOddsCurve(FARTHEST_LOG_ODDS * np.array([-1.0, 1.0]), np.zeros(2), NO_TERMS.logs)
 LEAST_TOP = 1.0 - 1e-9
 """The largest of k probabilities is at least this part of 1/k."""
 
