@@ -9,8 +9,7 @@ import pytest
 from calibrant._calibrators.methods import make_calibrator, methods
 from conftest import DATA, REAL_FILES, each_real_file
 from export.backends import RUN
-from export.cases import TOLERANCES, assert_same, beside
-from export.rows_at_thresholds import rows_at_thresholds
+from export.cases import TOLERANCES, assert_same, beside, rows_at_thresholds
 
 MOST_CLASSES = {"ms": 60, "dirichlet": 60}
 """Matrices of more classes take long to fit; the slow test has them all."""

@@ -60,12 +60,14 @@ def test_no_type_rounds_what_is_fitted(case):
     for change in (
         torch.nn.Module.half,
         torch.nn.Module.bfloat16,
+        torch.nn.Module.share_memory,
         lambda network: network.to("cpu", torch.float32),
         lambda network: network.type(torch.float16),
     ):
         change(network)
         assert {n: v.numpy().tobytes() for n, v in module.state_dict().items()} == before
     assert network[0].weight.dtype == torch.float16
+    assert all(value.is_shared() for value in module.state_dict().values())
     rows = torch.tensor(data("probabilities", 4)[2]).half()
     wanted = fitted(case).predict_proba(rows.numpy())
     np.testing.assert_allclose(module(rows).numpy(), wanted, rtol=0, atol=1e-3)

@@ -253,7 +253,9 @@ class CalibratorModule(nn.Module):
         self._by_cpu = not has_float64(device)
         for module in self.modules():
             for name, buffer in module.named_buffers(recurse=False):
-                setattr(module, name, buffer.to("cpu" if self._by_cpu else device))
+                moved = buffer.cpu() if self._by_cpu else fn(buffer)
+                is_same = moved.dtype == buffer.dtype
+                setattr(module, name, moved if is_same else buffer.to(device))
         return self
 
     def _load_from_state_dict(
