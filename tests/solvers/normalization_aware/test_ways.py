@@ -9,8 +9,8 @@ from calibrant import SLSQP, Annealing, Penalty, ProjectedGradient, TrustConstr
 from calibrant import _simplex as simplex
 from calibrant._kernels.annealing import anneal
 from calibrant._solvers.normalization_aware import minimise_likelihood
-from calibrant._solvers.normalization_aware.blocks import pool_blocks, split_blocks
 from calibrant._solvers.normalization_aware.prior import build_likelihood
+from calibrant._solvers.normalization_aware.ways import pool_blocks, split_blocks
 from conftest import each_real_file, load_real, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")
