@@ -76,14 +76,6 @@ def test_a_single_block_needs_no_search(way):
     assert report.objective == pytest.approx(np.log(2))
 
 
-@every_way
-def test_a_limit_of_rounds_is_kept(way):
-    likelihood = likelihood_of(20.0)
-    few, many = (minimise_likelihood(likelihood, way, max_rounds=n)[1] for n in (2, 200))
-    assert few.rounds < many.rounds
-    assert few.objective >= many.objective
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("way", "rounds"), [*ENOUGH, (Annealing(random_state=0), None)])
 @each_real_file
