@@ -26,13 +26,6 @@ def test_logarithms_are_within_one_ulp_of_the_exact_value():
     np.testing.assert_array_max_ulp(logs(x), exact, maxulp=1)
 
 
-def test_both_logarithms_are_bounded():
-    x, (log_x, log_rest) = np.array([0.0, 0.25, 1.0]), np.empty((2, 3))
-    bounded_logs(x, 0.125, 0.5, log_x, log_rest)
-    np.testing.assert_allclose(log_x, np.log([0.125, 0.25, 1]), rtol=1e-15)
-    np.testing.assert_allclose(log_rest, np.log([1, 0.75, 0.5]), rtol=1e-15)
-
-
 def literal(features, positives, negatives):
     """Mean NLL with the ridge, and its gradient, by their plain formulas in 30 digits."""
     weight = positives + negatives

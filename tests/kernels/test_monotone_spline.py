@@ -42,18 +42,6 @@ def test_bounds_are_counts_below_the_knots():
     assert (bounds[:, -1] == K).all()
 
 
-def test_theta_is_linear_between_the_knots_and_beyond():
-    """Rows of two cells: the logarithm of their ratio is the difference of their thetas."""
-    v = np.linspace(-9, 2, 500)
-    heights = np.concatenate([[0.0], np.cumsum(SLOPES[1:-1] * np.diff(KNOTS))])
-    wanted = np.interp(v, KNOTS, heights)
-    wanted += SLOPES[0] * np.minimum(v - KNOTS[0], 0) + SLOPES[-1] * np.maximum(v - KNOTS[-1], 0)
-    rows = np.column_stack([v, np.full_like(v, KNOTS[0])])  # whose theta is 0
-    spline_softmax(rows, KNOTS, SLOPES, rows)
-    np.testing.assert_allclose(np.log(rows[:, 0] / rows[:, 1]), wanted, atol=1e-12)
-    np.testing.assert_allclose(features(v) @ SLOPES, wanted, atol=1e-12)
-
-
 @pytest.mark.parametrize("knots", [KNOTS, np.array([-1.5])])
 def test_likelihood_gradient_and_hessian_are_those_of_the_features(knots):
     """E[f] and the covariance of f under the softmax, written out."""
@@ -72,25 +60,6 @@ def test_likelihood_gradient_and_hessian_are_those_of_the_features(knots):
     np.testing.assert_allclose(losses, wanted, rtol=1e-11)
     np.testing.assert_allclose(found_gradient, share @ mean, atol=1e-13)
     np.testing.assert_allclose(found, hessian, atol=1e-13)
-
-
-def test_many_blocks_of_rows_give_the_sum_over_rows():
-    """More cells than one block holds."""
-    rng = np.random.default_rng(3)
-    values = np.sort(log_softmax(rng.normal(0, 2, (900, 7)), axis=1), axis=1)
-    place, share = rng.integers(0, 7, 900), rng.dirichlet(np.ones(900))
-    bounds = bounds_of(values)
-
-    def found(rows):
-        out = np.empty(len(share[rows])), np.empty(5), np.empty((5, 5))
-        spline_likelihood(values[rows], bounds[rows], place[rows], share[rows], KNOTS, SLOPES, *out)
-        return out
-
-    whole, parts = found(slice(None)), [found(slice(i, i + 150)) for i in range(0, 900, 150)]
-    np.testing.assert_array_equal(whole[0], np.concatenate([part[0] for part in parts]))
-    for place_of in (1, 2):
-        total = sum(part[place_of] for part in parts)
-        np.testing.assert_allclose(whole[place_of], total, atol=1e-13)
 
 
 def test_predictions_are_the_softmax_of_theta_in_place_and_not():

@@ -11,14 +11,11 @@ from calibrant._kernels.rows import (
     scan_probabilities,
 )
 from calibrant._kernels.softmax import (
-    add_class_sums,
     affine_rows,
     common_curvature,
     curve_rows,
-    map_logits,
     row_sums,
     scaled_softmax,
-    spread_rows,
     weighted_softmax,
 )
 
@@ -140,13 +137,6 @@ def data(seed=0):
     return rng.normal(0, 2, (M, K)), rng.normal(size=(M, K)), rng.integers(0, K, M), share
 
 
-def mapped(u, x, theta):
-    """Return alpha u + slope x + c, theta = (alpha, slope, c)."""
-    out = np.zeros_like(u)
-    map_logits(u, x, theta[0], theta[1 : K + 1], theta[K + 1 :], out)
-    return out
-
-
 @pytest.mark.parametrize("bound", [0.02, 1.0, 1e-300])
 def test_bounded_logs_are_logs_of_what_they_say(bound):
     u = data()[0]
@@ -183,17 +173,6 @@ def test_curved_rows_are_the_derivative_of_the_weighted_softmax():
     np.testing.assert_allclose(out, share[:, None] * (ahead - behind) / (2 * step), atol=1e-10)
 
 
-def test_products_are_the_transpose_of_the_map():
-    """<map(theta), R> = <theta, products(R)> for any theta and R."""
-    u, x, _, _ = data()
-    rng = np.random.default_rng(1)
-    theta, rows = rng.normal(size=2 * K + 1), rng.normal(size=(M, K))
-    by_slope, by_intercept = np.zeros(K), np.zeros(K)
-    by_alpha = add_class_sums(rows, u, x, by_slope, by_intercept)
-    products = np.concatenate([[by_alpha], by_slope, by_intercept])
-    np.testing.assert_allclose(np.vdot(mapped(u, x, theta), rows), theta @ products, rtol=1e-12)
-
-
 def test_common_curvature_is_the_hessian_in_the_two_common_slopes():
     u, x, _, share = data()
     p = softmax(u, axis=1)
@@ -205,14 +184,6 @@ def test_common_curvature_is_the_hessian_in_the_two_common_slopes():
         both = np.stack([u[i], x[i]])
         wanted += share[i] * both @ (np.diag(p[i]) - np.outer(p[i], p[i])) @ both.T
     np.testing.assert_allclose(out, wanted + 1.0, rtol=1e-12)
-
-
-def test_spread_is_the_variance_of_each_label():
-    u, _, _, share = data()
-    p = softmax(u, axis=1)
-    out = np.empty_like(u)
-    spread_rows(share[:, None] * p, share, out)
-    np.testing.assert_allclose(out, share[:, None] * p * (1 - p), rtol=1e-12)
 
 
 def test_single_precision_rows_are_taken():

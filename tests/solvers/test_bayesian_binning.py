@@ -93,16 +93,6 @@ def test_score_agrees_with_torch_uncertainty():
     assert score == pytest.approx(recorded, abs=2e-4)
 
 
-@given(cells(), st.integers(0, 99))
-def test_fractional_weights_are_finite(data, seed):
-    values, labels, _ = data
-    weights = np.random.default_rng(seed).uniform(1e-6, 100, len(values))
-    found, report = solve_bayesian_binning(problem_of(values, labels, weights))
-    assert np.all((found.histogram.values >= 0) & (found.histogram.values <= 1))
-    assert np.all(np.isfinite(found.log_scores))
-    assert np.isfinite(report.objective)
-
-
 def test_values_at_the_ends_are_finite():
     """Bins as narrow as the smallest double: the prior stays inside (0, 1)."""
     x = np.repeat([0.0, 5e-324, 1 - 2**-53, 1.0], 20)

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from calibrant._solvers.histogram import MassBins, solve_histogram
 from calibrant.metrics._cells import SortedCells
 from reference.binary_maps import Fraction, edges, histogram, mass_bins, mean, width_bins
-from solvers.test_logistic import GRID, over_confident
 from solvers.test_one_vs_rest import cells, problem_of
 
 
@@ -74,28 +73,6 @@ def test_neighbouring_doubles_are_told_apart():
     high = np.nextafter(low, 1)
     found, _ = solve_histogram(problem_of(np.array([low, high]), np.array([0, 1]), np.ones(2)))
     assert found([low, high]).tolist() == [0.0, 1.0]
-
-
-def test_agrees_with_netcal():
-    """All digits. netcal looks new values up in bins closed on the right, ours are on the left."""
-    # from netcal.binning import HistogramBinning  # netcal 1.4.0
-    # HistogramBinning(bins=10).fit(x, y)._bin_map
-    recorded = [
-        0.105555555556,
-        0.268292682927,
-        0.47619047619,
-        0.391304347826,
-        0.65,
-        0.411764705882,
-        0.526315789474,
-        0.454545454545,
-        0.944444444444,
-        0.717948717949,
-    ]
-    x, y = over_confident()
-    found, _ = solve_histogram(problem_of(x, y, np.ones(len(x))), n_bins=10, strategy="width")
-    np.testing.assert_allclose(found.values, recorded, atol=1e-12)
-    assert found(GRID[[0, 2]]).tolist() == found.values[[0, 2]].tolist()  # 0.2 is in [0.2, 0.3)
 
 
 def test_an_empty_bin_has_its_midpoint():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from calibrant._solvers.mixture import solve_mixture, solve_priced_mixture
+from calibrant._solvers.mixture import solve_priced_mixture
 
 
 def simulate(rng, n_rows=60, n_classes=4, n_components=3):
@@ -47,15 +47,6 @@ def test_it_finds_what_a_general_solver_finds(strength):
     assert weights.sum() == pytest.approx(1)
     # A few majorisations come close to a minimum, which is flat.
     assert objective(np.maximum(weights, 1e-12), own, cells, share, strength, prior) < best + 0.05
-
-
-def test_without_a_price_it_is_the_mixture_of_most_likelihood():
-    own, cells, share = simulate(np.random.default_rng(1))
-    prior = np.array([0.0, 3.0, 0.0])
-    weights, _ = solve_priced_mixture(
-        own, np.ones(len(own)), cells, share, 0, strength=0.0, prior=prior
-    )
-    np.testing.assert_allclose(weights, solve_mixture(own, np.ones(len(own)), prior=prior)[0])
 
 
 def test_the_price_holds_few_rows_and_lets_many_go():

@@ -98,6 +98,10 @@ def test_values_that_differ_by_rounding_are_one():
     curve, report = solve_isotonic(problem)
     assert (curve.x.tolist(), curve.y.tolist()) == ([1e-16, 0.3, 0.9], [0.25, 1.0, 1.0])
     assert report.n_blocks == 2
+    # Not from one to the next for ever: each is less than the resolution above the first.
+    values = np.arange(1, 30) * 4e-16
+    chain = BinaryProblem(values, np.arange(29.0), np.full(29, 29.0))
+    assert solve_isotonic(chain)[0].x.tolist() == values[::3].tolist()
 
 
 def test_rounding_never_lets_the_line_fall():

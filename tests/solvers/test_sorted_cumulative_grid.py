@@ -104,19 +104,6 @@ def test_bounds_hold_for_all_points(n_rows, k, kind, divisor):
         assert violation <= report.binning.violation + 1e-9
 
 
-def test_bounds_tell_of_a_coarse_grid_and_shrink_with_it():
-    batch = make(3000, 5, 0)
-    _, exact = fit_rows(accumulate(batch))
-    found = [fit_table(grid_of(batch, limit))[1] for limit in (40, 400, 4000)]
-    gaps = [report.objective - exact.objective for report in found]
-    bounds = [report.binning.excess for report in found]
-    assert gaps[0] > 1e-3
-    for gap, bound in zip(gaps, bounds, strict=True):
-        assert 0.0 < gap < bound < 20 * gap
-    assert np.all(np.diff(bounds) < 0)
-    assert np.all(np.diff([report.binning.violation for report in found]) < 0)
-
-
 @pytest.mark.parametrize("name", real_files("banking_nb", "cifar10_resnet18", "letter_knn9"))
 def test_bounds_hold_on_real_predictions(name):
     rows, y = load_real(name)["val"]

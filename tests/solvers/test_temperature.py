@@ -150,22 +150,6 @@ def test_the_scale_of_logits_changes_nothing(scale):
         assert two.inverse_temperature * scale == pytest.approx(one.inverse_temperature, rel=1e-9)
 
 
-def honest(seed, m, k, spread):
-    """Predictions from whose own probabilities the labels are drawn."""
-    rng = np.random.default_rng(seed)
-    p = softmax(rng.normal(0, spread, (m, k)), axis=1)
-    return p, (p.cumsum(axis=1) > rng.random((m, 1))).argmax(axis=1)
-
-
-def test_a_set_without_errors_does_not_make_it_boundlessly_confident():
-    p, _ = honest(0, 200, 10, 40.0)
-    batch = check_batch(p, p.argmax(axis=1), classes=np.arange(10))
-    paper, _ = solve_temperature(batch, prior_strength=0.0)
-    ours, _ = solve_temperature(batch)
-    assert paper.inverse_temperature > 20
-    assert 1.0 <= ours.inverse_temperature < 2.0
-
-
 def test_the_pull_is_a_stationary_point_of_its_logarithm():
     """Near s / (1 + s D) pseudo-observations the slope of NLL + log(1 + s D) / W vanishes."""
     p, y = simulate(100, 5)

@@ -33,11 +33,6 @@ def test_problems_by_hand():
     assert (second.positives.tolist(), second.cells.tolist()) == ([0.0], [0.5])
 
 
-def test_a_class_that_is_never_predicted_has_no_problem():
-    batch = check_batch([[0.9, 0.1], [0.8, 0.2]], [0, 1])
-    assert TopLabels.of(batch).of_class(1, batch.class_index) is None
-
-
 def test_points_per_bin_set_the_number_of_bins():
     x = np.linspace(0.3, 0.9, 230)
     found, _ = solve_points_histogram(binary_problem(x, x, np.ones(230)), points_per_bin=50)

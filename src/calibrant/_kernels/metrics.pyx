@@ -1,5 +1,7 @@
 """What metrics sum over rows, over bins of equal width and of equal mass, and over grids."""
 
+import numpy as np
+
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -19,15 +21,18 @@ def add_weights(const double[::1] weight, int64_t[:, :, ::1] sums):
             add_term(&sums[0, 0, 0], weight[i])
 
 
-def add_products(const double[::1] weight, const double[::1] values, int64_t[:, :, ::1] sums):
-    """``sums[0, 0] += weight``, ``sums[0, 1] += weight * value`` of every row."""
+def add_terms(const double[::1] terms, const int64_t[::1] cells, int64_t[:, ::1] sums):
+    """``sums[cell] += term`` of every row."""
     cdef Py_ssize_t i
-    cdef double own
     with nogil:
-        for i in range(weight.shape[0]):
-            own = weight[i]
-            add_term(&sums[0, 0, 0], own)
-            add_term(&sums[0, 1, 0], own * values[i])
+        for i in range(terms.shape[0]):
+            add_term(&sums[cells[i], 0], terms[i])
+
+
+def add_products(weight, values, sums):
+    """``sums[0, 0] += weight``, ``sums[0, 1] += weight * value`` of every row."""
+    add_weights(weight, sums[:, :1])
+    add_weights(weight * values, sums[:, 1:])
 
 
 def top_labels(
@@ -160,73 +165,40 @@ def add_cell_products(
                         add_term(&sums[cell, l * n_bins + bins[i, l], 0], own * rows[i, l])
 
 
-def add_to_grid(
-    const double[::1] values,
-    const uint8_t[::1] hits,
-    const double[::1] weight,
-    int64_t[:, :, ::1] sums,
-):
+def add_to_grid(values, hits, weight, sums):
     """Share each weight between the two nearest nodes of an even grid over [0, 1].
 
     Column 0 holds all rows, column 1 the hits.
     """
-    cdef Py_ssize_t n_steps = sums.shape[0] - 1, i, node, column
-    cdef double position, above, below
-    with nogil:
-        for i in range(values.shape[0]):
-            position = values[i] * n_steps
-            node = min(<Py_ssize_t> position, n_steps - 1)
-            above = weight[i] * (position - node)
-            below = weight[i] - above
-            for column in range(2 if hits[i] else 1):
-                add_term(&sums[node, column, 0], below)
-                add_term(&sums[node + 1, column, 0], above)
+    position, flat = values * (len(sums) - 1), sums.reshape(-1, 2)
+    node = np.minimum(position.astype(np.int64), len(sums) - 2)
+    above = weight * (position - node)
+    for column, rows in ((0, slice(None)), (1, hits.astype(bool))):
+        add_terms((weight - above)[rows], 2 * node[rows] + column, flat)
+        add_terms(above[rows], 2 * node[rows] + 2 + column, flat)
 
 
-def add_hit_moments(
-    const double[::1] values,
-    const uint8_t[::1] hits,
-    const double[::1] weight,
-    int64_t[:, :, ::1] sums,
-):
+def add_hit_moments(values, hits, weight, sums):
     """Add the weight of all rows, and of the hits weight, value and squared value."""
-    cdef Py_ssize_t i
-    cdef double own, value
-    with nogil:
-        for i in range(values.shape[0]):
-            own = weight[i]
-            value = values[i]
-            add_term(&sums[0, 0, 0], own)
-            if hits[i]:
-                add_term(&sums[0, 1, 0], own)
-                add_term(&sums[0, 2, 0], own * value)
-                add_term(&sums[0, 3, 0], own * value * value)
+    of_hits = weight * hits
+    for n, terms in enumerate((weight, of_hits, of_hits * values, of_hits * values * values)):
+        add_weights(terms, sums[:, n:n + 1])
 
 
-def add_residual_moments(
-    const double[::1] values,
-    const uint8_t[::1] hits,
-    const double[::1] weight,
-    int64_t[:, :, :, ::1] sums,
-):
+def add_residual_moments(values, hits, weight, sums):
     """Add moments of |hit - value| within even cells of [0, 1], of misses and of hits apart.
 
     ``sums[cell, 0 or 1, m]`` takes weight * |hit - value| * u^m, with u in [0, 1] the place of the
     value in its cell.
     """
-    cdef Py_ssize_t n_cells = sums.shape[0], i, cell, m
-    cdef int64_t* pair
-    cdef double position, place, term
-    with nogil:
-        for i in range(values.shape[0]):
-            position = values[i] * n_cells
-            cell = min(<Py_ssize_t> position, n_cells - 1)
-            place = position - cell
-            term = weight[i] * (1.0 - values[i] if hits[i] else values[i])
-            pair = &sums[cell, hits[i], 0, 0]
-            for m in range(sums.shape[2]):
-                add_term(pair + 2 * m, term)
-                term *= place
+    n_cells, _, n_moments, _ = sums.shape
+    position = values * n_cells
+    cell = np.minimum(position.astype(np.int64), n_cells - 1)
+    terms = weight * np.where(hits, 1.0 - values, values)
+    first = (2 * cell + hits) * n_moments
+    for m in range(n_moments):
+        add_terms(terms, first + m, sums.reshape(-1, 2))
+        terms = terms * (position - cell)
 
 
 def count_above(const double[:, ::1] rows, double threshold, int64_t[::1] counts):

@@ -71,7 +71,8 @@ class MassBins:
             return starts_of_runs(np.floor(n_bins * self._middles / twice))
         first = np.searchsorted(self._middles, np.arange(n_bins) * twice / n_bins)
         first = first[starts_of_runs(first)]
-        return first[first < n]
+        found: NDArray[np.int64] = first[first < n]
+        return found
 
 
 def sums_by_bin(thresholds: Array, values: Array, weight: Array) -> Array:

@@ -160,12 +160,16 @@ def solve_isotonic(problem: BinaryProblem) -> tuple[PiecewiseLinear, SolverRepor
     The objective reported is the mean squared error over cells.
     """
     started = perf_counter()
-    values, sums = problem.values, (problem.positives, problem.cells)
-    is_apart = values[1:] - values[:-1] >= RESOLUTION
-    if not is_apart.all():  # a line between values that differ by rounding could be too steep
-        starts = np.flatnonzero(np.append(True, is_apart))
-        values, sums = values[starts], tuple(np.add.reduceat(part, starts) for part in sums)
-    first, positives, cells = pool_adjacent_violators(*sums)
+    values, positives, cells = problem.values, problem.positives, problem.cells
+    fresh, at = np.append(True, values[1:] - values[:-1] >= RESOLUTION), 0
+    if not fresh.all():  # a line between values that differ by rounding could be too steep
+        for i in np.flatnonzero(~fresh).tolist():
+            at = i - 1 if fresh[i - 1] else at  # the value that this one is taken for
+            fresh[i] = values[i] - values[at] >= RESOLUTION
+        starts = np.flatnonzero(fresh)
+        values = values[starts]
+        positives, cells = (np.add.reduceat(part, starts) for part in (positives, cells))
+    first, positives, cells = pool_adjacent_violators(positives, cells)
     # Means that differ by rounding only may round to the wrong side of each other.
     y = np.maximum.accumulate(np.minimum(positives / cells, 1.0))
     # Labels are 0 or 1, so this is the sum of the squared errors of blocks.

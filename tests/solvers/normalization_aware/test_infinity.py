@@ -89,14 +89,3 @@ def test_levels_hide_what_is_below_them_and_no_more():
     cut = scale_levels(index, np.array([0, 1, 3, 4]), np.array([0, 2, 3, 4]), 1e-6, values)
     assert cut == 0
     np.testing.assert_allclose(values, [0.5e-6, 1e-6, 1.0, 1.0], rtol=1e-12)
-
-
-def test_levels_beyond_the_range_of_floats_are_cut_off():
-    n = 40  # each level meets the one below: forty factors of 1e-10 are more than floats have
-    index = np.array([[max(i - 1, 0), i] for i in range(n)], dtype=np.uint16)
-    values = np.ones(n)
-    cut = scale_levels(index, np.arange(n + 1), np.arange(n + 1), 1e-10, values)
-    assert cut > 0
-    assert values[-1] == 1.0
-    assert np.all(values >= 1e-300)
-    assert np.all(np.diff(values) >= 0.0)

@@ -86,19 +86,6 @@ def test_held_out_loss_is_that_of_fits_to_the_other_folds():
     np.testing.assert_allclose(choice.losses, (losses + price) / 200, atol=2e-4)
 
 
-def test_what_temperature_scaling_explains_gets_a_strong_prior_and_what_not_a_weak_one():
-    rows, labels = simulate(10_000, 5)
-    explained, _ = build_likelihood(simplex.check_batch(rows, labels), None)
-    rng = np.random.default_rng(0)
-    # The largest two trade places in a third of the rows where one is nearly certain.
-    wrong = (rows.max(axis=1) > 0.9) & (rng.random(10_000) < 0.33)
-    second = np.argsort(rows, axis=1)[:, -2]
-    twisted, _ = build_likelihood(simplex.check_batch(rows, np.where(wrong, second, labels)), None)
-    assert explained.prior_strength >= 300.0
-    assert twisted.prior_strength < explained.prior_strength
-    assert "cross-validation" in explained.notes[0]
-
-
 def test_a_certain_classifier_starts_from_fir():
     rows = np.tile([[0.9, 0.1], [0.2, 0.8]], (50_000, 1))
     batch = simplex.check_batch(rows, rows.argmax(axis=1))

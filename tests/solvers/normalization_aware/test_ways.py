@@ -9,8 +9,8 @@ from calibrant import SLSQP, Annealing, Penalty, ProjectedGradient, TrustConstr
 from calibrant import _simplex as simplex
 from calibrant._kernels.annealing import anneal
 from calibrant._solvers.normalization_aware import minimise_likelihood
-from calibrant._solvers.normalization_aware.blocks import pool_blocks, split_blocks
 from calibrant._solvers.normalization_aware.prior import build_likelihood
+from calibrant._solvers.normalization_aware.ways import pool_blocks, split_blocks
 from conftest import each_real_file, load_real, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SmallSampleWarning")
@@ -74,14 +74,6 @@ def test_a_single_block_needs_no_search(way):
     step, report = minimise_likelihood(build_likelihood(batch, 0.0)[0], way)
     np.testing.assert_array_equal(step.values, [1.0])
     assert report.objective == pytest.approx(np.log(2))
-
-
-@every_way
-def test_a_limit_of_rounds_is_kept(way):
-    likelihood = likelihood_of(20.0)
-    few, many = (minimise_likelihood(likelihood, way, max_rounds=n)[1] for n in (2, 200))
-    assert few.rounds < many.rounds
-    assert few.objective >= many.objective
 
 
 @pytest.mark.slow

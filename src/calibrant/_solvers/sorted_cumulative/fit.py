@@ -119,9 +119,10 @@ def merge(rows: CumulativeRows, n_ranks: int) -> Slots:
     kernels.list_points(cumulative.view(np.int64), begin, end, row_bits, keys[0], origin[0])
     points = kernels.sort_points(keys, origin, row_bits, n_classes)
     units, is_whole = whole_units(rows)
-    *slots, where = kernels.merge_points(*points, row_bits, first, last, units, n_ranks)
+    slots = kernels.merge_points(*points, row_bits, first, last, units, n_ranks)
+    rank, labels, weight, where = slots[0], slots[1], slots[2], slots[3].view(np.float64)
     total = int(units.sum()) * (n_classes - 1)
-    return Slots(*slots, where.view(np.float64), sure, n_zeros > 0, total, is_whole)
+    return Slots(rank, labels, weight, where, sure, n_zeros > 0, total, is_whole)
 
 
 def fit_rows(

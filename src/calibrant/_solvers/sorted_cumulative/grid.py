@@ -66,9 +66,9 @@ def fit_cells(
     """
     started = perf_counter()
     key, total, n_cells = cells.key >> shift, math.fsum(cells.weight), len(cells.key)
-    sides = cells.labels < cells.weight, cells.labels > 0
-    points = ((cells.rank[side], key[side]) for side in sides)
-    largest_zero, least_one = find_trims(*points, n_ranks, LARGEST_KEY + 1)
+    zeros, ones = cells.labels < cells.weight, cells.labels > 0
+    sides = (cells.rank[zeros], key[zeros]), (cells.rank[ones], key[ones])
+    largest_zero, least_one = find_trims(*sides, n_ranks, LARGEST_KEY + 1)
     is_one, is_zero = key > largest_zero[cells.rank], key < least_one[cells.rank]
     sure = np.full(n_ranks + 1, NEVER)
     np.minimum.at(sure, cells.rank[is_one], score_of_key(cells.key[is_one]))
