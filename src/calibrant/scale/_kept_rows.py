@@ -240,7 +240,8 @@ class KeptRows(Part):
             raise ValueError(f"{len(rows.hashes)} rows are kept")
         sums = np.bincount(self._strata(rows), rows.weight, minlength=len(totals))
         seen = np.bincount(self._strata(others), minlength=len(totals)) > 0
-        if not (np.all(sums <= totals * (1 + 1e-9)) and np.array_equal(seen, totals > 0.0)):
+        is_whole = np.isfinite(totals) & (totals >= sums * (1 - 1e-9)) & (seen <= (totals > 0.0))
+        if not is_whole.all():
             raise ValueError("totals are not those of rows")
         self._totals, self._bound = totals, int(bound[0]) if len(bound) else UNBOUNDED
         self._remember(others, self._strata(others))
