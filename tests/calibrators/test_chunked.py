@@ -55,17 +55,6 @@ def test_days_of_more_rows_than_are_kept_come_in_any_order(cls):
     assert abs(far - near).mean() < 0.05
 
 
-@pytest.mark.parametrize("cls", INCREMENTAL)
-def test_rows_can_be_read_again(cls):
-    chunks = ArrayChunks(SCORES, Y, n_rows=250)
-    empty = cls().statistics(chunks, max_rows=900)
-    counted = chunks.count(empty)
-    calibrator = cls().fit_statistics(counted, chunks)
-    rows = calibrator.predict_proba(SCORES)
-    assert np.isfinite(rows).all()
-    assert abs(rows - cls().fit(SCORES, Y).predict_proba(SCORES)).mean() < 0.03
-
-
 def test_old_days_may_weigh_less():
     first, second = DAYS[0], (SCORES[1::3], np.roll(Y[1::3], 1))  # the world has changed
     calibrator = calibrant.TemperatureScaling().partial_fit(*second, classes=[0, 1, 2])
@@ -78,16 +67,6 @@ def test_old_days_may_weigh_less():
     both = [np.concatenate(pair) for pair in zip(first, DAYS[1], strict=True)]
     same = calibrant.TemperatureScaling().fit(*both, weight)
     assert half.temperature_ == pytest.approx(same.temperature_, rel=1e-9)
-
-
-def test_statistics_go_to_another_process_and_back():
-    night = calibrant.FlattenedIsotonic().partial_fit(*DAYS[0])
-    data = night.statistics_.to_bytes()
-    other = Statistics.from_bytes(data).update(*DAYS[1])
-    calibrator = calibrant.FlattenedIsotonic().fit_statistics(other)
-    both = [np.concatenate(pair) for pair in zip(DAYS[0], DAYS[1], strict=True)]
-    whole = calibrant.FlattenedIsotonic().fit(*both)
-    assert_array_equal(calibrator.predict_proba(SCORES), whole.predict_proba(SCORES))
 
 
 def test_what_is_remembered_is_pickled_but_not_saved():
@@ -195,13 +174,6 @@ def test_chunks_hold_their_own_labels():
     chunks = ArrayChunks(SCORES, Y, n_rows=500)
     with pytest.raises(errors.ParameterError, match="hold labels"):
         calibrant.FlattenedIsotonic().fit(chunks, Y)
-
-
-def test_every_day_has_the_same_columns():
-    calibrator = calibrant.FlattenedIsotonic().partial_fit(*DAYS[0])
-    assert calibrator.n_features_in_ == 3
-    with pytest.raises(errors.ShapeError, match="has 2 columns, but there are 3 classes"):
-        calibrator.partial_fit(DAYS[1][0][:, :2], DAYS[1][1])
 
 
 @pytest.mark.parametrize(

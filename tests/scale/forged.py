@@ -8,24 +8,8 @@ import json
 
 import numpy as np
 
-ODD = [
-    None,
-    True,
-    -1,
-    0,
-    1,
-    7,
-    2**40,
-    10**30,
-    0.5,
-    -2.5,
-    1e300,
-    float("nan"),
-    float("inf"),
-    "",
-    "cv",
-]
-ODD += [[], [0.5], {}, {"a": 1}, [[1, 2]], "exact"]
+ODD = [None, True, -1, 0, 1, 7, 2**40, 10**30, 0.5, -2.5, 1e300, "", "cv", "exact"]
+ODD += [float("nan"), float("inf"), [], [0.5], {}, {"a": 1}, [[1, 2]]]
 """What may stand in JSON instead of something else."""
 
 EXTREMES = [0, 1, -1, 2, 5, 1 << 20, (1 << 31) - 1, 1 << 32, 1 << 52, 1 << 62, -(1 << 63)]
@@ -71,22 +55,16 @@ def _some(values, rng):
 
 
 def _change_json(about, rng):
-    """Replace a value somewhere in JSON, drop it, or add another."""
+    """Replace a value somewhere in JSON, or drop it."""
     inside, key = about, _some(sorted(about.keys() - {"format"}), rng)
     while isinstance(inside[key], dict) and inside[key] and rng.random() < 0.9:
         inside = inside[key]
         key = _some(sorted(inside), rng)
     if isinstance(inside[key], list) and inside[key] and rng.random() < 0.7:
         inside, key = inside[key], int(rng.integers(len(inside[key])))
-    how = rng.random()
-    if how < 0.75:
-        inside[key] = _some(ODD, rng)
-    elif how < 0.85 and isinstance(inside, dict):
+    inside[key] = _some(ODD, rng)
+    if isinstance(inside, dict) and rng.random() < 0.2:
         del inside[key]
-    elif isinstance(inside, dict):
-        inside["odd"] = _some(ODD, rng)
-    elif isinstance(inside[key], int | float):
-        inside[key] = inside[key] * _some([-1, 2, 1e9, 1e-9], rng)
 
 
 def _change_array(arrays, rng):

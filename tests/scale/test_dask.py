@@ -191,14 +191,6 @@ def test_labels_of_rows_without_weight_tell_nothing_of_the_classes(names):
             calibrant.FlattenedIsotonic().fit(scores, y, weight)
 
 
-def test_labels_of_rows_of_a_frame_without_weight_tell_nothing_of_the_classes():
-    day = FRAME.assign(weight=1.0)
-    day.loc[:700, ["label", "weight"]] = ["dog", 0.0]
-    frame = dd.from_pandas(day, npartitions=4)
-    chunks = DaskChunks(frame[list(NAMES)], frame["label"], frame["weight"])
-    assert chunks.labels().tolist() == NAMES.tolist()
-
-
 def test_columns_are_not_told_by_rows_without_weight():
     weight = np.where(Y == 0, 0.0, 1.0)
     for scores in (SCORES, CHUNKED):
@@ -267,12 +259,6 @@ def test_bad_rows_are_marked_or_left_out(names):
     assert hasattr(calibrator, "statistics_")
 
 
-def test_columns_of_other_classes_are_no_bad_rows():
-    calibrator = calibrant.TemperatureScaling().fit(SCORES, Y)
-    with pytest.raises(errors.ShapeError, match="expecting 3 features"):
-        on_dask.predict_proba(calibrator, CHUNKED[:, :2], on_bad_row="skip")
-
-
 @pytest.mark.parametrize(
     ("scores", "y", "error", "words"),
     [
@@ -301,6 +287,8 @@ def test_another_number_of_classes_in_a_chunk_is_refused():
 
 def test_predictions_check_columns_at_once():
     calibrator = calibrant.FlattenedIsotonic().fit(SCORES, Y)
+    with pytest.raises(errors.ShapeError, match="expecting 3 features"):
+        on_dask.predict_proba(calibrator, CHUNKED[:, :2], on_bad_row="skip")
     with pytest.raises(errors.ShapeError, match="expecting 3 features"):
         calibrator.predict_proba(da.ones((10, 4), chunks=(5, 4)))
     with pytest.raises(errors.ShapeError, match="rechunk"):

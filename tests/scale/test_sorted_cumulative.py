@@ -26,19 +26,6 @@ def fresh(k=4, **options):
     return SortedCumulativeStatistics(np.arange(k), **options)
 
 
-def numbers(found):
-    """Everything a map is made of."""
-    step = found.step_function
-    arrays = [array.tobytes() for array in (step.thresholds, step.values, step.offsets)]
-    return (
-        *arrays,
-        found.prior_share,
-        found.inverse_temperature,
-        found.zero_logit,
-        found.kind,
-    )
-
-
 def nll(found, rows, y):
     """Mean negative log-likelihood."""
     return -np.mean(np.log(found(rows)[np.arange(len(y)), y]))
@@ -124,20 +111,15 @@ def test_with_many_rows_one_pass_is_enough(monkeypatch):
     assert len(passes(fresh(max_rows=60, prior_share=0.5), (ROWS, Y, WEIGHT))) == 1
 
 
-def test_bytes_come_back_and_fit_the_same(monkeypatch):
+def test_cells_that_are_binned_are_bounded_and_checked(monkeypatch):
     monkeypatch.setattr(isotonic, "FEWEST_CELLS", 100)
     monkeypatch.setattr(isotonic, "CELLS_OF_RANK", 1)
     counted = count(fresh(max_rows=300), (ROWS, Y, WEIGHT))
-    data = counted.to_bytes()
-    again = Statistics.from_bytes(data)
-    assert again.to_bytes() == data
-    solutions = [one.solution().fitted for one in (counted, again)]
-    assert numbers(solutions[0]["map_"]) == numbers(solutions[1]["map_"])
-    binning = solutions[0]["solver_report_"].binning
+    data, arrays = counted.to_bytes(), counted.parts["scores"].arrays()
+    binning = counted.solution().fitted["solver_report_"].binning
     assert 30 < binning.n_bins <= 100
     assert 0 < binning.violation < 0.1
     assert 0 < binning.excess < 0.1
-    arrays = counted.parts["scores"].arrays()
     for name in ("key", "sums", "offsets"):
         with pytest.raises(errors.StatisticsError):
             Statistics.from_bytes(rewritten(data, {f"scores/{name}.npy": -arrays[name][::-1]}))

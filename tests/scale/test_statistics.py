@@ -21,12 +21,6 @@ def counted(**options):
     return RowStatistics([0, 1, 2], **options).update(SCORES, Y)
 
 
-def test_classes_may_be_text():
-    names = np.array(["ant", "bee", "cow"])
-    found = RowStatistics(names).update(SCORES, names[Y])
-    assert Statistics.from_bytes(found.to_bytes()).classes.tolist() == names.tolist()
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -56,13 +50,7 @@ def test_a_bad_row_leaves_everything_as_it_was():
         whole.update(SCORES[:, :2], Y)
     with pytest.raises(errors.WeightError, match="expected"):
         whole.update(SCORES, Y, np.zeros(3))
-    assert whole.to_bytes() == before
-
-
-def test_rows_of_no_weight_are_no_rows():
-    whole = counted()
-    before = whole.to_bytes()
-    whole.update(SCORES, Y, np.zeros(500))
+    whole.update(SCORES, Y, np.zeros(500))  # rows of no weight are no rows
     whole.update(SCORES[:0], Y[:0])
     assert whole.to_bytes() == before
 

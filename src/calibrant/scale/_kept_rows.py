@@ -18,7 +18,7 @@ import numpy as np
 from calibrant._kernels.rows import row_hashes
 from calibrant._kernels.strata import extreme_rows, row_strata
 from calibrant._row_order import order_rows
-from calibrant._simplex import SimplexBatch, check_scores
+from calibrant._simplex import SimplexBatch, check_batch
 from calibrant.scale._parts import Part
 
 if TYPE_CHECKING:
@@ -240,7 +240,8 @@ class KeptRows(Part):
             raise ValueError(f"{len(rows.hashes)} rows are kept")
         sums = np.bincount(self._strata(rows), rows.weight, minlength=len(totals))
         seen = np.bincount(self._strata(others), minlength=len(totals)) > 0
-        if not (np.all(sums <= totals * (1 + 1e-9)) and np.array_equal(seen, totals > 0.0)):
+        is_whole = np.isfinite(totals) & (totals >= sums * (1 - 1e-9)) & (seen <= (totals > 0.0))
+        if not is_whole.all():
             raise ValueError("totals are not those of rows")
         self._totals, self._bound = totals, int(bound[0]) if len(bound) else UNBOUNDED
         self._remember(others, self._strata(others))
@@ -248,17 +249,16 @@ class KeptRows(Part):
         self._settle()
 
     def _checked(self, arrays: dict[str, NDArray[Any]], start: str) -> _Rows:
-        scores, index, weight = (
-            arrays[start + name] for name in ("scores", "class_index", "weight")
+        names, types = ("scores", "class_index", "weight"), [np.float64, np.int64, np.float64]
+        given = [arrays[start + name] for name in names]
+        n_rows = len(given[1])
+        if [array.dtype for array in given] != types or given[0].shape != (n_rows, self.n_classes):
+            raise ValueError(f"rows are of shape {given[0].shape}, or of other types")
+        if n_rows == 0:
+            return _Rows.of(*given)
+        batch = check_batch(
+            *given, kind=self.kind, classes=np.arange(self.n_classes), is_chunk=True
         )
-        n_rows = len(index)
-        if scores.shape != (n_rows, self.n_classes) or scores.dtype != np.float64:
-            raise ValueError(f"rows are {scores.dtype} of shape {scores.shape}")
-        if index.shape != (n_rows,) or index.dtype != np.int64:
-            raise ValueError(f"labels are {index.dtype} of shape {index.shape}")
-        if np.any((index < 0) | (index >= self.n_classes)):
-            raise ValueError("a label is not among the classes")
-        if weight.shape != (n_rows,) or not np.all((weight > 0.0) & np.isfinite(weight)):
+        if batch.n_rows < n_rows:
             raise ValueError("a row has no weight")
-        checked = check_scores(scores, self.kind) if n_rows else scores
-        return _Rows.of(np.ascontiguousarray(checked), index, weight.astype(np.float64))
+        return _Rows.of(batch.scores, batch.class_index, batch.weight)

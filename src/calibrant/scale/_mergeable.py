@@ -38,16 +38,7 @@ MOST_ROWS = 1 << 62
 class Mergeable(ABC):
     """What is counted of labelled rows; they may be added, merged, sent and weighted down.
 
-    Parameters
-    ----------
-    classes : array-like of shape (n_classes,)
-        Label of each column.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrices hold.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums.
-    **options
-        What is counted, in plain values.
+    ``classes`` are the labels of the columns, ``options`` say what is counted, in plain values.
     """
 
     method: ClassVar[str]

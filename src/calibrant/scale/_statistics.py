@@ -50,8 +50,10 @@ class Statistics(Mergeable):
 
     Parameters
     ----------
-    classes, scores, normalize
-        As of everything that is ``Mergeable``.
+    classes : array-like of shape (n_classes,)
+        Label of each column.
+    scores, normalize
+        As of the calibrator.
     max_rows : int, optional
         Most rows that are kept as they are. While all of them fit, the fit is that of the method
         in memory; by default 2**20 / n_classes, and 8,192 where memory allows it.
