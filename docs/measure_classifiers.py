@@ -41,7 +41,7 @@ from calibrant.metrics import brier_score, confidence_ece, negative_log_likeliho
 
 MOST_FIT_ROWS = 2500
 MOST_JUDGED_ROWS = 4000
-FEW_SPLITS, MANY_SPLITS = 3, 10
+FEW_SPLITS, MANY_SPLITS = 2, 5
 """Of data sets of a thousand rows or more, and of smaller ones."""
 
 _fitted = {}

@@ -5,10 +5,16 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from calibrant import AutoCalibrator, MonotoneSpline, StructuredScaling, TemperatureScaling
+from calibrant import (
+    AutoCalibrator,
+    MonotoneSpline,
+    StructuredScaling,
+    TemperatureScaling,
+    TwoClassScaling,
+)
 from calibrant._calibrators import auto as auto_module
 from calibrant._calibrators import auto_search
-from calibrant._calibrators.auto import FAVOURITES, PATHS
+from calibrant._calibrators.auto import FAVOURITES, PATHS, PATHS_OF_TWO
 from calibrant._simplex import check_batch
 from calibrant.errors import FittedValueError, MissingClassWarning, ParameterError
 from calibrant.metrics import negative_log_likelihood
@@ -80,15 +86,57 @@ def test_candidates_are_not_judged_on_labels_that_their_training_rows_lack():
     own = np.empty(5000)
     for fold in range(5):
         out = order == fold
-        found = StructuredScaling().fit(p[~out], y[~out]).predict_proba(p[out])
+        found = TwoClassScaling().fit(p[~out], y[~out]).predict_proba(p[out])
         own[out] = found[np.arange(out.sum()), y[out]]
-    (told,) = [one.nll for one in auto.report_.candidates if one.path == "structured"]
+    (told,) = [one.nll for one in auto.report_.candidates if one.path == "two-class"]
     error = np.std(np.log(own)) / np.sqrt(5000)
     assert abs(told + np.log(own).mean()) < error
     assert auto.report_.n_rows == 5000
-    alone = StructuredScaling().fit(p, y).predict_proba(new)
+    alone = TwoClassScaling().fit(p, y).predict_proba(new)
     loss = negative_log_likelihood(labels, auto.predict_proba(new))
     assert loss < 1.001 * negative_log_likelihood(labels, alone)
+
+
+def two_bent(n, seed=0):
+    """Two classes, one of which is over-confident, the other honest."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(0, 2.5, n)
+    y = (rng.random(n) < 1 / (1 + np.exp(-np.where(z > 0, 0.3 * z, z)))).astype(int)
+    p = 1 / (1 + np.exp(-z))
+    return np.column_stack([1 - p, p]), y
+
+
+def test_two_classes_are_held_to_two_class():
+    (p, y), (new, labels) = two_bent(600), two_bent(20_000, 1)
+    auto = AutoCalibrator().fit(p, y)
+    assert [one.path for one in auto.report_.candidates] == [*PATHS_OF_TWO]
+    assert auto.report_.home == "two-class"
+    assert "two-class keeps most of it" in auto.report_.why or "two-class stays" in auto.report_.why
+    assert "two-class" in str(auto.report_)
+    assert auto.finish_ is None
+    assert auto.finish_share_ == 0.0
+    again = loads(dumps(auto))
+    assert again.report_ == auto.report_
+    assert again.predict_proba(new).tobytes() == auto.predict_proba(new).tobytes()
+    loss = negative_log_likelihood(labels, auto.predict_proba(new))
+    alone = TemperatureScaling().fit(p, y).predict_proba(new)
+    assert loss < 0.97 * negative_log_likelihood(labels, alone)
+    # What is asked for is what is tried; and more classes have what they had.
+    asked = AutoCalibrator(candidates=("structured",)).fit(p, y).report_
+    assert [one.path for one in asked.candidates] == ["ts", "structured"]
+    assert asked.home == "ts"
+    assert AutoCalibrator().fit(*simulate(300, 3)).report_.home == "ts"
+
+
+def test_two_classes_with_an_odd_curve_get_steps():
+    """Four parameters cannot follow a staircase; isotonic regression can, given the rows."""
+    rng = np.random.default_rng(0)
+    x = rng.random(6000)
+    y = (rng.random(6000) < np.select([x < 0.3, x < 0.6], [0.05, 0.5], 0.6)).astype(int)
+    p = np.column_stack([1 - x, x])
+    auto = AutoCalibrator().fit(p, y)
+    weights = {one.path: one.weight for one in auto.report_.candidates}
+    assert weights["two-class"] < 0.95
 
 
 def test_counts_of_tied_rows_are_the_rows():

@@ -3,16 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
-from joblib import parallel_config
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_classification
-from sklearn.ensemble import RandomForestClassifier, VotingClassifier
+from sklearn.ensemble import VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -112,26 +111,6 @@ def test_a_class_missing_from_the_calibration_set_of_a_frozen_estimator(digits, 
     assert out[:, 3].max() > 0.5
 
 
-@ensembles
-def test_zero_weight_equals_removal(digits, ensemble):
-    """In one split that is given, so that removal does not move other rows between folds."""
-    X, y, X_new, _ = digits
-    weight = np.ones(len(y))
-    weight[::3] = 0
-    keep = np.flatnonzero(weight)
-    cut = 450
-    splits = [(np.arange(cut), np.arange(cut, 900))]
-    kept = [(np.flatnonzero(keep < cut), np.flatnonzero(keep >= cut))]
-    if ensemble is not True:
-        splits.append((np.arange(cut, 900), np.arange(cut)))
-        kept.append(kept[0][::-1])
-    one = CalibratedClassifier(GaussianNB(), "ts", cv=splits, ensemble=ensemble)
-    two = CalibratedClassifier(GaussianNB(), "ts", cv=kept, ensemble=ensemble)
-    a = one.fit(X, y, sample_weight=weight).predict_proba(X_new)
-    b = two.fit(X[keep], y[keep]).predict_proba(X_new)
-    np.testing.assert_allclose(a, b, atol=1e-8)
-
-
 def test_binary_margins_are_two_columns():
     X, y = make_classification(200, random_state=0)
     svm = LinearSVC(random_state=0).fit(X, y)
@@ -149,14 +128,8 @@ def test_an_estimator_without_scores_is_named(digits):
         CalibratedClassifier(hard).fit(X, y)
 
 
-def test_pandas_pipelines_searches_and_validation(digits):
+def test_a_search_reaches_both_parts(digits):
     X, y, X_new, _ = digits
-    frame = pd.DataFrame(X, columns=[f"pixel {i}" for i in range(64)])
-    model = CalibratedClassifier(GaussianNB(), cv=3).fit(frame, pd.Series(y))
-    assert list(model.feature_names_in_) == list(frame.columns)
-    pipeline = make_pipeline(StandardScaler(), CalibratedClassifier(GaussianNB(), cv=3))
-    scores = cross_validate(pipeline, X, y, cv=3, scoring="neg_log_loss")["test_score"]
-    assert np.all(np.isfinite(scores))
     search = GridSearchCV(
         CalibratedClassifier(GaussianNB(), TemperatureScaling(), cv=3),
         {"estimator__var_smoothing": [1e-9, 1e-2], "calibrator": [FlattenedIsotonic()]},
@@ -176,15 +149,6 @@ def test_metadata_is_routed_to_the_splitter_and_the_estimator(digits):
         model = CalibratedClassifier(base, cv=cv)
         model.fit(X, y, sample_weight=np.ones(len(y)), groups=groups)
         assert len(model.calibrated_classifiers_) == 3
-
-
-def test_jobs_change_nothing(digits):
-    X, y, X_new, _ = digits
-    forest = RandomForestClassifier(20, random_state=0)
-    one = CalibratedClassifier(forest, cv=3).fit(X, y).predict_proba(X_new)
-    with parallel_config(backend="threading"):
-        two = CalibratedClassifier(forest, cv=3, n_jobs=2).fit(X, y).predict_proba(X_new)
-    np.testing.assert_array_equal(one, two)
 
 
 def test_weights_are_routed_only_to_those_that_ask_for_them(digits):

@@ -16,12 +16,6 @@ def data():
     return simulate(600, 4)
 
 
-def test_a_chain_of_one_is_that_one(data):
-    p, y = data
-    one = Chain([TemperatureScaling()]).fit(p, y).predict_proba(p)
-    np.testing.assert_array_equal(one, TemperatureScaling().fit(p, y).predict_proba(p))
-
-
 def test_a_chain_feeds_outputs_forward(data):
     p, y = data
     chain = Chain([VectorScaling(), FlattenedIsotonic()]).fit(p, y)
@@ -105,16 +99,11 @@ def test_parameters_of_parts_are_reachable(data):
     assert clone(chain).get_params()["temperaturescaling__tol"] == 1e-6
     chain.set_params(first=FlattenedIsotonic())
     assert isinstance(chain.fit(p, y).calibrators_[0], FlattenedIsotonic)
+    both = {"calibrators": [("first", VectorScaling())], "first__ridge": 0.5}
+    assert Chain([TemperatureScaling()]).set_params(**both).calibrators[0][1].ridge == 0.5
     twins = Mixture([TemperatureScaling(), TemperatureScaling()])
     twins.set_params(**{"temperaturescaling-2__tol": 1e-3})
     assert [part.tol for part in twins.calibrators] == [1e-10, 1e-3]
-
-
-def test_parts_that_are_set_together_with_their_parameters():
-    chain = Chain([TemperatureScaling()]).set_params(
-        calibrators=[("first", VectorScaling())], first__ridge=0.5
-    )
-    assert chain.calibrators[0][1].ridge == 0.5
 
 
 @pytest.mark.parametrize("anything", [3, None, "ts", [3], [("a", "b", "c")]])
@@ -122,14 +111,6 @@ def test_only_fit_refuses_parts(anything):
     """As scikit-learn asks of parameters."""
     chain = Chain([TemperatureScaling()]).set_params(calibrators=anything)
     assert chain.get_params()["calibrators"] is anything
-
-
-def test_the_order_of_rows_changes_no_bit_of_mixture_weights():
-    rng = np.random.default_rng(0)
-    own, weight = rng.random((80, 3)), rng.uniform(0.5, 2, 80)
-    order = rng.permutation(80)
-    found = solve_mixture(own, weight)[0]
-    assert found.tobytes() == solve_mixture(own[order], weight[order])[0].tobytes()
 
 
 def test_nesting(data):

@@ -3,8 +3,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from calibrant import MatrixScaling
-from calibrant._calibrators.dirichlet import DirichletCalibration
+from calibrant import DirichletCalibration, MatrixScaling
 from calibrant.errors import MissingClassWarning
 from conftest import simulate
 

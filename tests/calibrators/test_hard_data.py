@@ -65,26 +65,30 @@ def name_of(variant):
     return " ".join([cls.__name__, *(f"{k}={v}" for k, v in parameters.items())])
 
 
+def assert_sound(calibrator, p, name):
+    """Finite, on the simplex, in order where that is promised; the solver says that it is done."""
+    may_stop = type(calibrator).__name__ in QUICK  # after few rounds
+    assert may_stop or calibrator.solver_report_.converged, name
+    k = p.shape[1]
+    new = np.vstack([np.random.default_rng(1).dirichlet(np.ones(k), 20), np.eye(k)])
+    for rows in (p, new):
+        out = calibrator.predict_proba(rows)
+        assert out.dtype == (np.float32 if rows.dtype == np.float16 else np.float64), name
+        assert np.all((out >= 0.0) & (out <= 1.0)), name
+        sums = out.sum(axis=1, dtype=np.float64)
+        off = np.abs(sums - 1.0).max() if calibrator.map_.sums_to_one else 0.0
+        assert off <= (1e-6 if out.itemsize == 4 else 1e-13), name
+        order = np.argsort(rows, axis=1, kind="stable")
+        gaps = np.diff(np.take_along_axis(out, order, axis=1), axis=1)
+        assert not calibrator.map_.keeps_order or gaps.min() >= 0.0, name
+
+
 @pytest.mark.parametrize("variant", VARIANTS, ids=name_of)
 def test_a_sound_map_comes_out(variant):
-    """Finite, on the simplex, in order where that is promised; the solver says that it is done."""
     cls, parameters = variant
-    may_stop = cls.__name__ in QUICK  # after few rounds
     for name, (p, y) in CASES.items():
-        k = p.shape[1]
-        calibrator = make(cls, classes=np.arange(k), **parameters).fit(p, y)
-        assert may_stop or calibrator.solver_report_.converged, name
-        new = np.vstack([np.random.default_rng(1).dirichlet(np.ones(k), 20), np.eye(k)])
-        for rows in (p, new):
-            out = calibrator.predict_proba(rows)
-            assert out.dtype == (np.float32 if rows.dtype == np.float16 else np.float64), name
-            assert np.all((out >= 0.0) & (out <= 1.0)), name
-            sums = out.sum(axis=1, dtype=np.float64)
-            off = np.abs(sums - 1.0).max() if calibrator.map_.sums_to_one else 0.0
-            assert off <= (1e-6 if out.itemsize == 4 else 1e-13), name
-            order = np.argsort(rows, axis=1, kind="stable")
-            gaps = np.diff(np.take_along_axis(out, order, axis=1), axis=1)
-            assert not calibrator.map_.keeps_order or gaps.min() >= 0.0, name
+        calibrator = make(cls, classes=np.arange(p.shape[1]), **parameters)
+        assert_sound(calibrator.fit(p, y), p, name)
 
 
 @pytest.mark.parametrize("method", ["spline", "structured", "ts", "na-fir"])

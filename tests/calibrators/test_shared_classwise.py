@@ -48,17 +48,6 @@ def test_cells_without_division_are_calibrated_one_by_one():
     assert np.abs(out.sum(axis=1) - 1).max() > 0.05
 
 
-@maps
-@pytest.mark.parametrize("floor", [0.0, 1e-12, 0.01, 0.2])
-def test_the_floor_without_division_lifts_and_changes_nothing_else(kind, floor):
-    p, y = simulate(300, 5)
-    parameters = {"map": kind, "normalize_output": False}
-    plain = SharedClasswise(**parameters, min_probability=0.0).fit(p, y).predict_proba(p)
-    out = SharedClasswise(**parameters, min_probability=floor).fit(p, y).predict_proba(p)
-    np.testing.assert_array_equal(out, np.maximum(plain, floor))
-    assert out.max() <= 1
-
-
 def test_a_class_without_a_label_shares_the_map_of_the_rarest():
     p, y = simulate(600, 5)
     keep = y != 3

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from calibrant import SortedCumulativeIsotonic
+from calibrant import SharedClasswise, SortedCumulativeIsotonic
 from calibrant._calibrators.top_label import TopLabelHistogram, TopLabelIsotonic
 from calibrant.errors import MissingClassWarning
 from calibrators.test_properties import calibration_sets
@@ -106,8 +106,8 @@ def test_number_of_bins():
     assert TopLabelHistogram(n_bins=3).fit(p, y).curves_[0].n_blocks == 3
 
 
-@each
-@pytest.mark.parametrize("floor", [0.0, 1e-12, 0.05])
+@pytest.mark.parametrize("cls", [TopLabelHistogram, TopLabelIsotonic, SharedClasswise])
+@pytest.mark.parametrize("floor", [0.0, 1e-12, 0.2])
 def test_the_floor_without_division_lifts_and_changes_nothing_else(cls, floor):
     p, y = simulate(300, 5)
     plain = cls(normalize_output=False, min_probability=0.0).fit(p, y).predict_proba(p)

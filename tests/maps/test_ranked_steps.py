@@ -1,7 +1,5 @@
 """One step function per rank: what it accepts, what it gives, and its table."""
 
-import pickle
-
 import numpy as np
 import pytest
 
@@ -19,17 +17,9 @@ def test_values_at_below_and_beyond_the_thresholds():
     assert step([0.0, 0.49, 0.5, 1.0], 1).tolist() == [0.1, 0.1, 0.7, 0.7]
     assert step([0.39, 0.4, 0.7], 2).tolist() == [0.2, 0.8, 1.0]
     assert step(-1.0, 1) == 0.1
-
-
-def test_ranks_beyond_the_last_are_as_the_last():
-    assert make()([0.39, 0.75], [3, 99]).tolist() == [0.2, 1.0]
-
-
-def test_curve_ranks_and_blocks():
-    step = make()
+    assert step([0.39, 0.75], [3, 99]).tolist() == [0.2, 1.0]  # beyond the last as the last
     assert [a.tolist() for a in step.curve(2)] == [[0.0, 0.4, 0.7], [0.2, 0.8, 1.0]]
-    assert step.n_ranks == 2
-    assert step.n_blocks == 5
+    assert (step.n_ranks, step.n_blocks) == (2, 5)
 
 
 def test_copies_what_it_is_given():
@@ -37,16 +27,6 @@ def test_copies_what_it_is_given():
     step = RankedStepFunction([0.0, 0.5], values, [0, 2])
     values[0] = 0.5
     assert step.values[0] == 0.1
-
-
-def test_pickles_without_its_table():
-    step = make()
-    table = step.lookup
-    again = pickle.loads(pickle.dumps(step))
-    assert "lookup" not in vars(again)
-    assert again.values.tolist() == step.values.tolist()
-    assert step.lookup is table
-    assert "table" not in repr(step)
 
 
 def random_function(rng, n_ranks, n_blocks, near_one):

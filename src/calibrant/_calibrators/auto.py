@@ -47,7 +47,7 @@ MANY = 100
 gain."""
 
 OF_TWO = "two-class"
-PATHS_OF_TWO = ("ts", OF_TWO, "na-fir", "scir")
+PATHS_OF_TWO = ("ts", OF_TWO, "ir-ovr")
 """What is tried by default of two classes, and which of it the mixture is held to: it has weights
 of its own for maps of the scores and of temperature scaling, and needs no finishing stage."""
 
@@ -80,25 +80,28 @@ class AutoCalibrator(Composed):
     highest held-out likelihood, less the price of what held-out rows cannot know: the farther it
     is from temperature scaling, the more it has to gain. An average of honest probabilities is too
     timid, so a monotone spline and structured scaling are then fitted to held-out outputs of the
-    mixture, and have a share in the result that grows with what there is to learn from.
+    mixture, and have a share in the result that grows with what there is to learn from. Of two
+    classes there is less to choose: the mixture is one of two-class scaling, which is an average
+    of maps itself, and of isotonic regression, held to the former, and nothing comes after it.
 
     Parameters
     ----------
     candidates : sequence of str, optional
         Methods out of "ts", "identity", "structured", "structured-wide" (which knows the smallest
-        probabilities apart), "structured-loose" (which is hardly penalised), "na-fir", "scir" and
-        "spline", or two of them one after the other, as "structured > na-fir". By default what
-        together is good for so many classes. Temperature scaling is always
-        among them.
+        probabilities apart), "structured-loose" (which is hardly penalised), "na-fir", "scir",
+        "spline", "two-class" and "ir-ovr", or two of them one after the other, as "structured >
+        na-fir". By default what together is good for so many classes; of two, "two-class" and
+        "ir-ovr". Temperature scaling is always among them.
     cv : int, default=5
         Number of folds.
     prior_rows : float, default=2.0
         Pseudo-observations in favour of "structured", above all, where there is too little to
-        tell; some of the others have a part of them.
+        tell; some of the others have a part of them. Of two classes "two-class" has them all.
     caution : float, default=3000.0
         Pseudo-observations, rows like those of the calibration set with labels as likely as
-        temperature scaling says, that the mixture is held to temperature scaling by. The more it
-        gains, the fewer they become; 0 trusts the held-out likelihood alone.
+        temperature scaling says, that the mixture is held to temperature scaling by; of two
+        classes, to "two-class". The more it gains, the fewer they become; 0 trusts the held-out
+        likelihood alone.
     finish : float, default=15.0
         Nats of held-out loss at which what is fitted to the mixture as a whole has half of its
         share; it has more where there is more to learn from, and never more than the mixture has

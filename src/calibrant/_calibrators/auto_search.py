@@ -44,6 +44,7 @@ STAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "scir": ("scir", {"prior_share": 0.02}),
     "spline": ("spline", {"strength": STRENGTH}),
     "two-class": ("two-class", {}),
+    "ir-ovr": ("ir-ovr", {}),
 }
 """What a path is made of: methods with parameters. Scores as they are have T = 1, and a reading of
 exact zeros. Logarithms of small probabilities tell of classes in some classifiers, and mislead in

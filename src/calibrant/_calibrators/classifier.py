@@ -186,13 +186,10 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         simplex.check_option("verbose", self.verbose, (True, False))
         threads.check_jobs("n_jobs", self.n_jobs)
         if isinstance(self.cv, str):
-            remedy = (
-                "for a classifier that is fitted already, pass FrozenEstimator(estimator) from "
-                "sklearn.frozen"
-                if self.cv == "prefit"
-                else "pass a number of folds or a splitter"
+            raise ParameterError(
+                f"cv={in_words(self.cv)} is not known; pass a number of folds or a splitter; if "
+                "it is fitted already, FrozenEstimator(estimator) from sklearn.frozen"
             )
-            raise ParameterError(f"cv={in_words(self.cv)} is not known; {remedy}")
         if self.method is not None and self.calibrator is not None:
             raise ParameterError(
                 f"calibrator={in_words(self.calibrator)} and method={in_words(self.method)} say "

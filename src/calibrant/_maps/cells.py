@@ -126,15 +126,9 @@ class RankedSteps(CalibrationMap):
 
 @frozen
 class ClasswiseCurves(CalibrationMap):
-    """A curve for each class, or for each group of classes.
+    """A curve for each class, or for each of the ``groups`` of classes, if there are any.
 
-    Attributes
-    ----------
-    groups : ndarray of shape (n_classes,) or None
-        Curve of each class; None if each has its own.
-    curves : tuple of Curve
-    normalize_output : bool
-        Whether rows are divided by their sums; else each cell stands for itself.
+    Rows are divided by their sums, or each cell stands for itself without ``normalize_output``.
     """
 
     groups: Wholes | None

@@ -80,16 +80,10 @@ IDENTITY = PiecewiseLinear(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 
 @frozen
 class AveragedHistogram:
-    """Average of histograms with weights that sum to 1; itself a histogram.
+    """Average of histograms, itself a ``histogram``.
 
-    Attributes
-    ----------
-    histogram : Histogram
-        The average.
-    n_bins : ndarray of shape (n_models,)
-        Number of bins that was asked of each histogram.
-    log_scores : ndarray of shape (n_models,)
-        Log marginal likelihood of each histogram; the weights are their softmax.
+    Those that are averaged were asked for ``n_bins`` each; their weights are the softmax of
+    ``log_scores``, their log marginal likelihoods.
     """
 
     histogram: Histogram
