@@ -30,12 +30,16 @@ if TYPE_CHECKING:
     from calibrant._calibrators.base import Calibrator
     from calibrant._simplex import SimplexBatch
 
+TOLERANCE, FOLD_TOLERANCE = 1e-4, 1e-3
+"""Certificates asked for of structured scaling, and of all in folds: far below the noise of a
+held-out likelihood."""
+
 STAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "identity": ("ts", {"prior_strength": HELD}),
     "ts": ("ts", {}),
-    "structured": ("structured", {}),
-    "structured-wide": ("structured", {"bound": 1e-5}),
-    "structured-loose": ("structured", {"strength": 0.5}),
+    "structured": ("structured", {"tol": TOLERANCE}),
+    "structured-wide": ("structured", {"tol": TOLERANCE, "bound": 1e-5}),
+    "structured-loose": ("structured", {"tol": TOLERANCE, "strength": 0.5}),
     "na-fir": ("na-fir", {"prior_strength": 30.0}),
     "scir": ("scir", {"prior_share": 0.02}),
     "spline": ("spline", {"strength": STRENGTH}),
@@ -54,13 +58,10 @@ choosing the parameters by cross-validation in each fold (``docs/measure_auto.py
 
 FINISH: dict[str, tuple[str, dict[str, Any]]] = {
     "spline": ("spline", {"strength": 1.0}),
-    "structured": ("structured", {"tol": 1e-4}),
+    "structured": ("structured", {"tol": TOLERANCE}),
 }
 """What is fitted to the mixture as a whole, one after the other: an average of honest probabilities
 is too timid."""
-
-FOLD_TOLERANCE = 1e-3
-"""Certificate asked for in folds: far below the noise of a held-out likelihood."""
 
 MOST_CELLS_JUDGED = 1 << 18
 LEAST_ROWS_JUDGED = 5000
