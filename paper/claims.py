@@ -12,8 +12,14 @@ from assumptions import measure_assumptions
 from calibrant._atomic_file import replace_file
 from calibrant.study import _ranks as ranks
 from calibrant.study._table import PAPER_METHODS
-from calibrant.study._tables import method_title, metric_title
-from calibrant.study._typeset import Entry, Table, escape_markdown, to_markdown
+from calibrant.study._tables import (
+    Entry,
+    Table,
+    escape_markdown,
+    method_title,
+    metric_title,
+    to_markdown,
+)
 from claim_list import judge_claims
 from printed import DATA_SETS_HERE
 

@@ -14,8 +14,6 @@ from calibrant.errors import ColumnNameError
         (["prob_emu", "prob_cat"], ["cat", "emu"], ["emu", "cat"]),
         (["emu (p)", "cat (p)"], ["cat", "emu"], ["emu", "cat"]),
         (["p.emu.x", "p.cat.x"], ["cat", "emu"], ["emu", "cat"]),
-        (["Emu", "CAT"], ["cat", "emu"], ["emu", "cat"]),
-        (["P(Emu)", "P(Cat)"], ["cat", "emu"], ["emu", "cat"]),
         (["prob_cat", "prob_cow"], ["cat", "cow"], ["cat", "cow"]),
         (["p_b", "p_a", "p_c"], ["a", "c"], ["b", "a", "c"]),
         (["data_a", "data_b"], ["a"], ["a", "b"]),
@@ -48,7 +46,7 @@ def test_names_with_one_prefix_and_one_suffix_are_matched(names, labels, classes
         ([0, 1, 2], [1, 2, 3]),
         (["first", "second"], [0, 1]),
         (["p_1", "p_2", "p_3"], ["01", "1", "2"]),
-        (["CAT", "cat"], ["Cat", "cAT"]),
+        (["Cat", "Emu"], ["cat", "emu"]),
         ([], []),
     ],
 )

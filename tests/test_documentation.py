@@ -105,15 +105,6 @@ def test_scripts_import_what_exists():
         find(name)
 
 
-def test_what_docstrings_cite_is_here():
-    """Rows of a table by their numbers are of no use where the table is not."""
-    sources = [*SOURCE.rglob("*.py*"), *ROOT.glob("tests/**/*.py"), *ROOT.glob("paper/*.py")]
-    cited = re.compile(r'"""(.*: )?[Rr]ows? \d[-\d]*(, \d+)*( and \d+)?[.:;,"]')
-    texts = {path: path.read_text("utf-8") for path in sources if path.suffix in {".py", ".pyx"}}
-    assert len(texts) > 300
-    assert [path for path, text in texts.items() if cited.search(text)] == []
-
-
 def test_the_version_is_one():
     assert PROJECT["project"]["version"] == __version__
 

@@ -31,18 +31,6 @@ def test_a_test_that_reads_a_real_file_has_its_name_or_asks_for_all():
         assert "name" in arguments or "needs_collection" in decorators, f"{path}: {node.name}"
 
 
-def test_no_name_of_a_file_is_given_that_need_not_be_there():
-    """Names come from ``real_files`` and ``each_real_file``, which know what there is."""
-    for path, node, decorators in all_that_read():
-        given = [one for one in decorators if one.startswith("pytest.mark.parametrize('name', [")]
-        is_asked_for = "needs_collection" in decorators or "REAL_FILES" in "".join(given)
-        assert not given or is_asked_for, f"{path}: {node.name}"
-        texts = {one.value for one in ast.walk(node) if isinstance(one, ast.Constant)}
-        opened = [text for text in texts if isinstance(text, str) and text.endswith(".npz")]
-        named = [text for text in opened if text != ".npz"]
-        assert not named or "needs_collection" in decorators, f"{path}: {node.name}"
-
-
 @pytest.mark.parametrize("name", REAL_FILES[:1])
 def test_what_reads_the_collection_is_marked(name, request):
     is_marked = request.node.get_closest_marker("collection") is not None

@@ -124,24 +124,6 @@ def test_more_repeats_than_can_be_dealt_are_spread(monkeypatch):
     assert np.count_nonzero(table[1::2]) == 20
 
 
-def test_no_more_repeats_are_dealt_than_there_is_room_for(monkeypatch):
-    """Of many rows of 60 each, which took 60 times the memory of their scores."""
-    monkeypatch.setattr(row_order, "MOST_REPEATS", 1000)
-    n_dealt = []
-    hashes = row_order.row_hashes
-
-    def count(codes, class_index):
-        n_dealt.append(len(codes))
-        return hashes(codes, class_index)
-
-    monkeypatch.setattr(row_order, "row_hashes", count)
-    p, y = simulate(400, 3)
-    weight = np.where(np.arange(400) % 4, 60.0, 2.0)
-    table = fold_table(p, y, weight)
-    np.testing.assert_allclose(table.sum(axis=1), weight)
-    assert max(n_dealt) <= 1000 + 400
-
-
 @pytest.mark.usefixtures("hashes")
 def test_groups_without_labels_are_of_rows_up_to_the_order_of_their_cells():
     p, _, _ = tied_batch()

@@ -141,12 +141,6 @@ def test_the_number_of_threads_changes_no_bit(pools, cls, kind):
     assert {2, 5} <= set(pools)
 
 
-@pytest.mark.parametrize("name", ["na-fir", "scir", "spline", "auto"])
-def test_what_cross_validates_does_so_in_threads(pools, name):
-    calibrant._calibrators.methods.make_calibrator(name, n_jobs=2).fit(P, Y)
-    assert set(pools) == {2}
-
-
 @pytest.mark.parametrize("weights", [None, np.arange(240) % 3])
 @pytest.mark.parametrize(
     ("metric", "more"),

@@ -39,17 +39,15 @@ _HALF_WRITTEN: set[Path] = set()
 
 
 @contextmanager
-def replace_file(path: str | os.PathLike[str], mode: int | None = None) -> Iterator[IO[bytes]]:
+def replace_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file that takes the place of ``path`` when, and only when, all went well.
 
     What is written goes to a temporary file in the same directory, is flushed to the disk and
     then renamed, so that at any moment, also after a crash, ``path`` is the old file or the new
-    one. A symbolic link is followed. ``mode`` are permission bits, by default those of the file
-    that is replaced, or what the umask leaves.
+    one. A symbolic link is followed. Permissions are those of the file that is replaced.
     """
     target = os.path.realpath(path)
-    mode = _mode_of(target) if mode is None else mode
-    directory = Path(target).parent
+    mode, directory = _mode_of(target), Path(target).parent
     _remove_stale(directory)
     try:
         file, temporary = _create(directory)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.lib.recfunctions import structured_to_unstructured
 
 from calibrant import errors
 
@@ -165,7 +164,7 @@ def _to_array(scores: Any, named: errors.Arguments) -> NDArray[Any]:
         raise errors.ContainerError(f"{name} cannot be read as an array: {error}") from error
     except ValueError as error:
         raise errors.ShapeError(f"{name} has rows of different lengths: {error}") from error
-    return structured_to_unstructured(array) if array.dtype.names else array
+    return array
 
 
 def _is_bfloat16(scores: Any) -> bool:

@@ -141,9 +141,9 @@ def _one_dimensional(
             f"{named.y} has rows of different lengths; pass one label for each of {n_rows} rows: "
             f"{error}"
         ) from error
-    if isinstance(y, list | tuple) and labels.dtype.kind in "US" and not _are_texts(y):
-        plain = np.asarray(y, dtype=object)  # numpy makes text of a missing label
-        labels = plain if any(_is_missing(value) for value in plain.ravel()) else labels
+    is_text = isinstance(y, list | tuple) and labels.dtype.kind in "US"
+    if is_text and any(map(_is_missing, _distinct(list(y)))):  # of which numpy makes text
+        labels = np.asarray(y, dtype=object)
     labels = labels + 0 if labels.dtype.kind == "f" else labels  # -0.0 is 0.0
     if labels.dtype.kind == "c":
         raise errors.LabelError(
@@ -168,11 +168,6 @@ def _one_dimensional(
     if labels.ndim == 2:
         return Labels(_from_one_hot(labels, n_classes, named)), True
     return _refuse_fractions(encode(labels), named), False
-
-
-def _are_texts(y: list[Any] | tuple[Any, ...]) -> bool:
-    """Whether all of a list is text, of Python or of numpy."""
-    return all(issubclass(kind, str | bytes) for kind in {*map(type, y)})
 
 
 def _holds_rows(labels: NDArray[Any]) -> bool:

@@ -205,10 +205,12 @@ def repair_rows(
 ) -> NDArray[np.float64]:
     """Do so with rows that are float64 in C order already."""
     if kind == "logits":
-        _refuse(row_kernels.scan_logits(matrix, LARGEST_LOGIT), matrix, kind, first_row, named)
+        found = row_kernels.scan_range(matrix, -LARGEST_LOGIT, LARGEST_LOGIT, True)
+        _refuse(found, matrix, kind, first_row, named)
         return matrix
     if normalize == "rows":
-        _refuse(row_kernels.scan_masses(matrix, CLIP_TOLERANCE), matrix, "masses", first_row, named)
+        found = row_kernels.scan_range(matrix, -CLIP_TOLERANCE, math.inf, False)
+        _refuse(found, matrix, "masses", first_row, named)
         repairs = len(matrix)
     else:
         *found, repairs = row_kernels.scan_probabilities(matrix, CLIP_TOLERANCE, SUM_TOLERANCE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,16 +19,9 @@ CALIBRATION_ROWS = 650
 NOISE = 0.4
 
 
-class SplitPredictions(NamedTuple):
-    """A classifier's probabilities with the labels: a part to calibrate on, a part to judge on."""
-
-    scores: NDArray[np.float64]
-    y: NDArray[Any]
-    new_scores: NDArray[np.float64]
-    new_y: NDArray[Any]
-
-
-def overconfident_digits(random_state: int = 0) -> SplitPredictions:
+def overconfident_digits(
+    random_state: int = 0,
+) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.float64], NDArray[Any]]:
     """Predictions of a network without any regularisation, trained on a few noisy digits.
 
     Parameters
@@ -38,8 +31,8 @@ def overconfident_digits(random_state: int = 0) -> SplitPredictions:
 
     Returns
     -------
-    predictions : SplitPredictions
-        650 rows to calibrate on and 747 to judge on, ten classes.
+    scores, y, new_scores, new_y : ndarray
+        Probabilities of ten classes with labels: 650 rows to calibrate on, 747 to judge on.
 
     Examples
     --------
@@ -63,12 +56,8 @@ def overconfident_digits(random_state: int = 0) -> SplitPredictions:
         network.fit(images[:TRAINING_ROWS], labels[:TRAINING_ROWS])
     probabilities = network.predict_proba(images[TRAINING_ROWS:])
     labels = labels[TRAINING_ROWS:]
-    return SplitPredictions(
-        probabilities[:CALIBRATION_ROWS],
-        labels[:CALIBRATION_ROWS],
-        probabilities[CALIBRATION_ROWS:],
-        labels[CALIBRATION_ROWS:],
-    )
+    here, new = slice(CALIBRATION_ROWS), slice(CALIBRATION_ROWS, None)
+    return probabilities[here], labels[here], probabilities[new], labels[new]
 
 
 def simulated_scores(

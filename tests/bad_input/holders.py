@@ -75,13 +75,6 @@ def unaligned(array):
     return view
 
 
-def _structured(array):
-    records = np.empty(len(array), dtype=[(name, array.dtype) for name in COLUMNS])
-    for name, column in zip(COLUMNS, array.T, strict=True):
-        records[name] = column
-    return records
-
-
 LAYOUTS = {
     "Fortran order": np.asfortranarray,
     "strided columns": lambda a: np.repeat(a, 2, axis=1)[:, ::2],
@@ -90,8 +83,6 @@ LAYOUTS = {
     "read-only": read_only,
     "big-endian": lambda a: a.astype(">f8"),
     "unaligned": unaligned,
-    "structured": _structured,
-    "record array": lambda a: np.rec.fromarrays(a.T, names=COLUMNS),
     "subclass": np.asmatrix,
     "masked array without a mask": np.ma.array,
     "objects": lambda a: a.astype(object),

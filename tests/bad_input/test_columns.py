@@ -133,6 +133,7 @@ def test_a_frame_without_names_is_a_plain_matrix(calibrator, labels):
 RENAME = ("name every column", "rename")
 AT_FIT = {
     "one is no class": (["ant", "bee", "dog"], ("ant", "dog", RENAME)),
+    "one is no class, with a prefix": (["p_ant", "p_bee", "p_dog"], ("p_ant", "p_dog", RENAME)),
     "one is a class": (["p0", "ant", "p2"], ("ant", "p0", RENAME)),
     "not in sorted order": (["p2", "p0", "p1"], ("p2", "sorted order", "pass classes=")),
 }
@@ -147,18 +148,12 @@ def test_columns_that_cannot_be_told_apart_are_refused_at_fit(frame, case):
         AnyCalibrator().fit(frame(scores, names), LETTERS[y])
 
 
-@pytest.mark.parametrize(
-    ("names", "error", "parts"),
-    [
-        (["ant", "bee", "bee"], errors.ColumnNameError, ("bee", RENAME)),
-        (["p0", 1, 2.0], errors.DataError, ("name", ("string", "text", "type"))),
-    ],
-)
-def test_names_that_only_pandas_has_are_refused(names, error, parts):
+def test_names_that_only_pandas_has_are_refused():
     """A class named twice, and names of mixed types, as scikit-learn refuses them."""
     scores, y = good()
-    with refused(error, *parts):
-        AnyCalibrator().fit(pd.DataFrame(scores, columns=names), LETTERS[y])
+    for names, parts in ((["ant", "bee", "bee"], ("bee", RENAME)), (["p0", 1, 2.0], ("text",))):
+        with refused(errors.ColumnNameError, *parts):
+            AnyCalibrator().fit(pd.DataFrame(scores, columns=names), LETTERS[y])
 
 
 PLAIN = ["p0", "p1", "p2"]
@@ -196,18 +191,3 @@ def test_a_bad_cell_is_named_by_its_column_in_the_frame_that_was_passed():
         AnyCalibrator().fit(mixed, LETTERS[y])
     with refused(errors.NonFiniteError, "scores[17, 0]"):
         lettered(AnyCalibrator).predict_proba(mixed)
-
-
-@each_frame
-def test_a_prefix_and_a_suffix_that_all_columns_share_do_not_matter(frame):
-    """``prob_cat`` is the column of ``cat``, at fit and at predict."""
-    scores, y = good()
-    names = [f"prob_{name}_x" for name in MIXED]
-    plain = bits(lettered(AnyCalibrator).predict_proba(fresh()))
-    with pytest.warns(errors.ColumnOrderWarning, match="prob_ant_x"):
-        estimator = AnyCalibrator().fit(frame(scores[:, PLACES], names), LETTERS[y])
-    with pytest.warns(errors.ColumnOrderWarning):
-        out = estimator.predict_proba(frame(fresh()[:, PLACES], names))
-    assert np.array_equal(bits(out), plain)
-    in_order = estimator.predict_proba(frame(fresh(), [f"prob_{name}_x" for name in NAMES]))
-    assert np.array_equal(bits(in_order), plain)

@@ -162,16 +162,9 @@ for dtype in ("complex64", "complex128", "U8", "S8", "M8[s]", "m8[s]"):
 for value in ("0.5", b"0.5", 0.5 + 0j, {}):
     parts = (errors.ContainerError, "scores[6, 1]", repr(value), "number")
     bad_scores(f"an object {value!r}", put((6, 1), value, dtype=object), *parts)
-for name, given, remedy in (
-    ("", HalfTensor(rows), "pass scores.float()"),
-    ("torch's ", lambda: pytest.importorskip("torch").as_tensor(rows).bfloat16(), "scores.float()"),
-    (
-        "jax's ",
-        lambda: rows.astype(pytest.importorskip("ml_dtypes").bfloat16),
-        "astype(np.float32)",
-    ),
-):
-    bad_scores(f"{name}bfloat16", given, errors.ContainerError, "scores", "bfloat16", remedy)
+bad_scores(
+    "bfloat16", HalfTensor(rows), errors.ContainerError, "scores", "bfloat16", "pass scores.float()"
+)
 
 for given in (rows.reshape(200, 3, 1), rows.reshape(1, 200, 3), np.array(1.0)):
     parts = (errors.ShapeError, "scores", str(given.shape), ("row", "column"))
@@ -371,12 +364,6 @@ def test_a_fit_to_nothing_is_refused(kind, shape):
         AnyCalibrator(scores=kind).fit(np.empty(shape), np.zeros(shape[0], dtype=int))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_class_is_not_enough(kind):
-    with refused(errors.ClassCountError, "scores", "(200, 1)", "at least two classes"):
-        AnyCalibrator(scores=kind).fit(np.ones((200, 1)), np.zeros(200, dtype=int))
-
-
 @pytest.mark.parametrize("method", ["predict_proba", "predict", "transform"])
 @pytest.mark.parametrize(
     "rows", [fresh(n_classes=2), fresh(n_classes=4), np.empty((0, 4))], ids=len
@@ -396,15 +383,6 @@ def test_predicting_before_fitting_is_refused(method):
         estimator.fit(good()[0], None)
     with pytest.raises(errors.NotFittedError, match=AnyCalibrator.__name__):
         getattr(estimator, method)(fresh())
-
-
-def test_one_column_is_no_columns():
-    """A message counts in grammar."""
-    scores, y = good()
-    with refused(errors.ShapeError, "has 1 column, "):
-        AnyCalibrator().statistics([0, 1, 2]).update(scores[:, :1], y)
-    assert errors.number_of(1, "row") == "1 row"
-    assert errors.number_of(0, "row") == "0 rows"
 
 
 def test_every_error_about_data_is_a_value_error():

@@ -5,9 +5,16 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from calibrant import AutoCalibrator, MonotoneSpline, StructuredScaling, TemperatureScaling
+from calibrant import (
+    AutoCalibrator,
+    MonotoneSpline,
+    StructuredScaling,
+    TemperatureScaling,
+    TwoClassScaling,
+)
+from calibrant._calibrators import auto as auto_module
 from calibrant._calibrators import auto_search
-from calibrant._calibrators.auto import FAVOURITES, PATHS
+from calibrant._calibrators.auto import FAVOURITES, PATHS, PATHS_OF_TWO
 from calibrant._simplex import check_batch
 from calibrant.errors import FittedValueError, MissingClassWarning, ParameterError
 from calibrant.metrics import negative_log_likelihood
@@ -79,15 +86,57 @@ def test_candidates_are_not_judged_on_labels_that_their_training_rows_lack():
     own = np.empty(5000)
     for fold in range(5):
         out = order == fold
-        found = StructuredScaling().fit(p[~out], y[~out]).predict_proba(p[out])
+        found = TwoClassScaling().fit(p[~out], y[~out]).predict_proba(p[out])
         own[out] = found[np.arange(out.sum()), y[out]]
-    (told,) = [one.nll for one in auto.report_.candidates if one.path == "structured"]
+    (told,) = [one.nll for one in auto.report_.candidates if one.path == "two-class"]
     error = np.std(np.log(own)) / np.sqrt(5000)
     assert abs(told + np.log(own).mean()) < error
     assert auto.report_.n_rows == 5000
-    alone = StructuredScaling().fit(p, y).predict_proba(new)
+    alone = TwoClassScaling().fit(p, y).predict_proba(new)
     loss = negative_log_likelihood(labels, auto.predict_proba(new))
     assert loss < 1.001 * negative_log_likelihood(labels, alone)
+
+
+def two_bent(n, seed=0):
+    """Two classes, one of which is over-confident, the other honest."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(0, 2.5, n)
+    y = (rng.random(n) < 1 / (1 + np.exp(-np.where(z > 0, 0.3 * z, z)))).astype(int)
+    p = 1 / (1 + np.exp(-z))
+    return np.column_stack([1 - p, p]), y
+
+
+def test_two_classes_are_held_to_two_class():
+    (p, y), (new, labels) = two_bent(600), two_bent(20_000, 1)
+    auto = AutoCalibrator().fit(p, y)
+    assert [one.path for one in auto.report_.candidates] == [*PATHS_OF_TWO]
+    assert auto.report_.home == "two-class"
+    assert "two-class keeps most of it" in auto.report_.why or "two-class stays" in auto.report_.why
+    assert "two-class" in str(auto.report_)
+    assert auto.finish_ is None
+    assert auto.finish_share_ == 0.0
+    again = loads(dumps(auto))
+    assert again.report_ == auto.report_
+    assert again.predict_proba(new).tobytes() == auto.predict_proba(new).tobytes()
+    loss = negative_log_likelihood(labels, auto.predict_proba(new))
+    alone = TemperatureScaling().fit(p, y).predict_proba(new)
+    assert loss < 0.97 * negative_log_likelihood(labels, alone)
+    # What is asked for is what is tried; and more classes have what they had.
+    asked = AutoCalibrator(candidates=("structured",)).fit(p, y).report_
+    assert [one.path for one in asked.candidates] == ["ts", "structured"]
+    assert asked.home == "ts"
+    assert AutoCalibrator().fit(*simulate(300, 3)).report_.home == "ts"
+
+
+def test_two_classes_with_an_odd_curve_get_steps():
+    """Four parameters cannot follow a staircase; isotonic regression can, given the rows."""
+    rng = np.random.default_rng(0)
+    x = rng.random(6000)
+    y = (rng.random(6000) < np.select([x < 0.3, x < 0.6], [0.05, 0.5], 0.6)).astype(int)
+    p = np.column_stack([1 - x, x])
+    auto = AutoCalibrator().fit(p, y)
+    weights = {one.path: one.weight for one in auto.report_.candidates}
+    assert weights["two-class"] < 0.95
 
 
 def test_counts_of_tied_rows_are_the_rows():
@@ -129,7 +178,7 @@ def test_what_comes_after_the_mixture_is_fitted_to_held_out_outputs_of_it():
     np.testing.assert_allclose(spline.predict_proba(rows), by_hand, atol=1e-5)
     loss = negative_log_likelihood(y, rows) * len(y)
     plain = auto.report_.candidates[0].weight
-    assert auto.finish_share_ == pytest.approx((1.0 - plain) * loss / (loss + 50.0), rel=1e-6)
+    assert auto.finish_share_ == pytest.approx((1.0 - plain) * loss / (loss + 15.0), rel=1e-6)
 
 
 def test_a_floor_of_the_result_is_none_of_the_mixture(fitted):
@@ -172,9 +221,9 @@ def test_the_prior_favours_some_paths():
 
 def test_caution_stays_with_temperature_scaling():
     p, y = simulate(40, 4)
-    report = AutoCalibrator(prior_rows=0, caution=1e9).fit(p, y).report_
-    assert report.candidates[0].weight > 0.99
-    assert "temperature scaling" in report.why
+    auto = AutoCalibrator(prior_rows=0, caution=1e9).fit(p, y)
+    assert weights_of(auto)["ts"] + weights_of(auto)["identity"] > 0.99  # scores keep a share, too
+    assert "temperature scaling" in auto.report_.why
 
 
 def test_scores_that_are_honest_are_left_as_they_are():
@@ -187,6 +236,63 @@ def test_scores_that_are_honest_are_left_as_they_are():
         after = AutoCalibrator(classes=range(4)).fit(p, y).predict_proba(q)
         divergence = np.sum(q * (np.log(q) - np.log(np.maximum(after, 1e-300))), axis=1).mean()
         assert divergence < 5.0 / n_rows
+
+
+def weights_of(auto):
+    return {c.path: c.weight for c in auto.report_.candidates}
+
+
+def test_few_mistakes_leave_a_share_to_temperature_scaling(monkeypatch):
+    """Of 1,500 rows 5 are wrong: what is learnt from these may be luck, however likely it looks."""
+    rng = np.random.default_rng(0)
+    p = np.full((1500, 4), 0.01 / 3)
+    top, wrong = rng.integers(0, 4, 1500), np.arange(1500) < 5
+    p[np.arange(1500), top] = 0.99
+    p *= rng.uniform(0.8, 1.0, p.shape)
+    p /= p.sum(axis=1, keepdims=True)
+    y = (top + wrong) % 4
+    held = AutoCalibrator().fit(p, y)
+    monkeypatch.setattr(auto_module, "MANY_NATS", 0.0)
+    free = AutoCalibrator().fit(p, y)
+    loss = 1500 * free.report_.mixture_nll
+    few = 100.0 / (loss + 100.0) * 0.05 / (loss / 1500 + 0.05)
+    assert few > 0.4
+    for path in ("structured", "structured-wide"):
+        assert weights_of(held)[path] == pytest.approx((1 - few) * weights_of(free)[path], abs=0.02)
+    assert weights_of(held)["ts"] > few / 2
+    assert held.finish_share_ < 0.6 * free.finish_share_
+
+
+def test_scores_that_nothing_proves_wrong_keep_a_share():
+    """And none once they are clearly wrong."""
+    p, y = simulate(150, 4)
+    honest = np.sqrt(p) / np.sqrt(p).sum(axis=1, keepdims=True)
+    shares = [weights_of(AutoCalibrator().fit(scores, y))["identity"] for scores in (honest, p)]
+    assert shares[0] > 0.4
+    assert shares[1] < 0.1
+    free = AutoCalibrator(caution=0).fit(honest, y)
+    assert weights_of(free)["identity"] < shares[0]
+
+
+def test_a_bias_that_few_rows_tell_of_is_found_without_strong_penalties():
+    """Each class gives half of its probability to the next; of 60 rows the evidence is weak."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.full(6, 0.1), 4060)
+    y = (p.cumsum(axis=1) > rng.random((4060, 1))).argmax(axis=1)
+    p = 0.55 * np.roll(p, 1, axis=1) + 0.45 * p
+    few = AutoCalibrator(classes=range(6)).fit(p[:60], y[:60])
+    assert weights_of(few)["structured-loose"] > 0.05
+    paths = [path for path in PATHS if path != "structured-loose"]
+    without = AutoCalibrator(classes=range(6), candidates=paths).fit(p[:60], y[:60])
+    loss, other = (negative_log_likelihood(y[60:], a.predict_proba(p[60:])) for a in (few, without))
+    assert loss < 0.98 * other
+
+
+def test_of_many_classes_what_costs_most_is_left_out():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(101), 202)
+    report = AutoCalibrator(cv=2).fit(p, np.arange(202) % 101).report_
+    assert {c.path for c in report.candidates} == set(PATHS) - {"scir", "structured-loose"}
 
 
 @pytest.fixture

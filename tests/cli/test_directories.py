@@ -91,12 +91,8 @@ def test_options_that_do_not_go_with_directories(days, tmp_path, words, told, ru
     text = run("fit", days, "-o", tmp_path / "model", *words, code=2)
     assert told in text
     assert not (tmp_path / "model").exists()
-
-
-def test_statistics_need_chunks(tmp_path, run):
-    FRAME.to_parquet(tmp_path / "all.parquet")
     words = "--statistics", tmp_path / "kept", "-m", "fir"
-    text = run("fit", tmp_path / "all.parquet", "-o", tmp_path / "model", *words, code=2)
+    text = run("fit", days / "0.parquet", "-o", tmp_path / "model", *words, code=2)
     assert "--statistics needs a directory" in text
 
 

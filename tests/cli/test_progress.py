@@ -36,17 +36,3 @@ def test_it_says_what_is_done_and_how_far(monkeypatch, capsys, counts, shown):
     assert "fitting [/b]" in text
     assert re.search(shown, re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text))
     assert text.endswith("\x1b[2K")  # and is wiped away
-
-
-def test_an_error_wipes_it_away(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "SILENCE", 0.0)
-    console = Console(width=100, force_terminal=True)
-
-    def fail():
-        with progress.progress_bar("x", console=console):
-            time.sleep(0.3)
-            raise ValueError("bad")
-
-    with pytest.raises(ValueError, match="bad"):
-        fail()
-    assert capsys.readouterr().out.endswith("\x1b[2K")

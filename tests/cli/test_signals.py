@@ -39,38 +39,6 @@ def start(files):
     )
 
 
-def wait_until_it_listens(process):
-    """Python itself takes Ctrl-C before, and prints where."""
-    caught = 0
-    while not caught >> (signal.SIGTERM - 1) & 1 and process.poll() is None:
-        time.sleep(0.002)
-        status = Path(f"/proc/{process.pid}/status").read_text()
-        caught = int(status.partition("SigCgt:")[2].split()[0], 16)
-
-
-def stop_at(files, number, moment):
-    """Send a signal so long after the start; return whether it came before the end."""
-    with start(files) as process:
-        wait_until_it_listens(process)
-        time.sleep(moment)
-        process.send_signal(number)
-        err = process.stderr.read().decode()
-    assert process.returncode in {-number, 0}, err
-    assert err == "", err
-    left = list((files / "out").iterdir())
-    assert left or process.returncode
-    for path in left:  # it was renamed before the signal came: whole
-        assert path.name == "new.npy"
-        assert path.stat().st_size == (files / "new.npy").stat().st_size
-        path.unlink()
-    return process.returncode != 0
-
-
-@pytest.mark.parametrize("number", SIGNALS)
-def test_signals_while_starting(files, number):
-    assert all(stop_at(files, number, moment) for moment in (0.0, 0.1, 0.3))
-
-
 @pytest.mark.parametrize("number", SIGNALS)
 def test_signals_while_writing_leave_no_partial_file(files, number):
     with start(files) as process:

@@ -35,7 +35,7 @@ def home(tmp_path, monkeypatch):
             test_probs=p[100:],
             test_labels=y[100:],
         )
-    monkeypatch.setattr("calibrant.study._run.available_cores", lambda: 0)
+    monkeypatch.setattr("calibrant.study._run.count_threads", lambda _: 0)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -129,12 +129,3 @@ def signal_group(pid, number):
     import os
 
     os.killpg(pid, number)
-
-
-def test_the_command_is_documented_with_an_example_that_parses():
-    command, text = module.run_command, (DOCS / "cli.md").read_text()
-    example = re.search(r"calibrant study .+", command.help).group().strip()
-    assert example in text
-    assert command.make_context("run", example.split()[3:]).params["output"]
-    for option in command.params:
-        assert any(flag in text for flag in [*option.opts, option.name.upper()]), option.name

@@ -4,6 +4,7 @@ import warnings
 from functools import cache
 
 import numpy as np
+from sklearn.base import clone
 
 import calibrant
 from calibrant import _simplex as simplex
@@ -14,27 +15,17 @@ from export.rows_at_thresholds import rows_at_thresholds
 KINDS = ("probabilities", "logits")
 TOLERANCES = {"float64": 1e-12, "float32": 1e-6}
 
+TS, FIR, SCIR = (make_calibrator(name) for name in ("ts", "fir", "scir"))
+VS_NA_FIR = calibrant.Chain([make_calibrator("vs"), make_calibrator("na-fir")])
 OTHERS = {  # what names of methods do not tell
-    "chain": lambda: calibrant.Chain(
-        [
-            calibrant.StructuredScaling(),
-            calibrant.FlattenedIsotonic(),
-            calibrant.SortedCumulativeIsotonic(),
-        ]
-    ),
-    "mixture": lambda: calibrant.Mixture(
-        [
-            calibrant.TemperatureScaling(),
-            calibrant.Chain([calibrant.VectorScaling(), calibrant.NormalizationAwareIsotonic()]),
-            calibrant.MonotoneSpline(),
-        ]
-    ),
-    "matrix": lambda: calibrant.StructuredScaling(form="matrix"),
-    "per-class": lambda: calibrant.TopLabelIsotonic(per_class=True),
-    "unnormalized": lambda: calibrant.TopLabelHistogram(normalize_output=False),
-    "no floor": lambda: calibrant.FlattenedIsotonic(min_probability=0.0),
-    "high floor": lambda: calibrant.SortedCumulativeIsotonic(min_probability=0.01),
-    "normalized": lambda: calibrant.FlattenedIsotonic(normalize="rows"),
+    "chain": calibrant.Chain([make_calibrator("structured"), FIR, SCIR]),
+    "mixture": calibrant.Mixture([TS, VS_NA_FIR, make_calibrator("spline")]),
+    "matrix": calibrant.StructuredScaling(form="matrix"),
+    "per-class": calibrant.TopLabelIsotonic(per_class=True),
+    "unnormalized": calibrant.TopLabelHistogram(normalize_output=False),
+    "no floor": calibrant.FlattenedIsotonic(min_probability=0.0),
+    "high floor": calibrant.SortedCumulativeIsotonic(min_probability=0.01),
+    "normalized": calibrant.FlattenedIsotonic(normalize="rows"),
 }
 CASES = [*methods(), *OTHERS]
 
@@ -63,7 +54,7 @@ def data(kind, n_classes):
 
 def make(case):
     """Make a calibrator that is not fitted yet."""
-    return OTHERS[case]() if case in OTHERS else make_calibrator(case)
+    return clone(OTHERS[case]) if case in OTHERS else make_calibrator(case)
 
 
 @cache
@@ -89,10 +80,8 @@ def beside(rows, dtype):
     """Rows in a type; in float32 also a bit below and a bit above."""
     if dtype == "float64":
         return rows
-    near = rows.astype(np.float32)
-    return np.concatenate(
-        [np.nextafter(near, np.float32(0)), near, np.nextafter(near, np.float32(1))]
-    )
+    near, (zero, one) = rows.astype(np.float32), np.float32([0, 1])
+    return np.concatenate([np.nextafter(near, zero), near, np.nextafter(near, one)])
 
 
 def assert_same(found, calibrator, rows, dtype):

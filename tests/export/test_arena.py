@@ -1,21 +1,30 @@
-"""Methods under CalArena's contract, and as calibrators of probmetrics."""
+"""Methods under CalArena's contract, and inside probmetrics itself, with arrays and tensors."""
 
-import importlib
-import sys
-from types import ModuleType
+import warnings
+from contextlib import suppress
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import calibrant
 from calibrant import errors
 from calibrant._calibrators.methods import make_calibrator, methods
 from calibrant.export import ArenaCalibrator
+from calibrant.study import run_study
+from calibrant.study._calarena import METRICS, read_results
 from conftest import simulate
+from files.hdf5_files import write_benchmark
 
-pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+with warnings.catch_warnings(), suppress(ImportError):
+    warnings.simplefilter("ignore")  # of what it imports
+    import probmetrics.calibrators  # noqa: F401
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of torchmetrics
+]
 
 P, Y = simulate(300, 4)
 SINGLE = P.astype(np.float32)
@@ -33,11 +42,9 @@ def test_every_method_answers_as_itself(method):
 
 def test_classes_may_lack_labels():
     seen = Y != 3
-    found = ArenaCalibrator("vs").fit(SINGLE[seen], LABELS[seen]).predict_proba(SINGLE)
-    assert found.shape == P.shape
-    assert ArenaCalibrator("ts").fit(SINGLE[seen], LABELS[seen]).calibrator_.classes_.tolist() == [
-        *range(4)
-    ]
+    found = ArenaCalibrator("vs").fit(SINGLE[seen], LABELS[seen])
+    assert found.calibrator_.classes_.tolist() == [0, 1, 2, 3]
+    assert found.predict_proba(SINGLE).shape == P.shape
 
 
 @pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
@@ -52,10 +59,9 @@ def test_one_column_is_the_second_of_two_classes(shape):
 def test_calibrators_with_parameters_are_left_as_they_were():
     given = calibrant.TemperatureScaling(prior_strength=0.0)
     found = ArenaCalibrator(given).fit(SINGLE, LABELS)
-    assert found.calibrator_.prior_strength == 0.0
+    assert found.calibrator_.prior_strength == clone(found).calibrator.prior_strength == 0.0
     assert not hasattr(given, "map_")
     assert given.classes is None
-    assert clone(found).calibrator.prior_strength == 0.0
 
 
 def test_what_cannot_be_is_said():
@@ -67,42 +73,52 @@ def test_what_cannot_be_is_said():
         ArenaCalibrator().predict_proba(SINGLE)
 
 
-@pytest.fixture
-def adapter(monkeypatch):
-    """Our module beside a stand-in for theirs, which calls as theirs does."""
+@pytest.fixture(scope="module")
+def ours():
+    """Our module for probmetrics, if that is installed."""
+    pytest.importorskip("probmetrics.calibrators")
+    from calibrant.export import probmetrics
 
-    class Calibrator(BaseEstimator):
-        def fit(self, X, y):
-            self.classes_ = list(range(X.shape[-1]))
-            self._fit_impl(X, y)
-            return self
-
-        def predict_proba(self, X):
-            return self._predict_proba_impl(X)
-
-    package, inside = ModuleType("probmetrics"), ModuleType("probmetrics.calibrators")
-    inside.Calibrator = Calibrator
-    package.calibrators = inside
-    monkeypatch.setitem(sys.modules, "probmetrics", package)
-    monkeypatch.setitem(sys.modules, "probmetrics.calibrators", inside)
-    name = "calibrant.export.probmetrics"
-    monkeypatch.delitem(sys.modules, name, raising=False)
-    yield importlib.import_module(name)
-    sys.modules.pop(name, None)
+    return probmetrics
 
 
-def test_every_method_is_an_entry(adapter):
-    entries = adapter.calibrators()
-    assert list(entries) == [f"calibrant-{method}" for method in methods()]
-    assert entries["calibrant-ts"]() is not entries["calibrant-ts"]()
-    assert type(entries["calibrant-scir"]().calibrator) is methods()["scir"]
+@pytest.mark.parametrize("method", methods())
+def test_every_method_can_be_entered(method, ours):
+    entries = ours.calibrators()
+    assert list(entries) == [f"calibrant-{name}" for name in methods()]
+    entry = entries[f"calibrant-{method}"]()
+    assert type(entry.calibrator) is methods()[method]
+    base = ours.theirs.Calibrator
+    assert isinstance(entry, base)
+    assert (type(entry).fit, type(entry).predict_proba) == (base.fit, base.predict_proba)
+    found = clone(entry).fit(SINGLE, Y).predict_proba(SINGLE)
+    own = ArenaCalibrator(method).fit(SINGLE, Y).predict_proba(SINGLE)
+    np.testing.assert_array_equal(found, own)
 
 
-def test_theirs_calls_ours(adapter):
-    one = adapter.calibrator("ts", prior_strength=0.0)
-    found = clone(one).fit(SINGLE, LABELS).predict_proba(SINGLE)
-    own = ArenaCalibrator(calibrant.TemperatureScaling(prior_strength=0.0)).fit(SINGLE, LABELS)
-    np.testing.assert_array_equal(found, own.predict_proba(SINGLE))
-    base = adapter.theirs.Calibrator
-    assert type(one).fit is base.fit
-    assert type(one).predict_proba is base.predict_proba
+def test_tensors_go_the_same_way(ours):
+    import torch
+    from probmetrics.distributions import CategoricalProbs
+
+    entry = ours.calibrator("ts", prior_strength=0.0)
+    rows = CategoricalProbs(torch.as_tensor(P))
+    found = entry.fit_torch(rows, torch.as_tensor(Y)).predict_proba_torch(rows).get_probs()
+    own = ArenaCalibrator(calibrant.TemperatureScaling(prior_strength=0.0)).fit(P, Y)
+    np.testing.assert_array_equal(found.numpy(), own.predict_proba(P))
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_numbers_of_result_files_are_those_of_their_metrics(tmp_path, n_classes, ours):
+    import torch
+    from probmetrics.metrics import Metrics
+
+    arrays = write_benchmark(tmp_path / "toy.h5", {"toy/net": {"n_classes": n_classes}})["toy/net"]
+    run_study(tmp_path / "toy.h5", tmp_path / "out", ["ts"], n_jobs=0)
+    found = read_results(tmp_path / "out" / "calarena" / "toy")["calibrant-ts"].iloc[0]
+    entry = ours.calibrator("ts").fit(arrays["probas_cal"], arrays["labels_cal"])
+    rows = entry.predict_proba(arrays["probas_test"])
+    expected = Metrics.from_names(list(METRICS)).compute_all_from_labels_probs(
+        torch.tensor(arrays["labels_test"], dtype=torch.int64), torch.tensor(rows)
+    )
+    for metric in METRICS:
+        assert found[metric] == pytest.approx(expected[metric].item(), abs=1e-6), metric

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from calibrant._simplex import check_scores, softmax
 from calibrant.export._block_search import find_blocks, lowered, plan_search
+from calibrant.export._formula_parts import write_fixed_sum, write_softmax
 from calibrant.export._operations import Rounding
 from calibrant.export._pipeline import write_rows
-from calibrant.export._softmax_formulas import write_fixed_sum, write_softmax
 from conftest import load_real, real_files
 from export.backends import run_numpy
 from export.cases import assert_same, fitted, make, rows_for

@@ -2,8 +2,12 @@
 
 import getpass
 import json
+import subprocess
+import sys
+import warnings
 from copy import copy
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +17,21 @@ import calibrant
 from calibrant import errors, model_file
 from calibrant.datasets import simulated_scores
 from conftest import simulate
-from export.backends import run_graph, run_onnx
-from export.cases import KINDS, assert_same, fitted, rows_for
+from export.backends import RUN, run_graph, run_onnx, session
+from export.cases import CASES, KINDS, assert_same, data, fitted, make, rows_for, softmax
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from calibrant.export import to_onnx  # noqa: E402
+from onnx import TensorProto, compose, helper, numpy_helper  # noqa: E402
+
+from calibrant.export import merge_onnx, to_onnx  # noqa: E402
+
+WEIGHTS = np.random.default_rng(0).normal(size=(5, 4))
+FEATURES = np.random.default_rng(1).normal(size=(200, 5))
+WORKER = Path(__file__).parents[2] / "docs" / "runtime_worker.py"
+LONG = {TensorProto.DOUBLE, TensorProto.INT64}
+SOME = ("fir", "na-fir", "scir", "platt-ovr", "m2b-ir", "ir-ovr", "ms", "spline", "chain")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -73,12 +85,12 @@ def test_hostile_sizes():
     calibrator = calibrant.FlattenedIsotonic(classes=names).fit(scores, names[y])
     model = to_onnx(calibrator, dtype="float64")
     assert_same(run_graph(model, scores), calibrator, scores, "float64")
-    data = model.SerializeToString()
+    written = model.SerializeToString()
     with pytest.raises(errors.StoredClassesError):  # which a graph does not mind
         model_file.dumps(calibrator)
     assert json.loads(metadata(model)["calibrant.classes"])
     for secret in (str(Path.home()), str(Path.cwd()), f"/{getpass.getuser()}", "/src/calibrant"):
-        assert secret.encode() not in data
+        assert secret.encode() not in written
 
 
 @pytest.mark.parametrize(
@@ -107,3 +119,228 @@ def test_set_params_after_the_fit_changes_nothing():
         model_file.dumps(calibrator)
     after = to_onnx(calibrator)
     assert after.graph == onnx.load_from_string(before).graph
+
+
+# Behind a network
+
+
+def network(dtype=TensorProto.DOUBLE, opset=18, outputs=("scores",), kind="logits", width=4):
+    """A linear classifier, with its hidden values as a second output if that is asked for."""
+    weights = WEIGHTS.astype(helper.tensor_dtype_to_np_dtype(dtype))
+    nodes = [
+        helper.make_node("MatMul", ["features", "weights"], ["hidden"]),
+        helper.make_node("Identity" if kind == "logits" else "Softmax", ["hidden"], ["scores"]),
+    ]
+    given = helper.make_tensor_value_info("features", dtype, ["batch", 5])
+    found = [helper.make_tensor_value_info(name, dtype, ["batch", width]) for name in outputs]
+    constants = [numpy_helper.from_array(weights, "weights")]
+    graph = helper.make_graph(nodes, "network", [given], found, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+
+
+def run(model, features=FEATURES):
+    here = session(model)
+    names = [one.name for one in here.get_outputs()]
+    return dict(zip(names, here.run(None, {"features": features}), strict=True))
+
+
+@pytest.mark.parametrize("case", ["ts", "na-fir", "scir", "structured", "auto"])
+def test_logits_behind_a_network(case):
+    """For a calibrator of logits, and for one of probabilities."""
+    logits = FEATURES @ WEIGHTS
+    for kind, scores in (("logits", logits), ("probabilities", softmax(logits))):
+        calibrator = fitted(case, kind)
+        found = run(merge_onnx(network(), calibrator, input="logits"))
+        assert np.abs(found["calibrated"] - calibrator.predict_proba(scores)).max() <= 1e-12
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize("kind", ["logits", "probabilities"])
+def test_float32(kind, precision):
+    calibrator = fitted("na-fir", kind)
+    model = network(TensorProto.FLOAT, kind=kind)
+    features = FEATURES.astype(np.float32)
+    wanted = calibrator.predict_proba(run(model, features)["scores"])
+    merged = merge_onnx(model, calibrator, precision=precision)
+    found = run(merged, features)["calibrated"]
+    assert found.dtype == np.float32
+    assert np.abs(found - wanted).max() <= 1e-6
+    long = TensorProto.DOUBLE in {one.data_type for one in merged.graph.initializer}
+    assert long == (precision == "float64")
+    assert merged == merge_onnx(model, calibrator, precision=precision, tolerance=2.0**-17)
+
+
+@pytest.mark.parametrize("kind", ["logits", "probabilities"])
+def test_behind_a_network_of_16_bits_scores_are_cast(kind):
+    calibrator = fitted("na-fir", kind)
+    model = network(TensorProto.FLOAT16, kind=kind, outputs=("scores", "hidden"))
+    features = FEATURES.astype(np.float16)
+    before = run(model, features)
+    merged = merge_onnx(model, calibrator, output="scores")
+    (cast,) = (node for node in merged.graph.node if node.input[0] == "scores")
+    assert (cast.op_type, cast.name) == ("Cast", "calibrant/Cast_scores")
+    found = run(merged, features)
+    np.testing.assert_array_equal(found["hidden"], before["hidden"])
+    assert found["calibrated"].dtype == np.float32
+    wanted = calibrator.predict_proba(before["scores"].astype(np.float32))
+    assert np.abs(found["calibrated"] - wanted).max() <= 1e-6
+
+
+def test_nodes_have_names_of_their_own():
+    """By which profilers, viewers and lists of nodes that are left as they are tell them apart."""
+    model = to_onnx(fitted("chain"))
+    names = [node.name for node in model.graph.node]
+    assert all(names)
+    assert len({*names}) == len(names)
+    assert any(name.startswith("stage_2/TopK_") for name in names)
+    assert [node.name for node in to_onnx(fitted("chain")).graph.node] == names
+    merged = merge_onnx(network(), fitted("chain"), input="logits")
+    own = [node.name for node in merged.graph.node if node.name]
+    assert len({*own}) == len(own)
+    assert all(name.startswith("calibrant/") for name in own)
+
+
+def test_other_outputs_stay():
+    model = network(outputs=("scores", "hidden"))
+    with pytest.raises(errors.ExportError, match=r"2 outputs, 'scores', 'hidden'; .*output="):
+        merge_onnx(model, fitted("ts"), input="logits")
+    with pytest.raises(errors.ExportError, match=r"output='logits' is no output .*'scores'"):
+        merge_onnx(model, fitted("ts"), input="logits", output="logits")
+    found = run(merge_onnx(model, fitted("ts"), input="logits", output="scores"))
+    assert {*found} == {"calibrated", "hidden"}
+    np.testing.assert_array_equal(found["hidden"], run(model)["hidden"])
+
+
+def test_the_model_is_not_changed_and_may_be_a_file(tmp_path):
+    model = network(opset=20)
+    before = model.SerializeToString()
+    merged = merge_onnx(model, fitted("fir"), input="logits")
+    assert model.SerializeToString() == before
+    assert [one.version for one in merged.opset_import] == [20]
+    onnx.save(model, tmp_path / "network.onnx")
+    assert merge_onnx(tmp_path / "network.onnx", fitted("fir"), input="logits") == merged
+    assert "calibrant.sha256" in {one.key for one in merged.metadata_props}
+
+
+def test_a_name_that_is_taken():
+    model = network()
+    model.graph.node[0].output[0] = model.graph.node[1].input[0] = "calibrated"
+    merged = merge_onnx(model, fitted("ts"), input="logits")
+    assert [one.name for one in merged.graph.output] == ["calibrant/calibrated"]
+
+
+def test_onnx_compose_takes_the_graph_as_it_is():
+    calibrator = fitted("scir")
+    own = to_onnx(calibrator, input="logits", dtype="float64")
+    model = network()
+    model.ir_version = own.ir_version
+    merged = compose.merge_models(model, own, io_map=[("scores", "logits")])
+    wanted = calibrator.predict_proba(softmax(FEATURES @ WEIGHTS))
+    assert np.abs(run(merged)["calibrated"] - wanted).max() <= 1e-12
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (network(width=3), r"'scores' has shape \(\?, 3\); the calibrator takes \(rows, 4\)"),
+        (network(TensorProto.INT32), "'scores' is of type int32"),
+        (network(opset=13), r"opset 13, .*convert_version\(model, 16\)"),
+    ],
+)
+def test_what_does_not_fit_is_refused(model, message):
+    with pytest.raises(errors.ExportError, match=message):
+        merge_onnx(model, fitted("ts"), input="logits")
+
+
+# Other runtimes, some of which have float32 alone
+
+
+def run_elsewhere(runtime, models, folder):
+    """What a runtime makes of each model and its rows, in a process of its own: some abort."""
+    about = []
+    for name, (model, rows) in models.items():
+        (folder / f"{name}.onnx").write_bytes(model.SerializeToString())
+        rows.tofile(folder / f"{name}.rows")
+        about.append({"name": name, "dtype": rows.dtype.name, "shape": rows.shape})
+    (folder / "models.json").write_text(json.dumps(about))
+    command = [sys.executable, str(WORKER), runtime, str(folder)]
+    subprocess.run(command, check=True, capture_output=True)
+    failed = {path.stem: path.read_text() for path in folder.glob("*.error")}
+    assert not failed
+    return {
+        one["name"]: np.fromfile(folder / f"{one['name']}.found", one["dtype"]).reshape(
+            one["shape"]
+        )
+        for one in about
+    }
+
+
+def check_elsewhere(runtime, cases, folder, **options):
+    models = {}
+    for case in cases:
+        rows = rows_for(fitted(case), "float32")
+        rows = rows[rows.max(axis=1) < 1 - 1e-6]  # those nearer to 1 a graph merges
+        models[case] = to_onnx(fitted(case), **options), rows
+    for case, found in run_elsewhere(runtime, models, folder).items():
+        assert_same(found, fitted(case), models[case][1], "float32")
+
+
+@pytest.mark.parametrize("n_classes", [2, 60])
+@pytest.mark.parametrize("case", ["na-fir", "scir", "vs"])
+def test_without_float64_few_and_many_classes(case, n_classes):
+    """Fitted to scores as they are served: sums of 59 cells would else be next to thresholds."""
+    _, y, rows = data("probabilities", n_classes)
+    rows = rows.astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of few rows
+        calibrator = make(case).set_params(classes=range(n_classes)).fit(rows[: len(y)], y)
+    assert_same(RUN["pairs"](calibrator, rows, "probabilities"), calibrator, rows, "float32")
+
+
+@pytest.mark.parametrize("case", ["fir", "na-fir", "scir", "m2b-ir"])
+def test_logits_of_another_runtime_stay_on_their_side(case):
+    """Thresholds are scores of the fit: what is off by less than a rounding must not jump."""
+    scores, y = simulate(3000, 10)
+    logits = np.log(scores).astype(np.float32)
+    noise = np.random.default_rng(0).uniform(-3e-6, 3e-6, logits.shape)
+    others = (logits + noise).astype(np.float32)
+    calibrator = make(case).set_params(scores="logits").fit(logits, y)
+    wanted = calibrator.predict_proba(logits)
+
+    def moved(rows, tolerance):
+        found = run_onnx(calibrator, rows, "logits", tolerance=tolerance)
+        return int((np.abs(found - wanted).max(axis=1) > 1e-3).sum())
+
+    assert moved(logits, 0.0) == 0
+    jumps = moved(others, 0.0)
+    assert jumps >= 5
+    assert moved(others, 2.0**-17) <= jumps // 10  # those that are next to a threshold by chance
+    assert moved(logits, 2.0**-17) <= jumps // 10
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_not_every_runtime_has_is_not_used(case):
+    """Pads that are negative, Sigmoid in float64; in pairs any number that is longer."""
+    exact, pairs = to_onnx(fitted(case)).graph, to_onnx(fitted(case), precision="float32").graph
+    assert not {node.op_type for node in (*exact.node, *pairs.node)} & {"Pad", "Sigmoid"}
+    assert TensorProto.DOUBLE not in {one.data_type for one in pairs.initializer}
+    casts = {one.i for node in pairs.node for one in node.attribute if one.name == "to"}
+    assert not casts & LONG  # indices of a sort are told by ONNX
+
+
+@pytest.mark.skipif(find_spec("openvino") is None, reason="needs OpenVINO")
+def test_openvino(tmp_path):
+    """It reads float64 as float32."""
+    check_elsewhere("openvino", SOME, tmp_path, precision="float32")
+
+
+@pytest.mark.skipif(find_spec("tract") is None, reason="needs tract")
+def test_tract(tmp_path):
+    """It multiplies by reciprocals where it should divide."""
+    check_elsewhere("tract", SOME, tmp_path, tolerance=1e-11)
+
+
+def test_the_reference_evaluator_of_onnx(tmp_path):
+    """It finds entries of tables of more than 64 by Gather alone."""
+    cases = ("fir", "ir-ovr", "platt-ovr")
+    check_elsewhere("reference", cases, tmp_path, precision="float32")

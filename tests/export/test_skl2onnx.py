@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import make_classification
@@ -44,7 +45,6 @@ from export.cases import CASES, TOLERANCES, assert_same, data, fitted, rows_for,
 onnxruntime = pytest.importorskip("onnxruntime")
 skl2onnx = pytest.importorskip("skl2onnx")
 
-from onnx import TensorProto  # noqa: E402
 from skl2onnx.common.exceptions import MissingShapeCalculator  # noqa: E402
 
 from calibrant.export import register_skl2onnx  # noqa: E402
@@ -54,7 +54,6 @@ register_skl2onnx()
 pytestmark = pytest.mark.filterwarnings("ignore:Attribute `prob:FutureWarning")  # which it reads
 
 OPSET = 18
-DTYPES = ("float32", "float64")
 
 
 def problem(n_classes=3, n_rows=300):
@@ -106,10 +105,12 @@ def clear_rows(model, X):
 # Calibrators
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("case", CASES)
-def test_every_calibrator(case, dtype):
-    calibrator = fitted(case)
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize(
+    ("case", "kind"), [(c, "probabilities") for c in CASES] + [("fir", "logits"), ("vs", "logits")]
+)
+def test_every_calibrator(case, kind, dtype):
+    calibrator = fitted(case, kind)
     rows = rows_for(calibrator, dtype)
     labels, probabilities = run(calibrator, rows, dtype=dtype)
     assert_same(probabilities, calibrator, rows, dtype)
@@ -118,15 +119,6 @@ def test_every_calibrator(case, dtype):
     same = labels == calibrator.predict(rows)
     assert same[clear].all()
     assert same.mean() > 0.99
-
-
-@pytest.mark.parametrize("case", ["fir", "scir", "vs", "spline"])
-def test_calibrators_of_logits(case):
-    calibrator = fitted(case, "logits")
-    rows = data("logits", 4)[2]
-    labels, probabilities = run(calibrator, rows)
-    assert_same(probabilities, calibrator, rows, "float64")
-    np.testing.assert_array_equal(labels, calibrator.predict(rows))
 
 
 def test_ties_are_told_apart_by_scores_and_then_by_order():
@@ -140,6 +132,9 @@ def test_ties_are_told_apart_by_scores_and_then_by_order():
 
 
 def test_classes_that_are_added_later_are_known_when_asked_again():
+    names = skl2onnx._supported_operators.sklearn_operator_name_map
+    assert {*saved_methods().values(), CalibratedClassifier} <= {*names}
+
     class Later(TemperatureScaling):
         pass
 
@@ -150,13 +145,6 @@ def test_classes_that_are_added_later_are_known_when_asked_again():
     register_skl2onnx()
     register_skl2onnx()
     assert_converts(later, rows)
-
-
-def test_all_that_have_a_name_are_known():
-    aliases = skl2onnx.supported_converters()
-    assert "CalibrantCalibrator" in aliases
-    names = skl2onnx._supported_operators.sklearn_operator_name_map
-    assert {*saved_methods().values(), CalibratedClassifier} <= {*names}
 
 
 # Classifiers
@@ -211,7 +199,7 @@ def test_every_estimator(name, n_classes):
 
 
 @pytest.mark.parametrize("ensemble", ["auto", True, False])
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("method", ["na-fir", "scir", "ts", "vs", "spline", "hb-ovr"])
 def test_methods_over_folds(method, dtype, ensemble):
     model, X = calibrated(GaussianNB(), method, cv=3, ensemble=ensemble)
@@ -221,9 +209,7 @@ def test_methods_over_folds(method, dtype, ensemble):
 
 def test_support_vectors_with_probabilities():
     """Whose raw scores in skl2onnx are not its margins."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scikit-learn will drop the option
-        model, X = calibrated(SVC(probability=True, random_state=0), "ts")
+    model, X = calibrated(SVC(probability=True, random_state=0), "ts")
     assert_converts(model, X, tolerance=1e-6)
 
 
@@ -235,32 +221,27 @@ def test_frozen_estimators():
     assert_converts(model, X)
 
 
+MIXED, ONE, NEVER = [(0, 1), (1, 2), (0, 1, 2)], [(1,), (0, 1, 2)], [(0, 1), (0, 1)]
+
+
 @pytest.mark.parametrize("ensemble", ["auto", True])
-@pytest.mark.parametrize("name", ["logistic", "kernel", "bayes", "tree", "boosting"])
-def test_folds_that_never_saw_a_class(name, ensemble):
-    X, y = problem()
+@pytest.mark.parametrize(
+    ("name", "method", "seen"),
+    [
+        *((name, "fir", MIXED) for name in ("logistic", "kernel", "bayes", "tree", "boosting")),
+        *((name, "ts", ONE) for name in ("bayes", "tree", "neighbours")),
+        ("bayes", "ts", NEVER),
+    ],
+)
+def test_folds_that_never_saw_a_class(name, method, seen, ensemble):
+    y = problem()[1]
     rows = np.arange(len(y))
-    splits = [(rows[y != 2], rows), (rows[y != 0], rows), (rows, rows)]
-    model, _ = calibrated(ESTIMATORS[name], cv=splits, ensemble=ensemble)
-    assert [len(pair.estimator.classes_) for pair in model.calibrated_classifiers_] == [2, 2, 3]
-    assert_converts(model, X.astype(np.float32).astype(np.float64))
-
-
-def test_a_class_that_no_fold_saw():
-    X, y = problem()
-    rows = np.arange(len(y))
-    splits = [(rows[(y != 2) & (rows % 2 == i)], rows[rows % 2 != i]) for i in range(2)]
-    model, X = calibrated(ESTIMATORS["bayes"], "ts", cv=splits)
-    assert not model.predict_proba(X)[:, 2].any()
-    assert_converts(model, X)
-
-
-@pytest.mark.parametrize("name", ["bayes", "tree", "neighbours"])
-def test_folds_of_one_class(name):
-    X, y = problem()
-    rows = np.arange(len(y))
-    model, X = calibrated(ESTIMATORS[name], "ts", cv=[(rows[y == 1], rows), (rows, rows)])
-    assert_converts(model, X, tolerance=1e-7)
+    splits = [(rows[np.isin(y, own)], rows) for own in seen]
+    model, X = calibrated(ESTIMATORS[name], method, cv=splits, ensemble=ensemble)
+    found = [tuple(pair.estimator.classes_) for pair in model.calibrated_classifiers_]
+    assert found == seen
+    assert model.predict_proba(X)[:, 2].any() == (seen != NEVER)
+    assert_converts(model, X, tolerance=1e-7 if name in SINGLE else 1e-12)
 
 
 @pytest.mark.parametrize(
@@ -318,23 +299,12 @@ def test_options_of_classifiers(model):
         run(model, rows, raw_scores=True)
 
 
-def test_default_of_skl2onnx():
-    model, X = calibrated(LogisticRegression(), "ts")
+def test_opsets_and_default_names():
+    model, X = calibrated(LogisticRegression())
     graph = skl2onnx.to_onnx(model, X[:1].astype(np.float32))
     assert [one.name for one in graph.graph.output] == ["output_label", "output_probability"]
-    graph = skl2onnx.to_onnx(model, X[:1], options={"zipmap": False})
-    kinds = [one.type.tensor_type.elem_type for one in graph.graph.output]
-    assert kinds == [TensorProto.INT64, TensorProto.DOUBLE]
-
-
-@pytest.mark.parametrize("target_opset", [16, 17, 21, {"": 18, "ai.onnx.ml": 3}])
-def test_opsets(target_opset):
-    model, X = calibrated(LogisticRegression())
-    assert_converts(model, X, target_opset=target_opset)
-
-
-def test_an_old_opset_is_refused():
-    model, X = calibrated(LogisticRegression(), "ts")
+    for target_opset in (16, 17, 21, {"": 18, "ai.onnx.ml": 3}):
+        assert_converts(model, X, target_opset=target_opset)
     with pytest.raises(ExportError, match=r"target_opset=15 lacks operators .* target_opset=18"):
         run(model, X, target_opset=15)
 
@@ -342,17 +312,10 @@ def test_an_old_opset_is_refused():
 # Pipelines
 
 
-def test_classifier_at_the_end_of_a_pipeline():
-    X, y = problem()
-    model = CalibratedClassifier(LogisticRegression(), "fir", cv=2)
-    assert_converts(make_pipeline(StandardScaler(), model).fit(X, y), X)
-
-
 @pytest.mark.parametrize("inside", [True, False])
 def test_columns_of_a_data_frame(inside):
-    pandas = pytest.importorskip("pandas")
     X, y = problem()
-    frame = pandas.DataFrame(X[:, :3], columns=["a", "b", "c"])
+    frame = pd.DataFrame(X[:, :3], columns=["a", "b", "c"])
     frame["word"] = np.array(["u", "v", "w"])[np.arange(len(y)) % 3]
     columns = ColumnTransformer(
         [("numbers", StandardScaler(), ["a", "b"]), ("word", OneHotEncoder(), ["word"])]
@@ -391,33 +354,30 @@ def test_calibrators_before_others_are_transformers(before):
 
 def test_calibrators_one_after_the_other():
     """Steps whose scores were computed: those of the fit are at thresholds."""
-    scores, y, _ = data("probabilities", 4)
+    scores, y, rows = data("probabilities", 4)
     model = make_pipeline(TemperatureScaling(), FlattenedIsotonic()).fit(scores, y)
     assert_converts(model, scores)
+    (found,) = run(model[0], rows, transform=True)  # a transformer has one output
+    np.testing.assert_allclose(found, model[0].transform(rows), rtol=0, atol=1e-12)
 
 
-def test_a_transformer_has_one_output():
-    calibrator = fitted("fir")
-    rows = data("probabilities", 4)[2]
-    (found,) = run(calibrator, rows, transform=True)
-    np.testing.assert_allclose(found, calibrator.transform(rows), rtol=0, atol=1e-12)
+INNER = CalibratedClassifier(GaussianNB(), "ts", cv=2)
+BOTH = [("a", INNER), ("b", LogisticRegression())]
 
 
-@pytest.mark.parametrize("outer", ["vote", "calibrate"])
-def test_classifiers_inside_of_others(outer):
+@pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")  # few rows
+@pytest.mark.parametrize(
+    "model",
+    [
+        VotingClassifier(BOTH, voting="soft", flatten_transform=False),
+        CalibratedClassifier(INNER, "fir", cv=2),
+        make_pipeline(StandardScaler(), INNER),
+    ],
+    ids=["vote", "calibrate", "pipeline"],
+)
+def test_classifiers_inside_of_others(model):
     X, y = problem()
-    inner = CalibratedClassifier(GaussianNB(), "ts", cv=2)
-    model = (
-        VotingClassifier(
-            [("a", inner), ("b", LogisticRegression())], voting="soft", flatten_transform=False
-        )
-        if outer == "vote"
-        else CalibratedClassifier(inner, "fir", cv=2)
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # few rows
-        model.fit(X, y)
-    assert_converts(model, X)
+    assert_converts(model.fit(X, y), X)
 
 
 # What cannot be converted
@@ -440,7 +400,7 @@ def test_margins_that_skl2onnx_does_not_have(estimator):
         run(model, X)
 
 
-def test_a_map_without_a_formula_is_refused():
+def test_maps_without_a_formula_and_missing_columns_are_refused():
     @frozen
     class Silent(CalibrationMap):
         kind: str = "probabilities"
@@ -455,13 +415,9 @@ def test_a_map_without_a_formula_is_refused():
 
     register_skl2onnx()
     scores, y, rows = data("probabilities", 4)
-    with pytest.raises(ExportError, match="Silent"):
-        run(SilentCalibrator().fit(scores, y), rows)
-    model = CalibratedClassifier(GaussianNB(), SilentCalibrator(), cv=2).fit(scores, y)
-    with pytest.raises(ExportError, match="Silent"):
-        run(model, scores)
-
-
-def test_columns_that_are_missing_are_refused():
+    model = CalibratedClassifier(GaussianNB(), SilentCalibrator(), cv=2)
+    for silent in (SilentCalibrator(), model):
+        with pytest.raises(ExportError, match="Silent"):
+            run(silent.fit(scores, y), rows)
     with pytest.raises(ExportError, match=r"takes one input, scores with 4 columns.* \[2\]"):
         run(fitted("fir"), np.full((3, 2), 0.5))

@@ -95,14 +95,6 @@ def test_damaged_files_are_named(tmp_path, content):
         find_experiments(path)
 
 
-def test_a_file_that_was_cut_is_named(tmp_path):
-    path = tmp_path / "toy.h5"
-    write_benchmark(path, {"toy/net": {}})
-    path.write_bytes(path.read_bytes()[:2000])
-    with pytest.raises(PredictionFileError, match=r"toy\.h5 cannot be read as HDF5"):
-        find_experiments(path)
-
-
 def test_more_than_memory_holds_is_refused_before_it_is_read(tmp_path, monkeypatch):
     path = tmp_path / "toy.h5"
     write_benchmark(path, {"toy/net": {}})

@@ -100,14 +100,7 @@ def test_standard_input(monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
-@pytest.mark.parametrize(
-    ("cell", "message"),
-    [
-        ("much", "pipe.csv, line 3, column 'bee': 'much' is not a number"),
-        ("0.8,9", "pipe.csv, line 3: 5 columns, but the header has 4"),
-    ],
-)
-def test_a_pipe_with_a_bad_cell_is_not_waited_for_again(tmp_path, cell, message):
+def test_a_pipe_with_a_bad_cell_is_not_waited_for_again(tmp_path):
     pipe, caught = tmp_path / "pipe.csv", []
     os.mkfifo(pipe)
 
@@ -119,9 +112,9 @@ def test_a_pipe_with_a_bad_cell_is_not_waited_for_again(tmp_path, cell, message)
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    pipe.write_text(GOOD.replace("0.8", cell))
+    pipe.write_text(GOOD.replace("0.8", "much"))
     reader.join(60)
-    assert message in caught[0]
+    assert "pipe.csv, line 3, column 'bee': 'much' is not a number" in caught[0]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
@@ -176,14 +169,6 @@ def test_nothing_is_unpickled(tmp_path):
     np.savez(tmp_path / "p.npz", probs=np.array([[{}]], dtype=object))
     with pytest.raises(PredictionFileError, match=r"probs .* never unpickled"):
         read_prediction_file(tmp_path / "p.npz")
-
-
-def test_unknown_and_missing_files(tmp_path):
-    with pytest.raises(PredictionFileError, match="does not exist"):
-        read_prediction_file(tmp_path / "p.csv")
-    (tmp_path / "p.xlsx").touch()
-    with pytest.raises(PredictionFileError, match=r"'\.xlsx' is not known"):
-        read_prediction_file(tmp_path / "p.xlsx")
 
 
 ROWS = "".join(f"{'ab'[i % 2]},0.25,0.75\n" for i in range(200))

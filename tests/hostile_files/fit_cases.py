@@ -11,7 +11,6 @@ from hostile_files.changes import (
     arrays,
     entry,
     fitted,
-    header,
     parameters,
     part,
     together,
@@ -50,6 +49,11 @@ def later_stages_of_logits(f):
         f.part(i)["parameters"]["scores"] = "logits"
 
 
+def solver(name, **values):
+    """Let NA-FIR have a solver with options."""
+    return parameters(solver={"options": name, "values": values})
+
+
 def wide(k):
     """Give vector scaling and what contains it k classes."""
     return arrays(vector__0=np.arange(k), coef_=np.ones(k), intercept_=np.zeros(k))
@@ -61,11 +65,7 @@ LABELS = {
         ("one class", vector("int", "int64", [0]), "1 classes"),
         ("too many classes", vector("int", "int64", np.arange(1_000_001)), "1000000"),
         ("labels too long", vector("str", "str", ["a", "b", "c" * 1025]), ""),
-        (
-            "labels that numpy would blow up",
-            vector("str", "str", [*map(str, range(10**5)), "x" * 1024]),
-            "",
-        ),
+        ("labels too wide", vector("str", "str", [*map(str, range(10**5)), "x" * 1024]), ""),
         ("labels that end in a null", vector("str", "str", ["a", "b", "b\0"]), ""),
         ("labels that are numbers", vector("str", "str", ["a", "b", 3]), ""),
         ("labels in the wrong dtype", vector("str", "int64", ["a", "b", "c"]), ""),
@@ -99,31 +99,15 @@ PARAMETERS = {
         ("parameter of an unknown kind", parameters(tol={"eval": "1+1"}), ""),
     ],
     (e.StoredParameterError, "na-fir"): [
-        (
-            "options of an unknown name",
-            parameters(solver={"options": "Thread", "values": {}}),
-            "Thread",
-        ),
-        (
-            "option unknown",
-            parameters(solver={"options": "SLSQP", "values": {"target": "x"}}),
-            "no parameter 'target'",
-        ),
-        (
-            "option out of range",
-            parameters(solver={"options": "Annealing", "values": {"beta": -1.0}}),
-            "beta",
-        ),
+        ("options of an unknown name", solver("Thread"), "Thread"),
+        ("option unknown", solver("SLSQP", target="x"), "no parameter 'target'"),
+        ("option out of range", solver("Annealing", beta=-1.0), "beta"),
     ],
     (e.StoredParameterError, "chain"): [
         ("no parameter", lambda f: f.part()["parameters"].pop("calibrators"), "calibrators"),
         ("no calibrators", parameters(calibrators=[]), ""),
         ("many numbers", parameters(calibrators=[0] * 90_000), "not a calibrator"),
-        (
-            "calibrators in tuples of three",
-            parameters(calibrators=[{"tuple": ["a", {"part": 0}, {"part": 1}]}]),
-            "",
-        ),
+        ("tuples of three", parameters(calibrators=[{"tuple": ["a", {"part": 0}, 1]}]), ""),
     ],
     (e.StoredParameterError, "auto"): [
         ("candidates that are numbers", parameters(candidates=[1, 2]), ""),
@@ -136,32 +120,14 @@ PARTS = {
         ("part that is not fitted", fitted(calibrators_=[0]), "fitted, or is not"),
         ("part that should not be", parameters(calibrators=[{"part": 2}]), "fitted, or is not"),
         ("part that nobody needs", fitted(calibrators_=[2]), "belongs to nothing"),
-        (
-            "chain of many stages at many classes",
-            together(wide(30_000), fitted(calibrators_=[2] + [3] * 1000)),
-            "multiply",
-        ),
+        ("many stages", together(wide(30_000), fitted(calibrators_=[2] + [3] * 1000)), "multiply"),
     ],
     (e.NestingError, "mixture"): [
         ("mixtures nine deep", lambda f: nest(f, 7), "8 deep"),
         ("mixtures that double at each level", lambda f: nest(f, 6, copies=10), "multiply"),
-        (
-            "mixture of many parts at a million classes",
-            together(
-                wide(1_000_000),
-                fitted(calibrators_=[2] + [3] * 249),
-                arrays(weights_=np.full(250, 1 / 250)),
-            ),
-            "multiply",
-        ),
     ],
     (e.NestingError, "ts"): [
         ("parameter nested deeply", deep_list, "too deep"),
-        (
-            "no parts",
-            together(header(parts=[], vectors=[], arrays=[]), lambda f: setattr(f, "data", b"")),
-            "no fitted calibrator",
-        ),
         ("outermost part not fitted", part(fitted=None, classes=None), "no fitted calibrator"),
     ],
     (e.HeaderFieldError, "ts"): [
@@ -171,16 +137,7 @@ PARTS = {
         ("no stages", lambda f: f.part()["fitted"].pop("calibrators_"), "calibrators_"),
     ],
     (e.FittedValueError, "chain"): [
-        (
-            "part of other classes",
-            together(add_vector("a", "b", "c"), part(2, classes=1)),
-            "other classes",
-        ),
-        (
-            "part of another kind of scores",
-            lambda f: f.part(3)["parameters"].update(scores="logits"),
-            "takes logits",
-        ),
+        ("other classes", together(add_vector(*"abc"), part(2, classes=1)), "other classes"),
     ],
     (e.FittedValueError, "auto"): [
         ("stage of another kind of scores", later_stages_of_logits, "takes logits"),

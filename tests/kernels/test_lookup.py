@@ -55,22 +55,6 @@ def test_negative_zero_is_zero(zero, threshold):
     assert blocks(np.array([zero, threshold]), np.array([-0.0, 0.0])).tolist() == [0, 0]
 
 
-def test_apply_step_maps_and_divides():
-    rows = np.array([[0.7, 0.2, 0.1], [0.05, 0.05, 0.9], [0.3, 0.3, 0.4]])
-    out = np.empty_like(rows)
-    lookup = build_lookup(np.array([0.0, 0.15, 0.6]))
-    apply_step(rows, rows.view(np.int64), *lookup, np.array([0.0, 1.0, 3.0]), out)
-    assert out.tolist() == [[0.75, 0.25, 0.0], [0.0, 0.0, 1.0], [1 / 3, 1 / 3, 1 / 3]]
-
-
-def test_a_row_below_everything_stays_as_it_is():
-    rows = np.array([[0.6, 0.4]])
-    out = np.empty_like(rows)
-    lookup = build_lookup(np.array([0.0, 0.8]))
-    apply_step(rows, rows.view(np.int64), *lookup, np.array([0.0, 1.0]), out)
-    assert out.tolist() == rows.tolist()
-
-
 @pytest.mark.parametrize("shape", [(0, 4), (1, 1), (50, 2), (50, 5), (7, 1000)])
 def test_apply_step_is_the_step_function_divided_by_the_sum(shape):
     rng = np.random.default_rng(2)

@@ -39,15 +39,3 @@ def test_values_increase_strictly_and_equal_means_pool():
     )
     assert first.tolist() == [0, 2]
     assert (top / bottom).tolist() == [1 / 3, 0.5]
-
-
-def test_decreasing_input_is_one_block():
-    first, top, bottom = pool_adjacent_violators(
-        np.arange(100_000.0)[::-1].copy(), np.ones(100_000)
-    )
-    assert first.tolist() == [0]
-    assert top[0] / bottom[0] == 49_999.5
-
-
-def test_nothing_is_no_block():
-    assert [len(part) for part in pool_adjacent_violators(np.empty(0), np.empty(0))] == [0, 0, 0]

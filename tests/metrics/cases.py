@@ -32,6 +32,9 @@ SCALARS = {
     "variational_errors": lambda *a, **k: math.fsum(
         own.value for own in metrics.variational_errors(*a, **k, **QUICK).estimates()
     ),
+    "post_hoc_improvement": lambda y, p, **k: (
+        metrics.post_hoc_improvement(y, p, p, n_resamples=0, **k).after.value
+    ),
     "decomposition": lambda *a, **k: metrics.score_decomposition(*a, **k).miscalibration,
     "log decomposition": lambda *a, **k: (
         metrics.score_decomposition(*a, score="log", **k).refinement
@@ -39,7 +42,7 @@ SCALARS = {
 }
 
 RECALIBRATING = ["cross-fitted decomposition", "variational_errors"]
-NEED_ARRAYS = ["decomposition", "log decomposition", *RECALIBRATING]
+NEED_ARRAYS = ["decomposition", "log decomposition", "post_hoc_improvement", *RECALIBRATING]
 COUNT_ROWS = ["kernel_density_ece", *RECALIBRATING]
 
 

@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant.metrics import _cells as cells
-from calibrant.metrics import thresholded_ece
-from calibrant.metrics._calibration_error import thresholded_bins
+from calibrant.metrics import evaluate, thresholded_ece
 from calibrant.metrics._cells import SortedCells
-from calibrant.metrics._chunk import Chunk
 from calibrant.scale._chunks import ArrayChunks
 from conftest import simulate
 from reference import metrics as reference
@@ -46,19 +44,15 @@ def test_problems_are_binned_apart():
 
 
 @pytest.mark.parametrize("limit", [25, 60, 200])
-def test_the_error_of_binning_is_within_its_bound(limit, monkeypatch):
+def test_the_error_of_binning_is_within_its_bound_and_told(limit, monkeypatch):
     monkeypatch.setattr(cells, "MOST_CELLS_KEPT", limit)
     largest = 0.0
     for seed in range(12):
         proba, y = simulate(400, 4, seed)
-        state = thresholded_bins(4, 5).start()
-        for start in range(0, 400, 100):
-            own = slice(start, start + 100)
-            state.add(Chunk(0, proba[own], y[own], np.ones(100)))
-        exact = float(reference.thresholded_error(proba.tolist(), y.tolist(), n_bins=5))
-        off = abs(state.value() - exact)
-        assert 0.0 < off <= state.binning_error()
-        largest = max(largest, off / state.binning_error())
+        found = evaluate(None, ArrayChunks(proba, y, n_rows=100), n_bins=5, n_resamples=0)
+        off = abs(found.thresholded_ece.value - thresholded_ece(y, proba, n_bins=5))
+        assert 0.0 < off <= found.binning_error
+        largest = max(largest, off / found.binning_error)
     assert largest > 0.02  # the bound is not out of this world
 
 

@@ -1,3 +1,5 @@
+"""Calibration errors by recalibration on held-out rows."""
+
 import math
 
 import numpy as np
@@ -11,8 +13,10 @@ from calibrant import (
     metrics,
 )
 from calibrant._row_order import deal_rows
-from calibrant.metrics import cross_fitted_decomposition
+from calibrant.metrics import confidence_ece, cross_fitted_decomposition, variational_errors
+from calibrant.metrics._cross_fitted import _terms, directions
 from metrics.cases import recorded, weighted
+from reference import metrics as reference
 
 METRICS = ["negative_log_likelihood", "brier_score"]
 SHORT = {"recalibrator": TemperatureScaling(prior_strength=0), "n_resamples": 0}
@@ -53,31 +57,10 @@ def test_equals_fits_fold_by_fold(make, has_weights):
             y, proba, metric=metric, recalibrator=make(), sample_weight=w, n_resamples=0
         )
         assert found.score.value == pytest.approx(score, abs=1e-12)
+        assert found.score.value == getattr(metrics, metric)(y, proba, sample_weight=w)
         assert found.refinement.value == pytest.approx(refinement, abs=1e-12)
         assert found.calibration.value == pytest.approx(score - refinement, abs=1e-12)
         assert (found.metric, found.n_folds) == (metric, 5)
-
-
-def test_agrees_with_probmetrics():
-    """Numbers of probmetrics 1.3.0, with these folds; its Brier score is summed over the classes.
-
-    ::
-
-        MetricsWithCalibration(
-            CombinedMetrics([LogLoss(), BrierLoss()]),
-            TemperatureScalingCalibrator(max_bisection_steps=60),
-            folds,
-        ).compute_all_from_labels_probs(y, bold)
-    """
-    bold, _, y = recorded()
-    found = {
-        metric: cross_fitted_decomposition(y, bold, metric=metric, **SHORT) for metric in METRICS
-    }
-    loss, brier = found.values()
-    assert loss.calibration.value == pytest.approx(0.12865091812597151, abs=1e-12)
-    assert loss.refinement.value == pytest.approx(0.735676580225176, abs=1e-12)
-    assert 4 * brier.calibration.value == pytest.approx(0.029150850589927613, abs=1e-12)
-    assert 4 * brier.refinement.value == pytest.approx(0.41058839053460344, abs=1e-12)
 
 
 def honest_rows(rng, n_rows, n_classes=4):
@@ -131,17 +114,6 @@ def test_what_is_wrong_with_tied_scores_is_found():
     assert counted.calibration.value == pytest.approx(found.calibration.value, rel=1e-9)
 
 
-@pytest.mark.parametrize("metric", METRICS)
-def test_parts_add_up_to_the_metric(metric):
-    proba, y, w = weighted()
-    found = cross_fitted_decomposition(y, proba, metric=metric, sample_weight=w, n_resamples=50)
-    assert found.score.value == getattr(metrics, metric)(y, proba, sample_weight=w)
-    total = found.calibration.value + found.refinement.value
-    assert found.score.value == pytest.approx(total, rel=1e-15)
-    for part in (found.score, found.calibration, found.refinement):
-        assert part.low < part.value < part.high
-
-
 def test_a_better_recalibrator_finds_more():
     """A class that is favoured is no matter of temperature."""
     honest, y = honest_rows(np.random.default_rng(0), 2000)
@@ -178,13 +150,6 @@ def test_intervals_hold_the_true_parts_as_often_as_they_say():
     assert bounded >= 76
 
 
-def test_an_interval_of_calibration_reaches_zero():
-    honest, y = honest_rows(np.random.default_rng(0), 300)
-    recalibrator = TemperatureScaling(prior_strength=0)
-    found = cross_fitted_decomposition(y, honest, recalibrator=recalibrator)
-    assert found.calibration.low < found.calibration.value < found.calibration.high == 0.0
-
-
 def test_one_row_stays_as_it_is():
     found = cross_fitted_decomposition([1], [[0.5, 0.5]], classes=[0, 1], n_resamples=10)
     assert found.n_folds == 1
@@ -203,3 +168,112 @@ def test_the_recalibrator_is_copied_and_reads_probabilities():
     assert found == cross_fitted_decomposition(
         y, proba, recalibrator=TemperatureScaling(), n_resamples=0
     )
+
+
+POWERS = [1.0, 1.5, 2.0, 7.0, math.inf]
+
+
+def power_of(rows, power):
+    return rows**power / (rows**power).sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("p", POWERS)
+@pytest.mark.parametrize("has_weights", [False, True])
+def test_equals_the_literal_losses_fold_by_fold(p, has_weights):
+    proba, y, w = weighted(300)
+    w = w if has_weights else None
+    *given, weights = (
+        part.tolist() for part in by_hand(y, proba, TemperatureScaling(classes=range(4)), w)
+    )
+    options = {"recalibrator": TemperatureScaling(), "sample_weight": w, "n_resamples": 0}
+    found = variational_errors(y, proba, p=p, **options)
+    expected = reference.variational_error(*given, p, weights)
+    assert found.error.value == pytest.approx(expected, abs=1e-13)
+    over, under = map(float, reference.confidence_sides(*given, weights))
+    assert found.over_confidence.value == pytest.approx(over, abs=1e-13)
+    assert found.under_confidence.value == pytest.approx(under, abs=1e-13)
+    assert found.top_label.value == pytest.approx(over + under, abs=1e-13)
+    assert (found.p, found.n_folds) == (p, 5)
+
+
+def test_agrees_with_probmetrics():
+    """Numbers of probmetrics 1.3.0, for the bold rows and the honest ones in place of a fit.
+
+    ::
+
+        loss = ProperLpLoss(p=p, binary_as_multiclass=True)
+        loss.compute(y, bold, f_x=bold) - loss.compute(y, honest, f_x=bold)
+    """
+    bold, honest, y = recorded()
+    theirs = {
+        1.0: 0.2431013080008299,
+        1.5: 0.17322139848338877,
+        2.0: 0.14983754128887863,
+        3.0: 0.13345192953364732,
+        math.inf: 0.12245322196541686,
+    }
+    for p, expected in theirs.items():
+        assert _terms(bold, honest, y, p)[0].mean() == pytest.approx(expected, abs=1e-14)
+
+
+def test_sides_agree_with_probmetrics_for_two_classes():
+    """As above, of ``TopClassLoss(OverConfidenceLoss(loss))``, and of under-confidence, at p = 1.
+
+    It counts both classes, hence twice as much. Without ``binary_as_multiclass`` it subtracts one
+    column from two, and finds 0.0825 where 0.0837 is right.
+    """
+    bold, honest, y = recorded()
+    two_bold, two_honest = (
+        np.column_stack([rows[:, :2].sum(axis=1), rows[:, 2:].sum(axis=1)])
+        for rows in (bold, honest)
+    )
+    _, top, over, under = _terms(two_bold, two_honest, (y > 1).astype(np.int64), 1.0)
+    assert 2 * top.mean() == pytest.approx(0.1673121637184497, abs=1e-14)
+    assert 2 * over.mean() == pytest.approx(0.17162383780209223, abs=1e-14)
+    assert 2 * under.mean() == pytest.approx(-0.004311674083642517, abs=1e-14)
+
+
+@pytest.mark.parametrize("p", POWERS)
+def test_directions_have_dual_norm_one_and_lie_along_the_gap(p):
+    gaps = np.random.default_rng(0).normal(size=(50, 5))
+    gaps[0], gaps[1] = 0.0, 1e-13
+    found = directions(gaps, p)
+    dual = {1.0: math.inf, math.inf: 1.0}.get(p, p / (p - 1) if p > 1 else None)
+    np.testing.assert_allclose(np.linalg.norm(found[2:], ord=dual, axis=1), 1.0, rtol=1e-12)
+    along = (found * gaps).sum(axis=1)
+    np.testing.assert_allclose(along[2:], np.linalg.norm(gaps[2:], ord=p, axis=1), rtol=1e-12)
+    assert not found[:2].any()  # what is only rounding has no direction
+
+
+def test_equal_largest_gaps_share():
+    found = directions(np.array([[0.25, -0.25, 0.0], [-0.2, 0.1, 0.1]]), math.inf)
+    assert found.tolist() == [[0.5, -0.5, 0.0], [-1.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize(("power", "side"), [(2.0, "over_confidence"), (0.5, "under_confidence")])
+def test_sides_are_told_apart(power, side):
+    honest, y = honest_rows(np.random.default_rng(0), 3000)
+    found = variational_errors(y, power_of(honest, power))
+    other = {"over_confidence": "under_confidence", "under_confidence": "over_confidence"}[side]
+    assert getattr(found, side).low > 0.05
+    assert abs(getattr(found, other).value) < 0.003
+    assert found.top_label.value == pytest.approx(getattr(found, side).value, abs=0.003)
+
+
+def test_honest_predictions_have_no_error_on_average():
+    """Where bins find one."""
+    rng = np.random.default_rng(0)
+    values, binned = [], []
+    for _ in range(60):
+        honest, y = honest_rows(rng, 200)
+        options = {"recalibrator": TemperatureScaling(prior_strength=0), "n_resamples": 0}
+        values.append(variational_errors(y, honest, classes=range(4), **options).top_label.value)
+        binned.append(confidence_ece(y, honest, classes=range(4)))
+    assert abs(np.mean(values)) < 3 * np.std(values) / math.sqrt(60)
+    assert np.mean(binned) > 0.05
+
+
+def test_one_row_has_no_direction():
+    found = variational_errors([1], np.full((1, 2), 0.5), classes=[0, 1], n_resamples=10)
+    assert found.n_folds == 1
+    assert all(estimate == (0.0, 0.0, 0.0) for estimate in found.estimates())

@@ -33,20 +33,16 @@ def test_equals_the_difference_of_scikit_learns_scores(has_weights):
         assert found.metric == metric
 
 
-def test_more_is_better_for_every_metric():
+def test_more_is_better_for_every_metric_and_blurring_is_a_loss():
     bold, honest, y = recorded()
+    constant = np.tile(np.bincount(y) / len(y), (len(y), 1))  # calibrated, and of no use
+    assert metrics.confidence_ece(y, constant) < 1e-12 < metrics.confidence_ece(y, bold)
+    assert post_hoc_improvement(y, bold, constant).improvement.high < 0
     for metric in ("brier_score", "negative_log_likelihood"):
         assert post_hoc_improvement(y, bold, honest, metric=metric).improvement.low > 0
         assert post_hoc_improvement(y, honest, bold, metric=metric).improvement.high < 0
     right = np.eye(4)[y]
     assert post_hoc_improvement(y, bold, right, metric="accuracy").improvement.low > 0
-
-
-def test_the_frequencies_of_the_classes_are_calibrated_and_a_loss():
-    bold, _, y = recorded()
-    constant = np.tile(np.bincount(y) / len(y), (len(y), 1))
-    assert metrics.confidence_ece(y, constant) < 1e-12 < metrics.confidence_ece(y, bold)
-    assert post_hoc_improvement(y, bold, constant).improvement.high < 0
 
 
 def test_rows_are_drawn_with_both_predictions():
@@ -58,28 +54,6 @@ def test_rows_are_drawn_with_both_predictions():
     gains = np.log(honest / bold)[np.arange(len(y)), y]
     error = np.std(gains) / math.sqrt(len(y))
     assert widths[0] == pytest.approx(2 * 1.96 * error, rel=0.1)
-
-
-def test_weights_are_repetitions_and_zero_is_no_row():
-    proba, y, _ = weighted(200)
-    other = np.sqrt(proba) / np.sqrt(proba).sum(axis=1, keepdims=True)
-    w = np.random.default_rng(0).integers(0, 4, 200)
-    found = post_hoc_improvement(y, proba, other, sample_weight=w, n_resamples=30)
-    repeated = [np.repeat(part, w, axis=0) for part in (y, proba, other)]
-    again = post_hoc_improvement(*repeated, **QUICK)
-    assert found.improvement.value == pytest.approx(again.improvement.value, rel=1e-13)
-    kept = w > 0
-    removed = post_hoc_improvement(
-        y[kept], proba[kept], other[kept], sample_weight=w[kept], n_resamples=30
-    )
-    assert removed == found
-
-
-def test_a_label_of_probability_zero_stays_finite():
-    found = post_hoc_improvement(
-        [0, 1], [[1.0, 0.0], [1.0, 0.0]], np.full((2, 2), 0.5), metric="negative_log_likelihood"
-    )
-    assert found.improvement.value == pytest.approx(-math.log(1e-12) / 2 - math.log(2))
 
 
 BROKEN, LABELS, _ = weighted()

@@ -52,20 +52,6 @@ def test_every_metric_reads_labels_weights_and_each_cell_that_way(metric):
         metric(Y, PROBA, classes=[5, 6, 7, 8])
 
 
-@pytest.mark.parametrize(
-    ("y", "error", "message"),
-    [
-        (None, errors.LabelError, "the target y_true is None"),
-        (np.where(Y == 0, np.nan, Y), errors.LabelError, r"y_true\[\d+\] is nan"),
-        (Y + 0.5, errors.LabelError, "continuous"),
-        (Y + 5 * (Y > 2), errors.LabelError, "not among the classes"),
-    ],
-)
-def test_bad_labels_are_refused(y, error, message):
-    with pytest.raises(error, match=message):
-        metrics.accuracy(y, PROBA, classes=[0, 1, 2, 3])
-
-
 @pytest.mark.parametrize("w", [np.zeros(600), -np.ones(600), np.ones(599), np.ones((600, 1)), "x"])
 def test_bad_weights_are_refused(w):
     with pytest.raises(errors.WeightError, match=r"[Ss]ample.weight"):

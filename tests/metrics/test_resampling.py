@@ -76,13 +76,10 @@ def test_parts_are_drawn_together():
     assert found[2] == pytest.approx((1.0, 1.0, 1.0), rel=1e-12)
 
 
-def test_an_interval_holds_its_value():
+def test_an_interval_holds_its_value_and_what_cannot_be_negative_may_be_zero():
     found = Bootstrap(20, 0.0, 0, None).estimates([0.9], [TERMS], WEIGHT)[0]
     assert found.low < 0.4
     assert found.high == 0.9
-
-
-def test_what_cannot_be_negative_may_be_zero():
     assert not_negative(Estimate(-0.2, -0.3, -0.1)) == (-0.2, -0.3, 0.0)
     assert not_negative(Estimate(0.2, -0.1, 0.3)) == (0.2, -0.1, 0.3)
     assert math.isnan(not_negative(Estimate(0.2, math.nan, math.nan)).high)

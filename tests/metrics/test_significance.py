@@ -1,15 +1,19 @@
-import importlib
+"""Tests of calibration, and diagrams: labels drawn row by row, or from sums over bins."""
 
 import numpy as np
 import pytest
 from scipy.stats import kstest
 
 from calibrant import _simplex as simplex
-from calibrant import metrics
+from calibrant import errors, metrics
 from calibrant.metrics import _resampling as resampling
-from calibrant.metrics import calibration_test, reliability_curve
-from calibrant.metrics._chunk import EventRows
-from calibrant.metrics._resampling import Resamples, null_bins
+from calibrant.metrics import _significance as significance
+from calibrant.metrics import calibration_test, classwise_ece, confidence_ece, reliability_curve
+from calibrant.metrics._calibration_error import bin_edges, uniform_bins
+from calibrant.metrics._predictions import read_predictions
+from calibrant.metrics._resampling import Resamples
+from calibrant.metrics._significance import BinMoments, CellProducts, covariance
+from calibrant.metrics._statistics import MetricStatistics
 from calibrant.scale._chunks import ArrayChunks
 from conftest import simulate
 from metrics.cases import weighted
@@ -72,15 +76,6 @@ def test_seed_decides(metric, test):
 
 
 @each_metric
-@each_way
-def test_over_confidence_is_rejected(metric, resample_rows):
-    proba, y = simulate(500, 4)
-    result = calibration_test(y, proba, metric=metric, resample_rows=resample_rows)
-    assert result.p_value == 1 / 1001
-    assert result.statistic > 1.2 * result.null_quantiles[-1][1]
-
-
-@each_metric
 def test_statistic_is_the_calibration_error(metric):
     proba, y, w = weighted()
     error = metrics.confidence_ece if metric == "confidence" else metrics.classwise_ece
@@ -119,18 +114,6 @@ def test_null_errors_are_those_of_drawn_labels(metric, resample_rows, monkeypatc
     assert result.p_value == (1 + reached) / 9
 
 
-def test_draws_follow_the_predictions():
-    """The share of drawn hits in a bin is its mean prediction, within four deviations."""
-    values = np.repeat([0.1, 0.5, 0.9], 400)
-    problem = EventRows(values, np.zeros(1200, dtype=bool), np.ones(1200))
-    bins = np.repeat(np.arange(3, dtype=np.int32), 400)
-    sums = null_bins(problem, bins, 3, n_resamples=50, random_state=0, replace=True).sum(axis=0)
-    share = sums[:, 1] / sums[:, 0]
-    for p, found, n in zip((0.1, 0.5, 0.9), share, sums[:, 0], strict=True):
-        assert abs(found - p) < 4 * np.sqrt(p * (1 - p) / n)
-    np.testing.assert_allclose(sums[:, 2] / sums[:, 0], [0.1, 0.5, 0.9])
-
-
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_many_rows_are_tested_from_sums(n_classes, monkeypatch):
     """No row is drawn, and the p-value is that of draws, but for chance."""
@@ -139,10 +122,8 @@ def test_many_rows_are_tested_from_sums(n_classes, monkeypatch):
     milder /= milder.sum(axis=1, keepdims=True)
     expected = calibration_test(y, milder)
     curve = reliability_curve(y, milder)
-    for name in ("significance", "reliability"):
-        module = importlib.import_module(f"calibrant.metrics._{name}")
-        monkeypatch.setattr(module, "MOST_ROWS_DRAWN", 3999)
-        monkeypatch.setattr(module, "null_bins", None)
+    monkeypatch.setattr(resampling, "MOST_ROWS_DRAWN", 3999)
+    monkeypatch.setattr(resampling, "null_bins", None)
     found = calibration_test(y, milder)
     assert (found.metric, found.statistic) == (expected.metric, expected.statistic)
     assert found.p_value == pytest.approx(expected.p_value, abs=0.05)
@@ -169,3 +150,89 @@ def test_rows_are_kept_where_bins_hold_few():
         assert test == calibration_test(y, proba, resample_rows=False, **options)
         rejected += test.p_value < 0.05
     assert rejected <= 6
+
+
+def sums_of(body, proba, y, weight):
+    predictions = read_predictions(y, proba, weight)
+    return predictions.add_up({0: body})[0].total * predictions.unit**2
+
+
+@pytest.mark.parametrize("column", [None, 2])
+def test_moments_are_sums_over_the_bins(column):
+    proba, y, w = weighted(200)
+    w = np.maximum(w, 0.01)
+    w[::9] *= 30.0
+    p = proba.max(axis=1) if column is None else proba[:, column].copy()
+    sums = sums_of(BinMoments(7, column), proba, y, w)
+    found = sums[0, :, 0], sums[0, :, 2], sums[1, :, 2]
+    bins = uniform_bins(p, bin_edges(7))
+    for m in range(3):
+        expected = np.bincount(bins, w**2 * p**m, minlength=7)
+        np.testing.assert_allclose(found[m], expected, rtol=1e-9, atol=1e-15 * expected.max())
+
+
+def test_covariances_are_those_of_drawn_labels():
+    proba, y, w = weighted(150, 3)
+    w = np.maximum(w, 0.01)
+    w[::9] *= 30.0
+    found = covariance(sums_of(CellProducts(3, 4), proba, y, w))
+    cells = uniform_bins(proba, bin_edges(4)) + 4 * np.arange(3)
+    expected = np.zeros((12, 12))
+    for row, cell, weight in zip(proba, cells, w, strict=True):
+        expected[np.ix_(cell, cell)] += weight**2 * (np.diag(row) - np.outer(row, row))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * expected.max())
+
+
+@each_metric
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_the_null_is_that_of_drawn_labels(metric, is_weighted):
+    proba, y, w = weighted(2000)
+    w = np.maximum(w, 0.01) if is_weighted else None
+    chunks = ArrayChunks(proba, y, w, n_rows=700)
+    found = calibration_test(None, chunks, metric=metric)
+    drawn = calibration_test(y, proba, sample_weight=w, metric=metric, resample_rows=False)
+    assert found.null_mean == pytest.approx(drawn.null_mean, rel=0.03)
+    for (_, error), (level, expected) in zip(
+        found.null_quantiles, drawn.null_quantiles, strict=True
+    ):
+        assert error == pytest.approx(expected, rel=0.08), level
+    assert found.p_value == drawn.p_value == 1 / 1001
+    ece = confidence_ece if metric == "confidence" else classwise_ece
+    assert found.statistic == pytest.approx(ece(y, proba, sample_weight=w), rel=1e-12)
+
+
+def test_statistics_test_themselves():
+    proba, y = simulate(500, 3)
+    chunks = ArrayChunks(proba, y, n_rows=99)
+    found = chunks.count(MetricStatistics(range(3)))
+    assert found.calibration_test(random_state=3) == calibration_test(None, chunks, random_state=3)
+    assert found.calibration_test(random_state=3) != found.calibration_test(random_state=4)
+
+
+def test_too_many_covariances_are_refused():
+    proba, y = honest(np.random.default_rng(0), 200, 100)
+    chunks = ArrayChunks(proba, y, n_rows=200)
+    with pytest.raises(errors.ParameterError, match=r"metric='confidence', take n_bins=10"):
+        calibration_test(None, chunks, metric="classwise", classes=range(100))
+    result = calibration_test(None, chunks, metric="classwise", n_bins=10, classes=range(100))
+    assert result.p_value > 0.01
+    assert significance.MOST_COVARIANCES >= 100 * 10
+
+
+@pytest.mark.parametrize("kind", ["confidence", 1])
+@pytest.mark.parametrize("resample_rows", [False, True])
+def test_the_diagram_is_that_of_arrays(kind, resample_rows):
+    rng = np.random.default_rng(0)
+    proba, y = honest(rng, 4000, 3)
+    w = rng.gamma(2.0, 0.5, 4000) + 0.01
+    options = {"kind": kind, "n_bins": 6, "resample_rows": resample_rows}
+    found = reliability_curve(None, ArrayChunks(proba, y, w, n_rows=999), **options)
+    expected = reliability_curve(y, proba, sample_weight=w, **options)
+    for name in ("edges", "mean_probability", "frequency", "weight"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12)
+    assert found.ece == pytest.approx(expected.ece, rel=1e-12)
+    assert found.p_value == pytest.approx(expected.p_value, abs=0.1)
+    width = expected.consistency_high - expected.consistency_low
+    for name in ("consistency_low", "consistency_high"):
+        off = np.abs(getattr(found, name) - getattr(expected, name)) / width
+        assert np.nanmax(off) < 0.12

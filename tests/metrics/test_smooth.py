@@ -1,12 +1,13 @@
+"""Errors without bins: smoothed as much as there is error, and by kernel densities."""
+
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from calibrant.metrics import confidence_ece, smooth_ece
+from calibrant.metrics import confidence_ece, kernel_density_ece, smooth_ece
 from calibrant.metrics._smooth import N_TAYLOR_TERMS, HeatSeries
-from conftest import simulate
 from metrics.cases import predictions, recorded, weighted
 from reference import metrics as reference
 
@@ -114,30 +115,58 @@ def test_a_small_change_changes_little_where_bins_jump():
     assert smooth_ece(y, moved) == pytest.approx(smooth_ece(y, p), abs=1e-8)
 
 
-def test_residuals_of_one_sign_have_their_mean():
+def test_residuals_of_one_sign_have_their_mean_also_tiny_ones():
+    """1 - 1e-4 and always right: all residuals are 1e-4."""
     p = np.array([0.6, 0.7, 0.95])
     assert smooth_ece([0, 0, 0], p, classes=[0, 1]) == pytest.approx(0.75, rel=1e-14)
-
-
-def test_certain_and_right_is_perfect():
-    y = np.arange(12) % 3
-    assert smooth_ece(y, np.eye(3)[y]) == 0.0
-
-
-def test_tiny_errors_are_found_to_the_narrowest_bandwidth():
-    """1 - 1e-4 and always right: all residuals are 1e-4."""
     value = smooth_ece(np.ones(50, dtype=int), np.full(50, 1 - 1e-4), classes=[0, 1])
     assert value == pytest.approx(1e-4, rel=1e-9)
 
 
-def test_shrinks_with_rows_where_predictions_are_honest():
+@pytest.mark.parametrize("weights", [False, True])
+def test_equals_the_sum_over_all_rows_and_images(weights):
+    proba, y, w = weighted(150)
+    w = w if weights else None
+    expected = reference.density_error(
+        proba.tolist(), y.tolist(), None if w is None else w.tolist(), n_steps=1500
+    )
+    assert kernel_density_ece(y, proba, sample_weight=w) == pytest.approx(expected, rel=1e-5)
+
+
+def test_bandwidth_is_the_rule_of_the_hits():
+    bold, _, y = recorded()
+    top, right = bold.max(axis=1), bold.argmax(axis=1) == y
+    rule = np.std(top[right]) * 2000**-0.2
+    assert kernel_density_ece(y, bold, bandwidth=rule) == pytest.approx(
+        kernel_density_ece(y, bold), rel=1e-12
+    )
+    assert kernel_density_ece(y, bold, bandwidth=3 * rule) != kernel_density_ece(y, bold)
+
+
+@pytest.mark.parametrize(
+    ("bandwidth", "expected", "tolerance"),
+    [(0.0, 0.25, 1e-4), (0.01, 0.25, 1e-4), (0.3, 0.4, 0.1), (1.0, 0.5, 0.03)],
+)
+def test_mass_is_kept_at_any_bandwidth(bandwidth, expected, tolerance):
+    """All right: the error is 1 - mean of z, and mirroring keeps z in [0, 1]."""
+    p = np.full(50, 0.75)
+    value = kernel_density_ece(np.ones(50, dtype=int), p, bandwidth=bandwidth, classes=[0, 1])
+    assert value == pytest.approx(expected, abs=tolerance)
+
+
+@pytest.mark.parametrize("p", [0.5, 0.6, 0.999, 1.0])
+def test_equal_confidences_have_the_gap_itself(p):
+    """No spread, so the narrowest kernel: |p - accuracy| up to its width."""
+    proba = np.full(100, p)
+    for n_right in (0, 37, 100):
+        y = np.arange(100) < n_right
+        right = n_right / 100 if p > 0.5 else 1 - n_right / 100  # column 0 wins the tie
+        value = kernel_density_ece(y, proba, classes=[False, True])
+        assert value == pytest.approx(abs(p - right), abs=1e-3)
+
+
+def test_shift_of_the_confidence_is_found():
     rng = np.random.default_rng(0)
-    p = rng.uniform(0.5, 1.0, 100_000)
-    y = rng.random(100_000) < p
-    few, many = (smooth_ece(y[:n], p[:n]) for n in (1000, 100_000))
-    assert many < 0.3 * few
-
-
-def test_finds_over_confidence():
-    bold, y = simulate(20_000, 5)
-    assert smooth_ece(y, bold) == pytest.approx(confidence_ece(y, bold), abs=0.01)
+    p = rng.uniform(0.7, 0.95, 200_000)
+    y = rng.random(200_000) < p - 0.1
+    assert kernel_density_ece(y, p) == pytest.approx(0.1, abs=0.005)

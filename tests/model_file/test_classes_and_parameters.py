@@ -70,12 +70,6 @@ def test_labels_that_cannot_come_back_are_refused(labels):
         dumps(calibrator)
 
 
-@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="needs numpy 2")
-def test_labels_of_numpys_string_type_are_objects_again():
-    after = loads(dumps(fit(np.array(["a", "bb", "ccc"], dtype=np.dtypes.StringDType()))))
-    assert same(after.classes_, np.array(["a", "bb", "ccc"], dtype=object))
-
-
 def test_text_that_numpy_would_blow_up_is_refused(monkeypatch):
     monkeypatch.setattr(limits, "MAX_LABEL_TABLE", 1000)
     assert loads(dumps(fit(["a", "b", "c" * 80]))).classes_[2] == "c" * 80

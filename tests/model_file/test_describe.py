@@ -28,15 +28,6 @@ def test_a_description_says_what_is_in_the_file(tmp_path):
     assert found["sha256"] == digest
 
 
-def test_a_description_includes_the_parts(tmp_path):
-    path = tmp_path / "model.calibrant"
-    save(fitted("chain"), path)
-    found = describe(path)
-    assert [part["method"] for part in found["parts"]] == ["vs", "fir"]
-    assert found["parameters"]["calibrators"][1] == ["last", "FlattenedIsotonic()"]
-    assert found["parts"][0]["parameters"]["classes"] == [0, 1, 2]
-
-
 def test_every_description_is_json(tmp_path):
     path = tmp_path / "model.calibrant"
     for method in METHODS:

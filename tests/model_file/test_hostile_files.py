@@ -160,18 +160,12 @@ def test_a_digest_that_is_none_is_refused(digest):
         loads(b"", sha256=digest)
 
 
-def test_only_bytes_are_loaded():
+def test_only_bytes_are_loaded_and_none_are_shared():
     for data in (5, "text", None):
         with pytest.raises(TypeError):
             loads(data)
-    data = dumps(fitted("ts"))
-    for kind in (bytearray, memoryview):
-        assert loads(kind(data)).inverse_temperature_ == fitted("ts").inverse_temperature_
-
-
-def test_the_callers_bytes_are_not_shared():
     data = bytearray(dumps(fitted("vs")))
-    calibrator = loads(data)
-    expected = calibrator.coef_.copy()
+    for kind in (bytearray, memoryview):
+        calibrator = loads(kind(data))
     data[:] = bytes(len(data))
-    np.testing.assert_array_equal(calibrator.coef_, expected)
+    np.testing.assert_array_equal(calibrator.coef_, fitted("vs").coef_)

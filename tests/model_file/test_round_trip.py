@@ -90,14 +90,6 @@ def test_a_loaded_calibrator_can_be_fitted_again(method):
     np.testing.assert_array_equal(again.predict_proba(scores), expected)
 
 
-def test_a_fit_that_was_loaded_is_as_frozen_as_one_that_was_made():
-    for calibrator in (fitted("vs"), loads(dumps(fitted("vs")))):
-        with pytest.raises(ValueError, match="read-only"):
-            calibrator.coef_[0] = 2.0
-        with pytest.raises(AttributeError, match="frozen; fit again"):
-            calibrator.coef_ = np.ones(3)
-
-
 def test_a_parameter_that_was_changed_after_the_fit_is_refused():
     calibrator = copy.deepcopy(fitted("ts")).set_params(scores="logits")
     with pytest.raises(FittedValueError, match="the map takes probabilities, not logits"):

@@ -110,6 +110,9 @@ def test_parameters_are_chosen_by_accuracy_on_the_train_part(monkeypatch):
 
 
 def test_products_at_once_do_not_change_the_support_vector_machine(corpus, tmp_path, monkeypatch):
+    with pytest.raises(ParameterError, match="'bert'"):
+        train_text_models(corpus, tmp_path / "a", ["svm-linear", "bert"])
+    assert not (tmp_path / "a").exists()
     (at_once,) = train_text_models(corpus, tmp_path / "a", ["svm-linear"])
     monkeypatch.setattr(text_models, "MOST_PRODUCTS", 10)
     (on_demand,) = train_text_models(corpus, tmp_path / "b", ["svm-linear"])
@@ -120,12 +123,6 @@ def test_classes_with_one_document_are_trained_as_well(tmp_path):
     found = [*lines({"train": 60, "test": 12}), "train\trare\tunicorn", "test\trare\tunicorn"]
     for path in train_text_models(write(tmp_path / "corpus_r.tsv", found), tmp_path, ["nb"]):
         assert load(path)["val_probs"].shape[1] == 4
-
-
-def test_an_unknown_model_is_an_error_at_once(corpus, tmp_path):
-    with pytest.raises(ParameterError, match="'bert'"):
-        train_text_models(corpus, tmp_path / "out", ["nb", "bert"])
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("name", ["r52", "ohsumed", "banking"])

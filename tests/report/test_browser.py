@@ -15,11 +15,6 @@ def visit(browser, hostile_page):
         yield opened
 
 
-def test_opens_from_disk_and_asks_for_nothing(visit, hostile_page):
-    assert visit.requests == [hostile_page.as_uri()]
-    assert visit.complaints == []
-
-
 def test_the_policy_stops_requests_scripts_and_styles(visit):
     refused = visit.values(
         "() => fetch('https://example.org/').then(() => 'sent', () => 'refused')"
@@ -42,9 +37,10 @@ def test_the_policy_stops_requests_scripts_and_styles(visit):
         assert any("Content Security Policy" in t and what in t for t in visit.complaints), what
 
 
-def test_hostile_names_stay_text(visit):
+def test_hostile_names_stay_text_and_nothing_is_asked_for(visit, hostile_page):
     page = visit.page
-    assert visit.dialogs == []
+    assert visit.requests == [hostile_page.as_uri()]
+    assert visit.complaints == visit.dialogs == []
     assert page.title() == "<script>alert(6)</script> report"
     assert page.locator("script").count() == 2  # the numbers and the script of the page
     assert page.locator("img, iframe, object, embed, link, form").count() == 0
@@ -189,18 +185,15 @@ def test_a_screen_reader_finds_its_way_and_focus_can_be_seen(visit):
     assert dangling == []
 
 
-def test_everything_is_there_without_scripts(browser, hostile_page):
+def test_everything_is_there_without_scripts_and_in_print(browser, hostile_page, visit):
+    visit.page.emulate_media(media="print")
+    assert visit.page.locator(".panel:visible").count() == 4
+    assert visit.page.locator("[role=tablist]:visible, nav:visible, #filter:visible").count() == 0
     with Visit(browser, hostile_page, java_script_enabled=False) as opened:
         page = opened.page
         assert page.locator(".panel:visible").count() == page.locator(".panel").count() == 4
         assert page.locator("[role=tablist]:visible").count() == 0
         assert page.locator("#class-table tbody tr").count() == len(HOSTILE)
-
-
-def test_print_shows_every_method_and_no_controls(visit):
-    visit.page.emulate_media(media="print")
-    assert visit.page.locator(".panel:visible").count() == 4
-    assert visit.page.locator("[role=tablist]:visible, nav:visible, #filter:visible").count() == 0
 
 
 def test_ten_thousand_classes_are_usable(browser, big_page):

@@ -11,6 +11,7 @@ from calibrant._calibrators.methods import methods
 from calibrant.errors import LabelError, ParameterError, RowSumError
 from calibrant.metrics import calibration_test, evaluate, negative_log_likelihood
 from calibrant.report import compare
+from calibrant.report._judge import holm, paired_differences, paired_resamples
 from conftest import simulate
 
 METHODS_HERE = ("uncalibrated", "ts", "fir", "vs")
@@ -27,14 +28,6 @@ def quick(parts, methods="ts", **options):
 def comparison(parts):
     scores, y, new_scores, new_y = parts
     return compare(y, scores, new_y, new_scores, ["fir", "vs"], n_resamples=30, n_diagrams=4)
-
-
-def test_uncalibrated_comes_first_and_temperature_scaling_is_always_there(comparison):
-    assert comparison.methods == METHODS_HERE
-    assert comparison.baseline == "ts"
-    assert comparison.failures == ()
-    with pytest.raises(ParameterError, match="method='nothing'"):
-        comparison.result("nothing")
 
 
 def test_every_part_is_checked_once_and_every_prediction_is_read_once(parts, monkeypatch):
@@ -57,6 +50,10 @@ def test_every_part_is_checked_once_and_every_prediction_is_read_once(parts, mon
 
 
 def test_a_comparison_prints_as_a_table(comparison):
+    assert (comparison.methods, comparison.baseline) == (METHODS_HERE, "ts")
+    assert comparison.failures == ()
+    with pytest.raises(ParameterError, match="method='nothing'"):
+        comparison.result("nothing")
     lines = str(comparison).splitlines()
     assert repr(comparison) == str(comparison)
     assert lines[0].split()[:2] == ["method", "accuracy,"]
@@ -128,18 +125,21 @@ def test_diagrams_are_of_the_worst_and_the_most_frequent_classes(comparison):
         assert tuple(result.classwise.curves) == comparison.shown
 
 
-def test_a_method_that_fails_is_recorded(hostile):
+def test_a_method_that_fails_is_recorded_and_warnings_are_kept(hostile, parts):
     (failure,) = hostile.failures
-    assert failure.method == "broken"
-    assert failure.error == "RuntimeError"
+    assert (failure.method, failure.error) == ("broken", "RuntimeError")
     assert "cannot be fitted" in failure.message
     assert hostile.methods == ("uncalibrated", "ts", "fir", "<i>vs</i>")
-
-
-def test_without_temperature_scaling_the_baseline_is_no_calibration(parts):
-    found = quick(parts, {"ts": TemperatureScaling(tol=-1.0)})
+    found = quick(parts, {"ts": (mine := TemperatureScaling(tol=-1.0))})
     assert [failure.error for failure in found.failures] == ["ParameterError"]
     assert found.baseline == "uncalibrated"
+    assert mine.classes is None  # calibrators given are left alone
+    scores, y = simulate(60, 4, seed=6)
+    few = quick((scores, y, scores, y))
+    assert any("only 60 rows" in warning for warning in few.result("ts").warnings)
+    scores, y, new_scores, new_y = parts
+    moved = quick((scores, (y + 1) % 12, new_scores, (new_y + 1) % 12))
+    assert any("order of the columns" in text for text in moved.result("uncalibrated").warnings)
 
 
 @pytest.mark.parametrize(
@@ -160,22 +160,20 @@ def test_bad_data_is_an_error_at_once(parts, change, error, message):
         quick((change.get("scores", 1) * scores, y, new_scores, new_y), **options)
 
 
-def test_the_calibrators_given_are_left_alone(parts):
-    mine = FlattenedIsotonic()
-    quick(parts, {"mine": mine})
-    assert not hasattr(mine, "classes_")
-    assert mine.classes is None
-
-
-def test_logits_are_read_as_logits(parts):
+def test_logits_are_read_as_logits_and_every_method_is_told(parts, monkeypatch):
+    """Predictions that are not kept for the diagrams are made once more."""
     scores, y, new_scores, new_y = parts
-    logits = np.log(scores) + 3, y, np.log(new_scores) - 2, new_y
-    for one, two in zip(
-        quick(parts, "fir").results, quick(logits, "fir", scores="logits").results, strict=True
-    ):
-        assert one.evaluation.negative_log_likelihood.value == pytest.approx(
-            two.evaluation.negative_log_likelihood.value, rel=1e-6
-        )
+    logits, told = (np.log(scores) + 3, y, np.log(new_scores) - 2, new_y), []
+    options = {"n_resamples": 5, "n_diagrams": 2}
+    first = quick(parts, "fir", progress=lambda *how_far: told.append(how_far), **options)
+    assert told == [(0, 3, "uncalibrated"), (1, 3, "ts"), (2, 3, "fir"), (3, 3, "")]
+    monkeypatch.setattr("calibrant.report._judge.KEPT_BYTES", 0)
+    second = quick(logits, "fir", scores="logits", **options)
+    for one, two in zip(first.results, second.results, strict=True):
+        a, b = (found.evaluation.negative_log_likelihood.value for found in (one, two))
+        assert a == pytest.approx(b, rel=1e-6)
+        for j in first.shown:
+            assert one.classwise.curves[j].ece == pytest.approx(two.classwise.curves[j].ece)
 
 
 def test_labels_that_the_calibration_part_lacks_are_named_by_the_other(parts):
@@ -207,41 +205,57 @@ def test_a_weight_of_two_is_the_row_twice():
     assert a.result("fir").difference.value == pytest.approx(b.result("fir").difference.value)
 
 
-def test_the_same_seed_gives_the_same_numbers(parts, comparison):
-    scores, y, new_scores, new_y = parts
-    again = compare(y, scores, new_y, new_scores, ["fir", "vs"], n_resamples=30, n_diagrams=4)
-    for one, two in zip(comparison.results, again.results, strict=True):
-        assert one.evaluation == two.evaluation
-        assert one.difference == two.difference
-
-
-def test_predictions_that_are_not_kept_are_made_once_more(parts, monkeypatch):
-    kept = quick(parts, "fir", n_resamples=5, n_diagrams=2)
-    monkeypatch.setattr("calibrant.report._judge.KEPT_BYTES", 0)
-    made = quick(parts, "fir", n_resamples=5, n_diagrams=2)
-    for one, two in zip(kept.results, made.results, strict=True):
-        for j in kept.shown:
-            assert one.classwise.curves[j].ece == two.classwise.curves[j].ece
-
-
-def test_progress_is_told_of_every_method(parts):
-    told = []
-    quick(parts, "fir", progress=lambda *args: told.append(args))
-    assert told == [(0, 3, "uncalibrated"), (1, 3, "ts"), (2, 3, "fir"), (3, 3, "")]
-
-
-def test_warnings_are_kept_not_raised(parts):
-    scores, y = simulate(60, 4, seed=6)
-    few = quick((scores, y, scores, y))
-    assert any("only 60 rows" in warning for warning in few.result("ts").warnings)
-    scores, y, new_scores, new_y = parts
-    moved = quick((scores, (y + 1) % 12, new_scores, (new_y + 1) % 12))
-    assert any("order of the columns" in text for text in moved.result("uncalibrated").warnings)
-
-
 @pytest.mark.slow
 def test_every_method_is_judged(parts):
     scores, y, new_scores, new_y = parts
     found = compare(y, scores, new_y, new_scores, n_resamples=10)
     assert set(found.methods) == {"uncalibrated", *methods()}
     assert found.failures == ()
+
+
+RNG = np.random.default_rng(1)
+LOSSES, GAPS = RNG.random(50), RNG.normal(0.1, 1.0, 2000)
+
+
+def compare_one(gaps, baseline=0.0, weight=None, n_resamples=400, seed=0):
+    weight = np.ones(len(gaps)) if weight is None else weight
+    options = {"n_resamples": n_resamples, "level": 0.95, "random_state": seed}
+    (found,) = paired_differences((gaps + baseline)[None], baseline, weight, **options)
+    return found
+
+
+def test_a_constant_difference_has_no_spread_and_no_difference_is_certain():
+    found = compare_one(np.zeros(50), LOSSES)
+    assert (found.value, found.low, found.high, found.p_value) == (0.0, 0.0, 0.0, 1.0)
+    found = compare_one(np.full(50, 0.25), LOSSES)
+    assert (found.value, found.low, found.p_value) == pytest.approx((0.25, 0.25, 2 / 401))
+
+
+def test_interval_is_that_of_a_mean_and_weights_weigh_it():
+    found, error = compare_one(GAPS), GAPS.std() / np.sqrt(2000)
+    assert found.low == pytest.approx(GAPS.mean() - 1.96 * error, abs=0.4 * error)
+    assert found.high == pytest.approx(GAPS.mean() + 1.96 * error, abs=0.4 * error)
+    found = compare_one(np.array([1.0, 0, 0, 0]), weight=np.array([3.0, 1, 1, 1]), n_resamples=0)
+    assert found.value == pytest.approx(0.5)
+    assert np.isnan([found.low, found.high, found.p_value, found.p_holm]).all()
+
+
+def test_p_values_are_uniform_under_the_hypothesis():
+    draws = [compare_one(RNG.normal(size=100), n_resamples=100, seed=i) for i in range(200)]
+    p = np.array([found.p_value for found in draws])
+    assert 0.35 < np.mean(p < 0.5) < 0.65
+    assert np.mean(p < 0.05) < 0.12
+
+
+def test_holm_by_hand():
+    assert holm(np.array([0.01, 0.02, 0.03, 0.005])) == pytest.approx([0.03, 0.04, 0.04, 0.02])
+    assert holm(np.array([0.9, 0.8])).tolist() == [1.0, 1.0]
+    assert holm(np.array([])).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "asked_for", "drawn"),
+    [(1000, 20, 2000), (1000, 200, 5000), (10**5, 500, 2000), (10**9, 200, 1000), (1000, 0, 0)],
+)
+def test_many_rows_have_fewer_resamples(n_rows, asked_for, drawn):
+    assert paired_resamples(n_rows, asked_for) == drawn

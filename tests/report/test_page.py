@@ -21,8 +21,10 @@ from calibrant import Chain, FlattenedIsotonic, VectorScaling
 from calibrant._cli.main import cli
 from calibrant._extras import advice
 from calibrant._pages.text import clean
-from calibrant.report import build_report, compare, write_report
+from calibrant.report import build_report, compare, reach_verdict, write_report
+from calibrant.report._figures import Axis, Chart, log_axis, nice_axis, unit_axis, wrap
 from calibrant.report._page import command_lines, python_lines
+from calibrant.report._verdict import applied_method
 from report.names import HOSTILE
 
 VOID = {"meta", "link", "br", "wbr", "input", "hr", "img"}
@@ -47,8 +49,8 @@ class Nesting(HTMLParser):
             self.open.append(tag)
 
     def handle_startendtag(self, tag, attributes):
-        self.tags.append(tag)
-        self.attributes += [(tag, *pair) for pair in attributes]
+        self.handle_starttag(tag, attributes)
+        self.open = self.open if tag in VOID else self.open[:-1]
 
     def handle_endtag(self, tag):
         assert self.open, f"</{tag}> closes nothing"
@@ -124,17 +126,6 @@ def test_failures_file_names_and_what_was_run_are_on_the_page(page, hostile):
     assert all(fact in page for fact in [*facts, "seed 0", "1,200", "900"])
 
 
-def test_code_on_the_page_runs(hostile, parts):
-    page = build_report(hostile)
-    code = html.unescape(
-        re.search(r"<h3>In Python</h3>\n<pre[^>]*><code>(.*?)</code>", page, re.DOTALL)[1]
-    )
-    scores, y, new_scores, _ = parts
-    names = {"scores": scores, "y": y, "new_scores": new_scores}
-    exec(code, names)
-    assert names["probabilities"].shape == new_scores.shape
-
-
 @pytest.mark.parametrize(
     "calibrator",
     [
@@ -142,13 +133,16 @@ def test_code_on_the_page_runs(hostile, parts):
         Chain([VectorScaling(ridge=np.float64(0.1)), FlattenedIsotonic()]),
     ],
 )
-def test_code_for_any_calibrator_runs(parts, calibrator):
+def test_code_runs_for_any_calibrator_and_is_on_the_page(parts, calibrator):
     scores, y, new_scores, new_y = parts
     found = compare(y, scores, new_y, new_scores, {"own": calibrator}, n_resamples=0, n_diagrams=0)
     names = {"scores": scores, "y": y, "new_scores": new_scores}
     exec(python_lines(found, "own"), names)
     after = found.result("own").calibrator.predict_proba(new_scores)
     assert np.array_equal(names["probabilities"], after)
+    page = build_report(found)
+    code = re.search(r"<h3>In Python</h3>\n<pre[^>]*><code>(.*?)</code>", page, re.DOTALL)[1]
+    assert html.unescape(code) == python_lines(found, applied_method(found, reach_verdict(found)))
 
 
 def test_commands_are_those_of_the_command_line(hostile):
@@ -221,3 +215,43 @@ def test_only_pages_need_a_template_engine():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == f"reports need jinja2; {advice()}"
+
+
+numbers = st.floats(-1e6, 1e6).filter(lambda x: x == 0 or abs(x) > 1e-6)
+
+
+@given(st.lists(numbers, min_size=1, max_size=8))
+def test_nice_axis_holds_all_values_with_a_handful_of_round_ticks(values):
+    axis = nice_axis(values, "x")
+    slack = 1e-6 * (axis.high - axis.low)
+    assert axis.low <= min(values) + slack
+    assert axis.high >= max(values) - slack
+    assert 2 <= len(axis.ticks) <= 9
+    assert np.all(np.diff(axis.ticks) > 0)
+
+
+def test_an_axis_includes_what_it_is_told_and_survives_nothing_and_what_is_beyond_it():
+    assert nice_axis([0.5, 0.7], "x", include=0.0).low == 0.0
+    assert nice_axis([float("nan")], "x").high > nice_axis([float("nan")], "x").low
+    assert Axis(0, 1, "x", ()).place([-1.0, 0.5, 7.0]).tolist() == [0.0, 0.5, 1.0]
+
+
+@given(st.floats(1e-6, 0.5), st.floats(1.0, 1e4))
+def test_log_axis_places_its_ends_and_its_ticks(low, high):
+    axis = log_axis(low, high, "x")
+    assert axis.place([low, high]).tolist() == pytest.approx([0.0, 1.0])
+    assert 1 <= len(axis.ticks) <= 8
+    assert all(low * 0.999 <= tick <= high * 1.001 for tick in axis.ticks)
+
+
+def test_words_are_escaped_and_nothing_draws_nothing():
+    chart = Chart(unit_axis("<x>"), unit_axis("&"))
+    for draw, n in ((chart.line, 2), (chart.band, 3), (chart.bars, 3), (chart.points, 3)):
+        draw(*[[]] * n, "a")
+    assert chart.inner() == ""
+    chart.frame()
+    chart.text(1, 2, "<script>")
+    picture = wrap(chart.inner(), 10, 10, '"quoted"')
+    assert "<script>" not in picture
+    assert "&lt;x&gt;" in picture
+    assert 'aria-label="&#34;quoted&#34;"' in picture

@@ -5,10 +5,8 @@ from hypothesis import strategies as st
 
 from calibrant._simplex import check_batch
 from calibrant._solvers.flattened import solve_flattened
-from calibrant.scale._chunks import ArrayChunks
 from calibrant.scale._isotonic import FLATTENED_CELLS, FlattenedStatistics, pool_cells
 from calibrant.scale._score_table import ScoreTable
-from calibrant.scale._statistics import Statistics
 from conftest import each_real_file, load_real, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.SingleClassWarning")
@@ -117,17 +115,6 @@ def test_a_block_starts_at_a_label_also_inside_a_bin():
     labels = batch.scores[np.arange(len(y)), batch.class_index]
     assert set(step.thresholds[1:]) <= set(labels)
     assert step.thresholds[1] == found.thresholds[1] == labels.min()
-
-
-@given(st.integers(0, 10**6), st.integers(5, 60))
-def test_chunks_and_merges_change_no_byte(seed, n_rows):
-    p, y = simulate(60, 3, seed)
-    empty = FlattenedStatistics(np.arange(3), max_rows=7)
-    whole = empty.empty().update(p, y)
-    parts = ArrayChunks(p[::-1], y[::-1], n_rows=n_rows).count(empty)
-    assert parts.to_bytes() == whole.to_bytes()
-    loaded = Statistics.from_bytes(whole.to_bytes())
-    same_steps(loaded.solve().step_function, whole.solve().step_function)
 
 
 def test_logits_are_read_as_probabilities():

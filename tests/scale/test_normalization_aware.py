@@ -101,28 +101,6 @@ def test_real_rows_lead_to_the_fit_in_memory(name):
         assert nll(found, part.scores, part.class_index) == pytest.approx(want, abs=1e-4)
 
 
-def test_the_same_chunks_give_the_same_bits_and_others_nearly():
-    p, y = simulate(1500, 3)
-    weight = np.random.default_rng(0).gamma(2.0, 1.0, len(y)) + 0.01
-    one, same, other = (
-        last(p, y, weight, n_rows=n, max_rows=200)["map_"](p) for n in (170, 170, 400)
-    )
-    np.testing.assert_array_equal(one, same)
-    np.testing.assert_allclose(one, other, atol=1e-4)
-
-
-def test_later_passes_are_merged_and_say_nothing_alone():
-    p, y = simulate(800, 3)
-    first = NormalizationAwareStatistics(np.arange(3), max_rows=100, prior_strength=STRENGTH)
-    again = first.update(p, y).solution().again
-    halves = again.empty().update(p[:300], y[:300]), again.empty().update(p[300:], y[300:])
-    again.merge(halves[0]).merge(halves[1])
-    assert again.n_rows == 800
-    assert again.solution().again is not None
-    with pytest.raises(errors.StatisticsError, match="of a later pass"):
-        again.empty().solution()
-
-
 def test_logits_are_fitted_as_their_probabilities(simulated):
     p, y, new, labels, *_ = simulated
     found = last(np.log(p), y, max_rows=1500, scores="logits")["map_"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from fractions import Fraction
 
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant._kernels.tables import score_of_key
-from calibrant._simplex import SimplexBatch, check_batch
+from calibrant._simplex import SimplexBatch
 from calibrant.scale import _score_table as score_table
 from calibrant.scale._isotonic import cells_of_ranks
 from calibrant.scale._score_table import ScoreTable
@@ -180,42 +179,6 @@ def test_keys_keep_order_and_value():
     signed = counted(batch_of([[-0.0, 1.0], [0.0, 1.0]], [1, 1]), 9, cumulative=False).cells()
     assert signed.key.tolist() == [0, key_of(1.0)]
     assert signed.sums.tolist() == [[2.0, 0.0], [2.0, 2.0]]
-
-
-def test_logits_are_counted_as_their_probabilities():
-    logits = np.array([[0.0, 1.0, -np.inf], [3.0, 3.0, 3.0]])
-    batch = check_batch(logits, [0, 1], kind="logits", classes=np.arange(3))
-    found = counted(batch, 100, cumulative=False).cells()
-    assert found.scores[0] == 0.0
-    assert found.sums[:, 0].tolist() == [1.0, 1.0, 3.0, 1.0]
-
-
-def test_weights_are_scaled_and_what_has_none_is_dropped():
-    rows, y = simulate(200, 4)
-    table = counted(batch_of(rows, y), 200)
-    full = table.cells()
-    table.scale(0.3)
-    np.testing.assert_array_equal(table.cells().sums, 0.3 * full.sums)
-    for _ in range(5):
-        table.scale(1e-300)
-    assert table.cells().size == 0
-    table.merge(counted(batch_of(rows, y), 200))
-    np.testing.assert_array_equal(table.cells().sums, full.sums)
-
-
-def test_a_table_comes_back_from_its_arrays():
-    table = counted(batch_of(*simulate(300, 4)), 150)
-    other = table.empty()
-    other.restore(table.arrays())
-    assert content(other) == content(table)
-    more = batch_of(*simulate(300, 4, seed=1))
-    table.add(more)
-    other.add(more)
-    assert content(other) == content(table)
-    nothing = ScoreTable(3, 150, True)
-    nothing.restore(nothing.arrays())
-    assert nothing.cells().size == 0
-    assert math.fsum(table.cells().sums[:, 0]) == 3 * 600
 
 
 HOSTILE = {

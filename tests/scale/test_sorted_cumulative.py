@@ -145,20 +145,6 @@ def test_bytes_come_back_and_fit_the_same(monkeypatch):
         Statistics.from_bytes(rewritten(data, {"options": {"max_rank": 1}}))
 
 
-def test_old_rows_may_count_less():
-    old, new = simulate(600, 4, seed=3), simulate(600, 4, seed=4)
-    counted = fresh(max_rows=100, prior_share=0.2).update(*old).scale(0.25)
-    counted.update(*new)
-    weight = np.repeat([0.25, 1.0], 600)
-    rows, y = (np.concatenate(pair) for pair in zip(old, new, strict=True))
-    want, report, _ = solve_sorted_cumulative(check_batch(rows, y, weight), prior_share=0.2)
-    fitted = counted.solution().fitted
-    assert fitted["solver_report_"].objective == pytest.approx(report.objective, abs=1e-9)
-    np.testing.assert_allclose(
-        fitted["map_"].step_function.values, want.step_function.values, atol=1e-9
-    )
-
-
 @each_real_file
 def test_on_real_predictions_counts_fit_as_rows_do(name):
     data = load_real(name)

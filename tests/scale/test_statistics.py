@@ -21,18 +21,6 @@ def counted(**options):
     return RowStatistics([0, 1, 2], **options).update(SCORES, Y)
 
 
-def test_bytes_are_the_same_for_the_same_rows_and_come_back():
-    whole = counted()
-    parts = [RowStatistics([0, 1, 2]).update(SCORES[i::3], Y[i::3]) for i in (2, 0, 1)]
-    merged = parts[0].merge(parts[1]).merge(parts[2])
-    data = whole.to_bytes()
-    assert merged.to_bytes() == data
-    again = Statistics.from_bytes(data)
-    assert again.to_bytes() == data
-    assert again.n_rows == 500
-    assert again.weight == 500.0
-
-
 def test_classes_may_be_text():
     names = np.array(["ant", "bee", "cow"])
     found = RowStatistics(names).update(SCORES, names[Y])

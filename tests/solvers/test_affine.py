@@ -55,14 +55,6 @@ def test_penalties_are_those_of_the_formula():
     np.testing.assert_array_equal(ridge, [0.25, 0.25, 1.0, 1.0])
 
 
-def test_a_strong_odir_penalty_gives_a_diagonal_matrix():
-    batch = problem()
-    found, _ = solve_affine(batch, full=True, penalty=RidgePenalty(odir=1e6))
-    off = found.coef - np.diag(np.diag(found.coef))
-    assert np.abs(off).max() < 1e-3
-    assert np.abs(found.intercept).max() < 1e-3
-
-
 @pytest.mark.parametrize("name", real_files("cifar10_", "yelp", "hpc"))
 def test_real_files_improve_on_temperature_scaling_in_training(name):
     """Vector scaling contains temperature scaling, and matrix scaling contains vector scaling."""

@@ -2,10 +2,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant._solvers.bayesian_binning import (
+from calibrant._solvers.histogram import (
     SMALLEST_PRIOR,
     beta_prior,
     bin_range,
@@ -45,18 +45,6 @@ def test_equals_the_exact_reference(data, prior_weight):
         assert found(float(value)) == pytest.approx(float(share), rel=1e-11)
     evidence = sum(scores) / len(scores)
     assert report.objective == pytest.approx(-math.log(evidence) / problem.total, rel=1e-10)
-
-
-@settings(max_examples=20)
-@given(cells(), st.integers(2, 4))
-def test_equals_the_exact_reference_with_many_bins(data, repeats):
-    """The same rows several times over, so that several numbers of bins compete."""
-    values, labels, weights = data
-    problem = problem_of(values, labels, weights * repeats)
-    found, _ = solve_bayesian_binning(problem)
-    average, _ = bayesian_binning(values, labels, weights * repeats, bin_range(problem.total))
-    for value, share in average.items():
-        assert found(float(value)) == pytest.approx(float(share), rel=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -103,18 +91,6 @@ def test_score_agrees_with_torch_uncertainty():
     prior = beta_prior(starts, np.append(starts[1:], 1.0), 2.0 / len(starts))
     score = log_marginal_likelihood(np.bincount(b, y), np.bincount(b), *prior).sum()
     assert score == pytest.approx(recorded, abs=2e-4)
-
-
-def test_weights_of_the_histograms_sum_to_one_in_log_space():
-    """Scores of e^-3000 are weighed as well as those of e^-3."""
-    rng = np.random.default_rng(0)
-    x = rng.random(5000)
-    found, report = solve_bayesian_binning(problem_of(x, rng.random(5000) < x, np.ones(5000)))
-    assert found.log_scores.max() < -2000
-    assert np.all(np.isfinite(found.histogram.values))
-    np.testing.assert_allclose(found(x), x, atol=0.1)
-    assert report.n_blocks == found.histogram.n_blocks
-    assert found.histogram.sizes.sum() == 5000
 
 
 @given(cells(), st.integers(0, 99))

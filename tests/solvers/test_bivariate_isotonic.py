@@ -113,15 +113,6 @@ def test_report_proves_the_fit(whole):
     assert n <= report.rounds < 25 * n
 
 
-def test_a_hundred_thousand_splits():
-    n = 100_000
-    y = np.arange(n) + 0.25
-    rank = np.tile([1, 2], n // 2)
-    fitted, report = solve_bivariate_isotonic(check_points(np.arange(n), rank, y))
-    assert fitted.tolist() == y.tolist()
-    assert report.n_blocks == n
-
-
 def test_values_that_grow_like_powers_are_split_one_by_one():
     """The worst case of splitting at the mean: each pass takes off only the largest few."""
     y = 2.0 ** np.arange(-390, 390)

@@ -4,14 +4,14 @@ import pytest
 from calibrant import MonotoneSpline, NormalizationAwareIsotonic, SortedCumulativeIsotonic
 from calibrant._row_order import sample_rows
 from calibrant._simplex import check_batch
-from calibrant._solvers import choice_rows
+from calibrant._solvers import merged_rows as choice_rows
 from conftest import simulate
 
 
 @pytest.fixture
 def few(monkeypatch):
-    monkeypatch.setattr(choice_rows, "CELLS", 1)
-    monkeypatch.setattr(choice_rows, "LEAST_ROWS", 500)
+    monkeypatch.setattr(choice_rows, "CHOICE_CELLS", 1)
+    monkeypatch.setattr(choice_rows, "LEAST_CHOICE_ROWS", 500)
 
 
 def test_few_rows_are_all_looked_at():

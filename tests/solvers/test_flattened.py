@@ -101,16 +101,6 @@ def test_is_optimal_for_every_proper_scoring_rule(problem, seed):
         assert all(best <= total(rival) + 1e-12 for rival in rivals)
 
 
-def test_fractional_weights_do_not_depend_on_the_order_of_rows():
-    p, y = simulate(300, 5)
-    weight = np.random.default_rng(1).random(300)
-    order = np.random.default_rng(2).permutation(300)
-    step, _ = solve_steps(check_batch(p, y, weight))
-    again, _ = solve_steps(check_batch(p[order], y[order], weight[order]))
-    assert step.thresholds.tobytes() == again.thresholds.tobytes()
-    assert step.values.tobytes() == again.values.tobytes()
-
-
 def test_objective_is_the_mean_squared_error_over_cells():
     p, y = simulate(400, 6)
     step, report = solve_steps(check_batch(p, y))

@@ -81,12 +81,3 @@ def test_the_price_holds_few_rows_and_lets_many_go():
         kept.append(weights[0])
     assert kept[0] > 0.9
     assert kept[-1] < 0.2 < kept[1]
-
-
-def test_a_start_does_not_change_what_is_found():
-    own, _, _ = simulate(np.random.default_rng(3))
-    plain, _ = solve_mixture(own, np.ones(len(own)))
-    for start in np.eye(3):
-        found, report = solve_mixture(own, np.ones(len(own)), start=start)
-        assert report.violation <= 1e-8
-        np.testing.assert_allclose(found, plain, atol=1e-6)

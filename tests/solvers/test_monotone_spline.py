@@ -183,11 +183,6 @@ def test_the_strength_is_that_of_cross_validation_written_out(make, n_rows):
     assert report.notes == (f"strength {wanted:g} by cross-validation",)
 
 
-def test_rounds_run_out():
-    _, report = fit(check_batch(*bent(300)), strength=1.0, max_rounds=2, tol=1e-12)
-    assert not report.converged
-
-
 def test_pseudo_observations_have_the_labels_that_temperature_scaling_expects():
     """The same slopes as from rows given k times more, with fractions of labels of each class."""
     p, y = simulate(80, 3)

@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
-from calibrant._maps.curves import IDENTITY
 from calibrant._simplex import check_batch
 from calibrant._solvers.one_vs_rest import (
     BinaryProblem,
@@ -15,7 +14,7 @@ from calibrant._solvers.one_vs_rest import (
     solve_one_vs_rest,
 )
 from calibrant._solvers.report import SolverReport
-from conftest import load_real, real_files, simulate
+from conftest import load_real, real_files
 from reference.binary_maps import collect
 from reference.isotonic import min_max
 
@@ -54,19 +53,6 @@ def test_cells_that_are_nearly_equal_are_merged_where_they_are_equal(spread):
     assert not np.signbit(problem.values).any()
     np.testing.assert_array_equal(problem.positives, counts)
     np.testing.assert_array_equal(problem.cells, 2 * counts)
-
-
-@given(cells(), st.integers(0, 99))
-def test_a_problem_of_weights_is_one_of_repetitions_in_any_order(data, seed):
-    values, labels, weights = data
-    times = weights.astype(int)
-    order = np.random.default_rng(seed).permutation(times.sum())
-    again = problem_of(
-        np.repeat(values, times)[order], np.repeat(labels, times)[order], np.ones(times.sum())
-    )
-    problem = problem_of(*data)
-    for name in ("values", "positives", "cells"):
-        assert getattr(problem, name).tobytes() == getattr(again, name).tobytes()
 
 
 @pytest.mark.parametrize(
@@ -133,14 +119,6 @@ def test_real_classes_are_fitted_one_by_one(name):
         np.testing.assert_allclose(curve(fresh[:, j]), model.predict(fresh[:, j]), atol=1e-12)
     assert report.solver == "pava per class"
     assert report.n_blocks == sum(len(np.unique(curve.y)) for curve in found.curves)
-
-
-def test_a_class_without_a_label_keeps_its_scores():
-    p, y = simulate(300, 4)
-    batch = check_batch(p[y != 2], y[y != 2], classes=np.arange(4))
-    found, _ = solve_one_vs_rest(batch, solve_isotonic_steps)
-    assert [curve is IDENTITY for curve in found.curves] == [False, False, True, False]
-    np.testing.assert_array_equal(found.curves[2](p[:, 2]), p[:, 2])
 
 
 def test_reports_merge_to_the_mean_objective_and_the_worst_violation():

@@ -41,19 +41,6 @@ def test_groups_by_hand(counts, n_groups, groups):
     assert group_classes(batch_with(counts), n_groups).tolist() == groups
 
 
-@given(st.lists(st.integers(0, 4), min_size=2, max_size=8).filter(any), st.integers(1, 9))
-def test_groups_follow_the_frequency(counts, n_groups):
-    group = group_classes(batch_with(counts), n_groups)
-    counts = np.array(counts)
-    assert group.max() + 1 <= n_groups
-    assert sorted(set(group.tolist())) == list(range(group.max() + 1))
-    for g in range(group.max() + 1):
-        assert counts[group == g].sum() > 0
-        assert np.all(
-            counts[group < g].max(initial=-1) < counts[group == g][counts[group == g] > 0]
-        )
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", [None, *[n for n in REAL_FILES if n.endswith("_nb")]])
 def test_one_isotonic_group_is_the_flattened_fit_to_the_bit(name, weighted):
@@ -103,17 +90,3 @@ def test_groups_are_fitted_to_their_own_cells():
     assert report.objective == pytest.approx(objective)
     assert report.solver == "histogram per group"
     assert report.n_blocks == 14
-
-
-@pytest.mark.parametrize("kind", ["isotonic", "histogram"])
-def test_order_of_rows_changes_no_bit(kind):
-    p, y = simulate(300, 5)
-    weight = np.random.default_rng(1).uniform(0.1, 2, 300)
-    order = np.random.default_rng(2).permutation(300)
-    one, _ = solve_shared_classwise(check_batch(p, y, weight), kind=kind, n_groups=3)
-    two, _ = solve_shared_classwise(
-        check_batch(p[order], y[order], weight[order]), kind=kind, n_groups=3
-    )
-    for a, b in zip(one.curves, two.curves, strict=True):
-        assert a.thresholds.tobytes() == b.thresholds.tobytes()
-        assert a.values.tobytes() == b.values.tobytes()

@@ -4,8 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from calibrant._maps import RankedSteps
 from calibrant._simplex import check_batch
@@ -106,26 +104,6 @@ def test_merging_changes_no_value(kind, max_rank):
         assert report.violation <= 1e-14
 
 
-def test_small_ranges_and_wide_origins_change_no_bit(monkeypatch):
-    p, y = simulate(300, 30)
-    p = np.round(p, 3)
-    p /= p.sum(axis=1, keepdims=True)
-    function, _ = solver.fit_rows(solver.accumulate(batch_of(p, y)))
-    monkeypatch.setattr(solver, "POINTS_AT_ONCE", 100)
-    again, _ = solver.fit_rows(solver.accumulate(batch_of(p, y)))
-    assert again.values.tobytes() == function.values.tobytes()
-    assert again.thresholds.tobytes() == function.thresholds.tobytes()
-
-
-def test_weights_that_share_a_label_become_whole():
-    """Ties of two and three classes: six units per row, exactly."""
-    p = np.array([[0.4, 0.4, 0.2], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.3, 0.2]])
-    rows = solver.accumulate(batch_of(p, [0, 0, 0], [1, 2, 3]))
-    units, is_whole = solver.whole_units(rows)
-    assert units.tolist() == [6, 12, 18]
-    assert is_whole
-
-
 def test_many_sizes_of_ties_are_rounded_but_hardly():
     """Labels tied with 2 .. 30 classes have no small common multiple."""
     k = 40
@@ -138,21 +116,6 @@ def test_many_sizes_of_ties_are_rounded_but_hardly():
     fitted, _ = solve_bivariate_isotonic(check_points(q, rank, label))
     np.testing.assert_allclose(function(q, rank), fitted, rtol=1e-11)
     assert report.converged
-
-
-@given(seed=st.integers(0, 10**6), n_classes=st.integers(2, 6), ties=st.booleans())
-def test_surface_is_monotone_and_rows_are_on_the_simplex(seed, n_classes, ties):
-    rng = np.random.default_rng(seed)
-    m = int(rng.integers(1, 30))
-    p = coarse(rng, m, n_classes) if ties else rng.dirichlet(np.ones(n_classes), m)
-    function, _ = solver.fit_rows(solver.accumulate(batch_of(p, rng.integers(0, n_classes, m))))
-    grid = np.linspace(0, 1, 50)
-    surface = np.array([function(grid, r) for r in range(1, n_classes)])
-    assert np.all(np.diff(surface, axis=0) >= 0)
-    assert np.all(np.diff(surface, axis=1) >= 0)
-    out = calibrate(function, rng.dirichlet(np.ones(n_classes), 50))
-    assert out.min() >= 0
-    np.testing.assert_allclose(out.sum(axis=1), 1, atol=1e-14)
 
 
 @pytest.mark.parametrize("kind", ["smooth", "ties", "almost ties", "almost uniform", "tiny"])
@@ -204,12 +167,6 @@ def test_prior_is_the_temperature_scaled_row(beta):
     np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-290)
 
 
-def test_zeros_in_the_prior_are_read_as_the_smallest():
-    function, _ = solver.fit_rows(solver.accumulate(batch_of(*simulate(300, 2))))
-    out = calibrate(function, np.array([[1.0, 0.0]]), 1.0, 0.5, math.log(1e-8))
-    assert out[0, 1] == pytest.approx(1e-4 / (1 + 1e-4))
-
-
 def choose(p, y, weight=None, max_rank=None):
     batch = batch_of(p, y, weight)
     rows = solver.accumulate(batch)
@@ -245,18 +202,6 @@ def test_held_out_rows_are_not_fitted_to():
     expected = calibrate(rest, batch.scores[held])[np.arange(held.sum()), y[held]]
     assert own[held].tolist() == expected.tolist()
     assert np.all((prior > 0) & (prior < 1))
-
-
-def test_share_is_small_where_the_map_is_trusted_and_large_where_it_is_not():
-    rng = np.random.default_rng(0)
-    honest = rng.dirichlet(np.ones(3), 20_000)
-    y = (honest.cumsum(axis=1) > rng.random((20_000, 1))).argmax(axis=1)
-    bent = np.where(honest > 0.5, honest**4, honest)  # no temperature undoes this
-    bent /= bent.sum(axis=1, keepdims=True)
-    few, _ = choose(*simulate(60, 10))
-    many, _ = choose(bent, y)
-    assert many <= 0.01
-    assert few >= 0.3
 
 
 def test_share_without_rows_to_hold_out():

@@ -1,11 +1,8 @@
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from calibrant._maps.curves import IDENTITY
 from calibrant._simplex import check_batch
-from calibrant._solvers.histogram import solve_histogram
 from calibrant._solvers.one_vs_rest import binary_problem, solve_isotonic_steps
 from calibrant._solvers.top_label import (
     TopLabels,
@@ -62,14 +59,6 @@ def test_rarely_predicted_classes_keep_their_scores():
     assert report.n_blocks == (predicted[:3] // 50).sum()
 
 
-def test_too_few_rows_for_any_class_leave_all_scores():
-    batch = check_batch([[0.9, 0.1]], [0])
-    found, report = solve_top_label(batch, solve_points_histogram, per_class=True, enough=50)
-    assert found.curves == (IDENTITY, IDENTITY)
-    assert report.converged
-    assert "all keep their scores" in report.notes[0]
-
-
 def test_classes_are_fitted_to_the_rows_that_predict_them():
     p, y = simulate(400, 3)
     batch = check_batch(p, y)
@@ -81,23 +70,6 @@ def test_classes_are_fitted_to_the_rows_that_predict_them():
         assert curve.thresholds.tobytes() == wanted.thresholds.tobytes()
         assert curve.values.tobytes() == wanted.values.tobytes()
         assert curve.sizes.sum() == rows.sum()
-
-
-@given(st.integers(0, 999), st.integers(2, 5), st.integers(1, 12), st.booleans())
-@pytest.mark.filterwarnings("ignore::calibrant.errors.MissingClassWarning")
-def test_weights_are_repetitions_to_the_bit_with_ties(seed, k, m, per_class):
-    rng = np.random.default_rng(seed)
-    p = rng.integers(1, 3, (m, k)) / 1.0
-    p /= p.sum(axis=1, keepdims=True)
-    y, times = rng.integers(0, k, m), rng.integers(1, 4, m)
-    classes = np.arange(k)
-    one = check_batch(p, y, times, classes=classes)
-    two = check_batch(np.repeat(p, times, axis=0), np.repeat(y, times), classes=classes)
-    for solve in (solve_isotonic_steps, lambda q: solve_histogram(q, n_bins=3)):
-        a, _ = solve_top_label(one, solve, per_class=per_class)
-        b, _ = solve_top_label(two, solve, per_class=per_class)
-        for f, g in zip(a.curves, b.curves, strict=True):
-            assert f(p).tobytes() == g(p).tobytes()
 
 
 def test_ties_of_very_many_classes_share_in_fractions():

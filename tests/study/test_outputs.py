@@ -9,7 +9,6 @@ from browser import DESKTOP, PHONE, Visit
 from calibrant.errors import ParameterError
 from calibrant.study import _ranks as ranks
 from calibrant.study import _tables as tables
-from calibrant.study import _typeset as typeset
 from calibrant.study import write_outputs
 from calibrant.study._outputs import find_best, find_failures
 from study.small_tables import (
@@ -48,17 +47,13 @@ def test_everything_is_written_and_returned(study):
     assert stems["tables", ".md"] == stems["tables", ".tex"]
     assert stems["figures", ".png"] == stems["figures", ".svg"]
     assert {"ranks", "times", "tests", "models-r52"} <= stems["tables", ".md"]
-    assert all(re.fullmatch(r"[a-z0-9.-]+", p.name) for p in there)
-    assert all(p.read_bytes().startswith(b"\x89PNG") for p in there if p.suffix == ".png")
-
-
-def test_the_figures_are_those_of_the_paper_and_beyond(study):
-    names = {path.stem for path in study[2] if path.suffix == ".svg"}
-    assert names == {
+    assert stems["figures", ".svg"] == {
         *("wins-nll", "wins-cw-ece", "critical-difference-nll", "critical-difference-cw-ece"),
         *("boxes-nll-standardised", "boxes-cw-ece-standardised", "boxes-cw-ece"),
         *("intervals", "sensitivity", "times"),
     }
+    assert all(re.fullmatch(r"[a-z0-9.-]+", p.name) for p in there)
+    assert all(p.read_bytes().startswith(b"\x89PNG") for p in there if p.suffix == ".png")
 
 
 def test_markdown_rows_are_as_wide_as_their_head(study):
@@ -67,6 +62,8 @@ def test_markdown_rows_are_as_wide_as_their_head(study):
         lines = [x for x in path.read_text("utf-8").splitlines() if x.startswith("|")]
         assert len({len(cells_of(line)) for line in lines}) == 1, path
         assert not re.search(r"(?<!\\)<", path.read_text("utf-8")), path
+    ranked = (directory / "tables" / "ranks.md").read_text("utf-8")
+    assert tables.escape_markdown(EVIL_METHOD) in ranked
 
 
 def test_latex_is_balanced_and_escaped(study):
@@ -78,21 +75,15 @@ def test_latex_is_balanced_and_escaped(study):
         assert text.count(r"\begin") == text.count(r"\end")
         inside = text[text.index(r"\toprule") : text.index(r"\bottomrule")]
         assert not re.search(r"(?<!\\)[%#_^~]", inside), path
-        widths = [
-            len(re.findall(r"(?<!\\)&", line))
-            for line in inside.splitlines()
-            if line.endswith(r"\\")
-        ]
-        assert len(set(widths)) == 1
+        lines = [line for line in inside.splitlines() if line.endswith(r"\\")]
+        assert len({len(re.findall(r"(?<!\\)&", line)) for line in lines}) == 1
 
 
 def test_text_comes_back_from_markdown():
-    markdown = typeset.escape_markdown("a|b `c` *d* _e_ <f> [g](h) \\ & # ~")
-    assert (
-        re.sub(r"\\(.)", r"\1", markdown).replace("&amp;", "&")
-        == "a|b `c` *d* _e_ <f> [g](h) \\ & # ~"
-    )
-    assert typeset.escape_markdown("two\nlines\x07") == r"two lines\\x07"
+    text = "a|b `c` *d* _e_ <f> [g](h) \\ & # ~"
+    markdown = tables.escape_markdown(text)
+    assert re.sub(r"\\(.)", r"\1", markdown).replace("&amp;", "&") == text
+    assert tables.escape_markdown("two\nlines\x07") == r"two lines\\x07"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +97,7 @@ def test_text_comes_back_from_markdown():
     ],
 )
 def test_latex_prints_text_as_it_is(text, latex):
-    assert typeset.escape_latex(text) == latex
+    assert tables.escape_latex(text) == latex
 
 
 def test_table_two_prints_ranks_shares_and_bold():
@@ -114,16 +105,14 @@ def test_table_two_prints_ranks_shares_and_bold():
     table = table_of(values, ("uncalibrated", "na-fir", "ts"), datasets=["a", "a", "b"])
     found = tables.rank_table(table)
     assert found.head == ("Metric", "Data set", "NA-FIR", "TS", "Uncalibrated")
-    assert typeset.to_markdown(found).splitlines()[2:] == [
+    assert tables.to_markdown(found).splitlines()[2:] == [
         "| Metric | Data set | NA-FIR | TS | Uncalibrated |",
         "| --- | --- | ---: | ---: | ---: |",
         "| NLL | a (2) | **1.2 (100%)** | 1.8 (50%) | 3.0 (0%) |",
         "|  | b (1) | 3.0 (0%) | 2.0 (0%) | **1.0 (100%)** |",
         "|  | all (3) | **1.8 (67%)** | **1.8 (33%)** | 2.3 (33%) |",
     ]
-
-
-def test_table_two_has_the_paper_s_columns_first_and_its_metrics():
+    # The paper's columns come first, and its metrics.
     found = tables.rank_table(random_table([("a", "1")], ("spline", *PAPER)))
     titles = ("NA-FIR", "SCIR", "FIR", "IR-OvR", "TS", "VS", "MS", "Spline", "Uncalibrated")
     assert found.head[2:] == titles
@@ -177,9 +166,6 @@ def test_sensitivity_compares_three_numbers_of_bins():
     assert [last[i] for i in (2, 5, 8)] == ["1.000"] * 3
     plain = tables.binned_ranks(table, "tece")[15]
     assert plain.sort_index().equals(ranks.rank_cases(table, "tece").mean().sort_index())
-
-
-def test_no_bins_no_sensitivity():
     assert tables.sensitivity_table(random_table([("a", "1")], PAPER[:2], ("nll", "tece"))) is None
 
 
@@ -190,20 +176,10 @@ def test_tests_are_by_classifiers_and_by_data_sets():
     assert row[5] == "2"
 
 
-def test_file_names_cannot_leave_the_directory():
+def test_an_empty_table_is_refused_and_file_names_cannot_leave_the_directory(tmp_path):
     assert tables.file_name("../../etc/passwd") == "etc-passwd"
     assert tables.file_name(EVIL_DATASET).isascii()
     assert tables.file_name("...") == "unnamed"
-
-
-def test_hostile_names_are_printed_as_text(study):
-    _, directory, _ = study
-    text = (directory / "tables" / "ranks.md").read_text("utf-8")
-    assert typeset.escape_markdown(EVIL_METHOD) in text
-    assert EVIL_METHOD not in text
-
-
-def test_an_empty_table_is_refused(tmp_path):
     for table in (rows([]), table_of([[1.0]], ("ts",))):
         with pytest.raises(ParameterError, match="two methods"):
             write_outputs(table, tmp_path)
@@ -248,73 +224,49 @@ def seen(browser):
     return seen
 
 
-@pytest.fixture(params=VISITS)
-def visit(request, seen):
-    return seen[request.param]
-
-
-def test_opens_from_disk_and_asks_for_nothing(visit):
+@pytest.mark.parametrize("how", VISITS)
+def test_the_page(how, seen):
+    """It opens from disk and asks for nothing, shows all, and names stay text."""
+    visit = seen[how]
     asked = [url for url in visit["requests"] if not url.startswith("data:image/svg+xml;base64,")]
     assert [url.partition(":")[0] for url in asked] == ["file"]
     assert visit["complaints"] == []
     assert visit["refused"]
-
-
-def test_every_figure_is_shown_and_described(visit):
     assert len(visit["images"]) == 10
-    assert all(image["ok"] for image in visit["images"])
-    assert all(len(image["alt"]) > 20 for image in visit["images"])
-
-
-def test_a_phone_scrolls_inside_boxes_only(visit, seen):
-    limit = 1280 if visit is seen["desktop"] else 390
-    assert visit["width"] <= limit
-    assert visit["wide"] == (limit == 390)
-    assert all(visit["labels"])
-
-
-def test_dark_and_light(seen):
-    assert seen["phone"]["ground"] == "rgb(255, 255, 255)"
-    assert seen["dark phone"]["ground"] == "rgb(21, 23, 27)"
-
-
-def test_hostile_names_stay_text(visit):
-    assert visit["scripts"] == 0
-    assert visit["handlers"] == 0
+    assert all(image["ok"] and len(image["alt"]) > 20 for image in visit["images"])
+    assert visit["tables"] == 1 + len(list(hostile_outputs()[1].glob("tables/*.md")))
+    assert (visit["scripts"], visit["handlers"]) == (0, 0)
     for name in (EVIL_METHOD, EVIL_DATASET, EVIL_MODEL):
         assert name in visit["text"]
 
 
-def test_a_screen_reader_finds_its_way(visit):
+@pytest.mark.parametrize("how", VISITS)
+def test_a_reader_finds_the_way_and_a_phone_scrolls_inside_boxes_only(how, seen):
+    visit = seen[how]
     assert visit["heads"][0] == 1
     assert visit["heads"].count(1) == 1
-    assert visit["unscoped"] == 0
-    assert visit["dangling"] == 0
+    assert (visit["unscoped"], visit["dangling"]) == (0, 0)
     assert len(visit["ids"]) == len(set(visit["ids"]))
-
-
-def test_every_table_is_on_the_page(visit):
-    _, directory, _ = hostile_outputs()
-    assert visit["tables"] == 1 + len(list(directory.glob("tables/*.md")))
+    limit = 1280 if how == "desktop" else 390
+    assert visit["width"] <= limit
+    assert visit["wide"] == (limit == 390)
+    assert all(visit["labels"])
+    dark, light = "rgb(21, 23, 27)", "rgb(255, 255, 255)"
+    assert visit["ground"] == (dark if how == "dark phone" else light)
 
 
 def test_the_page_is_one_file_with_nothing_to_load():
-    _, directory, _ = hostile_outputs()
-    page = (directory / "index.html").read_text("utf-8")
+    page = (hostile_outputs()[1] / "index.html").read_text("utf-8")
     assert page.startswith("<!DOCTYPE html>")
-    assert "<script" not in page
     assert "default-src &#39;none&#39;" in page
-    assert 'style="' not in page
+    assert not re.search('<script|style="', page)
 
 
-def test_the_best_are_named_with_those_within_chance():
+def test_the_best_are_named_with_those_within_chance_and_failures_are_counted():
     values = [[3.0, 1.0, 2.0, 9.0]] * 40
     methods = ("uncalibrated", "na-fir", "ts", "spline")
     assert find_best(table_of(values, methods)) == [("NLL", "NA-FIR (1.00)", "")]
     few = find_best(table_of(values[:2], methods))
     assert few == [("NLL", "NA-FIR (1.00)", "TS (2.00), Uncalibrated (3.00), Spline (4.00)")]
-
-
-def test_failures_are_counted():
     table = table_of([[1.0, float("nan")], [1.0, 2.0]], ("ts", "ms"), datasets=["a", "b"])
     assert find_failures(table) == {"ms": ["a / m0"]}

@@ -1,6 +1,5 @@
 """A study as a whole: files in, one table out, whatever happens on the way."""
 
-import json
 import math
 import signal
 import subprocess
@@ -15,7 +14,7 @@ from calibrant import errors, metrics
 from calibrant._calibrators.methods import make_calibrator
 from calibrant.study import _run as module
 from calibrant.study import read_table, run_study
-from calibrant.study._cell import MEASURED, Cell, Outcome, Records, measure, versions
+from calibrant.study._cell import MEASURED, Cell, Outcome, measure, versions
 from calibrant.study._files import find_files, look_at
 from calibrant.study._run import longest_first
 from calibrant.study._table import DEFAULT_METHODS, PAPER_METHODS
@@ -133,12 +132,6 @@ def test_labels_may_be_names_of_the_columns(tmp_path):
     assert found[0].metrics == found[1].metrics
 
 
-def test_finished_cells_are_not_run_again(home, tmp_path, monkeypatch):
-    first = run_study(home, tmp_path / "out", QUICK, n_jobs=0)
-    monkeypatch.setattr(module, "measure", lambda _: pytest.fail("a cell was run again"))
-    assert run_study(home, tmp_path / "out", QUICK, n_jobs=0) == first
-
-
 def run_counting(home, out, monkeypatch, methods=QUICK, **options):
     """Run a study; return the cells that it computed."""
     computed = []
@@ -156,6 +149,9 @@ def run_counting(home, out, monkeypatch, methods=QUICK, **options):
 def test_only_what_changed_is_run_again(home, tmp_path, monkeypatch):
     out = tmp_path / "out"
     assert len(run_counting(home, out, monkeypatch)) == 6
+    table = read_table(out / "study.csv")
+    assert run_counting(home, out, monkeypatch) == []
+    assert read_table(out / "study.csv") == table
     save(home / "toy_small.npz", seed=5)
     changed = run_counting(home, out, monkeypatch)
     assert sorted(changed) == ["toy_small:fir", "toy_small:ts", "toy_small:uncalibrated"]
@@ -166,20 +162,13 @@ def test_only_what_changed_is_run_again(home, tmp_path, monkeypatch):
     assert len(run_counting(home, out, monkeypatch, seed=1)) == 9
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"null", b'{"format": 1}', b"\xff"])
-def test_a_damaged_record_is_run_again(home, tmp_path, monkeypatch, damage):
-    run_study(home, tmp_path / "out", ["ts"], n_jobs=0)
-    (tmp_path / "out" / "cells" / "toy_small__ts.json").write_bytes(damage)
-    assert run_counting(home, tmp_path / "out", monkeypatch, ["ts"]) == ["toy_small:ts"]
-
-
-def test_records_of_another_version_do_not_count(home, tmp_path, monkeypatch):
+def test_a_record_that_is_damaged_or_of_another_version_is_run_again(home, tmp_path, monkeypatch):
     run_study(home, tmp_path / "out", ["ts"], n_jobs=0)
     path = tmp_path / "out" / "cells" / "toy_small__ts.json"
-    record = json.loads(path.read_text())
-    record["versions"] = record["versions"].replace("calibrant ", "calibrant 9")
-    path.write_text(json.dumps(record))
-    assert run_counting(home, tmp_path / "out", monkeypatch, ["ts"]) == ["toy_small:ts"]
+    older = path.read_bytes().replace(b'"calibrant ', b'"calibrant 9')
+    for content in (older, b"", b"{", b"[]", b"null", b'{"format": 1}', b"\xff"):
+        path.write_bytes(content)
+        assert run_counting(home, tmp_path / "out", monkeypatch, ["ts"]) == ["toy_small:ts"]
 
 
 def test_a_file_that_no_method_can_use_gives_nan_and_a_line_in_the_log(home, tmp_path):
@@ -218,7 +207,13 @@ def test_files_that_are_no_predictions_are_skipped_with_a_reason(home, tmp_path)
     names = ["val_probs.npy", "test_probs.npy", "val_labels.npy", "test_labels.npy"]
     (home / "a_cut.npz").write_bytes(archive([(name, cut) for name in names]))
     files, reasons = find_files(home)
-    assert [file.path.name for file in files] == ["toy_small.npz", "toy_wide_net.npz"]
+    small, wide = files
+    assert (small.name, small.n_val, small.n_test, small.n_classes) == ("toy_small", 80, 240, 3)
+    assert (wide.dataset, wide.model, wide.n_classes) == ("toy", "wide_net", 6)
+    names = [
+        cell.name for cell in longest_first(Cell(f, m, 0) for f in files for m in (*QUICK, "ms"))
+    ]
+    assert (names[0], names[-1]) == ("toy_wide_net__ms", "toy_small__ts")  # ms: pairs of classes
     assert "cannot be read as npz" in reasons["broken_zip.npz"]
     assert "val_labels" in reasons["a_other.npz"]
     assert "dataset_model.npz" in reasons["plain.npz"]
@@ -227,12 +222,6 @@ def test_files_that_are_no_predictions_are_skipped_with_a_reason(home, tmp_path)
     said = []
     run_study(home, tmp_path / "out", ["ts"], n_jobs=0, message=said.append)
     assert [line.partition(" ")[0] for line in said] == sorted(reasons)
-
-
-def test_sizes_are_known_without_reading_the_arrays(home):
-    small, wide = find_files(home)[0]
-    assert (small.n_val, small.n_test, small.n_classes) == (80, 240, 3)
-    assert (wide.dataset, wide.model, wide.n_classes) == ("toy", "wide_net", 6)
 
 
 @pytest.mark.parametrize(
@@ -256,26 +245,12 @@ def test_bad_arguments_are_errors_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
-def test_without_pyarrow_there_is_still_a_table(home, tmp_path, monkeypatch):
+def test_without_pyarrow_there_is_still_a_table_and_progress_counts_up(home, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "find_spec", lambda _: None)
-    run_study(home, tmp_path / "out", ["ts"], n_jobs=0)
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["cells", "study.csv"]
-
-
-def test_progress_counts_up(home, tmp_path):
     calls = []
     run_study(home, tmp_path / "out", QUICK, n_jobs=0, progress=lambda *c: calls.append(c))
     assert calls == [(done, 6, "study") for done in range(7)]
-
-
-def test_records_keep_every_bit(home, tmp_path):
-    cell = Cell(find_files(home)[0][0], "ts", 0)
-    records = Records(tmp_path / "cells")
-    outcome = Outcome(dict.fromkeys(MEASURED) | {"nll": 0.1 + 0.2}, seconds=1 / 3, error="E: no")
-    records.write(cell, outcome)
-    read, written = records.read(cell)
-    assert written == versions()
-    assert read._replace(warnings=()) == outcome
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["cells", "study.csv"]
 
 
 def test_a_death_becomes_a_failed_cell(home, tmp_path, monkeypatch):
@@ -298,13 +273,6 @@ def test_a_study_that_was_killed_goes_on_where_it_was(home, tmp_path):
     table = run_study(home, out, n_jobs=0)
     assert all(path.read_bytes() == content for path, content in kept.items())
     assert values(table) == values(run_study(home, tmp_path / "whole", n_jobs=0))
-
-
-def test_long_cells_come_first(home):
-    order = longest_first(Cell(f, m, 0) for f in find_files(home)[0] for m in PAPER_METHODS)
-    names = [cell.name for cell in order]
-    assert names[0] == "toy_wide_net__ms"  # a parameter for each pair of classes
-    assert names[-1] == "toy_small__vs"
 
 
 # Processes: what their death costs, and when they end

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.base import clone
 
 from calibrant._calibrators.auto_report import BASELINE, AutoReport, report_of
@@ -29,17 +30,24 @@ if TYPE_CHECKING:
     from calibrant.scale._chunks import Chunks
     from calibrant.scale._statistics import Statistics
 
-FAVOURITES = {"structured": 0.5, "structured-wide": 0.18, "ts": 0.16, "identity": 0.16}
-"""Shares of the prior: what is good where there is too little to tell.
+STRUCTURED = ("structured", "structured-wide", "structured-loose")
+"""Stages that tell classes apart: where no candidate does, no finishing stage does."""
+
+FAVOURITES = {"structured": 0.5, "structured-wide": 0.18, "structured-loose": 0.18}
+FAVOURITES |= {"ts": 0.16, "identity": 0.16}
+"""Parts of the prior: what is good where there is too little to tell.
 
 Chosen, as the prior itself and the caution, within the validation parts of real classifiers, whole
 and cut to 200 rows (see auto.md).
 """
-PATHS = ("ts", "identity", "na-fir", "scir", "structured", "structured-wide")
-"""What is tried by default."""
+PATHS = ("ts", "identity", "na-fir", "scir", *STRUCTURED)
+PATHS_OF_MANY = ("ts", "identity", "na-fir", "structured", "structured-wide")
+MANY = 100
+"""What is tried by default, and of more classes than this: there, others cost more than they
+gain."""
 
 OF_TWO = "two-class"
-PATHS_OF_TWO = ("ts", OF_TWO, "na-fir", "scir")
+PATHS_OF_TWO = ("ts", OF_TWO, "ir-ovr")
 """What is tried by default of two classes, and which of it the mixture is held to: it has weights
 of its own for maps of the scores and of temperature scaling, and needs no finishing stage."""
 
@@ -47,9 +55,15 @@ PRICED_CELLS, PRICED_ROWS = 1 << 13, 64
 """What the price of leaving temperature scaling is counted on: about so many cells, and rows at
 least."""
 
-PLAIN, CLASSWISE = ("ts", "identity"), {"structured", "structured-wide"}
-"""Candidates that need no finishing stage, and stages that tell classes apart: where no candidate
-does, no finishing stage does."""
+PLAIN = ("ts", "identity")
+"""Candidates that need no finishing stage."""
+
+UNPROVEN, CLEAR_GAIN, GAIN_SCALE = 0.6, 2.0, 1.5
+"""Share of the scores as they are where nothing proves them wrong; nats that the mixture has to
+gain on held-out rows for half of it, and for e times less of what is left."""
+
+MANY_NATS, LOW_LOSS = 100.0, 0.05
+"""Held-out loss of all rows, in nats, and of a row, at which half is known of rare mistakes."""
 
 FLOOR = 1e-12
 """Of the mixture's probabilities, before what comes after it."""
@@ -66,25 +80,29 @@ class AutoCalibrator(Composed):
     highest held-out likelihood, less the price of what held-out rows cannot know: the farther it
     is from temperature scaling, the more it has to gain. An average of honest probabilities is too
     timid, so a monotone spline and structured scaling are then fitted to held-out outputs of the
-    mixture, and have a share in the result that grows with what there is to learn from.
+    mixture, and have a share in the result that grows with what there is to learn from. Of two
+    classes there is less to choose: the mixture is one of two-class scaling, which is an average
+    of maps itself, and of isotonic regression, held to the former, and nothing comes after it.
 
     Parameters
     ----------
     candidates : sequence of str, optional
         Methods out of "ts", "identity", "structured", "structured-wide" (which knows the smallest
-        probabilities apart), "na-fir", "scir" and "spline", or two of them one after the other,
-        as "structured > na-fir". By default what together is good. Temperature scaling is always
-        among them.
+        probabilities apart), "structured-loose" (which is hardly penalised), "na-fir", "scir",
+        "spline", "two-class" and "ir-ovr", or two of them one after the other, as "structured >
+        na-fir". By default what together is good for so many classes; of two, "two-class" and
+        "ir-ovr". Temperature scaling is always among them.
     cv : int, default=5
         Number of folds.
     prior_rows : float, default=2.0
         Pseudo-observations in favour of "structured", above all, where there is too little to
-        tell; some of the others have a part of them.
+        tell; some of the others have a part of them. Of two classes "two-class" has them all.
     caution : float, default=3000.0
         Pseudo-observations, rows like those of the calibration set with labels as likely as
-        temperature scaling says, that the mixture is held to temperature scaling by. The more it
-        gains, the fewer they become; 0 trusts the held-out likelihood alone.
-    finish : float, default=50.0
+        temperature scaling says, that the mixture is held to temperature scaling by; of two
+        classes, to "two-class". The more it gains, the fewer they become; 0 trusts the held-out
+        likelihood alone.
+    finish : float, default=15.0
         Nats of held-out loss at which what is fitted to the mixture as a whole has half of its
         share; it has more where there is more to learn from, and never more than the mixture has
         left temperature scaling and the scores by. A very large number, as 1e12, leaves it out.
@@ -112,7 +130,7 @@ class AutoCalibrator(Composed):
     >>> from calibrant.datasets import overconfident_digits
     >>> scores, y, new_scores, new_y = overconfident_digits()
     >>> auto = AutoCalibrator().fit(scores, y)
-    >>> auto.report_.why.startswith("Of 6 candidates")
+    >>> auto.report_.why.startswith("Of 7 candidates")
     True
     """
 
@@ -128,7 +146,7 @@ class AutoCalibrator(Composed):
     cv: int = number(default=5, low=2, whole=True)
     prior_rows: float = number(default=2.0)
     caution: float = number(default=3000.0)
-    finish: float = number(default=50.0, high=1e12)
+    finish: float = number(default=15.0, high=1e12)
     verbose: bool = choice(default=False)
     paths_: list[list[Calibrator]] = fitted()
     weights_: NDArray[np.float64] = fitted()
@@ -165,7 +183,7 @@ class AutoCalibrator(Composed):
 
     def _paths(self, n_classes: int) -> list[str]:
         """Return what is tried: what was asked for, or what is good for so many classes."""
-        given = PATHS_OF_TWO if n_classes == 2 else PATHS
+        given = PATHS_OF_TWO if n_classes == 2 else PATHS_OF_MANY if n_classes > MANY else PATHS
         given = given if self.candidates is None else tuple(self.candidates)
         return list(dict.fromkeys([BASELINE, *given]))
 
@@ -191,13 +209,16 @@ class AutoCalibrator(Composed):
             strength=self.caution,
             prior=self.prior_rows * np.array([favourites.get(path, 0.0) for path in paths]),
         )
+        few = 0.0
+        if self.caution > 0.0 and home == BASELINE:
+            weights, few = _hold(weights, own, search.batch.weight, paths)
         weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
         weights /= weights.sum()
         start("finish")
         kept = {paths[i]: float(weights[i]) for i in np.flatnonzero(weights)}
         finish, share = None, 0.0
         if home == BASELINE:
-            finish, share = self._finish(search, kept, own @ weights)
+            finish, share = self._finish(search, kept, own @ weights, few)
         return {
             "paths_": search.fit(list(kept)),
             "weights_": np.array(list(kept.values())),
@@ -222,19 +243,20 @@ class AutoCalibrator(Composed):
         return found | {"map_": self._compose(found)}
 
     def _finish(
-        self, search: Search, weights: dict[str, float], own: NDArray[np.float64]
+        self, search: Search, weights: dict[str, float], own: NDArray[np.float64], few: float
     ) -> tuple[list[Calibrator] | None, float]:
         """Fit what comes after the mixture, of the kinds of methods that are candidates.
 
-        Where the mixture stays with temperature scaling, or with the scores, this does, too.
+        Where the mixture stays with temperature scaling, or with the scores, this does, too; and it
+        has less of a say where there are ``few`` mistakes.
         """
         loss = -float(search.batch.weight @ np.log(np.maximum(own, SMALLEST)))
-        share = 1.0 - sum(weights.get(path, 0.0) for path in PLAIN)
+        share = (1.0 - few) * (1.0 - sum(weights.get(path, 0.0) for path in PLAIN))
         if self.finish > 0.0:
             share *= max(loss, 0.0) / (max(loss, 0.0) + self.finish)
         paths = self._paths(search.batch.n_classes)
         used = {stage for path in paths for stage in path.split(" > ")}
-        stages = [name for name in FINISH if name != "structured" or used & CLASSWISE]
+        stages = [name for name in FINISH if name != "structured" or used & set(STRUCTURED)]
         if share < LEAST_WEIGHT:
             return None, 0.0
         return search.finish(weights, stages), share
@@ -257,6 +279,30 @@ class AutoCalibrator(Composed):
         share = np.nan if share is None else share  # which no weight may be
         last = ChainMap((first, *map(stage_of, found["finish_"])))
         return MixtureMap((first, last), np.array([1.0 - share, share]))
+
+
+def _hold(
+    weights: NDArray[np.float64],
+    own: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    paths: list[str],
+) -> tuple[NDArray[np.float64], float]:
+    """Leave a share to temperature scaling where mistakes are few, and one to unrefuted scores.
+
+    A price is not enough: what a few mistakes say is clear to the held-out likelihood, and all the
+    same a matter of luck. Returns the first share, too.
+    """
+    logs = np.log(np.maximum(np.column_stack([own @ weights, own]), SMALLEST))
+    loss = -(weight @ logs)
+    few = MANY_NATS / (loss[0] + MANY_NATS) * LOW_LOSS / (loss[0] / weight.sum() + LOW_LOSS)
+    held = (1.0 - few) * weights
+    held[paths.index(BASELINE)] += few
+    if "identity" in paths:
+        gain = loss[1 + paths.index("identity")] - loss[0]
+        share = UNPROVEN * expit((CLEAR_GAIN - gain) / GAIN_SCALE)
+        held *= 1.0 - share
+        held[paths.index("identity")] += share
+    return held, float(few)
 
 
 def _priced_cells(

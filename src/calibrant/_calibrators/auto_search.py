@@ -35,14 +35,17 @@ STAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "ts": ("ts", {}),
     "structured": ("structured", {}),
     "structured-wide": ("structured", {"bound": 1e-5}),
+    "structured-loose": ("structured", {"strength": 0.5}),
     "na-fir": ("na-fir", {"prior_strength": 30.0}),
     "scir": ("scir", {"prior_share": 0.02}),
     "spline": ("spline", {"strength": STRENGTH}),
     "two-class": ("two-class", {}),
+    "ir-ovr": ("ir-ovr", {}),
 }
 """What a path is made of: methods with parameters. Scores as they are have T = 1, and a reading of
 exact zeros. Logarithms of small probabilities tell of classes in some classifiers, and mislead in
-most others: structured scaling is there with its usual bound on them, and with almost none.
+most others: structured scaling is there with its usual bound on them, and with almost none. With
+weak penalties it is there, too: where few rows tell of a real bias, the evidence for it is weak.
 
 None of them chooses a parameter by folds of its own: weights of the mixture do what a prior towards
 temperature scaling would do. Within the validation parts of real classifiers this is as good as
@@ -110,7 +113,7 @@ class Search:
         self.n_rows, self._judges_all = judged.n_rows, judged is batch
         self.batch, self.folds = judged.in_folds(n_folds)
         self.seconds: dict[str, float] = {}
-        self._known: dict[str, dict[str, Any]] = {}
+        self._wholes: dict[str, Calibrator] = {}
         self.held_out: dict[str, SimplexBatch] = {}
 
     def hold_out(self, paths: list[str], start: Callable[[str], None]) -> None:
@@ -137,16 +140,13 @@ class Search:
         for path in wave:
             if path.rpartition(" > ")[2] == "identity":  # which has no parameter but one of zeros
                 started = perf_counter()
-                same = fit_part(make_stage("identity"), on_simplex(source))
-                rows = outputs_of(same, source.scores)
+                rows = outputs_of(self._fit_whole(path, source), source.scores)
                 self.held_out[path] = self.batch.with_probabilities(rows)
                 self.seconds[path] = perf_counter() - started
         wave = [path for path in wave if path not in self.held_out]
-        if not wave:
-            return
         stages = [make_stage(path.rpartition(" > ")[2], in_folds=True) for path in wave]
-        begins = wave[0].rpartition(" > ")[2] == BASELINE
-        known = self._fit_wholes(source, wave)
+        begins = wave[:1] == [BASELINE if not first else f"{first} > {BASELINE}"]
+        known = self._fit_structured(first, source, wave)
         found_by = cross_fit(
             stages, source, self.folds, begins_with_temperature=begins, known=known
         )
@@ -154,24 +154,34 @@ class Search:
             self.held_out[path] = self.batch.with_probabilities(found.rows)
             self.seconds[path] = found.seconds + self.seconds.get(path, 0.0)
 
-    def _fit_wholes(self, source: SimplexBatch, wave: list[str]) -> list[dict[str, Any]]:
+    def _fit_whole(self, path: str, source: SimplexBatch) -> Calibrator:
+        """Fit the last stage of a path to all rows that are judged."""
+        if path not in self._wholes:
+            stage = make_stage(path.rpartition(" > ")[2])
+            self._wholes[path] = fit_part(stage, on_simplex(source))
+        return self._wholes[path]
+
+    def _fit_structured(
+        self, first: str, source: SimplexBatch, wave: list[str]
+    ) -> list[dict[str, Any]]:
         """Fit structured scaling to all rows, which fits without a fold begin with.
 
         They have its penalties, a few numbers that a row left out has hardly a part in; to find
         them again costs most of the time of a fit. Those of the second begin with the first's.
         """
-        source, weight = on_simplex(source), float(source.weight.sum())
-        temperature, like = None, None
+        known: dict[str, dict[str, Any]] = {}
+        like = None
         for path in wave:
             stage = make_stage(path.rpartition(" > ")[2], in_folds=not self._judges_all)
             if isinstance(stage, StructuredScaling):
                 started = perf_counter()
-                if temperature is None:
-                    temperature = fit_part(make_stage(BASELINE), source).map_
-                like = stage._fit_whole(source, temperature, like)  # noqa: SLF001  (ours)
-                self._known[path] = {"whole": (like, weight)}
+                start = self._fit_whole(f"{first} > {BASELINE}" if first else BASELINE, source)
+                whole = stage._fit_whole(on_simplex(source), start.map_, like)  # noqa: SLF001
+                like = whole if isinstance(stage.strength, str) else like
+                self._wholes[path] = fit_part(stage, source, whole=whole)
+                known[path] = {"whole": whole, "whole_weight": float(source.weight.sum())}
                 self.seconds[path] = perf_counter() - started
-        return [self._known.get(path, {}) for path in wave]
+        return [known.get(path, {}) for path in wave]
 
     def own(self, path: str) -> NDArray[np.float64]:
         """Probability of each row's label, from a fit without its fold."""
@@ -205,8 +215,9 @@ class Search:
                 first, _, last = path.rpartition(" > ")
                 if last == BASELINE:
                     return starts[first]  # type: ignore[no-any-return]
-                known = self._known.get(path, {}) if self._judges_all else {}
-                return fit_part(make_stage(last), sources[first], starts[first].map_, **known)
+                if self._judges_all and path in self._wholes:
+                    return self._wholes[path]
+                return fit_part(make_stage(last), sources[first], starts[first].map_)
 
             fitted |= zip(wave, threads.each(work, wave), strict=True)
         return [[fitted[prefix] for prefix in prefixes(path)] for path in paths]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
+from abc import ABC
+from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -17,17 +19,14 @@ from calibrant._calibrators.parameters import Parameters, replace_state, stored_
 from calibrant._columns import column_order, feature_names
 from calibrant._containers import column_names, to_matrix
 from calibrant._labels import check_labels
-from calibrant.scale._chunks import Chunks
-from calibrant.scale._sources import as_chunks
+from calibrant.scale._chunks import Chunks, as_chunks
 from calibrant.scale._statistics import RowStatistics, Solution, Statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from calibrant._maps.base import CalibrationMap
-    from calibrant._simplex import SimplexBatch
 
 SHARED = {"scores", "classes", "normalize", "min_probability"}
 """Parameters of every calibrator; statistics have them in their own way, or not at all."""
@@ -45,6 +44,12 @@ class FromChunks(Parameters, ABC):
     """What calibrators do with chunks of rows; ``_statistics`` is the class of theirs, if any."""
 
     _statistics: ClassVar[type[Statistics] | None] = None
+    # Of ``Calibrator``: a fit to a checked calibration set, and what there is to say of one.
+    _fit_batch: ClassVar[Callable[..., dict[str, Any]]]
+    _complaints: ClassVar[Callable[..., Iterator[Warning]]]
+    _missing: ClassVar[Callable[..., Iterator[Warning]]]
+    _warn_of_few_rows: ClassVar[Callable[..., None]]
+    _warn_of_shares: ClassVar[Callable[..., None]]
 
     scores: str
     classes: Any
@@ -52,25 +57,11 @@ class FromChunks(Parameters, ABC):
     min_probability: float
     n_jobs: int | None
 
-    @abstractmethod
-    def _fit_batch(self, batch: SimplexBatch) -> dict[str, Any]:
-        """Return all fitted attributes for a checked calibration set."""
-
-    @abstractmethod
-    def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
-        """Yield what is to be said of a fit."""
-
-    @abstractmethod
-    def _missing(self, present: NDArray[np.bool_], classes: NDArray[Any]) -> Iterator[Warning]:
-        """Yield what is to be said of classes without a label."""
-
-    @abstractmethod
-    def _warn_of_few_rows(self, n_rows: int, n_classes: int) -> None:
-        """Warn of a small calibration set."""
-
-    @abstractmethod
-    def _warn_of_shares(self, batch: SimplexBatch, found: CalibrationMap) -> None:
-        """Warn of a class that is predicted more or less often than it comes."""
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "_statistics" in vars(cls) and cls._statistics is not None:
+            own: Any = {f.name: f.metadata.get("check") for f in fields(cls)}
+            cls._statistics.checks = {k: own[k] for k in stored_names(cls) if k not in SHARED}
 
     def statistics(self, classes: Any, *, max_rows: int | None = None) -> Statistics:
         """Return empty statistics for this calibrator, to be updated and merged anywhere.
@@ -138,17 +129,11 @@ class FromChunks(Parameters, ABC):
         is_whole, refitted = self._statistics is not None and not solution.is_of_kept_rows, None
         if chunks is not None and not is_whole and not statistics.kept.is_complete:
             refitted = self._fit_stages(fitted, statistics, chunks)
-        names = None if chunks is None else chunks.names
-        is_staged = refitted is not None
+        names, is_staged = None if chunks is None else chunks.names, refitted is not None
         self._adopt(statistics, refitted or fitted, names, is_whole=is_whole, is_staged=is_staged)
         return self
 
-    def _fit_stages(
-        self,
-        fitted: dict[str, Any],  # noqa: ARG002
-        statistics: Statistics,  # noqa: ARG002
-        chunks: Chunks,  # noqa: ARG002
-    ) -> dict[str, Any] | None:
+    def _fit_stages(self, *_: Any) -> dict[str, Any] | None:
         """Fit what a fit to kept rows consists of to all of them; None if that is not possible."""
         return None
 

@@ -14,7 +14,6 @@ from typing import Any, Literal, TypeVar, dataclass_transform, get_type_hints
 from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant._docstrings import inherit_docstring
-from calibrant.scale._statistics import Number
 
 Estimator = TypeVar("Estimator")
 
@@ -45,12 +44,17 @@ def number(
 
     It may be None if that is its default. Solvers get None for a word, which all of them know.
     """
-    limits = Number(low, high, whole, infinite, words, optional=default is None)
+
+    def check(name: str, value: Any) -> None:
+        if isinstance(value, str) and words:
+            simplex.check_option(name, value, words)
+        elif value is not None or default is not None:
+            simplex.check_number(name, value, low=low, high=high, whole=whole, infinite=infinite)
 
     def read(value: Any) -> float | None:
         return None if value is None or isinstance(value, str) else (int if whole else float)(value)
 
-    return field(default=default, metadata={"check": limits.check, "read": read})
+    return field(default=default, metadata={"check": check, "read": read})
 
 
 def choice(allowed: tuple[Any, ...] = (True, False), *, default: Any) -> Any:

@@ -149,11 +149,14 @@ class StructuredScaling(LogitCalibrator):
         self,
         batch: SimplexBatch,
         temperature: TemperatureMap | None = None,
-        whole: tuple[StructuredFit, float] | None = None,
+        whole: StructuredFit | None = None,
+        whole_weight: float | None = None,
     ) -> dict[str, Any]:
+        """Fit the batch: that of ``whole``, or, if its weight is given, a part of its rows."""
         if whole is None:
-            found, report, *_ = self._fit_whole(batch, temperature)
-        else:
+            whole = self._fit_whole(batch, temperature)
+        found, report = whole[:2]
+        if whole_weight is not None:
             limits = {"tol": self.tol, "max_rounds": self.max_rounds}
-            found, report = refit_structured(batch, *whole, **limits)
+            found, report = refit_structured(batch, whole, whole_weight, **limits)
         return {"map_": found, "solver_report_": report}

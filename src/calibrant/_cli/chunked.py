@@ -87,7 +87,7 @@ def open_chunks(path: Path, part: str | None, reading: Reading, advance: Any) ->
 
 
 def evaluate_file(
-    found: Aligned, bins: int, resamples: int, seed: int, advance: Callable[..., None]
+    found: Aligned, advance: Callable[..., None], bins: int, resamples: int, seed: int
 ) -> tuple[Evaluation, CalibrationTest | None, ClassShares]:
     """Measure a file that was read whole."""
     from calibrant import metrics

@@ -82,14 +82,7 @@ def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
 @jobs_option
 @json_option
 def evaluate(
-    file: Path,
-    part: str | None,
-    reading: Reading,
-    bins: int,
-    resamples: int,
-    seed: int,
-    chunks: bool,
-    as_json: bool,
+    file: Path, part: str | None, reading: Reading, chunks: bool, as_json: bool, **draws: int
 ) -> None:
     """Measure how honest the probabilities in FILE, or in a directory of tables, are.
 
@@ -101,13 +94,13 @@ def evaluate(
 
     if chunks or file.is_dir():
         source = str(file)
-        result, test, shares = evaluate_chunks(file, part, reading, bins, resamples, seed)
+        result, test, shares = evaluate_chunks(file, part, reading, **draws)
     else:
         with progress_bar(f"reading {file}"):
             found = reading.read(file, part=part, usual_part="test", positive_last=True)
         source = found.place.source
         with progress_bar(f"measuring {source}") as advance, found.explained():
-            result, test, shares = evaluate_file(found, bins, resamples, seed, advance)
+            result, test, shares = evaluate_file(found, advance, **draws)
     summary = {
         "source": source,
         **result.to_dict(),

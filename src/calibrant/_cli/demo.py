@@ -5,32 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from calibrant._progress import progress_bar
-
-if TYPE_CHECKING:
-    from calibrant.report._results import Comparison
-
-
-def summarise(comparison: Comparison) -> str:
-    """Say in two lines what the table shows."""
-    raw, *methods = comparison.results
-    accuracy = 100 * raw.evaluation.accuracy.value
-    confidence = 100 * raw.confidence.mean_confidence
-    lead = min(methods, key=lambda r: r.evaluation.negative_log_likelihood.value)
-    sure = min(methods, key=lambda r: r.evaluation.confidence_ece.value)
-    return (
-        f"The network is over-confident by {confidence - accuracy:.0f} points: on "
-        f"{raw.evaluation.n_rows} test images it is right {accuracy:.0f} % of the time and says "
-        f"{confidence:.0f} %.\n"
-        f"{lead.method} has the best NLL, {lead.evaluation.negative_log_likelihood.value:.3f} "
-        f"instead of {raw.evaluation.negative_log_likelihood.value:.3f}; {sure.method} the best "
-        f"conf-ECE, {100 * sure.evaluation.confidence_ece.value:.1f} % instead of "
-        f"{100 * raw.evaluation.confidence_ece.value:.1f} %."
-    )
 
 
 @click.command()
@@ -55,7 +33,6 @@ def demo() -> None:
         )
     console.print("Digits: fitted on the calibration part, judged on the test part (* best)")
     console.print(comparison_table(comparison))
-    console.print(summarise(comparison), highlight=False, soft_wrap=True)
     here = Path.cwd()
     home = here if os.access(here, os.W_OK) else Path(tempfile.mkdtemp())
     path = home / "calibrant-demo.html"

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from calibrant._cli.showing import json_option, show
 from calibrant._cli.stop import final_message
 from calibrant._progress import progress_bar
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class StudyGroup(click.Group):
@@ -89,7 +85,7 @@ def run_command(
     refuse_inputs(output, directory)
     _check_against(against, directory)
     started = time.monotonic()
-    console = Console(stderr=True)
+    console, plain = Console(stderr=True), {"markup": False, "highlight": False, "soft_wrap": True}
     goes_on = final_message("stopped; the same command goes on from here")
     with goes_on, progress_bar("study", console=console) as advance:
         table = library.run_study(
@@ -100,7 +96,7 @@ def run_command(
             seed=seed,
             retry_failed=retry_failed,
             progress=advance,
-            message=partial(_say, console),
+            message=lambda text: console.print(f"calibrant: {text}", **plain),
         )
     written = []
     if not table_only:
@@ -120,11 +116,6 @@ def run_command(
         "seconds": time.monotonic() - started,
     }
     show(result, as_json, _summary(result))
-
-
-def _say(console: Any, text: str) -> None:
-    """Print a line beside the bar."""
-    console.print(f"calibrant: {text}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _methods(text: str | None) -> list[str]:
@@ -163,26 +154,18 @@ def _win_rates(against: Path, own: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _rate_lines(rates: dict[str, Any]) -> Iterator[str]:
-    yield f"Win rates by {rates['metric']}, {rates['experiments']} experiments:"
-    width = max(len(rate["method"]) for rate in rates["methods"])
-    for rate in rates["methods"]:
-        limits = f"{rate['lower']:.2f} to {rate['upper']:.2f}"
-        yield f"  {rate['method']:<{width}}  {rate['score']:.3f}  ({limits})"
-
-
 def _summary(result: dict[str, Any]) -> str:
     n_cells = result["classifiers"] * len(result["methods"])
     size = f"{result['classifiers']} classifiers x {len(result['methods'])} methods"
-    lines = [f"{result['output']}: {size} in {_clock(result['seconds'])}"]
+    lines = [f"{result['output']}: {size} in {timedelta(seconds=round(result['seconds']))}"]
     if result["failures"]:
         lines.append(f"{len(result['failures'])} of {n_cells} cells failed: see study.log")
     for rates in result["win_rates"]:
-        lines += _rate_lines(rates)
+        lines.append(f"Win rates by {rates['metric']}, {rates['experiments']} experiments:")
+        width = max(len(rate["method"]) for rate in rates["methods"])
+        for rate in rates["methods"]:
+            limits = f"{rate['lower']:.2f} to {rate['upper']:.2f}"
+            lines.append(f"  {rate['method']:<{width}}  {rate['score']:.3f}  ({limits})")
     pages = [path for path in result["written"] if path.endswith(".html")]
     lines += [f"Report: {Path(page).resolve().as_uri()}" for page in pages]
     return "\n".join(lines)
-
-
-def _clock(seconds: float) -> str:
-    return str(timedelta(seconds=round(seconds)))

@@ -7,7 +7,7 @@ import os
 import stat
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
 from zipfile import ZipFile
 
 import numpy as np
@@ -153,30 +153,29 @@ def open_npy(path: Path) -> Iterator[StoredArray]:
         yield _stored(file, path, str(path), os.fstat(file.fileno()).st_size)
 
 
-class Archive:
+class Archive(NamedTuple):
     """An open npz file: names of its arrays, and each of them when it is asked for."""
 
-    def __init__(self, path: Path, archive: ZipFile) -> None:
-        self.path, self._archive = path, archive
-        self.names = [
-            name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")
-        ]
+    path: Path
+    names: list[str]
+    file: ZipFile
 
     @contextmanager
     def open(self, name: str) -> Iterator[StoredArray]:
         """Open an array."""
         with decoding(self.path, "npz"):
-            member = self._archive.open(f"{name}.npy")
+            member = self.file.open(f"{name}.npy")
         with member:
-            size = self._archive.getinfo(f"{name}.npy").file_size
+            size = self.file.getinfo(f"{name}.npy").file_size
             yield _stored(member, self.path, f"{self.path}: {name}", size)
 
 
 @contextmanager
 def open_npz(path: Path) -> Iterator[Archive]:
     """Open an npz file."""
-    with open_binary(path, "npz") as file:
+    with open_binary(path, "npz") as opened:
         with decoding(path, "npz"):
-            archive = ZipFile(file)
-        with archive:
-            yield Archive(path, archive)
+            file = ZipFile(opened)
+        with file:
+            arrays = [name for name in file.namelist() if name.endswith(".npy")]
+            yield Archive(path, [name.removesuffix(".npy") for name in arrays], file)

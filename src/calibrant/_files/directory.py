@@ -63,7 +63,7 @@ class TableChunks(Chunks):
     """Chunks of all rows in a table, or in the tables of a directory, with the same columns.
 
     ``selection`` is what the caller says of the columns, ``classes`` the class of each where names
-    do not tell it. ``progress`` is called with the number of rows read, and of all if it is known.
+    do not tell it. ``progress`` is called with the number of rows read in this pass, and of all.
     """
 
     def __init__(
@@ -77,7 +77,8 @@ class TableChunks(Chunks):
     ) -> None:
         self.path, self.files, self._kind = path, find_tables(path), kind
         self._given, self._progress = classes, progress
-        self._lock, self._n_done, self._passes = Lock(), 0, 0
+        self._lock, self._n_done = Lock(), 0
+        self._n_rows: int | None = None  # of all files, when they were read once
         with open_source(self.files[0], kind=kind, selection=selection) as source:
             self._place = source.place
             layout = source.layout
@@ -93,25 +94,12 @@ class TableChunks(Chunks):
         self._selection = ColumnSelection(self._label, tuple(self.names), selection.ignore)
 
     @cached_property
-    def n_rows(self) -> int | None:
-        """Number of rows of all files, if they tell it."""
-        import pyarrow.parquet as pq
-
-        if any(file.suffix.lower() not in tables.PARQUET for file in self.files):
-            return None
-        n_rows = 0
-        for file in self.files:
-            with decoding(file, "Parquet"):
-                n_rows += pq.read_metadata(file).num_rows
-        return n_rows
-
-    @cached_property
     def _aligned(self) -> Aligned:
         """Labels of all files, typed, and the classes of the columns."""
         first: dict[Any, Path] = {}
         for file in self.files:
             first = self._labels(file) | first
-        self._n_done = 0
+        self._n_rows, self._n_done = self._n_done, 0
         labels = self._of_one_type(first)
 
         def where(row: int) -> str:
@@ -170,7 +158,7 @@ class TableChunks(Chunks):
                     batch = batch.from_arrays([column.unique()], [self._label])  # noqa: PLW2901
                 own = tables.labels_of(batch, self._label, file, done)
                 found |= dict.fromkeys(own.tolist(), file)
-                self._advance(n_rows, f"reading the labels of {self.path}")
+                self._advance(n_rows, "reading the labels of")
         return found
 
     def _label_batches(self, file: Path, stack: ExitStack) -> Iterator[tuple[Any, int]]:
@@ -191,7 +179,7 @@ class TableChunks(Chunks):
 
     def count(self, empty: Counted) -> Counted:
         """Let a copy of ``empty`` count every file, and merge them in their order."""
-        self._n_done, self._passes = 0, self._passes + 1
+        self._n_done = 0
         return merge_all(empty, self.count_each(empty, self.files))
 
     def count_each(self, empty: Counted, files: Sequence[Path]) -> Iterator[Counted]:
@@ -219,13 +207,11 @@ class TableChunks(Chunks):
                         raise
                     raise type(error)(f"{source.place.prefix}{error}") from error
                 done += len(scores)
-                self._advance(len(scores))
+                self._advance(len(scores), "reading")
         return found
 
-    def _advance(self, n_rows: int, what: str | None = None) -> None:
-        if self._progress is None:
-            return
+    def _advance(self, n_rows: int, what: str) -> None:
         with self._lock:
             self._n_done += n_rows
-            of = f", pass {self._passes}" if self._passes > 1 else ""
-            self._progress(self._n_done, self.n_rows, what or f"reading {self.path}{of}")
+            if self._progress is not None:
+                self._progress(self._n_done, self._n_rows, f"{what} {self.path}")

@@ -11,7 +11,6 @@ import io
 import json
 import os
 import zipfile
-from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -117,39 +116,29 @@ class Ledger:
         pairs = [(known.get(self._name(file), NO_FILE), file) for file in files]
         found = threads.each(lambda pair: pair[0].again(pair[1]), pairs)
         new = dict(zip(files, found, strict=True))
-        before = dict(self.counted)
-        named = {self._name(file): file for file in files}
-        elsewhere = []
-        for name, then in before.items():
-            if name in named and new[named[name]].sha256 == then.sha256:
-                self.counted[name] = new.pop(named[name])
-            else:
-                elsewhere.append(name)
-        renamed = self._follow_renamed(elsewhere, new)
-        changed = [str(named[name]) for name in elsewhere if name in self.counted and name in named]
+        again, left = {}, dict(self.counted)
+        for file, own in list(new.items()):
+            then = left.get(self._name(file))
+            if then is not None and own.sha256 == then.sha256:
+                again[self._name(file)] = new.pop(file)
+                del left[self._name(file)]
+        by_content = {own.sha256: file for file, own in reversed(new.items())}
+        for name, then in list(left.items()):
+            renamed = by_content.pop(then.sha256, None)
+            if renamed is not None:
+                again[self._name(renamed)] = new.pop(renamed)
+                del left[name]
+                self._warn(f"{renamed} was counted as {name!r} before, and is not counted again")
+        changed = [str(file) for file in files if self._name(file) in left]
         if changed:
             raise PredictionFileError(
                 f"{some_in_words(changed)} changed after {self._path} had counted it; write new "
                 "rows to files of their own, or count all files anew, into another one"
             )
-        self.counted |= renamed
-        if self.counted != before:
+        if self.counted != left | again:
+            self.counted = left | again
             self._write()
         return new
-
-    def _follow_renamed(
-        self, names: list[str], new: dict[Path, Fingerprint]
-    ) -> dict[str, Fingerprint]:
-        """Take files that are there under another name out of both; return them by that name."""
-        by_content = {found.sha256: file for file, found in reversed(new.items())}
-        renamed = {}
-        for name in names:
-            file = by_content.pop(self.counted[name].sha256, None)
-            if file is not None:
-                del self.counted[name]
-                renamed[self._name(file)] = new.pop(file)
-                self._warn(f"{file} was counted as {name!r} before, and is not counted again")
-        return renamed
 
     def _resume(self, new: dict[Path, Fingerprint], decay: float) -> list[Path]:
         """Return what is left of the run that was interrupted; forget files that are gone."""
@@ -178,10 +167,6 @@ class Ledger:
         if self.counted and decay < 1.0:
             self.statistics.scale(decay)
             self.has_decayed = True
-        contents = Counter(found.sha256 for found in (*self.counted.values(), *new.values()))
-        copies = [str(file) for file, found in new.items() if contents[found.sha256] > 1]
-        if copies:
-            self._warn(f"{some_in_words(copies)}: files with the same content; each is counted")
         self.pending = {self._name(file): found for file, found in new.items()}
         self._write()
 

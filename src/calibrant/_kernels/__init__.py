@@ -26,6 +26,7 @@ MODULES = (
     "score_table",
     "softmax",
     "sorted_cumulative",
+    "strata",
 )
 
 is_plain = os.environ.get("CALIBRANT_KERNELS") == "baseline" or not has_vectors()

@@ -1,6 +1,6 @@
 """Set of numbers up to n: bits in words of 64; two rows more mark words that are not empty.
 
-``isotonic.empty_set`` makes the three rows, ``point_to_set`` leads into them.
+Three rows of n // 64 + 1 words, all zero, are an empty set; ``point_to_set`` leads into them.
 """
 
 from libc.stdint cimport int64_t, uint64_t

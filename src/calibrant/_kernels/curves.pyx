@@ -74,3 +74,17 @@ def share_rest(
                 share = min(rows[i, j], others) / others if others > 0.0 else 1.0 / (n_classes - 1)
                 own += (left - (1.0 - own if rows[i, j] == top else 0.0)) * share
                 values[i, j] = own / n_tied
+
+
+def floor_rows(double[:, ::1] out, double lowest):
+    """Lift rows with a value below ``lowest``: mix in the uniform row, which keeps the order."""
+    cdef Py_ssize_t n_rows = out.shape[0], n_classes = out.shape[1], i, j
+    cdef double low, slope = 1.0 - n_classes * lowest
+    with nogil:
+        for i in range(n_rows):
+            low = out[i, 0]
+            for j in range(1, n_classes):
+                low = min(low, out[i, j])
+            if low < lowest:
+                for j in range(n_classes):
+                    out[i, j] = lowest + slope * out[i, j]

@@ -73,15 +73,11 @@ def pool_adjacent_violators(const double[::1] numerator, const double[::1] weigh
     return starts[: last + 1], tops[: last + 1], bottoms[: last + 1]
 
 
-def empty_set(n):
-    """Set of numbers up to ``n`` as ``bit_set`` takes it, all words zero."""
-    return np.zeros((3, (n >> 6) + 1), dtype=np.uint64)
-
-
 cdef room_to_climb(n, n_ranks):
     """Return what ``climb`` needs for ``n`` points: reach, gaps of zero and an empty set."""
     top = n_ranks + 1
-    return np.empty(n, dtype=np.int32), np.zeros(top + 1, dtype=np.int64), empty_set(top)
+    members = np.zeros((3, (top >> 6) + 1), dtype=np.uint64)
+    return np.empty(n, dtype=np.int32), np.zeros(top + 1, dtype=np.int64), members
 
 
 cdef Room point_to_room(room):

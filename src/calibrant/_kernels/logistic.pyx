@@ -22,7 +22,6 @@ cdef struct LogisticProblem:
     const double* negatives
     Py_ssize_t n
     int n_features
-    double[2] means
     double total
     double[MOST] origin  # the identity, which the ridge draws to
     double[MOST] ridge
@@ -55,35 +54,40 @@ def fit_logistic(
     const double[::1] positives,
     const double[::1] negatives,
     const double[::1] lower,
-    double ridge,
+    const double[::1] units,
+    const double[::1] ridge,
+    const double[::1] origin,
     double tol,
     Py_ssize_t max_rounds,
 ):
     """Parameters of least NLL, first those of the features, which have bounds, then the intercept.
 
-    Weights of labels 1 and 0 are kept apart, so that sums do not cancel. ``ridge`` is a pull to
-    the identity, parameters of 1 and an intercept of 0, in units of the features. Returns the
-    parameters, the mean NLL, the largest gradient that bounds do not forbid to follow, in units of
-    the spread of its feature, and the number of rounds.
+    Weights of labels 1 and 0 are kept apart, so that sums do not cancel. Features are centred:
+    those of nearly equal scores would be nearly collinear with the intercept. ``ridge`` draws
+    parameters to ``origin``. Returns the parameters, the mean NLL, the largest gradient that
+    bounds do not forbid to follow, in ``units`` of its feature, and the number of rounds.
     """
     cdef LogisticProblem problem
     cdef LogisticPoint point, other
     cdef double[MOST] bound, step
     cdef double violation = 0.0, length, slope, rounding
     cdef int d = <int> features.shape[0], f
-    cdef Py_ssize_t rounds = 0
+    cdef Py_ssize_t rounds = 0, i
     cdef bint certified = False, is_better = True
     cdef double[::1] room = np.empty(4 * CELLS)
     out = np.empty(d + 1)
     cdef double[::1] found = out
     with nogil:
-        for f in range(d):
-            problem.features[f] = &features[f, 0]
-            bound[f] = lower[f]
-        bound[d] = -INFINITY
+        for f in range(d + 1):
+            if f < d:
+                problem.features[f] = &features[f, 0]
+            bound[f], problem.units[f] = lower[f], units[f]
+            problem.ridge[f], problem.origin[f] = ridge[f], origin[f]
         problem.positives, problem.negatives = &positives[0], &negatives[0]
         problem.n, problem.n_features, problem.room = positives.shape[0], d, &room[0]
-        prepare(&problem, ridge)
+        problem.total = 0.0
+        for i in range(problem.n):
+            problem.total += positives[i] + negatives[i]
         begin(&problem, &point)
         while True:
             violation = largest_gradient(&problem, &point, bound)
@@ -104,41 +108,9 @@ def fit_logistic(
                 break
             point = other
             rounds += 1
-        found[d] = point.theta[d]
-        for f in range(d):
+        for f in range(d + 1):
             found[f] = point.theta[f]
-            found[d] -= point.theta[f] * problem.means[f]
     return out, point.likelihood, violation, rounds
-
-
-cdef void prepare(LogisticProblem* problem, double ridge) noexcept nogil:
-    """Find total weight, means and units of the features.
-
-    Centred: scores that are nearly equal would be nearly collinear with the intercept.
-    """
-    cdef Py_ssize_t i, n = problem.n
-    cdef int d = problem.n_features, f
-    cdef double total = 0.0, mean, square, weight, gap
-    for i in range(n):
-        total += problem.positives[i] + problem.negatives[i]
-    problem.total = total
-    problem.origin[d] = 0.0
-    problem.units[d] = 1.0
-    problem.ridge[d] = ridge
-    for f in range(d):
-        mean = 0.0
-        for i in range(n):
-            mean += (problem.positives[i] + problem.negatives[i]) * problem.features[f][i]
-        mean /= total
-        square = 0.0
-        for i in range(n):
-            gap = problem.features[f][i] - mean
-            square += (problem.positives[i] + problem.negatives[i]) * gap * gap
-        problem.means[f] = mean
-        problem.units[f] = max(sqrt(square / total), 1e-8)
-        problem.ridge[f] = ridge * max(problem.units[f], 1.0) * max(problem.units[f], 1.0)
-        problem.origin[f] = 1.0
-        problem.origin[d] += mean
 
 
 cdef void begin(LogisticProblem* problem, LogisticPoint* point) noexcept nogil:
@@ -231,7 +203,7 @@ cdef void add_block(
     for f in range(d):
         x = problem.features[f] + start
         for i in range(n):
-            z[i] += theta[f] * (x[i] - problem.means[f])
+            z[i] += theta[f] * x[i]
     for i in range(n):
         e[i] = -fabs(z[i])
     exponentials(e, e, n)
@@ -252,15 +224,15 @@ cdef void add_block(
     for f in range(d):
         x = problem.features[f] + start
         for i in range(n):
-            loss[i] = z[i] * (x[i] - problem.means[f])
-            scaled[i] = e[i] * (x[i] - problem.means[f])
+            loss[i] = z[i] * x[i]
+            scaled[i] = e[i] * x[i]
         part[place] = sum_of(loss, n)
         part[place + 1] = sum_of(scaled, n)
         place += 2
         for g in range(f + 1):
             x = problem.features[g] + start
             for i in range(n):
-                loss[i] = scaled[i] * (x[i] - problem.means[g])
+                loss[i] = scaled[i] * x[i]
             part[place] = sum_of(loss, n)
             place += 1
 
@@ -343,38 +315,27 @@ cdef double model_step(
 
 
 cdef void solve_free(
-    const double* g, const double[MOST][MOST] h, const double* low, int active, int d, double* trial
+    const double* g, const double[MOST][MOST] h, const double* low, int active, int d, double* x
 ) noexcept nogil:
     """Minimise the model where the ``active`` parameters are at their bounds, by elimination.
 
     ``h`` has a diagonal of 1; a pivot that rounding makes nothing of is kept positive.
     """
     cdef double[MOST][MOST] a
-    cdef double[MOST] b
     cdef double factor
     cdef int i, j, k
     for i in range(d):
-        trial[i] = low[i] if active >> i & 1 else 0.0
-    for i in range(d):
-        b[i] = -g[i]
+        x[i] = low[i] if active >> i & 1 else -g[i]
         for j in range(d):
-            a[i][j] = h[i][j]
-            b[i] -= h[i][j] * trial[j]
+            a[i][j] = <double> (i == j) if active >> i & 1 else h[i][j]
     for k in range(d):
-        if active >> k & 1:
-            continue
         a[k][k] = max(a[k][k], DBL_EPSILON * DBL_EPSILON)
         for i in range(k + 1, d):
-            if active >> i & 1:
-                continue
             factor = a[i][k] / a[k][k]
             for j in range(k + 1, d):
                 a[i][j] -= factor * a[k][j]
-            b[i] -= factor * b[k]
+            x[i] -= factor * x[k]
     for k in range(d - 1, -1, -1):
-        if active >> k & 1:
-            continue
         for j in range(k + 1, d):
-            if not active >> j & 1:
-                b[k] -= a[k][j] * trial[j]
-        trial[k] = b[k] / a[k][k]
+            x[k] -= a[k][j] * x[j]
+        x[k] /= a[k][k]

@@ -3,14 +3,14 @@
 import numpy as np
 
 from libc.float cimport DBL_EPSILON, DBL_MIN
-from libc.math cimport INFINITY, copysign, exp, floor, isfinite, isnan, log, log1p, log2, sqrt
+from libc.math cimport INFINITY, copysign, exp, floor, isfinite, log, log2, sqrt
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint64_t
 
 from calibrant._kernels.exponential cimport exponentials
 from calibrant._kernels.logarithm cimport logarithm
 
 
-# Codes of ``scan_probabilities``, ``scan_masses`` and ``scan_logits``.
+# Codes of ``scan_probabilities`` and ``scan_range``.
 cpdef enum:
     FINE = 0
     NOT_FINITE = 1
@@ -94,8 +94,11 @@ def scan_probabilities(const double[:, ::1] rows, double clip_tolerance, double 
     return FINE, 0, 0, 0.0, n_repairs
 
 
-def scan_masses(const double[:, ::1] rows, double clip_tolerance):
-    """As ``scan_probabilities``, for rows of any positive sum that will be normalised."""
+def scan_range(const double[:, ::1] rows, double low, double high, bint is_logits):
+    """Find the first cell outside of a range, or row without any mass: (code, row, column, value).
+
+    Of logits, -inf is probability zero; other rows have any positive sum, and will be normalised.
+    """
     cdef Py_ssize_t n_rows = rows.shape[0], n_classes = rows.shape[1], i, j
     cdef double value, total
     with nogil:
@@ -103,51 +106,26 @@ def scan_masses(const double[:, ::1] rows, double clip_tolerance):
             total = 0.0
             for j in range(n_classes):
                 value = rows[i, j]
+                if is_logits and value == -INFINITY:
+                    continue
                 if not isfinite(value):
                     with gil:
                         return NOT_FINITE, i, j, value
-                if value < -clip_tolerance:
+                if value < low or value > high:
                     with gil:
                         return OUT_OF_RANGE, i, j, value
-                total += max(value, 0.0)
+                total += 1.0 if is_logits else max(value, 0.0)
             if total == 0.0:
                 with gil:
-                    return NO_MASS, i, 0, total
+                    return NO_MASS, i, 0, -INFINITY if is_logits else 0.0
             if not isfinite(total):
                 with gil:
                     return NOT_FINITE, i, 0, total
     return FINE, 0, 0, 0.0
 
 
-def scan_logits(const double[:, ::1] rows, double largest):
-    """Find the first bad cell: -inf is probability zero, if something in the row is finite."""
-    cdef Py_ssize_t n_rows = rows.shape[0], n_classes = rows.shape[1], i, j
-    cdef double value
-    cdef bint any_finite
-    with nogil:
-        for i in range(n_rows):
-            any_finite = False
-            for j in range(n_classes):
-                value = rows[i, j]
-                if isnan(value) or value == INFINITY:
-                    with gil:
-                        return NOT_FINITE, i, j, value
-                if abs(value) > largest and value != -INFINITY:
-                    with gil:
-                        return OUT_OF_RANGE, i, j, value
-                if value != -INFINITY:
-                    any_finite = True
-            if not any_finite:
-                with gil:
-                    return NO_MASS, i, 0, -INFINITY
-    return FINE, 0, 0, 0.0
-
-
 def divide_by_sums(double[:, ::1] mapped, const double[:, ::1] rows):
-    """Divide each mapped row by its sum; one of zeros becomes the row that it came from.
-
-    All of a row lies below what was ever seen then, so nothing is known of it.
-    """
+    """Divide each mapped row by its sum; one of zeros becomes the row that it came from."""
     cdef Py_ssize_t n_rows = mapped.shape[0], n_classes = mapped.shape[1], i
     with nogil:
         for i in range(n_rows):
@@ -185,20 +163,6 @@ def softmax_rows(const double[:, ::1] logits, double[:, ::1] out):
             total = invariant_sum(&out[i, 0], n_classes, total)
             for j in range(n_classes):
                 out[i, j] /= total
-
-
-def floor_rows(double[:, ::1] out, double lowest):
-    """Lift rows with a value below ``lowest``: mix in the uniform row, which keeps the order."""
-    cdef Py_ssize_t n_rows = out.shape[0], n_classes = out.shape[1], i, j
-    cdef double low, slope = 1.0 - n_classes * lowest
-    with nogil:
-        for i in range(n_rows):
-            low = out[i, 0]
-            for j in range(1, n_classes):
-                low = min(low, out[i, j])
-            if low < lowest:
-                for j in range(n_classes):
-                    out[i, j] = lowest + slope * out[i, j]
 
 
 def first_top_columns(const double[:, ::1] scores, int64_t[::1] out):
@@ -265,16 +229,13 @@ def bounded_logs(const double[:, ::1] logits, double bound, double[:, ::1] out):
             row = &logits[i, 0]
             logs = &out[i, 0]
             top = row_top(row, n_classes)
+            for j in range(n_classes):
+                logs[j] = row[j] - top
             if bound > 0.0:
-                for j in range(n_classes):
-                    logs[j] = row[j] - top
                 exponentials(logs, logs, n_classes)
                 total = accurate_sum(logs, n_classes)
                 for j in range(n_classes):
                     logs[j] = logarithm(logs[j] / total + bound)
-            else:
-                for j in range(n_classes):
-                    logs[j] = row[j] - top
             total = 0.0
             for j in range(n_classes):
                 total += logs[j]
@@ -283,91 +244,19 @@ def bounded_logs(const double[:, ::1] logits, double bound, double[:, ::1] out):
                 logs[j] -= mean
 
 
-def smallest_positive(const double[:, ::1] probabilities):
-    """Return the smallest cell above zero, or 1 if there is none."""
-    cdef Py_ssize_t n_rows = probabilities.shape[0], n_classes = probabilities.shape[1], i, j
-    cdef double value, smallest = 1.0
+def lowest_score(const double[:, ::1] scores, bint is_logits):
+    """Return the smallest cell above zero, at most 1; of logits, relative to the row's largest."""
+    cdef Py_ssize_t n_rows = scores.shape[0], n_classes = scores.shape[1], i, j
+    cdef double value, top = 0.0, lowest = 0.0 if is_logits else 1.0
+    cdef double nothing = -INFINITY if is_logits else 0.0
     with nogil:
         for i in range(n_rows):
-            for j in range(n_classes):
-                value = probabilities[i, j]
-                smallest = min(smallest, value if value > 0.0 else 1.0)
-    return smallest
-
-
-def deepest_logit(const double[:, ::1] logits):
-    """Return the lowest finite logit relative to the largest of its row (at most 0)."""
-    cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1], i, j
-    cdef double top, deepest = 0.0
-    with nogil:
-        for i in range(n_rows):
-            top = row_top(&logits[i, 0], n_classes)
-            for j in range(n_classes):
-                if logits[i, j] != -INFINITY and logits[i, j] - top < deepest:
-                    deepest = logits[i, j] - top
-    return deepest
-
-
-def row_strata(
-    const double[:, ::1] scores,
-    bint is_logits,
-    const int64_t[::1] class_index,
-    Py_ssize_t n_bins,
-    bint by_column,
-    int64_t[::1] out,
-):
-    """Write the stratum of each row: bin of a lead, whether the label leads, and by which column.
-
-    The lead is that of the largest score, in logarithms, over the label's; where it is the label's,
-    over the next one. Bins are finer where it is small; the last has those over an exact zero.
-    """
-    cdef Py_ssize_t n_rows = scores.shape[0], n_classes = scores.shape[1], i, j, top, rival, place
-    cdef double lead, scale = (n_bins - 1) / log1p(1000.0)
-    cdef const double* row
-    with nogil:
-        for i in range(n_rows):
-            row = &scores[i, 0]
-            top = top_column(row, n_classes)
-            rival = class_index[i]
-            if rival == top:
-                rival = 1 if top == 0 else 0
-                for j in range(rival + 1, n_classes):
-                    if j != top and row[j] > row[rival]:
-                        rival = j
             if is_logits:
-                lead = row[top] - row[rival]
-            else:
-                lead = log(row[top] / row[rival]) if row[rival] > 0.0 else INFINITY
-            place = n_bins - 1
-            if lead < INFINITY:
-                place = <Py_ssize_t> min(scale * log1p(lead), n_bins - 2.0)
-            place = 2 * place + (class_index[i] == top)
-            out[i] = place * n_classes + top if by_column else place
-
-
-def extreme_rows(const double[:, ::1] scores, bint is_logits, const uint64_t[::1] hashes):
-    """Return the rows of the lowest score above zero, and of an exact zero; -1 where there is none.
-
-    Logits are taken relative to the largest of their row. Of several rows it is the one of the
-    smallest hash.
-    """
-    cdef Py_ssize_t n_rows = scores.shape[0], n_classes = scores.shape[1], i, j, low = -1, zero = -1
-    cdef double value, own, lowest = INFINITY, nothing = -INFINITY if is_logits else 0.0
-    cdef bint has_zero
-    with nogil:
-        for i in range(n_rows):
-            own, has_zero = INFINITY, False
+                top = row_top(&scores[i, 0], n_classes)
             for j in range(n_classes):
                 value = scores[i, j]
-                has_zero = has_zero or value == nothing
-                own = min(own, value if value != nothing else INFINITY)
-            if is_logits:
-                own = own - row_top(&scores[i, 0], n_classes)
-            if own < lowest or (own == lowest and low >= 0 and hashes[i] < hashes[low]):
-                lowest, low = own, i
-            if has_zero and (zero < 0 or hashes[i] < hashes[zero]):
-                zero = i
-    return low, zero
+                lowest = min(lowest, value - top if value > nothing else lowest)
+    return lowest
 
 
 cdef inline uint64_t mix(uint64_t state) noexcept nogil:

@@ -84,30 +84,6 @@ def scaled_softmax(const double[:, ::1] logits, double beta, double[:, ::1] out)
             divide_exponentials(&room[0], n_classes, &out[start, 0], &out[stop - 1, n_classes - 1])
 
 
-def vector_softmax(
-    const double[:, ::1] logits, const double[::1] slope, const double[::1] intercept,
-    double[:, ::1] out
-):
-    """Write softmax(slope * z + intercept) of each row to ``out``, maybe ``logits`` itself."""
-    cdef Py_ssize_t n_rows = logits.shape[0], n_classes = logits.shape[1]
-    cdef Py_ssize_t height = block_height(n_classes), block, start, stop, i, j
-    cdef double[::1] room = np.empty(2 * height * n_classes)
-    cdef double top
-    cdef double* row
-    with nogil:
-        for block in range((n_rows + height - 1) // height):
-            start = block * height
-            stop = min(start + height, n_rows)
-            for i in range(start, stop):
-                row = &room[(i - start) * n_classes]
-                for j in range(n_classes):
-                    row[j] = logits[i, j] * slope[j] + intercept[j]
-                top = row_top(row, n_classes)
-                for j in range(n_classes):
-                    row[j] -= top
-            divide_exponentials(&room[0], n_classes, &out[start, 0], &out[stop - 1, n_classes - 1])
-
-
 cdef void divide_exponentials(
     double* gaps, Py_ssize_t n_classes, double* out, const double* last
 ) noexcept nogil:

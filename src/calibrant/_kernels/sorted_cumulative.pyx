@@ -48,35 +48,6 @@ def accumulate_rows(
             last[i] = ahead + tied
 
 
-def find_trims(
-    const double[:, ::1] cumulative,
-    const int64_t[::1] first,
-    const int64_t[::1] last,
-    int64_t n_ranks,
-):
-    """Per rank, the largest q with label 0 at or above it, and the least with 1 at or below.
-
-    Along a row both coordinates grow and the label only rises, so one point of each kind per row
-    is enough.
-    """
-    cdef Py_ssize_t n_rows = cumulative.shape[0], n_classes = cumulative.shape[1], i, r
-    zeros, ones = np.full(n_ranks + 2, -1.0), np.full(n_ranks + 2, NEVER)
-    cdef double[::1] largest_zero = zeros, least_one = ones
-    with nogil:
-        for i in range(n_rows):
-            if last[i] > 1:
-                r = min(last[i] - 1, n_ranks)
-                largest_zero[r] = max(largest_zero[r], cumulative[i, last[i] - 2])
-            if first[i] < n_classes:
-                r = min(first[i], n_ranks)
-                least_one[r] = min(least_one[r], cumulative[i, first[i] - 1])
-        for r in range(n_ranks, 0, -1):
-            largest_zero[r] = max(largest_zero[r], largest_zero[r + 1])
-        for r in range(1, n_ranks + 1):
-            least_one[r] = min(least_one[r], least_one[r - 1])
-    return zeros, ones
-
-
 def trim_rows(
     const double[:, ::1] cumulative,
     const double[::1] largest_zero,
@@ -111,26 +82,6 @@ def trim_rows(
             n_points += high - low
             n_zeros += low - 1
     return sure, n_points, n_zeros
-
-
-def cut_rows(
-    const int64_t[:, ::1] bits,
-    const int64_t[::1] begin,
-    const int64_t[::1] end,
-    int64_t bound,
-    int64_t[::1] cut,
-):
-    """Find the ranks ``begin .. cut - 1`` of each row whose q is below ``bound``; count them."""
-    cdef int64_t n_points = 0, r
-    cdef Py_ssize_t i
-    with nogil:
-        for i in range(bits.shape[0]):
-            r = begin[i]
-            while r < end[i] and bits[i, r - 1] < bound:
-                r += 1
-            cut[i] = r
-            n_points += r - begin[i]
-    return n_points
 
 
 def list_points(
@@ -190,26 +141,26 @@ def merge_points(
     const int64_t[::1] first,
     const int64_t[::1] last,
     const int64_t[::1] units,
-    slots,
-    Py_ssize_t n_slots,
-    int64_t[:, ::1] opened,
-    int64_t[:, ::1] gathered,
-    sets,
+    int64_t n_ranks,
 ):
-    """Merge equal points, and those of one rank that nothing tells apart; returns their number.
+    """Merge equal points, and those of one rank that nothing tells apart.
 
-    A slot stands where its leftmost point is; ``units`` are the weights of the rows. A label tied
-    with others is shared among them: it is inside in equal steps. Carried from one call to the
-    next, per label and rank: the slot that further points may join, or -1, in ``opened``, its
-    weight so far in ``gathered``, and the ranks with such a slot in ``sets``.
+    Returns rank, labels, weight and the bits of q of each slot, which stands where its leftmost
+    point is; ``units`` are the weights of the rows. A label tied with others is shared among them:
+    it is inside in equal steps.
     """
+    cdef Py_ssize_t n = keys.shape[0], n_slots = 0, i = 0
+    slots = np.empty(n, dtype=np.int32), *np.empty((3, n), dtype=np.int64)
     cdef int32_t[::1] rank = slots[0]
     cdef int64_t[::1] labels = slots[1], weight = slots[2], where = slots[3]
-    cdef uint64_t[:, ::1] set_of_zeros = sets[0], set_of_ones = sets[1]
+    # Per label and rank: the slot that further points may join, or -1, and its weight so far.
+    cdef int64_t[:, ::1] opened = np.full((2, n_ranks + 1), -1, dtype=np.int64)
+    cdef int64_t[:, ::1] gathered = np.zeros((2, n_ranks + 1), dtype=np.int64)
+    cdef uint64_t[:, ::1] set_of_zeros = np.zeros((3, (n_ranks >> 6) + 1), dtype=np.uint64)
+    cdef uint64_t[:, ::1] set_of_ones = np.zeros_like(set_of_zeros)
     cdef BitSet zeros = point_to_set(set_of_zeros), ones = point_to_set(set_of_ones)
-    cdef int64_t n_ranks = opened.shape[1] - 1, row_mask = (<int64_t> 1 << row_bits) - 1
+    cdef int64_t row_mask = (<int64_t> 1 << row_bits) - 1
     cdef int64_t key, r, own, row, inside, mass, j
-    cdef Py_ssize_t n = keys.shape[0], i = 0
     cdef int label
     cdef bint pure
     with nogil:
@@ -255,7 +206,11 @@ def merge_points(
                 gathered[label, r] = mass
                 insert(&ones if label else &zeros, r)
             n_slots += 1
-    return n_slots
+        for label in range(2):
+            for r in range(n_ranks + 1):
+                if opened[label, r] >= 0:
+                    close_slot(label, r, labels, weight, opened, gathered)
+    return tuple(array[:n_slots].copy() for array in slots)
 
 
 cdef inline void close_slot(
@@ -271,19 +226,6 @@ cdef inline void close_slot(
     weight[slot] = gathered[label, r]
     labels[slot] = label * gathered[label, r]
     opened[label, r] = -1
-
-
-def close_slots(
-    int64_t[::1] labels, int64_t[::1] weight, int64_t[:, ::1] opened, int64_t[:, ::1] gathered
-):
-    """Write the weights of all slots that are still open."""
-    cdef Py_ssize_t r
-    cdef int label
-    with nogil:
-        for label in range(2):
-            for r in range(opened.shape[1]):
-                if opened[label, r] >= 0:
-                    close_slot(label, r, labels, weight, opened, gathered)
 
 
 cdef double[::1] enlarged(double[::1] array, Py_ssize_t n, Py_ssize_t room):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant import _simplex as simplex
-from calibrant._kernels.rows import floor_rows
+from calibrant._kernels.curves import floor_rows
 from calibrant._maps.base import CalibrationMap, Floats, check_number, freeze, frozen, require
 
 if TYPE_CHECKING:

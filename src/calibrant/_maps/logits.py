@@ -9,7 +9,7 @@ from scipy.special import log_softmax
 
 from calibrant._kernels.monotone_spline import spline_softmax
 from calibrant._kernels.rows import bounded_logs
-from calibrant._kernels.softmax import affine_rows, map_logits, scaled_softmax, vector_softmax
+from calibrant._kernels.softmax import affine_rows, map_logits, scaled_softmax
 from calibrant._maps.base import (
     DEEPEST_LOGIT,
     LARGEST_PRODUCT,
@@ -98,11 +98,11 @@ class AffineMap(LinearMap):
     def __call__(self, rows: Floats) -> Floats:
         """Map the rows."""
         logits = self._logits(rows, self.zero_logit)
+        mapped = np.zeros_like(logits)
         if self.coef.ndim == 1:
-            vector_softmax(logits, self.coef, self.intercept, logits)
-            return logits
-        mapped = np.empty_like(logits)
-        affine_rows(logits, self._transposed, self.intercept, mapped)
+            map_logits(logits, logits, 0.0, self.coef, self.intercept, mapped)
+        else:
+            affine_rows(logits, self._transposed, self.intercept, mapped)
         scaled_softmax(mapped, 1.0, mapped)
         return mapped
 

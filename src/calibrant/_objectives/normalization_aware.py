@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from calibrant._kernels import normalization_aware as kernels
-from calibrant._kernels.rows import smallest_positive
+from calibrant._kernels.rows import lowest_score
 from calibrant._kernels.tables import build_lookup
 from calibrant._maps.steps import StepFunction
 from calibrant._objectives.base import Objective
@@ -84,7 +84,7 @@ def segment_rows(batch: SimplexBatch, *, fill_gaps: bool) -> SegmentedRows:
     """Find the segment of every cell, where segments start at the probabilities of labels."""
     probabilities = batch.probabilities()
     labels = np.unique(probabilities[np.arange(batch.n_rows), batch.class_index])
-    smallest = smallest_positive(probabilities) if fill_gaps else None
+    smallest = lowest_score(probabilities, False) if fill_gaps else None
     return place_cells(batch, probabilities, segment_starts(labels, smallest))
 
 
@@ -261,27 +261,14 @@ class NormalizedLikelihood:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentObjective(Objective):
-    """NA-FIR's objective on given segments and with a given prior, for rows wherever they are.
+    """NA-FIR's objective on given segments and with a given prior, for rows wherever they are."""
 
-    Attributes
-    ----------
-    starts, empty : ndarray
-        Where segments start (no cell lies below the first), and octaves that have no cell.
-    cells : ndarray of shape (n_segments,)
-        Weight of the cells of all rows in each segment.
-    prior : TemperatureMap
-    ratio : float
-        Pseudo-observations for each row.
-    target : ndarray of shape (n_segments,), optional
-        Mean of b over all rows, once it is known.
-    """
-
-    starts: Array
-    empty: Array
-    cells: Array
+    starts: Array  # of segments; no cell lies below the first
+    empty: Array  # starts of octaves without a cell
+    cells: Array  # weight of the cells of all rows in each segment
     prior: TemperatureMap
-    ratio: float
-    target: Array | None = None
+    ratio: float  # pseudo-observations for each row
+    target: Array | None = None  # mean of b over all rows, once it is known
 
     def row_loss(self, batch: SimplexBatch, total: float = 1.0) -> NormalizedLikelihood:
         """Return the loss of some rows, whose weights are divided by ``total``."""
@@ -302,6 +289,15 @@ class SegmentObjective(Objective):
             value, slope = self.row_loss(batch.take(own)).value(point)
             loss, gradient = loss + value, gradient + slope
         return loss, gradient
+
+    def curvature_sums(self, batch: SimplexBatch, point: Array) -> Array | None:
+        """Sum up the targets b, until they are known: the loss is linear in them."""
+        if self.target is not None:
+            return None
+        found = np.zeros_like(point)
+        for own in chunks(batch.n_rows, batch.n_classes):
+            found += self.row_loss(batch.take(own)).target
+        return found
 
     def penalty(self, point: Array) -> tuple[float, Array]:
         """Return nothing: pseudo-observations are a part of the rows' losses."""

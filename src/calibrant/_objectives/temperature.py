@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from calibrant._kernels.rows import deepest_logit, smallest_positive
+from calibrant._kernels.rows import lowest_score
 from calibrant._kernels.softmax import row_sums, sum_in_two_words
 from calibrant._maps.logits import TemperatureMap
 from calibrant._objectives.base import Objective
@@ -184,9 +184,10 @@ def find_zeros(batch: SimplexBatch, zero_probability: float | None) -> tuple[boo
     """Whether there are exact zeros that the fit has to read, and their reading at delta = 0."""
     if zero_probability is not None:
         return False, math.log(zero_probability)
-    scores, is_logit = batch.scores, batch.kind == "logits"
-    deepest = float(deepest_logit(scores)) if is_logit else math.log(smallest_positive(scores))
-    has_zeros = bool(np.any(scores == _zero_of(batch)))
+    is_logits = batch.kind == "logits"
+    lowest = lowest_score(batch.scores, is_logits)
+    deepest = lowest if is_logits else math.log(lowest)
+    has_zeros = bool(np.any(batch.scores == _zero_of(batch)))
     return has_zeros, deepest if has_zeros else min(LOG_OF_ZERO, deepest)
 
 

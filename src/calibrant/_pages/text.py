@@ -22,13 +22,6 @@ def visible(text: str) -> str:
 
 
 def clean(text: object, longest: int | None = LONGEST_NAME) -> str:
-    r"""Return visible text on one line, of a bounded length if there is a bound.
-
-    Examples
-    --------
-    >>> from calibrant._pages.text import clean
-    >>> clean("tab\tand bell\a")
-    'tab and bell\\x07'
-    """
+    """Return visible text on one line, of a bounded length if there is a bound."""
     words = visible(" ".join(str(text).split()))
     return words if longest is None else shorten(words, longest)

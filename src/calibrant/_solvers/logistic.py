@@ -26,6 +26,9 @@ RIDGE = 1e-10
 """Pull towards the identity, which decides where the labels do not: labels that the score
 separates would send the slope to infinity, and equal scores leave it open."""
 
+FREE, NOT_NEGATIVE = np.full(2, -np.inf), np.array([0.0, 0.0, -np.inf])
+"""Lower bounds on slopes and intercept, of Platt scaling and of beta calibration."""
+
 SEPARABLE = f"the score separates the labels: the slope is held by a ridge of {RIDGE:g}"
 
 
@@ -49,17 +52,24 @@ def minimise_logistic(
     tol: float = 1e-10,
     max_rounds: int = 200,
 ) -> tuple[Array, SolverReport]:
-    """Logistic regression on one or two features, with lower bounds on their parameters.
+    """Logistic regression on one or two features, with lower bounds on the parameters.
 
-    Returns these parameters and then the intercept, which has no bound. Each round solves the
+    Returns those of the features and then the intercept. Each round solves the
     quadratic model within the bounds exactly and searches along the way to its solution. The
     violation is the largest gradient of the mean NLL that the bounds do not forbid to follow, in
     units of the spread of its feature.
     """
     started = perf_counter()
-    theta, objective, violation, rounds = fit_logistic(
-        features, positives, negatives, lower, RIDGE, tol, max_rounds
-    )
+    weight = positives + negatives
+    share = weight / weight.sum()
+    means = features @ share
+    centred = features - means[:, None]
+    units, identity = np.ones((2, len(lower)))
+    units[:-1], identity[-1] = np.maximum(np.sqrt(centred**2 @ share), 1e-8), means.sum()
+    ridge = RIDGE * np.maximum(units, 1.0) ** 2
+    settings = lower, units, ridge, identity, tol, max_rounds
+    theta, objective, violation, rounds = fit_logistic(centred, positives, negatives, *settings)
+    theta[-1] -= theta[:-1] @ means
     seconds = perf_counter() - started
     return theta, SolverReport("newton", objective, violation, tol, rounds, seconds)
 
@@ -82,9 +92,7 @@ def solve_platt(
             positives * (1 - of_one) + negatives * of_zero,
             negatives * (1 - of_zero) + positives * of_one,
         )
-    theta, report = minimise_logistic(
-        (log_x - log_rest)[None], positives, negatives, np.array([-np.inf]), tol=tol
-    )
+    theta, report = minimise_logistic((log_x - log_rest)[None], positives, negatives, FREE, tol=tol)
     if not smooth_labels and problem.separates:
         report = replace(report, notes=(SEPARABLE,))
     return Sigmoid(float(theta[0]), float(theta[1]), logs), report
@@ -101,7 +109,7 @@ def solve_beta(
     logs = bounds_of_logs(problem.values, zero)
     log_x, log_rest = logs(problem.values)
     theta, report = minimise_logistic(
-        np.stack([log_x, -log_rest]), problem.positives, problem.negatives, np.zeros(2), tol=tol
+        np.stack([log_x, -log_rest]), problem.positives, problem.negatives, NOT_NEGATIVE, tol=tol
     )
     if problem.separates:
         report = replace(report, notes=(SEPARABLE,))

@@ -1,4 +1,4 @@
-"""Rows as solvers of scaling methods take them: merged, and in units of ordinary size."""
+"""Rows as solvers take them: merged, in units of ordinary size, as many as a choice needs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from calibrant._row_order import sample_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,3 +54,19 @@ def feature_scale(logits: Array, share: Array, beta: float) -> float:
     """
     spread = float(np.sqrt(share @ logits.var(axis=1)))
     return max(beta, 0.5 / max(spread, 0.1))
+
+
+CHOICE_CELLS = 1 << 16
+LEAST_CHOICE_ROWS = 2500
+"""Different rows that a choice by cross-validation is made on: so many cells of them, but never
+fewer rows than these. From a thousand rows on, what is chosen hardly changes, and what it changes
+in the fit to all rows is less still. How the bound was found is told in ``docs/choices.md``."""
+
+
+def choice_rows(batch: SimplexBatch) -> NDArray[np.bool_] | None:
+    """Which rows a choice is made on, by their content alone; None if it is all of them."""
+    most = max(CHOICE_CELLS // batch.n_classes, LEAST_CHOICE_ROWS)
+    if batch.n_rows <= most:
+        return None
+    chosen = sample_rows(batch.scores, batch.kind, most)
+    return None if chosen.all() else chosen

@@ -17,8 +17,7 @@ from calibrant._objectives.spline import (
     sort_cells,
 )
 from calibrant._simplex import softmax
-from calibrant._solvers.choice_rows import choice_rows
-from calibrant._solvers.merged_rows import divide_by_unit, feature_scale, merge_rows
+from calibrant._solvers.merged_rows import choice_rows, divide_by_unit, feature_scale, merge_rows
 from calibrant._solvers.newton import NewtonMinimum, PenalisedLoss, minimise_newton
 from calibrant._solvers.pseudo_rows import AT_TEMPERATURE, REWEIGHTINGS, remaining, share
 from calibrant._solvers.report import ScalingFit, SolverReport

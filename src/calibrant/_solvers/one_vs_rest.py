@@ -78,9 +78,10 @@ def binary_problem(
     """
     order = increasing_order(values)
     values = values[order] + 0.0  # not -0.0
-    starts = starts_of_runs(values)
-    sums = (np.add.reduceat(part[order], starts) for part in (positives, cells))
-    return BinaryProblem(values[starts], *sums)
+    starts, sums = starts_of_runs(values), (positives[order], cells[order])
+    if len(starts) == len(values):
+        return BinaryProblem(values, *sums)
+    return BinaryProblem(values[starts], *(np.add.reduceat(part, starts) for part in sums))
 
 
 def solve_each(

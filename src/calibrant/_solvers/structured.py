@@ -125,7 +125,8 @@ def fit_structured(
         objective, rows = _freeze(batch, temperature, bound, full=full)
     else:
         rows = objective.row_loss(batch, total)
-    known = None if like is None else _scaled_penalties(like, weight, bound)
+    is_like = like is not None and strength is None
+    known = _scaled_penalties(like, weight, bound) if is_like else None
     options = _Options(weight, strength, prior_strength, tol, max_rounds, known)
     problem = _StructuredProblem(rows, objective, linear_term, options, weight > total, curvature)
     found = problem.fit_adapted() if adapt else problem.fit(start)

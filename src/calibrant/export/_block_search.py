@@ -123,7 +123,7 @@ def lowered(thresholds: Floats, off: Rounding, *, of_sums: bool = False) -> Floa
     a softmax, it may come out a few bits lower, and must not change its side; scores just below a
     threshold that differ from it by less than rounding are taken to be at it. Errors of logits
     move a probability p by p (1 - p) of them, so near 1 there is nothing to lower: scores there
-    come out the same (see ``softmax_formulas``), and saturated classifiers have thresholds that
+    come out the same (see ``_formula_parts``), and saturated classifiers have thresholds that
     are a bit apart. Sums of probabilities have the errors of their terms, wherever they are.
     """
     t = thresholds

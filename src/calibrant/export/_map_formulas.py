@@ -20,13 +20,14 @@ from calibrant._maps.logits import (
     TemperatureMap,
 )
 from calibrant.export._block_search import find_blocks, lowered
-from calibrant.export._curve_formulas import write_curves, write_division
-from calibrant.export._operations import Operations, Value
-from calibrant.export._softmax_formulas import (
+from calibrant.export._formula_parts import (
+    write_curves,
+    write_division,
     write_log_softmax,
     write_scaled_softmax,
     write_softmax,
 )
+from calibrant.export._operations import Operations, Value
 
 if TYPE_CHECKING:
     from calibrant._maps.base import CalibrationMap, Floats

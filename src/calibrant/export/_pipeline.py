@@ -14,8 +14,8 @@ from calibrant import __version__, errors, model_file
 from calibrant import _simplex as simplex
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.classifier import CalibratedClassifier
+from calibrant.export._formula_parts import write_fixed_sum, write_softmax
 from calibrant.export._map_formulas import Context, write_lift, write_map
-from calibrant.export._softmax_formulas import write_fixed_sum, write_softmax
 
 if TYPE_CHECKING:
     from typing import Any

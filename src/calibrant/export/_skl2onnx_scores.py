@@ -192,5 +192,5 @@ def write_average_logarithms(
 
 
 def _pad(ops: OnnxOperations, x: Tensor, pads: list[int], value: float, width: int) -> Any:
-    given = [x, ops.number(pads), ops.number(value, np.float64)]
-    return ops.node("Pad", given, width=width)
+    how = ops.number(pads), ops.number(value, np.float64)
+    return ops.node("Pad", [x, *how], width=width)

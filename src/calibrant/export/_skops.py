@@ -50,13 +50,9 @@ def trusted_types() -> list[str]:
     while asked:
         kind = asked.pop()
         asked += get_args(kind)
-        if _holds_numbers(kind) and kind not in found:
+        is_ours = isinstance(kind, type) and is_dataclass(kind)  # of a map, a curve or a report
+        if is_ours and kind not in found and not issubclass(kind, Calibrator):
             found.add(kind)
             hints = get_type_hints(kind)
             asked += [hints[field.name] for field in fields(kind)]
     return sorted(f"{cls.__module__}.{cls.__qualname__}" for cls in found)
-
-
-def _holds_numbers(kind: Any) -> bool:
-    """Whether it is the type of a map, a curve or a report."""
-    return isinstance(kind, type) and is_dataclass(kind) and not issubclass(kind, Calibrator)

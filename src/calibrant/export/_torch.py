@@ -69,9 +69,7 @@ def to_torch(
     ones (``scir``) may differ there in the last bit, and so be on the other side of a threshold.
 
     Logits become probabilities by exponentials, of which every library has its own last bit: a row
-    whose probability, or cumulative one, is that near a threshold may be on its other side. Of 47
-    real classifiers that was so for 14 rows, of two naive Bayes ones that are certain of nearly
-    everything.
+    whose probability, or cumulative one, is that near a threshold may be on its other side.
 
     A module cannot refuse a row. One that ``predict_proba`` refuses comes out as NaN, except that
     sums up to 0.01 away from 1 are normalised, whether or not their cells were rounded.
@@ -253,12 +251,9 @@ class CalibratorModule(nn.Module):
         """Move to another device; types stay, since rounded thresholds are other thresholds."""
         device = fn(torch.empty(0, dtype=WHOLE, device=self.digest.device)).device
         self._by_cpu = not has_float64(device)
-        if self._by_cpu:
-            fn = torch.Tensor.cpu
         for module in self.modules():
-            for name, buffer in module._buffers.items():  # noqa: SLF001  (as in the method of torch)
-                if buffer is not None:
-                    module._buffers[name] = _move(buffer, fn)  # noqa: SLF001
+            for name, buffer in module.named_buffers(recurse=False):
+                setattr(module, name, buffer.to("cpu" if self._by_cpu else device))
         return self
 
     def _load_from_state_dict(
@@ -291,15 +286,6 @@ def has_float64(device: torch.device) -> bool:
     except (TypeError, RuntimeError):
         return False
     return True
-
-
-def _move(buffer: torch.Tensor, fn: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """Do to a buffer what is done to a module, but for its type: real ones as whole numbers."""
-    bits = buffer.view(WHOLE) if buffer.dtype == REAL else buffer
-    moved = fn(bits)
-    if moved.dtype != bits.dtype:
-        moved = bits.to(moved.device)
-    return moved.view(buffer.dtype)
 
 
 def save_pt2(

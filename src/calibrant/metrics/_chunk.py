@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrant import _simplex as simplex
 from calibrant._kernels.metrics import row_losses, row_squares, top_labels
-from calibrant._kernels.rows import first_top_columns, row_hashes
+from calibrant._kernels.rows import row_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,6 @@ class Chunk:
     class_index: Wholes
     weight: Floats
     unit: float = 1.0
-    _group: Wholes | None = field(default=None, init=False, repr=False)
     _parts: list[tuple[int, Chunk]] | None = field(default=None, init=False, repr=False)
 
     @cached_property
@@ -73,12 +72,6 @@ class Chunk:
         hits = self.class_index == column
         return EventRows(np.ascontiguousarray(self.rows[:, column]), hits, self.weight)
 
-    def top_columns(self) -> Wholes:
-        """Column of the largest probability of each row, the first of equals."""
-        columns = np.empty(len(self.rows), dtype=np.int64)
-        first_top_columns(self.rows, columns)
-        return columns
-
     def losses(self, min_probability: float = MIN_PROBABILITY) -> Floats:
         """-log of the label's probability of each row."""
         losses = np.empty(len(self.rows))
@@ -91,18 +84,12 @@ class Chunk:
         row_squares(self.rows, self.class_index, squares)
         return squares
 
-    def group_of_rows(self, n_groups: int) -> Wholes:
-        """Group that each row is dealt to; asked for one number of groups alone."""
-        if self._group is None:
-            self._group = deal_groups(self.rows, self.class_index, n_groups)
-        return self._group
-
     def groups(self, n_groups: int) -> list[tuple[int, Chunk]]:
-        """Rows by the group that they are dealt to."""
+        """Rows by the group that they are dealt to; asked for one number of groups, or 1."""
         if n_groups == 1:
             return [(0, self)]
         if self._parts is None:
-            group = self.group_of_rows(n_groups)
+            group = deal_groups(self.rows, self.class_index, n_groups)
             order = np.argsort(group.astype(np.uint16), kind="stable")
             rows, index, weight = self.rows[order], self.class_index[order], self.weight[order]
             ends = np.cumsum(np.bincount(group, minlength=n_groups)).tolist()

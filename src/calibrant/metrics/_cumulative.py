@@ -138,15 +138,12 @@ def cumulative_differences(predictions: Predictions, *, kind: Any = None) -> Cum
     values, _, weight = events
     scale = math.sqrt(exact_sum(weight**2 * values * (1.0 - values))) / exact_sum(weight)
     found = {name: statistic(name, difference) for name in CUMULATIVE_STATISTICS}
-    return CumulativeDifferences(
-        kind=name_of(predictions.classes, column),
-        probability=distinct,
-        difference=difference,
-        **found,
-        scale=scale,
-        kuiper_p_value=_chance(range_exceeds, found["kuiper"], scale),
-        kolmogorov_smirnov_p_value=_chance(peak_exceeds, found["kolmogorov_smirnov"], scale),
-    )
+    chances = {
+        "kuiper_p_value": _chance(range_exceeds, found["kuiper"], scale),
+        "kolmogorov_smirnov_p_value": _chance(peak_exceeds, found["kolmogorov_smirnov"], scale),
+    }
+    kind = name_of(predictions.classes, column)
+    return CumulativeDifferences(kind, distinct, difference, scale=scale, **found, **chances)
 
 
 def cumulate(cells: SortedCells) -> Floats:

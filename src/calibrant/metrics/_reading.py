@@ -18,9 +18,8 @@ from calibrant._labels import check_labels
 from calibrant.metrics._chunk import chunks_of
 from calibrant.metrics._measures import Body
 from calibrant.metrics._predictions import NAMED, Predictions, positive_last, read_predictions
-from calibrant.scale._chunks import is_dask
+from calibrant.scale._chunks import as_chunks, is_dask
 from calibrant.scale._mergeable import Mergeable
-from calibrant.scale._sources import as_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -219,7 +218,7 @@ def of_predictions(
         return function(reads(y_true, y_proba, sample_weight, classes, pos_label), **options)
 
     returned = function.__globals__.get(function.__annotations__["return"])
-    if is_dataclass(returned):
+    if isinstance(returned, type) and is_dataclass(returned):
         names = fill(f"Frozen numbers: {', '.join(own.name for own in fields(returned))}.", 88)
         text = f"Returns\n-------\n{returned.__name__}\n{indent(names, 4 * ' ')}"
         reading.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{text}"

@@ -11,16 +11,10 @@ from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._kernels.fixed_point import totals
 from calibrant._kernels.metrics import HIT, VALUE, WEIGHT, add_binned
-from calibrant.metrics._calibration_error import (
-    BIN_STRATEGIES,
-    ProblemBins,
-    bin_edges,
-    errors_in,
-    uniform_bins,
-)
+from calibrant.metrics import _calibration_error as binning
+from calibrant.metrics import _resampling as draw
 from calibrant.metrics._predictions import Predictions, column_of, name_of
 from calibrant.metrics._reading import of_predictions
-from calibrant.metrics._resampling import MOST_ROWS_DRAWN, null_bins, null_errors, p_value
 from calibrant.metrics._result import Result, doc, result
 from calibrant.metrics._significance import BinMoments, null_problem
 
@@ -101,7 +95,7 @@ def reliability_curve(
     (array([nan, 0.3, 0.6, 0.9]), array([nan, 0.5, 1. , 1. ]))
     """
     simplex.check_number("n_bins", n_bins, low=1, whole=True)
-    simplex.check_option("strategy", strategy, BIN_STRATEGIES)
+    simplex.check_option("strategy", strategy, binning.BIN_STRATEGIES)
     simplex.check_number("n_resamples", n_resamples, low=0, whole=True)
     simplex.check_number("consistency_level", consistency_level, low=0.0, high=1.0)
     threads.check_jobs("n_jobs", n_jobs)
@@ -110,7 +104,7 @@ def reliability_curve(
     column = column_of(predictions.classes, kind)
     with threads.jobs(n_jobs):
         if isinstance(predictions, Predictions) and (
-            strategy == "quantile" or predictions.n_rows <= MOST_ROWS_DRAWN
+            strategy == "quantile" or predictions.n_rows <= draw.MOST_ROWS_DRAWN
         ):
             binned = _of_rows(predictions, column, int(n_bins), strategy, draws)
         elif strategy == "uniform":
@@ -124,7 +118,7 @@ def reliability_curve(
     low, high, chance = np.full(len(weight), np.nan), np.full(len(weight), np.nan), float("nan")
     if binned.null is not None:
         low, high = np.clip(_bars(binned.null, float(consistency_level)), 0.0, 1.0)
-        chance = p_value(binned.ece, null_errors(binned.null))
+        chance = draw.p_value(binned.ece, draw.null_errors(binned.null))
     return ReliabilityCurve(
         kind=name_of(predictions.classes, column),
         edges=binned.edges,
@@ -155,25 +149,28 @@ def _of_rows(
     """Bin rows in memory, and draw them."""
     events = predictions.events(column)
     if strategy == "uniform":
-        edges = bin_edges(n_bins)
-        bins = uniform_bins(events.values, edges)
+        edges = binning.bin_edges(n_bins)
+        bins = binning.uniform_bins(events.values, edges)
     else:
         edges, bins = _mass_bins(predictions, events, n_bins)
     pairs = np.zeros((len(edges) - 1, 3, 2), dtype=np.int64)
     add_binned(*events, bins, pairs)
     sums = totals(pairs)
-    null = null_bins(events, bins, len(sums), **draws) if draws["n_resamples"] > 0 else None
-    ece = float(errors_in(sums[None], sums[None, :, WEIGHT].sum(axis=1), "l1")[0])
+    null = draw.null_bins(events, bins, len(sums), **draws) if draws["n_resamples"] > 0 else None
+    ece = float(binning.errors_in(sums[None], sums[None, :, WEIGHT].sum(axis=1), "l1")[0])
     return Binned(edges, sums, predictions.unit, ece, null)
 
 
 def _of_sums(predictions: Source, column: int | None, n_bins: int, draws: dict[str, Any]) -> Binned:
     """Add rows up in bins, and draw the sums."""
-    bodies = {"bins": ProblemBins(n_bins, column=column), "moments": BinMoments(n_bins, column)}
+    bodies = {
+        "bins": binning.ProblemBins(n_bins, column=column),
+        "moments": BinMoments(n_bins, column),
+    }
     states = predictions.add_up(bodies)
     null = null_problem(**states, **draws) if draws["n_resamples"] > 0 else None
     bins = states["bins"]
-    return Binned(bin_edges(n_bins), bins.total[0], bins.unit, bins.value(), null)
+    return Binned(binning.bin_edges(n_bins), bins.total[0], bins.unit, bins.value(), null)
 
 
 def _mass_bins(

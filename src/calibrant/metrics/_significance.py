@@ -17,25 +17,12 @@ from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._kernels import resampling
 from calibrant._kernels.metrics import HIT, VALUE, WEIGHT, add_binned, add_cell_products
-from calibrant.metrics._calibration_error import (
-    ClassBins,
-    ProblemBins,
-    bin_edges,
-    check_bins,
-    uniform_bins,
-)
+from calibrant.metrics import _calibration_error as binned
+from calibrant.metrics import _resampling as draw
 from calibrant.metrics._chunk import usual_column
 from calibrant.metrics._measures import RowSums
 from calibrant.metrics._predictions import Predictions
 from calibrant.metrics._reading import of_predictions
-from calibrant.metrics._resampling import (
-    MOST_ROWS_DRAWN,
-    Resamples,
-    generator,
-    null_bins,
-    null_errors,
-    p_value,
-)
 from calibrant.metrics._result import Result, doc, result
 
 if TYPE_CHECKING:
@@ -125,7 +112,7 @@ def calibration_test(
     True
     """
     simplex.check_option("metric", metric, (None, *TESTED_METRICS))
-    check_bins(n_bins)
+    binned.check_bins(n_bins)
     simplex.check_number("n_resamples", n_resamples, low=1, whole=True)
     threads.check_jobs("n_jobs", n_jobs)
     draws = {"n_resamples": int(n_resamples), "random_state": random_state}
@@ -133,17 +120,17 @@ def calibration_test(
     metric = tested_metric(metric, size[0])
     is_classwise, column = metric == "classwise", usual_column(2) if metric == "positive" else None
     replace = not is_classwise if resample_rows is None else bool(resample_rows)
-    body = ClassBins(*size) if is_classwise else ProblemBins(size[1], column=column)
+    body = binned.ClassBins(*size) if is_classwise else binned.ProblemBins(size[1], column=column)
     with threads.jobs(n_jobs):
         if isinstance(predictions, Predictions):
             if is_classwise:
                 null = _class_null(predictions, size[1], replace, **draws)
                 return _result(metric, predictions.measure(body)[0], null)
-            if predictions.n_rows <= MOST_ROWS_DRAWN:
+            if predictions.n_rows <= draw.MOST_ROWS_DRAWN:
                 events = predictions.events(column)
-                bins = uniform_bins(events.values, bin_edges(size[1]))
-                null = null_errors(null_bins(events, bins, size[1], replace=replace, **draws))
-                return _result(metric, predictions.measure(body)[0], null)
+                bins = binned.uniform_bins(events.values, binned.bin_edges(size[1]))
+                sums = draw.null_bins(events, bins, size[1], replace=replace, **draws)
+                return _result(metric, predictions.measure(body)[0], draw.null_errors(sums))
             draws["replace"] = replace
         more = CellProducts(*size) if is_classwise else BinMoments(size[1], column)
         return judge_sums(metric, **predictions.add_up({"bins": body, "moments": more}), **draws)
@@ -166,7 +153,7 @@ def _result(metric: str, statistic: float, null: Floats) -> CalibrationTest:
     return CalibrationTest(
         metric=metric,
         statistic=statistic,
-        p_value=p_value(statistic, null),
+        p_value=draw.p_value(statistic, null),
         null_mean=math.fsum(null) / len(null),
         null_quantiles=tuple(
             zip(NULL_LEVELS, np.quantile(null, NULL_LEVELS).tolist(), strict=True)
@@ -181,14 +168,14 @@ def judge_sums(
     """Test predictions from sums over the bins."""
     if metric == "classwise":
         return _result(metric, bins.value(), null_classes(bins, moments, **draws))
-    return _result(metric, bins.value(), null_errors(null_problem(bins, moments, **draws)))
+    return _result(metric, bins.value(), draw.null_errors(null_problem(bins, moments, **draws)))
 
 
 def _class_null(
     predictions: Predictions, n_bins: int, replace: bool, n_resamples: int, random_state: Any
 ) -> Floats:
     """Class-wise error of each resample, with labels drawn from the rows."""
-    resamples = Resamples(predictions.n_rows, n_resamples, random_state, replace=replace)
+    resamples = draw.Resamples(predictions.n_rows, n_resamples, random_state, replace=replace)
     found = []
     for block in resamples.blocks(8 * predictions.n_classes * n_bins):
         gaps = np.zeros((len(block), predictions.n_classes, n_bins))
@@ -201,10 +188,10 @@ def _class_null(
 
 
 def _add_null_gaps(
-    resamples: Resamples, block: range, c: int, chunk: Chunk, gaps: Floats, weights: Floats
+    resamples: draw.Resamples, block: range, c: int, chunk: Chunk, gaps: Floats, weights: Floats
 ) -> None:
     """Add the rows of the ``c``-th chunk, as they are drawn, with labels drawn from them."""
-    bins = uniform_bins(chunk.rows, bin_edges(gaps.shape[2]))
+    bins = binned.uniform_bins(chunk.rows, binned.bin_edges(gaps.shape[2]))
     cumulative = np.cumsum(chunk.rows, axis=1)
     if not resamples.replace:  # the same rows every time
         kept = np.zeros(gaps.shape[1:])
@@ -233,13 +220,13 @@ class BinMoments(RowSums):
     is_drawn = False
 
     def __init__(self, n_bins: int, column: int | None = None) -> None:
-        check_bins(n_bins)
+        binned.check_bins(n_bins)
         self._n_bins, self._column = int(n_bins), column
         super().__init__(2, self._n_bins, 3)
 
     def add(self, chunk: Chunk, sums: Wholes) -> None:
         values, hits, weight = chunk.events(self._column)
-        bins, square = uniform_bins(values, bin_edges(self._n_bins)), weight * weight
+        bins, square = binned.uniform_bins(values, binned.bin_edges(self._n_bins)), weight * weight
         none = np.zeros_like(hits)
         add_binned(values, none, square, bins, sums[0])
         add_binned(values * values, none, square, bins, sums[1])
@@ -253,7 +240,7 @@ class CellProducts(RowSums):
     is_drawn = False
 
     def __init__(self, n_classes: int, n_bins: int) -> None:
-        check_bins(n_bins)
+        binned.check_bins(n_bins)
         if n_classes * n_bins > MOST_COVARIANCES:
             raise errors.ParameterError(
                 f"{n_classes} classes of {n_bins} bins have too many covariances to be counted in "
@@ -264,7 +251,7 @@ class CellProducts(RowSums):
         super().__init__(n_classes * self._n_bins, n_classes * self._n_bins)
 
     def add(self, chunk: Chunk, sums: Wholes) -> None:
-        bins = uniform_bins(chunk.rows, bin_edges(self._n_bins))
+        bins = binned.uniform_bins(chunk.rows, binned.bin_edges(self._n_bins))
         add_cell_products(chunk.rows, bins, chunk.weight * chunk.weight, self._n_bins, sums)
 
 
@@ -296,7 +283,7 @@ def null_problem(
         in_bin[:, VALUE], in_bin[:, WEIGHT], out=np.zeros(len(in_bin)), where=in_bin[:, WEIGHT] > 0
     )
     spread = np.maximum(third - 2.0 * mean * second + mean * mean * squares, 0.0)
-    noise = generator(random_state).standard_normal((2, n_resamples, len(in_bin)))
+    noise = draw.generator(random_state).standard_normal((2, n_resamples, len(in_bin)))
     sums = np.empty((n_resamples, len(in_bin), 3))
     sums[:, :, WEIGHT] = in_bin[:, WEIGHT]
     sums[:, :, VALUE] = in_bin[:, VALUE] + (np.sqrt(spread) * noise[1] if replace else 0.0)
@@ -311,7 +298,7 @@ def null_classes(
     n_classes, weight = len(bins.total), float(bins.total[0, :, WEIGHT].sum())
     with threads.few_blas_threads(0):
         values, vectors = np.linalg.eigh(covariance(products.total))
-        noise = generator(random_state).standard_normal((n_resamples, len(values)))
+        noise = draw.generator(random_state).standard_normal((n_resamples, len(values)))
         gaps = (noise * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     found: Floats = np.abs(gaps).sum(axis=1) / (n_classes * weight)
     return found

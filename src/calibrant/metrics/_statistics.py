@@ -8,174 +8,22 @@ from calibrant import _simplex as simplex
 from calibrant import _threads as threads
 from calibrant import errors
 from calibrant._docstrings import inherit_parameters
+from calibrant.metrics import _table as table
 from calibrant.metrics._calibration_error import check_bins
 from calibrant.metrics._chunk import usual_column
 from calibrant.metrics._predictions import Predictions
-from calibrant.metrics._reading import CountedRows, describe, of_predictions, shared
+from calibrant.metrics._reading import CountedRows, describe, of_predictions
 from calibrant.metrics._resampling import generator
-from calibrant.metrics._shares import ClassMoments, ClassShares, judge_shares
-from calibrant.metrics._significance import (
-    BinMoments,
-    CalibrationTest,
-    judge_sums,
-    tested_metric,
-)
-from calibrant.metrics._table import (
-    MOST_GROUPS,
-    evaluated_bodies,
-    headline,
-    judge_states,
-    metrics_of,
-    usual_groups,
-)
+from calibrant.metrics._shares import ClassMoments, class_shares, judge_shares
+from calibrant.metrics._significance import BinMoments, calibration_test, judge_sums, tested_metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from calibrant.metrics._reading import Source
+    from calibrant.metrics._shares import ClassShares
+    from calibrant.metrics._significance import CalibrationTest
     from calibrant.metrics._table import Evaluation
-
-
-class MetricStatistics(CountedRows):
-    """What every metric needs to know of rows, which may be added and merged at any time.
-
-    Parameters
-    ----------
-    classes : array-like of shape (n_classes,)
-        Label of each column.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrices hold; of logits the softmax is measured.
-    normalize : {None, "rows"}, default=None
-        "rows" divides rows by their sums.
-    n_bins : int, default=15
-        Bins of the binned calibration errors.
-    n_groups : int, default=64
-        Groups that rows are dealt to by their content, for intervals; 1 for no intervals.
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows counted so far, those of weight 0 apart.
-    weight : float
-        The sum of their weights.
-
-    Notes
-    -----
-    Sums over chunks are ordinary double sums: the same chunks, merged in the same order, give the
-    same bits, and other chunks values that agree to 1e-9. Intervals are those of :func:`evaluate`.
-
-    Examples
-    --------
-    >>> from calibrant.datasets import simulated_scores
-    >>> from calibrant.metrics import MetricStatistics
-    >>> scores, y = simulated_scores(2000)
-    >>> monday = MetricStatistics([0, 1, 2]).update(scores[:900], y[:900])
-    >>> tuesday = MetricStatistics([0, 1, 2]).update(scores[900:], y[900:])
-    >>> result = MetricStatistics.from_bytes(monday.to_bytes()).merge(tuesday).solve()
-    >>> round(result.accuracy.value, 3), result.n_rows
-    (0.602, 2000)
-    """
-
-    method = "metrics"
-
-    def __init__(
-        self,
-        classes: Any,
-        *,
-        scores: str = "probabilities",
-        normalize: str | None = None,
-        n_bins: int = 15,
-        n_groups: int = MOST_GROUPS,
-    ) -> None:
-        check_bins(n_bins)
-        simplex.check_number("n_groups", n_groups, low=1, high=1024, whole=True)
-        own = {"n_bins": int(n_bins), "n_groups": int(n_groups)}
-        super().__init__(classes, scores=scores, normalize=normalize, **own)
-
-    def _counts(self) -> dict[str, Any]:
-        n_classes, n_bins = self.n_classes, self.options["n_bins"]
-        bodies = evaluated_bodies(n_classes, n_bins)
-        bodies["moments"] = BinMoments(n_bins, usual_column(n_classes))
-        bodies["class moments"] = ClassMoments(n_classes)
-        return describe(bodies)
-
-    @inherit_parameters(shared)
-    def solve(
-        self,
-        *,
-        n_resamples: int | None = None,
-        confidence_level: float = 0.95,
-        random_state: Any = 0,
-    ) -> Evaluation:
-        """Return every metric of all rows counted so far, each with an interval.
-
-        Parameters
-        ----------
-        n_resamples : int, optional
-            Draws of the groups; 0 for no intervals. By default 200 if there are groups.
-
-        Returns
-        -------
-        Evaluation
-            Each metric as (value, low, high).
-        """
-        if self.n_rows == 0:
-            raise errors.ShapeError("no rows were counted; at least one is needed")
-        n_groups: int = self.options["n_groups"]
-        if n_resamples is None:
-            n_resamples = 200 if n_groups > 1 else 0
-        simplex.check_number("n_resamples", n_resamples, low=0, whole=True)
-        simplex.check_number("confidence_level", confidence_level, low=0.0, high=1.0)
-        if n_resamples > 0 and n_groups == 1:
-            raise errors.ParameterError(
-                "these statistics have no groups of rows to draw, so n_resamples must be 0; make "
-                f"them with n_groups={MOST_GROUPS}"
-            )
-        draws: dict[str, Any] = {
-            "n_resamples": n_resamples,
-            "random_state": generator(random_state),
-        }
-        draws["confidence_level"] = float(confidence_level)
-        sizes = {"n_bins": self.options["n_bins"], "n_rows": self.n_rows}
-        with self._solved():
-            return judge_states(self.parts, self.classes, **sizes, **draws)
-
-    @inherit_parameters(shared)
-    def calibration_test(
-        self, *, n_resamples: int = 1000, random_state: Any = 0
-    ) -> CalibrationTest:
-        """Test whether the predictions of all rows counted so far are calibrated.
-
-        Those of the positive class are tested if there are two classes, of more the confidence.
-
-        Parameters
-        ----------
-        n_resamples : int, default=1000
-            The p-value is no smaller than 1 / (1 + n_resamples).
-
-        Returns
-        -------
-        CalibrationTest
-            As :func:`calibrant.metrics.calibration_test` returns it of chunks.
-        """
-        simplex.check_number("n_resamples", n_resamples, low=1, whole=True)
-        sums = self.parts[headline(self.n_classes).id], self.parts["moments"]
-        draws: dict[str, Any] = {"n_resamples": int(n_resamples)}
-        draws["random_state"] = generator(random_state)
-        with self._solved():
-            return judge_sums(tested_metric(None, self.n_classes), *sums, **draws)
-
-    def class_shares(self) -> ClassShares:
-        """Compare how often classes were predicted and came, of all rows counted so far.
-
-        Returns
-        -------
-        ClassShares
-            As :func:`calibrant.metrics.class_shares` returns it.
-        """
-        sums = self.parts["classwise_ece"], self.parts["class moments"]
-        with self._solved():
-            return judge_shares(self.classes, *sums)
 
 
 @of_predictions
@@ -237,19 +85,142 @@ def evaluate(
     options = {"n_resamples": int(n_resamples), "random_state": random_state}
     options["confidence_level"] = float(confidence_level)
     classes = predictions.classes
-    n_groups = usual_groups(len(classes), int(n_bins)) if n_resamples > 0 else 1
+    n_groups = table.usual_groups(len(classes), int(n_bins)) if n_resamples > 0 else 1
     with threads.jobs(n_jobs):
         if not isinstance(predictions, Predictions):
             empty = MetricStatistics(classes, n_bins=int(n_bins), n_groups=n_groups)
             return predictions.counted(empty).solve(**options)
         n_steps = len(list(simplex.chunks(len(predictions.matrix), len(classes))))
-        n_steps += len(metrics_of(len(classes))) if n_resamples else 0
+        n_steps += len(table.metrics_of(len(classes))) if n_resamples else 0
         done = iter(range(1, n_steps + 1))
 
         def tell() -> None:
             if progress is not None:
                 progress(next(done), n_steps)
 
-        states = predictions.add_up(evaluated_bodies(len(classes), int(n_bins)), n_groups, tell)
+        bodies = table.evaluated_bodies(len(classes), int(n_bins))
+        states = predictions.add_up(bodies, n_groups, tell)
         sizes = {"n_bins": int(n_bins), "n_rows": predictions.n_rows}
-        return judge_states(states, classes, tell=tell, **sizes, **options)
+        return table.judge_states(states, classes, tell=tell, **sizes, **options)
+
+
+class MetricStatistics(CountedRows):
+    """What every metric needs to know of rows, which may be added and merged at any time.
+
+    Parameters
+    ----------
+    classes : array-like of shape (n_classes,)
+        Label of each column.
+    scores : {"probabilities", "logits"}, default="probabilities"
+        What the matrices hold; of logits the softmax is measured.
+    normalize : {None, "rows"}, default=None
+        "rows" divides rows by their sums.
+    n_bins : int, default=15
+        Bins of the binned calibration errors.
+    n_groups : int, default=64
+        Groups that rows are dealt to by their content, for intervals; 1 for no intervals.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows counted so far, those of weight 0 apart.
+    weight : float
+        The sum of their weights.
+
+    Notes
+    -----
+    Sums over chunks are ordinary double sums: the same chunks, merged in the same order, give the
+    same bits, and other chunks values that agree to 1e-9. Intervals are those of :func:`evaluate`.
+
+    Examples
+    --------
+    >>> from calibrant.datasets import simulated_scores
+    >>> from calibrant.metrics import MetricStatistics
+    >>> scores, y = simulated_scores(2000)
+    >>> monday = MetricStatistics([0, 1, 2]).update(scores[:900], y[:900])
+    >>> tuesday = MetricStatistics([0, 1, 2]).update(scores[900:], y[900:])
+    >>> result = MetricStatistics.from_bytes(monday.to_bytes()).merge(tuesday).solve()
+    >>> round(result.accuracy.value, 3), result.n_rows
+    (0.602, 2000)
+    """
+
+    method = "metrics"
+
+    def __init__(
+        self,
+        classes: Any,
+        *,
+        scores: str = "probabilities",
+        normalize: str | None = None,
+        n_bins: int = 15,
+        n_groups: int = table.MOST_GROUPS,
+    ) -> None:
+        check_bins(n_bins)
+        simplex.check_number("n_groups", n_groups, low=1, high=1024, whole=True)
+        own = {"n_bins": int(n_bins), "n_groups": int(n_groups)}
+        super().__init__(classes, scores=scores, normalize=normalize, **own)
+
+    def _counts(self) -> dict[str, Any]:
+        n_classes, n_bins = self.n_classes, self.options["n_bins"]
+        bodies = table.evaluated_bodies(n_classes, n_bins)
+        bodies["moments"] = BinMoments(n_bins, usual_column(n_classes))
+        bodies["class moments"] = ClassMoments(n_classes)
+        return describe(bodies)
+
+    @inherit_parameters(evaluate)
+    def solve(
+        self,
+        *,
+        n_resamples: int | None = None,
+        confidence_level: float = 0.95,
+        random_state: Any = 0,
+    ) -> Evaluation:
+        """Return every metric of all rows counted so far, each with an interval.
+
+        Parameters
+        ----------
+        n_resamples : int, optional
+            Draws of the groups; 0 for no intervals. By default 200 if there are groups.
+        """
+        if self.n_rows == 0:
+            raise errors.ShapeError("no rows were counted; at least one is needed")
+        n_groups: int = self.options["n_groups"]
+        if n_resamples is None:
+            n_resamples = 200 if n_groups > 1 else 0
+        simplex.check_number("n_resamples", n_resamples, low=0, whole=True)
+        simplex.check_number("confidence_level", confidence_level, low=0.0, high=1.0)
+        if n_resamples > 0 and n_groups == 1:
+            raise errors.ParameterError(
+                "these statistics have no groups of rows to draw, so n_resamples must be 0; make "
+                f"them with n_groups={table.MOST_GROUPS}"
+            )
+        draws: dict[str, Any] = {
+            "n_resamples": n_resamples,
+            "random_state": generator(random_state),
+        }
+        draws["confidence_level"] = float(confidence_level)
+        sizes = {"n_bins": self.options["n_bins"], "n_rows": self.n_rows}
+        with self._solved():
+            return table.judge_states(self.parts, self.classes, **sizes, **draws)
+
+    @inherit_parameters(calibration_test)
+    def calibration_test(
+        self, *, n_resamples: int = 1000, random_state: Any = 0
+    ) -> CalibrationTest:
+        """Test whether the predictions of all rows counted so far are calibrated.
+
+        Those of the positive class are tested if there are two classes, of more the confidence.
+        """
+        simplex.check_number("n_resamples", n_resamples, low=1, whole=True)
+        sums = self.parts[table.headline(self.n_classes).id], self.parts["moments"]
+        draws: dict[str, Any] = {"n_resamples": int(n_resamples)}
+        draws["random_state"] = generator(random_state)
+        with self._solved():
+            return judge_sums(tested_metric(None, self.n_classes), *sums, **draws)
+
+    @inherit_parameters(class_shares)
+    def class_shares(self) -> ClassShares:
+        """Compare how often classes were predicted and came, of all rows counted so far."""
+        sums = self.parts["classwise_ece"], self.parts["class moments"]
+        with self._solved():
+            return judge_shares(self.classes, *sums)

@@ -84,23 +84,19 @@ class Metric:
         return max(values) if self.larger_is_better else min(values)
 
 
-def _usual_bins(n_classes: int, n_bins: int) -> Body:
-    return ProblemBins(n_bins, column=usual_column(n_classes))
-
-
-def _usual_grid(n_classes: int, _: int) -> Body:
-    return DensityGrid(column=usual_column(n_classes))
+def _bins_of(column: int | None) -> Callable[[int, int], Body]:
+    return lambda _, n_bins: ProblemBins(n_bins, column=column)
 
 
 _METRICS = (
     Metric("accuracy", "accuracy", lambda *_: Accuracy(), larger_is_better=True),
     Metric("negative_log_likelihood", "NLL", lambda *_: LogLoss(), 1.0, ".4f", largest=math.inf),
     Metric("brier_score", "Brier", lambda *_: Brier(), 1.0, "#.3g"),
-    Metric("positive_ece", "pos-ECE", _usual_bins, is_binned=True, n_classes=2),
-    Metric("confidence_ece", "conf-ECE", lambda _, n_bins: ProblemBins(n_bins), is_binned=True),
+    Metric("positive_ece", "pos-ECE", _bins_of(usual_column(2)), is_binned=True, n_classes=2),
+    Metric("confidence_ece", "conf-ECE", _bins_of(None), is_binned=True),
     Metric("classwise_ece", "cw-ECE", ClassBins, format=".3f", is_binned=True),
     Metric("thresholded_ece", "TECE", thresholded_bins, is_binned=True),
-    Metric("kernel_density_ece", "KDE-ECE", _usual_grid),
+    Metric("kernel_density_ece", "KDE-ECE", lambda k, _: DensityGrid(column=usual_column(k))),
 )
 
 METRICS = {metric.id: metric for metric in _METRICS}
@@ -161,10 +157,10 @@ class Evaluation(Result):
 
 def evaluated_bodies(n_classes: int, n_bins: int) -> dict[str, Body]:
     """Return what is added up for every metric, and to see whether columns are permuted."""
-    metrics = metrics_of(n_classes).items()
-    return {name: own.body(n_classes, n_bins) for name, own in metrics} | confusion_bodies(
-        n_classes
-    )
+    found = {name: own.body(n_classes, n_bins) for name, own in metrics_of(n_classes).items()}
+    if n_classes <= MOST_CLASSES_CROSSED:
+        found |= {"confusion": Confusion(n_classes), "labels": LabelCounts(n_classes)}
+    return found
 
 
 def usual_groups(n_classes: int, n_bins: int) -> int:
@@ -240,13 +236,6 @@ class LabelCounts(RowSums):
 
     def add(self, chunk: Chunk, sums: Wholes) -> None:
         sums[:, 0] += np.bincount(chunk.class_index, minlength=len(sums)) << BITS
-
-
-def confusion_bodies(n_classes: int) -> dict[str, RowSums]:
-    """Return what is added up to see whether columns are permuted; nothing of too many classes."""
-    if n_classes > MOST_CLASSES_CROSSED:
-        return {}
-    return {"confusion": Confusion(n_classes), "labels": LabelCounts(n_classes)}
 
 
 def find_mismatch(weights: Floats, counts: Floats, classes: NDArray[Any]) -> Warning | None:

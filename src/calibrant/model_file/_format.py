@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import json
 import math
+import re
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
@@ -179,12 +180,7 @@ def _check_digests(data: memoryview, sha256: str | None) -> str:
 
 def _library(header: dict[str, Any]) -> str:
     library = header.get("library")
-    if not (
-        isinstance(library, str)
-        and library.isascii()
-        and library.isprintable()
-        and 0 < len(library) <= 80
-    ):
+    if not isinstance(library, str) or not re.fullmatch("[ -~]{1,80}", library):
         raise errors.HeaderFieldError("the header: 'library' is not a name and a version")
     return library
 

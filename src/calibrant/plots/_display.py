@@ -82,74 +82,6 @@ class ReliabilityDisplay:
         """Observed frequency in each bin that is not empty."""
         return self.curve.frequency[self.curve.weight > 0]
 
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        *,
-        name: str | None = None,
-        **options: Any,
-    ) -> ReliabilityDisplay:
-        """Draw the diagram of a fitted classifier or calibrator.
-
-        Parameters
-        ----------
-        estimator : object
-            Has ``predict_proba`` and ``classes_``.
-        X : array-like
-            Its input: features, or scores if it is a calibrator.
-        y : array-like of shape (n_rows,)
-            True labels.
-        name : str, optional
-            Name in the legend; that of its class by default.
-        **options
-            As in :meth:`from_predictions`: ``kind``, ``n_bins``, ``strategy``, ``ref_line``,
-            ``ax``, ``sample_weight`` and so on.
-
-        Returns
-        -------
-        display : ReliabilityDisplay
-        """
-        check_is_fitted(estimator)
-        options = {"classes": estimator.classes_, **options}
-        name = type(estimator).__name__ if name is None else name
-        return cls.from_predictions(y, estimator.predict_proba(X), name=name, **options)
-
-    @classmethod
-    @inherit_parameters(shared, draw_reliability)
-    def from_predictions(
-        cls,
-        y_true: Any,
-        y_proba: Any,
-        *,
-        name: str | None = None,
-        ref_line: bool = True,
-        ax: Axes | None = None,
-        **options: Any,
-    ) -> ReliabilityDisplay:
-        """Draw the diagram of predictions.
-
-        Parameters
-        ----------
-        name : str, optional
-            Name in the legend.
-        ref_line : bool, default=True
-            Whether to draw the diagonal.
-        **options
-            Those of :func:`calibrant.metrics.reliability_curve`: ``kind``, ``n_bins``,
-            ``strategy``, ``sample_weight``, ``classes``, ``pos_label``, ``n_resamples`` and so on.
-            All others are passed to ``matplotlib.pyplot.plot``.
-
-        Returns
-        -------
-        display : ReliabilityDisplay
-        """
-        told = options.keys() & signature(reliability_curve).parameters.keys()
-        curve = reliability_curve(y_true, y_proba, **{key: options.pop(key) for key in told})
-        return cls(curve, estimator_name=name).plot(ax, ref_line=ref_line, **options)
-
     @inherit_parameters(draw_reliability)
     def plot(
         self,
@@ -174,7 +106,6 @@ class ReliabilityDisplay:
         Returns
         -------
         display : ReliabilityDisplay
-            Itself.
         """
         self.ax_ = style.axes_or_new(ax, (4.6, 5.7))
         self.figure_ = self.ax_.figure
@@ -193,3 +124,62 @@ class ReliabilityDisplay:
             draw_sizes(self.ax_, self.curve, look._replace(color=str(self.line_.get_color())))
         style.add_legend(self.ax_)
         return self
+
+    @classmethod
+    @inherit_parameters(plot)
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        name: str | None = None,
+        **options: Any,
+    ) -> ReliabilityDisplay:
+        """Draw the diagram of a fitted classifier or calibrator.
+
+        Parameters
+        ----------
+        estimator : object
+            Has ``predict_proba`` and ``classes_``.
+        X : array-like
+            Its input: features, or scores if it is a calibrator.
+        y : array-like of shape (n_rows,)
+            True labels.
+        name : str, optional
+            Name in the legend; that of its class by default.
+        **options
+            As in :meth:`from_predictions`: ``kind``, ``n_bins``, ``strategy``, ``ref_line``,
+            ``ax``, ``sample_weight`` and so on.
+        """
+        check_is_fitted(estimator)
+        options = {"classes": estimator.classes_, **options}
+        name = type(estimator).__name__ if name is None else name
+        return cls.from_predictions(y, estimator.predict_proba(X), name=name, **options)
+
+    @classmethod
+    @inherit_parameters(shared, plot)
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_proba: Any,
+        *,
+        name: str | None = None,
+        ref_line: bool = True,
+        ax: Axes | None = None,
+        **options: Any,
+    ) -> ReliabilityDisplay:
+        """Draw the diagram of predictions.
+
+        Parameters
+        ----------
+        name : str, optional
+            Name in the legend.
+        **options
+            Those of :func:`calibrant.metrics.reliability_curve`: ``kind``, ``n_bins``,
+            ``strategy``, ``sample_weight``, ``classes``, ``pos_label``, ``n_resamples`` and so on.
+            All others are passed to ``matplotlib.pyplot.plot``.
+        """
+        told = options.keys() & signature(reliability_curve).parameters.keys()
+        curve = reliability_curve(y_true, y_proba, **{key: options.pop(key) for key in told})
+        return cls(curve, estimator_name=name).plot(ax, ref_line=ref_line, **options)

@@ -20,7 +20,9 @@ from calibrant._calibrators.methods import make_calibrator
 from calibrant._calibrators.methods import methods as all_methods
 from calibrant._columns import check_names, feature_names, order_of
 from calibrant._containers import column_names
+from calibrant._docstrings import inherit_parameters
 from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
+from calibrant.metrics._reading import shared
 from calibrant.report._judge import Judge
 from calibrant.report._results import BASELINE, Comparison, Failure, MethodResult
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from calibrant._trial import Prepared
 
 
+@inherit_parameters(shared)
 def compare(
     y_val: Any,
     scores_val: Any,
@@ -66,30 +69,20 @@ def compare(
         own by name; all methods by default. Temperature scaling is always among them.
     scores : {"probabilities", "logits"}, default="probabilities"
         What the matrices hold; never guessed.
-    classes : array-like of shape (n_classes,), optional
-        Label of each column, where the labels do not name every column.
     normalize : {None, "rows"}, default=None
         "rows" divides rows by their sums, whatever they are.
     sample_weight_val, sample_weight_test : array-like of shape (n_rows,), optional
         Weights of the rows.
-    n_bins : int, default=15
-        Bins of the binned calibration errors.
     n_resamples : int, default=200
         Resamples behind the intervals and the class-wise test; five times as many behind the
         test of the confidence, or of the positive one of two classes, and 25 times, at least
         2000, behind the comparison with temperature scaling (fewer where there are very many
         rows). 0 for no intervals, and no tests but those of the shares of classes.
-    confidence_level : float, default=0.95
-        Of the intervals.
     n_diagrams : int, default=12
         Number of classes that get a diagram beside that of the confidence: the worst before and
         after, and the most frequent. Two classes have one diagram, of the positive one.
-    random_state : None, int, SeedSequence or Generator, default=0
-        Seeds the resamples.
     n_jobs : int, optional
-        Threads for the folds and candidates of a method, chunks of rows and resamples; their number
-        changes no bit. -1 is all cores, -2 all but one. None is what ``joblib.parallel_config``
-        says, else 1. Calibrators with an ``n_jobs`` of their own keep it.
+        Threads, as of all metrics. Calibrators with an ``n_jobs`` of their own keep it.
     sources : mapping of str to str, optional
         Names of what was read, such as ``{"calibration": "val.npz", "test": "test.npz"}``.
     progress : callable, optional
@@ -125,21 +118,9 @@ def compare(
         warnings.simplefilter("always")
         val = _read(y_val, scores_val, sample_weight_val, scores, classes, normalize, y_test)
         _check_names(scores_val, scores_test, val.classes)
-        test = simplex.check_batch(
-            scores_test,
-            y_test,
-            sample_weight_test,
-            kind=scores,
-            classes=val.classes,
-            normalize=normalize,
-        )
-    judge = Judge(
-        test,
-        n_bins=n_bins,
-        n_resamples=n_resamples,
-        confidence_level=confidence_level,
-        random_state=random_state,
-    )
+        told: dict[str, Any] = {"kind": scores, "classes": val.classes, "normalize": normalize}
+        test = simplex.check_batch(scores_test, y_test, sample_weight_test, **told)
+    judge = Judge(test, n_bins, n_resamples, confidence_level, random_state)
     tell = progress or (lambda *_: None)
     tried = []
     with threads.jobs(n_jobs):
@@ -196,17 +177,14 @@ def _read(
     y: Any, scores: Any, weight: Any, kind: str, classes: Any, normalize: str | None, others: Any
 ) -> SimplexBatch:
     """Check the calibration part; classes that it lacks may be named by the other part."""
+    told: dict[str, Any] = {"kind": kind, "normalize": normalize}
     try:
-        return simplex.check_batch(
-            scores, y, weight, kind=kind, classes=classes, normalize=normalize
-        )
+        return simplex.check_batch(scores, y, weight, classes=classes, **told)
     except errors.LabelError:
-        if classes is not None:
-            raise
         present = np.unique(np.concatenate([np.asarray(y).ravel(), np.asarray(others).ravel()]))
-        if len(present) != np.shape(scores)[1]:
+        if classes is not None or len(present) != np.shape(scores)[1]:
             raise
-    return simplex.check_batch(scores, y, weight, kind=kind, classes=present, normalize=normalize)
+    return simplex.check_batch(scores, y, weight, classes=present, **told)
 
 
 def _check_names(scores_val: Any, scores_test: Any, classes: Any) -> None:

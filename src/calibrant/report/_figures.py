@@ -194,8 +194,8 @@ def reliability_frames() -> Markup:
         "frame-class": ("probability of the class", "observed frequency"),
     }
     frames = Markup()
-    for name, axes in names.items():
-        chart = Chart(*map(unit_axis, axes), height=HEIGHT)
+    for name, (x, y) in names.items():
+        chart = Chart(unit_axis(x), unit_axis(y), height=HEIGHT)
         chart.frame()
         chart.line([0, 1], [0, 1], "diagonal")
         base = HEIGHT - 12

@@ -45,25 +45,14 @@ class Judge:
     """The test part, and how methods are judged on it; options as in :func:`compare`."""
 
     def __init__(
-        self,
-        test: SimplexBatch,
-        *,
-        n_bins: int,
-        n_resamples: int,
-        confidence_level: float,
-        random_state: Any,
+        self, test: SimplexBatch, n_bins: int, n_resamples: int, level: float, random_state: Any
     ) -> None:
         self._test = test
-        self._before = test.probabilities()
-        self._n_resamples = int(n_resamples)
-        self._level = confidence_level
+        self._n_resamples, self._level = int(n_resamples), level
         self._losses: dict[str, NDArray[np.float64]] = {}
-        self._kept: dict[str, Predictions] = {UNCALIBRATED: self._read(self._before)}
-        self._bins: dict[str, Any] = {"n_bins": n_bins}
-        self._draws: dict[str, Any] = {
-            "n_resamples": self._n_resamples,
-            "random_state": random_state,
-        }
+        self._kept: dict[str, Predictions] = {UNCALIBRATED: self._read(test.probabilities())}
+        self._draws = {"n_resamples": self._n_resamples, "random_state": random_state}
+        self._options: dict[str, Any] = {"n_bins": n_bins, **self._draws}
 
     def judge(self, calibrator: Calibrator | None, method: str) -> MethodResult:
         """Judge a fitted calibrator, or the predictions as they came; diagrams come later."""
@@ -71,8 +60,15 @@ class Judge:
         after = self._predict(method, calibrator)
         seconds = perf_counter() - started
         is_binary = self._test.n_classes == 2
-        options = {**self._bins, **self._draws}
+        options = self._options
         more_draws = {**options, "n_resamples": 5 * self._n_resamples}
+        top = effect = found_map = None
+        if not is_binary:
+            top = compute_top_r(None, after, max_rank=min(self._test.n_classes - 1, MOST_RANKS))
+        if calibrator is not None:
+            first, weight = self._kept[UNCALIBRATED], self._test.weight
+            effect = compute_effect(first, after, sample_weight=weight)
+            found_map = compute_map(calibrator)
         result = MethodResult(
             method=method,
             title="as they came" if calibrator is None else type(calibrator).__name__,
@@ -84,14 +80,10 @@ class Judge:
             if self._n_resamples and not is_binary
             else None,
             confidence=compute_confidence_histogram(None, after),
-            classwise=compute_classwise(None, after, n_worst=0, **self._bins),
-            top_r=None
-            if is_binary
-            else compute_top_r(None, after, max_rank=min(self._test.n_classes - 1, MOST_RANKS)),
-            effect=None
-            if calibrator is None
-            else compute_effect(self._kept[UNCALIBRATED], after, sample_weight=self._test.weight),
-            map=None if calibrator is None else compute_map(calibrator),
+            classwise=compute_classwise(None, after, n_worst=0, n_bins=options["n_bins"]),
+            top_r=top,
+            effect=effect,
+            map=found_map,
             calibrator=calibrator,
             fit_seconds=0.0,
             predict_seconds=0.0 if calibrator is None else seconds,

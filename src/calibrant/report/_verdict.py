@@ -67,16 +67,11 @@ def reach_verdict(comparison: Comparison) -> Verdict:
     baseline = comparison.result(BASELINE) if BASELINE in comparison.methods else None
     best = min(comparison.results, key=lambda r: r.evaluation.negative_log_likelihood.value)
     chosen = _choose(before, baseline, best)
-    findings = [_state(before), *_of_classes(before)]
-    if baseline is not None:
-        findings.append(_effect_of(before, baseline))
-    findings.append(_lead(comparison, before, baseline, best))
-    return Verdict(
-        chosen=chosen.method,
-        headline=_headline(before, baseline, chosen),
-        findings=tuple(findings),
-        cautions=tuple(_cautions(comparison, before, chosen)),
-    )
+    effect = [] if baseline is None else [_effect_of(before, baseline)]
+    lead = _lead(comparison, baseline or before, best)
+    findings = _state(before), *_of_classes(before), *effect, lead
+    cautions = tuple(_cautions(comparison, before, chosen))
+    return Verdict(chosen.method, _headline(before, baseline, chosen), findings, cautions)
 
 
 def applied_method(comparison: Comparison, verdict: Verdict) -> str:
@@ -85,11 +80,6 @@ def applied_method(comparison: Comparison, verdict: Verdict) -> str:
         return verdict.chosen
     others = [result.method for result in comparison.results[1:]]
     return BASELINE if BASELINE in others or not others else others[0]
-
-
-def is_significant(p_value: float) -> bool:
-    """Whether a p-value is there and small."""
-    return not math.isnan(p_value) and p_value < ALPHA
 
 
 def _choose(
@@ -118,14 +108,9 @@ def _lead_of(result: MethodResult) -> float:
     return -gap.value if gap is not None and is_clear else 0.0
 
 
-def _off_classes(result: MethodResult) -> str:
-    """Name classes that are off, if the predictions are."""
-    return describe_shares(result.shares) if _is_off(result) else ""
-
-
 def _direction(result: MethodResult) -> str:
     """Say in what way the predictions are off; of two classes, the positive one comes first."""
-    shares, off = result.shares, _off_classes(result)
+    shares, off = result.shares, describe_shares(result.shares) if _is_off(result) else ""
     if off and len(shares.classes) == 2:
         direction = "over" if shares.predicted[1] > shares.observed[1] else "under"
         name, said, seen = _class_words(shares, 1)
@@ -133,7 +118,7 @@ def _direction(result: MethodResult) -> str:
             f"Class {name} is {direction}-predicted: the predictions say {said} where {seen} happen"
         )
     gap = result.confidence.overconfidence
-    if abs(gap) > NOTICEABLE:
+    if _is_biased(result):
         direction = "over-confident" if gap > 0 else "under-confident"
         return f"The predictions are {direction} by {100 * abs(gap):.1f} points"
     words = "The predictions are about as sure as they should be on average"
@@ -146,18 +131,17 @@ def _chance(result: MethodResult) -> str:
     chance = p_words(result.curve.p_value)
     if not chance:
         return words
-    size = "more" if is_significant(result.curve.p_value) else "no more"
+    size = "more" if result.curve.p_value < ALPHA else "no more"
     return f"{words}, {size} than chance ({chance})"
 
 
 def _state(before: MethodResult) -> str:
+    found = before.confidence
+    words = f"are right {percent(found.accuracy)} of the time and claim "
+    words += percent(found.mean_confidence)
     if len(before.shares.classes) == 2:
         name, said, seen = _class_words(before.shares, 1)
         words = f"say {said} for class {name} on average, and {seen} happen"
-    else:
-        found = before.confidence
-        words = f"are right {percent(found.accuracy)} of the time and claim "
-        words += percent(found.mean_confidence)
     return f"Before calibration the predictions {words}: {_chance(before)}."
 
 
@@ -196,18 +180,11 @@ def _nll(result: MethodResult) -> str:
     return f"{result.evaluation.negative_log_likelihood.value:.4f}"
 
 
-def _lead(
-    comparison: Comparison,
-    before: MethodResult,
-    baseline: MethodResult | None,
-    best: MethodResult,
-) -> str:
-    reference = baseline or before
-    name = "temperature scaling" if baseline is not None else "no calibration"
-    n_methods = len(comparison.results)
-    if best.method == reference.method or best.difference is None:
+def _lead(comparison: Comparison, reference: MethodResult, best: MethodResult) -> str:
+    name = "temperature scaling" if reference.method == BASELINE else "no calibration"
+    n_methods, gap = len(comparison.results), best.difference
+    if best.method == reference.method or gap is None:
         return f"None of {n_methods} methods has a lower NLL than {name}, {_nll(reference)}."
-    gap = best.difference
     words = f"{best.method} has the lowest NLL of {n_methods} methods, {_nll(best)}: "
     words += f"better than {name} by {-gap.value:.4f}"
     if math.isnan(gap.p_value):
@@ -223,34 +200,30 @@ def _headline(before: MethodResult, baseline: MethodResult | None, chosen: Metho
     words = _direction(before)
     if chosen.method == UNCALIBRATED:
         return f"{words}{_left_alone(before)}."
-    name = "temperature scaling (ts)"
+    is_named = _is_biased(before) or (_is_off(before) and describe_shares(before.shares))
+    it = "it" if is_named else "their error"
     if baseline is None or chosen.method == BASELINE:
-        subject = name if chosen.method == BASELINE else chosen.method
-        return f"{words}; {subject} removes {_removed(before, chosen)} of {_it(before)}."
-    gap = chosen.difference
-    better = "" if gap is None else f" by {-gap.value:.4f} in NLL"
-    better += "" if gap is None or math.isnan(gap.p_holm) else f", {p_words(gap.p_holm)}"
-    removed = _removed(before, baseline)
+        subject = "temperature scaling (ts)" if chosen.method == BASELINE else chosen.method
+        return f"{words}; {subject} removes {_removed(before, chosen)} of {it}."
+    gap, removed = chosen.difference, _removed(before, baseline)
     lead = "but {} is better" if removed == LITTLE else "and {} is better still"
-    return (
-        f"{words}; temperature scaling removes {removed} of {_it(before)}, "
-        f"{lead.format(chosen.method)}{better}."
-    )
+    lead = lead.format(chosen.method)
+    if gap is not None:
+        chance = p_words(gap.p_holm)
+        lead += f" by {-gap.value:.4f} in NLL" + (f", {chance}" if chance else "")
+    return f"{words}; temperature scaling removes {removed} of {it}, {lead}."
+
+
+def _is_biased(result: MethodResult) -> bool:
+    return abs(result.confidence.overconfidence) > NOTICEABLE
 
 
 def _left_alone(before: MethodResult) -> str:
     """Why nothing is to be done: nothing is off beyond chance, or nothing that was tried helps."""
     if _is_off(before):
         return "; no method that was compared lowers the NLL by more than chance"
-    is_biased = abs(before.confidence.overconfidence) > NOTICEABLE
-    link = ", which may be chance: they" if is_biased else ", and"
+    link = ", which may be chance: they" if _is_biased(before) else ", and"
     return f"{link} need no calibration that would show in this test"
-
-
-def _it(before: MethodResult) -> str:
-    is_biased = abs(before.confidence.overconfidence) > NOTICEABLE
-    is_named = is_biased or bool(_off_classes(before))
-    return "it" if is_named else "their error"
 
 
 def _cautions(comparison: Comparison, before: MethodResult, chosen: MethodResult) -> list[str]:
@@ -279,19 +252,16 @@ def describe_shares(shares: ClassShares) -> str:
     words = []
     for direction, sign in (("over", 1), ("under", -1)):
         columns = [j for j in off if sign * gap[j] > 0]
+        named = []
+        for j in columns[:MOST_NAMED]:
+            name, said, seen = _class_words(shares, j)
+            chance = p_words(float(shares.p_holm[j]))
+            named.append(f"class {name} ({said} predicted, {seen} observed, {chance})")
+        more = len(columns) - MOST_NAMED
         if columns:
-            named = ", ".join(_off_words(shares, j) for j in columns[:MOST_NAMED])
-            more = len(columns) - MOST_NAMED
-            words.append(
-                f"{direction}-predicted: {named}" + (f" and {more} more" if more > 0 else "")
-            )
+            text = f"{direction}-predicted: {', '.join(named)}"
+            words.append(text + (f" and {more} more" if more > 0 else ""))
     return "; ".join(words)
-
-
-def _off_words(shares: ClassShares, j: int) -> str:
-    name, said, seen = _class_words(shares, j)
-    chance = p_words(float(shares.p_holm[j]))
-    return f"class {name} ({said} predicted, {seen} observed, {chance})"
 
 
 def _class_words(shares: ClassShares, j: int) -> tuple[str, str, str]:

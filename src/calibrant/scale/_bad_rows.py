@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant import _notices as notices
 from calibrant import _simplex as simplex
 from calibrant import errors
+from calibrant._containers import NamedMatrix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,18 +37,9 @@ def bad_rows(rows: Any, kind: str, normalize: str | None, first: int = 0) -> lis
 def predict_good(
     predict: Callable[[Any], NDArray[Any]], rows: Any, calibrator: Any, on_bad_row: str
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return predictions, and which of the rows are good.
+    """Return predictions of rows, all of them or the good ones, and which are good.
 
-    Parameters
-    ----------
-    predict : callable
-        Takes rows, all or some of them.
-    rows : array or pandas.DataFrame of shape (n_rows, n_classes)
-        Scores.
-    calibrator : Calibrator
-        The fitted one that predicts.
-    on_bad_row : {"raise", "nan", "skip"}
-        Bad rows are refused, are NaN (None where labels are predicted), or have no prediction.
+    Bad rows are refused, are NaN (None where labels are predicted), or have no prediction.
     """
     good = np.ones(len(rows), dtype=bool)
     try:
@@ -62,3 +56,24 @@ def predict_good(
     out = np.full((len(good), *found.shape[1:]), missing[0], dtype=missing[1])
     out[good] = found
     return out, good
+
+
+def predict_chunk(
+    calibrator: Any, method: str, rows: NDArray[Any], names: list[Any] | None, on_bad_row: str
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return predictions of a chunk and which rows are good; its columns were looked at before."""
+
+    def predict(some: NDArray[Any]) -> NDArray[Any]:
+        given = some if names is None else NamedMatrix(some, names)
+        found: NDArray[Any] = getattr(calibrator, method)(given)
+        return found
+
+    with notices.kept():
+        return predict_good(predict, rows, calibrator, on_bad_row)
+
+
+def to_send(calibrator: Any) -> Any:
+    """Return a calibrator as it is now, without statistics, which predictions do not need."""
+    sent = copy.copy(calibrator)
+    vars(sent).pop("statistics_", None)
+    return sent

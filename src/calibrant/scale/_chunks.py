@@ -121,14 +121,7 @@ class Chunks(ABC):
 
 
 class ArrayChunks(Chunks):
-    """Chunks of arrays in memory, a number of rows each; on threads where ``threads`` allows.
-
-    Parameters
-    ----------
-    scores, y, sample_weight : array-like
-    n_rows : int
-        Rows of a chunk.
-    """
+    """Chunks of arrays in memory, ``n_rows`` each; on threads where ``threads`` allows."""
 
     def __init__(self, scores: Any, y: Any, sample_weight: Any = None, *, n_rows: int) -> None:
         self._arrays = np.asarray(scores), np.asarray(y), sample_weight
@@ -154,6 +147,24 @@ class ArrayChunks(Chunks):
 def is_dask(given: Any) -> bool:
     """Whether something is a collection of Dask's."""
     return library(given) == "dask"
+
+
+def as_chunks(
+    scores: Any, y: Any, sample_weight: Any = None, named: errors.Arguments = errors.ARGUMENTS
+) -> Chunks | None:
+    """Return chunks of what comes in chunks; None for what is in memory."""
+    if isinstance(scores, Chunks):
+        if y is not None or sample_weight is not None:
+            raise errors.ParameterError(
+                f"{named.scores} are chunks that hold labels and weights; pass None for {named.y}, "
+                "and no weights"
+            )
+        return scores
+    if any(is_dask(given) for given in (scores, y, sample_weight)):
+        from calibrant.scale.dask import DaskChunks
+
+        return DaskChunks(scores, y, sample_weight, named)
+    return None
 
 
 def count_chunk(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from calibrant._solvers.sorted_cumulative.prior import choose_prior_share
 from calibrant._solvers.temperature import fit_temperature
 from calibrant.scale._kept_rows import FEWEST_ROWS
 from calibrant.scale._score_table import ScoreTable
-from calibrant.scale._statistics import ZERO_PROBABILITY, Number, Solution, Statistics
+from calibrant.scale._statistics import Solution, Statistics
 from calibrant.scale._surrogate import ENOUGH_ROWS, SurrogateStatistics
 
 if TYPE_CHECKING:
@@ -42,24 +42,7 @@ proof."""
 
 
 class FlattenedStatistics(Statistics):
-    """What FIR needs to know of a calibration set: its rows while they fit, then counts of cells.
-
-    Parameters
-    ----------
-    classes, scores, normalize, max_rows
-        As of all ``Statistics``.
-
-    Examples
-    --------
-    >>> from calibrant.datasets import simulated_scores
-    >>> from calibrant.scale._isotonic import FlattenedStatistics
-    >>> scores, y = simulated_scores()
-    >>> monday = FlattenedStatistics([0, 1, 2], max_rows=100).update(scores[:200], y[:200])
-    >>> tuesday = monday.empty().update(scores[200:], y[200:])
-    >>> map_ = monday.merge(tuesday).solve()
-    >>> map_(scores[:1]).round(2)
-    array([[0.38, 0.62, 0.  ]])
-    """
+    """What FIR needs to know of a calibration set: rows while they fit, then counts of cells."""
 
     method = "fir"
 
@@ -124,33 +107,10 @@ class SortedCumulativeStatistics(SurrogateStatistics):
     Once not all rows are kept, those that are choose the prior share, and the regression is that
     of the table. The temperature of the prior is that of the rows kept; if they are few, further
     passes tell that of all.
-
-    Parameters
-    ----------
-    classes, scores, normalize, max_rows
-        As for all ``Statistics``.
-    **options
-        ``prior_share``, ``max_rank`` and ``zero_probability`` of ``SortedCumulativeIsotonic``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from calibrant.datasets import simulated_scores
-    >>> from calibrant.scale._isotonic import SortedCumulativeStatistics
-    >>> scores, y = simulated_scores(3000)
-    >>> one = SortedCumulativeStatistics([0, 1, 2], max_rows=1000).update(scores[:2000], y[:2000])
-    >>> other = one.empty().update(scores[2000:], y[2000:])
-    >>> one.merge(other).solve()(np.array([[0.9, 0.08, 0.02]])).round(1)
-    array([[0.6, 0.2, 0.2]])
     """
 
     method = "scir"
     adaptations = 2
-    allowed: ClassVar = {
-        "prior_share": Number(high=1.0, words=("cv",)),
-        "max_rank": Number(low=1, whole=True, optional=True),
-        "zero_probability": ZERO_PROBABILITY,
-    }
 
     def _start(self) -> list[Part]:
         n_ranks = min(self.options.get("max_rank") or self.n_classes, self.n_classes - 1)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from calibrant._kernels.rows import extreme_rows, row_hashes, row_strata
+from calibrant._kernels.rows import row_hashes
+from calibrant._kernels.strata import extreme_rows, row_strata
 from calibrant._row_order import order_rows
 from calibrant._simplex import SimplexBatch, check_scores
 from calibrant.scale._parts import Part
@@ -80,16 +81,8 @@ class KeptRows(Part):
 
     Of all rows, a few witnesses are remembered: one of each class and of each stratum, one with
     the smallest score, and one with an exact zero. Where the sample has nothing of the kind they
-    are added to it.
-
-    Parameters
-    ----------
-    n_classes : int
-    kind : {"probabilities", "logits"}
-    limit : int
-        Most rows that are kept; those of the smallest hash are, even if they are more.
-    sample : int, optional
-        Most rows that are kept of more than that.
+    are added to it. Of more than ``limit`` rows, ``sample`` are kept; those of the smallest hash
+    are, even if they are more.
     """
 
     name = "kept"

@@ -34,18 +34,6 @@ if TYPE_CHECKING:
 FORMAT = "calibrant statistics 3"
 MOST_ROWS = 1 << 62
 
-HOMES = {
-    "fir": "calibrant.scale._isotonic",
-    "na-fir": "calibrant.scale._normalization_aware",
-    "rows": "calibrant.scale._statistics",
-    "scir": "calibrant.scale._isotonic",
-    "spline": "calibrant.scale._scaling",
-    "structured": "calibrant.scale._scaling",
-    "ts": "calibrant.scale._scaling",
-    "vs": "calibrant.scale._scaling",
-}
-"""Where the statistics of each method are defined: bytes name a method, and never a module."""
-
 
 class Mergeable(ABC):
     """What is counted of labelled rows; they may be added, merged, sent and weighted down.
@@ -277,8 +265,9 @@ def _build(arrays: dict[str, NDArray[Any]]) -> Mergeable:
             f"statistics of format {about['format']!r} cannot be read; {FORMAT!r} can"
         )
     method = about["method"]
-    if method in HOMES:
-        importlib.import_module(HOMES[method])
+    # Bytes name a method, never a module; calibrators know where its statistics are, and bring
+    # what checks its options.
+    importlib.import_module("calibrant._calibrators.methods").methods()
     if (cls := Mergeable._registered.get(method)) is None:  # noqa: SLF001  (its own)
         raise errors.StatisticsError(
             f"statistics of {method!r} are not known here; update calibrant, or import the module "

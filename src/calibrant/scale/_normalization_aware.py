@@ -5,25 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from calibrant import errors
 from calibrant._objectives.normalization_aware import SegmentObjective, segment_starts
-from calibrant._simplex import chunks
-from calibrant._solvers.choice_rows import choice_rows
+from calibrant._solvers.merged_rows import choice_rows
 from calibrant._solvers.normalization_aware import solve_normalization_aware
 from calibrant._solvers.normalization_aware.kept import fit_normalization_aware, spread_rows
 from calibrant._solvers.normalization_aware.prior import choose_strength
 from calibrant._solvers.report import Binning
 from calibrant.scale._isotonic import FLATTENED_CELLS
 from calibrant.scale._score_table import ScoreTable
-from calibrant.scale._statistics import Number, Solution
 from calibrant.scale._surrogate import (
     LARGEST_WEIGHT,
     NOISE,
-    Judged,
     ObjectiveSums,
     Surrogate,
     SurrogateStatistics,
@@ -33,10 +30,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.logits import TemperatureMap
-    from calibrant._simplex import SimplexBatch
     from calibrant._solvers.normalization_aware.prior import PriorChoice
     from calibrant.scale._parts import Part
     from calibrant.scale._score_table import ScoreCells
+    from calibrant.scale._statistics import Solution
     from calibrant.scale._surrogate import KeptSolver
 
     Array = NDArray[np.float64]
@@ -44,40 +41,11 @@ if TYPE_CHECKING:
 MOST_SEGMENTS = 1 << 15
 """Segments that start at labels; where more cells of the table have labels, some are merged."""
 
-SAME_LOSS = 1e-6
-"""Mean loss that two points may differ by and be as good: violations tell more then."""
-
 
 class NormalizationAwareStatistics(SurrogateStatistics):
-    """What NA-FIR needs to know of a calibration set: rows while they fit, then counts as well.
-
-    Parameters
-    ----------
-    classes, scores, normalize, max_rows
-        As of all ``Statistics``.
-    prior_strength, solver, tol, max_rounds
-        As of ``NormalizationAwareIsotonic``; only the exact solver is possible.
-
-    Examples
-    --------
-    >>> from calibrant.datasets import simulated_scores
-    >>> from calibrant.scale._normalization_aware import NormalizationAwareStatistics
-    >>> scores, y = simulated_scores()
-    >>> statistics = NormalizationAwareStatistics([0, 1, 2], max_rows=100)
-    >>> while statistics is not None:
-    ...     solution = statistics.update(scores, y).solution()
-    ...     statistics = solution.again
-    >>> solution.fitted["solver_report_"].notes[-1][:18]
-    'all 1000 rows were'
-    """
+    """What NA-FIR needs to know of a calibration set: rows while they fit, then counts as well."""
 
     method = "na-fir"
-    allowed: ClassVar = {
-        "solver": ("exact",),
-        "prior_strength": Number(high=1e12, words=("cv",)),
-        "tol": Number(low=1e-15, high=1.0),
-        "max_rounds": Number(low=1, whole=True, optional=True),
-    }
 
     def __init__(self, classes: Any, **options: Any) -> None:
         solver = options.get("solver", "exact")
@@ -158,36 +126,10 @@ class NormalizationAwareStatistics(SurrogateStatistics):
         )
 
 
-class SegmentSums(ObjectiveSums):
-    """Sums over rows of NA-FIR's loss and its gradient at a point, and of the targets b."""
-
-    def __init__(self, objective: Any, point: Array, name: str = "objective") -> None:
-        super().__init__(objective, point, name)
-        self.target = np.zeros_like(point)
-
-    def add(self, batch: SimplexBatch) -> None:
-        """Count the rows of a checked chunk."""
-        for own in chunks(batch.n_rows, batch.n_classes):
-            likelihood = self.objective.row_loss(batch.take(own))
-            loss, gradient = likelihood.value(self.point)
-            self.loss, self.gradient = self.loss + loss, self.gradient + gradient
-            self.target = self.target + likelihood.target
-
-    def merge(self, other: Self) -> None:
-        """Add what another one has counted."""
-        super().merge(other)
-        self.target = self.target + other.target
-
-
 class SegmentSurrogate(Surrogate):
     """NA-FIR of all rows, pass after pass; the first tells what they want by segment."""
 
-    @property
-    def best(self) -> Judged:
-        """The fit of least violation among those that are as good as the best."""
-        least = min(map(self.value, self.judged))
-        as_good = [one for one in self.judged if self.value(one) <= least + SAME_LOSS]
-        return min(as_good, key=self.violation)
+    same: ClassVar[float] = 1e-6  # violations tell more than such a difference of losses
 
     @property
     def is_done(self) -> bool:
@@ -215,15 +157,12 @@ class SegmentSurrogate(Surrogate):
                 break
         return used + self.damping * residual, best.fit.point
 
-    def sums(self, name: str = "objective") -> ObjectiveSums:
-        """Return what the next pass has to count."""
-        return SegmentSums(self.fit.objective, self.fit.point, name)
-
-    def judge(self, sums: Any) -> Surrogate:
+    def judge(self, sums: ObjectiveSums) -> Surrogate:
         """Take what a pass has counted, and fit again unless that is not needed."""
-        fit: Any = self.fit
-        objective = replace(fit.objective, target=sums.target / self.weight)
-        known = replace(self, fit=fit._replace(objective=objective))
+        known, fit = self, self.fit
+        if sums.curvature is not None:  # the targets, of the first pass
+            objective = replace(fit.objective, target=sums.curvature / self.weight)
+            known = replace(self, fit=fit._replace(objective=objective))
         return super(SegmentSurrogate, known).judge(sums)
 
 

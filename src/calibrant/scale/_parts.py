@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 class PassPart(ABC):
     """What is counted of rows in a pass over them; it is sent to where they are, and back."""
 
-    name: str
-    """Among the parts of statistics, and in bytes."""
+    name: str  # among the parts of statistics, and in bytes
 
     @abstractmethod
     def add(self, batch: SimplexBatch) -> None:
@@ -31,10 +30,7 @@ class PassPart(ABC):
 
 
 class Part(PassPart):
-    """What statistics of a first pass are made of: they may be written, and weigh less.
-
-    The constructor takes ``settings`` as keywords and counts nothing.
-    """
+    """What a first pass counts: it may be written, and weigh less; made of its ``settings``."""
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from calibrant._objectives.affine import RidgePenalty
 from calibrant._solvers.affine import fit_affine
 from calibrant._solvers.monotone_spline import fit_spline
 from calibrant._solvers.structured import fit_structured
-from calibrant._solvers.temperature import HELD, fit_temperature
-from calibrant.scale._statistics import ROUNDS, ZERO_PROBABILITY, Number
+from calibrant._solvers.temperature import fit_temperature
 from calibrant.scale._surrogate import SurrogateStatistics
 
 if TYPE_CHECKING:
@@ -35,11 +34,6 @@ class TemperatureStatistics(SurrogateStatistics):
     method = "ts"
     adaptations = 2
     starts_at_temperature = False
-    allowed: ClassVar = {
-        "tol": Number(),
-        "prior_strength": Number(high=HELD),
-        "zero_probability": ZERO_PROBABILITY,
-    }
 
     def _solver(self, temperature: TemperatureMap | None) -> KeptSolver:  # noqa: ARG002
         return partial(fit_temperature, **self.options)
@@ -49,12 +43,6 @@ class VectorStatistics(SurrogateStatistics):
     """Statistics of vector scaling."""
 
     method = "vs"
-    allowed: ClassVar = {
-        "ridge": Number(),
-        "tol": Number(),
-        "max_rounds": ROUNDS,
-        "zero_probability": ZERO_PROBABILITY,
-    }
 
     def _solver(self, temperature: TemperatureMap | None) -> KeptSolver:
         options = dict(self.options)
@@ -68,15 +56,6 @@ class StructuredStatistics(SurrogateStatistics):
 
     method = "structured"
     adaptations = 3
-    allowed: ClassVar = {
-        "form": FORMS,
-        "strength": Number(high=1e12, words=("evidence",)),
-        "bound": Number(high=1.0),
-        "prior_strength": Number(high=1e12),
-        "tol": Number(),
-        "max_rounds": ROUNDS,
-        "zero_probability": ZERO_PROBABILITY,
-    }
 
     def _solver(self, temperature: TemperatureMap | None) -> KeptSolver:
         form, strength = (self.options.get(name) for name in ("form", "strength"))
@@ -101,14 +80,6 @@ class SplineStatistics(SurrogateStatistics):
 
     method = "spline"
     adaptations = 2
-    allowed: ClassVar = {
-        "n_knots": Number(low=1, high=1000, whole=True),
-        "strength": Number(infinite=True, words=("cv",)),
-        "prior_strength": Number(high=1e12),
-        "tol": Number(),
-        "max_rounds": ROUNDS,
-        "zero_probability": ZERO_PROBABILITY,
-    }
 
     def _solver(self, temperature: TemperatureMap | None) -> KeptSolver:
         strength = self.options.get("strength", "cv")

@@ -68,18 +68,11 @@ class ScoreCells(NamedTuple):
 
 
 class ScoreTable(Part):
-    """Weights of all points of some binary problems, and of their labels, in cells.
+    """Weights of all points of some binary problems, and of their labels, in ``limit`` cells.
 
-    Parameters
-    ----------
-    n_problems : int
-        1: all cells of a row are points of one problem, "does it hold the label?" (FIR). More: the
-        sum of the r largest cells is a point of problem r, "is the label among them?" (SCIR); sums
-        of more cells than there are problems are points of the last.
-    limit : int
-        Most cells.
-    cumulative : bool, default=False
-        Whether it is the second.
+    One problem: all cells of a row are points of "does it hold the label?" (FIR). ``cumulative``:
+    the sum of the r largest cells is a point of problem r, "is the label among them?" (SCIR); sums
+    of more cells than there are problems are points of the last.
     """
 
     name = "scores"

@@ -34,9 +34,8 @@ class Scores:
     def of(cls, df: Any, scores: str | Sequence[str], n_classes: int | None = None) -> Scores:
         """Look at the types, and at the first array where nobody says how long they are."""
         if not isinstance(scores, str):
-            kinds = [_number(name, _kind(df, name)) for name in scores]
-            is_narrow = all(isinstance(kind, T.FloatType) for kind in kinds)
-            return cls(list(scores), len(kinds), "f4" if is_narrow else "f8")
+            dtypes = {_dtype(name, _kind(df, name)) for name in scores}
+            return cls(list(scores), len(scores), max(dtypes, default="f8"))
         kind = _kind(df, scores)
         is_vector = type(kind).__name__ == "VectorUDT"
         if not (is_vector or isinstance(kind, T.ArrayType)):
@@ -44,8 +43,7 @@ class Scores:
                 f"column {scores!r} is of type {kind.simpleString()}; pass a list of columns, one "
                 "for each class, or a column of arrays"
             )
-        is_narrow = not is_vector and isinstance(_number(scores, kind.elementType), T.FloatType)
-        dtype = "f4" if is_narrow else "f8"
+        dtype = "f8" if is_vector else _dtype(scores, kind.elementType)
         found = cls([scores], n_classes or 0, dtype, is_array=True, is_vector=is_vector)
         if n_classes is not None:
             return found
@@ -153,13 +151,17 @@ def _kind(df: Any, name: str) -> Any:
     return found[0]
 
 
-def _number(name: str, kind: Any) -> Any:
-    """Return a type, which has to be one of numbers."""
-    if not isinstance(kind, T.NumericType):
-        raise errors.ContainerError(
-            f"column {name!r} has {kind.simpleString()}; numbers are needed, one for each class"
-        )
-    return kind
+def _refuse_others(name: str, kind: Any, kinds: Any, error: Any, wanted: str) -> None:
+    """Refuse a column of another type."""
+    if not isinstance(kind, kinds):
+        raise error(f"column {name!r} has {kind.simpleString()}; {wanted}")
+
+
+def _dtype(name: str, kind: Any) -> str:
+    """Return the type of scores, which have to be numbers."""
+    wanted = "numbers are needed, one for each class"
+    _refuse_others(name, kind, T.NumericType, errors.ContainerError, wanted)
+    return "f4" if isinstance(kind, T.FloatType) else "f8"
 
 
 def label_column(df: Any, name: str) -> Any:
@@ -168,17 +170,15 @@ def label_column(df: Any, name: str) -> Any:
     if isinstance(kind, T.DecimalType) and kind.scale == 0:
         return by_name(name).cast("long")
     plain = (T.StringType, T.IntegralType, T.BooleanType, T.FloatType, T.DoubleType)
-    if not isinstance(kind, plain):
-        raise errors.LabelError(
-            f"column {name!r} has {kind.simpleString()}; labels are text, whole numbers or booleans"
-        )
+    wanted = "labels are text, whole numbers or booleans"
+    _refuse_others(name, kind, plain, errors.LabelError, wanted)
     return by_name(name)
 
 
 def weight_column(df: Any, name: str) -> Any:
     """Return the column of the weights, which are numbers."""
-    if not isinstance(kind := _kind(df, name), T.NumericType):
-        raise errors.WeightError(f"column {name!r} has {kind.simpleString()}; weights are numbers")
+    kind = _kind(df, name)
+    _refuse_others(name, kind, T.NumericType, errors.WeightError, "weights are numbers")
     return by_name(name).cast("double")
 
 

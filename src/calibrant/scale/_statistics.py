@@ -7,7 +7,6 @@ written, sent, read, weighted down and solved. A pass over the data may ask for 
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,32 +43,6 @@ class Solution:
     def is_of_kept_rows(self) -> bool:
         """Whether it is the fit of the rows that were kept, which only another pass betters."""
         return callable(self.found)
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """An option that is a number in [low, high], one of some words, or None if it is optional."""
-
-    low: float = 0.0
-    high: float = math.inf
-    whole: bool = False
-    infinite: bool = False
-    words: tuple[str, ...] = ()
-    optional: bool = False
-
-    def check(self, name: str, value: Any) -> None:
-        """Refuse another value; it may come from a stranger's file."""
-        if isinstance(value, str) and self.words:
-            simplex.check_option(name, value, self.words)
-        elif value is not None or not self.optional:
-            limits = {"low": self.low, "high": self.high}
-            simplex.check_number(name, value, **limits, whole=self.whole, infinite=self.infinite)
-
-
-ZERO_PROBABILITY = Number(low=math.ulp(0.0), high=1.0, optional=True)
-"""What an exact zero is read as."""
-
-ROUNDS = Number(low=1, whole=True)
 
 
 class Statistics(Mergeable):
@@ -112,8 +85,8 @@ class Statistics(Mergeable):
     """
 
     method: ClassVar[str]
-    allowed: ClassVar[dict[str, Number | tuple[str, ...]]] = {}
-    """Options of the method, as its calibrator has them: numbers, or one of a few words."""
+    checks: ClassVar[dict[str, Callable[[str, Any], None] | None]] = {}
+    """What refuses an option, which may come from a stranger's file; the calibrator fills it in."""
 
     def __init__(
         self,
@@ -127,16 +100,13 @@ class Statistics(Mergeable):
         if max_rows is not None:
             simplex.check_number("max_rows", max_rows, low=1, whole=True)
         for name, value in options.items():
-            if name not in self.allowed:
+            if self.checks and name not in self.checks:
                 raise errors.ParameterError(
                     f"{self.method} has no option {name!r}; it has "
-                    f"{errors.some_in_words([*self.allowed]) or 'none'}"
+                    f"{errors.some_in_words([*self.checks])}"
                 )
-            limits = self.allowed[name]
-            if isinstance(limits, Number):
-                limits.check(name, value)
-            else:
-                simplex.check_option(name, value, limits)
+            if (check := self.checks.get(name)) is not None:
+                check(name, value)
         self.max_rows = max_rows
         self.before: Self | None = None
         """Those of the pass before, where this is not the first; they are not sent anywhere."""

@@ -48,9 +48,6 @@ MOST_PASSES = 8
 LARGEST_WEIGHT = 10.0
 """Of a point in a combination of several; beyond, rounding would tell more than the points."""
 
-SAME = 1e-12
-"""Part of the objective that two points may differ by and be as good."""
-
 
 ENOUGH_ROWS = 5000
 """Rows kept that tell the temperature as well as another pass: their strata are those of all."""
@@ -110,6 +107,8 @@ class Surrogate:
     damping: float = 1.0  # part of a step that is taken; halved after each that went too far
     judged: tuple[Judged, ...] = ()  # fits of the passes so far
 
+    same: ClassVar[float] = 1e-12  # part of the objective that points differ by and are as good
+
     @classmethod
     def start(
         cls,
@@ -137,7 +136,7 @@ class Surrogate:
     def best(self) -> Judged:
         """The best fit that all rows have judged."""
         least = min(map(self.value, self.judged))
-        near = least + SAME * (1.0 + abs(least))
+        near = least + self.same * (1.0 + abs(least))
         return min((one for one in self.judged if self.value(one) <= near), key=self.violation)
 
     @property

@@ -6,18 +6,16 @@ task that is repeated because its worker was lost changes no bit.
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant import _extras as extras
-from calibrant import _notices as notices
 from calibrant import errors
 from calibrant._containers import NamedMatrix, column_names
 from calibrant._simplex import check_option
-from calibrant.scale._bad_rows import ON_BAD_ROW, predict_good
+from calibrant.scale._bad_rows import ON_BAD_ROW, predict_chunk, to_send
 from calibrant.scale._chunks import Chunks, count_chunk, distinct, merge_few, merge_tree, union
 
 try:
@@ -58,61 +56,49 @@ class DaskChunks(Chunks):
             raise errors.LabelError(f"{named.y} is None; pass the labels of the rows")
         self.names = column_names(scores)
         self.n_classes = int(matrix.shape[1])
-        if all(
-            map(_is_frame, (scores, y) if sample_weight is None else (scores, y, sample_weight))
-        ):
+        others = {LABEL: y} | ({} if sample_weight is None else {WEIGHT: sample_weight})
+        if all(map(_is_frame, (scores, *others.values()))):
             # One frame, which is read once: of two, Dask may cut one into other chunks.
-            joined = scores.assign(**{LABEL: y}, **_weights(sample_weight))
-            parts = joined.to_delayed()
+            parts = scores.assign(**others).to_delayed()
             self._first_rows: list[int | None] = [None] * len(parts)
             self._scores = [dask.delayed(_take)(part, scores.columns) for part in parts]
             self._y = [part[LABEL] for part in parts]
-            self._weight = [None] * len(parts)
+            self._weight = [dask.delayed(_take)(part, WEIGHT) for part in parts]
+        else:
+            self._scores = matrix.to_delayed().ravel()
+            self._first_rows = _starts(matrix.chunks[0])
+            self._y = self._parts(y, named.y, matrix)
             if sample_weight is not None:
-                self._weight = [dask.delayed(_take)(part, WEIGHT) for part in parts]
-            return
-        self._scores = matrix.to_delayed().ravel()
-        self._first_rows = _starts(matrix.chunks[0])
-        self._y = self._parts(y, named.y, matrix)
-        self._weight = [None] * len(self._scores)
-        if sample_weight is not None:
-            self._weight = self._parts(sample_weight, "sample_weight", matrix)
+                self._weight = self._parts(sample_weight, "sample_weight", matrix)
+        if sample_weight is None:
+            self._weight = [None] * len(self._scores)
 
     def _parts(self, values: Any, name: str, matrix: Any) -> Any:
         """Return the chunks of labels or weights, as those of the scores are."""
-        sizes = matrix.chunks[0]
+        own, sizes = self._named.scores, matrix.chunks[0]
         is_known = not any(map(math.isnan, sizes))
-        if _is_frame(values):
-            parts = _partitions(values)
-            self._refuse_other_chunks(name, len(parts), matrix)
-            return parts
-        if not isinstance(values, da.Array):
+        if not (_is_frame(values) or isinstance(values, da.Array)):
             if not is_known:
                 raise errors.ShapeError(
-                    f"{self._named.scores} has chunks of unknown sizes, so {name} cannot be cut "
-                    f"like it; call {self._named.scores}.compute_chunk_sizes(), or pass {name} "
-                    "from the same collection"
+                    f"{own} has chunks of unknown sizes, so {name} cannot be cut like it; call "
+                    f"{own}.compute_chunk_sizes(), or pass {name} from the same collection"
                 )
             values = da.from_array(np.asarray(values), chunks=-1)
-        known_too = is_known and not any(map(math.isnan, values.chunks[0]))
-        if known_too and values.shape[0] != matrix.shape[0]:
-            raise errors.ShapeError(
-                f"{name} has {values.shape[0]} rows but {self._named.scores} has "
-                f"{matrix.shape[0]}: one entry per row is needed (inconsistent numbers of samples)"
-            )
-        if known_too:
+        if isinstance(values, da.Array) and is_known and not any(map(math.isnan, values.chunks[0])):
+            if values.shape[0] != matrix.shape[0]:
+                raise errors.ShapeError(
+                    f"{name} has {values.shape[0]} rows but {own} has {matrix.shape[0]}: one entry "
+                    "per row is needed (inconsistent numbers of samples)"
+                )
             values = values.rechunk({0: sizes, **dict.fromkeys(range(1, values.ndim), -1)})
-        else:
-            self._refuse_other_chunks(name, values.numblocks[0], matrix)
-        return values.to_delayed().ravel()
-
-    def _refuse_other_chunks(self, name: str, n_chunks: int, matrix: Any) -> None:
-        if n_chunks != matrix.numblocks[0]:
+        parts = _partitions(values) if _is_frame(values) else values.to_delayed().ravel()
+        if len(parts) != matrix.numblocks[0]:
             raise errors.ShapeError(
-                f"{name} has {n_chunks} chunks and {self._named.scores} has "
-                f"{matrix.numblocks[0]}, some of unknown sizes; take both from one collection, or "
-                "call compute_chunk_sizes() on both as arrays"
+                f"{name} has {len(parts)} chunks and {own} has {matrix.numblocks[0]}, some of "
+                "unknown sizes; take both from one collection, or call compute_chunk_sizes() on "
+                "both as arrays"
             )
+        return parts
 
     def _distinct(self) -> NDArray[Any]:
         parts = zip(self._y, self._weight, strict=True)
@@ -145,10 +131,6 @@ def _partitions(frame: Any) -> Any:
     """
     simple = frame.simplify() if hasattr(frame, "simplify") else frame  # no other column is read
     return simple.to_delayed(optimize_graph=False)
-
-
-def _weights(sample_weight: Any) -> dict[str, Any]:
-    return {} if sample_weight is None else {WEIGHT: sample_weight}
 
 
 def _take(part: Any, columns: Any = None) -> Any:
@@ -193,12 +175,8 @@ def to_array(scores: Any, name: str = "scores") -> Any:
 
 def _starts(sizes: Sequence[float]) -> list[int | None]:
     """First row of each chunk, as far as it is known."""
-    starts: list[int | None] = []
-    done = 0.0
-    for size in sizes:
-        starts.append(None if math.isnan(done) else int(done))
-        done += size
-    return starts
+    starts = np.cumsum([0.0, *sizes[:-1]])
+    return [None if math.isnan(start) else int(start) for start in starts]
 
 
 def _count(
@@ -252,9 +230,8 @@ def predict_proba(calibrator: Any, scores: Any, *, on_bad_row: str = "raise") ->
     lazy = calibrator.predict_proba(scores)  # checks names and columns at once
     if on_bad_row == "raise":
         return lazy
-    sent = copy.copy(calibrator)
-    vars(sent).pop("statistics_", None)  # predictions need none, and it would travel
-    return map_rows(sent, "predict_proba", scores, lazy.dtype, lazy.shape[1], on_bad_row)
+    about = scores, lazy.dtype, lazy.shape[1], on_bad_row
+    return map_rows(to_send(calibrator), "predict_proba", *about)
 
 
 def map_rows(
@@ -286,17 +263,10 @@ def _apply(
     on_bad_row: str,
     block_id: tuple[int, ...] = (0,),
 ) -> NDArray[Any]:
-    def predict(rows: NDArray[Any]) -> NDArray[Any]:
-        given = rows if names is None else NamedMatrix(rows, names)
-        found: NDArray[Any] = getattr(calibrator, method)(given)
-        return found
-
     try:
-        with notices.kept():  # names were looked at when it was asked for
-            found, _ = predict_good(predict, block, calibrator, on_bad_row)
+        return predict_chunk(calibrator, method, block, names, on_bad_row)[0]
     except errors.DataError as error:
         raise type(error)(f"chunk {block_id[0]}: {error}") from error
-    return found
 
 
 def __dir__() -> list[str]:

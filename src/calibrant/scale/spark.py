@@ -7,7 +7,6 @@ repeated because its executor was lost changes no bit. All of it goes through da
 
 from __future__ import annotations
 
-import copy
 import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,10 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from calibrant import _extras as extras
-from calibrant import _notices as notices
 from calibrant import _simplex as simplex
 from calibrant import errors
-from calibrant.scale._bad_rows import ON_BAD_ROW, predict_good
+from calibrant.scale._bad_rows import ON_BAD_ROW, predict_chunk, to_send
 from calibrant.scale._chunks import Chunks, merge_all, merge_few
 
 try:
@@ -87,10 +85,8 @@ def rows(
     --------
     >>> from calibrant import FlattenedIsotonic
     >>> from calibrant.scale import spark
-    >>> df = session.createDataFrame(  # doctest: +SKIP
-    ...     [(0.9, 0.1, "a"), (0.2, 0.8, "b"), (0.8, 0.2, "b"), (0.3, 0.7, "a")] * 50,
-    ...     ["a", "b", "label"],
-    ... )
+    >>> given = [(0.9, 0.1, "a"), (0.2, 0.8, "b"), (0.8, 0.2, "b"), (0.3, 0.7, "a")] * 50
+    >>> df = session.createDataFrame(given, ["a", "b", "label"])  # doctest: +SKIP
     >>> chunks = spark.rows(df, scores=["a", "b"])  # doctest: +SKIP
     >>> calibrator = FlattenedIsotonic().fit(chunks, None)  # doctest: +SKIP
     >>> calibrator.classes_.tolist()  # doctest: +SKIP
@@ -125,9 +121,8 @@ def fit(
     --------
     >>> from calibrant import FlattenedIsotonic
     >>> from calibrant.scale import spark
-    >>> df = session.createDataFrame(  # doctest: +SKIP
-    ...     [(0.9, 0.1, "a"), (0.2, 0.8, "b")] * 100, ["a", "b", "label"]
-    ... )
+    >>> given = [(0.9, 0.1, "a"), (0.2, 0.8, "b")] * 100
+    >>> df = session.createDataFrame(given, ["a", "b", "label"])  # doctest: +SKIP
     >>> spark.fit(FlattenedIsotonic(), df, scores=["a", "b"]).n_features_in_  # doctest: +SKIP
     2
     """
@@ -169,9 +164,8 @@ def predict_proba(
     --------
     >>> from calibrant import FlattenedIsotonic
     >>> from calibrant.scale import spark
-    >>> df = session.createDataFrame(  # doctest: +SKIP
-    ...     [(0.9, 0.1, "a"), (0.2, 0.8, "b")] * 100, ["a", "b", "label"]
-    ... )
+    >>> given = [(0.9, 0.1, "a"), (0.2, 0.8, "b")] * 100
+    >>> df = session.createDataFrame(given, ["a", "b", "label"])  # doctest: +SKIP
     >>> calibrator = spark.fit(FlattenedIsotonic(), df, scores=["a", "b"])  # doctest: +SKIP
     >>> spark.predict_proba(calibrator, df, scores=["a", "b"]).count()  # doctest: +SKIP
     200
@@ -193,9 +187,8 @@ def predict_proba(
     else:
         places = list(range(len(fields), len(fields) + len(extra)))
     given = plain.select("*", *extra, F.spark_partition_id().alias("place"))
-    sent = copy.copy(calibrator)
-    vars(sent).pop("statistics_", None)  # predictions need none, and it would travel
     schema = T.StructType([*fields, *new])
+    sent = to_send(calibrator)
     calibrate = _calibrating(sent, found, places, schema, len(new), on_bad_row)
     return given.mapInArrow(calibrate, schema)
 
@@ -322,13 +315,8 @@ def _calibrating(
 def _calibrated(
     calibrator: Any, matrix: NDArray[Any], scores: Scores, partition: Partition, on_bad_row: str
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    def predict(rows: NDArray[Any]) -> NDArray[Any]:
-        found: NDArray[Any] = calibrator.predict_proba(scores.named(rows))
-        return found
-
     try:
-        with notices.kept():  # names were looked at when it was asked for
-            return predict_good(predict, matrix, calibrator, on_bad_row)
+        return predict_chunk(calibrator, "predict_proba", matrix, scores.names, on_bad_row)
     except errors.DataError:  # once more, to name the row
         if on_bad_row == "raise":
             kind, normalize = calibrator.map_.kind, calibrator.normalize

@@ -38,13 +38,12 @@ def arena_name(method: str) -> str:
     return BASE_MODEL if method == UNCALIBRATED else f"{NAME_PREFIX}{method}"
 
 
-def write_results(done: Iterable[tuple[Cell, Outcome]], directory: Path) -> list[Path]:
-    """Write ``{benchmark}/{method}.csv`` of all cells whose file is HDF5; return the paths."""
+def write_results(done: Iterable[tuple[Cell, Outcome]], directory: Path) -> None:
+    """Write ``{benchmark}/{method}.csv`` of all cells whose file is HDF5."""
     tables: dict[tuple[str, str], list[tuple[Cell, Outcome]]] = {}
     for cell, outcome in done:
         if cell.file.is_group:
             tables.setdefault((cell.file.path.stem, cell.method), []).append((cell, outcome))
-    paths = []
     for (benchmark, method), cells in tables.items():
         path = directory / benchmark / f"{arena_name(method)}.csv"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,8 +52,6 @@ def write_results(done: Iterable[tuple[Cell, Outcome]], directory: Path) -> list
             frame = frame.drop(columns="n_classes")  # as in their binary benchmarks
         with replace_file(path) as file:
             file.write(frame.to_csv(index=False).encode())
-        paths.append(path)
-    return paths
 
 
 def _line(cell: Cell, outcome: Outcome) -> dict[str, Any]:

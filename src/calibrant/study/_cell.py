@@ -67,15 +67,14 @@ class Cell(NamedTuple):
 class Outcome(NamedTuple):
     """What became of a cell: every metric, with None where the method failed, and warnings.
 
-    Seconds are those of the fit, of the prediction, and of everything: reading, fitting, judging.
-    ``log_loss`` is the NLL without our bound on probabilities, as CalArena has it.
+    Seconds are those of the fit and of the prediction. ``log_loss`` is the NLL without our bound on
+    probabilities, as CalArena has it.
     """
 
     metrics: dict[str, float | None] = dict.fromkeys(MEASURED)
     log_loss: float | None = None
     seconds: float | None = None
     predict_seconds: float | None = None
-    all_seconds: float | None = None
     error: str | None = None
     warnings: tuple[str, ...] = ()
 
@@ -86,14 +85,13 @@ def measure(cell: Cell) -> Outcome:
         done = fit_and_judge(partial(_prepare, cell), _judge)
     if done.found is None:
         message = f"{type(done.error).__name__}: {done.error}"
-        return Outcome(error=" ".join(message.split()), all_seconds=done.seconds)
+        return Outcome(error=" ".join(message.split()))
     values, log_loss, predict_seconds = done.found
     return Outcome(
         {name: value if math.isfinite(value) else None for name, value in values.items()},
         log_loss,
         done.fit_seconds,
         predict_seconds,
-        done.seconds,
         warnings=tuple(done.warnings),
     )
 

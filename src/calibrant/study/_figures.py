@@ -12,16 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._extras import advice
+from calibrant._extras import needed
 from calibrant.plots import _style as style
 from calibrant.study._ranks import indistinct_groups
+
+try:
+    import matplotlib as mpl
+    from matplotlib.cbook import boxplot_stats
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+    from matplotlib.ticker import MaxNLocator
+except ImportError as error:
+    raise needed(error, "drawing", "cli") from error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     Matrix = NDArray[np.float64]
@@ -31,19 +40,8 @@ _SHORT = 18
 _WIN_COLORS = (style.VERMILION, "#F7D9C4", "#FFFFFF", "#C6DFF0", style.BLUE)
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure, in inches, that belongs to no window."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(f"drawing needs matplotlib; {advice()}") from error
-    return Figure(figsize=(width, height))
-
-
 def lay_out(figure: Figure, title: str = "") -> Figure:
     """Place the axes once; an engine that stays with the figure would do so in every draw."""
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
     if title:
         figure.suptitle(style.literal(title), fontsize=11, fontweight="bold")
     ConstrainedLayoutEngine(h_pad=0.08, w_pad=0.08).execute(figure)
@@ -57,8 +55,6 @@ def short(name: str) -> str:
 
 def figure_bytes(figure: Figure, suffix: str) -> bytes:
     """Return a figure as "png" or "svg"; the same numbers give the same bytes."""
-    import matplotlib as mpl
-
     # Dates and random ids would differ between runs; text stays text, so that it can be searched.
     settings: Any = {
         "svg.hashsalt": "calibrant",
@@ -89,10 +85,8 @@ def readable_ink(ground: Sequence[float]) -> str:
 
 def draw_wins(shares: Matrix, methods: Sequence[str], title: str) -> Figure:
     """Draw how often the method of the row beats that of the column, as cells with percentages."""
-    from matplotlib.colors import LinearSegmentedColormap
-
     k = len(methods)
-    figure = new_figure(0.46 * k + 2.0, 0.46 * k + 1.9)
+    figure = Figure(figsize=(0.46 * k + 2.0, 0.46 * k + 1.9))
     ax = figure.add_subplot()
     plain = LinearSegmentedColormap.from_list("wins", list(_WIN_COLORS))
     colors = plain.with_extremes(bad="#E9E9E9")
@@ -124,7 +118,7 @@ def draw_critical_difference(
     order = np.argsort(average, kind="stable")
     half = math.ceil(len(order) / 2)
     depth = 0.55 + 0.22 * len(groups)
-    figure = new_figure(8.0, 1.5 + 0.24 * (half + len(groups)))
+    figure = Figure(figsize=(8.0, 1.5 + 0.24 * (half + len(groups))))
     ax = figure.add_subplot()
     k = len(methods)
     ax.set_xlim(1 - 0.28 * (k - 1), k + 0.28 * (k - 1))
@@ -163,11 +157,9 @@ def draw_rank_panels(
     A frame has a row for each method, and columns that are marks with a legend; or ``average``
     alone is marked and ``low`` and ``high`` are the ends of its line.
     """
-    from matplotlib.ticker import MaxNLocator
-
     n_columns = min(n_columns, len(panels))
     n_rows = math.ceil(len(panels) / n_columns)
-    figure = new_figure(3.4 * n_columns + 0.6, n_rows * (0.25 * len(methods) + 0.9) + 0.3)
+    figure = Figure(figsize=(3.4 * n_columns + 0.6, n_rows * (0.25 * len(methods) + 0.9) + 0.3))
     for place, (title, frame) in enumerate(panels.items()):
         ax = figure.add_subplot(n_rows, n_columns, place + 1)
         marked = [name for name in frame if name not in {"low", "high"}]
@@ -191,7 +183,7 @@ def draw_rank_panels(
 
 def draw_times(seconds: Matrix, methods: Sequence[str]) -> Figure:
     """Draw the seconds of all fits, one line of points per method, the median marked."""
-    figure = new_figure(7.2, 0.3 * len(methods) + 1.2)
+    figure = Figure(figsize=(7.2, 0.3 * len(methods) + 1.2))
     ax = figure.add_subplot()
     style.tidy(ax)
     ax.set_xscale("log")
@@ -219,7 +211,7 @@ def draw_boxes(values: pd.DataFrame, methods: Sequence[str], label: str, title: 
     n_columns = 4 if len(parts) > 6 else 3
     n_rows = math.ceil(len(parts) / n_columns)
     height = 0.19 * len(methods) + 0.75
-    figure = new_figure(2.3 * n_columns + 1.4, n_rows * height + 0.5)
+    figure = Figure(figsize=(2.3 * n_columns + 1.4, n_rows * height + 0.5))
     first: Axes | None = None
     for place, (name, part) in enumerate(parts):
         ax = figure.add_subplot(n_rows, n_columns, place + 1, sharey=first)
@@ -236,8 +228,6 @@ def draw_boxes(values: pd.DataFrame, methods: Sequence[str], label: str, title: 
 
 def _draw_panel(ax: Axes, part: Matrix, seed: int) -> None:
     """Draw boxes where there are at least four values, and all values as points."""
-    from matplotlib.cbook import boxplot_stats
-
     style.tidy(ax)
     rng = np.random.default_rng(seed)  # points are moved apart, always in the same way
     for row, column in enumerate(part.T):

@@ -19,7 +19,6 @@ from calibrant.plots._style import p_words
 from calibrant.study import _figures as figures
 from calibrant.study import _ranks as ranks
 from calibrant.study import _tables as tables
-from calibrant.study import _typeset as typeset
 from calibrant.study._tables import columns_of, metric_title
 
 if TYPE_CHECKING:
@@ -99,8 +98,8 @@ def write_outputs(table: StudyTable, directory: str | os.PathLike[str]) -> list[
 
     all_tables = tables.build_tables(table)
     for one in all_tables:
-        write(f"tables/{one.name}.md", typeset.to_markdown(one).encode("utf-8"))
-        write(f"tables/{one.name}.tex", typeset.to_latex(one).encode("utf-8"))
+        write(f"tables/{one.name}.md", tables.to_markdown(one).encode("utf-8"))
+        write(f"tables/{one.name}.tex", tables.to_latex(one).encode("utf-8"))
     shown = []
     for picture in build_pictures(table):
         svg = figures.figure_bytes(picture.figure, "svg")
@@ -115,7 +114,7 @@ def write_outputs(table: StudyTable, directory: str | os.PathLike[str]) -> list[
 
 
 def build_page(
-    table: StudyTable, all_tables: Sequence[typeset.Table], shown: Sequence[tuple[Picture, bytes]]
+    table: StudyTable, all_tables: Sequence[tables.Table], shown: Sequence[tuple[Picture, bytes]]
 ) -> str:
     """Return the page, of tables and of pictures with their SVG; names are plain text in it."""
     from calibrant._pages.shell import render_page  # which needs a template engine

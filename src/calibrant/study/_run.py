@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
-from joblib import cpu_count as available_cores
 
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._calibrators.methods import methods as all_methods
+from calibrant._threads import count_threads
 from calibrant._trial import UNCALIBRATED
 from calibrant.study._calarena import write_results
 from calibrant.study._cell import Cell, Outcome, Records, measure
@@ -109,7 +109,7 @@ def run_study(
     """
     wanted = _check_methods(methods)
     simplex.check_number("seed", seed, low=0, whole=True)
-    n_workers = available_cores() if n_jobs is None else n_jobs
+    n_workers = count_threads(-1) if n_jobs is None else n_jobs
     simplex.check_number("n_jobs", n_workers, low=0, whole=True)
     files, skipped = find_files(directory)
     home = Path(output)

@@ -1,19 +1,23 @@
-"""The tables of a study: those of the paper, times, tests and numbers of bins."""
+"""The tables of a study: those of the paper, times, tests and numbers of bins.
+
+They are typeset as Markdown and as LaTeX; what stands in them is text, never markup.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from calibrant._calibrators.methods import methods
+from calibrant._pages.text import clean
 from calibrant._trial import UNCALIBRATED
 from calibrant.plots._style import p_words
 from calibrant.study import _ranks as ranks
-from calibrant.study._typeset import Entry, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     import pandas as pd
 
@@ -22,6 +26,60 @@ if TYPE_CHECKING:
 BINNED = ("conf-ece", "cw-ece", "tece")
 BINS = (10, 15, 25)
 _MODEL_COLUMNS = ("accuracy", "conf-ece", "nll", "cw-ece", "brier", "tece")
+
+_LATEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "{}_%&#$"}
+    | {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
+    | {"\u2212": r"$-$", "\u2013": "--"}
+)
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
+
+_TABLE = r"""\begin{table*}[tbhp]
+\centering
+\caption{%(caption)s}
+\label{tab:%(label)s}
+\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%%
+\begin{tabular}{%(columns)s}
+\toprule
+%(head)s \\
+\midrule
+%(body)s
+\bottomrule
+\end{tabular}
+}
+\end{table*}
+"""
+"""Only a table that is too wide is made smaller."""
+
+
+class Entry(NamedTuple):
+    """Text, bold or not; ``note`` follows it, in brackets."""
+
+    text: str
+    bold: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table, not yet in any markup; the name is that of its file, without suffix.
+
+    Rows come in groups, with a rule between them, and are as long as the head. The first
+    ``n_labels`` columns are labels, set left.
+    """
+
+    name: str
+    title: str
+    caption: str
+    head: tuple[str, ...]
+    groups: Sequence[Sequence[tuple[Entry, ...]]]
+    n_labels: int = 1
+
+    @property
+    def rows(self) -> list[tuple[Entry, ...]]:
+        """Rows of all groups."""
+        return [row for group in self.groups for row in group]
 
 
 def method_title(method: str) -> str:
@@ -85,7 +143,7 @@ def rank_table(table: StudyTable) -> Table:
     for metric in ranks.known_metrics(table, ranks.TABLE_METRICS):
         values = table.wide(metric, columns)
         ranked, first = ranks.rank_methods(values, metric), ranks.mark_first(values, metric)
-        rows = []
+        rows: list[tuple[Entry, ...]] = []
         for name in (*table.datasets, None):
             part = slice(None) if name is None else [name]
             own, shares = ranked.loc[part], first.loc[part].mean()
@@ -242,3 +300,48 @@ def build_tables(table: StudyTable) -> list[Table]:
     found = [build(table) for build in first]
     found += [model_table(table, dataset) for dataset in table.datasets]
     return [one for one in found if one is not None]
+
+
+# Markup
+
+
+def escape_markdown(text: object) -> str:
+    """Return text that Markdown prints as it is, also inside a table."""
+    return _MARKDOWN.sub(r"\\\1", clean(text, None)).replace("&", "&amp;")
+
+
+def escape_latex(text: object) -> str:
+    """Return text that LaTeX prints as it is."""
+    return clean(text, None).translate(_LATEX)
+
+
+def _marked(row: Sequence[Entry], escape: Callable[[str], str], bold: str) -> list[str]:
+    """Return entries of a row in a markup, in which ``bold`` sets a text in bold."""
+    texts = [escape(one.text + f" ({one.note})" * bool(one.note)) for one in row]
+    return [
+        bold % text if one.bold and text else text for one, text in zip(row, texts, strict=True)
+    ]
+
+
+def to_markdown(table: Table) -> str:
+    """Return the table as Markdown, with its caption above."""
+    marks = ["---"] * table.n_labels + ["---:"] * (len(table.head) - table.n_labels)
+    lines = [[*map(escape_markdown, table.head)], marks]
+    lines += [_marked(row, escape_markdown, "**%s**") for row in table.rows]
+    rows = [f"| {' | '.join(words)} |" for words in lines]
+    return "\n".join([escape_markdown(table.caption), "", *rows, ""])
+
+
+def to_latex(table: Table) -> str:
+    """Return the table as LaTeX, of the text's width at most; it needs booktabs and graphicx."""
+    groups = [
+        "\n".join(" & ".join(_marked(row, escape_latex, r"\textbf{%s}")) + r" \\" for row in group)
+        for group in table.groups
+    ]
+    return _TABLE % {
+        "caption": escape_latex(table.caption),
+        "label": re.sub(r"[^a-z0-9-]+", "-", table.name.lower()),
+        "columns": "l" * table.n_labels + "r" * (len(table.head) - table.n_labels),
+        "head": " & ".join(map(escape_latex, table.head)),
+        "body": "\n\\midrule\n".join(groups),
+    }

@@ -62,18 +62,6 @@ def test_the_choice_is_the_lowest_point_of_a_parabola():
     assert PriorChoice(strengths, np.array([2.0, 1.0, 1.0, 1.0])).best == 320.0
 
 
-def test_pseudo_observations_have_the_weight_they_are_said_to_have():
-    batch = simplex.check_batch(*simulate(500, 6))
-    rows = segment_rows(batch, fill_gaps=True)
-    prior = prior_of(batch, rows, rows.weight[:, None].copy())
-    weight, target = add_pseudo_observations(rows, prior, rows.weight, 50.0)
-    assert weight.sum() == pytest.approx(550.0)
-    assert target.sum() == pytest.approx(550.0)
-    np.testing.assert_allclose(
-        target - rows.positives(rows.weight), 0.1 * prior.mass[0], rtol=1e-9, atol=1e-15
-    )
-
-
 def test_held_out_loss_is_that_of_fits_to_the_other_folds():
     batch = simplex.check_batch(*simulate(200, 4))
     rows = segment_rows(batch, fill_gaps=True)
@@ -109,15 +97,6 @@ def test_what_temperature_scaling_explains_gets_a_strong_prior_and_what_not_a_we
     assert explained.prior_strength >= 300.0
     assert twisted.prior_strength < explained.prior_strength
     assert "cross-validation" in explained.notes[0]
-
-
-def test_without_prior_the_start_is_fir_and_nothing_is_added():
-    batch = simplex.check_batch(*simulate(300, 4))
-    likelihood, choice = build_likelihood(batch, 0.0)
-    assert choice is None
-    assert likelihood.prior_strength == 0.0
-    assert likelihood.target.sum() == 300.0
-    assert likelihood.exposures.sum() == 1200.0
 
 
 def test_a_certain_classifier_starts_from_fir():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant import _simplex as simplex
-from calibrant._objectives.normalization_aware import count_cells, segment_rows, sum_cells
+from calibrant._objectives.normalization_aware import segment_rows
 from calibrant._solvers.flattened import pool_segments
 from conftest import simulate
 
@@ -62,29 +62,3 @@ def test_many_segments_need_a_wider_index():
     assert rows.index.dtype == np.int32
     wanted = np.searchsorted(rows.starts, batch.scores[rows.order], side="right") - 1
     np.testing.assert_array_equal(rows.index, wanted)
-
-
-def test_counts_by_block_agree_with_a_dense_matrix():
-    rng = np.random.default_rng(1)
-    index = rng.integers(0, 12, (50, 7)).astype(np.uint16)
-    block_of = np.sort(rng.integers(-1, 4, 12)).astype(np.int32)
-    counts = count_cells(index, block_of, 4)
-    dense = np.stack([[np.sum(block_of[row] == j) for j in range(4)] for row in index])
-    np.testing.assert_array_equal(counts.matrix(4).toarray(), dense)
-    values = rng.random(4)
-    totals = dense @ values
-    np.testing.assert_allclose(counts.totals(values), np.where(totals > 0, totals, 1.0))
-    merged = counts.merge(np.array([0, 0, 1, 1], dtype=np.int32))
-    np.testing.assert_array_equal(merged.matrix(2).toarray(), dense[:, ::2] + dense[:, 1::2])
-
-
-def test_cells_of_a_segment_may_count_more_than_others():
-    rng = np.random.default_rng(2)
-    index = rng.integers(0, 12, (50, 7)).astype(np.uint16)
-    block_of = np.sort(rng.integers(-1, 4, 12)).astype(np.int32)
-    sizes = rng.integers(1, 9, 12) / 4.0
-    counts = count_cells(index, block_of, 4, sizes)
-    dense = [[np.sum(sizes[row][block_of[row] == j]) for j in range(4)] for row in index]
-    np.testing.assert_array_equal(counts.matrix(4).toarray(), dense)
-    wanted = sizes * sum_cells(index, np.ones(50), 12)
-    np.testing.assert_array_equal(sum_cells(index, np.ones(50), 12, sizes), wanted)

@@ -10,7 +10,7 @@ import numpy as np
 from calibrant import _threads as threads
 from calibrant._objectives.normalization_aware import NormalizedLikelihood, prior_mass, segment_rows
 from calibrant._row_order import deal_shares
-from calibrant._solvers.choice_rows import choice_rows
+from calibrant._solvers.merged_rows import choice_rows
 from calibrant._solvers.normalization_aware.fit import minimise
 from calibrant._solvers.pseudo_rows import price
 from calibrant._solvers.temperature import solve_temperature

@@ -33,11 +33,26 @@ STEPS_AT_ONCE = 2000
 PENALTIES = tuple(10.0**n for n in range(-2, 5))
 
 
+EXAMPLE = """
+
+    Examples
+    --------
+    >>> from calibrant import NormalizationAwareIsotonic, {name}
+    >>> NormalizationAwareIsotonic({name}())
+    NormalizationAwareIsotonic(solver={name}())
+    """
+
+
 class Way(ABC):
     """One of the paper's ways: it has a name in reports, and a limit of rounds of its own."""
 
     name: ClassVar[str]
     rounds: ClassVar[int]
+
+    def __init_subclass__(cls) -> None:
+        """Document by an example, those that have none of their own."""
+        if cls.__doc__ and "Examples" not in cls.__doc__ and hasattr(cls, "name"):
+            cls.__doc__ += EXAMPLE.format(name=cls.__name__)
 
     def check(self) -> None:  # noqa: B027  (most have no options)
         """Refuse options outside their documented values."""
@@ -156,12 +171,6 @@ class ProjectedGradient(Way):
 
     Steps go against dF/dg = a - b / g; their length doubles after every success. It stops when
     the loss per unit of weight falls by less than 1e-3 ``tol`` in ten rounds (of at most 2,000).
-
-    Examples
-    --------
-    >>> from calibrant import NormalizationAwareIsotonic, ProjectedGradient
-    >>> NormalizationAwareIsotonic(ProjectedGradient())
-    NormalizationAwareIsotonic(solver=ProjectedGradient())
     """
 
     name: ClassVar[str] = "projected-gradient"
@@ -212,14 +221,7 @@ class _Constrained(Way):
 
 @dataclass(frozen=True)
 class SLSQP(_Constrained):
-    """SLSQP of scipy as a solver of NA-FIR, in at most 500 rounds.
-
-    Examples
-    --------
-    >>> from calibrant import SLSQP, NormalizationAwareIsotonic
-    >>> NormalizationAwareIsotonic(SLSQP())
-    NormalizationAwareIsotonic(solver=SLSQP())
-    """
+    """SLSQP of scipy as a solver of NA-FIR, in at most 500 rounds."""
 
     name: ClassVar[str] = "slsqp"
     _fine: ClassVar[set[int]] = {0}
@@ -236,14 +238,7 @@ class SLSQP(_Constrained):
 
 @dataclass(frozen=True)
 class TrustConstr(_Constrained):
-    """trust-constr of scipy with the exact Hessian as a solver of NA-FIR, in at most 500 rounds.
-
-    Examples
-    --------
-    >>> from calibrant import NormalizationAwareIsotonic, TrustConstr
-    >>> NormalizationAwareIsotonic(TrustConstr())
-    NormalizationAwareIsotonic(solver=TrustConstr())
-    """
+    """trust-constr of scipy with the exact Hessian as a solver of NA-FIR, in at most 500 rounds."""
 
     name: ClassVar[str] = "trust-constr"
     _fine: ClassVar[set[int]] = {1, 2}
@@ -274,12 +269,6 @@ class Penalty(Way):
 
     The loss plus a growing penalty on the squares of decreases of theta = log g is minimised, each
     time from the minimum before; isotonic regression removes what is left of the decreases.
-
-    Examples
-    --------
-    >>> from calibrant import NormalizationAwareIsotonic, Penalty
-    >>> NormalizationAwareIsotonic(Penalty())
-    NormalizationAwareIsotonic(solver=Penalty())
     """
 
     name: ClassVar[str] = "penalty"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from calibrant._maps.cells import RankedSteps
-from calibrant._solvers.choice_rows import choice_rows
+from calibrant._solvers.merged_rows import choice_rows
 from calibrant._solvers.sorted_cumulative.fit import accumulate, fit_rows, raise_to_even
 from calibrant._solvers.sorted_cumulative.prior import choose_prior_share
 from calibrant._solvers.temperature import solve_temperature

@@ -16,8 +16,6 @@ import numpy as np
 from scipy.special import xlogy
 
 import calibrant._kernels.sorted_cumulative as kernels
-from calibrant._kernels.isotonic import empty_set
-from calibrant._kernels.tables import ONE
 from calibrant._maps.steps import RankedStepFunction
 from calibrant._solvers.bivariate_isotonic import Split, split_points
 from calibrant._solvers.report import SolverReport
@@ -32,12 +30,6 @@ LARGEST_WHOLE = 2**31 - 1
 
 TOLERANCE = 1e-12
 """Violation of the optimality conditions that rounding may leave."""
-
-POINTS_AT_ONCE = 1 << 19
-"""Points sorted at once: what the last-level cache holds."""
-
-SAMPLED_ROWS = 256
-"""Rows that the ranges are chosen by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,53 +91,37 @@ def whole_units(rows: CumulativeRows) -> tuple[NDArray[np.int64], bool]:
     return np.maximum(np.rint(rows.weight / unit), 1.0).astype(np.int64), False
 
 
-def merge(rows: CumulativeRows, n_ranks: int) -> Slots:
-    """Points of the rows, but for those whose value is sure, sorted and merged.
+def find_trims(zeros: Any, ones: Any, n_ranks: int, never: Any) -> tuple[NDArray[Any], ...]:
+    """Per rank, the largest q with label 0 at or above it, and the least with 1 at or below.
 
-    Sorts one range of q after the other, each of a size that the cache holds.
+    Beyond them the value is surely 1, or 0. Points of both labels are pairs of ranks and q.
     """
+    largest, least = np.full(n_ranks + 1, -never), np.full(n_ranks + 1, never)
+    np.maximum.at(largest, *zeros)
+    np.minimum.at(least, *ones)
+    return np.maximum.accumulate(largest[::-1])[::-1].copy(), np.minimum.accumulate(least)
+
+
+def merge(rows: CumulativeRows, n_ranks: int) -> Slots:
+    """Points of the rows, but for those whose value is sure, sorted and merged."""
     cumulative, first, last = rows.cumulative, rows.first, rows.last
     n_rows, n_classes = cumulative.shape
-    bits = cumulative.view(np.int64)
-    trims = kernels.find_trims(cumulative, first, last, n_ranks)
-    begin, end, cut = (np.empty(n_rows, dtype=np.int64) for _ in range(3))
+    # Along a row both coordinates grow and the label only rises: one point of each kind is enough.
+    outer, inner = np.flatnonzero(last > 1), np.flatnonzero(first < n_classes)
+    zeros = np.minimum(last[outer] - 1, n_ranks), cumulative[outer, last[outer] - 2]
+    ones = np.minimum(first[inner], n_ranks), cumulative[inner, first[inner] - 1]
+    trims = find_trims(zeros, ones, n_ranks, kernels.NEVER)
+    begin, end = np.empty((2, n_rows), dtype=np.int64)
     sure, n_points, n_zeros = kernels.trim_rows(cumulative, *trims, n_ranks, begin, end)
-    units, is_whole = whole_units(rows)
     row_bits = max(n_rows - 1, 1).bit_length()
     dtype = np.uint32 if row_bits + n_classes.bit_length() <= 32 else np.int64
-    slots = np.empty(n_points, dtype=np.int32), *np.empty((3, n_points), dtype=np.int64)
-    opened = np.full((2, n_ranks + 1), -1, dtype=np.int64)
-    gathered = np.zeros_like(opened)
-    sets = empty_set(n_ranks), empty_set(n_ranks)
-    n = 0
-    for bound in range_bounds(bits, begin, end, n_points):
-        n_here = kernels.cut_rows(bits, begin, end, bound, cut)
-        keys, origin = np.empty((2, n_here), dtype=np.int64), np.empty((2, n_here), dtype=dtype)
-        kernels.list_points(bits, begin, cut, row_bits, keys[0], origin[0])
-        begin[:] = cut
-        points = kernels.sort_points(keys, origin, row_bits, n_classes)
-        n = kernels.merge_points(
-            *points, row_bits, first, last, units, slots, n, opened, gathered, sets
-        )
-    kernels.close_slots(*slots[1:3], opened, gathered)
-    rank, labels, weight, where = (array[:n].copy() for array in slots)
+    keys, origin = np.empty((2, n_points), dtype=np.int64), np.empty((2, n_points), dtype=dtype)
+    kernels.list_points(cumulative.view(np.int64), begin, end, row_bits, keys[0], origin[0])
+    points = kernels.sort_points(keys, origin, row_bits, n_classes)
+    units, is_whole = whole_units(rows)
+    *slots, where = kernels.merge_points(*points, row_bits, first, last, units, n_ranks)
     total = int(units.sum()) * (n_classes - 1)
-    return Slots(rank, labels, weight, where.view(np.float64), sure, n_zeros > 0, total, is_whole)
-
-
-def range_bounds(
-    bits: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64], n_points: int
-) -> list[int]:
-    """Bounds that cut the points into ranges of about ``POINTS_AT_ONCE``, by a sample of the rows.
-
-    Equal q share a range. The last bound lies above all.
-    """
-    n_ranges = n_points // POINTS_AT_ONCE + 1
-    step = max(1, len(bits) // SAMPLED_ROWS)
-    sample = [bits[i, begin[i] - 1 : end[i] - 1] for i in range(0, len(bits), step)]
-    points = np.sort(np.concatenate(sample))
-    places = np.arange(1, n_ranges) * len(points) // n_ranges
-    return [*np.unique(points[places]).tolist(), ONE + 1] if len(points) else [ONE + 1]
+    return Slots(*slots, where.view(np.float64), sure, n_zeros > 0, total, is_whole)
 
 
 def fit_rows(

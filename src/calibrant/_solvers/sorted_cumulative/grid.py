@@ -21,7 +21,13 @@ from calibrant._kernels.sorted_cumulative import NEVER
 from calibrant._kernels.tables import LARGEST_KEY, score_of_key
 from calibrant._solvers.bivariate_isotonic import split_points
 from calibrant._solvers.report import Binning
-from calibrant._solvers.sorted_cumulative.fit import LARGEST_WHOLE, Slots, fit_slots, log_loss
+from calibrant._solvers.sorted_cumulative.fit import (
+    LARGEST_WHOLE,
+    Slots,
+    find_trims,
+    fit_slots,
+    log_loss,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +66,9 @@ def fit_cells(
     """
     started = perf_counter()
     key, total, n_cells = cells.key >> shift, math.fsum(cells.weight), len(cells.key)
-    largest_zero, least_one = _find_trims(cells, key, n_ranks)
+    sides = cells.labels < cells.weight, cells.labels > 0
+    points = ((cells.rank[side], key[side]) for side in sides)
+    largest_zero, least_one = find_trims(*points, n_ranks, LARGEST_KEY + 1)
     is_one, is_zero = key > largest_zero[cells.rank], key < least_one[cells.rank]
     sure = np.full(n_ranks + 1, NEVER)
     np.minimum.at(sure, cells.rank[is_one], score_of_key(cells.key[is_one]))
@@ -78,21 +86,6 @@ def fit_cells(
         violation = _cut_excess(points, split.fitted[origin], n_ranks) / total
     binning = Binning(n_cells, violation, excess)
     return function, replace(report, seconds=perf_counter() - started, binning=binning)
-
-
-def _find_trims(
-    cells: RankCells, key: NDArray[np.int64], n_ranks: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Per rank, the largest key with label 0 at or above it, and the least with 1 at or below.
-
-    Beyond them the value is surely 1, or 0.
-    """
-    largest = np.full(n_ranks + 1, -1, dtype=np.int64)
-    least = np.full(n_ranks + 1, LARGEST_KEY + 1, dtype=np.int64)
-    zeros, ones = cells.labels < cells.weight, cells.labels > 0
-    np.maximum.at(largest, cells.rank[zeros], key[zeros])
-    np.minimum.at(least, cells.rank[ones], key[ones])
-    return np.maximum.accumulate(largest[::-1])[::-1], np.minimum.accumulate(least)
 
 
 def _read_optimistically(cells: RankCells, shift: int) -> tuple[RankCells, NDArray[np.int64]]:

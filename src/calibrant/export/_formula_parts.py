@@ -1,7 +1,12 @@
-"""Curves of classes as formulas: all at once, in pieces, or sigmoids of logarithms or of lines."""
+"""Parts of formulas: softmax with the sums of the kernels, and curves of all classes at once.
+
+A probability near 1 is 1 / (1 + s): with the same sum it has the same bits, whatever computes the
+exponentials, since an error of theirs is one of s alone.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,9 +29,12 @@ if TYPE_CHECKING:
     from calibrant._maps.base import Floats, Wholes
     from calibrant.export._operations import Operations, Value
 
+HALF = 2.0**30
+"""Cells are split at this fraction of 1: sums of either part are free of rounding."""
+
 NO_PIECES = Pieces(np.zeros(1), np.zeros(1), np.zeros(1))
 NO_TERMS = Terms(0.0, 0.0, 0.0, BoundedLogs(1.0, 1.0))
-FLAT_LINES = LogOddsCurve([-FARTHEST_LOG_ODDS, FARTHEST_LOG_ODDS], [0.0, 0.0], NO_TERMS.logs)
+FLAT_LINES = LogOddsCurve(FARTHEST_LOG_ODDS * np.array([-1.0, 1.0]), np.zeros(2), NO_TERMS.logs)
 LEAST_TOP = 1.0 - 1e-9
 """The largest of k probabilities is at least this part of 1/k."""
 
@@ -171,3 +179,55 @@ def _least(curve: Curve, top: Floats) -> float:
         return 0.0
     inside = np.searchsorted(found.starts, top[0], side="right") - 1
     return float(found.values[max(int(inside), 0) :].min())
+
+
+def write_fixed_sum(ops: Operations, x: Value, scale: Value) -> Value:
+    """Write down ``invariant_sum``, to the bit: whole numbers, cells times ``scale`` rounded down.
+
+    Their leading and their last 30 bits are added up apart, so that sums of doubles are exact in
+    any order. ONNX Runtime adds up whole numbers of 64 bits as doubles, too.
+    """
+    if ops.pairs:
+        return ops.row_sum(x)
+    scaled = x * (scale / HALF)
+    high = ops.floor(scaled)
+    low = ops.floor((scaled - high) * HALF)
+    return (ops.row_sum(high) * HALF + ops.row_sum(low)) / scale
+
+
+def write_softmax(ops: Operations, logits: Value) -> Value:
+    """Write down the softmax with the sum of ``softmax_rows``."""
+    powers = ops.exp(logits - ops.row_max(logits))
+    total = ops.row_sum(powers)
+    if ops.pairs:
+        return powers / total
+    # The exponent of 3/4 of the sum, which is at least 1, as ``invariant_sum`` scales by it.
+    bounds = 2.0 ** np.arange(math.ceil(math.log2(ops.n_classes)) + 1)
+    exponent = ops.row_sum(ops.whole(0.75 * total >= ops.fitted("powers_of_two", bounds)))
+    scales = ops.fitted("scales", 2.0 ** (60 - np.arange(len(bounds) + 1)))
+    return powers / write_fixed_sum(ops, powers, ops.take(scales, exponent))
+
+
+def write_scaled_softmax(
+    ops: Operations, logits: Value, factor: Value, *, inner: bool = False
+) -> Value:
+    """Write down softmax(factor z), as ``scaled_softmax``, of distances to the largest logit.
+
+    ``inner`` is whether the last bits count, since another map follows.
+    """
+    distances = (logits - ops.row_max(logits)) * factor
+    if not inner:
+        return ops.softmax(distances)
+    powers = ops.exp(distances)
+    if ops.pairs:
+        return powers / ops.row_sum(powers)
+    scaled = powers * HALF
+    high = ops.floor(scaled)
+    # The sum of the rest is small, and so is its rounding.
+    return powers / ((ops.row_sum(high) + ops.row_sum(scaled - high)) / HALF)
+
+
+def write_log_softmax(ops: Operations, logits: Value) -> Value:
+    """Write down the logarithm of the softmax."""
+    distances = logits - ops.row_max(logits)
+    return distances - ops.log(ops.row_sum(ops.exp(distances)))
