@@ -28,6 +28,11 @@ class OneVsRestCalibrator(Calibrator):
     """A calibrator that fits a binary map for each class, then divides rows by their sums.
 
     ``_solver`` is that of the binary problem of a class.
+
+    Attributes
+    ----------
+    curves_ : tuple of PiecewiseLinear, Sigmoid, BetaMap, Histogram or AveragedHistogram
+        The map of each class, as the method has it; the identity for a class without a label.
     """
 
     _unlabelled = "they keep their scores"
@@ -86,11 +91,6 @@ class OneVsRestIsotonic(_OneVsRestCounts):
     regressed on its probability, and the mapped row is divided by its sum. With many classes or
     few rows it overfits, and it can change the order of the classes.
 
-    Attributes
-    ----------
-    curves_ : tuple of PiecewiseLinear
-        The map of each class; the identity for a class without a label.
-
     See Also
     --------
     FlattenedIsotonic : One map for all classes.
@@ -124,11 +124,6 @@ class OneVsRestPlatt(_OneVsRestLogistic):
         rows and n' others, instead of 1 and 0. They save the likelihood of rare classes, and make
         rows too flat where many are rare.
 
-    Attributes
-    ----------
-    curves_ : tuple of Sigmoid
-        The map of each class; the identity for a class without a label.
-
     Notes
     -----
     The slope is found on the log-odds, in which it is 1 for a calibrated classifier.
@@ -158,11 +153,6 @@ class OneVsRestPlatt(_OneVsRestLogistic):
 
 class OneVsRestBeta(_OneVsRestLogistic):
     """One-vs-rest Beta calibration: sigmoid(a log p - b log(1 - p) + c) for each class.
-
-    Attributes
-    ----------
-    curves_ : tuple of BetaMap
-        The map of each class; the identity for a class without a label.
 
     Notes
     -----
@@ -194,11 +184,6 @@ class OneVsRestHistogram(_OneVsRestCounts):
         Number of bins.
     strategy : {"mass", "width"}, default="mass"
         Bins of equal mass, in which equal probabilities stay together, or of equal width.
-
-    Attributes
-    ----------
-    curves_ : tuple of Histogram
-        The map of each class; the identity for a class without a label.
 
     Notes
     -----
@@ -238,11 +223,6 @@ class OneVsRestBBQ(OneVsRestCalibrator):
     prior_weight : float, optional
         Number of pseudo-observations, shared by the bins, that the prior counts for. None is two
         for each bin, as in the authors' code.
-
-    Attributes
-    ----------
-    curves_ : tuple of AveragedHistogram
-        The map of each class; the identity for a class without a label.
 
     Notes
     -----
