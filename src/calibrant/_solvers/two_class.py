@@ -83,6 +83,9 @@ CERTAIN_ROWS = 1e-9
 """Ridge of a slope by itself, as a part of its squares: rows that are certain have no curvature."""
 
 LARGEST_LOG_ODDS = 700.0
+LONGEST_STEP = 50.0
+"""Most that one step of Newton's method may change any of the log-odds by."""
+
 ROUGH_TOLERANCE = 1e-3
 """Violation at which the number of pseudo-observations is adapted."""
 
@@ -198,9 +201,13 @@ def minimise_together(
     """
     value, gradient, hessian = rows.expand(points, ridges, ratio)
     diagonal = np.arange(points.shape[1])
+    rounding = 1e-12 / max(
+        tol, 1e-12
+    )  # of a sum: where all rows are certain, no gradient is smaller
     for rounds in range(max_rounds + 1):
-        unit = 1.0 / np.sqrt(np.maximum(hessian[:, diagonal, diagonal] * rows.total, 1e-300))
-        violation = np.max(np.abs(gradient) * unit, axis=1)
+        unit = np.sqrt(np.maximum(hessian[:, diagonal, diagonal] * rows.total, 1e-300))
+        unit = np.maximum(unit, rounding * rows.total * rows.largest)
+        violation = np.max(np.abs(gradient) / unit, axis=1)
         moving = violation > tol
         if not moving.any() or rounds == max_rounds:
             break
@@ -210,12 +217,14 @@ def minimise_together(
         )
         step = np.where(moving[:, None], step[..., 0], 0.0)
         predicted = np.sum(gradient * step, axis=1)
-        size = np.ones(len(points))
+        # Rows that are certain have no curvature: a step must not lead far beyond them.
+        reach = np.sum(np.abs(step) * rows.largest, axis=1)
+        size = np.minimum(1.0, LONGEST_STEP / np.maximum(reach, 1e-300))
         for _ in range(40):
             trial = points - size[:, None] * step
             found = rows.expand(trial, ridges, ratio)
-            rounding = 1e-14 * (np.abs(value) + rows.total)
-            worse = moving & ~(found[0] <= value - 1e-4 * size * predicted + rounding)
+            enough = value - 1e-4 * size * predicted + 1e-14 * (np.abs(value) + rows.total)
+            worse = moving & ~(found[0] <= enough)
             if not worse.any():
                 break
             size = np.where(worse, 0.5 * size, size)
@@ -299,8 +308,6 @@ class _Average:
 def _describe(shares: Array) -> str:
     """Say what has which share."""
     by_line = np.bincount(LINE_OF[1:], shares[1:-2])
-    names = "maps of the scores", "of temperature scaling", "of a slope about the labels' share"
-    found = [f"{name} {share:.0%}" for name, share in zip(names, by_line, strict=True)]
-    last = ("a beta map", "temperature scaling itself", "the scores themselves")
-    found += [f"{name} {share:.0%}" for name, share in zip(last, shares[[0, -2, -1]], strict=True)]
-    return f"shares: {', '.join(found)}"
+    found = dict(zip(("scores", "ts", "labels"), by_line.tolist(), strict=True))
+    found |= dict(zip(("beta", "ts itself", "scores themselves"), shares[[0, -2, -1]], strict=True))
+    return "maps of " + ", ".join(f"{name} {share:.0%}" for name, share in found.items())
