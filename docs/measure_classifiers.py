@@ -184,7 +184,10 @@ def print_table(heading, names, rows, digits):
     for row, values in rows:
         cells = [f"{value:.{digits}f}" if np.isfinite(value) else "" for value in values]
         best = min(filter(None, cells), key=float)
-        bold = [f"**{cell}**" if cell == best and heading == "NLL" else cell for cell in cells]
+        bold = [
+            f"**{cell}**" if cell == best and heading in {"NLL", "Brier"} else cell
+            for cell in cells
+        ]
         print(f"| {row} | {' | '.join(bold)} |")
 
 
@@ -209,6 +212,7 @@ def main(which="scikit-learn"):
         print(data_set, name, file=sys.stderr)
     nll, brier, ece, seconds = np.moveaxis(np.array(list(found.values())), -1, 0)
     print_table("NLL", names, zip(found, nll, strict=True), 3)
+    print_table("Brier", names, zip(found, brier, strict=True), 4)
     print_table("confidence ECE, %", names, [("average", 100 * np.nanmean(ece, axis=0))], 2)
     heads = ["training", *METHODS]
     print_table("processor seconds", heads, [("median", np.median(seconds, axis=0))], 3)

@@ -12,11 +12,9 @@ if TYPE_CHECKING:  # for editors; what is there when it runs is what is found be
     from calibrant._calibrators.auto import *  # noqa: F403
     from calibrant._calibrators.classifier import *  # noqa: F403
     from calibrant._calibrators.composition import *  # noqa: F403
-    from calibrant._calibrators.monotone_spline import *  # noqa: F403
     from calibrant._calibrators.normalization_aware import *  # noqa: F403
     from calibrant._calibrators.one_vs_rest import *  # noqa: F403
     from calibrant._calibrators.scaling import *  # noqa: F403
-    from calibrant._calibrators.shared_classwise import *  # noqa: F403
     from calibrant._calibrators.sorted_cumulative import *  # noqa: F403
     from calibrant._calibrators.structured import *  # noqa: F403
     from calibrant._calibrators.top_label import *  # noqa: F403

@@ -3,8 +3,7 @@ import pytest
 from scipy.special import softmax
 
 from calibrant import errors
-from calibrant._calibrators.monotone_spline import MonotoneSpline
-from calibrant._calibrators.scaling import TemperatureScaling
+from calibrant._calibrators.scaling import MonotoneSpline, TemperatureScaling
 from conftest import simulate
 
 

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant import FlattenedIsotonic
-from calibrant._calibrators.shared_classwise import SharedClasswise
+from calibrant import FlattenedIsotonic, SharedClasswise
 from calibrators.test_properties import calibration_sets
 from conftest import simulate
 

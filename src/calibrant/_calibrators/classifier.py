@@ -31,7 +31,14 @@ from calibrant._calibrators.classifier_folds import (
     refuse_too_many_folds,
 )
 from calibrant._calibrators.methods import make_calibrator, methods
-from calibrant._calibrators.parameters import replace_state, take_state
+from calibrant._calibrators.parameters import (
+    Parameters,
+    choice,
+    jobs,
+    leading,
+    replace_state,
+    take_state,
+)
 from calibrant._kernels.rows import top_columns
 from calibrant._labels import check_weights
 from calibrant._progress import progress
@@ -45,7 +52,7 @@ OF_SCIKIT_LEARN = {"sigmoid": "platt-ovr", "isotonic": "ir-ovr", "temperature": 
 """The methods of scikit-learn's ``CalibratedClassifierCV``, by the names that it has for them."""
 
 
-class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class CalibratedClassifier(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """A classifier whose probabilities are calibrated.
 
     Follows scikit-learn's ``CalibratedClassifierCV``, with any calibrator of this package.
@@ -107,24 +114,13 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     (797, 10)
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        calibrator: Any = None,
-        *,
-        cv: Any = 5,
-        ensemble: bool | str = "auto",
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        method: str | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.calibrator = calibrator
-        self.cv = cv
-        self.ensemble = ensemble
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.method = method
+    estimator: Any = leading(default=None, kw_only=False)
+    calibrator: Any = leading(default=None, kw_only=False)
+    cv: Any = 5
+    ensemble: bool | str = choice(("auto", True, False), default="auto")
+    n_jobs: int | None = jobs(default=None)
+    verbose: bool = choice(default=False)
+    method: str | None = None
 
     def _get_estimator(self) -> Any:
         if self.estimator is not None:
@@ -152,7 +148,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         self : object
         """
-        calibrator = self._check_parameters()
+        calibrator = self._find_calibrator()
         estimator = self._get_estimator()
         labels = read_labels(y, estimator)
         X, _ = indexable(X, y)
@@ -180,11 +176,9 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         replace_state(self, found)
         return self
 
-    def _check_parameters(self) -> Calibrator:
+    def _find_calibrator(self) -> Calibrator:
         """Refuse parameters outside their documented values; return the calibrator."""
-        simplex.check_option("ensemble", self.ensemble, ("auto", True, False))
-        simplex.check_option("verbose", self.verbose, (True, False))
-        threads.check_jobs("n_jobs", self.n_jobs)
+        self._check_parameters()
         if isinstance(self.cv, str):
             raise ParameterError(
                 f"cv={in_words(self.cv)} is not known; pass a number of folds or a splitter; if "

@@ -47,7 +47,19 @@ class Composed(Calibrator):
 
 
 class Composition(_BaseComposition, Composed):
-    """Base of calibrators that hold a list of others, in ``calibrators``."""
+    """Base of calibrators that hold a list of others.
+
+    Parameters
+    ----------
+    calibrators : list of calibrators, or of (name, calibrator)
+        The parts. Their parameters are reachable as ``name__parameter``; without a name it is the
+        class in lower case.
+
+    Attributes
+    ----------
+    calibrators_ : list of calibrators
+        The fitted parts.
+    """
 
     stands_alone = False
 
@@ -212,17 +224,12 @@ class Chain(Composition):
 
     Parameters
     ----------
-    calibrators : list of calibrators, or of (name, calibrator)
-        The stages. Their parameters are reachable as ``name__parameter``; without a name it is
-        the class in lower case.
     cv : int, optional
         Fit every stage but the first on out-of-fold outputs of the one before, from this many
         folds; by default on its outputs for the rows it was fitted to, which are too good.
 
     Attributes
     ----------
-    calibrators_ : list of calibrators
-        The fitted stages.
     solver_report_ : SolverReport
         That of the last stage.
 
@@ -262,8 +269,6 @@ class Mixture(Composition):
 
     Parameters
     ----------
-    calibrators : list of calibrators, or of (name, calibrator)
-        What is averaged. Their parameters are reachable as ``name__parameter``.
     weights : {"fixed", "fit"} or array-like, default="fixed"
         "fixed" gives all the same weight; "fit" finds the weights of least NLL; numbers are
         used as they are, divided by their sum.
@@ -272,8 +277,6 @@ class Mixture(Composition):
 
     Attributes
     ----------
-    calibrators_ : list of calibrators
-        The fitted parts.
     weights_ : ndarray of shape (n_calibrators,)
         Their weights, which sum to 1.
     solver_report_ : SolverReport

@@ -1,4 +1,4 @@
-"""Binary calibrators, one per class: isotonic, logistic and histograms."""
+"""Binary calibrators, one per class or group of classes: isotonic, logistic and histograms."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from calibrant._maps.cells import ClasswiseCurves
 from calibrant._solvers.histogram import STRATEGIES, solve_bayesian_binning, solve_histogram
 from calibrant._solvers.logistic import solve_beta, solve_platt
 from calibrant._solvers.one_vs_rest import solve_isotonic, solve_one_vs_rest
+from calibrant._solvers.shared_classwise import MAPS, solve_shared_classwise
 from calibrant._solvers.temperature import read_zero
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ class OneVsRestCalibrator(Calibrator):
     """A calibrator that fits a binary map for each class, then divides rows by their sums.
 
     ``_solver`` is that of the binary problem of a class.
+
+    Attributes
+    ----------
+    curves_ : tuple of PiecewiseLinear, Sigmoid, BetaMap, Histogram or AveragedHistogram
+        The map of each class, as the method has it; the identity for a class without a label.
     """
 
     _unlabelled = "they keep their scores"
@@ -85,11 +91,6 @@ class OneVsRestIsotonic(_OneVsRestCounts):
     regressed on its probability, and the mapped row is divided by its sum. With many classes or
     few rows it overfits, and it can change the order of the classes.
 
-    Attributes
-    ----------
-    curves_ : tuple of PiecewiseLinear
-        The map of each class; the identity for a class without a label.
-
     See Also
     --------
     FlattenedIsotonic : One map for all classes.
@@ -123,11 +124,6 @@ class OneVsRestPlatt(_OneVsRestLogistic):
         rows and n' others, instead of 1 and 0. They save the likelihood of rare classes, and make
         rows too flat where many are rare.
 
-    Attributes
-    ----------
-    curves_ : tuple of Sigmoid
-        The map of each class; the identity for a class without a label.
-
     Notes
     -----
     The slope is found on the log-odds, in which it is 1 for a calibrated classifier.
@@ -157,11 +153,6 @@ class OneVsRestPlatt(_OneVsRestLogistic):
 
 class OneVsRestBeta(_OneVsRestLogistic):
     """One-vs-rest Beta calibration: sigmoid(a log p - b log(1 - p) + c) for each class.
-
-    Attributes
-    ----------
-    curves_ : tuple of BetaMap
-        The map of each class; the identity for a class without a label.
 
     Notes
     -----
@@ -193,11 +184,6 @@ class OneVsRestHistogram(_OneVsRestCounts):
         Number of bins.
     strategy : {"mass", "width"}, default="mass"
         Bins of equal mass, in which equal probabilities stay together, or of equal width.
-
-    Attributes
-    ----------
-    curves_ : tuple of Histogram
-        The map of each class; the identity for a class without a label.
 
     Notes
     -----
@@ -238,11 +224,6 @@ class OneVsRestBBQ(OneVsRestCalibrator):
         Number of pseudo-observations, shared by the bins, that the prior counts for. None is two
         for each bin, as in the authors' code.
 
-    Attributes
-    ----------
-    curves_ : tuple of AveragedHistogram
-        The map of each class; the identity for a class without a label.
-
     Notes
     -----
     The prior of a bin is a Beta distribution around its midpoint; the value of a bin is its
@@ -264,3 +245,88 @@ class OneVsRestBBQ(OneVsRestCalibrator):
 
     spread: float = number(default=10.0, low=1.0, high=1000.0)
     prior_weight: float | None = number(default=None, low=1e-6, high=1e6)
+
+
+class SharedClasswise(Calibrator):
+    """Shared class-wise calibration (sCW): one map for classes with similar priors.
+
+    The one-vs-rest problems of the classes of a group are merged into one, which gives rare
+    classes enough data. With an isotonic map for one group, and rows divided by their sums, it is
+    ``FlattenedIsotonic``.
+
+    Parameters
+    ----------
+    map : {"histogram", "isotonic"}, default="histogram"
+        What is fitted to the cells of a group.
+    n_groups : int, default=1
+        Most groups: classes are sorted by their frequency in the calibration set and cut into
+        groups of about equal size. Classes of one frequency stay together; classes without a
+        label join the rarest others.
+    n_bins : int, default=15
+        Number of bins of a histogram.
+    strategy : {"width", "mass"}, default="width"
+        Bins of a histogram: of equal width, or of equal mass, nearly all of which lie close to 0
+        where most cells are.
+    normalize_output : bool, default=True
+        Whether rows are divided by their sums. False gives the method as it was published: each
+        cell is calibrated on its own, and rows need not sum to 1.
+
+    Attributes
+    ----------
+    groups_ : ndarray of shape (n_classes,)
+        Group of each class, from 0 for the rarest.
+    curves_ : tuple of StepFunction or of Histogram
+        The map of each group.
+
+    See Also
+    --------
+    FlattenedIsotonic : One isotonic map for all classes.
+    OneVsRestHistogram : One map for each class.
+
+    Notes
+    -----
+    Patel et al. share one map among all classes of balanced data. Their I-Max choice of bin edges
+    is not offered. A row that every map sends to zero keeps its scores if it is to sum to 1.
+
+    References
+    ----------
+    .. [1] K. Patel et al., "Multi-Class Uncertainty Calibration via Mutual Information
+       Maximization-based Binning", ICLR 2021.
+
+    Examples
+    --------
+    >>> from calibrant import SharedClasswise
+    >>> from calibrant.datasets import simulated_scores
+    >>> bold, y = simulated_scores()
+    >>> calibrator = SharedClasswise(map="isotonic").fit(bold, y)
+    >>> calibrator.predict_proba([[0.9, 0.08, 0.02]]).round(2)
+    array([[0.61, 0.23, 0.16]])
+    >>> original = SharedClasswise(normalize_output=False).fit(bold, y)
+    >>> original.predict_proba([[0.9, 0.08, 0.02]]).round(2)
+    array([[0.64, 0.26, 0.11]])
+    """
+
+    method = "scw"
+    title = "sCW"
+    summary = "a map for each group of similarly frequent classes"
+    good_for = "comparison"
+    place = 12
+    _copies = 12
+
+    map: str = choice(MAPS, default="histogram")
+    n_groups: int = number(default=1, low=1, high=10**6, whole=True)
+    n_bins: int = number(default=15, low=1, high=10**6, whole=True)
+    strategy: str = choice(STRATEGIES, default="width")
+    normalize_output: bool = choice(default=True)
+    map_: ClasswiseCurves = fitted()
+
+    curves_ = FromMap("curves")
+    groups_ = FromMap("groups")
+
+    def _n_parameters(self, n_classes: int) -> int:
+        return min(int(self.n_groups), n_classes) * int(self.n_bins)
+
+    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
+        options = self._options()
+        found = solve_shared_classwise(batch, kind=options.pop("map"), **options)
+        return dict(zip(self._found, found, strict=True))

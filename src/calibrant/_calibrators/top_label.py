@@ -28,9 +28,18 @@ class TopLabelCalibrator(Calibrator):
 
     Parameters
     ----------
+    per_class : bool, default=False
+        Whether there is a map for each predicted class, as in the authors' top-label calibration,
+        or one for all, as in their confidence calibration. A class that is predicted too rarely,
+        never or in fewer rows than fill a bin, keeps its scores.
     normalize_output : bool, default=True
         Whether the other classes share what is left. False leaves them as they are, so that rows
         need not sum to 1; only the confidence has a meaning then.
+
+    Attributes
+    ----------
+    curves_ : tuple of Histogram or of StepFunction
+        The map, or one for each class; the identity for a class that is predicted too rarely.
 
     References
     ----------
@@ -78,15 +87,6 @@ class TopLabelHistogram(TopLabelCalibrator):
     points_per_bin : float, default=50
         Fewest rows for each bin, which is all that the authors set; a row of weight 2 counts
         twice.
-    per_class : bool, default=False
-        Whether there is a map for each predicted class, as in the authors' top-label calibration,
-        or one for all, as in their confidence calibration. A class that is predicted in fewer rows
-        than fill a bin keeps its scores.
-
-    Attributes
-    ----------
-    curves_ : tuple of Histogram
-        The map, or one for each class; the identity for a class that is predicted too rarely.
 
     See Also
     --------
@@ -121,17 +121,6 @@ class TopLabelIsotonic(TopLabelCalibrator):
 
     Isotonic regression of "was the predicted class right?" on the largest probability of each
     row; the other classes share what is left in proportion to their scores.
-
-    Parameters
-    ----------
-    per_class : bool, default=False
-        Whether there is a map for each predicted class, or one for all. A class that is never
-        predicted keeps its scores.
-
-    Attributes
-    ----------
-    curves_ : tuple of StepFunction
-        The map, or one for each class; the identity for a class that is never predicted.
 
     See Also
     --------
