@@ -48,10 +48,10 @@ gain."""
 
 OF_TWO = "two-class"
 PATHS_OF_TWO = ("ts", OF_TWO, "ir-ovr", "scir")
-CAUTION_OF_TWO, FINISH_OF_TWO = 0.1, 13.0
+CAUTION_OF_TWO, FINISH_OF_TWO = 0.1, 40.0
 """What is tried by default of two classes, and which of it the mixture is held to. That is an
 average of many maps itself, nearer to the truth than temperature scaling: a tenth of the caution
-is enough, and much more loss, 200 nats, is needed for the finish to have half of the result."""
+is enough, and much more loss, 600 nats, is needed for the finish to have half of the result."""
 
 PRICED_CELLS, PRICED_ROWS = 1 << 13, 64
 """What the price of leaving temperature scaling is counted on: about so many cells, and rows at
@@ -85,7 +85,7 @@ class AutoCalibrator(Composed):
     mixture, and have a share in the result that grows with what there is to learn from. Of two
     classes there is less to choose: the mixture is one of two-class scaling, which is an average
     of maps itself, and of isotonic methods; it is held to the former, by a tenth of the caution,
-    and the spline alone comes after it, with half of its share at thirteen times the loss.
+    and the spline alone comes after it, with half of its share at forty times the loss.
 
     Parameters
     ----------
