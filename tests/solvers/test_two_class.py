@@ -68,10 +68,9 @@ def test_members_have_the_least_penalised_loss():
     bases = [Base(0.0, 1.0), Base(0.0, 0.7), Base(0.4, 0.7)]
     rows = TwoClassRows(bases, N_MEMBERS, z, positives, cells, 0.01)
     ratio = np.linspace(0.0, 0.3, len(MEMBERS))
-    points, hessians, violation, _ = minimise_together(
-        rows, np.zeros_like(MEMBERS), MEMBERS, ratio, 1e-10, 100
-    )
-    assert violation <= 1e-10
+    found = minimise_together(rows, np.zeros_like(MEMBERS), MEMBERS, ratio, 1e-10)
+    points = found.points
+    assert found.violation <= 1e-10
     for place, (line, ridge) in enumerate(zip(LINE_OF, MEMBERS, strict=True)):
         value, used = plain_objective(bases[line], z, positives, cells, 0.01, ridge, ratio[place])
         best = minimize(value, np.zeros(used.sum()), method="BFGS", options={"gtol": 1e-8})
@@ -79,7 +78,7 @@ def test_members_have_the_least_penalised_loss():
         assert value(own) <= best.fun + 1e-9
         np.testing.assert_allclose(own, best.x, atol=1e-4)
         assert not points[place][~used].any()
-        assert np.linalg.eigvalsh(hessians[place]).min() > 0
+        assert np.linalg.eigvalsh(found.at.hessian[place]).min() > 0
 
 
 def test_derivatives_and_losses_are_those_of_the_values():
@@ -88,7 +87,8 @@ def test_derivatives_and_losses_are_those_of_the_values():
     ridges = np.array([[1e-3, 0.1, 0.3, 16.0, 0.5, 0.5], [OUT, 0.1, OUT, 16.0, OUT, OUT]])
     ratio = np.array([0.2, 0.0])
     points = 0.1 * np.random.default_rng(1).normal(size=(2, N_FEATURES)) * np.isfinite(ridges)
-    _, gradient, hessian = rows.expand(points, ridges, ratio)
+    at = rows.expand(points, ridges, ratio)
+    gradient, hessian = at.gradient, at.hessian
     step = 1e-5
     for j in range(N_FEATURES):
         moved = np.isfinite(ridges) * step * np.eye(N_FEATURES)[j]
@@ -99,7 +99,7 @@ def test_derivatives_and_losses_are_those_of_the_values():
         np.testing.assert_allclose(by_value[used], gradient[used, j], rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(by_gradient[used], hessian[used, j], rtol=1e-5, atol=1e-5)
         assert not gradient[~used, j].any()
-    losses, divergences = rows.losses(points)
+    losses, divergences = rows.losses(points, at.softplus)
     u, features = plain_features(Base(0.3, 0.8), z, 0.01)
     for point, loss, divergence in zip(points, losses, divergences, strict=True):
         eta = u + point @ features
@@ -136,8 +136,8 @@ def test_the_evidence_is_the_integral_of_the_likelihood():
     ridges = np.array([[OUT, OUT, 16.0, 16.0, OUT, OUT], [OUT, OUT, 0.3, 16.0, OUT, OUT]])
     base = Base(0.0, 1.0)
     rows = TwoClassRows([base], [2], z, positives, cells, 0.01)
-    found = two_class._fit_held(rows, ridges, AT_BASE, 2, 1e-10, 100)
-    evidence = two_class._evidence(found, ridges, np.ones(2))
+    found = two_class._fit_held(rows, ridges, AT_BASE, 2, 1e-10)
+    evidence = two_class._evidence(rows, found, ridges, np.ones(2))
     exact = [exact_evidence(z, positives, cells, base, ridge, 0.01) for ridge in ridges]
     np.testing.assert_allclose(evidence, exact, atol=0.1)
 
@@ -154,7 +154,7 @@ def test_the_curve_is_the_average_of_its_members(monkeypatch):
 
     monkeypatch.setattr(two_class._Average, "__init__", spy)
     shares = np.append(np.full(len(MEMBERS), 0.9 / len(MEMBERS)), [0.04, 0.06])
-    fit_log_odds(z, positives, cells, LOGS, 1e-8, 100)
+    fit_log_odds(z, positives, cells, LOGS, 1e-8)
     ((lines, points, tiny),) = seen
     curve = two_class._Average(lines, points, tiny, z, cells).curve(shares, LOGS)
     tried = np.linspace(z.min(), z.max(), 997)
@@ -215,7 +215,7 @@ def test_scores_that_are_backwards_leave_a_flat_curve():
 
 def test_many_rows_find_the_truth():
     z, positives, cells = drawn(50_000, slope=0.4, intercept=-0.7, seed=3)
-    curve, _ = fit_log_odds(z, positives, cells, LOGS, 1e-8, 100)
+    curve, _ = fit_log_odds(z, positives, cells, LOGS, 1e-8)
     tried = np.linspace(-4, 5, 50)
     np.testing.assert_allclose(curve(expit(tried)), expit(0.4 * tried - 0.7), atol=0.02)
 

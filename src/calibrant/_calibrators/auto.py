@@ -47,9 +47,11 @@ MANY = 100
 gain."""
 
 OF_TWO = "two-class"
-PATHS_OF_TWO = ("ts", OF_TWO, "ir-ovr")
-"""What is tried by default of two classes, and which of it the mixture is held to: it has weights
-of its own for maps of the scores and of temperature scaling, and needs no finishing stage."""
+PATHS_OF_TWO = ("ts", OF_TWO, "ir-ovr", "scir")
+CAUTION_OF_TWO, FINISH_OF_TWO = 0.1, 40.0
+"""What is tried by default of two classes, and which of it the mixture is held to. That is an
+average of many maps itself, nearer to the truth than temperature scaling: a tenth of the caution
+is enough, and much more loss, 600 nats, is needed for the finish to have half of the result."""
 
 PRICED_CELLS, PRICED_ROWS = 1 << 13, 64
 """What the price of leaving temperature scaling is counted on: about so many cells, and rows at
@@ -82,7 +84,8 @@ class AutoCalibrator(Composed):
     timid, so a monotone spline and structured scaling are then fitted to held-out outputs of the
     mixture, and have a share in the result that grows with what there is to learn from. Of two
     classes there is less to choose: the mixture is one of two-class scaling, which is an average
-    of maps itself, and of isotonic regression, held to the former, and nothing comes after it.
+    of maps itself, and of isotonic methods; it is held to the former, by a tenth of the caution,
+    and the spline alone comes after it, with half of its share at forty times the loss.
 
     Parameters
     ----------
@@ -201,12 +204,13 @@ class AutoCalibrator(Composed):
         own = np.column_stack([search.own(path) for path in paths])
         home = OF_TWO if batch.n_classes == 2 and OF_TWO in paths else BASELINE
         favourites = {OF_TWO: 1.0} if home == OF_TWO else FAVOURITES
+        caution = self.caution * (CAUTION_OF_TWO if home == OF_TWO else 1.0)
         weights, report = solve_priced_mixture(
             own,
             search.batch.weight,
             *_priced_cells(search, paths, home),
             paths.index(home),
-            strength=self.caution,
+            strength=caution,
             prior=self.prior_rows * np.array([favourites.get(path, 0.0) for path in paths]),
         )
         few = 0.0
@@ -216,9 +220,8 @@ class AutoCalibrator(Composed):
         weights /= weights.sum()
         start("finish")
         kept = {paths[i]: float(weights[i]) for i in np.flatnonzero(weights)}
-        finish, share = None, 0.0
-        if home == BASELINE:
-            finish, share = self._finish(search, kept, own @ weights, few)
+        nats = self.finish * (FINISH_OF_TWO if home == OF_TWO else 1.0)
+        finish, share = self._finish(search, kept, own @ weights, few, nats)
         return {
             "paths_": search.fit(list(kept)),
             "weights_": np.array(list(kept.values())),
@@ -243,17 +246,22 @@ class AutoCalibrator(Composed):
         return found | {"map_": self._compose(found)}
 
     def _finish(
-        self, search: Search, weights: dict[str, float], own: NDArray[np.float64], few: float
+        self,
+        search: Search,
+        weights: dict[str, float],
+        own: NDArray[np.float64],
+        few: float,
+        nats: float,
     ) -> tuple[list[Calibrator] | None, float]:
         """Fit what comes after the mixture, of the kinds of methods that are candidates.
 
         Where the mixture stays with temperature scaling, or with the scores, this does, too; and it
-        has less of a say where there are ``few`` mistakes.
+        has less of a say where there are ``few`` mistakes, or a loss of few ``nats``.
         """
         loss = -float(search.batch.weight @ np.log(np.maximum(own, SMALLEST)))
         share = (1.0 - few) * (1.0 - sum(weights.get(path, 0.0) for path in PLAIN))
-        if self.finish > 0.0:
-            share *= max(loss, 0.0) / (max(loss, 0.0) + self.finish)
+        if nats > 0.0:
+            share *= max(loss, 0.0) / (max(loss, 0.0) + nats)
         paths = self._paths(search.batch.n_classes)
         used = {stage for path in paths for stage in path.split(" > ")}
         stages = [name for name in FINISH if name != "structured" or used & set(STRUCTURED)]

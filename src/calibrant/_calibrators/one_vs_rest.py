@@ -67,7 +67,7 @@ class _OneVsRestCounts(OneVsRestCalibrator):
     prior_strength: float = number(default=PRIOR_ROWS, high=1e12)
 
 
-class _OneVsRestLogistic(OneVsRestCalibrator):
+class OneVsRestLogistic(OneVsRestCalibrator):
     """One that takes logarithms.
 
     Parameters
@@ -114,7 +114,7 @@ class OneVsRestIsotonic(_OneVsRestCounts):
     _solver = staticmethod(solve_isotonic)
 
 
-class OneVsRestPlatt(_OneVsRestLogistic):
+class OneVsRestPlatt(OneVsRestLogistic):
     """One-vs-rest Platt scaling: sigmoid(a log(p / (1 - p)) + b) for each class.
 
     Parameters
@@ -151,7 +151,7 @@ class OneVsRestPlatt(_OneVsRestLogistic):
     smooth_labels: bool = choice(default=True)
 
 
-class OneVsRestBeta(_OneVsRestLogistic):
+class OneVsRestBeta(OneVsRestLogistic):
     """One-vs-rest Beta calibration: sigmoid(a log p - b log(1 - p) + c) for each class.
 
     Notes

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from calibrant._calibrators.base import Calibrator
-from calibrant._calibrators.parameters import SMALLEST_POSITIVE, FromMap, fitted, number
-from calibrant._maps.cells import ClasswiseCurves
+from calibrant._calibrators.one_vs_rest import OneVsRestLogistic
+from calibrant._calibrators.parameters import number
 from calibrant._solvers.two_class import solve_two_class
 
-if TYPE_CHECKING:
-    from calibrant._simplex import SimplexBatch
 
-
-class TwoClassScaling(Calibrator):
+class TwoClassScaling(OneVsRestLogistic):
     """Two-class scaling: an average of small logistic maps of the log-odds, by their evidence.
 
     Made for two classes and few rows. Thirteen maps are fitted, from the scores, from temperature
@@ -26,30 +21,24 @@ class TwoClassScaling(Calibrator):
 
     Parameters
     ----------
-    zero_probability : float, optional
-        What an exact 0 is read as, and how far from it a 1; by default temperature scaling's fit.
     tol : float, default=1e-8
         Largest gradient of the mean NLL of any of the maps, each in units of its curvature.
-    max_rounds : int, default=100
-        Most iterations of Newton's method.
 
     Attributes
     ----------
     curves_ : tuple of LogOddsCurve
-        The curve of each class, in lines between at most 1,000 points; that of the first of two
-        classes mirrors that of the second. A class without a label keeps its scores.
+        The curve of each class; that of the first of two mirrors that of the second. A class
+        without a label keeps its scores.
     solver_report_ : SolverReport
         What the solver reached, at the worst map; its notes name the shares.
 
     Notes
     -----
-    Each map is u + t . F(u), u a line of the log-odds and F(u) an intercept, the slope, and two
-    bounded bends, one for both classes alike and one that makes them differ. Ridge penalties on t
-    are numbers of rows, and 30 pseudo-observations hold the map to u; the problem is convex. The
-    weight of a map is the fourth root of its marginal likelihood by Laplace's approximation. The
-    numbers are chosen within the validation parts of real classifiers
-    (``benchmarks/two_class.py``). A weight is a number of rows: all of them doubled are twice as
-    many rows against the same penalties.
+    Ridge penalties are numbers of rows, and 30 pseudo-observations hold each map to the line that
+    it starts from; the problem is convex. The weight of a map is the fourth root of its marginal
+    likelihood by Laplace's approximation. The numbers are chosen within the validation parts of
+    real classifiers (``benchmarks/two_class.py``). A weight is a number of rows: all of them
+    doubled are twice as many rows against the same penalties.
 
     References
     ----------
@@ -72,26 +61,11 @@ class TwoClassScaling(Calibrator):
     summary = "an average of small logistic maps of the log-odds"
     good_for = "two classes"
     place = 16
-    _unlabelled = "they keep their scores"
+    _solver = staticmethod(solve_two_class)
 
-    zero_probability: float | None = number(default=None, low=SMALLEST_POSITIVE, high=1.0)
     tol: float = number(default=1e-8)
-    max_rounds: int = number(default=100, low=1, whole=True)
-    map_: ClasswiseCurves = fitted()
-
-    curves_ = FromMap("curves")
-
-    def _n_parameters(self, n_classes: int) -> int:
-        return 2 * n_classes
 
     def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
         return super()._peak_bytes(n_rows, n_classes) + 8 * 30 * n_rows
 
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        found, report = solve_two_class(
-            batch,
-            zero_probability=self.zero_probability,
-            tol=self.tol,
-            max_rounds=self.max_rounds,
-        )
-        return {"map_": found, "solver_report_": report}
+    _solve = Calibrator._solve  # noqa: SLF001  (of all classes at once)

@@ -18,8 +18,6 @@ import numpy as np
 from scipy.special import expit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
@@ -64,6 +62,15 @@ def sigmoid_and_softplus(x: Array) -> tuple[Array, Array]:
     return np.where(x >= 0.0, larger, small * larger), np.maximum(x, 0.0) - np.log(larger)
 
 
+class Expansion(NamedTuple):
+    """Objective of each map with its derivatives, and the sum of log(1 + exp(eta)) in it."""
+
+    value: Array
+    gradient: Array
+    hessian: Array
+    softplus: Array
+
+
 class TwoClassRows:
     """Losses of many maps at once: ``n_maps`` for each base, a row of ``points`` for each of them.
 
@@ -103,13 +110,15 @@ class TwoClassRows:
         self._label_sums = np.array(label_sums)[self._of_map]
         self._base_sums = np.array(base_sums)[self._of_map]
 
-    def expand(self, points: Array, ridges: Array, ratio: Array) -> tuple[Array, Array, Array]:
+    def expand(self, points: Array, ridges: Array, ratio: Array) -> Expansion:
         """Value (less a constant), gradient and Hessian of the objective of each map."""
         used = np.isfinite(ridges)
         held = np.where(used, ridges, 0.0)
         total, gradient = np.zeros(len(points)), np.zeros_like(points)
         hessian = np.zeros((*points.shape, points.shape[1]))
-        for own, part in self._parts():
+        for start in range(0, len(self._cells), ROWS_AT_ONCE):
+            own = slice(start, start + ROWS_AT_ONCE)
+            part = self._cells[own]
             for maps, (u, all_features) in zip(self._maps, self._lines, strict=True):
                 features = all_features[:, own]
                 p, softplus = sigmoid_and_softplus(u[own] + points[maps] @ features)
@@ -125,21 +134,14 @@ class TwoClassRows:
         hessian *= more[:, :, None] * used[:, :, None] * used[:, None, :]
         diagonal = np.arange(points.shape[1])
         hessian[:, diagonal, diagonal] += np.where(used, held, 1.0)
-        return value, gradient, hessian
+        return Expansion(value, gradient, hessian, total)
 
-    def losses(self, points: Array) -> tuple[Array, Array]:
-        """Return the loss of each map, and its mean divergence from the base."""
-        more = np.zeros(len(points))
-        for own, part in self._parts():
-            for maps, (u, features) in zip(self._maps, self._lines, strict=True):
-                eta = u[own] + points[maps] @ features[:, own]
-                more[maps] += sigmoid_and_softplus(eta)[1] @ part
-        more -= self._softplus[self._of_map]
+    def losses(self, points: Array, total: Array) -> tuple[Array, Array]:
+        """Return the loss of each map, and its mean divergence from the base.
+
+        ``total`` is what ``expand`` returns last.
+        """
+        more = total - self._softplus[self._of_map]
         loss = self.base_losses[self._of_map] + more - np.sum(points * self._label_sums, axis=1)
         apart = more - np.sum(points * self._base_sums, axis=1)
         return loss, np.maximum(apart / self.total, 0.0)
-
-    def _parts(self) -> Iterator[tuple[slice, Array]]:
-        for start in range(0, len(self._cells), ROWS_AT_ONCE):
-            own = slice(start, start + ROWS_AT_ONCE)
-            yield own, self._cells[own]

@@ -23,6 +23,7 @@ from calibrant._maps.cells import ClasswiseCurves
 from calibrant._maps.curves import FARTHEST_LOG_ODDS, BoundedLogs, LogOddsCurve
 from calibrant._objectives.two_class import (
     Base,
+    Expansion,
     TwoClassRows,
     sigmoid_and_softplus,
 )
@@ -86,6 +87,7 @@ LARGEST_LOG_ODDS = 700.0
 LONGEST_STEP = 50.0
 """Most that one step of Newton's method may change any of the log-odds by."""
 
+MAX_ROUNDS, MAX_HALVINGS = 100, 40
 ROUGH_TOLERANCE = 1e-3
 """Violation at which the number of pseudo-observations is adapted."""
 
@@ -97,9 +99,7 @@ class Fits(NamedTuple):
     """Members at their optimum."""
 
     points: Array
-    hessians: Array
-    losses: Array
-    divergences: Array
+    at: Expansion
     violation: float
     rounds: int
 
@@ -109,7 +109,6 @@ def solve_two_class(
     *,
     zero_probability: float | None = None,
     tol: float = 1e-8,
-    max_rounds: int = 100,
 ) -> tuple[ClasswiseCurves, SolverReport]:
     """Find the curve of the log-odds of two classes, or of each class against all others.
 
@@ -124,21 +123,19 @@ def solve_two_class(
         def solve(problem: BinaryProblem) -> tuple[LogOddsCurve, SolverReport]:
             logs = bounds_of_logs(problem.values, smallest)
             log_x, log_rest = logs(problem.values)
-            return fit_log_odds(
-                log_x - log_rest, problem.positives, problem.cells, logs, tol, max_rounds
-            )
+            return fit_log_odds(log_x - log_rest, problem.positives, problem.cells, logs, tol)
 
         return solve_one_vs_rest(batch, solve)
     logits = to_logits(batch.scores, batch.kind, zero_logit)
     z = np.clip(logits[:, 1] - logits[:, 0], -LARGEST_LOG_ODDS, LARGEST_LOG_ODDS)
     positives = np.where(batch.class_index == 1, batch.weight, 0.0)
     logs = BoundedLogs(smallest, smallest)
-    curve, report = fit_log_odds(z, positives, batch.weight, logs, tol, max_rounds)
+    curve, report = fit_log_odds(z, positives, batch.weight, logs, tol)
     return ClasswiseCurves(None, (curve.mirrored, curve), kind=batch.kind), report
 
 
 def fit_log_odds(
-    z: Array, positives: Array, cells: Array, logs: BoundedLogs, tol: float, max_rounds: int
+    z: Array, positives: Array, cells: Array, logs: BoundedLogs, tol: float
 ) -> tuple[LogOddsCurve, SolverReport]:
     """Fit all members to log-odds ``z`` that hold the label with weight ``positives`` of ``cells``.
 
@@ -152,12 +149,12 @@ def fit_log_odds(
     squares = np.array([cells @ (z - pivot) ** 2 for pivot in pivots])
     rows = TwoClassRows([Base(0.0, 1.0), Base(share, 1.0)], [1, 1], z, positives, cells)
     ridge = CERTAIN_ROWS * np.maximum(squares, 1e-300)[:, None]
-    slopes = _fit_held(rows, ridge, AT_SCORES, REWEIGHTINGS, tol, max_rounds)
+    slopes = _fit_held(rows, ridge, AT_SCORES, REWEIGHTINGS, tol)
     steep = np.maximum(1.0 + slopes.points[:, 0], FLATTEST)
     lines = [Base(0.0, 1.0), *(Base(*pair) for pair in zip(pivots, steep.tolist(), strict=True))]
     rows = TwoClassRows(lines, N_MEMBERS, z, positives, cells, tiny)
-    fits = _fit_held(rows, MEMBERS, AT_BASE, 2, tol, max_rounds)
-    evidence = _evidence(fits, MEMBERS, np.append(1.0, steep)[LINE_OF])
+    fits = _fit_held(rows, MEMBERS, AT_BASE, 2, tol)
+    evidence = _evidence(rows, fits, MEMBERS, np.append(1.0, steep)[LINE_OF])
     average = _Average(lines, fits.points, tiny, z, cells)
     log_weight = POWER * evidence + np.log(PRIOR)
     few = FEW_NATS / (max(float(rows.base_losses.min()), 0.0) + FEW_NATS)
@@ -176,79 +173,69 @@ def fit_log_odds(
     return curve, SolverReport("newton", *numbers, notes=(_describe(shares),))
 
 
-def _fit_held(
-    rows: TwoClassRows, ridges: Array, strength: float, times: int, tol: float, max_rounds: int
-) -> Fits:
+def _fit_held(rows: TwoClassRows, ridges: Array, strength: float, times: int, tol: float) -> Fits:
     """Minimise ``times``, each but the first with as many pseudo-observations as are left."""
-    points = np.zeros_like(ridges)
+    found = Fits(np.zeros_like(ridges), Expansion(*np.empty((4, 1))), np.inf, 0)
     left, rounds = np.full(len(ridges), strength), 0
     for enough in (*(max(tol, ROUGH_TOLERANCE),) * (times - 1), tol):
-        points, hessians, violation, n = minimise_together(
-            rows, points, ridges, left / rows.total, enough, max_rounds
-        )
-        losses, divergences = rows.losses(points)
+        found = minimise_together(rows, found.points, ridges, left / rows.total, enough)
+        _, divergences = rows.losses(found.points, found.at.softplus)
         left = np.array([remaining(strength, divergence) for divergence in divergences])
-        rounds += n
-    return Fits(points, hessians, losses, divergences, violation, rounds)
+        rounds += found.rounds
+    return found._replace(rounds=rounds)
 
 
 def minimise_together(
-    rows: TwoClassRows, points: Array, ridges: Array, ratio: Array, tol: float, max_rounds: int
-) -> tuple[Array, Array, float, int]:
-    """Newton's method for all members at once, each with a step length of its own.
-
-    Returns their parameters and Hessians, the largest violation and the number of rounds.
-    """
-    value, gradient, hessian = rows.expand(points, ridges, ratio)
-    diagonal = np.arange(points.shape[1])
-    rounding = 1e-12 / max(
-        tol, 1e-12
-    )  # of a sum: where all rows are certain, no gradient is smaller
-    for rounds in range(max_rounds + 1):
-        unit = np.sqrt(np.maximum(hessian[:, diagonal, diagonal] * rows.total, 1e-300))
-        unit = np.maximum(unit, rounding * rows.total * rows.largest)
-        violation = np.max(np.abs(gradient) / unit, axis=1)
+    rows: TwoClassRows, points: Array, ridges: Array, ratio: Array, tol: float
+) -> Fits:
+    """Newton's method for all members at once, each with a step length of its own."""
+    at, diagonal = rows.expand(points, ridges, ratio), np.arange(points.shape[1])
+    # Where all rows are certain, no gradient is smaller than the rounding of its sum.
+    least_unit = 1e-12 / max(tol, 1e-12) * rows.total * rows.largest
+    for rounds in range(MAX_ROUNDS + 1):
+        curvature = np.maximum(at.hessian[:, diagonal, diagonal], 1e-300)
+        unit = np.maximum(np.sqrt(curvature * rows.total), least_unit)
+        violation = np.max(np.abs(at.gradient) / unit, axis=1)
         moving = violation > tol
-        if not moving.any() or rounds == max_rounds:
+        if not moving.any() or rounds == MAX_ROUNDS:
             break
-        ridge = 1e-12 * np.maximum(hessian[:, diagonal, diagonal], 1e-300)
-        step = np.linalg.solve(
-            hessian + ridge[:, None] * np.eye(len(diagonal)), gradient[..., None]
-        )
-        step = np.where(moving[:, None], step[..., 0], 0.0)
-        predicted = np.sum(gradient * step, axis=1)
+        damped = at.hessian + 1e-12 * curvature[:, None] * np.eye(len(diagonal))
+        step = np.linalg.solve(damped, at.gradient[..., None])[..., 0]
+        step = np.where(moving[:, None], step, 0.0)
+        predicted = np.sum(at.gradient * step, axis=1)
         # Rows that are certain have no curvature: a step must not lead far beyond them.
         reach = np.sum(np.abs(step) * rows.largest, axis=1)
         size = np.minimum(1.0, LONGEST_STEP / np.maximum(reach, 1e-300))
-        for _ in range(40):
+        rounding = 1e-14 * (np.abs(at.value) + rows.total)
+        for _ in range(MAX_HALVINGS):
             trial = points - size[:, None] * step
-            found = rows.expand(trial, ridges, ratio)
-            enough = value - 1e-4 * size * predicted + 1e-14 * (np.abs(value) + rows.total)
-            worse = moving & ~(found[0] <= enough)
+            there = rows.expand(trial, ridges, ratio)
+            worse = moving & ~(there.value <= at.value - 1e-4 * size * predicted + rounding)
             if not worse.any():
                 break
             size = np.where(worse, 0.5 * size, size)
         if np.array_equal(trial, points):
             break
-        points, (value, gradient, hessian) = trial, found
-    return points, hessian, float(violation.max()), rounds
+        points, at = trial, there
+    return Fits(points, at, float(violation.max()), rounds)
 
 
-def _evidence(found: Fits, ridges: Array, slope: Array) -> Array:
+def _evidence(rows: TwoClassRows, found: Fits, ridges: Array, slope: Array) -> Array:
     """Log marginal likelihood by Laplace's approximation, less what all members have alike.
 
     The prior of the whole slope is log-normal about 1, that of the others is their ridge.
     """
     free = np.isfinite(ridges[:, 0])
     factor = np.where(free, np.maximum(1.0 + found.points[:, 0], 20.0 * FLATTEST), 1.0)
-    hessian = found.hessians.copy()
+    hessian = found.at.hessian.copy()
     hessian[:, 0] *= factor[:, None]
     hessian[:, :, 0] *= factor[:, None]
     hessian[:, 0, 0] += free
     rest = np.where(np.isfinite(ridges[:, 1:]), ridges[:, 1:], 1.0)  # left out: log 1, and t = 0
+    losses, divergences = rows.losses(found.points, found.at.softplus)
     found_evidence: Array = (
-        -found.losses
-        - np.log1p(AT_BASE * found.divergences)
+        -losses
+        - np.log1p(AT_BASE * divergences)
         - 0.5 * np.where(free, np.log(factor * slope) ** 2, 0.0)
         - 0.5 * np.sum(rest * found.points[:, 1:] ** 2 - np.log(rest), axis=1)
         - 0.5 * np.linalg.slogdet(hessian)[1]
