@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._calibrators.base import Calibrator
+    from calibrant._maps.logits import TemperatureMap
     from calibrant._simplex import SimplexBatch
 
 TOLERANCE, FOLD_TOLERANCE = 1e-4, 1e-3
@@ -177,7 +178,8 @@ class Search:
             if isinstance(stage, StructuredScaling):
                 started = perf_counter()
                 start = self._fit_whole(f"{first} > {BASELINE}" if first else BASELINE, source)
-                whole = stage._fit_whole(on_simplex(source), start.map_, like)  # noqa: SLF001
+                temperature = cast("TemperatureMap", start.map_)
+                whole = stage._fit_whole(on_simplex(source), temperature, like)  # noqa: SLF001
                 like = whole if isinstance(stage.strength, str) else like
                 self._wholes[path] = fit_part(stage, source, whole=whole)
                 known[path] = {"whole": whole, "whole_weight": float(source.weight.sum())}

@@ -23,7 +23,8 @@ from calibrant._kernels.rows import top_columns
 from calibrant._maps.base import CalibrationMap
 from calibrant._maps.compositions import Stage, lift
 from calibrant._solvers.report import SolverReport
-from calibrant.scale._chunks import as_chunks, is_dask
+from calibrant.scale._chunks import is_dask
+from calibrant.scale._sources import as_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

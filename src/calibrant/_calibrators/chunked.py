@@ -19,7 +19,8 @@ from calibrant._calibrators.parameters import Parameters, replace_state, stored_
 from calibrant._columns import column_order, feature_names
 from calibrant._containers import column_names, to_matrix
 from calibrant._labels import check_labels
-from calibrant.scale._chunks import Chunks, as_chunks
+from calibrant.scale._chunks import Chunks
+from calibrant.scale._sources import as_chunks
 from calibrant.scale._statistics import RowStatistics, Solution, Statistics
 
 if TYPE_CHECKING:

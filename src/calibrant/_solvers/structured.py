@@ -77,8 +77,8 @@ def refit_structured(
     """
     penalties = weight / float(batch.weight.sum()) * whole.objective.penalty_weights
     objective = replace(whole.objective, penalty_weights=penalties)
-    known = {"objective": objective, "start": whole.point, "adapt": False}
-    return fit_structured(batch, full=objective.full, **known, **options)[:2]
+    options |= {"objective": objective, "start": whole.point, "adapt": False}
+    return fit_structured(batch, full=objective.full, **options)[:2]
 
 
 def fit_structured(
@@ -125,8 +125,9 @@ def fit_structured(
         objective, rows = _freeze(batch, temperature, bound, full=full)
     else:
         rows = objective.row_loss(batch, total)
-    is_like = like is not None and strength is None
-    known = _scaled_penalties(like, weight, bound) if is_like else None
+    known = None
+    if like is not None and strength is None:
+        known = _scaled_penalties(like, weight, bound)
     options = _Options(weight, strength, prior_strength, tol, max_rounds, known)
     problem = _StructuredProblem(rows, objective, linear_term, options, weight > total, curvature)
     found = problem.fit_adapted() if adapt else problem.fit(start)

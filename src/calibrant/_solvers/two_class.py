@@ -194,7 +194,8 @@ def minimise_together(
     least_unit = 1e-12 / max(tol, 1e-12) * rows.total * rows.largest
     for rounds in range(MAX_ROUNDS + 1):
         curvature = np.maximum(at.hessian[:, diagonal, diagonal], 1e-300)
-        unit = np.maximum(np.sqrt(curvature * rows.total), least_unit)
+        unit = np.sqrt(np.maximum(curvature * rows.total, 1e-300))
+        unit = np.maximum(unit, least_unit)
         violation = np.max(np.abs(at.gradient) / unit, axis=1)
         moving = violation > tol
         if not moving.any() or rounds == MAX_ROUNDS:

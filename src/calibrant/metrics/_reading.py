@@ -17,8 +17,9 @@ from calibrant._docstrings import inherit_parameters
 from calibrant._labels import check_labels
 from calibrant.metrics._measures import Body, chunks_of
 from calibrant.metrics._predictions import NAMED, Predictions, positive_last, read_predictions
-from calibrant.scale._chunks import as_chunks, is_dask
+from calibrant.scale._chunks import is_dask
 from calibrant.scale._mergeable import Mergeable
+from calibrant.scale._sources import as_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

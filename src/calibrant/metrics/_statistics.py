@@ -80,8 +80,9 @@ def evaluate(
     """
     check_bins(n_bins)
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
-    options = dict(zip(("n_resamples", "confidence_level"), bootstrap.settings, strict=True))
-    options["random_state"] = random_state
+    n_resamples, confidence_level = bootstrap.settings
+    options: dict[str, Any] = {"n_resamples": n_resamples, "random_state": random_state}
+    options["confidence_level"] = confidence_level
     classes = predictions.classes
     n_groups = table.usual_groups(len(classes), int(n_bins)) if n_resamples > 0 else 1
     with threads.jobs(n_jobs):
@@ -98,8 +99,8 @@ def evaluate(
 
         bodies = table.evaluated_bodies(len(classes), int(n_bins))
         states = predictions.add_up(bodies, n_groups, tell)
-        sizes = {"n_bins": int(n_bins), "n_rows": predictions.n_rows}
-        return table.judge_states(states, classes, tell=tell, **sizes, **options)
+        options |= {"n_bins": int(n_bins), "n_rows": predictions.n_rows}
+        return table.judge_states(states, classes, tell=tell, **options)
 
 
 class MetricStatistics(CountedRows):
