@@ -15,7 +15,6 @@ import numpy as np
 
 from calibrant import TemperatureScaling
 from calibrant.metrics import _cross_fitted as cross_fitted
-from calibrant.metrics import _variational as variational
 from calibrant.metrics import (
     calibration_test,
     class_shares,
@@ -76,7 +75,7 @@ def share_work():
             last[key] = hold_out(predictions, *options)
         return last[key]
 
-    cross_fitted.hold_out = variational.hold_out = hold_out_once
+    cross_fitted.hold_out = hold_out_once
 
 
 @contextmanager
