@@ -255,12 +255,12 @@ def test_few_mistakes_leave_a_share_to_temperature_scaling(monkeypatch):
     monkeypatch.setattr(auto_module, "MANY_NATS", 0.0)
     free = AutoCalibrator().fit(p, y)
     loss = 1500 * free.report_.mixture_nll
-    few = 100.0 / (loss + 100.0) * 0.05 / (loss / 1500 + 0.05)
-    assert few > 0.4
+    few = 100.0 / (loss + 100.0) * 0.05 / (loss / 1500 + 0.05) * loss / (loss + 10.0)
+    assert few > 0.3
     for path in ("structured", "structured-wide"):
         assert weights_of(held)[path] == pytest.approx((1 - few) * weights_of(free)[path], abs=0.02)
     assert weights_of(held)["ts"] > few / 2
-    assert held.finish_share_ < 0.6 * free.finish_share_
+    assert held.finish_share_ < 0.7 * free.finish_share_
 
 
 def test_scores_that_nothing_proves_wrong_keep_a_share():

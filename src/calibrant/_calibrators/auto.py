@@ -60,12 +60,13 @@ least."""
 PLAIN = ("ts", "identity")
 """Candidates that need no finishing stage."""
 
-UNPROVEN, CLEAR_GAIN, GAIN_SCALE = 0.6, 2.0, 1.5
-"""Share of the scores as they are where nothing proves them wrong; nats that the mixture has to
-gain on held-out rows for half of it, and for e times less of what is left."""
+UNPROVEN, CLEAR_GAIN = 0.6, 1.5
+"""Share of the scores as they are where nothing proves them wrong, and nats that the mixture has to
+gain on held-out rows for half of it; a nat more leaves e times less."""
 
-MANY_NATS, LOW_LOSS = 100.0, 0.05
-"""Held-out loss of all rows, in nats, and of a row, at which half is known of rare mistakes."""
+MANY_NATS, LOW_LOSS, FEW_NATS = 100.0, 0.05, 10.0
+"""Held-out loss of all rows, in nats, and of a row, at which half is known of rare mistakes; below
+the last, temperature scaling knows as little."""
 
 FLOOR = 1e-12
 """Of the mixture's probabilities, before what comes after it."""
@@ -303,11 +304,12 @@ def _hold(
     logs = np.log(np.maximum(np.column_stack([own @ weights, own]), SMALLEST))
     loss = -(weight @ logs)
     few = MANY_NATS / (loss[0] + MANY_NATS) * LOW_LOSS / (loss[0] / weight.sum() + LOW_LOSS)
+    few *= loss[0] / (loss[0] + FEW_NATS)
     held = (1.0 - few) * weights
     held[paths.index(BASELINE)] += few
     if "identity" in paths:
         gain = loss[1 + paths.index("identity")] - loss[0]
-        share = UNPROVEN * expit((CLEAR_GAIN - gain) / GAIN_SCALE)
+        share = UNPROVEN * expit(CLEAR_GAIN - gain)
         held *= 1.0 - share
         held[paths.index("identity")] += share
     return held, float(few)
