@@ -70,12 +70,12 @@ def simulated_scores(
     n_rows : int, default=1000
     power : float, default=3.0
         What the honest probabilities are raised to: above 1 is over-confident.
-    tilt : sequence of three floats
-        What the classes are multiplied by then.
+    tilt : sequence of float, default=(1.0, 1.0, 1.0)
+        What each class is multiplied by then; there are as many classes.
 
     Returns
     -------
-    scores : ndarray of shape (n_rows, 3)
+    scores : ndarray of shape (n_rows, n_classes)
         Rows that sum to 1.
     y : ndarray of shape (n_rows,)
 
@@ -87,7 +87,7 @@ def simulated_scores(
     (1000, 3)
     """
     rng = np.random.default_rng(0)
-    honest = rng.dirichlet(np.ones(3), size=n_rows)
+    honest = rng.dirichlet(np.ones(len(tilt)), size=n_rows)
     y: NDArray[np.int64] = (honest.cumsum(axis=1) > rng.random((n_rows, 1))).argmax(axis=1)
     scores = honest**power * np.asarray(tilt)
     return scores / scores.sum(axis=1, keepdims=True), y

@@ -50,7 +50,7 @@ class TwoClassScaling(OneVsRestLogistic):
     --------
     >>> from calibrant import TwoClassScaling
     >>> from calibrant.datasets import simulated_scores
-    >>> bold, y = simulated_scores(5000, n_classes=2)
+    >>> bold, y = simulated_scores(5000, tilt=(1.0, 1.0))
     >>> calibrator = TwoClassScaling().fit(bold, y)
     >>> calibrator.predict_proba([[0.027, 0.973]]).round(1)
     array([[0.2, 0.8]])

@@ -94,6 +94,8 @@ class TwoClassRows:
             self._lines = [(base(z), base.slope * (z - base.pivot)[None]) for base in bases]
         else:
             self._lines = [base.features(z, tiny) for base in bases]
+        self.largest = np.array([np.abs(features).max(axis=1) for _, features in self._lines])
+        self.largest = np.repeat(self.largest, n_maps, axis=0)  # feature, of each map
         ends = np.cumsum(n_maps).tolist()
         self._maps = [slice(end - n, end) for n, end in zip(n_maps, ends, strict=True)]
         self.base_losses = np.empty(len(bases))

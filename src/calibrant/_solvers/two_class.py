@@ -84,6 +84,9 @@ CERTAIN_ROWS = 1e-9
 """Ridge of a slope by itself, as a part of its squares: rows that are certain have no curvature."""
 
 LARGEST_LOG_ODDS = 700.0
+LONGEST_STEP = 50.0
+"""Most that one step of Newton's method may change any of the log-odds by."""
+
 MAX_ROUNDS, MAX_HALVINGS = 100, 40
 ROUGH_TOLERANCE = 1e-3
 """Violation at which the number of pseudo-observations is adapted."""
@@ -187,9 +190,11 @@ def minimise_together(
 ) -> Fits:
     """Newton's method for all members at once, each with a step length of its own."""
     at, diagonal = rows.expand(points, ridges, ratio), np.arange(points.shape[1])
+    # Rounding of a sum: where all rows are certain, no gradient is smaller.
+    rounding = 1e-12 / max(tol, 1e-12) * rows.total * rows.largest
     for rounds in range(MAX_ROUNDS + 1):
         curvature = np.maximum(at.hessian[:, diagonal, diagonal], 1e-300)
-        unit = np.sqrt(np.maximum(curvature * rows.total, 1e-300))
+        unit = np.maximum(np.sqrt(np.maximum(curvature * rows.total, 1e-300)), rounding)
         violation = np.max(np.abs(at.gradient) / unit, axis=1)
         moving = violation > tol
         if not moving.any() or rounds == MAX_ROUNDS:
@@ -197,12 +202,15 @@ def minimise_together(
         damped = at.hessian + 1e-12 * curvature[:, None] * np.eye(len(diagonal))
         step = np.linalg.solve(damped, at.gradient[..., None])[..., 0]
         step = np.where(moving[:, None], step, 0.0)
-        predicted, size = np.sum(at.gradient * step, axis=1), np.ones(len(points))
-        rounding = 1e-14 * (np.abs(at.value) + rows.total)
+        predicted = np.sum(at.gradient * step, axis=1)
+        # Rows that are certain have no curvature: a step must not lead far beyond them.
+        reach = np.sum(np.abs(step) * rows.largest, axis=1)
+        size = np.minimum(1.0, LONGEST_STEP / np.maximum(reach, 1e-300))
+        unseen = 1e-14 * (np.abs(at.value) + rows.total)
         for _ in range(MAX_HALVINGS):
             trial = points - size[:, None] * step
             there = rows.expand(trial, ridges, ratio)
-            worse = moving & ~(there.value <= at.value - 1e-4 * size * predicted + rounding)
+            worse = moving & ~(there.value <= at.value - 1e-4 * size * predicted + unseen)
             if not worse.any():
                 break
             size = np.where(worse, 0.5 * size, size)
@@ -287,8 +295,6 @@ class _Average:
 def _describe(shares: Array) -> str:
     """Say what has which share."""
     by_line = np.bincount(LINE_OF[1:], shares[1:-2])
-    names = "maps of the scores", "of temperature scaling", "of a slope about the labels' share"
-    found = [f"{name} {share:.0%}" for name, share in zip(names, by_line, strict=True)]
-    last = ("a beta map", "temperature scaling itself", "the scores themselves")
-    found += [f"{name} {share:.0%}" for name, share in zip(last, shares[[0, -2, -1]], strict=True)]
-    return f"shares: {', '.join(found)}"
+    found = dict(zip(("scores", "ts", "labels"), by_line.tolist(), strict=True))
+    found |= dict(zip(("beta", "ts itself", "scores themselves"), shares[[0, -2, -1]], strict=True))
+    return "maps of " + ", ".join(f"{name} {share:.0%}" for name, share in found.items())
