@@ -48,10 +48,10 @@ gain."""
 
 OF_TWO = "two-class"
 PATHS_OF_TWO = ("ts", OF_TWO, "ir-ovr", "scir")
-CAUTION_OF_TWO, FINISH_OF_TWO = 0.1, 40.0
+FINISH_OF_TWO = 40.0
 """What is tried by default of two classes, and which of it the mixture is held to. That is an
-average of many maps itself, nearer to the truth than temperature scaling: a tenth of the caution
-is enough, and much more loss, 600 nats, is needed for the finish to have half of the result."""
+average of many maps itself: much more loss, 600 nats, is needed for the finish to have half of the
+result."""
 
 PRICED_CELLS, PRICED_ROWS = 1 << 13, 64
 """What the price of leaving temperature scaling is counted on: about so many cells, and rows at
@@ -85,8 +85,8 @@ class AutoCalibrator(Composed):
     timid, so a monotone spline and structured scaling are then fitted to held-out outputs of the
     mixture, and have a share in the result that grows with what there is to learn from. Of two
     classes there is less to choose: the mixture is one of two-class scaling, which is an average
-    of maps itself, and of isotonic methods; it is held to the former, by a tenth of the caution,
-    and the spline alone comes after it, with half of its share at forty times the loss.
+    of maps itself, and of isotonic methods; it is held to the former, and the spline alone comes
+    after it, with half of its share at forty times the loss.
 
     Parameters
     ----------
@@ -205,13 +205,12 @@ class AutoCalibrator(Composed):
         own = np.column_stack([search.own(path) for path in paths])
         home = OF_TWO if batch.n_classes == 2 and OF_TWO in paths else BASELINE
         favourites = {OF_TWO: 1.0} if home == OF_TWO else FAVOURITES
-        caution = self.caution * (CAUTION_OF_TWO if home == OF_TWO else 1.0)
         weights, report = solve_priced_mixture(
             own,
             search.batch.weight,
             *_priced_cells(search, paths, home),
             paths.index(home),
-            strength=caution,
+            strength=self.caution,
             prior=self.prior_rows * np.array([favourites.get(path, 0.0) for path in paths]),
         )
         few = 0.0

@@ -190,12 +190,11 @@ def minimise_together(
 ) -> Fits:
     """Newton's method for all members at once, each with a step length of its own."""
     at, diagonal = rows.expand(points, ridges, ratio), np.arange(points.shape[1])
-    # Where all rows are certain, no gradient is smaller than the rounding of its sum.
-    least_unit = 1e-12 / max(tol, 1e-12) * rows.total * rows.largest
+    # Rounding of a sum: where all rows are certain, no gradient is smaller.
+    rounding = 1e-12 / max(tol, 1e-12) * rows.total * rows.largest
     for rounds in range(MAX_ROUNDS + 1):
         curvature = np.maximum(at.hessian[:, diagonal, diagonal], 1e-300)
-        unit = np.sqrt(np.maximum(curvature * rows.total, 1e-300))
-        unit = np.maximum(unit, least_unit)
+        unit = np.maximum(np.sqrt(np.maximum(curvature * rows.total, 1e-300)), rounding)
         violation = np.max(np.abs(at.gradient) / unit, axis=1)
         moving = violation > tol
         if not moving.any() or rounds == MAX_ROUNDS:
@@ -207,11 +206,11 @@ def minimise_together(
         # Rows that are certain have no curvature: a step must not lead far beyond them.
         reach = np.sum(np.abs(step) * rows.largest, axis=1)
         size = np.minimum(1.0, LONGEST_STEP / np.maximum(reach, 1e-300))
-        rounding = 1e-14 * (np.abs(at.value) + rows.total)
+        unseen = 1e-14 * (np.abs(at.value) + rows.total)
         for _ in range(MAX_HALVINGS):
             trial = points - size[:, None] * step
             there = rows.expand(trial, ridges, ratio)
-            worse = moving & ~(there.value <= at.value - 1e-4 * size * predicted + rounding)
+            worse = moving & ~(there.value <= at.value - 1e-4 * size * predicted + unseen)
             if not worse.any():
                 break
             size = np.where(worse, 0.5 * size, size)
