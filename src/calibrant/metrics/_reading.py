@@ -6,7 +6,7 @@ import inspect
 from dataclasses import fields, is_dataclass
 from functools import partial, wraps
 from textwrap import fill, indent
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ MOST_GROUPS = 1 << 10
 
 Own = TypeVar("Own", bound="CountedRows")
 Found = TypeVar("Found")
+Returned_co = TypeVar("Returned_co", covariant=True)
 
 
 class CountedRows(Mergeable):
@@ -184,9 +185,24 @@ def shared() -> float:  # type: ignore[empty-body]
     """
 
 
+class OfPredictions(Protocol[Returned_co]):
+    """What static checkers see of a function of labels and probabilities."""
+
+    def __call__(
+        self,
+        y_true: Any,
+        y_proba: Any,
+        *,
+        sample_weight: Any = None,
+        classes: Any = None,
+        pos_label: Any = None,
+        **options: Any,
+    ) -> Returned_co: ...
+
+
 def of_predictions(
     function: Callable[..., Found], reads: Callable[..., Any] = read
-) -> Callable[..., Found]:
+) -> OfPredictions[Found]:
     """Return a function of labels and probabilities, by one of what is read of them."""
 
     @wraps(function)
@@ -220,7 +236,7 @@ of_arrays = partial(of_predictions, reads=read_predictions)
 """The same for a function that needs all rows in memory."""
 
 
-def metric(body: Callable[..., Body]) -> Callable[..., float]:
+def metric(body: Callable[..., Body]) -> OfPredictions[float]:
     """Return a metric by the body that a function of classes and options makes."""
 
     @wraps(body)
