@@ -254,13 +254,26 @@ def test_few_mistakes_leave_a_share_to_temperature_scaling(monkeypatch):
     held = AutoCalibrator().fit(p, y)
     monkeypatch.setattr(auto_module, "MANY_NATS", 0.0)
     free = AutoCalibrator().fit(p, y)
-    loss = 1500 * free.report_.mixture_nll
+    loss = 1500 * free.report_.candidates[0].nll
     few = 100.0 / (loss + 100.0) * 0.05 / (loss / 1500 + 0.05) * loss / (loss + 10.0)
     assert few > 0.3
     for path in ("structured", "structured-wide"):
         assert weights_of(held)[path] == pytest.approx((1 - few) * weights_of(free)[path], abs=0.02)
     assert weights_of(held)["ts"] > few / 2
     assert held.finish_share_ < 0.7 * free.finish_share_
+
+
+def test_temperature_scaling_has_no_share_where_the_mistakes_are_its_own():
+    """A model of balanced classes, and one of them has nearly all rows: the mixture has few."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(1000, 3))
+    truth = np.exp(z) * [1.0, 0.002, 0.002]
+    truth /= truth.sum(axis=1, keepdims=True)
+    y = (truth.cumsum(axis=1) > rng.random((1000, 1))).argmax(axis=1)
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    auto = AutoCalibrator().fit(p, y)
+    assert weights_of(auto)["ts"] < 0.01
+    assert auto.predict_proba(p)[:, 0].mean() == pytest.approx(np.mean(y == 0), abs=0.005)
 
 
 def test_scores_that_nothing_proves_wrong_keep_a_share():
@@ -368,7 +381,7 @@ def test_candidates_can_be_chosen_and_are_checked(fitted):
     for wrong in (["nothing"], ["ts > ts > ts"]):
         with pytest.raises(ParameterError, match="candidates has"):
             AutoCalibrator(candidates=wrong).fit(p, y)
-    for wrong in (3, [3], [["ts"]]):
+    for wrong in (3, [3], [["ts"]], "ts"):
         with pytest.raises(ParameterError, match="sequence of names"):
             AutoCalibrator(candidates=wrong).fit(p, y)
 

@@ -26,6 +26,7 @@ from calibrant import (
 )
 from calibrant._calibrators.classifier_folds import without_unknown
 from calibrant.errors import (
+    ClassCountError,
     ClassShareWarning,
     LabelError,
     MissingClassWarning,
@@ -148,6 +149,12 @@ def test_more_folds_than_a_class_has_rows_are_refused_as_in_scikit_learn(cv, ens
     n_rare = np.sum(y == 1)
     with pytest.raises(ParameterError, match=f"{message} one class: 1 has {n_rare} rows; use cv="):
         CalibratedClassifier(GaussianNB(), "ts", cv=cv, ensemble=ensemble).fit(X, y)
+
+
+def test_labels_that_are_all_the_same_are_refused_as_such():
+    X, _ = three_classes(60)
+    with pytest.raises(ClassCountError, match="every label is 'a'; a classifier needs at least"):
+        CalibratedClassifier(GaussianNB()).fit(X, ["a"] * 60)
 
 
 def test_a_class_of_one_row_is_named():

@@ -29,6 +29,10 @@ def keep(batches, limit):
     return kept
 
 
+def hash_of(number):
+    return int(keep([batch_of([number], [0])], 1)._witnesses.hashes[0])
+
+
 def content(kept):
     """Everything that was kept."""
     return {name: array.tolist() for name, array in kept.arrays().items()}
@@ -44,10 +48,11 @@ def test_neither_order_nor_chunks_nor_merges_matter(found, limit, random, size):
     one = keep([batch_of(*zip(*found, strict=True))], limit)
     shuffled = found.copy()
     random.shuffle(shuffled)
-    parts = [
-        keep([batch_of(*zip(*shuffled[i : i + size], strict=True))], limit)
-        for i in range(0, len(shuffled), size)
+    batches = [
+        batch_of(*zip(*shuffled[i : i + size], strict=True)) for i in range(0, len(shuffled), size)
     ]
+    assert content(keep(batches, limit)) == content(one)
+    parts = [keep([batch], limit) for batch in batches]
     random.shuffle(parts)
     first, *others = parts
     for other in others:
@@ -130,6 +135,16 @@ def test_what_the_caller_changes_later_is_not_what_was_kept():
     batch.class_index[:] = 2
     assert sorted(kept.batch(CLASSES).scores[:, 0]) == sorted(before[:, 0])
     assert sorted(kept.batch(CLASSES).class_index) == [0, 1]
+
+
+def test_a_row_that_is_no_witness_costs_no_copy_of_them():
+    """With a thousand classes there are thousands, of a thousand cells each."""
+    kept = keep([batch_of(range(40), [0] * 40)], 5)
+    before = kept._witnesses
+    hashes = before.hashes.tolist()
+    others = [n for n in range(40) if hash_of(n) not in hashes]
+    kept.add(batch_of(others[:1], [0]))
+    assert kept._witnesses is before
 
 
 def test_less_weight_until_nothing_is_left():

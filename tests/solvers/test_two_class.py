@@ -1,4 +1,5 @@
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from calibrant._solvers.two_class import (
     minimise_together,
     solve_two_class,
 )
-from calibrant.errors import ColumnMismatchWarning
+from calibrant.errors import ColumnMismatchWarning, MissingClassWarning, SingleClassWarning
 from conftest import each_real_file, load_real, simulate
 from model_file.catalogue import quietly
 
@@ -211,6 +212,25 @@ def test_scores_that_are_backwards_leave_a_flat_curve():
         found = TwoClassScaling().fit(p, y).predict_proba(p)
     np.testing.assert_allclose(found[:, 1], y.mean(), atol=0.15)
     assert (np.diff(found[np.argsort(z), 1]) >= -1e-12).all()
+
+
+def test_a_rare_class_that_the_scores_think_common_becomes_rare():
+    """Little loss is left once its share is known; that of temperature scaling remains large."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(0, 1, 1000)
+    y = (rng.random(1000) < expit(z - 6)).astype(int)
+    p = np.column_stack([expit(-z), expit(z)])
+    for labels in (y, np.zeros_like(y)):
+        found = quietly(TwoClassScaling(classes=[0, 1]).fit, p, labels).predict_proba(p)
+        assert found[:, 1].mean() < labels.mean() + 0.005
+
+
+def test_no_class_of_two_is_said_to_keep_its_scores():
+    p, y = simulate(200, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MissingClassWarning)
+        with pytest.warns(SingleClassWarning):
+            TwoClassScaling(classes=[0, 1]).fit(p, np.zeros_like(y))
 
 
 def test_many_rows_find_the_truth():

@@ -65,8 +65,8 @@ UNPROVEN, CLEAR_GAIN = 0.6, 1.5
 gain on held-out rows for half of it; a nat more leaves e times less."""
 
 MANY_NATS, LOW_LOSS, FEW_NATS = 100.0, 0.05, 10.0
-"""Held-out loss of all rows, in nats, and of a row, at which half is known of rare mistakes; below
-the last, temperature scaling knows as little."""
+"""Held-out loss of temperature scaling, on all rows in nats, and on a row, at which half is known
+of rare mistakes; below the last, it knows as little."""
 
 FLOOR = 1e-12
 """Of the mixture's probabilities, before what comes after it."""
@@ -161,8 +161,9 @@ class AutoCalibrator(Composed):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         given = self.candidates
-        if given is not None and not (
-            isinstance(given, Iterable) and all(isinstance(path, str) for path in given)
+        if isinstance(given, str) or not (
+            given is None
+            or (isinstance(given, Iterable) and all(isinstance(path, str) for path in given))
         ):
             raise ParameterError(f"candidates={in_words(given)} must be a sequence of names")
         for path in () if given is None else given:
@@ -302,8 +303,10 @@ def _hold(
     """
     logs = np.log(np.maximum(np.column_stack([own @ weights, own]), SMALLEST))
     loss = -(weight @ logs)
-    few = MANY_NATS / (loss[0] + MANY_NATS) * LOW_LOSS / (loss[0] / weight.sum() + LOW_LOSS)
-    few *= loss[0] / (loss[0] + FEW_NATS)
+    # Its own mistakes are few: where it has many that others mend, its share would do harm.
+    own_loss = loss[1 + paths.index(BASELINE)]
+    few = MANY_NATS / (own_loss + MANY_NATS) * LOW_LOSS / (own_loss / weight.sum() + LOW_LOSS)
+    few *= own_loss / (own_loss + FEW_NATS)
     held = (1.0 - few) * weights
     held[paths.index(BASELINE)] += few
     if "identity" in paths:

@@ -15,6 +15,7 @@ from calibrant import _notices as notices
 from calibrant._calibrators.base import Calibrator
 from calibrant._labels import refuse_missing, require_labels
 from calibrant.errors import (
+    ClassCountError,
     LabelError,
     MissingClassWarning,
     ParameterError,
@@ -218,6 +219,10 @@ def refuse_too_many_folds(cv: Any, labels: NDArray[Any], ensemble: bool | str) -
         )
     n_folds = 5 if cv is None else getattr(cv, "n_splits", cv)
     values, counts = np.unique(labels, return_counts=True)
+    if len(values) == 1:
+        raise ClassCountError(
+            f"every label is {in_words(values[0])}; a classifier needs at least two classes"
+        )
     least = int(np.argmin(counts))
     if isinstance(n_folds, int | np.integer) and counts[least] < n_folds:
         remedy = f"use cv={counts[least]}" if counts[least] > 1 else "drop it, or find more rows"

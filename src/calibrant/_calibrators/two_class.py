@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.one_vs_rest import OneVsRestLogistic
 from calibrant._calibrators.parameters import number
 from calibrant._solvers.two_class import solve_two_class
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class TwoClassScaling(OneVsRestLogistic):
@@ -27,8 +35,8 @@ class TwoClassScaling(OneVsRestLogistic):
     Attributes
     ----------
     curves_ : tuple of LogOddsCurve
-        The curve of each class; that of the first of two mirrors that of the second. A class
-        without a label keeps its scores.
+        The curve of each class; that of the first of two mirrors that of the second. Of more than
+        two, a class without a label keeps its scores.
     solver_report_ : SolverReport
         What the solver reached, at the worst map; its notes name the shares.
 
@@ -64,6 +72,10 @@ class TwoClassScaling(OneVsRestLogistic):
     _solver = staticmethod(solve_two_class)
 
     tol: float = number(default=1e-8)
+
+    def _missing(self, present: NDArray[np.bool_], classes: NDArray[Any]) -> Iterator[Warning]:
+        if len(classes) > 2:  # the curve of two becomes that of a rare class
+            yield from super()._missing(present, classes)
 
     def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
         return super()._peak_bytes(n_rows, n_classes) + 8 * 30 * n_rows

@@ -5,7 +5,7 @@ has less variance than any. Each member starts from one of three lines, the scor
 scaling and a slope about the log-odds of the labels' share, and has ridge penalties, in rows; 30
 pseudo-observations hold it to that line, fewer the farther it proves to be away (``pseudo_rows``).
 Its weight grows with a power of its marginal likelihood, by Laplace's approximation. Temperature
-scaling has a part where there is little loss to learn from, and the scores have one where what is
+scaling has a part where it has little loss to learn from, and the scores have one where what is
 gained over them is no clear gain.
 """
 
@@ -68,7 +68,10 @@ POWER = 0.25
 """Of the evidence in the weights: less than 1, as members are not independent."""
 
 FEW_NATS = 3.0
-"""Loss at which temperature scaling has half of the result."""
+"""Loss of temperature scaling at which it has half of the result.
+
+Not that of another line: with a rare class that the scores think common, the share of the labels
+alone leaves little loss, and temperature scaling is far off."""
 
 CLEAR_GAIN = 0.0
 """Nats over the scores at which these have half of the result.
@@ -157,7 +160,7 @@ def fit_log_odds(
     evidence = _evidence(rows, fits, MEMBERS, np.append(1.0, steep)[LINE_OF])
     average = _Average(lines, fits.points, tiny, z, cells)
     log_weight = POWER * evidence + np.log(PRIOR)
-    few = FEW_NATS / (max(float(rows.base_losses.min()), 0.0) + FEW_NATS)
+    few = FEW_NATS / (max(float(rows.base_losses[1]), 0.0) + FEW_NATS)
     shares = np.append(np.exp(log_weight - logsumexp(log_weight)) * (1.0 - few), [few, 0.0])
 
     def loss_of(curve: LogOddsCurve) -> float:

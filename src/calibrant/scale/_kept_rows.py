@@ -99,8 +99,11 @@ class KeptRows(Part):
         self._totals = np.zeros(2 * self._n_bins * n_columns)  # weight of all rows by stratum
         self._bound = UNBOUNDED  # rows with this hash, or a larger one, are not kept
         nothing = np.empty((0, n_classes)), np.empty(0, dtype=np.int64), np.empty(0)
-        self._rows = self._witnesses = _Rows.of(*nothing)
+        self._rows = self._witnesses = self._extremes = _Rows.of(*nothing)
+        sizes = len(self._totals), n_classes
+        self._firsts = [np.full(size, np.uint64(UNBOUNDED - 1)) for size in sizes]  # hashes
         self._waiting: list[_Rows] = []  # a merge costs as much as the rows that are kept
+        self._n_waiting = 0
 
     @property
     def is_complete(self) -> bool:
@@ -150,21 +153,24 @@ class KeptRows(Part):
         """Choose witnesses among these rows and those chosen before, whose weights are whole."""
         if len(strata) == 0:
             return
-        chosen = np.zeros(len(rows.hashes), dtype=bool)
-        for group, n_groups in ((strata, len(self._totals)), (rows.class_index, self.n_classes)):
-            first = np.full(n_groups, np.uint64(UNBOUNDED - 1))
+        for first, group in zip(self._firsts, (strata, rows.class_index), strict=True):
             np.minimum.at(first, group, rows.hashes)
-            chosen |= rows.hashes == first[group]
-        for row in extreme_rows(rows.scores, self.kind == "logits", rows.hashes):
-            chosen |= (rows.hashes == rows.hashes[row]) & (row >= 0)
-        found = rows.take(chosen)
-        found = found._replace(scores=found.scores + 0.0)
-        if len(self._witnesses.hashes) == 0:
-            self._witnesses = _Rows.join([found])
-        else:
+        places = extreme_rows(rows.scores, self.kind == "logits", rows.hashes)
+        both = _Rows.join([self._extremes, rows.take(sorted({i for i in places if i >= 0}))])
+        places = extreme_rows(both.scores, self.kind == "logits", both.hashes)
+        self._extremes = both.take(sorted({i for i in places if i >= 0}))
+        found = rows.take(self._is_witness(rows, strata))  # mostly none of a few rows
+        if len(found.hashes):
+            found = found._replace(scores=found.scores + 0.0)
             found = _Rows.join([self._witnesses, found])
-            self._witnesses = found.take([])
-            self._remember(found, self._strata(found))
+            self._witnesses = found.take(self._is_witness(found, self._strata(found)))
+
+    def _is_witness(self, rows: _Rows, strata: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell which rows are the first of their stratum or class, or have an extreme score."""
+        found = np.isin(rows.hashes, self._extremes.hashes)
+        for first, group in zip(self._firsts, (strata, rows.class_index), strict=True):
+            found |= rows.hashes == first[group]
+        return found
 
     def _take(self, rows: _Rows) -> None:
         near = np.flatnonzero(rows.hashes <= np.uint64(self._bound - 1))
@@ -172,14 +178,16 @@ class KeptRows(Part):
             rows = rows.take(near[np.argsort(rows.hashes[near])])  # a copy of the caller's
             np.add(rows.scores, 0.0, out=rows.scores)  # no -0.0
             self._waiting.append(rows)
-        if sum(len(found.hashes) for found in self._waiting) >= max(self.limit, FEWEST_ROWS):
+            self._n_waiting += len(near)
+        if self._n_waiting >= max(self.limit, FEWEST_ROWS):
             self._settle()
 
     def _settle(self) -> None:
         """Merge what was taken since the last time."""
         if not self._waiting:
             return
-        self._rows, self._waiting = _Rows.join([self._rows, *self._waiting]), []
+        self._rows = _Rows.join([self._rows, *self._waiting])
+        self._waiting, self._n_waiting = [], 0
         hashes = self._rows.hashes
         most = self.limit if self._bound == UNBOUNDED else self.sample
         if len(hashes) > most:
@@ -196,15 +204,23 @@ class KeptRows(Part):
             self._rows, *self._waiting = (
                 rows.take(rows.hashes < np.uint64(bound)) for rows in (self._rows, *self._waiting)
             )
+            self._n_waiting = sum(len(rows.hashes) for rows in self._waiting)
 
     def scale(self, factor: float) -> None:
         """Multiply all weights; rows that are left without any are dropped."""
         self._settle()
         self._totals *= factor
-        for name in ("_rows", "_witnesses"):
-            rows = getattr(self, name)
-            rows = rows._replace(weight=rows.weight * factor)
-            setattr(self, name, rows.take(rows.weight > 0.0))
+        self._rows, others = (
+            rows._replace(weight=rows.weight * factor) for rows in (self._rows, self._witnesses)
+        )
+        self._rows = self._rows.take(self._rows.weight > 0.0)
+        self._witnesses = others.take(others.weight > 0.0)
+        if len(self._witnesses.hashes) < len(others.hashes):
+            others, self._witnesses = self._witnesses, others.take([])
+            self._extremes = self._witnesses
+            for first in self._firsts:
+                first[:] = UNBOUNDED - 1
+            self._remember(others, self._strata(others))
 
     def batch(self, classes: NDArray[Any]) -> SimplexBatch:
         """Return the rows as solvers take them: a sample has the weight of as many among all."""
