@@ -15,6 +15,7 @@ from calibrant import (
 from calibrant._calibrators import auto as auto_module
 from calibrant._calibrators import auto_search
 from calibrant._calibrators.auto import FAVOURITES, PATHS, PATHS_OF_TWO
+from calibrant._maps.compositions import lift
 from calibrant._simplex import check_batch
 from calibrant.errors import FittedValueError, MissingClassWarning, ParameterError
 from calibrant.metrics import negative_log_likelihood
@@ -157,10 +158,22 @@ def test_the_result_is_the_mixture_of_its_paths_and_what_comes_after_it(fitted):
     auto, p, _ = fitted
     pairs = zip(auto.weights_, auto.paths_, strict=True)
     mixture = sum(weight * applied(path, p) for weight, path in pairs)
+    mixture = lift(mixture, auto.floor_, sums_to_one=True, given=p)
     share = auto.finish_share_
     assert 0.1 < share < 1.0
     by_hand = (1.0 - share) * mixture + share * applied(auto.finish_, mixture)
     np.testing.assert_allclose(auto.predict_proba(p), by_hand, atol=1e-14)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_what_no_row_told_of_is_not_taken_for_impossible(n_classes):
+    """All rows are certain and right: the next mistake costs what so many rows can vouch for."""
+    y = np.arange(400) % n_classes
+    z = 600.0 * np.eye(n_classes)[y] * np.random.default_rng(0).uniform(0.5, 1.0, (400, 1))
+    auto = AutoCalibrator(scores="logits").fit(z, y)
+    assert auto.predict_proba(600.0 * np.eye(n_classes)).min() > 0.1 * 0.01 / 400 / n_classes
+    own = auto.predict_proba(z)[np.arange(400), y]
+    assert -np.log(own).sum() < 0.02
 
 
 def test_what_comes_after_the_mixture_is_fitted_to_held_out_outputs_of_it():
@@ -202,7 +215,7 @@ def test_nothing_may_come_after_the_mixture(options):
     assert auto.finish_ is None
     assert auto.finish_share_ == auto.report_.finish_share == 0.0
     assert "as a whole" not in auto.report_.why
-    assert len(auto.map_.stages) == len(auto.paths_)
+    assert len(auto.map_.stages[0].map.stages) == len(auto.paths_)
 
 
 def test_without_caution_the_mixture_is_no_worse_than_any_candidate_on_held_out_rows():

@@ -68,8 +68,10 @@ MANY_NATS, LOW_LOSS, FEW_NATS = 100.0, 0.05, 10.0
 """Held-out loss of temperature scaling, on all rows in nats, and on a row, at which half is known
 of rare mistakes; below the last, it knows as little."""
 
-FLOOR = 1e-12
-"""Of the mixture's probabilities, before what comes after it."""
+FLOOR, FLOOR_NATS = 1e-12, 0.01
+"""Of the mixture's probabilities: at least the first, and in all of the rows at most so many nats
+of loss. Farther down than any label of the calibration set they are a guess, and nothing bounds
+what it may cost."""
 
 LEAST_WEIGHT = 1e-3
 """Smaller ones are not worth their time."""
@@ -125,6 +127,8 @@ class AutoCalibrator(Composed):
         What is fitted to the mixture as a whole, one after the other.
     finish_share_ : float
         Its share of the result.
+    floor_ : float
+        Least probability of the mixture, by the number of rows: all of it is 0.01 nats of loss.
     solver_report_ : SolverReport
         Of the weights.
 
@@ -156,6 +160,7 @@ class AutoCalibrator(Composed):
     weights_: NDArray[np.float64] = fitted()
     finish_: list[Calibrator] | None = fitted()
     finish_share_: float | None = fitted()
+    floor_: float | None = fitted()
     report_: AutoReport = fitted()
 
     def _check_parameters(self) -> None:
@@ -228,6 +233,9 @@ class AutoCalibrator(Composed):
             "weights_": np.array(list(kept.values())),
             "finish_": finish,
             "finish_share_": share,
+            "floor_": max(
+                FLOOR, FLOOR_NATS / max(float(batch.weight.sum()), 1.0) / batch.n_classes
+            ),
             "report_": report_of(paths, own, weights, search, share, home),
             "solver_report_": report,
         }
@@ -282,9 +290,11 @@ class AutoCalibrator(Composed):
         stages = {key: stage_of(part) for key, part in parts.items()}
         chains = [ChainMap(tuple(stages[id(part)] for part in path)) for path in found["paths_"]]
         mixture = MixtureMap(tuple(chains), found["weights_"])
+        floor = found["floor_"]
+        first = Stage(mixture, FLOOR if floor is None else floor)
         if not found["finish_"]:
-            return mixture
-        first, share = Stage(mixture, FLOOR), found["finish_share_"]
+            return mixture if floor is None else ChainMap((first,))
+        share = found["finish_share_"]
         share = np.nan if share is None else share  # which no weight may be
         last = ChainMap((first, *map(stage_of, found["finish_"])))
         return MixtureMap((first, last), np.array([1.0 - share, share]))
