@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import calibrant
-from calibrant.datasets import SplitPredictions, overconfident_digits
+from calibrant.datasets import overconfident_digits
 from calibrant.metrics import negative_log_likelihood
 from calibrant.plots import _style as style
 from calibrant.plots import (
@@ -45,8 +45,8 @@ METHODS = ["na-fir", "scir", "ir-ovr", "ts", "vs"]
 
 def load(path):
     with np.load(path) as file:
-        return SplitPredictions(
-            *(file[f"{part}_{name}"] for part in ("val", "test") for name in ("probs", "labels"))
+        return tuple(
+            file[f"{part}_{name}"] for part in ("val", "test") for name in ("probs", "labels")
         )
 
 
