@@ -14,6 +14,9 @@ from calibrant.errors import ColumnNameError
         (["prob_emu", "prob_cat"], ["cat", "emu"], ["emu", "cat"]),
         (["emu (p)", "cat (p)"], ["cat", "emu"], ["emu", "cat"]),
         (["p.emu.x", "p.cat.x"], ["cat", "emu"], ["emu", "cat"]),
+        (["Emu", "CAT"], ["cat", "emu"], ["emu", "cat"]),
+        (["P(Emu)", "P(Cat)"], ["cat", "emu"], ["emu", "cat"]),
+        (["A", "b"], ["B", "a"], ["a", "B"]),
         (["prob_cat", "prob_cow"], ["cat", "cow"], ["cat", "cow"]),
         (["p_b", "p_a", "p_c"], ["a", "c"], ["b", "a", "c"]),
         (["data_a", "data_b"], ["a"], ["a", "b"]),
@@ -46,7 +49,7 @@ def test_names_with_one_prefix_and_one_suffix_are_matched(names, labels, classes
         ([0, 1, 2], [1, 2, 3]),
         (["first", "second"], [0, 1]),
         (["p_1", "p_2", "p_3"], ["01", "1", "2"]),
-        (["Cat", "Emu"], ["cat", "emu"]),
+        (["CAT", "cat"], ["Cat", "cAT"]),
         ([], []),
     ],
 )

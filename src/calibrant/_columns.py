@@ -67,6 +67,10 @@ def match_columns(
     found = [] if exact is None else [exact]
     if not found and all(isinstance(name, str) for name in names):
         found = _by_numbers(names, own.keys()) if are_numbers else _by_text(names, own.keys())
+        if not found and not are_numbers:
+            own = {text.casefold(): label for text, label in own.items()}
+            if len(own) == len(labels):
+                found = _by_text([name.casefold() for name in names], own.keys())
     if not found:
         return None
     best = _the_only(names, found, own.keys(), named)

@@ -93,9 +93,10 @@ def test_other_columns_of_numbers_are_named_and_refused(tmp_path, head, values):
 
 
 def test_columns_that_cannot_be_matched_are_judged_by_what_they_hold(tmp_path):
-    found = table(tmp_path, "label,x,y,z,fold", (0, 1, 2), [(1, 2, 3)])
-    with pytest.raises(PredictionFileError, match="columns 'fold' hold whole numbers"):
-        align(found)
+    for values in [(1, 2, 3), (1.5, 2.25, 3)]:  # --normalize would take them for scores
+        found = table(tmp_path, "label,x,y,z,fold", (0, 1, 2), [values])
+        with pytest.raises(PredictionFileError, match="columns 'fold' hold no probabilities"):
+            align(found)
     path = tmp_path / "l.csv"
     path.write_text("label,x,y,fold\n0,1.5,-2,1\n1,0.5,3,2\n")
     with pytest.raises(PredictionFileError, match="3 columns of numbers and 2 distinct labels"):
@@ -219,6 +220,16 @@ def test_a_column_that_holds_no_scores_is_named_and_never_offered_as_logits(tmp_
         read_prediction_file(path, kind=kind, selection=ColumnSelection(ignore=("id",)))
     chosen = read_prediction_file(path, selection=ColumnSelection(columns=("id", "proba")))
     assert align(chosen).matrix.shape == (3, 2)
+
+
+def test_ids_beside_votes_are_told_by_their_being_all_different(tmp_path):
+    path = tmp_path / "p.csv"
+    rows = [f"{100 + i},{i % 4},{4 - i % 4},{i % 2}" for i in range(30)]
+    path.write_text("\n".join(["row,yes,no,label", *rows]) + "\n")
+    with pytest.raises(PredictionFileError, match="'row' hold whole numbers"):
+        align(read_prediction_file(path))
+    votes = read_prediction_file(path, selection=ColumnSelection(ignore=("row",)))
+    assert align(votes).matrix.shape == (30, 2)
 
 
 def test_a_logit_of_reference_is_a_score(tmp_path):

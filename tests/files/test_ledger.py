@@ -144,6 +144,14 @@ def test_a_file_that_took_the_place_of_another_is_a_change(files, path):
         run(path, files[1:])
 
 
+def test_a_copy_is_counted_as_without_a_ledger_and_told(files, path):
+    run(path, files)
+    copy = files[0].with_name("copy.parquet")
+    copy.write_bytes(files[0].read_bytes())
+    with pytest.warns(errors.CalibrantWarning, match=r"copy\.parquet.*same content"):
+        assert run(path, [*files, copy])[1] == [copy]
+
+
 @pytest.mark.parametrize("content", [b"longer than before", b"FILE 0"])
 @pytest.mark.parametrize("is_time_kept", [False, True])
 def test_a_file_that_changed_is_refused(files, path, content, is_time_kept):

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from calibrant._files.text import Place
 
 
+FEWEST_IDS = 20
+"""Rows from which on whole numbers that are all different are ids."""
+
 LONGEST_LABEL = 1024
 """Characters of a label; a model file has no room for longer ones."""
 
@@ -256,10 +259,13 @@ def _refuse_columns(found: RawPredictions, columns: Any, fault: str) -> None:
 
 def _complete_the_rows(found: RawPredictions, columns: list[int]) -> bool:
     """Whether columns that match no label are classes: rows sum to one with each, not without."""
-    if found.kind != "probabilities" or not (found.scores[:, columns] > 0).any(axis=0).all():
-        return False
+    are_used = bool((found.scores[:, columns] > 0).any(axis=0).all())
+    return found.kind == "probabilities" and are_used and _sum_to_one(found.scores)
+
+
+def _sum_to_one(rows: NDArray[Any]) -> bool:
     with np.errstate(invalid="ignore", over="ignore"):
-        gaps = np.abs(found.scores.sum(axis=1) - 1.0)
+        gaps = np.abs(rows.sum(axis=1) - 1.0)
     gaps = gaps[np.isfinite(gaps)]
     return len(gaps) > 0 and bool(np.median(gaps) <= SUM_TOLERANCE)
 
@@ -268,15 +274,22 @@ def _refuse_outsiders(found: RawPredictions, names: list[str], n_labels: int) ->
     """Refuse columns of numbers that are no scores, where names do not tell which are.
 
     Ids, folds and ages are whole numbers. Scores are not, but for a class that is certain or
-    impossible in every row, and for votes and counts, which all columns hold.
+    impossible in every row, and for votes and counts, which all columns hold: among these only a
+    column with another number in every row is told apart, if chance cannot do it.
     """
-    known = [column[np.isfinite(column)] for column in found.scores.T]
+    scores = found.scores
+    is_out = ((scores < -SUM_TOLERANCE) | (scores > 1.0 + SUM_TOLERANCE)).any(axis=0)
+    if found.kind == "probabilities" and (~is_out).sum() >= 2 and _sum_to_one(scores[:, ~is_out]):
+        no_probabilities = "hold no probabilities, while the others sum to one; leave them out by"
+        _refuse_columns(found, np.flatnonzero(is_out), f"{no_probabilities} --ignore")
+    known = [column[np.isfinite(column)] for column in scores.T]
     is_whole = np.array([len(own) > 0 and np.all(own == np.floor(own)) for own in known])
-    if not is_whole.all():
-        has_many = np.array([len(np.unique(own)) > 2 for own in known])
+    fewest = max(len(scores), FEWEST_IDS) if is_whole.all() else 3
+    is_counted = is_whole & [len(np.unique(own)) >= fewest for own in known]
+    if not is_counted.all():
         _refuse_columns(
             found,
-            np.flatnonzero(is_whole & has_many),
+            np.flatnonzero(is_counted),
             "hold whole numbers, as ids or folds do, and the others scores; leave them out by "
             "--ignore, or choose the columns of scores by --columns",
         )

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import zipfile
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -167,6 +168,10 @@ class Ledger:
         if self.counted and decay < 1.0:
             self.statistics.scale(decay)
             self.has_decayed = True
+        contents = Counter(found.sha256 for found in (*self.counted.values(), *new.values()))
+        copies = [str(file) for file, found in new.items() if contents[found.sha256] > 1]
+        if copies:
+            self._warn(f"{some_in_words(copies)}: files with the same content; each is counted")
         self.pending = {self._name(file): found for file, found in new.items()}
         self._write()
 

@@ -234,6 +234,8 @@ def _evidence(rows: TwoClassRows, found: Fits, ridges: Array, slope: Array) -> A
     hessian[:, 0] *= factor[:, None]
     hessian[:, :, 0] *= factor[:, None]
     hessian[:, 0, 0] += free
+    diagonal = np.arange(hessian.shape[1])
+    hessian[:, diagonal, diagonal] *= 1.0 + 1e-12  # beside huge weights the ridge is lost
     rest = np.where(np.isfinite(ridges[:, 1:]), ridges[:, 1:], 1.0)  # left out: log 1, and t = 0
     losses, divergences = rows.losses(found.points, found.at.softplus)
     found_evidence: Array = (
