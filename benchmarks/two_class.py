@@ -5,7 +5,7 @@
 Files of two classes are judged in ten folds (five, twice). Of files with more classes the most
 frequent one and the third are judged against all others, fitted to 100, 300 and 1,000 rows. Then
 labels are drawn from the scores themselves, which nothing should change. Each setting differs from
-the default in one number; half an hour on one core for 140 files.
+the default in one number; about ten minutes on one core for 140 files.
 """
 
 import sys

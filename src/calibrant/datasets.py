@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,9 +19,16 @@ CALIBRATION_ROWS = 650
 NOISE = 0.4
 
 
-def overconfident_digits(
-    random_state: int = 0,
-) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.float64], NDArray[Any]]:
+class SplitPredictions(NamedTuple):
+    """A classifier's probabilities with the labels: a part to calibrate on, a part to judge on."""
+
+    scores: NDArray[np.float64]
+    y: NDArray[Any]
+    new_scores: NDArray[np.float64]
+    new_y: NDArray[Any]
+
+
+def overconfident_digits(random_state: int = 0) -> SplitPredictions:
     """Predictions of a network without any regularisation, trained on a few noisy digits.
 
     Parameters
@@ -31,8 +38,8 @@ def overconfident_digits(
 
     Returns
     -------
-    scores, y, new_scores, new_y : ndarray
-        Probabilities of ten classes with labels: 650 rows to calibrate on, 747 to judge on.
+    predictions : SplitPredictions
+        650 rows to calibrate on and 747 to judge on, ten classes.
 
     Examples
     --------
@@ -56,8 +63,12 @@ def overconfident_digits(
         network.fit(images[:TRAINING_ROWS], labels[:TRAINING_ROWS])
     probabilities = network.predict_proba(images[TRAINING_ROWS:])
     labels = labels[TRAINING_ROWS:]
-    here, new = slice(CALIBRATION_ROWS), slice(CALIBRATION_ROWS, None)
-    return probabilities[here], labels[here], probabilities[new], labels[new]
+    return SplitPredictions(
+        probabilities[:CALIBRATION_ROWS],
+        labels[:CALIBRATION_ROWS],
+        probabilities[CALIBRATION_ROWS:],
+        labels[CALIBRATION_ROWS:],
+    )
 
 
 def simulated_scores(
