@@ -257,3 +257,19 @@ def test_auto_fits_its_stages_to_all_rows():
     assert abs(difference).mean() < 0.01
     loaded = model_file.loads(model_file.dumps(whole))
     assert_array_equal(loaded.predict_proba(SCORES), whole.predict_proba(SCORES))
+
+
+@pytest.mark.parametrize(
+    ("prior_rows", "said"),
+    [
+        (2.0, "methods with partial_fit take all rows"),
+        (0.0, "first stages but two-class were fitted to all rows, weights"),
+    ],
+)
+def test_auto_names_the_stages_that_know_the_kept_rows_alone(prior_rows, said):
+    p, y = simulated_scores(1200, tilt=(1.0, 1.0))
+    chunks = ArrayChunks(p, y, n_rows=250)
+    auto = calibrant.AutoCalibrator(prior_rows=prior_rows)
+    counted = chunks.count(auto.statistics(chunks, max_rows=300))
+    with pytest.warns(errors.SampledRowsWarning, match=said):
+        auto.fit_statistics(counted, chunks)

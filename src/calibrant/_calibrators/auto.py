@@ -242,9 +242,14 @@ class AutoCalibrator(Composed):
 
     def _fit_stages(
         self, fitted: dict[str, Any], statistics: Statistics, chunks: Chunks
-    ) -> dict[str, Any]:
-        """Fit first stages to all rows; weights, and what follows, are those of the rows kept."""
+    ) -> dict[str, Any] | None:
+        """Fit first stages to all rows; weights, and what follows, are those of the rows kept.
+
+        So are stages that have no statistics, as those of two classes mostly.
+        """
         parts = {id(path[0]): clone(path[0]) for path in fitted["paths_"]}
+        if all(part._statistics is None for part in parts.values()):  # noqa: SLF001  (ours)
+            return None
         for part in parts.values():
             part.scores, part.classes = self.scores, statistics.classes
             part.normalize = self.normalize

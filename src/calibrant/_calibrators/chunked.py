@@ -255,7 +255,12 @@ class FromChunks(Parameters, ABC):
             found = list(self._complaints(batch, fitted))
             remedy = "methods with partial_fit take all rows of chunks that can be read again"
             if is_staged:
-                remedy = "first stages were fitted to all rows, weights and later stages were not"
+                firsts = [path[0] for path in fitted["paths_"]]
+                kept = [one.method for one in firsts if not hasattr(one, "partial_fit")]
+                but = f" but {', '.join(kept)}" if kept else ""
+                remedy = (
+                    f"first stages{but} were fitted to all rows, weights and later stages were not"
+                )
         else:
             found = list(self._missing(present, statistics.classes))
             complaint = fitted["solver_report_"].complaint

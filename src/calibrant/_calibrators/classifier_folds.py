@@ -221,7 +221,7 @@ def refuse_too_many_folds(cv: Any, labels: NDArray[Any], ensemble: bool | str) -
     values, counts = np.unique(labels, return_counts=True)
     if len(values) == 1:
         raise ClassCountError(
-            f"every label is {in_words(values[0])}; a classifier needs at least two classes"
+            f"every label is {in_words(values[0])}, one class; a classifier needs at least two"
         )
     least = int(np.argmin(counts))
     if isinstance(n_folds, int | np.integer) and counts[least] < n_folds:
