@@ -79,14 +79,14 @@ def test_nothing_is_gained_by_chance():
 
 def test_folds_do_not_look_at_labels_and_are_balanced():
     proba, y, _ = weighted()
-    folds = deal(proba, y).fold
+    folds = deal(proba, y)[1]
     assert np.bincount(folds).tolist() == [120] * 5
-    np.testing.assert_array_equal(deal(proba, np.roll(y, 7)).fold, folds)
+    np.testing.assert_array_equal(deal(proba, np.roll(y, 7))[1], folds)
     order = np.random.default_rng(0).permutation(len(y))
-    np.testing.assert_array_equal(deal(proba[order], y[order]).fold, folds[order])
+    np.testing.assert_array_equal(deal(proba[order], y[order])[1], folds[order])
     swapped = np.ascontiguousarray(proba[:, [2, 0, 3, 1]])
-    np.testing.assert_array_equal(deal(swapped, y).fold, folds)
-    np.testing.assert_array_equal(deal(proba * (1 + 1e-15), y).fold, folds)
+    np.testing.assert_array_equal(deal(swapped, y)[1], folds)
+    np.testing.assert_array_equal(deal(proba * (1 + 1e-15), y)[1], folds)
 
 
 def test_what_is_wrong_with_tied_scores_is_found():
