@@ -57,6 +57,14 @@ def test_a_class_without_a_label_warns_once_and_becomes_rare():
         AutoCalibrator(candidates=["scir"], classes=np.arange(4)).fit(p[keep], y[keep])
 
 
+def test_of_two_classes_one_without_a_label_becomes_rare():
+    p, y = simulate(600, 2)
+    p, y = p[y == 0], y[y == 0]
+    with pytest.warns(MissingClassWarning, match="1 of 2 classes .* shrunk"):
+        auto = AutoCalibrator(classes=[0, 1]).fit(p, y)
+    assert auto.predict_proba(p)[:, 1].mean() < 0.5 * p[:, 1].mean()
+
+
 def test_held_out_scores_are_held_out(fitted):
     """The candidate's reported NLL is that of fits without the row's fold, by hand."""
     auto, p, y = fitted

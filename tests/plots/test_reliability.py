@@ -189,6 +189,12 @@ def test_options_reach_the_line_and_the_curve():
         ReliabilityDisplay.from_predictions(y, scores, n_resamples=0, n_bin=10)
 
 
+def test_help_shows_the_options_of_curves():
+    text = ReliabilityDisplay.from_predictions.__doc__
+    for name in ("kind", "n_bins", "strategy", "sample_weight", "classes", "n_resamples"):
+        assert f"\n{name} : " in text
+
+
 def test_two_classes_are_shown_by_the_positive_one():
     scores, y = simulate(600, 2)
     labels = np.array(["no", "yes"])[y]

@@ -77,7 +77,6 @@ def test_bytes_that_end_too_early_are_refused(size):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"format": "calibrant statistics 2"},
         {"method": "magic"},
         {"method": None},
         {"scores": "odds"},
@@ -101,6 +100,12 @@ def test_bytes_that_end_too_early_are_refused(size):
 def test_what_a_stranger_wrote_is_checked(changes):
     with pytest.raises(errors.StatisticsError):
         Statistics.from_bytes(rewritten(counted().to_bytes(), changes))
+
+
+def test_another_format_is_refused_with_a_remedy():
+    data = rewritten(counted().to_bytes(), {"format": "calibrant statistics 2"})
+    with pytest.raises(errors.StatisticsError, match=r"statistics 2' cannot be read.* rows anew"):
+        Statistics.from_bytes(data)
 
 
 def test_a_compressed_archive_is_refused():

@@ -191,14 +191,18 @@ class AutoCalibrator(Composed):
         held_out = 8 * len(paths) * n_judged * n_classes
         return int(largest + held_out + super()._peak_bytes(n_rows, n_classes))
 
-    def _paths(self, n_classes: int) -> list[str]:
-        """Return what is tried: what was asked for, or what is good for so many classes."""
-        given = PATHS_OF_TWO if n_classes == 2 else PATHS_OF_MANY if n_classes > MANY else PATHS
+    def _paths(self, n_classes: int, n_labels: int = 2) -> list[str]:
+        """Return what is tried: what was asked for, or what is good for so many classes.
+
+        Where all labels are the same, maps of two classes leave the other one as likely as it was.
+        """
+        of_two = n_classes == 2 and n_labels == 2
+        given = PATHS_OF_TWO if of_two else PATHS_OF_MANY if n_classes > MANY else PATHS
         given = given if self.candidates is None else tuple(self.candidates)
         return list(dict.fromkeys([BASELINE, *given]))
 
     def _fit_parts(self, batch: SimplexBatch) -> dict[str, Any]:
-        paths = self._paths(batch.n_classes)
+        paths = self._paths(batch.n_classes, len(np.unique(batch.class_index)))
         with progress("AutoCalibrator", len(paths) + 2, verbose=self.verbose) as start:
             return self._mix(batch, paths, start)
 
@@ -227,7 +231,11 @@ class AutoCalibrator(Composed):
         start("finish")
         kept = {paths[i]: float(weights[i]) for i in np.flatnonzero(weights)}
         nats = self.finish * (FINISH_OF_TWO if home == OF_TWO else 1.0)
-        finish, share = self._finish(search, kept, own @ weights, few, nats)
+        used = {stage for path in paths for stage in path.split(" > ")}
+        stages = [name for name in FINISH if name != "structured" or used & set(STRUCTURED)]
+        loss = -float(search.batch.weight @ np.log(np.maximum(own @ weights, SMALLEST)))
+        share = _share_of_finish(kept, loss, few, nats)
+        finish = search.finish(kept, stages) if share > 0.0 else None
         return {
             "paths_": search.fit(list(kept)),
             "weights_": np.array(list(kept.values())),
@@ -259,30 +267,6 @@ class AutoCalibrator(Composed):
         found = fitted | {"paths_": [[whole[id(p[0])], *p[1:]] for p in fitted["paths_"]]}
         return found | {"map_": self._compose(found)}
 
-    def _finish(
-        self,
-        search: Search,
-        weights: dict[str, float],
-        own: NDArray[np.float64],
-        few: float,
-        nats: float,
-    ) -> tuple[list[Calibrator] | None, float]:
-        """Fit what comes after the mixture, of the kinds of methods that are candidates.
-
-        Where the mixture stays with temperature scaling, or with the scores, this does, too; and it
-        has less of a say where there are ``few`` mistakes, or a loss of few ``nats``.
-        """
-        loss = -float(search.batch.weight @ np.log(np.maximum(own, SMALLEST)))
-        share = (1.0 - few) * (1.0 - sum(weights.get(path, 0.0) for path in PLAIN))
-        if nats > 0.0:
-            share *= max(loss, 0.0) / (max(loss, 0.0) + nats)
-        paths = self._paths(search.batch.n_classes)
-        used = {stage for path in paths for stage in path.split(" > ")}
-        stages = [name for name in FINISH if name != "structured" or used & set(STRUCTURED)]
-        if share < LEAST_WEIGHT:
-            return None, 0.0
-        return search.finish(weights, stages), share
-
     def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
         """Yield what parts with a share in the result say of classes without a label."""
         present = np.bincount(batch.class_index, minlength=batch.n_classes) > 0
@@ -303,6 +287,18 @@ class AutoCalibrator(Composed):
         share = np.nan if share is None else share  # which no weight may be
         last = ChainMap((first, *map(stage_of, found["finish_"])))
         return MixtureMap((first, last), np.array([1.0 - share, share]))
+
+
+def _share_of_finish(weights: dict[str, float], loss: float, few: float, nats: float) -> float:
+    """Share of what comes after the mixture.
+
+    Where the mixture stays with temperature scaling, or with the scores, this does, too; and it
+    has less of a say where there are ``few`` mistakes, or a loss of few ``nats``.
+    """
+    share = (1.0 - few) * (1.0 - sum(weights.get(path, 0.0) for path in PLAIN))
+    if nats > 0.0:
+        share *= max(loss, 0.0) / (max(loss, 0.0) + nats)
+    return share if share >= LEAST_WEIGHT else 0.0
 
 
 def _hold(

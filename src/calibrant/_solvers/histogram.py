@@ -45,7 +45,8 @@ class MassBins:
     def __init__(self, problem: BinaryProblem) -> None:
         self._values = problem.values
         self._below = np.zeros((2, len(problem.values) + 1))
-        np.cumsum((problem.positives, problem.cells), axis=1, out=self._below[:, 1:])
+        problem.positives.cumsum(out=self._below[0, 1:])
+        problem.cells.cumsum(out=self._below[1, 1:])
         self._middles = self._below[1, :-1] + self._below[1, 1:]  # twice, as they may be halves
 
     def cut(self, *numbers: int) -> tuple[Array, ...]:
@@ -96,12 +97,14 @@ def solve_histogram(
         thresholds = np.linspace(0.0, 1.0, n_bins + 1)[:-1]
         positives = sums_by_bin(thresholds, problem.values, problem.positives)
         cells = sums_by_bin(thresholds, problem.values, problem.cells)
-    midpoints = (thresholds + np.append(thresholds[1:], 1.0)) / 2
     filled = cells > 0
-    values = np.where(filled, positives / np.where(filled, cells, 1.0), midpoints)
-    values = np.clip(values, 0.0, 1.0)  # differences of sums of fractional weights round
+    values = positives / np.where(filled, cells, 1.0)
+    if not filled.all():
+        midpoints = (thresholds + np.append(thresholds[1:], 1.0)) / 2
+        np.copyto(values, midpoints, where=~filled)
+    values = values.clip(0.0, 1.0)  # differences of sums of fractional weights round
     # Labels are 0 or 1, so the squared error of a bin is n * v * (1 - v).
-    objective = float(np.sum(positives * (1.0 - values)) / problem.total)
+    objective = float((positives * (1.0 - values)).sum()) / problem.total
     seconds = perf_counter() - started
     report = SolverReport("histogram", objective, 0.0, 0.0, 1, seconds, n_blocks=len(values))
     return Histogram(thresholds, values, cells), report

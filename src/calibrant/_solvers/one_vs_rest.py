@@ -161,8 +161,9 @@ def solve_isotonic(problem: BinaryProblem) -> tuple[PiecewiseLinear, SolverRepor
     """
     started = perf_counter()
     values, positives, cells = problem.values, problem.positives, problem.cells
-    fresh, at = np.append(True, values[1:] - values[:-1] >= RESOLUTION), 0
-    if not fresh.all():  # a line between values that differ by rounding could be too steep
+    are_apart = values[1:] - values[:-1] >= RESOLUTION
+    if not are_apart.all():  # a line between values that differ by rounding could be too steep
+        fresh, at = np.append(True, are_apart), 0
         for i in np.flatnonzero(~fresh).tolist():
             at = i - 1 if fresh[i - 1] else at  # the value that this one is taken for
             fresh[i] = values[i] - values[at] >= RESOLUTION

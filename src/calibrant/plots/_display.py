@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant._docstrings import inherit_parameters
-from calibrant.metrics._reading import shared
 from calibrant.metrics._reliability import reliability_curve
 from calibrant.plots import _style as style
 from calibrant.plots._reliability import (
@@ -148,16 +147,24 @@ class ReliabilityDisplay:
         return cls.from_predictions(y, estimator.predict_proba(X), name=name, **options)
 
     @classmethod
-    @inherit_parameters(shared, plot)
+    @inherit_parameters(reliability_curve, plot)
     def from_predictions(
         cls,
         y_true: Any,
         y_proba: Any,
         *,
+        kind: Any = None,
+        n_bins: int = 15,
+        strategy: str = "uniform",
         name: str | None = None,
         ref_line: bool = True,
         ax: Axes | None = None,
-        **options: Any,
+        sample_weight: Any = None,
+        classes: Any = None,
+        pos_label: Any = None,
+        n_resamples: int = 1000,
+        random_state: Any = 0,
+        **kwargs: Any,
     ) -> ReliabilityDisplay:
         """Draw the diagram of predictions.
 
@@ -165,11 +172,15 @@ class ReliabilityDisplay:
         ----------
         name : str, optional
             Name in the legend.
-        **options
-            Those of :func:`calibrant.metrics.reliability_curve`: ``kind``, ``n_bins``,
-            ``strategy``, ``sample_weight``, ``classes``, ``pos_label``, ``n_resamples`` and so on.
-            All others are passed to ``matplotlib.pyplot.plot``.
+        **kwargs
+            ``consistency_level``, ``resample_rows`` and ``n_jobs`` of
+            :func:`calibrant.metrics.reliability_curve`. All others are passed to
+            ``matplotlib.pyplot.plot``.
         """
-        told = options.keys() & signature(reliability_curve).parameters.keys()
-        curve = reliability_curve(y_true, y_proba, **{key: options.pop(key) for key in told})
-        return cls(curve, estimator_name=name).plot(ax, ref_line=ref_line, **options)
+        options = {"kind": kind, "n_bins": n_bins, "strategy": strategy, "classes": classes}
+        options |= {"sample_weight": sample_weight, "pos_label": pos_label}
+        options |= {"n_resamples": n_resamples, "random_state": random_state}
+        told = kwargs.keys() & signature(reliability_curve).parameters.keys()
+        options |= {key: kwargs.pop(key) for key in told}
+        curve = reliability_curve(y_true, y_proba, **options)
+        return cls(curve, estimator_name=name).plot(ax, ref_line=ref_line, **kwargs)

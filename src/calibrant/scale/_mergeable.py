@@ -253,7 +253,8 @@ def _build(arrays: dict[str, NDArray[Any]]) -> Mergeable:
     about = json.loads(str(arrays["about"]))
     if about["format"] != FORMAT:
         raise errors.StatisticsError(
-            f"statistics of format {about['format']!r} cannot be read; {FORMAT!r} can"
+            f"statistics of format {about['format']!r} cannot be read; {FORMAT!r} can: count the "
+            "rows anew, into another file"
         )
     method = about["method"]
     # Bytes name a method, never a module; calibrators know where its statistics are, and bring
