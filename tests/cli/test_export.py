@@ -1,10 +1,12 @@
 """``calibrant export``: what it refuses without any of the packages, and what it writes."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
 
+import calibrant.export
 from calibrant import FlattenedIsotonic, model_file
 from calibrant._cli.main import run
 from calibrant.datasets import simulated_scores
@@ -40,6 +42,17 @@ def test_a_damaged_model_is_named(model, tmp_path, capsys):
     assert run(["export", str(model), "-o", str(tmp_path / "m.onnx")]) == 4
     assert str(model) in capsys.readouterr().err
     assert not (tmp_path / "m.onnx").exists()
+
+
+def test_a_missing_package_is_said_to_be_needed_by_what_was_asked_for(
+    model, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    monkeypatch.delitem(sys.modules, "calibrant.export._onnx", raising=False)
+    for name in ("to_onnx", "merge_onnx"):
+        monkeypatch.delitem(vars(calibrant.export), name, raising=False)
+    assert run(["export", str(model), "-o", str(tmp_path / "m.onnx")]) != 0
+    assert "calibrant.export.to_onnx needs onnx" in capsys.readouterr().err
 
 
 def test_onnx(model, tmp_path, capsys):

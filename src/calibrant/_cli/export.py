@@ -83,14 +83,14 @@ def _check_options(output: Path, options: dict[str, Any]) -> None:
 
 
 def _write_onnx(calibrator: Any, output: Path, given: str | None, options: dict[str, Any]) -> None:
+    from calibrant import export as graphs
     from calibrant._atomic_file import replace_file
-    from calibrant.export import merge_onnx, to_onnx
 
     behind, output_of = options.pop("behind"), options.pop("scores")
     told = {name: value for name, value in options.items() if value is not None}
     if behind is not None:
-        graph = merge_onnx(behind, calibrator, input=given, output=output_of, **told)
+        graph = graphs.merge_onnx(behind, calibrator, input=given, output=output_of, **told)
     else:
-        graph = to_onnx(calibrator, input=given, **told)
+        graph = graphs.to_onnx(calibrator, input=given, **told)
     with replace_file(output) as file:
         file.write(graph.SerializeToString())
