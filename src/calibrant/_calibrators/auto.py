@@ -70,8 +70,8 @@ of rare mistakes; below the last, it knows as little."""
 
 FLOOR, FLOOR_NATS = 1e-12, 0.01
 """Of the mixture's probabilities: at least the first, and in all of the rows at most so many nats
-of loss. Farther down than any label of the calibration set they are a guess, and nothing bounds
-what it may cost."""
+of loss, or such a part of the mixture's. Farther down than any label of the calibration set they
+are a guess, and nothing bounds what it may cost."""
 
 LEAST_WEIGHT = 1e-3
 """Smaller ones are not worth their time."""
@@ -128,7 +128,7 @@ class AutoCalibrator(Composed):
     finish_share_ : float
         Its share of the result.
     floor_ : float
-        Least probability of the mixture, by the number of rows: all of it is 0.01 nats of loss.
+        Least probability of the mixture, by the number of rows: all of it costs 0.01 nats at most.
     solver_report_ : SolverReport
         Of the weights.
 
@@ -234,6 +234,7 @@ class AutoCalibrator(Composed):
         used = {stage for path in paths for stage in path.split(" > ")}
         stages = [name for name in FINISH if name != "structured" or used & set(STRUCTURED)]
         loss = -float(search.batch.weight @ np.log(np.maximum(own @ weights, SMALLEST)))
+        cells = max(float(batch.weight.sum()), 1.0) * batch.n_classes
         share = _share_of_finish(kept, loss, few, nats)
         finish = search.finish(kept, stages) if share > 0.0 else None
         return {
@@ -241,9 +242,7 @@ class AutoCalibrator(Composed):
             "weights_": np.array(list(kept.values())),
             "finish_": finish,
             "finish_share_": share,
-            "floor_": max(
-                FLOOR, FLOOR_NATS / max(float(batch.weight.sum()), 1.0) / batch.n_classes
-            ),
+            "floor_": max(FLOOR, FLOOR_NATS * min(loss, 1.0) / cells),
             "report_": report_of(paths, own, weights, search, share, home),
             "solver_report_": report,
         }
