@@ -203,14 +203,20 @@ def test_every_member_is_optimal_on_real_files(name):
     assert (np.diff(out[:, 1]) >= -1e-15).all()
 
 
+FITTED_CLOSER_WITHOUT_A_PENALTY = {  # by the name of a file and its number of rows
+    ("r52_nb", 642): "five labels at scores below 1e-16: .0535 without a penalty, .0701 here",
+    ("ng20_cleanlab-crossval", 500): "labels that a threshold separates: 1e-6 beside .0111",
+}
+
+
 @pytest.mark.parametrize("cls", [TemperatureScaling, OneVsRestBeta])
 @each_real_file
 def test_penalties_cost_little_in_sample(cls, name, request):
     """Beside one parameter that is hardly held, and three without a penalty."""
-    if (cls, name) == (OneVsRestBeta, "r52_nb"):
-        reason = "five of 642 labels at scores below 1e-16: .0535 without a penalty, .0701 here"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     p, labels = most_frequent_class(name)
+    reason = FITTED_CLOSER_WITHOUT_A_PENALTY.get((name, len(labels)))
+    if cls is OneVsRestBeta and reason is not None:
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     own = np.arange(len(labels)), labels
     found, _ = solve_two_class(check_batch(p, labels, classes=[0, 1]))
     other = quietly(cls(classes=[0, 1]).fit, p, labels).predict_proba(p)[own]
