@@ -263,6 +263,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         Of the calibrator that the user fits only: parts of others, and fits in folds, are not
         what is predicted with.
         """
+        if found.changes_shares:
+            return
         wrong = find_wrong_share(batch, Stage(found, float(self.min_probability)))
         if wrong is not None:
             reason = (

@@ -63,6 +63,7 @@ class _ComposedMap(CalibrationMap):
         """Kind of scores that the first stage takes."""
         return self.stages[0].kind
 
+    changes_shares = _of_stages("changes_shares", any)
     depends_on_shift = _of_stages("depends_on_shift", any)
     keeps_order = _of_stages("keeps_order")
     same_for_all_classes = _of_stages("same_for_all_classes")
