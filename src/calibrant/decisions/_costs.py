@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats, Wholes
-    from calibrant.metrics._measures import Chunk
+    from calibrant.metrics._measures import Body, Chunk
 
 ABSTAIN = "abstain"
 """The action of leaving a row to somebody else."""
@@ -194,7 +194,9 @@ class RealisedCost(DecisionCost):
     name = "realised cost"
 
     def terms(self, chunk: Chunk) -> Floats:
-        return self.matrix[chunk.class_index, action_costs(chunk.rows, self.matrix).argmin(axis=1)]
+        actions = action_costs(chunk.rows, self.matrix).argmin(axis=1)
+        paid: Floats = self.matrix[chunk.class_index, actions]
+        return paid
 
 
 class PredictedCost(DecisionCost):
@@ -203,7 +205,8 @@ class PredictedCost(DecisionCost):
     name = "predicted cost"
 
     def terms(self, chunk: Chunk) -> Floats:
-        return action_costs(chunk.rows, self.matrix).min(axis=1)
+        least: Floats = action_costs(chunk.rows, self.matrix).min(axis=1)
+        return least
 
 
 @result()
@@ -265,7 +268,7 @@ def expected_cost(
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
     predictions = read(y_true, y_proba, sample_weight, classes, pos_label)
     matrix = read_costs(costs, predictions.classes, abstain).matrix
-    bodies = {"realised": RealisedCost(matrix), "predicted": PredictedCost(matrix)}
+    bodies: dict[str, Body] = {"realised": RealisedCost(matrix), "predicted": PredictedCost(matrix)}
     n_groups = N_GROUPS if n_resamples else 1
     with threads.jobs(n_jobs):
         if isinstance(predictions, Predictions):

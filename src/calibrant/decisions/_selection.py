@@ -158,12 +158,12 @@ def threshold_for(
     (0.71, 0.26, 0.82)
     """
     told = {"accuracy": accuracy, "precision": precision, "recall": recall, "capacity": capacity}
-    told = {name: value for name, value in told.items() if value is not None}
-    if len(told) != 1:
+    given = [(name, value) for name, value in told.items() if value is not None]
+    if len(given) != 1:
         raise errors.ParameterError(
-            f"{len(told)} of accuracy, precision, recall and capacity are given; ask for one"
+            f"{len(given)} of accuracy, precision, recall and capacity are given; ask for one"
         )
-    ((target, wanted),) = told.items()
+    ((target, wanted),) = given
     simplex.check_number(target, wanted, low=0.0, high=1.0)
     if confidence_level is not None:
         simplex.check_number("confidence_level", confidence_level, low=0.0, high=1.0)

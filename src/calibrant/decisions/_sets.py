@@ -46,7 +46,8 @@ class PredictionSets(Result):
     @property
     def sizes(self) -> Wholes:
         """Number of classes in each set."""
-        return np.count_nonzero(self.members, axis=1)
+        counts: Wholes = np.count_nonzero(self.members, axis=1)
+        return counts
 
     def labels(self) -> list[NDArray[Any]]:
         """Return the labels in each set, in the order of the columns."""
