@@ -18,6 +18,7 @@ ROOMS = {
     "calibrant": (),
     "calibrant.metrics": (),
     "calibrant.plots": (),
+    "calibrant.decisions": (),
     "calibrant.scale": ("calibrant.scale.dask", "calibrant.scale.spark"),
     "calibrant.export": ("calibrant.export.mlflow", "calibrant.export.probmetrics"),
     "calibrant.model_file": (),
