@@ -33,8 +33,8 @@ _ELSEWHERE = {
 """The module of every public name that is no method."""
 
 _ROOMS = (
-    *("datasets", "errors", "export", "metrics", "model_file", "plots"),
-    *("report", "scale", "study"),
+    *("datasets", "errors", "export", "metrics", "model_file", "monitor"),
+    *("plots", "report", "scale", "study"),
 )
 """Public modules, each with names of its own."""
 
