@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant.monitor._bets import Floats
-    from calibrant.monitor._reading import Rows
+    from calibrant.monitor._reading import CheckedRows
     from calibrant.monitor._recent import Proposal
 
 MOST_GROUPS = 32
@@ -49,7 +49,7 @@ class CalibrationMonitor:
     classes : array-like of shape (n_classes,), optional
         Label of each column, where the labels of the first batch do not name every column.
     run_length : float, default=100000
-        Rows between false alarms of the change detector, on average, at least.
+        CheckedRows between false alarms of the change detector, on average, at least.
     min_probability : float, default=1e-6
         Smaller probabilities count as this one: a single row multiplies the evidence by at most its
         inverse, also where something came that was said to be impossible.
@@ -61,7 +61,7 @@ class CalibrationMonitor:
 
     Notes
     -----
-    The promise is about probabilities that are right given all that was counted before. Rows count
+    The promise is about probabilities that are right given all that was counted before. CheckedRows count
     in the order in which their labels come: where an outcome decides how late its label comes, wait
     equally long for all. Weights are at most 1: a row's evidence is raised to that power.
 
@@ -178,7 +178,7 @@ class CalibrationMonitor:
         self._groups[name] = Evidence.of_classes(k, has_class_terms=has_terms)
         return self._groups[name]
 
-    def _count(self, evidence: Evidence, rows: Rows) -> None:
+    def _count(self, evidence: Evidence, rows: CheckedRows) -> None:
         """Add checked rows to all that is kept."""
         p, label, weight = rows[:3]
         top = np.empty(len(p), dtype=np.int64)
@@ -199,7 +199,7 @@ class CalibrationMonitor:
         self._counts += np.bincount(label, weight, minlength=len(self._counts))
         self._recent.add(p, label)
 
-    def _count_groups(self, path: Floats, rows: Rows) -> Floats:
+    def _count_groups(self, path: Floats, rows: CheckedRows) -> Floats:
         """Let half of the wealth be bet group by group; return all of it after each row."""
         p, label, weight, names, _ = rows
         if not self._groups:

@@ -33,7 +33,7 @@ class Named(errors.Arguments):
 NAMED = Named()
 
 
-class Rows(NamedTuple):
+class CheckedRows(NamedTuple):
     """Checked rows; labels are columns, and there is no weight of zero."""
 
     p: Floats
@@ -45,7 +45,7 @@ class Rows(NamedTuple):
 
 def read_rows(
     known: NDArray[Any] | None, probabilities: Any, y: Any, time: Any, weight: Any, groups: Any
-) -> tuple[Rows, NDArray[Any]]:
+) -> tuple[CheckedRows, NDArray[Any]]:
     """Check labelled rows; return them and the classes of the columns."""
     batch = simplex.check_batch(probabilities, y, weight, classes=known, is_chunk=True, named=NAMED)
     used: Any = slice(None)
@@ -62,7 +62,7 @@ def read_rows(
     n_rows = batch.n_rows if weight is None else len(used)
     names, moments = read_groups(groups, n_rows), read_times(time, n_rows)
     own = None if weight is None else batch.weight
-    rows = Rows(
+    rows = CheckedRows(
         batch.scores,
         batch.class_index,
         own,
@@ -111,7 +111,7 @@ class Digests:
     def __iter__(self) -> Any:
         return iter(self._known)
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: CheckedRows) -> None:
         """Remember a batch, or refuse one that was counted before."""
         if len(rows.p) < FEWEST_ROWS_REMEMBERED and rows.time is None:
             return
