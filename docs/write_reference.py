@@ -24,6 +24,7 @@ ROOMS = {
     "calibrant.model_file": (),
     "calibrant.report": (),
     "calibrant.study": (),
+    "calibrant.monitor": (),
     "calibrant.datasets": (),
     "calibrant.errors": (),
 }

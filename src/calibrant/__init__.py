@@ -36,7 +36,7 @@ _ELSEWHERE = {
 
 _ROOMS = (
     *("datasets", "decisions", "errors", "export", "metrics", "model_file"),
-    *("plots", "report", "scale", "study"),
+    *("monitor", "plots", "report", "scale", "study"),
 )
 """Public modules, each with names of its own."""
 

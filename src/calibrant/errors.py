@@ -173,6 +173,10 @@ class ScoresKindWarning(CalibrantWarning):
     """The scores look like probabilities but were declared to be logits."""
 
 
+class RepeatedBatchError(DataError):
+    """Rows that a monitor has counted before."""
+
+
 class StatisticsError(ValueError):
     """Bytes that hold no statistics, or statistics that cannot be solved."""
 
