@@ -3,7 +3,7 @@ NA-FIR's map beside FIR's
 =========================
 
 Both are one isotonic step function for all classes, divided by the sum of the row. FIR is fitted
-before that division; NA-FIR is fitted *with* it, which is the paper's idea, and solved exactly here.
+before that division; NA-FIR is fitted *with* it: the paper's idea, and solved exactly here.
 """
 
 from matplotlib import pyplot as plt

@@ -3,7 +3,7 @@ SCIR's surface
 ==============
 
 Sorted cumulative isotonic regression asks how sure it is that the label is among the top r classes:
-a surface that rises with the sum of their scores and with r. The fit is exact: a minimum cut finds it.
+a surface that rises with the sum of their scores and with r. A minimum cut finds it, exactly.
 """
 
 from calibrant import SortedCumulativeIsotonic

@@ -2,9 +2,9 @@
 A thousand classes
 ==================
 
-With 1,000 classes and 5,000 rows there are five labels for each class: too few for a map of its own.
-Methods that share one map, as SCIR and NA-FIR do, need no more rows than for ten classes. What the
-top r classes are promised is compared with how often they hold the label.
+With 1,000 classes and 5,000 rows there are five labels for each class: too few for a map of its
+own. Methods that share one map, as SCIR and NA-FIR do, need no more rows than for ten classes. What
+the top r classes are promised is compared with how often they hold the label.
 """
 
 import numpy as np
