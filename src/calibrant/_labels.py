@@ -235,8 +235,8 @@ def refuse_missing(labels: NDArray[Any], named: errors.Arguments = errors.ARGUME
     if missing.any():
         i = int(np.argmax(missing.reshape(len(labels), -1).any(axis=1)))
         raise errors.LabelError(
-            f"{named.label(i)} is {labels[i]}: Input {named.y} contains NaN or infinity; drop rows "
-            "without a label"
+            f"{named.label(i)} is {labels[i]}: Input {named.y} contains NaN or infinity; "
+            f"{named.if_missing}"
         )
 
 
@@ -356,3 +356,39 @@ def check_weights(
     exponent = int(np.frexp(weight.max())[1])
     excess = exponent - min(max(exponent, -LARGEST_EXPONENT), LARGEST_EXPONENT)
     return np.ldexp(weight, -excess) if excess else weight
+
+
+class _GroupArguments(errors.Arguments):
+    y = "groups"
+    if_missing = "give rows without a group a name of their own, as 'unknown'"
+
+
+def read_groups(groups: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the names of the groups, sorted, and the place of that of each row among them."""
+    named, shape = _GroupArguments(), np.shape(groups)
+    if groups is None or shape != (n_rows,):
+        what = "are not given" if groups is None else f"have shape {shape}"
+        raise errors.ShapeError(
+            f"groups {what}, for {errors.number_of(n_rows, 'row')}; pass the group of each row as "
+            "groups=, a vector"
+        )
+    labels, _ = _one_dimensional(groups, n_rows, 0, named)
+    try:
+        names = labels.present()
+    except TypeError as error:
+        raise errors.LabelError(
+            f"groups mixes names of different types ({error}); make them all of one type"
+        ) from error
+    return names, labels.positions(names, named)
+
+
+def find_groups(groups: Any, n_rows: int, known: NDArray[Any]) -> NDArray[np.int64]:
+    """Return 1 + the place of the group of each row among those ``known``; 0 of all others."""
+    names, codes = read_groups(groups, n_rows)
+    if (names.dtype.kind in "iufb") != (known.dtype.kind in "iufb") and n_rows:
+        raise errors.LabelError(
+            f"groups[0] is {errors.in_words(names[codes[0]])}, and the groups of the fit are "
+            f"{errors.some_in_words(known)}; pass names of the same type"
+        )
+    place = np.minimum(np.searchsorted(known, names), len(known) - 1)
+    return np.where(known[place] == names, place + 1, 0)[codes]

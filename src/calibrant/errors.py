@@ -53,6 +53,7 @@ class Arguments:
     if_percent = "percent? Divide by 100"
     if_unnormalized = "pass normalize='rows' to divide rows by their sums"
     if_untold = "pass classes= with the label of each column"
+    if_missing = "drop rows without a label"
     if_named_twice = "choose one set of columns"
     if_single = (
         "of a binary problem, pass scores='positive' with probabilities of the positive class "
@@ -170,6 +171,10 @@ class ColumnMismatchWarning(CalibrantWarning):
 
 class ScoresKindWarning(CalibrantWarning):
     """The scores look like probabilities but were declared to be logits."""
+
+
+class RepeatedBatchError(DataError):
+    """Rows that a monitor has counted before."""
 
 
 class StatisticsError(ValueError):

@@ -118,6 +118,9 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
     _starts_at_temperature: ClassVar[bool] = False
     """Whether ``_solve`` can be given the temperature scaling of the same rows, if it is known."""
 
+    _by_row: ClassVar[tuple[Any, ...]] = ()
+    """What the map takes besides scores, of each row that is predicted."""
+
     _copies: ClassVar[int] = 4
     """Matrices of the size of the calibration set that a fit holds at once."""
 
@@ -211,6 +214,10 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         self : object
             The fitted calibrator.
         """
+        return self._fit_rows(scores, y, sample_weight)
+
+    def _fit_rows(self, scores: Any, y: Any, sample_weight: Any, **known: Any) -> Self:
+        """Fit; what is ``known`` of the rows besides goes to ``_solve``."""
         self._check_parameters()
         chunks = as_chunks(scores, y, sample_weight)
         if chunks is not None:
@@ -225,7 +232,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
                 classes=self.classes,
                 normalize=self.normalize,
             )
-        fitted = self._fit_batch(batch)
+        fitted = self._fit_batch(batch, **known)
         self._warn_of_few_rows(batch.n_rows, batch.n_classes)
         self._warn_of_shares(batch, fitted["map_"])
         for complaint in {str(found): found for found in self._complaints(batch, fitted)}.values():
@@ -266,6 +273,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         Of the calibrator that the user fits only: parts of others, and fits in folds, are not
         what is predicted with.
         """
+        if found.changes_shares:
+            return
         wrong = find_wrong_share(batch, Stage(found, float(self.min_probability)))
         if wrong is not None:
             reason = (
@@ -326,7 +335,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
                 simplex.warn_of_kind(checked, found.kind)
             if order is not None:
                 checked = np.take(checked, order, axis=1)
-            return rows, checked, lift(found(checked), floor, sums_to_one=promise, given=checked)
+            mapped = found(checked, *(values[rows] for values in self._by_row))
+            return rows, checked, lift(mapped, floor, sums_to_one=promise, given=checked)
 
         with threads.jobs(self.n_jobs):
             yield from threads.each(

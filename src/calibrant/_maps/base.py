@@ -101,6 +101,9 @@ class CalibrationMap(ABC):
     sums_to_one = True
     """Whether rows of the result sum to 1."""
 
+    changes_shares = False
+    """Whether classes are meant to come with other frequencies than in the calibration set."""
+
     depends_on_shift = False
     """Whether a number that is added to all logits of a row changes the result."""
 
