@@ -24,6 +24,7 @@ SMALL = {
     "m2b-hb": {"per_class": True},
     "scw": {"n_groups": 2},
     "auto": {"cv": 2},
+    "prior-shift": {"to_priors": [0.6, 0.3, 0.1]},
 }
 
 
