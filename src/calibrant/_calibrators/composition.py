@@ -42,8 +42,8 @@ class Composed(Calibrator):
     def _compose(self, found: dict[str, Any]) -> CalibrationMap:
         """Return the map of fitted parts; what holds it besides them is fitted, too."""
 
-    def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
-        found = self._fit_parts(batch)
+    def _solve(self, batch: SimplexBatch, **known: Any) -> dict[str, Any]:
+        found = self._fit_parts(batch, **known)
         return {"map_": self._compose(found), **found}
 
 
@@ -205,7 +205,7 @@ def cross_fit(
         temperature: TemperatureMap | None = None
         for part, about in zip(parts, known, strict=True):
             started = perf_counter()
-            fitted = fit_part(part, rest, temperature, **about)
+            fitted = fit_part(part, rest, **{"temperature": temperature} | about)
             if begins_with_temperature and temperature is None:
                 temperature = fitted.map_  # type: ignore[assignment]
             found.append(HeldOut(outputs_of(fitted, held), perf_counter() - started))

@@ -121,7 +121,7 @@ class CalibrationMap(ABC):
         """Return the probabilities of checked rows, before any floor."""
 
     def _check_kind(self) -> None:
-        require(self.kind in simplex.KINDS, f"kind is {self.kind!r}")
+        require(self.kind in ("probabilities", "logits"), f"kind is {self.kind!r}")
 
     def _probabilities(self, rows: Floats) -> Floats:
         rows = self._check_rows(rows)
