@@ -16,10 +16,11 @@ from calibrant.monitor import _state as states
 from calibrant.monitor._bets import MOST_CLASSES_FULL, make_block
 from calibrant.monitor._evidence import Evidence, log_sum
 from calibrant.monitor._periods import Periods
-from calibrant.monitor._reading import Digests, read_rows
+from calibrant.monitor._reading import Digests, read_rows, read_unlabelled
 from calibrant.monitor._recent import RecentRows
 from calibrant.monitor._sequences import MeanSequence
 from calibrant.monitor._status import MonitorStatus
+from calibrant.monitor._unlabelled import report_unlabelled
 
 if TYPE_CHECKING:
     import os
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from calibrant.monitor._bets import Floats
     from calibrant.monitor._reading import CheckedRows
     from calibrant.monitor._recent import Proposal
+    from calibrant.monitor._unlabelled import UnlabelledReport
 
 MOST_GROUPS = 32
 MOST_CLASSES_WITH_TERMS = 2000
@@ -61,7 +63,7 @@ class CalibrationMonitor:
 
     Notes
     -----
-    The promise is about probabilities that are right given all that was counted before. CheckedRows count
+    The promise is about probabilities that are right given all that was counted before. Rows count
     in the order in which their labels come: where an outcome decides how late its label comes, wait
     equally long for all. Weights are at most 1: a row's evidence is raised to that power.
 
@@ -114,7 +116,7 @@ class CalibrationMonitor:
         self._periods = Periods()
         self._digests = Digests()
         self._recent = RecentRows()
-        self._counts = np.zeros(0)  # weight by class
+        self._sums = np.zeros(0)  # of probabilities, by class
 
     def update(
         self,
@@ -158,6 +160,28 @@ class CalibrationMonitor:
         self._count(self._evidence or self._begin(len(classes)), rows)
         return self.status()
 
+    def update_unlabelled(self, probabilities: Any, time: Any = None) -> UnlabelledReport:
+        """Say what to expect of rows whose labels have not come; it is no evidence.
+
+        Parameters
+        ----------
+        probabilities : array-like of shape (n_rows, n_classes)
+            What was served.
+        time : array-like of shape (n_rows,), optional
+            As in :meth:`update`.
+
+        Returns
+        -------
+        report : UnlabelledReport
+            Expected accuracy and confusion matrix, and class frequencies with a test, compared with
+            the labelled rows counted so far; and what it cannot see.
+        """
+        rows = read_unlabelled(self.classes_, probabilities, time)
+        self._digests.add(rows)
+        report = report_unlabelled(rows.p, self.alpha, self._sums, self._means["gap"].weight)
+        self._periods.add(rows.p.max(axis=1), None, None, rows.time, self._log_wealth)
+        return report
+
     def _check_groups(self, names: NDArray[Any] | None) -> None:
         found = {*self._groups, *([] if names is None else np.unique(names).tolist())}
         if len(found) > MOST_GROUPS:
@@ -168,12 +192,12 @@ class CalibrationMonitor:
 
     def _begin(self, k: int) -> Evidence:
         has_terms = k <= MOST_CLASSES_WITH_TERMS
-        self._counts = np.zeros(k)
+        self._sums = np.zeros(k)
         self._evidence = Evidence.of_classes(k, self.run_length, has_class_terms=has_terms)
         return self._evidence
 
     def _begin_group(self, name: str) -> Evidence:
-        k = len(self._counts)
+        k = len(self._sums)
         has_terms = k <= MOST_CLASSES_FULL
         self._groups[name] = Evidence.of_classes(k, has_class_terms=has_terms)
         return self._groups[name]
@@ -196,7 +220,7 @@ class CalibrationMonitor:
         for name, values in zip(self._means, (hit, confidence, hit - confidence), strict=True):
             self._means[name].count(values, weight)
         self._periods.add(confidence, hit, weight, rows.time, self._log_wealth)
-        self._counts += np.bincount(label, weight, minlength=len(self._counts))
+        self._sums += p.sum(axis=0) if weight is None else weight @ p
         self._recent.add(p, label)
 
     def _count_groups(self, path: Floats, rows: CheckedRows) -> Floats:
@@ -322,7 +346,7 @@ class CalibrationMonitor:
             "periods": [self._periods.table, self._periods.fewest_rows],
             "digests": list(self._digests),
             "recent": self._recent.state(),
-            "counts": self._counts,
+            "sums": self._sums,
         }
 
     @classmethod
@@ -369,5 +393,5 @@ class CalibrationMonitor:
         monitor._periods.table, monitor._periods.fewest_rows = state["periods"]
         monitor._digests = Digests(state["digests"])
         monitor._recent = RecentRows(*state["recent"])
-        monitor._counts = state["counts"]
+        monitor._sums = state["sums"]
         return monitor

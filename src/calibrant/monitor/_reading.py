@@ -9,6 +9,8 @@ import numpy as np
 
 from calibrant import _simplex as simplex
 from calibrant import errors
+from calibrant._columns import column_order
+from calibrant._containers import column_names
 from calibrant._kernels.rows import row_hashes
 from calibrant._labels import check_weights
 
@@ -70,6 +72,20 @@ def read_rows(
         None if moments is None else moments[used],
     )
     return rows, batch.classes
+
+
+def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -> CheckedRows:
+    """Check rows without labels; the columns are those of the classes, if these are known."""
+    p = simplex.check_scores(probabilities, named=NAMED)
+    if len(p) == 0 or (known is not None and p.shape[1] != len(known)):
+        classes = "any" if known is None else len(known)
+        raise errors.ShapeError(
+            f"probabilities has shape {p.shape}; one row at least, and {classes} classes, are needed"
+        )
+    order = None if known is None else column_order(column_names(probabilities), known)
+    p = p if order is None else np.take(p, order, axis=1)
+    none = np.full(len(p), -1, dtype=np.int64)
+    return CheckedRows(p, none, None, None, read_times(time, len(p)))
 
 
 def read_groups(groups: Any, n_rows: int) -> NDArray[Any] | None:
