@@ -173,8 +173,9 @@ def _table(result: dict[str, Any]) -> Any:
     limit = f"alarm at {1 / result['alpha']:,.0f}"
     table.add_row("e-value", f"{result['e_value']:.4g} ({limit})")
     table.add_row("alarm", f"at row {result['alarm_row']:,}" if result["alarm"] else "no")
-    last = f"{len(result['changes'])}, last at row {max(result['changes'], default=0):,}"
-    table.add_row("changes found", last if result["changes"] else "none")
+    changes = [f"{row:,}" for row in result["changes"]]
+    more = ", ..." if len(changes) > 3 else ""
+    table.add_row("change found at row", ", ".join(changes[:3]) + more if changes else "none")
     for name in ("accuracy", "confidence", "gap"):
         value, low, high = (result[name][key] for key in ("value", "low", "high"))
         if result["n_rows"]:

@@ -60,6 +60,8 @@ class CalibrationMonitor:
     ----------
     classes_ : ndarray of shape (n_classes,) or None
         Label of each column, from the first batch on.
+    periods_ : Periods
+        Sums over at most 64 stretches of rows, of which :func:`write_page` draws.
 
     Notes
     -----
@@ -113,7 +115,7 @@ class CalibrationMonitor:
         self._log_wealth = self._log_largest = 0.0
         ranges = {"accuracy": (0.0, 1.0), "confidence": (0.0, 1.0), "gap": (-1.0, 1.0)}
         self._means = {name: MeanSequence(*ends) for name, ends in ranges.items()}
-        self._periods = Periods()
+        self.periods_ = Periods()
         self._digests = Digests()
         self._recent = RecentRows()
         self._sums = np.zeros(0)  # of probabilities, by class
@@ -135,7 +137,7 @@ class CalibrationMonitor:
         y : array-like of shape (n_rows,)
             The labels.
         time : array-like of shape (n_rows,), optional
-            Numbers or dates, for the axis of pictures, and to tell equal batches apart.
+            Numbers or dates, for pictures, and to tell equal batches apart.
         sample_weight : array-like of shape (n_rows,), optional
             In [0, 1], set before the label is known; weight 0 is no row.
         groups : array-like of shape (n_rows,), optional
@@ -150,7 +152,7 @@ class CalibrationMonitor:
         Raises
         ------
         RepeatedBatchError
-            If the batch is among the last 2048 of 20 rows or more, or with a time.
+            If the batch is among the last 2048 that had 20 different rows or more.
         """
         rows, classes = read_rows(self.classes_, probabilities, y, time, sample_weight, groups)
         self._check_groups(rows.groups)
@@ -179,7 +181,7 @@ class CalibrationMonitor:
         rows = read_unlabelled(self.classes_, probabilities, time)
         self._digests.add(rows)
         report = report_unlabelled(rows.p, self.alpha, self._sums, self._means["gap"].weight)
-        self._periods.add(rows.p.max(axis=1), None, None, rows.time, self._log_wealth)
+        self.periods_.add(rows.p.max(axis=1), None, None, rows.time, self._log_wealth)
         return report
 
     def _check_groups(self, names: NDArray[Any] | None) -> None:
@@ -219,7 +221,7 @@ class CalibrationMonitor:
             self._alarm_row = n_before + int(reached.argmax()) + 1
         for name, values in zip(self._means, (hit, confidence, hit - confidence), strict=True):
             self._means[name].count(values, weight)
-        self._periods.add(confidence, hit, weight, rows.time, self._log_wealth)
+        self.periods_.add(confidence, hit, weight, rows.time, self._log_wealth)
         self._sums += p.sum(axis=0) if weight is None else weight @ p
         self._recent.add(p, label)
 
@@ -343,8 +345,8 @@ class CalibrationMonitor:
             "wealth": [self._log_stake, self._log_wealth, self._log_largest],
             "alarm_row": self._alarm_row,
             "means": {n: [m.weight, m.total, m.variance] for n, m in self._means.items()},
-            "periods": [self._periods.table, self._periods.fewest_rows],
-            "digests": list(self._digests),
+            "periods": [self.periods_.table, self.periods_.fewest_rows],
+            "digests": self._digests.known,
             "recent": self._recent.state(),
             "sums": self._sums,
         }
@@ -390,7 +392,7 @@ class CalibrationMonitor:
         for name, (weight, total, variance) in state["means"].items():
             mean = monitor._means[name]
             mean.weight, mean.total, mean.variance = weight, total, variance
-        monitor._periods.table, monitor._periods.fewest_rows = state["periods"]
+        monitor.periods_.table, monitor.periods_.fewest_rows = state["periods"]
         monitor._digests = Digests(state["digests"])
         monitor._recent = RecentRows(*state["recent"])
         monitor._sums = state["sums"]

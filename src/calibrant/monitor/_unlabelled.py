@@ -32,14 +32,14 @@ class UnlabelledReport(Result):
 
 
 CANNOT_SEE = (
-    "Whether the probabilities are right: where labels follow from the features by another rule than "
-    "before, all of this stays as it was. Class frequencies are found if the predictions of a class "
-    "are distributed as before."
+    "Whether the probabilities are right: where labels follow from the features by another rule "
+    "than before, all of this stays as it was. Class frequencies are found if the predictions of a "
+    "class are distributed as before."
 )
 
 
 def report_unlabelled(p: Floats, alpha: float, sums: Floats, n_labelled: float) -> UnlabelledReport:
-    """Expected accuracy, confusion matrix and class frequencies of checked rows.
+    """Report expected accuracy, confusion matrix and class frequencies of checked rows.
 
     The accuracy is a mean of independent events: Bernstein's inequality bounds its deviation.
     """
