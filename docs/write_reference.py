@@ -23,6 +23,7 @@ ROOMS = {
     "calibrant.model_file": (),
     "calibrant.report": (),
     "calibrant.study": (),
+    "calibrant.judge": (),
     "calibrant.datasets": (),
     "calibrant.errors": (),
 }

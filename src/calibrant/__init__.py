@@ -33,7 +33,7 @@ _ELSEWHERE = {
 """The module of every public name that is no method."""
 
 _ROOMS = (
-    *("datasets", "errors", "export", "metrics", "model_file", "plots"),
+    *("datasets", "errors", "export", "judge", "metrics", "model_file", "plots"),
     *("report", "scale", "study"),
 )
 """Public modules, each with names of its own."""
