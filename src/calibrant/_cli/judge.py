@@ -111,22 +111,49 @@ def _read_column(path: Path, name: str) -> NDArray[Any]:
     from calibrant._files.text import Place
     from calibrant.errors import PredictionFileError
 
-    place, found = Place(path, str(path)), []
-    for record in read_records(path) if is_log(path) else _read_table(path):
-        value = record.fields.get(name)
-        if value is None or isinstance(value, list | dict):
-            raise PredictionFileError(
-                f"{record.where} has no grade in {name!r}; choose another by --grade, or by "
-                "--label-column"
-            )
-        found.append(str(value))
-    return read_labels(np.array(found, dtype=object), place)
+    lines: list[int] | None = None
+    if is_log(path):
+        records = list(read_records(path))
+        for record in records:
+            if not isinstance(record.fields.get(name), str | int | float):
+                raise PredictionFileError(
+                    f"{record.where} has no grade in the field {name!r}; name the judge's by "
+                    "--grade, the humans' by --label-column"
+                )
+        found = [str(record.fields[name]) for record in records]
+        lines = [record.place for record in records]
+    else:
+        found = _read_of_table(path, name)
+    return read_labels(np.array(found, dtype=object), Place(path, str(path), lines=lines))
 
 
-def _read_table(path: Path) -> Any:
-    from calibrant._files.records import Record
+def _read_of_table(path: Path, name: str) -> list[str]:
+    """Return the values of a column of a table as text."""
+    from pyarrow import csv, ipc, parquet
 
-    raise NotImplementedError(Record)
+    from calibrant._files.arrays import decoding
+    from calibrant._files.tables import ARROW, PARQUET, is_table
+    from calibrant._files.text import TEXT, open_text, suffix_of
+    from calibrant.errors import PredictionFileError, some_in_words
+
+    suffix = suffix_of(path)
+    if not is_table(path) or not (str(path) == "-" or path.exists()):
+        raise PredictionFileError(f"{path} is no table with a column {name!r}, nor a .jsonl file")
+    with decoding(path, "a table"):
+        if suffix in PARQUET:
+            table = parquet.read_table(path)
+        elif suffix in ARROW:
+            table = ipc.open_file(path).read_all()
+        else:
+            with open_text(path) as file:
+                split = csv.ParseOptions(delimiter=TEXT[suffix])
+                table = csv.read_csv(file, parse_options=split)
+    if name not in table.column_names:
+        raise PredictionFileError(
+            f"{path} has no column {name!r}; it has {some_in_words(table.column_names)}: name the "
+            "judge's by --grade, the humans' by --label-column"
+        )
+    return ["" if value is None else str(value) for value in table.column(name).to_pylist()]
 
 
 def _write(report: JudgeReport, output: Path, *inputs: Path) -> None:

@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrant import _simplex as simplex
+from calibrant import errors
 from calibrant._kernels.curves import floor_rows
 from calibrant._maps.base import (
     LARGEST,
     CalibrationMap,
     Floats,
+    Wholes,
     check_number,
     freeze,
     frozen,
@@ -72,6 +74,7 @@ class _ComposedMap(CalibrationMap):
         """Kind of scores that the first stage takes."""
         return self.stages[0].kind
 
+    changes_shares = _of_stages("changes_shares", any)
     depends_on_shift = _of_stages("depends_on_shift", any)
     keeps_order = _of_stages("keeps_order")
     same_for_all_classes = _of_stages("same_for_all_classes")
@@ -171,6 +174,35 @@ class MixtureMap(_ComposedMap):
             for stage in later:
                 part = stage(part)
             out += weight * part
+        return out
+
+
+@frozen
+class GroupedMap(_ComposedMap):
+    """A map for each group: the first of ``stages`` is that of all rows, then comes each group's.
+
+    Called with rows and the place of the map of each row; rows alone do not say their group.
+    """
+
+    stages: tuple[CalibrationMap, ...]
+
+    def __post_init__(self) -> None:
+        self._check_stages("there is no map of all rows")
+        same = all(stage.kind == self.kind for stage in self.stages)
+        require(same, "the maps do not take the same kind of scores")
+
+    def __call__(self, rows: Floats, places: Wholes | None = None) -> Floats:
+        """Map the rows, each by the map at its place."""
+        rows = self._check_rows(rows)
+        if places is None:
+            raise errors.ParameterError(
+                "these are maps of groups, and no groups were given; pass them to predict_proba, "
+                "or take the calibrator of one group, for_group(name), which needs none"
+            )
+        out = np.empty_like(rows)
+        for place in np.unique(places).tolist():
+            mine = places == place
+            out[mine] = self.stages[place](rows[mine])
         return out
 
 
