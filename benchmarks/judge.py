@@ -1,4 +1,4 @@
-"""Coverage and width of the interval of ``calibrate_judge``: ``python benchmarks/judge.py [DRAWS]``.
+"""Coverage and width of the interval of a judge: ``python benchmarks/judge.py [DRAWS]``.
 
 Humans grade 2,000 answers from 1 to 5; a judge, kinder than they are and with a taste for 4, sees
 the quality with noise. Some rows are labelled at random, again and again: how often does the

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
-from sklearn.base import clone
 from sklearn.metrics import confusion_matrix
 
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._calibrators.base import Calibrator
+from calibrant._calibrators.composition import fit_part
 from calibrant._calibrators.structured import StructuredScaling
 from calibrant._labels import check_labels
 from calibrant.metrics._result import Estimate, Result, doc, result
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JudgeReport", "calibrate_judge"]
 
-PSEUDO_ROWS = 4.0
+PSEUDO_ROWS = 1.0
 """Rows that each grade of a judge has from the start, dealt as its neighbours' are."""
 
 FEWEST_LABELS = 20
@@ -232,8 +232,7 @@ def _read_rows(
         raise errors.ParameterError(f"calibrator={errors.in_words(base)} is no calibrator")
 
     def fit(rows: NDArray[np.int64]) -> Callable[[Floats], Floats]:
-        made = clone(base).set_params(scores=kind, classes=batch.classes)
-        return made.fit(batch.take(rows), None).predict_proba  # type: ignore[no-any-return]
+        return fit_part(base, batch.take(rows)).predict_proba
 
     return batch.class_index, batch.classes, batch.scores, other, fit
 

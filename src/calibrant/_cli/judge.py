@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +10,8 @@ from calibrant._cli.reading import Reading, file_argument, names, path_argument,
 from calibrant._cli.showing import json_option, show
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from calibrant.judge import JudgeReport
