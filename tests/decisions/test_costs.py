@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 
 from calibrant import TemperatureScaling, errors
 from calibrant.datasets import simulated_scores
@@ -134,6 +135,18 @@ def test_a_fitted_calibrator_needs_no_fit():
         CostSensitive(COSTS, TemperatureScaling()).predict(SCORES)
 
 
+def test_the_score_is_minus_the_mean_cost():
+    model = CostSensitive(COSTS, TemperatureScaling(), abstain=0.3).fit(SCORES, LABELS)
+    rows = model.estimator_.predict_proba(SCORES)
+    found = expected_cost(LABELS, rows, COSTS, abstain=0.3, n_resamples=0)
+    assert model.score(SCORES, LABELS) == -found.realised.value
+    words = CostSensitive(PAIR).fit([0.2, 0.9], ["no", "yes"], pos_label="yes")
+    assert words.predict([0.1, 0.9]).tolist() == ["no", "yes"]
+    assert words.score([0.1, 0.9], ["yes", "no"]) == -2.5
+    search = GridSearchCV(model, {"abstain": [0.0, 9.0]}, cv=3).fit(SCORES, LABELS)
+    assert search.best_params_ == {"abstain": 0.0}
+
+
 def test_columns_are_found_by_their_names():
     labels = np.array(["a", "b", "c"])[LABELS]
     frame = pd.DataFrame(SCORES, columns=["a", "b", "c"], index=np.arange(600) + 5)
@@ -160,11 +173,11 @@ def test_the_curve_of_costs_is_that_of_decisions():
     [
         ([[0, 1], [1, 0]], {}, r"shape \(2, 2\) but there are 3 classes.*rows are true classes"),
         ([0, 1, 1], {}, r"shape \(3,\).*rows are true classes and columns are actions"),
-        ([["a"], ["b"], ["c"]], {}, "no matrix of numbers.*rows are true classes"),
+        ([["a"], ["b"], ["c"]], {}, "are not numbers; rows are true classes"),
         ([[0, 1], [1, math.nan], [1, 1]], {}, r"costs\[1, 1\] is nan.*rows are true classes"),
         (PAIR, {}, "for 3 classes.*rows are true classes"),
-        (COSTS, {"abstain": [1, 2]}, r"abstain=\[1, 2\].*one for each of the 3 classes"),
-        (COSTS, {"abstain": "x"}, "abstain='x' is no cost"),
+        (COSTS, {"abstain": [1, 2]}, r"abstain=\[1, 2\].*one for each class"),
+        (COSTS, {"abstain": "x"}, "abstain='x' are not numbers"),
         (COSTS, {"abstain": math.inf}, r"costs\[0, 3\] is inf"),
         (pd.DataFrame(COSTS, index=[7, 8, 9]), {}, "rows 7, 8, 9 but the classes are 0, 1, 2"),
     ],
@@ -181,7 +194,7 @@ def test_bad_costs_are_refused(costs, options, words):
 def test_other_bad_input_is_refused():
     with pytest.raises(errors.ParameterError, match=r"actions=\[1, 1, 2\].*columns are actions"):
         CostSensitive(COSTS, actions=[1, 1, 2]).fit(SCORES, LABELS)
-    with pytest.raises(errors.ParameterError, match="'abstain' is an action of costs"):
+    with pytest.raises(errors.ParameterError, match=r"actions=.*none is 'abstain'"):
         CostSensitive(COSTS, actions=["abstain", "b", "c"], abstain=1).predict(SCORES)
     with pytest.raises(errors.ParameterError, match=r"false_positive.*must be a finite number"):
         expected_cost([0, 1], [0.1, 0.9], {"false_positive": -1, "false_negative": 2})
