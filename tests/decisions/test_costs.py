@@ -120,8 +120,23 @@ def test_labels_actions_and_abstaining():
     named = CostSensitive(frame, model.estimator_).predict(X)
     assert {*named} == {"off", "on"}
     np.testing.assert_array_equal(named == "on", positive > 0.2)
+    turned = pd.DataFrame([[0, 4], [1, 0]], index=["yes", "no"], columns=["yes", "no"])
+    assert CostSensitive(turned, model.estimator_).threshold_ == 0.2
+    assert cost_curve(y, model.estimator_.predict_proba(X), turned).threshold == 0.2
     assert CostSensitive(np.zeros((2, 3)), model.estimator_, actions=[7, 8, 9]).predict(X)[0] == 7
     assert CostSensitive(PAIR, abstain=0.1).predict([[0.5, 0.5]]).tolist() == ["abstain"]
+
+
+def test_a_file_of_costs_names_classes_by_texts(tmp_path):
+    file = tmp_path / "costs.csv"
+    file.write_text("true,2,0,ask,1\n2,0,1,0.3,1\n0,10,0,0.3,10\n1,1,1,0.3,0\n")
+    frame = pd.read_csv(file, index_col=0)
+    model = CostSensitive(frame).fit(SCORES, LABELS)
+    assert model.actions_.tolist() == [2, 0, "ask", 1]
+    assert model.expected_costs([[1.0, 0.0, 0.0]]).tolist() == [[10.0, 0.0, 0.3, 10.0]]
+    square = CostSensitive(frame.drop(columns="ask")).fit(SCORES, LABELS)
+    assert square.actions_.tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(square.predict(SCORES), CostSensitive(COSTS).predict(SCORES))
 
 
 def test_a_fitted_calibrator_needs_no_fit():

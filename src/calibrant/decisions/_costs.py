@@ -71,7 +71,9 @@ def read_costs(
             "a large number for what must not happen"
         )
     usual = named or (classes if n_actions == n_classes else np.arange(n_actions))
-    names = np.asarray(usual if actions is None else actions)
+    told = list(usual if actions is None else actions)
+    is_mixed = len({isinstance(name, str) for name in told}) > 1
+    names = np.array(told, dtype=object if is_mixed else None)  # numbers stay numbers
     if (
         names.shape != (n_actions,)
         or len({*names.tolist()}) < n_actions
@@ -100,17 +102,20 @@ def _cells(costs: Any, classes: NDArray[Any]) -> tuple[Any, list[Any] | None]:
         return [[0.0, costs["false_positive"]], [costs["false_negative"], 0.0]], None
     if not hasattr(costs, "columns"):
         return costs, None
-    index, columns = list(costs.index), list(costs.columns)
-    names = None if columns == [*range(len(columns))] else columns
-    if sorted(map(str, index)) == sorted(map(str, classes.tolist())):
-        places = [[*map(str, index)].index(str(label)) for label in classes.tolist()]
-        return costs.to_numpy()[places], names
-    if index != [*range(len(index))]:
+    index, columns = [*map(str, costs.index)], [*map(str, costs.columns)]
+    labels = {str(label): label for label in classes.tolist()}  # files name numbers by texts
+    cells, names = costs.to_numpy(), [labels.get(str(c), c) for c in costs.columns]
+    if sorted(columns) == sorted(labels):
+        cells, names = cells[:, [columns.index(label) for label in labels]], [*labels.values()]
+    if sorted(index) == sorted(labels):
+        cells = cells[[index.index(label) for label in labels]]
+    elif index != [str(place) for place in range(len(index))]:
         raise errors.ParameterError(
-            f"costs has the rows {errors.some_in_words(index)} but the classes are "
+            f"costs has the rows {errors.some_in_words(list(costs.index))} but the classes are "
             f"{errors.some_in_words(classes)}; {MEANING}: name the rows as the classes"
         )
-    return costs.to_numpy(), names
+    is_numbered = columns == [str(place) for place in range(len(columns))]
+    return cells, None if is_numbered else names
 
 
 def action_costs(rows: Floats, matrix: Floats) -> Floats:

@@ -240,7 +240,7 @@ def read_pair(
 ) -> tuple[Predictions, Predictions]:
     """Return the same rows before and after calibration."""
     first = read_predictions(y_true, y_proba, *told)
-    second = read_predictions(y_true, y_calibrated, *told, MetricArguments("y_calibrated"))
+    second = read_predictions(y_true, y_calibrated, *told, named=MetricArguments("y_calibrated"))
     if not np.array_equal(first.classes, second.classes):
         raise errors.ShapeError(
             f"y_calibrated has the classes {errors.some_in_words(second.classes)} but y_proba has "
