@@ -61,6 +61,8 @@ def test_an_interval_holds_the_value_and_the_truth():
     some = expected_cost(y[:2000], y_proba[:2000], COSTS)
     assert some.realised.low < truth.realised.value < some.realised.high
     assert some.realised.low < some.realised.value < some.realised.high
+    few = expected_cost([0, 1], [0.2, 0.8], PAIR).predicted
+    assert 0.0 <= few.low < few.value < few.high <= 4.0
 
 
 def test_costs_of_dask_arrays_are_those_of_arrays():
@@ -223,5 +225,7 @@ def test_other_bad_input_is_refused():
     broken = np.where(np.arange(600)[:, None] == 3, np.nan, SCORES)
     with pytest.raises(errors.NonFiniteError, match=r"y_calibrated\[3, 0\]"):
         value_of_calibration(LABELS, SCORES, broken, COSTS)
+    with pytest.raises(errors.ParameterError, match=r"costs has shape \(\)"):
+        CostSensitive(3).predict([0.1])
     with pytest.raises(AttributeError, match="fit tells the labels"):
         _ = CostSensitive(COSTS).classes_

@@ -212,6 +212,6 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """Return the costs; without known labels columns have numbers."""
         known = self._known()
         if known is None:
-            n_rows = 2 if isinstance(self.costs, Mapping) else len(self.costs)
-            known = np.arange(n_rows if n_classes is None else n_classes)
+            shape = (2,) if isinstance(self.costs, Mapping) else np.shape(self.costs)
+            known = np.arange(max(shape[:1], default=0) if n_classes is None else n_classes)
         return read_costs(self.costs, np.asarray(known), self.abstain, self.actions)

@@ -253,7 +253,8 @@ def expected_cost(
             draws = drawn_by_group(states, present, *bootstrap.settings, random_state)
             ends = [(1.0 - confidence_level) / 2.0, (1.0 + confidence_level) / 2.0]
             for name, (value, *_) in found.items():
-                low, high = np.quantile(draws[name], ends).tolist()
+                drawn = np.clip(draws[name], matrix.min(), matrix.max())  # few rows are stretched
+                low, high = np.quantile(drawn, ends).tolist()
                 found[name] = Estimate(value, min(low, value), max(high, value))
     return ExpectedCost(found["realised"], found["predicted"], *bootstrap.settings)
 

@@ -96,7 +96,9 @@ class Threshold(Result):
     )
     reached: float = doc("What these rows have at the threshold; NaN where there is none.")
     coverage: float = doc("Share of these rows that are at or above the threshold.")
-    reachable: float = doc("Where nothing keeps the promise, what could be promised; else NaN.")
+    reachable: float = doc(
+        "Where nothing keeps the promise, what could be promised, to 0.001; else NaN."
+    )
     confidence_level: float | None = doc("How sure the promise is; None for none.")
     kind: Any = doc("Label of the class whose probability is meant, or 'confidence'.")
 
@@ -186,6 +188,8 @@ def threshold_for(
             middle = (reachable + bad) / 2.0
             holds = find(weight, hits, middle, error) >= 0
             reachable, bad = (middle, bad) if holds else (reachable, middle)
+        outwards = math.ceil if target == "capacity" else math.floor
+        reachable = outwards(1000 * reachable) / 1000
         sure = "" if error is None else f" at confidence {confidence_level:g}"
         warnings.warn(
             f"no threshold has {target} {wanted:g}{sure}; {target} {reachable:.3f} can be had. Ask "
