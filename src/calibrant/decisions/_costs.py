@@ -328,7 +328,8 @@ def value_of_calibration(
     """
     simplex.check_number("n_decisions", n_decisions, low=0)
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
-    first, second = read_pair(y_true, y_proba, y_calibrated, sample_weight, classes, pos_label)
+    told = sample_weight, classes, pos_label
+    first, second = read_pair(y_true, y_proba, y_calibrated, told)
     matrix = read_costs(costs, first.classes, abstain).matrix
     old, new = cheapest(first, matrix), cheapest(second, matrix)
     weight = first.row_weights()

@@ -226,7 +226,8 @@ def post_hoc_improvement(
     """
     simplex.check_option("metric", metric, (*ROW_MEANS,))
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
-    first, second = read_pair(y_true, y_proba, y_calibrated, sample_weight, classes, pos_label)
+    told = sample_weight, classes, pos_label
+    first, second = read_pair(y_true, y_proba, y_calibrated, told)
     before, old = score_rows(metric, first.chunks())
     after, new = score_rows(metric, second.chunks())
     sign = -1.0 if metric == "accuracy" else 1.0
@@ -236,11 +237,11 @@ def post_hoc_improvement(
 
 
 def read_pair(
-    y_true: Any, y_proba: Any, y_calibrated: Any, *told: Any
+    y_true: Any, y_proba: Any, y_calibrated: Any, told: tuple[Any, Any, Any]
 ) -> tuple[Predictions, Predictions]:
     """Return the same rows before and after calibration."""
     first = read_predictions(y_true, y_proba, *told)
-    second = read_predictions(y_true, y_calibrated, *told, named=MetricArguments("y_calibrated"))
+    second = read_predictions(y_true, y_calibrated, *told, MetricArguments("y_calibrated"))
     if not np.array_equal(first.classes, second.classes):
         raise errors.ShapeError(
             f"y_calibrated has the classes {errors.some_in_words(second.classes)} but y_proba has "
