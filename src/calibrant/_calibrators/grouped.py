@@ -65,7 +65,7 @@ class GroupedCalibrator(parts.Composed):
         Number of folds.
     min_rows : int, default=300
         Rows from which on a group is tried with a fit of its own.
-    prior_rows : float, default=2.0
+    prior_rows : float, default=10.0
         Pseudo-observations that draw the weights of all groups to the fit of all, and those of
         every group to the weights of all groups.
 
@@ -118,7 +118,7 @@ class GroupedCalibrator(parts.Composed):
     calibrator: Any = leading(default=None, kw_only=False)
     cv: int = number(default=5, low=2, whole=True)
     min_rows: int = number(default=300, low=1, whole=True)
-    prior_rows: float = number(default=2.0)
+    prior_rows: float = number(default=10.0)
     groups_: NDArray[Any] = fitted()
     pooled_: Calibrator = fitted()
     calibrators_: list[Calibrator] = fitted()
@@ -177,10 +177,11 @@ class GroupedCalibrator(parts.Composed):
         dealt = _deal(self._inner, batch, codes, self.cv)
         tried = [group for group in dealt if group.is_tried(FEWEST_ROWS)]
 
-        def loss(strength: float) -> float:
-            return -sum(float(g.batch.weight @ np.log(g.changed(strength))) for g in tried)
+        def gain(strength: float) -> float:  # less a nat for every stronger penalty
+            nats = sum(float(g.batch.weight @ np.log(g.changed(strength))) for g in tried)
+            return nats + STRENGTHS.index(strength)
 
-        strength = STRENGTHS[int(np.argmin(list(threads.each(loss, STRENGTHS))))]
+        strength = STRENGTHS[int(np.argmax(list(threads.each(gain, STRENGTHS))))]
         weights, report = _mix(self._inner, dealt, strength, self.min_rows, self.prior_rows)
         pooled = parts.fit_part(self._inner, parts.on_simplex(batch))
 
