@@ -71,13 +71,15 @@ def check_labels(
     classes: Any = None,
     names: list[Any] | None = None,
     used: NDArray[np.bool_] | None = None,
+    is_single: bool = False,
     named: errors.Arguments = errors.ARGUMENTS,
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the column of each label, and the class of each column.
 
     The classes are, in this order of preference: ``classes``; the distinct labels, if there are
     as many as columns; the names of the columns, if every label is among them; 0 .. k-1, if the
-    labels are whole numbers in that range.
+    labels are whole numbers in that range, or truth values. Of two classes there may be a single
+    column, that of the second one.
     """
     labels, one_hot = _one_dimensional(y, n_rows, n_classes, named)
     if classes is not None:
@@ -97,10 +99,15 @@ def check_labels(
             return labels.positions(told, named), told
     if len(present) > n_classes:
         raise errors.LabelError(
-            f"{named.y} has {len(present)} distinct labels but {named.scores} has {n_classes} "
-            "columns; pass one column per class"
+            f"{named.y} has {len(present)} distinct labels but {named.scores} has "
+            f"{'one column, which is of two classes' if is_single else f'{n_classes} columns'}; "
+            "pass one column per class"
         )
-    if present.dtype.kind in "iuf" and present[0] >= 0 and present[-1] < n_classes:
+    if (
+        present.dtype.kind in ("biuf" if n_classes == 2 else "iuf")
+        and present[0] >= 0
+        and present[-1] < n_classes
+    ):
         known = np.arange(n_classes).astype(present.dtype)
         return labels.positions(known, named), known
     raise errors.LabelError(

@@ -152,7 +152,9 @@ def test_rows_in_any_order_and_repeated_as_weights():
     one = clone(calibrator).fit(scores, y, weight, groups=groups)
     two = clone(calibrator).fit(scores[twice], y[twice], groups=groups[twice])
     np.testing.assert_allclose(
-        one.predict_proba(scores, groups=groups), two.predict_proba(scores, groups=groups), atol=1e-6
+        one.predict_proba(scores, groups=groups),
+        two.predict_proba(scores, groups=groups),
+        atol=1e-6,
     )
 
 

@@ -19,7 +19,7 @@ from calibrant import (
     TopLabelIsotonic,
 )
 from calibrant._calibrators.composition import Composition
-from calibrant._calibrators.methods import saved_methods
+from calibrant._calibrators.methods import methods
 from calibrant.errors import ParameterError
 from conftest import simulate
 
@@ -103,7 +103,10 @@ def test_what_is_no_solver_is_refused_with_the_remedy(solver, remedy):
         NormalizationAwareIsotonic(solver).fit(*simulate(120, 3))
 
 
-@pytest.mark.parametrize("cls", [*saved_methods().values()])
+COMPOSED = calibrant.Chain, calibrant.Mixture, calibrant.GroupedCalibrator
+
+
+@pytest.mark.parametrize("cls", [*methods().values(), *COMPOSED])
 def test_every_parameter_is_described_once(cls):
     """Also what a base describes for all of its subclasses; and there is an example."""
     sections = cls.__doc__.partition("\nParameters\n")[2]

@@ -7,11 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._kernels.curves import floor_rows
 from calibrant._maps.base import (
+    LARGEST,
     CalibrationMap,
     Floats,
     Wholes,
@@ -72,6 +74,7 @@ class _ComposedMap(CalibrationMap):
         """Kind of scores that the first stage takes."""
         return self.stages[0].kind
 
+    changes_shares = _of_stages("changes_shares", any)
     depends_on_shift = _of_stages("depends_on_shift", any)
     keeps_order = _of_stages("keeps_order")
     same_for_all_classes = _of_stages("same_for_all_classes")
@@ -201,3 +204,44 @@ class GroupedMap(_ComposedMap):
             mine = places == place
             out[mine] = self.stages[place](rows[mine])
         return out
+
+
+def fill_absent(rows: Floats, kind: str, depth: float) -> tuple[Floats, NDArray[np.bool_]]:
+    """Logits less the largest of their row, ``-depth`` where an exact zero is an absent option.
+
+    Returns where these are, too.
+    """
+    absent = np.isneginf(rows) if kind == "logits" else rows == 0.0
+    logits = simplex.to_logits(rows, kind, -LARGEST) if kind == "probabilities" else rows
+    largest = logits.max(axis=1, keepdims=True)
+    return np.maximum(np.where(absent, -np.inf, logits - largest), -depth), absent
+
+
+@frozen
+class MaskedMap(_ComposedMap):
+    """A map of logits on rows without some of the options: their probabilities stay 0.
+
+    The map inside reads an absent option as ``depth`` below the largest logit of its row.
+    """
+
+    map: CalibrationMap
+    depth: float
+    kind: str = "probabilities"  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        require(isinstance(self.map, CalibrationMap), "map is no map")
+        require(self.map.kind == "logits", "the map inside takes no logits")
+        require(self.map.sums_to_one, "rows of the map inside need not sum to 1")
+        check_number(self, "depth", low=0.0)
+        self._check_kind()
+
+    @cached_property
+    def stages(self) -> tuple[CalibrationMap, ...]:  # type: ignore[override]
+        """The map alone."""
+        return (self.map,)
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Map the rows, and give what absent options got to the others."""
+        logits, absent = fill_absent(self._check_rows(rows), self.kind, self.depth)
+        out = np.where(absent, 0.0, self.map(logits))
+        return out / out.sum(axis=1, keepdims=True)
