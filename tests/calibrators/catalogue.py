@@ -29,6 +29,7 @@ QUICK = {
         "cv": 3,
     },
     "AutoCalibrator": {"candidates": ("structured", "structured > na-fir"), "cv": 2},
+    "MaskedCalibrator": {"calibrator": calibrant.TemperatureScaling()},
 }
 
 # Without cross-validation, whose choice is a matter of folds; and without a prior, which is a

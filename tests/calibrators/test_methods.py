@@ -27,7 +27,7 @@ NAMES = (
 
 def test_methods_have_their_names_in_the_order_of_tables():
     assert tuple(method for method in methods() if method in NAMES) == NAMES
-    named = {"chain", "grouped", "mixture", "prior-shift"}
+    named = {"chain", "grouped", "masked", "mixture", "prior-shift"}
     assert set(saved_methods()) - set(methods()) == named
 
 

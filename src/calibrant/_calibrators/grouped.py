@@ -23,8 +23,7 @@ from calibrant._maps.compositions import GroupedMap
 from calibrant._maps.logits import TemperatureMap
 from calibrant._simplex import LOG_OF_ZERO
 from calibrant._solvers.mixture import SMALLEST, solve_mixture
-from calibrant.scale._chunks import is_dask
-from calibrant.scale._sources import as_chunks
+from calibrant.scale._sources import as_chunks, is_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -278,7 +277,7 @@ class GroupedCalibrator(parts.Composed):
 
     def _with(self, groups: Any, scores: Any) -> Self:
         """Return the fit as it is now, which knows the groups of the rows to predict."""
-        if is_dask(scores):
+        if is_elsewhere(scores):
             raise _not_chunked("apply for_group(name) to the rows of each group, also lazily")
         taken = self._take()
         taken.__dict__["_groups"] = groups
