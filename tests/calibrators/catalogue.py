@@ -3,7 +3,8 @@
 import calibrant
 from calibrant._calibrators.methods import saved_methods
 
-CALIBRATORS = [*saved_methods().values()]
+# One is fitted and applied with groups: ``test_grouped`` has what the others have here.
+CALIBRATORS = [c for c in saved_methods().values() if c is not calibrant.GroupedCalibrator]
 
 # What these promise depends on parameters, with which they do here; ``test_promises`` measures it.
 KEEPS_ORDER_HERE = {"Mixture"}

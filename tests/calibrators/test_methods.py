@@ -36,8 +36,8 @@ def test_every_public_calibrator_is_a_method():
     assert set(classes) == set(saved_methods().values())
 
 
-def test_the_table_of_readme_is_that_of_the_methods():
-    assert methods_table() in (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_table_of_the_page_is_that_of_the_methods():
+    assert methods_table() in (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("cls", saved_methods().values())

@@ -19,9 +19,10 @@ from calibrant._calibrators.parameters import Parameters, replace_state, stored_
 from calibrant._columns import column_order, feature_names
 from calibrant._containers import column_names, to_matrix
 from calibrant._labels import check_labels
+from calibrant._one_column import ONE_COLUMN, check_positive, how_to_pass
 from calibrant.scale._chunks import Chunks
 from calibrant.scale._lists import TopLists
-from calibrant.scale._sources import SourceChunks, as_chunks
+from calibrant.scale._sources import RowSource, SourceChunks, as_chunks
 from calibrant.scale._statistics import RowStatistics, Solution, Statistics
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from calibrant._maps.base import CalibrationMap
 
 SHARED = {"scores", "classes", "normalize", "min_probability"}
 """Parameters of every calibrator; statistics have them in their own way, or not at all."""
@@ -52,6 +54,7 @@ class FromChunks(Parameters, ABC):
     _complaints: ClassVar[Callable[..., Iterator[Warning]]]
     _missing: ClassVar[Callable[..., Iterator[Warning]]]
     _warn_of_few_rows: ClassVar[Callable[..., None]]
+    _check_columns: ClassVar[Callable[..., Any]]
     _warn_of_shares: ClassVar[Callable[..., None]]
 
     scores: str
@@ -59,6 +62,15 @@ class FromChunks(Parameters, ABC):
     normalize: str | None
     min_probability: float
     n_jobs: int | None
+
+    if TYPE_CHECKING:
+        map_: CalibrationMap
+
+    @property
+    def _kind(self) -> str:
+        """Kind of scores that the fitted calibrator takes."""
+        own: str = self.map_.kind
+        return self.scores if ONE_COLUMN.get(self.scores) == own else own
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -195,7 +207,7 @@ class FromChunks(Parameters, ABC):
         chunks = as_chunks(scores, y, sample_weight)
         if isinstance(scores, TopLists):
             scores.check(self)
-        names = column_names(scores) if chunks is None else chunks.names
+        names = column_names(scores, self.scores) if chunks is None else chunks.names
         if before is None:
             known = self._known(scores, y, chunks, self.classes if classes is None else classes)
             before = self.statistics(known)
@@ -214,15 +226,25 @@ class FromChunks(Parameters, ABC):
     def _known(self, scores: Any, y: Any, chunks: Chunks | None, classes: Any) -> NDArray[Any]:
         """Return the class of each column."""
         if chunks is None:
-            n_columns, names = to_matrix(scores, self.scores).shape[1], column_names(scores)
+            n_columns = to_matrix(scores, self.scores).shape[1]
+            names = column_names(scores, self.scores)
         else:
             n_columns, names = chunks.n_classes, chunks.names
+        if n_columns == 1 and self.scores not in ONE_COLUMN:
+            raise errors.ClassCountError(
+                f"scores has 1 dimensions, or one column: {how_to_pass(self.scores)}"
+            )
         if classes is not None:
             y = classes
         elif chunks is not None:
             y = chunks.labels()
-        _, known = check_labels(y, len(y), n_columns, classes=classes, names=names)
-        column_order(names, known, told=classes is not None)
+        is_single, told = self.scores in ONE_COLUMN, classes is not None
+        names, n_columns = (None, 2) if is_single else (names, n_columns)
+        how: dict[str, Any] = {"classes": classes, "names": names, "is_single": is_single}
+        _, known = check_labels(y, len(y), n_columns, **how)
+        column_order(names, known, told=told)
+        if is_single:
+            check_positive(known, told=told)
         return known
 
     def _fit_chunks(self, chunks: Chunks) -> Self:
@@ -257,6 +279,19 @@ class FromChunks(Parameters, ABC):
             if is_last:
                 _ = found.fitted  # here, where threads are few
             return found
+
+    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> Any:
+        """Return the lazy result of a method on a Dask collection; names are checked at once.
+
+        Of lists and stacked rows it is computed, block by block.
+        """
+        if isinstance(scores, RowSource):
+            return scores.apply(self, method)
+        from calibrant.scale.dask import map_rows, to_array
+
+        self._check_columns(scores, to_array(scores).shape)
+        self.__dict__.pop("statistics_", None)  # predictions need none, and it would travel
+        return map_rows(self, method, scores, dtype, n_columns)
 
     def _adopt(
         self,
@@ -300,6 +335,7 @@ class FromChunks(Parameters, ABC):
         for complaint in {str(one): one for one in found}.values():
             notices.warn(complaint)
         about = {"n_features_in_": statistics.n_classes, "classes_": statistics.classes}
+        names = None if self.scores in ONE_COLUMN else names
         replace_state(self, about | fitted | feature_names(names))
 
 

@@ -19,7 +19,7 @@ from calibrant._cli.chunked import (
 )
 from calibrant._cli.demo import demo
 from calibrant._cli.export import export
-from calibrant._cli.reading import Reading, file_argument, path_argument, reading_options
+from calibrant._cli.reading import Reading, file_argument, path_argument, reading_options, tell
 from calibrant._cli.showing import NotConvergedError, inspection_text, json_option, naming, show
 from calibrant._progress import progress_bar
 
@@ -203,7 +203,11 @@ def _fit_file(method: str, val: Path, part: str | None, reading: Reading) -> Fit
     with progress_bar(f"reading {val}"):
         found = reading.read(val, part=part, usual_part="val")
     calibrator = make_calibrator(
-        method, scores=found.kind, classes=found.classes, normalize=found.normalize
+        method,
+        has_absent=found.has_absent,
+        scores=found.kind,
+        classes=found.classes,
+        normalize=found.normalize,
     )
     with (
         progress_bar(f"fitting {method} to {found.place.source}"),
@@ -269,7 +273,8 @@ def apply_command(
                 raise click.UsageError(f"--part is for npz files; {file} is a directory")
             done = apply_directory(calibrator, file, output, progress=advance, **options)
         else:
-            done = apply_file(calibrator, file, output, part=part, progress=advance, **options)
+            options |= {"part": part, "tell": tell}
+            done = apply_file(calibrator, file, output, progress=advance, **options)
     if done.n_bad_rows:
         from calibrant.errors import number_of  # numpy comes with it
 
@@ -315,6 +320,8 @@ def compare(
       calibrant compare val.npz test.npz --report report.html
     """  # noqa: D301
     from calibrant import report as reports
+    from calibrant._calibrators.masked import CAPABLE
+    from calibrant._calibrators.methods import make_calibrator
     from calibrant._calibrators.methods import methods as all_methods
     from calibrant._cli.compared import how_to_apply, read_two
     from calibrant._cli.showing import comparison_numbers, comparison_table
@@ -323,7 +330,10 @@ def compare(
         _check_output(report, val, test, reading.labels, test_labels)
     with progress_bar("reading"):
         two = read_two(val, test, reading, test_labels=test_labels, split=split, seed=seed)
-    chosen = methods.split(",") if methods else list(all_methods())
+    chosen: Any = methods.split(",") if methods else list(all_methods())
+    if two.val.has_absent or two.test.has_absent:
+        names = ["ts", *(chosen if methods else CAPABLE)]
+        chosen = {name: make_calibrator(name, has_absent=True) for name in names}
     with progress_bar("comparing") as advance:
         comparison = reports.compare(
             two.val.y,

@@ -20,6 +20,11 @@ file_argument = click.Path(path_type=Path, allow_dash=True)
 path_argument = click.Path(path_type=Path)
 
 
+def tell(note: str) -> None:
+    """Say on standard error what was read."""
+    click.echo(f"calibrant: {note}", err=True)
+
+
 def names(text: str) -> tuple[str, ...]:
     """Split at commas; quotes keep a comma inside of a name."""
     return tuple(name.strip() for name in next(csv.reader([text]), []))
@@ -90,12 +95,14 @@ class Reading:
         from calibrant._files.align import align
         from calibrant._files.predictions import read_prediction_file
 
-        found = read_prediction_file(
-            path, kind=self.kind, labels=self.labels, selection=self.selection, **parts
-        )
+        told = self.classes if like is None else like.classes
+        options: dict[str, Any] = {"labels": self.labels, "selection": self.selection}
+        found = read_prediction_file(path, kind=self.kind, classes=told, **options, **parts)
+        if found.log is not None:
+            tell(found.log.note)
         if self.normalize and found.kind == "logits":
             raise click.UsageError(f"--normalize is for probabilities; {path} holds logits")
-        options: dict[str, Any] = {"like": like, "positive_last": positive_last}
+        options = {"like": like, "positive_last": positive_last}
         return align(found, classes=self.classes, normalize=self.rows, **options)
 
     def words(self, *known: str) -> list[str]:

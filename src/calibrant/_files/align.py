@@ -35,7 +35,10 @@ LONGEST_LABEL = 1024
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """Labels, whole numbers or text, and scores, with the classes that the file tells."""
+    """Labels, whole numbers or text, and scores, with the classes that the file tells.
+
+    Where rows have absent options, exact zeros and logits of minus infinity are these.
+    """
 
     y: NDArray[Any]
     matrix: NDArray[Any]
@@ -43,6 +46,7 @@ class Aligned:
     place: Place
     kind: str
     normalize: str | None
+    has_absent: bool = False
 
     @property
     def scores(self) -> Any:
@@ -114,6 +118,9 @@ def align(
     known: list[Any] | None = None
     if names is not None and is_archive:
         y, known = labels_of_archive(read_labels(raw, found.place), names)
+    elif names is not None and found.log is not None:
+        y = read_labels(raw, found.place, as_text=not are_whole(names))
+        known = _typed(names, y)
     else:
         is_text = like is not None and like.y.dtype.kind == "U"
         y = read_labels(raw, found.place, as_text=is_text)
@@ -134,7 +141,8 @@ def align(
         known = list(range(n_columns))
     if known is not None:
         _refuse_unknown(y, known, found.place)
-    whole = Aligned(y, found.scores, known, found.place, found.kind, normalize)
+    has_absent = found.log is not None and found.log.has_absent
+    whole = Aligned(y, found.scores, known, found.place, found.kind, normalize, has_absent)
     if not positive_last or classes is not None or is_archive:
         return whole
     return whole.with_positive_last() if like is None else whole.ordered_by(like.classes or [])

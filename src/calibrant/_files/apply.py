@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 import sys
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from calibrant._files import tables
 from calibrant._files.align import read_labels, refuse_other_columns
 from calibrant._files.directory import find_tables
 from calibrant._files.predictions import CHUNK_BYTES, open_source, unknown_format
+from calibrant._files.records import LINES
 from calibrant._files.tables import ColumnSelection
 from calibrant._files.text import TEXT, is_zipped, suffix_of
 from calibrant.errors import CalibrantWarning, ColumnNameError, DataError, PredictionFileError
@@ -61,13 +63,15 @@ def apply_file(
     selection: ColumnSelection | None = None,
     on_bad_row: str = "error",
     progress: Callable[[int, int | None], None] | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Applied:
     """Calibrate the predictions in ``path`` into ``out``.
 
     The format is that of the suffix, and ``-`` is CSV on standard input and output. Columns of a
     table that are no scores are copied; of other files the labels are, where ``out`` has a place
     for them. ``part`` is that of an npz file with "val" and "test", by default "test". ``progress``
-    is called with the number of rows done and, where it is known, of all rows.
+    is called with the number of rows done and, where it is known, of all rows; ``tell`` with what
+    was taken for a class in the log of an evaluation.
     """
     simplex.check_option("on_bad_row", on_bad_row, ON_BAD_ROW)
     refuse_inputs(out, path)
@@ -75,7 +79,11 @@ def apply_file(
     first_bad: list[int] = []
     selection = replace(selection or ColumnSelection(), takes_missing=on_bad_row != "error")
     options: dict[str, Any] = {"part": part, "usual_part": "test", "kind": calibrator.scores}
-    with open_source(path, selection=selection, **options) as source:
+    with open_source(
+        path, selection=selection, classes=calibrator.classes_.tolist(), **options
+    ) as source:
+        if source.log is not None and tell is not None:
+            tell(source.log.note)
         order = _column_order(calibrator, source)
         dtype = output_dtype(np.empty(0, dtype=source.dtype))
         with open_sink(out, calibrator.classes_, source, order, dtype) as write:
@@ -83,6 +91,8 @@ def apply_file(
                 calibrated, good = _calibrate(
                     calibrator, chunk.scores, order, source, n_read, on_bad_row
                 )
+                if source.log is not None and source.log.has_absent:
+                    calibrated = _leave_out_absent(calibrated, chunk.scores, order)
                 keep = good if on_bad_row == "skip" else np.ones(len(good), dtype=bool)
                 write(calibrated[keep], chunk, keep)
                 bad = n_read + np.flatnonzero(~good)
@@ -169,6 +179,16 @@ def _calibrate(
         raise
 
 
+def _leave_out_absent(
+    rows: NDArray[Any], scores: NDArray[Any], order: NDArray[np.int64] | None
+) -> NDArray[Any]:
+    """Rows without the options that a log does not have, also where the model knows of none."""
+    given = scores if order is None else scores[:, order]
+    is_absent = np.isneginf(given) if np.isneginf(given).any() else given == 0.0
+    kept: NDArray[Any] = np.where(is_absent, 0.0, rows)
+    return kept / kept.sum(axis=1, keepdims=True)
+
+
 def refuse_inputs(out: Path, *inputs: Path | None) -> None:
     """Refuse to write over what is read, by whatever name."""
     for path in inputs:
@@ -189,13 +209,15 @@ def open_sink(
     The file appears whole or not at all; ``-`` is standard output, ``order`` that of the classes.
     """
     suffix = path.suffix.lower()
-    if suffix not in {".npy", ".npz"} and not tables.is_table(path):
+    if suffix not in {".npy", ".npz", *LINES} and not tables.is_table(path):
         raise unknown_format(path)
     with _open_output(path) as file:
         if suffix == ".npy":
             sink = _write_npy(file, len(classes), dtype)
         elif suffix == ".npz":
             sink = _write_npz(file, classes, source, dtype)
+        elif suffix in LINES:
+            sink = _write_lines(file, classes)
         else:
             sink = _write_table(suffix_of(path), file, classes, source, order)
         with sink as write:
@@ -278,6 +300,23 @@ def _labels_of_archive(
     y = read_labels(raw, source.place)
     # Numbers beside classes of text would be read as their places.
     return y.astype(str) if classes.dtype.kind == "U" else y
+
+
+@contextmanager
+def _write_lines(file: IO[bytes], classes: NDArray[Any]) -> Iterator[Write]:
+    """Write a JSON object a line, as logs are read: ``probs`` by class, and the label."""
+    names = [str(c) for c in classes]
+
+    def write(rows: NDArray[Any], chunk: FileChunk, keep: NDArray[np.bool_]) -> None:
+        own = chunk.labels()
+        labels = [None] * len(rows) if own is None else own[keep].tolist()
+        for row, label in zip(rows.tolist(), labels, strict=True):
+            # A class of exactly 0 is an option that the row does not have; NaN is a bad row.
+            present = {name: p for name, p in zip(names, row, strict=True) if p != 0.0}
+            found: dict[str, Any] = {"probs": present} | ({} if label is None else {"label": label})
+            file.write(json.dumps(found).encode() + b"\n")
+
+    yield write
 
 
 @contextmanager

@@ -14,17 +14,20 @@ import numpy as np
 from calibrant._files import tables
 from calibrant._files.align import labels_of_archive
 from calibrant._files.arrays import open_npy, open_npz
+from calibrant._files.logs import read_log
+from calibrant._files.records import is_log
 from calibrant._files.tables import ColumnSelection
 from calibrant._files.text import Place
 from calibrant.errors import PredictionFileError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from calibrant._files.arrays import Archive, StoredArray
+    from calibrant._files.logs import Log
     from calibrant._files.tables import Layout
 
 ARRAYS = {"probs": "probabilities", "logits": "logits"}
@@ -49,7 +52,7 @@ class Source:
     """An open file of predictions, to be read once: in chunks, or all scores and all labels.
 
     The number of rows is told where it is known beforehand; the layout and the schema are those of
-    a table.
+    a table. ``log`` is what was read of the log of an evaluation.
     """
 
     place: Place
@@ -62,13 +65,15 @@ class Source:
     whole: Callable[[], tuple[NDArray[Any], NDArray[Any] | None]]
     layout: Layout | None = None
     schema: Any = None
+    log: Log | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RawPredictions:
     """What a file of predictions holds: scores, and labels as they stand in it.
 
-    Unless its columns are sure to hold scores, they are all columns of numbers of a table.
+    Unless its columns are sure to hold scores, they are all columns of numbers of a table. ``log``
+    is that of an evaluation, whose rows may lack some of the options.
     """
 
     scores: NDArray[Any]
@@ -76,6 +81,7 @@ class RawPredictions:
     labels: NDArray[Any] | None
     place: Place
     are_columns_sure: bool = True
+    log: Log | None = None
 
     @property
     def source(self) -> str:
@@ -100,20 +106,21 @@ def read_prediction_file(
     kind: str | None = None,
     labels: str | os.PathLike[str] | None = None,
     selection: ColumnSelection | None = None,
+    classes: Sequence[Any] | None = None,
 ) -> RawPredictions:
-    """Read scores and labels from npz, npy, CSV, TSV, Parquet or Arrow; ``-`` is CSV on stdin.
+    """Read scores and labels from npz, npy, tables or logs of JSON; ``-`` is CSV on stdin.
 
     ``part`` is "val" or "test" of an npz file with arrays of both, and an error for other files;
     ``usual_part`` is read where none is asked for. An npz file tells the kind of its scores by the
     names of its arrays; other files hold probabilities unless ``kind`` says otherwise. ``labels``
-    is a npy file with the labels, for scores in a npy file.
+    is a npy file with the labels, for scores in a npy file; ``classes`` are those of a log.
     """
     path = Path(path)
     options: dict[str, Any] = {"part": part, "usual_part": usual_part, "kind": kind}
-    with open_source(path, selection=selection, **options) as source:
+    with open_source(path, selection=selection, classes=classes, **options) as source:
         scores, own = source.whole()
         is_sure = source.layout is None or source.layout.is_chosen
-        found = RawPredictions(scores, source.kind, own, source.place, is_sure)
+        found = RawPredictions(scores, source.kind, own, source.place, is_sure, source.log)
     if labels is None:
         return found
     if own is not None:
@@ -131,6 +138,7 @@ def open_source(
     usual_part: str | None = None,
     kind: str | None = None,
     selection: ColumnSelection | None = None,
+    classes: Sequence[Any] | None = None,
 ) -> Iterator[Source]:
     """Open a file of predictions; its size is fixed at opening."""
     suffix = path.suffix.lower()
@@ -147,6 +155,8 @@ def open_source(
         elif tables.is_table(path):
             table = tables.open_table(path, selection or ColumnSelection(), stack)
             yield _of_table(table, path, kind or "probabilities")
+        elif is_log(path):
+            yield _of_log(read_log(path, kind, selection, classes), path)
         else:
             raise unknown_format(path)
 
@@ -155,7 +165,8 @@ def unknown_format(path: Path) -> PredictionFileError:
     """Return the error about a suffix that no format has."""
     suffix = "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix.lower()
     return PredictionFileError(
-        f"{path}: {suffix!r} is not known; use .npz, .npy, .csv, .tsv, .csv.gz, .parquet or .arrow"
+        f"{path}: {suffix!r} is not known; use .npz, .npy, .csv, .tsv, .csv.gz, .parquet, "
+        ".arrow, or .jsonl, .json and .eval of evaluations"
     )
 
 
@@ -185,6 +196,19 @@ def _of_table(table: tables.OpenTable, path: Path, kind: str) -> Source:
     shape = len(names), None
     return Source(
         place, kind, *shape, dtype, label is not None, read(), whole, layout, table.schema
+    )
+
+
+def _of_log(log: Log, path: Path) -> Source:
+    place = Place(path, str(path), log.classes, lines=log.lines)
+    labels = None if log.labels is None else partial(np.asarray, log.labels)
+    chunk = FileChunk(log.scores, labels)
+    n_rows, n_columns = log.scores.shape
+    return Source(
+        *(place, log.kind, n_columns, n_rows, log.scores.dtype, labels is not None),
+        iter([chunk]),
+        lambda: (log.scores, log.labels),
+        log=log,
     )
 
 

@@ -62,13 +62,26 @@ def sigmoid_and_softplus(x: Array) -> tuple[Array, Array]:
     return np.where(x >= 0.0, larger, small * larger), np.maximum(x, 0.0) - np.log(larger)
 
 
+def products(features: Array) -> Array:
+    """Return products of all pairs of features, one row for each of them."""
+    return (features[:, None] * features).reshape(-1, features.shape[1])
+
+
+class Sums(NamedTuple):
+    """Sums over rows, for each map: log(1 + exp(eta)) and its derivatives."""
+
+    softplus: Array
+    gradient: Array
+    hessian: Array
+
+
 class Expansion(NamedTuple):
-    """Objective of each map with its derivatives, and the sum of log(1 + exp(eta)) in it."""
+    """Objective of each map with its derivatives, and the sums that it is made of."""
 
     value: Array
     gradient: Array
     hessian: Array
-    softplus: Array
+    sums: Sums
 
 
 class TwoClassRows:
@@ -106,42 +119,56 @@ class TwoClassRows:
             self.base_losses[i] = self._softplus[i] - positives @ u
             label_sums.append(features @ positives)
             base_sums.append(features @ (cells * q))
+        self._pairs = [
+            products(features) if len(cells) <= ROWS_AT_ONCE else None
+            for _, features in self._lines
+        ]
         self._of_map = np.repeat(np.arange(len(bases)), n_maps)
         self._label_sums = np.array(label_sums)[self._of_map]
         self._base_sums = np.array(base_sums)[self._of_map]
 
-    def expand(self, points: Array, ridges: Array, ratio: Array) -> Expansion:
-        """Value (less a constant), gradient and Hessian of the objective of each map."""
-        used = np.isfinite(ridges)
-        held = np.where(used, ridges, 0.0)
+    def sums(self, points: Array) -> Sums:
+        """Return sums over rows at ``points``, whatever the ridges and pseudo-observations."""
+        n_features = points.shape[1]
         total, gradient = np.zeros(len(points)), np.zeros_like(points)
-        hessian = np.zeros((*points.shape, points.shape[1]))
+        hessian = np.zeros((len(points), n_features**2))
         for start in range(0, len(self._cells), ROWS_AT_ONCE):
             own = slice(start, start + ROWS_AT_ONCE)
             part = self._cells[own]
-            for maps, (u, all_features) in zip(self._maps, self._lines, strict=True):
+            for maps, (u, all_features), known in zip(
+                self._maps, self._lines, self._pairs, strict=True
+            ):
                 features = all_features[:, own]
+                pairs = products(features) if known is None else known
                 p, softplus = sigmoid_and_softplus(u[own] + points[maps] @ features)
                 total[maps] += softplus @ part
                 spread = p * part
                 gradient[maps] += spread @ features.T
                 spread *= 1.0 - p
-                hessian[maps] += (spread[:, None, :] * features) @ features.T
-        more = 1.0 + ratio[:, None]
+                hessian[maps] += spread @ pairs.T
+        return Sums(total, gradient, hessian.reshape(-1, n_features, n_features))
+
+    def expand(
+        self, points: Array, ridges: Array, ratio: Array, sums: Sums | None = None
+    ) -> Expansion:
+        """Value (less a constant), gradient and Hessian of the objective of each map.
+
+        ``sums`` are those at ``points``, if they are known.
+        """
+        sums = self.sums(points) if sums is None else sums
+        used, more = np.isfinite(ridges), 1.0 + ratio[:, None]
+        held = np.where(used, ridges, 0.0)
         drawn = self._label_sums + ratio[:, None] * self._base_sums
-        value = more[:, 0] * total - np.sum(points * (drawn - 0.5 * held * points), axis=1)
-        gradient = np.where(used, more * gradient - drawn + held * points, 0.0)
-        hessian *= more[:, :, None] * used[:, :, None] * used[:, None, :]
+        value = more[:, 0] * sums.softplus - np.sum(points * (drawn - 0.5 * held * points), axis=1)
+        gradient = np.where(used, more * sums.gradient - drawn + held * points, 0.0)
+        hessian = sums.hessian * (more[:, :, None] * used[:, :, None] * used[:, None, :])
         diagonal = np.arange(points.shape[1])
         hessian[:, diagonal, diagonal] += np.where(used, held, 1.0)
-        return Expansion(value, gradient, hessian, total)
+        return Expansion(value, gradient, hessian, sums)
 
-    def losses(self, points: Array, total: Array) -> tuple[Array, Array]:
-        """Return the loss of each map, and its mean divergence from the base.
-
-        ``total`` is what ``expand`` returns last.
-        """
-        more = total - self._softplus[self._of_map]
+    def losses(self, points: Array, sums: Sums) -> tuple[Array, Array]:
+        """Return the loss of each map, and its mean divergence from the base."""
+        more = sums.softplus - self._softplus[self._of_map]
         loss = self.base_losses[self._of_map] + more - np.sum(points * self._label_sums, axis=1)
         apart = more - np.sum(points * self._base_sums, axis=1)
         return loss, np.maximum(apart / self.total, 0.0)

@@ -66,11 +66,7 @@ class _MixtureProblem:
         found: Array = self.share @ self.ratios(w) + self.prior_gradient(w)
         return found
 
-    def violation(self, w: Array) -> float:
-        """Bound on the distance of the loss from its minimum."""
-        return max(float(self.slope(w).max()) - 1.0, 0.0)
-
-    def newton_point(self, w: Array) -> Array:
+    def newton_point(self, w: Array, slope: Array) -> Array:
         """Minimum of the quadratic model at w over w >= 0, as a problem of least squares."""
         ratios = self.ratios(w)
         hessian = (ratios * self.share[:, None]).T @ ratios
@@ -80,7 +76,7 @@ class _MixtureProblem:
         # Diagonal of one, so that no component is too small to be seen.
         unit = 1.0 / np.sqrt(np.maximum(np.diag(hessian), 1e-300))
         scaled = hessian * np.outer(unit, unit) + RIDGE * np.eye(len(w))
-        goal = scaled @ (w / unit) + unit * (self.slope(w) - 1.0)
+        goal = scaled @ (w / unit) + unit * (slope - 1.0)
         root = np.linalg.cholesky(scaled)
         point: Array = unit * nnls(root.T, solve_triangular(root, goal, lower=True))[0]
         return point
@@ -101,6 +97,7 @@ def solve_mixture(
     start: Array | None = None,
     tol: float = 1e-8,
     max_rounds: int = 1000,
+    is_ordered: bool = False,
 ) -> tuple[Array, SolverReport]:
     """Mixture weights w >= 0, sum w = 1, of least -sum_i weight_i log(own_i w) - prior log w.
 
@@ -113,36 +110,38 @@ def solve_mixture(
     maximisation, which never leaves the simplex and never increases the loss.
     """
     started = perf_counter()
-    order = _order(own, weight)  # sums then do not depend on the rows' order
-    own, weight = np.maximum(own[order], 1e-300), weight[order]
+    if not is_ordered:  # sums must not depend on the rows' order
+        order = _order(own, weight)
+        own, weight = own[order], weight[order]
+    own = np.maximum(own, 1e-300)
     prior = np.zeros(own.shape[1]) if prior is None else prior
     total = weight.sum() + prior.sum()
     problem = _MixtureProblem(own, weight / total, prior / total)
     weights = np.full(own.shape[1], 1.0 / own.shape[1])
     if start is not None:  # components of weight 0 may come back
         weights = 0.9 * start + 0.1 * weights
-    loss, violation, rounds = problem.loss(weights), problem.violation(weights), 0
-    while violation > tol and rounds < max_rounds:
+    loss, slope, rounds = problem.loss(weights), problem.slope(weights), 0
+    while slope.max() - 1.0 > tol and rounds < max_rounds:
         rounds += 1
-        step = problem.newton_point(weights) - weights
+        step = problem.newton_point(weights, slope) - weights
         whole = weights + step
         whole /= whole.sum() if whole.sum() > 0.0 else np.inf
         points, losses = [whole], np.array([problem.loss(whole)])
-        if losses[0] > loss - 1e-4 * float((problem.slope(weights) - 1.0) @ step):
-            points += [weights * problem.slope(weights)]
+        if losses[0] > loss - 1e-4 * float((slope - 1.0) @ step):
+            points += [weights * slope]
             points += [weights + size * step for size in (0.5, 0.1, 0.01)]
             points = [point / point.sum() for point in points if point.sum() > 0.0]
             losses = np.array([problem.loss(point) for point in points])
         best = int(np.argmin(losses))
         rounding = 1e-14 * max(abs(loss), 1.0)
         if losses[best] > loss - rounding:  # the loss sees no more, the gradient does
-            seen = [problem.violation(point) for point in points]
+            seen = [problem.slope(point).max() for point in points]
             best = int(np.argmin(np.where(losses <= loss + rounding, seen, np.inf)))
-            if not seen[best] < violation:
+            if not seen[best] < slope.max():
                 break
         weights, loss = points[best], float(losses[best])
-        violation = problem.violation(weights)
-    seconds = perf_counter() - started
+        slope = problem.slope(weights)
+    violation, seconds = max(float(slope.max()) - 1.0, 0.0), perf_counter() - started
     return weights, SolverReport("sequential-quadratic", loss, violation, tol, rounds, seconds)
 
 
@@ -168,14 +167,16 @@ def solve_priced_mixture(
     if strength <= 0.0:
         return solve_mixture(own, weight, prior=prior)
     entropy = -float(cell_share @ np.log(cells[:, baseline]))
-    components = np.vstack([own, cells])
-    left = strength
-    weights, report = solve_mixture(
-        components, np.concatenate([weight, left * cell_share]), prior=prior
-    )
+    components, left = np.vstack([own, cells]), strength
+    all_weight = np.concatenate([weight, left * cell_share])
+    order = _order(components, all_weight)
+    components, is_cell = components[order], order >= len(own)
+    weights, report = solve_mixture(components, all_weight[order], prior=prior, is_ordered=True)
     for _ in range(REWEIGHTINGS):
         left = remaining(strength, -float(cell_share @ np.log(cells @ weights)) - entropy)
-        rounds, all_weight = report.rounds, np.concatenate([weight, left * cell_share])
-        weights, report = solve_mixture(components, all_weight, prior=prior, start=weights)
+        now, rounds = np.where(is_cell, left / strength, 1.0) * all_weight[order], report.rounds
+        weights, report = solve_mixture(
+            components, now, prior=prior, start=weights, is_ordered=True
+        )
         report = replace(report, rounds=rounds + report.rounds)
     return weights, report

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.optimize import isotonic_regression
-from scipy.special import expit, logit, logsumexp
+from scipy.special import expit, logit
 
 from calibrant._maps.cells import ClasswiseCurves
 from calibrant._maps.curves import FARTHEST_LOG_ODDS, BoundedLogs, LogOddsCurve
 from calibrant._objectives.two_class import (
     Base,
     Expansion,
+    Sums,
     TwoClassRows,
     sigmoid_and_softplus,
 )
@@ -161,7 +162,8 @@ def fit_log_odds(
     average = _Average(lines, fits.points, tiny, z, cells)
     log_weight = POWER * evidence + np.log(PRIOR)
     few = FEW_NATS / (max(float(rows.base_losses[1]), 0.0) + FEW_NATS)
-    shares = np.append(np.exp(log_weight - logsumexp(log_weight)) * (1.0 - few), [few, 0.0])
+    shares = np.exp(log_weight - log_weight.max())
+    shares = np.append(shares / shares.sum() * (1.0 - few), [few, 0.0])
 
     def loss_of(curve: LogOddsCurve) -> float:
         eta = np.interp(z, curve.x, curve.y)
@@ -178,21 +180,28 @@ def fit_log_odds(
 
 def _fit_held(rows: TwoClassRows, ridges: Array, strength: float, times: int, tol: float) -> Fits:
     """Minimise ``times``, each but the first with as many pseudo-observations as are left."""
-    found = Fits(np.zeros_like(ridges), Expansion(*np.empty((4, 1))), np.inf, 0)
+    points, sums = np.zeros_like(ridges), None
     left, rounds = np.full(len(ridges), strength), 0
     for enough in (*(max(tol, ROUGH_TOLERANCE),) * (times - 1), tol):
-        found = minimise_together(rows, found.points, ridges, left / rows.total, enough)
-        _, divergences = rows.losses(found.points, found.at.softplus)
+        found = minimise_together(rows, points, ridges, left / rows.total, enough, sums)
+        points, sums = found.points, found.at.sums
+        _, divergences = rows.losses(points, sums)
         left = np.array([remaining(strength, divergence) for divergence in divergences])
         rounds += found.rounds
     return found._replace(rounds=rounds)
 
 
 def minimise_together(
-    rows: TwoClassRows, points: Array, ridges: Array, ratio: Array, tol: float
+    rows: TwoClassRows,
+    points: Array,
+    ridges: Array,
+    ratio: Array,
+    tol: float,
+    sums: Sums | None = None,
 ) -> Fits:
     """Newton's method for all members at once, each with a step length of its own."""
-    at, diagonal = rows.expand(points, ridges, ratio), np.arange(points.shape[1])
+    at, diagonal = rows.expand(points, ridges, ratio, sums), np.arange(points.shape[1])
+    unit_matrix = np.eye(len(diagonal))
     # Rounding of a sum: where all rows are certain, no gradient is smaller.
     rounding = 1e-12 / max(tol, 1e-12) * rows.total * rows.largest
     for rounds in range(MAX_ROUNDS + 1):
@@ -202,7 +211,7 @@ def minimise_together(
         moving = violation > tol
         if not moving.any() or rounds == MAX_ROUNDS:
             break
-        damped = at.hessian + 1e-12 * curvature[:, None] * np.eye(len(diagonal))
+        damped = at.hessian + 1e-12 * curvature[:, None] * unit_matrix
         step = np.linalg.solve(damped, at.gradient[..., None])[..., 0]
         step = np.where(moving[:, None], step, 0.0)
         predicted = np.sum(at.gradient * step, axis=1)
@@ -237,7 +246,7 @@ def _evidence(rows: TwoClassRows, found: Fits, ridges: Array, slope: Array) -> A
     diagonal = np.arange(hessian.shape[1])
     hessian[:, diagonal, diagonal] *= 1.0 + 1e-12  # beside huge weights the ridge is lost
     rest = np.where(np.isfinite(ridges[:, 1:]), ridges[:, 1:], 1.0)  # left out: log 1, and t = 0
-    losses, divergences = rows.losses(found.points, found.at.softplus)
+    losses, divergences = rows.losses(found.points, found.at.sums)
     found_evidence: Array = (
         -losses
         - np.log1p(AT_BASE * divergences)

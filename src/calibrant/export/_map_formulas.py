@@ -19,6 +19,7 @@ from calibrant._maps.logits import (
     StructuredMap,
     TemperatureMap,
 )
+from calibrant._maps.priors import PriorMap
 from calibrant.export._block_search import find_blocks, lowered
 from calibrant.export._formula_parts import (
     write_curves,
@@ -177,6 +178,15 @@ def _(found: SplineMap, ops: Operations, rows: Value, at: Context) -> Value:
     )
     mapped = height + slope * (logs - start)
     return write_softmax(ops, mapped) if at.inner else ops.softmax(mapped)
+
+
+@write_map.register
+def _(found: PriorMap, ops: Operations, rows: Value, at: Context) -> Value:
+    rows, _ = _probabilities(found, ops, rows, at)
+    mapped = rows * ops.fitted("ratio", found.ratio)
+    total = ops.row_sum(mapped)
+    empty = ops.where(total > 0.0, 0.0, 1.0)
+    return (mapped + rows * empty) / (total + empty)
 
 
 @write_map.register

@@ -17,6 +17,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints, is_typeddict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed
@@ -36,8 +37,6 @@ from calibrant.model_file._format import require, take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
 
     from calibrant.model_file._parts import Reader, Writer
 
@@ -144,6 +143,8 @@ def write(kind: Any, value: Any, name: str, writer: Writer) -> Any:
         return float(value) if math.isfinite(value) else str(float(value))
     if kind in (int, str, bool):
         return kind(value)
+    if kind == NDArray[Any]:  # labels
+        return writer.vector(value)
     if origin is np.ndarray:
         right = value.dtype.kind in "fi" and value.itemsize == 8 and value.size > 0
         require(right, f"{name} is no array of 64-bit numbers")
@@ -180,6 +181,8 @@ def read(kind: Any, stored: Any, name: str, reader: Reader) -> Any:
         if type(stored) is not kind:
             raise HeaderFieldError(f"{name} is no {kind.__name__}")
         return stored
+    if kind == NDArray[Any]:
+        return reader.vector(stored, name)
     if origin is np.ndarray:
         _expect(stored, "array", name)
         return reader.take(name, whole=_is_whole(kind), n_dimensions=None)

@@ -1,0 +1,144 @@
+"""``Evidence``: the e-process of one stream of rows, and the change detector that is made of it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant.monitor._bets import Bet, Block, make_bets
+
+if TYPE_CHECKING:
+    from calibrant.monitor._bets import Floats
+
+NO_BET = 0.5
+"""Share of the wealth that is not bet at the start; the bets have equal parts of the rest."""
+
+STEPS = np.array([20, 50, 100, 200, 500, 1000])
+"""Bets learn at multiples of the last of these that is at most an eighth of the rows, or of 20."""
+
+
+MOST_CHANGES = 100
+"""Alarms of the change detector that are kept, the last ones."""
+
+
+def log_sum(logs: Floats, axis: int | None = None) -> Any:
+    """Logarithm of the sum of exponentials, of which one at least is not zero."""
+    top = logs.max(axis=axis, keepdims=True)
+    total: Any = np.log(np.exp(logs - top).sum(axis=axis)) + top.squeeze(axis)
+    return float(total) if axis is None else total
+
+
+class Evidence:
+    """A mixture of bets against the probabilities of a stream, valid at every stopping time.
+
+    The wealth is divided among the bets, and some of it is not bet. A row multiplies each part by
+    the bet's q(y) / p(y); if p is right, that is 1 on average whatever was before, so wealth is a
+    nonnegative martingale that starts at 1. When bets learn for the j-th time, a share 1 / (j + 1)
+    of the wealth is divided anew as at the start, so that bets that lost while nothing was wrong
+    are there when something is. Rows, not batches, say when that is: batches change nothing.
+    """
+
+    def __init__(self, bets: dict[str, Bet], run_length: float = math.inf) -> None:
+        self.bets = bets
+        self.log_run_length = math.log(run_length)
+        parts = [NO_BET, *[(1.0 - NO_BET) / len(bets)] * len(bets)]
+        self.log_prior = np.log(parts)
+        self.log_share = self.log_prior.copy()
+        self.log_wealth = 0.0
+        self.log_largest = 0.0
+        self.log_detector = -math.inf
+        self.changes: list[int] = []
+        self.n_rows = 0
+        self.n_learned = 0
+        self.learns_at = int(STEPS[0])
+        self.weight_in_block = 0.0
+
+    @classmethod
+    def of_classes(
+        cls, n_classes: int, run_length: float = math.inf, *, has_class_terms: bool = True
+    ) -> Evidence:
+        """Return the evidence of no rows yet."""
+        return cls(make_bets(n_classes, has_class_terms=has_class_terms), run_length)
+
+    def count(self, block: Block) -> Floats:
+        """Count rows; return the logarithm of the wealth after each of them."""
+        paths, start = [], 0
+        while start < len(block.label):
+            stop = min(len(block.label), start + self.learns_at - self.n_rows)
+            paths.append(self._bet(block.take(slice(start, stop))))
+            if self.n_rows == self.learns_at:
+                self._learn()
+            start = stop
+        path = np.concatenate(paths)
+        self.log_largest = max(self.log_largest, float(path.max()))
+        return path
+
+    def _bet(self, block: Block) -> Floats:
+        parts = np.zeros((len(self.log_share), len(block.label)))
+        for part, bet in zip(parts[1:], self.bets.values(), strict=True):
+            part[:] = bet.log_ratio(block)
+        if block.weight is not None:
+            parts *= block.weight  # at most 1: the mean of such a power is at most 1, too
+        np.cumsum(parts, axis=1, out=parts)
+        parts += self.log_share[:, None]
+        growth: Floats = log_sum(parts, axis=0)
+        self.log_share = parts[:, -1] - growth[-1]
+        path = self.log_wealth + growth
+        self._detect(growth)
+        self.log_wealth = float(path[-1])
+        self.n_rows += len(path)
+        self.weight_in_block += len(path) if block.weight is None else float(block.weight.sum())
+        return path
+
+    def _detect(self, growth: Floats) -> None:
+        """Go on with the Shiryaev-Roberts sum: R after a row is (R + 1) e.
+
+        R minus the number of rows is a martingale if p is right, so that R takes that many rows on
+        average, at least, to reach a number. There it notes the row, and begins anew.
+        """
+        before = np.concatenate([[0.0], growth[:-1]])
+        start = 0
+        while start < len(growth):
+            logs = np.concatenate([[self.log_detector - before[start]], -before[start:]])
+            path = growth[start:] + np.logaddexp.accumulate(logs)[1:]
+            reached = path >= self.log_run_length
+            stop = int(np.argmax(reached)) if reached.any() else len(path) - 1
+            self.log_detector = -math.inf if reached.any() else float(path[stop])
+            start += stop + 1
+            if reached.any():
+                self.changes = [*self.changes, self.n_rows + start][-MOST_CHANGES:]
+
+    def _learn(self) -> None:
+        for bet in self.bets.values():
+            bet.learn(self.weight_in_block)
+        self.weight_in_block = 0.0
+        self.n_learned += 1
+        anew = 1.0 / (self.n_learned + 1.0)
+        self.log_share = np.logaddexp(
+            math.log1p(-anew) + self.log_share, math.log(anew) + self.log_prior
+        )
+        step = STEPS[max(np.searchsorted(8 * STEPS, self.n_rows, side="right") - 1, 0)]
+        self.learns_at = int((self.n_rows // step + 1) * step)
+
+    def state(self) -> dict[str, Any]:
+        """Arrays and numbers that say all about it."""
+        numbers = [self.log_wealth, self.log_largest, self.log_detector, self.weight_in_block]
+        return {
+            "numbers": np.array(numbers),
+            "counts": [self.n_rows, self.n_learned, self.learns_at],
+            "changes": self.changes,
+            "log_share": self.log_share,
+            "bets": {name: bet.state() for name, bet in self.bets.items()},
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take what ``state`` returned back."""
+        numbers = map(float, state["numbers"])
+        self.log_wealth, self.log_largest, self.log_detector, self.weight_in_block = numbers
+        self.n_rows, self.n_learned, self.learns_at = map(int, state["counts"])
+        self.changes = [int(row) for row in state["changes"]]
+        self.log_share = state["log_share"].reshape(self.log_share.shape)
+        for name, bet in self.bets.items():
+            bet.restore(state["bets"][name])

@@ -1,0 +1,85 @@
+"""``Periods``: what is kept of the past for pictures, in a bounded number of stretches of rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from calibrant.monitor._bets import Floats
+
+MOST_PERIODS, N_BINS = 64, 10
+FIELDS = (
+    "rows",
+    "weight",
+    "hits",
+    "confidence",
+    "unlabelled",
+    "expected",
+    "first",
+    "last",
+    "log_e",
+)
+
+
+class Periods:
+    """Sums over stretches of rows; when there are too many, neighbours become one."""
+
+    def __init__(self) -> None:
+        self.table = np.zeros((0, len(FIELDS) + 3 * N_BINS))
+        self.fewest_rows = 1
+
+    def column(self, name: str) -> Floats:
+        """One field of all periods."""
+        return self.table[:, FIELDS.index(name)]
+
+    @property
+    def bins(self) -> Floats:
+        """Weight, hits and confidence, by period and bin of the confidence."""
+        return self.table[:, len(FIELDS) :].reshape(-1, 3, N_BINS)
+
+    def add(
+        self,
+        confidence: Floats,
+        hit: NDArray[np.bool_] | None,
+        weight: Floats | None,
+        time: Floats | None,
+        log_e: float,
+    ) -> None:
+        """Add rows, to the last period if that is not full."""
+        new = np.zeros(self.table.shape[1])
+        if hit is None:
+            new[[4, 5]] = len(confidence), confidence.sum()
+        else:
+            w = np.ones(len(confidence)) if weight is None else weight
+            new[:4] = len(confidence), w.sum(), w @ hit, w @ confidence
+            at = np.minimum((N_BINS * confidence).astype(np.int64), N_BINS - 1)
+            parts = (w, w * hit, w * confidence)
+            new[len(FIELDS) :] = np.concatenate([np.bincount(at, x, N_BINS) for x in parts])
+        span = (np.nan, np.nan) if time is None else (time.min(), time.max())
+        new[6:9] = *span, log_e
+        if len(self.table) and self.table[-1, [0, 4]].sum() < self.fewest_rows:
+            self.table[-1] = _join(self.table[-1:], new[None])[0]
+        else:
+            self.table = np.concatenate([self.table, new[None]])
+        if len(self.table) > MOST_PERIODS:
+            odd = self.table[len(self.table) // 2 * 2 :]
+            self.table = np.concatenate([_join(self.table[:-1:2], self.table[1::2]), odd])
+            self.fewest_rows = int(self.table[:-1, [0, 4]].sum(axis=1).min())
+
+    def pooled(self, most: int) -> Floats:
+        """Return bins of at most so many stretches, with about as many periods each."""
+        labelled = self.bins[self.column("rows") > 0]
+        return np.array([part.sum(axis=0) for part in np.array_split(labelled, most) if len(part)])
+
+
+def _join(first: Floats, second: Floats) -> Floats:
+    """Add up periods that follow each other."""
+    out = first + second
+    out[:, 6] = np.fmin(first[:, 6], second[:, 6])
+    out[:, 7] = np.fmax(first[:, 7], second[:, 7])
+    out[:, 8] = second[:, 8]
+    return out

@@ -1,0 +1,255 @@
+"""A fit for each group: what it is made of, its weights, its promises and its refusals."""
+
+import warnings
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+from sklearn.base import clone
+
+import calibrant
+from calibrant import GroupedCalibrator, StructuredScaling, TemperatureScaling, errors, model_file
+from calibrant._calibrators import grouped as source
+from calibrant._simplex import check_batch
+from conftest import simulate
+
+SIZES = (40, 100, 500)
+
+
+@cache
+def grouped_rows(n_classes=3, seed=0, spread=0.4, sizes=SIZES):
+    """Scores, labels, and groups whose labels have a temperature and a bias of their own."""
+    rng = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    z = 2.0 * rng.normal(size=(len(codes), n_classes))
+    slope = np.exp(spread * rng.normal(size=len(sizes)))
+    bias = spread * rng.normal(size=(len(sizes), n_classes))
+    own = np.exp(slope[codes, None] * z + bias[codes])
+    own /= own.sum(axis=1, keepdims=True)
+    y = (own.cumsum(axis=1) > rng.uniform(size=(len(codes), 1))).argmax(axis=1)
+    scores = np.exp(1.6 * z)
+    scores /= scores.sum(axis=1, keepdims=True)
+    return scores, y, np.array(["north", "east", "south", *map(str, range(99))])[codes], own
+
+
+@cache
+def fit(**parameters):
+    """Return a fit; do not change it."""
+    scores, y, groups, _ = grouped_rows()
+    return GroupedCalibrator(StructuredScaling(), **parameters).fit(scores, y, groups=groups)
+
+
+def loss(probabilities, own):
+    """Expected NLL."""
+    return -float((own * np.log(probabilities)).sum(axis=1).mean())
+
+
+def test_groups_that_differ_gain():
+    scores, y, groups, own = grouped_rows()
+    grouped = fit()
+    pooled = StructuredScaling().fit(scores, y).predict_proba(scores)
+    assert loss(grouped.predict_proba(scores, groups=groups), own) < 0.99 * loss(pooled, own)
+    assert grouped.groups_.tolist() == ["east", "north", "south"]
+    np.testing.assert_allclose(grouped.weights_.sum(axis=1), 1.0)
+    assert grouped.weights_[:2, 2].tolist() == [0.0, 0.0]  # too few rows for a fit of their own
+    assert grouped.solver_report_.converged
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_that_do_not_differ_lose_next_to_nothing(seed):
+    scores, y, groups, own = grouped_rows(seed=seed, spread=0.0, sizes=(50,) * 8)
+    grouped = GroupedCalibrator(StructuredScaling()).fit(scores, y, groups=groups)
+    pooled = StructuredScaling().fit(scores, y).predict_proba(scores)
+    assert loss(grouped.predict_proba(scores, groups=groups), own) <= 1.002 * loss(pooled, own)
+
+
+def test_other_groups_and_small_ones_get_the_fit_of_all():
+    scores, y, groups, _ = grouped_rows()
+    groups = groups.copy()
+    groups[:3] = "tiny"
+    grouped = GroupedCalibrator(StructuredScaling()).fit(scores, y, groups=groups)
+    pooled = StructuredScaling().fit(scores, y).predict_proba(scores)
+    assert np.array_equal(grouped.predict_proba(scores, groups=["tiny"] * len(y)), pooled)
+    names = ["north", *["elsewhere"] * (len(y) - 1)]
+    assert np.array_equal(grouped.predict_proba(scores, groups=names)[1:], pooled[1:])
+    with pytest.warns(errors.CalibrantWarning, match="no row is of a group of the fit"):
+        grouped.predict_proba(scores[:1], groups=["elsewhere"])
+
+
+def test_weights_are_those_of_a_general_purpose_solver():
+    scores, y, groups, _ = grouped_rows()
+    batch = check_batch(scores, y)
+    codes = np.unique(groups, return_inverse=True)[1]
+    dealt = source._deal(StructuredScaling(), batch, codes, 5)
+    weights, report = source._mix(StructuredScaling(), dealt, 4.0, 300, 2.0)
+    own = [np.column_stack([g.own(g.pooled.scores), g.changed(4.0)]) for g in dealt]
+    all_weight = np.concatenate([g.batch.weight for g in dealt])
+
+    def solve(own, weight, prior):
+        def objective(free):
+            w = np.exp(np.append(free, 0.0) - np.logaddexp.reduce(np.append(free, 0.0)))
+            return -weight @ np.log(own @ w) - prior @ np.log(np.maximum(w, 1e-300))
+
+        found = minimize(objective, np.zeros(own.shape[1] - 1), method="Nelder-Mead", tol=1e-10)
+        w = np.exp(np.append(found.x, 0.0))
+        return w / w.sum()
+
+    shares = solve(np.vstack(own), all_weight, np.array([2.0, 0.0]))
+    for g in (0, 1):  # the third has a fit of its own, too
+        expected = solve(own[g], dealt[g].batch.weight, 2.0 * shares)
+        np.testing.assert_allclose(weights[g, :2], expected, atol=2e-3)
+    assert report.violation <= report.tolerance
+
+
+def test_the_change_is_the_optimum_of_its_penalised_likelihood():
+    """Against BFGS on the objective as the docstring of StructuredObjective has it."""
+    scores, y, groups, _ = grouped_rows()
+    batch = check_batch(scores, y).take(groups == "east")
+    change = source.parts.fit_part(source._change(4.0), batch, source.UNCHANGED)
+    assert change.solver_report_.converged
+    held = calibrant._maps.logits.StructuredMap
+    assert isinstance(change.map_, held)
+    assert change.map_.coef.ndim == 1
+
+    strong = source.parts.fit_part(source._change(1e9), batch, source.UNCHANGED)
+    np.testing.assert_allclose(strong.map_.coef, strong.map_.coef[0], atol=1e-6)
+    np.testing.assert_allclose(strong.map_.intercept, 0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["north", "south", None])
+def test_the_fit_of_one_group_is_a_calibrator(name):
+    scores = grouped_rows()[0]
+    one = fit().for_group(name)
+    groups = ["north", *[name or "elsewhere"] * len(scores)]
+    both = fit().predict_proba(np.vstack([scores[:1], scores]), groups=groups)[1:]
+    assert np.array_equal(one.predict_proba(scores), both)
+    assert np.array_equal(model_file.loads(model_file.dumps(one)).predict_proba(scores), both)
+
+
+FORMS = {
+    "text": lambda codes: np.array(["b", "a", "c"])[codes],
+    "objects": lambda codes: np.array(["b", "a", "c"], dtype=object)[codes],
+    "list": lambda codes: ["bac"[c] for c in codes],
+    "numbers": lambda codes: codes - 1,
+    "booleans": lambda codes: codes > 0,
+    "series": lambda codes: pd.Series(codes, index=np.arange(len(codes))[::-1]),
+    "categorical": lambda codes: pd.Categorical.from_codes(codes, ["b", "a", "c", "unused"]),
+    "floats": lambda codes: codes.astype(float),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_groups_come_in_any_form_and_files_keep_them(form):
+    scores, y, groups, _ = grouped_rows()
+    codes = np.unique(groups, return_inverse=True)[1]
+    given = FORMS[form](codes)
+    calibrator = GroupedCalibrator(TemperatureScaling()).fit(scores, y, groups=given)
+    found = calibrator.predict_proba(scores, groups=given)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    data = model_file.dumps(calibrator)
+    loaded = model_file.loads(data)
+    assert np.array_equal(loaded.predict_proba(scores, groups=given), found)
+    assert loaded.groups_.dtype == calibrator.groups_.dtype
+    assert model_file.dumps(loaded) == data
+
+
+def test_rows_in_any_order_and_repeated_as_weights():
+    scores, y, groups, _ = grouped_rows()
+    calibrator = fit()
+    order = np.random.default_rng(3).permutation(len(y))
+    again = clone(calibrator).fit(scores[order], y[order], groups=groups[order])
+    expected = calibrator.predict_proba(scores, groups=groups)
+    assert np.array_equal(again.predict_proba(scores, groups=groups), expected)
+    twice = np.arange(len(y)).repeat(np.where(np.arange(len(y)) % 3 == 0, 2, 1))
+    weight = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0)
+    one = clone(calibrator).fit(scores, y, weight, groups=groups)
+    two = clone(calibrator).fit(scores[twice], y[twice], groups=groups[twice])
+    np.testing.assert_allclose(
+        one.predict_proba(scores, groups=groups),
+        two.predict_proba(scores, groups=groups),
+        atol=1e-6,
+    )
+
+
+def test_rows_without_weight_are_not_there():
+    scores, y, groups, _ = grouped_rows()
+    weight = (groups != "north").astype(float)
+    calibrator = GroupedCalibrator(TemperatureScaling()).fit(scores, y, weight, groups=groups)
+    assert calibrator.groups_.tolist() == ["east", "south"]
+    used = groups != "north"
+    again = clone(calibrator).fit(scores[used], y[used], groups=groups[used])
+    expected = again.predict_proba(scores, groups=groups)
+    assert np.array_equal(calibrator.predict_proba(scores, groups=groups), expected)
+
+
+def test_numbers_and_threads():
+    scores, y, groups, _ = grouped_rows()
+    two = clone(fit()).set_params(n_jobs=2).fit(scores, y, groups=groups)
+    expected = fit().predict_proba(scores, groups=groups)
+    assert np.array_equal(two.predict_proba(scores, groups=groups), expected)
+    assert np.array_equal(two.predict(scores, groups=groups), expected.argmax(axis=1))
+    assert np.array_equal(two.predict_log_proba(scores, groups=groups), np.log(expected))
+
+
+def _is_refused(kind, match, function, *arguments, **named):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(kind, match=match):
+            function(*arguments, **named)
+
+
+SCORES, LABELS = simulate(30, 3, 0)
+GOOD = np.repeat(["a", "b"], 15)
+BAD_GROUPS = {
+    "none": (None, errors.ShapeError, r"groups are not given, for 30 rows; pass the group of each"),
+    "short": (GOOD[:9], errors.ShapeError, r"groups have shape \(9,\), for 30 rows"),
+    "columns": (np.tile(GOOD, (2, 1)).T, errors.ShapeError, r"shape \(30, 2\).*a vector"),
+    "scalar": ("a", errors.ShapeError, r"shape \(\)"),
+    "nan": ([np.nan, *[1.0] * 29], errors.LabelError, r"groups\[0\] is nan.*'unknown'"),
+    "missing": ([None, *GOOD[1:]], errors.LabelError, r"groups\[0\] is None.*'unknown'"),
+    "mixed": (np.array([1, *GOOD[1:]], object), errors.LabelError, "all of one type"),
+    "fractions": (np.linspace(0, 1, 30), errors.LabelError, r"groups\[1\] is 0.03"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_GROUPS)
+def test_bad_groups_are_refused_with_a_remedy(case):
+    groups, kind, match = BAD_GROUPS[case]
+    calibrator = GroupedCalibrator(TemperatureScaling())
+    _is_refused(kind, match, calibrator.fit, SCORES, LABELS, groups=groups)
+    _is_refused(kind, match, calibrator.fit, SCORES, LABELS, np.ones(30), groups=groups)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        calibrator.fit(SCORES, LABELS, groups=GOOD)
+    for predict in (calibrator.predict_proba, calibrator.predict, calibrator.transform):
+        _is_refused(kind, match, predict, SCORES, groups=groups)
+
+
+def test_what_else_is_refused():
+    calibrator = GroupedCalibrator(TemperatureScaling())
+    parts = [TemperatureScaling(), calibrator]
+    for whole in (calibrant.Chain(parts), calibrant.Mixture(parts)):
+        _is_refused(errors.ShapeError, "groups are not given", whole.fit, SCORES, LABELS)
+    inner = GroupedCalibrator(GroupedCalibrator())
+    _is_refused(errors.ParameterError, "needs no groups", inner.fit, SCORES, LABELS, groups=GOOD)
+    wrong = GroupedCalibrator("ts")
+    _is_refused(errors.ParameterError, "'ts' must be a cal", wrong.fit, SCORES, LABELS, groups=GOOD)
+    one = fit()
+    _is_refused(errors.LabelError, r"'west' is not among.*None", one.for_group, "west")
+    match = "groups of the fit are.*same type"
+    _is_refused(errors.LabelError, match, one.predict_proba, SCORES, groups=np.zeros(30, int))
+    with pytest.raises(errors.ParameterError, match=r"for_group\(name\)"):
+        one.map_(SCORES)
+
+
+def test_chunks_are_refused_with_a_remedy():
+    dask = pytest.importorskip("dask.array")
+    lazy, y, groups = dask.from_array(SCORES), dask.from_array(LABELS), dask.from_array(GOOD)
+    with pytest.raises(errors.ContainerError, match="fit a sample of its rows"):
+        GroupedCalibrator().fit(lazy, y, groups=groups)
+    with pytest.raises(errors.ContainerError, match=r"for_group\(name\)"):
+        fit().predict_proba(lazy, groups=groups)
+    one = fit().for_group("north")
+    np.testing.assert_allclose(one.predict_proba(lazy).compute(), one.predict_proba(SCORES))
