@@ -330,8 +330,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
             return rows, checked, lift(mapped, floor, sums_to_one=promise, given=checked)
 
         with threads.jobs(self.n_jobs):
-            parts = simplex.small_chunks(len(matrix), self.n_features_in_)
-            yield from threads.each(work, list(parts))
+            parts = list(simplex.small_chunks(len(matrix), self.n_features_in_))
+            yield from threads.each(work, parts)
 
     def predict_log_proba(self, scores: Any) -> NDArray[Any]:
         """Logarithms of the calibrated probabilities; minus infinity only without a floor."""

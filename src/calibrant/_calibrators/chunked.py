@@ -54,6 +54,7 @@ class FromChunks(Parameters, ABC):
     _complaints: ClassVar[Callable[..., Iterator[Warning]]]
     _missing: ClassVar[Callable[..., Iterator[Warning]]]
     _warn_of_few_rows: ClassVar[Callable[..., None]]
+    _check_columns: ClassVar[Callable[..., Any]]
     _warn_of_shares: ClassVar[Callable[..., None]]
     _check_columns: ClassVar[Callable[..., Any]]
 
@@ -293,6 +294,19 @@ class FromChunks(Parameters, ABC):
             if is_last:
                 _ = found.fitted  # here, where threads are few
             return found
+
+    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> Any:
+        """Return the lazy result of a method on a Dask collection; names are checked at once.
+
+        Of lists and stacked rows it is computed, block by block.
+        """
+        if isinstance(scores, RowSource):
+            return scores.apply(self, method)
+        from calibrant.scale.dask import map_rows, to_array
+
+        self._check_columns(scores, to_array(scores).shape)
+        self.__dict__.pop("statistics_", None)  # predictions need none, and it would travel
+        return map_rows(self, method, scores, dtype, n_columns)
 
     def _adopt(
         self,
