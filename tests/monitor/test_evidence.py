@@ -55,20 +55,34 @@ def test_wealth_is_a_martingale_over_all_outcomes():
     assert largest > 0.05  # something was bet
 
 
-def test_detector_is_the_recursion():
+@pytest.mark.parametrize("largest", [600.0, 20.0])
+def test_detector_is_the_recursion(largest, monkeypatch):
+    """Also where sums are added up in logarithms."""
     rng = np.random.default_rng(1)
-    p, y = shifted(rng, 3000, 3, power=0.5)
-    evidence = Evidence.of_classes(3, run_length=50_000.0)
-    path = evidence.count(make_block(p, y, None, 1e-6))
-    detector, changes = 0.0, []
-    for row, step in enumerate(np.exp(np.diff(path, prepend=0.0)), start=1):
+    p, y = shifted(rng, 1500, 3, power=0.5)
+    monkeypatch.setattr("calibrant.monitor._evidence.LARGEST_POWER", largest)
+    evidence = Evidence.of_classes(3, run_length=5000.0)
+    steps = []
+    for row in range(1500):
+        block = make_block(p[row : row + 1], y[row : row + 1], None, 1e-6)
+        bets = [bet for bet in evidence.bets.values() if bet.fit.half_life < math.inf]
+        before = [(bet.gradient.copy(), bet.hessian.copy()) for bet in bets]
+        steps.append([math.exp(bet.log_ratio(block)[0]) for bet in bets])
+        for bet, (gradient, hessian) in zip(bets, before, strict=True):
+            bet.gradient[...], bet.hessian[...] = gradient, hessian
+        evidence.count(block)
+    detector, changes = np.zeros(4), []
+    for row, step in enumerate(steps, start=1):
         detector = (detector + 1.0) * step
-        if detector >= 50_000.0:
+        if detector.mean() >= 5000.0:
             changes.append(row)
-            detector = 0.0
-    assert len(changes) > 3
+            detector[:] = 0.0
+    assert len(changes) > 2
     assert evidence.changes == changes
-    assert math.exp(evidence.log_detector) == pytest.approx(detector, rel=1e-9)
+    np.testing.assert_allclose(evidence.detector[:, 0], detector, rtol=1e-9)
+    whole = Evidence.of_classes(3, run_length=5000.0)
+    whole.count(make_block(p, y, None, 1e-6))
+    assert whole.changes == changes
 
 
 @pytest.mark.parametrize("k", [2, 3, 10])
