@@ -42,13 +42,15 @@ class Evidence:
     The change detector takes the bets of short memory, which lose while nothing is wrong.
     """
 
-    def __init__(self, bets: dict[str, Bet], run_length: float = math.inf) -> None:
+    def __init__(
+        self, bets: dict[str, Bet], run_length: float = math.inf, no_bet: float = NO_BET
+    ) -> None:
         self.bets = bets
         self.run_length = run_length
         memories = [bet.fit.half_life for bet in bets.values()]
         self.is_detecting = np.isfinite([math.inf, *memories])
         self.detector = np.zeros((int(self.is_detecting.sum()), 1))
-        parts = [NO_BET, *[(1.0 - NO_BET) / len(bets)] * len(bets)]
+        parts = [no_bet, *[(1.0 - no_bet) / len(bets)] * len(bets)]
         self.log_prior = np.log(parts)
         self.log_share = self.log_prior.copy()
         self.log_wealth = 0.0
