@@ -255,10 +255,12 @@ def numbers(found):
 @pytest.mark.parametrize("name", sorted(p.stem for p in (COLLECTION / "llm").glob("*_*-*.npz")))
 def test_lines_and_arrays_have_the_same_numbers(tmp_path, name):
     with np.load(COLLECTION / "llm" / f"{name}.npz") as file:
-        logits, labels = file["val_logits"].astype(float)[:500], file["val_labels"][:500]
-    rows = zip(logits.tolist(), labels.tolist(), strict=True)
-    write(tmp_path / "a.jsonl", *({"logits": row, "label": y} for row, y in rows))
-    np.savez(tmp_path / "a.npz", logits=logits, labels=labels, classes=np.arange(logits.shape[1]))
+        kind = "logits" if "val_logits" in file else "probs"
+        scores, labels = file[f"val_{kind}"].astype(float)[:500], file["val_labels"][:500]
+    rows = zip(scores.tolist(), labels.tolist(), strict=True)
+    write(tmp_path / "a.jsonl", *({kind: row, "label": y} for row, y in rows))
+    arrays = {kind: scores, "labels": labels, "classes": np.arange(scores.shape[1])}
+    np.savez(tmp_path / "a.npz", **arrays)
     found, outputs = [], []
     for suffix in ("jsonl", "npz"):
         path, model, out = (tmp_path / n for n in (f"a.{suffix}", "m.calibrant", "o.npz"))
