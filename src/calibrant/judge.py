@@ -42,6 +42,14 @@ def __dir__() -> list[str]:
     return __all__
 
 
+class _Judged(errors.Arguments):
+    scores, y = "judged", "human"
+
+
+class _Unlabelled(errors.Arguments):
+    scores = "unlabelled"
+
+
 @result(eq=False, repr=False)
 class JudgeReport(Result):
     """What a judge is worth, and the mean human grade of all rows.
@@ -220,8 +228,8 @@ def _read_rows(
     human: Any, judged: Any, unlabelled: Any, classes: Any, kind: str, calibrator: Any
 ) -> tuple[NDArray[np.int64], NDArray[Any], Floats, Floats, Fit]:
     """Check probabilities of grades; return them, and how to calibrate some of the rows."""
-    batch = simplex.check_batch(judged, human, kind=kind, classes=classes)
-    other = simplex.check_scores(unlabelled, kind)
+    batch = simplex.check_batch(judged, human, kind=kind, classes=classes, named=_Judged())
+    other = simplex.check_scores(unlabelled, kind, named=_Unlabelled())
     if other.shape[1] != batch.n_classes:
         raise errors.ShapeError(
             f"unlabelled has {other.shape[1]} columns, but judged {batch.n_classes}; one for each "
@@ -243,7 +251,7 @@ def _read_grades(
     """Check single grades; return them, and how to count some of the rows in a table."""
     own, other = np.ravel(judged), np.ravel(unlabelled)
     known = np.unique(human) if classes is None else np.asarray(classes)
-    index, grades = check_labels(human, len(own), len(known), classes=known)
+    index, grades = check_labels(human, len(own), len(known), classes=known, named=_Judged())
     every, places = np.unique(np.concatenate([own, other]), return_inverse=True)
     if any(value != value for value in every.tolist()):  # noqa: PLR0124  (NaN)
         raise errors.NonFiniteError("judged or unlabelled has a missing grade; drop its row")
