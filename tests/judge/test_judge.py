@@ -15,7 +15,6 @@ from calibrant._cli import main
 from calibrant.errors import DataError, ParameterError
 from calibrant.judge import _estimate, _kappa, calibrate_judge
 
-
 pytestmark = pytest.mark.filterwarnings("always::calibrant.errors.CalibrantWarning")
 
 
@@ -100,9 +99,10 @@ def test_probabilities_of_the_rest_are_calibrated(judged):
 
 def test_kappa_is_that_of_scikit_learn():
     a, b = HUMAN - 1, GRADES - 1
-    assert _kappa(a, b, 5) == pytest.approx(cohen_kappa_score(a, b))
-    assert _kappa(a, b, 5, 2) == pytest.approx(cohen_kappa_score(a, b, weights="quadratic"))
-    assert np.isnan(_kappa(a * 0, b * 0, 5))
+    assert _kappa(a, b, 1 - np.eye(5)) == pytest.approx(cohen_kappa_score(a, b))
+    square = np.subtract.outer(CLASSES, CLASSES) ** 2
+    assert _kappa(a, b, square) == pytest.approx(cohen_kappa_score(a, b, weights="quadratic"))
+    assert np.isnan(_kappa(a * 0, b * 0, square))
     found = calibrate_judge(HUMAN[:200], GRADES[:200], GRADES[200:])
     assert found.kappa_before == pytest.approx(cohen_kappa_score(HUMAN[:200], GRADES[:200]))
     assert found.kappa_after > found.kappa_before
