@@ -57,13 +57,16 @@ CALIBRATORS = (*METHODS.values(),)
 ONE_MAP = tuple(
     cls
     for method, cls in METHODS.items()
-    if cls.same_for_all_classes or method in {"scw", "m2b-hb", "m2b-ir", "mixture", "auto"}
+    if cls.same_for_all_classes
+    or method in {"scw", "m2b-hb", "m2b-ir", "mixture", "auto", "prior-shift"}
 )
 PER_CLASS = tuple(cls for cls in CALIBRATORS if cls not in ONE_MAP)
 """Those whose map depends on which class is which."""
 
 KEEPS_ORDER = tuple(
-    cls for method, cls in METHODS.items() if cls.keeps_order or method == "mixture"
+    cls
+    for method, cls in METHODS.items()
+    if cls.keeps_order or method in {"mixture", "prior-shift"}
 )
 READERS = tuple(
     METHODS[method]

@@ -7,8 +7,8 @@ from calibrant._calibrators.methods import saved_methods
 CALIBRATORS = [c for c in saved_methods().values() if c is not calibrant.GroupedCalibrator]
 
 # What these promise depends on parameters, with which they do here; ``test_promises`` measures it.
-KEEPS_ORDER_HERE = {"Mixture"}
-SAME_HERE = {"Mixture", "SharedClasswise", "TopLabelHistogram", "TopLabelIsotonic"}
+KEEPS_ORDER_HERE = {"Mixture", "PriorShift"}
+SAME_HERE = {"Mixture", "PriorShift", "SharedClasswise", "TopLabelHistogram", "TopLabelIsotonic"}
 ORDER_PRESERVING = [c for c in CALIBRATORS if c.keeps_order or c.__name__ in KEEPS_ORDER_HERE]
 PERMUTATION_INVARIANT = [
     c for c in CALIBRATORS if c.same_for_all_classes or c.__name__ in SAME_HERE
@@ -29,6 +29,7 @@ QUICK = {
         "cv": 3,
     },
     "AutoCalibrator": {"candidates": ("structured", "structured > na-fir"), "cv": 2},
+    "MaskedCalibrator": {"calibrator": calibrant.TemperatureScaling()},
 }
 
 # Without cross-validation, whose choice is a matter of folds; and without a prior, which is a

@@ -25,6 +25,7 @@ SMALL = {
     "m2b-hb": {"per_class": True},
     "scw": {"n_groups": 2},
     "auto": {"cv": 2},
+    "prior-shift": {"alpha": 1.0},
 }
 
 
@@ -55,6 +56,9 @@ def scores_of(kind="probabilities", n_rows=300, n_classes=3, seed=0):
 def fitted(method, kind="probabilities"):
     """Return a fitted calibrator; do not change it."""
     calibrator = quietly(make(method, scores=kind).fit, *scores_of(kind))
+    if method == "prior-shift":
+        scores, y = scores_of(kind)
+        calibrator.adapt(scores[y > 0])
     if method == "auto":  # paths of one and two stages, whatever was chosen
         first = fitted("structured", kind)
         calibrator.paths_ = [[fitted("ts", kind)], [first], [first, fitted("na-fir")]]

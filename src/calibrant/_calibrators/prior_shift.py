@@ -27,7 +27,6 @@ from calibrant._solvers.prior_shift import (
 from calibrant._solvers.report import SolverReport
 
 if TYPE_CHECKING:
-    from calibrant._maps.base import CalibrationMap
     from calibrant._simplex import SimplexBatch
 
 Floats = NDArray[np.float64]
@@ -125,10 +124,6 @@ class PriorShift(Calibrator):
     def _n_parameters(self, n_classes: int) -> int:
         return n_classes if self.from_priors is None else 1
 
-    def _warn_of_shares(self, batch: SimplexBatch, found: CalibrationMap) -> None:
-        """Warn if the input is not calibrated, whatever becomes of it."""
-        super()._warn_of_shares(batch, PriorMap(np.ones(batch.n_classes), found.kind))
-
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         batch = batch.merged()
         total = math.fsum(batch.weight)
@@ -144,7 +139,7 @@ class PriorShift(Calibrator):
         to_priors = _read_priors("to_priors", self.to_priors, classes)
         to_priors = from_priors if to_priors is None else to_priors
         unknown = dict.fromkeys(("priors_", "priors_low_", "priors_high_", "p_value_"))
-        report = SolverReport("closed form", math.nan, 0.0, 0.0, 0)
+        report = SolverReport("closed form", 0.0, 0.0, 0.0, 0)
         about: dict[str, Any] = {"from_priors_": from_priors, "n_rows_": n_rows}
         about |= unknown | {"solver_report_": report}
         return about | self._towards(to_priors, from_priors, classes, self.scores)

@@ -19,6 +19,7 @@ from calibrant._cli.chunked import (
 )
 from calibrant._cli.demo import demo
 from calibrant._cli.export import export
+from calibrant._cli.judge import judge
 from calibrant._cli.reading import Reading, file_argument, path_argument, reading_options, tell
 from calibrant._cli.showing import NotConvergedError, inspection_text, json_option, naming, show
 from calibrant._progress import progress_bar
@@ -377,4 +378,4 @@ def inspect(model: Path, as_json: bool) -> None:
     show(found, as_json, inspection_text(found))
 
 
-ALL = [evaluate, fit, apply_command, compare, inspect, export, demo]
+ALL = [evaluate, fit, apply_command, compare, judge, inspect, export, demo]

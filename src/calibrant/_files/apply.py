@@ -347,7 +347,7 @@ def _write_table(
         else (name, pa.string() if is_text else source.schema.field(name).type)
         for name, is_own in zip(columns, is_score, strict=True)
     )
-    writer = _open_writer(suffix, file, schema)
+    writer = open_writer(suffix, file, schema)
 
     def write(rows: NDArray[Any], chunk: FileChunk, keep: NDArray[np.bool_]) -> None:
         scores = iter(rows.T[-len(names) :])  # of a single column that of the positive class
@@ -368,7 +368,8 @@ def _write_table(
     writer.close()
 
 
-def _open_writer(suffix: str, file: IO[bytes], schema: Any) -> Any:
+def open_writer(suffix: str, file: IO[bytes], schema: Any) -> Any:
+    """Open a writer of record batches, of the format of a suffix."""
     if suffix in tables.PARQUET:
         import pyarrow.parquet as pq
 

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 OPTIONS: dict[str, type] = {cls.__name__: cls for cls in WAYS.values()}
 """Objects that hold options and are parameters themselves, by their names in files."""
 
+BY_CLASS = ("from_priors", "to_priors")
+"""Parameters that may be a number for each class, by the class."""
+
 
 class Writer:
     """Collects what goes into a file; ``takes_foreign`` is for who only checks what is ours."""
@@ -141,7 +144,7 @@ class Writer:
         if type(value) in (list, tuple):
             items = [self._plain(item, name) for item in value]
             return items if type(value) is list else {"tuple": items}
-        if type(value) is dict:
+        if type(value) is dict and name in BY_CLASS:
             return {"dict": [[self._plain(x, name) for x in pair] for pair in value.items()]}
         if hasattr(value, "__array__") or isinstance(value, range):
             array = np.asarray(value)

@@ -1,0 +1,177 @@
+"""``calibrant judge``: a judge's grades, held against human grades of some rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calibrant._cli.reading import Reading, file_argument, names, path_argument, reading_options
+from calibrant._cli.showing import json_option, show
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from calibrant.judge import JudgeReport
+
+LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+
+@click.command()
+@click.argument("labelled", type=file_argument)
+@click.argument("unlabelled", type=file_argument)
+@click.option("--grade", help="Field or column with the judge's grade, if there are no scores.")
+@reading_options("kind", "normalize", "label_column", "columns", "ignore", "classes")
+@click.option("--values", type=names, help="Number that each grade stands for, sorted grades.")
+@click.option(
+    "--target",
+    type=click.Choice(["rows", "population"]),
+    default="rows",
+    help="Whose mean: of these rows, or of all that they are drawn from.",
+)
+@click.option("--level", type=LEVEL, default=0.95, help="Confidence level of the intervals.")
+@click.option("--seed", default=0, help="Seed of the folds.")
+@click.option("-o", "--output", type=path_argument, help="Table of calibrated probabilities.")
+@json_option
+def judge(
+    labelled: Path,
+    unlabelled: Path,
+    grade: str | None,
+    reading: Reading,
+    values: tuple[str, ...] | None,
+    level: float,
+    seed: int,
+    output: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Calibrate a judge to human grades in LABELLED, and estimate the mean grade of all rows.
+
+    LABELLED has the human grade as its label; UNLABELLED are the other rows.
+
+    \b
+    Example:
+      calibrant judge graded.jsonl others.jsonl --grade judge --label-column human
+    """  # noqa: D301
+    from calibrant.judge import calibrate_judge
+
+    if values is not None:
+        options["values"] = [_number(value) for value in values]
+    options |= {"confidence_level": level, "random_state": seed}
+    if grade is not None:
+        human = _read_column(labelled, reading.label_column or "label")
+        own, others = _read_column(labelled, grade), _read_column(unlabelled, grade)
+        report = calibrate_judge(human, own, others, **options)
+    else:
+        report = _judge_scores(labelled, unlabelled, reading, options)
+    if output is not None:
+        _write(report, output, labelled, unlabelled)
+    numbers = report.to_dict()
+    del numbers["probabilities"]
+    show({"sources": [str(labelled), str(unlabelled)], **numbers}, as_json, repr(report))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise click.UsageError(f"--values has {text!r}, which is no number") from None
+
+
+def _judge_scores(
+    labelled: Path, unlabelled: Path, reading: Reading, options: dict[str, Any]
+) -> JudgeReport:
+    """Judge by scores of each grade; columns of both files are matched by their names."""
+    from calibrant._columns import column_order
+    from calibrant._files.predictions import read_prediction_file
+    from calibrant.judge import calibrate_judge
+
+    first = reading.read(labelled)
+    told: dict[str, Any] = {"kind": reading.kind, "selection": reading.selection}
+    second = read_prediction_file(unlabelled, classes=first.classes, **told)
+    classes, other = first.classes, second.scores
+    if classes is not None and second.place.names is not None:
+        import numpy as np
+
+        order = column_order(second.place.names, np.array(classes), named=second.place)
+        other = other if order is None else other[:, order]
+    with first.explained():
+        return calibrate_judge(
+            first.y, first.matrix, other, classes=classes, scores=first.kind, **options
+        )
+
+
+def _read_column(path: Path, name: str) -> NDArray[Any]:
+    """Read a column of a table, or a field of records; whole numbers are such."""
+    import numpy as np
+
+    from calibrant._files.align import read_labels
+    from calibrant._files.records import is_log, read_records
+    from calibrant._files.text import Place
+    from calibrant.errors import PredictionFileError
+
+    lines: list[int] | None = None
+    if is_log(path):
+        records = list(read_records(path))
+        for record in records:
+            if not isinstance(record.fields.get(name), str | int | float):
+                raise PredictionFileError(
+                    f"{record.where} has no grade in the field {name!r}; name the judge's by "
+                    "--grade, the humans' by --label-column"
+                )
+        found = [str(record.fields[name]) for record in records]
+        lines = [record.place for record in records]
+    else:
+        found = _read_of_table(path, name)
+    return read_labels(np.array(found, dtype=object), Place(path, str(path), lines=lines))
+
+
+def _read_of_table(path: Path, name: str) -> list[str]:
+    """Return the values of a column of a table as text."""
+    from pyarrow import csv, ipc, parquet
+
+    from calibrant._files.arrays import decoding
+    from calibrant._files.tables import ARROW, PARQUET, is_table
+    from calibrant._files.text import TEXT, open_text, suffix_of
+    from calibrant.errors import PredictionFileError, some_in_words
+
+    suffix = suffix_of(path)
+    if not is_table(path) or not (str(path) == "-" or path.exists()):
+        raise PredictionFileError(f"{path} is no table with a column {name!r}, nor a .jsonl file")
+    with decoding(path, "a table"):
+        if suffix in PARQUET:
+            table = parquet.read_table(path)
+        elif suffix in ARROW:
+            table = ipc.open_file(path).read_all()
+        else:
+            with open_text(path) as file:
+                split = csv.ParseOptions(delimiter=TEXT[suffix])
+                table = csv.read_csv(file, parse_options=split)
+    if name not in table.column_names:
+        raise PredictionFileError(
+            f"{path} has no column {name!r}; it has {some_in_words(table.column_names)}: name the "
+            "judge's by --grade, the humans' by --label-column"
+        )
+    return ["" if value is None else str(value) for value in table.column(name).to_pylist()]
+
+
+def _write(report: JudgeReport, output: Path, *inputs: Path) -> None:
+    """Write the probability of each grade, and their mean, for every row that has no label."""
+    import pyarrow as pa
+
+    from calibrant._atomic_file import replace_file
+    from calibrant._files import tables
+    from calibrant._files.apply import open_writer, refuse_inputs
+    from calibrant._files.text import suffix_of
+
+    refuse_inputs(output, *inputs)
+    if not tables.is_table(output):
+        raise click.UsageError(f"{output}: write a table, .csv or .parquet for one")
+    columns = {str(c): p for c, p in zip(report.classes, report.probabilities.T, strict=True)}
+    table = pa.table(columns | {"mean": report.probabilities @ report.values})
+    with replace_file(output) as file:
+        writer = open_writer(suffix_of(output), file, table.schema)
+        writer.write(table)
+        writer.close()
