@@ -78,12 +78,11 @@ def open_chunks(path: Path, part: str | None, reading: Reading, advance: Any) ->
         ctypes.CDLL(None).mallopt(ARENA_MAX, 1)
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-    kind = reading.kind or "probabilities"
-    if reading.normalize and kind == "logits":
-        raise click.UsageError(f"--normalize is for probabilities; {path} holds logits")
-    return TableChunks(
-        path, selection=reading.selection, kind=kind, classes=reading.classes, progress=advance
-    )
+    told: dict[str, Any] = {"classes": reading.classes, "positive": reading.positive}
+    how: dict[str, Any] = {"selection": reading.selection, "kind": reading.kind}
+    chunks = TableChunks(path, progress=advance, **how, **told)
+    reading.refuse_to_normalize(path, chunks.kind)
+    return chunks
 
 
 def evaluate_file(
@@ -127,12 +126,12 @@ def evaluate_chunks(
 
     with progress_bar(f"reading {path}") as advance, naming(path):
         chunks = open_chunks(path, part, reading, advance)
-        if reading.classes is None:
+        if reading.classes is None or reading.positive is not None:
             chunks.put_positive_last()
         classes = known_classes(chunks, chunks.classes)
         empty = MetricStatistics(
             classes,
-            scores=reading.kind or "probabilities",
+            scores=chunks.kind,
             normalize=reading.rows,
             n_bins=bins,
             ordered=ordered,
@@ -167,7 +166,7 @@ def fit_chunks(
         chunks = open_chunks(path, part, reading, advance)
         calibrator = make_calibrator(
             method,
-            scores=reading.kind or "probabilities",
+            scores=chunks.kind,
             classes=chunks.classes,
             normalize=reading.rows,
         )

@@ -264,8 +264,10 @@ def apply_command(
     refuse_inputs(output, model)
     with naming(model):
         calibrator = model_file.load(model, sha256=sha256)
-    if reading.normalize and calibrator.scores == "logits":
-        raise click.UsageError(f"--normalize is for probabilities; {model} takes logits")
+    if reading.normalize and calibrator.scores != "probabilities":
+        raise click.UsageError(
+            f"--normalize is for probabilities; {model} takes {calibrator.scores}"
+        )
     if reading.normalize:
         calibrator.set_params(normalize="rows")
     options: dict[str, Any] = {"selection": reading.selection, "on_bad_row": on_bad_row}
