@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from calibrant._cli.deciding import groups_option, read_served
 from calibrant._cli.reading import file_argument, path_argument, reading_options
 from calibrant._cli.showing import json_option, naming, plain_table, show
 
@@ -28,7 +28,7 @@ EXIT_ALARM = 6
     help="Chance of a false alarm over all time, set at the first run.  [default: 0.01]",
 )
 @click.option("--page", type=path_argument, help="Write a page to this HTML file.")
-@click.option("--group-column", metavar="NAME", help="Column, or array, with a group of each row.")
+@groups_option
 @click.option("--time-column", metavar="NAME", help="Column, or array, with a time of each row.")
 @click.option("--part", type=click.Choice(["val", "test"]), help="Part of an npz file.")
 @reading_options("normalize", "label_column", "columns", "ignore")
@@ -42,7 +42,8 @@ def monitor_command(
     part: str | None,
     reading: Reading,
     as_json: bool,
-    **columns: str | None,
+    groups: str | None,
+    time_column: str | None,
 ) -> int:
     """Ask whether the probabilities that MODEL serves for NEW are still right.
 
@@ -65,7 +66,7 @@ def monitor_command(
         calibrator = model_file.load(model)
     if reading.normalize:
         calibrator.set_params(normalize="rows")
-    rows = _read(calibrator, new, part, reading, **columns)
+    rows = read_served(calibrator, new, part, reading, groups, time_column)
     with only_one(state):
         monitor = _open(state, alpha, calibrator.classes_)
         is_repeated, unlabelled = False, None
@@ -104,54 +105,6 @@ def _open(state: Path, alpha: float | None, classes: Any) -> Any:
     if monitor.classes_.tolist() != classes.tolist():
         raise click.UsageError(f"{state} has other classes than the model; begin another state")
     return monitor
-
-
-def _read(
-    calibrator: Any,
-    path: Path,
-    part: str | None,
-    reading: Reading,
-    group_column: str | None,
-    time_column: str | None,
-) -> dict[str, Any]:
-    """Read a file and calibrate it: what ``update`` takes, without ``y`` if there are no labels."""
-    import numpy as np
-
-    from calibrant._containers import NamedMatrix
-    from calibrant._files.align import read_labels, refuse_other_columns
-    from calibrant._files.predictions import open_source
-
-    others = {"groups": group_column, "time": time_column}
-    wanted = tuple(name for name in others.values() if name is not None)
-    selection = reading.selection
-    if path.suffix.lower() != ".npz":
-        selection = replace(selection, ignore=(*selection.ignore, *wanted))
-    options: dict[str, Any] = {"part": part, "usual_part": "test", "kind": calibrator.scores}
-    classes = calibrator.classes_
-    with open_source(path, selection=selection, **options) as source:
-        place, layout = source.place, source.layout
-        refuse_other_columns(place, source.n_columns, classes.tolist())
-        chunks = [(c.scores, c.labels(), c.batch) for c in source.chunks]
-    rows: dict[str, Any] = dict.fromkeys(others)
-    for key, name in others.items():
-        if name is not None and layout is not None:
-            rows[key] = np.concatenate([np.asarray(batch.column(name)) for *_, batch in chunks])
-        elif name is not None:
-            with np.load(path, allow_pickle=False) as archive:
-                stored = [n for n in (name, f"{part or 'test'}_{name}") if n in archive]
-                if not stored:
-                    raise click.UsageError(f"{path} has no array {name!r}; it has {[*archive]}")
-                rows[key] = archive[stored[0]]
-    scores = np.concatenate([own for own, *_ in chunks])
-    with naming(path):
-        named = scores if place.names is None else NamedMatrix(scores, place.names)
-        rows["probabilities"] = calibrator.predict_proba(named)
-    raw = [own for _, own, _ in chunks if own is not None]
-    y = np.concatenate(raw) if raw else None
-    is_sure = layout is None or layout.is_named
-    if y is not None and (is_sure or {str(v) for v in y} <= {str(c) for c in classes}):
-        rows["y"] = read_labels(y, place, as_text=classes.dtype.kind in "OU")
-    return rows
 
 
 def _result(monitor: Any, unlabelled: Any) -> dict[str, Any]:
