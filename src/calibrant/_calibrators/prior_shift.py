@@ -18,6 +18,7 @@ from calibrant._calibrators.parameters import FromMap, fitted, number, replace_s
 from calibrant._containers import to_matrix
 from calibrant._labels import check_weights
 from calibrant._maps.priors import PriorMap
+from calibrant._one_column import two_column_kind
 from calibrant._solvers.prior_shift import (
     prior_interval,
     prior_shift_test,
@@ -142,7 +143,7 @@ class PriorShift(Calibrator):
         report = SolverReport("closed form", 0.0, 0.0, 0.0, 0)
         about: dict[str, Any] = {"from_priors_": from_priors, "n_rows_": n_rows}
         about |= unknown | {"solver_report_": report}
-        return about | self._towards(to_priors, from_priors, classes, self.scores)
+        return about | self._towards(to_priors, from_priors, classes, two_column_kind(self.scores))
 
     @staticmethod
     def _towards(
@@ -281,7 +282,7 @@ class PriorShift(Calibrator):
 
 def checked_rows(calibrator: Calibrator, scores: Any) -> Floats:
     """Return rows as the map of a fitted calibrator takes them."""
-    kind = calibrator.map_.kind
+    kind = calibrator._kind  # noqa: SLF001  (ours)
     matrix = to_matrix(scores, kind)
     order = calibrator._check_columns(scores, matrix.shape)  # noqa: SLF001  (ours)
     rows = simplex.check_scores(matrix, kind, calibrator.normalize)
