@@ -48,7 +48,7 @@ def read(path, is_val):
 
 
 def measure(path, is_val):
-    """Coverage of classes, mean NLL before and after, p-values; p-value and loss without a shift."""
+    """Coverage of classes, mean NLL before and after, largest p-value; two of no shift."""
     (scores, y), (new, new_y), kind = read(path, is_val)
     classes = np.arange(scores.shape[1])
     calibrator = AutoCalibrator(scores=kind, classes=classes).fit(scores, y)
@@ -92,9 +92,8 @@ def main():
             flush=True,
         )
     print(f"priors in their 95 % interval: {100 * n_held / n_all:.1f} % of {n_all}")
-    print(
-        f"NLL better after it: {n_better} of {N_FILES}; without a shift at most {100 * worst:.3f} % worse"
-    )
+    print(f"NLL better after it: {n_better} of {N_FILES} files")
+    print(f"NLL without a shift: at most {100 * worst:.3f} % worse")
 
 
 if __name__ == "__main__":
