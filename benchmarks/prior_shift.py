@@ -1,8 +1,8 @@
 """Whether ``PriorShift`` recovers known shifts: ``prior_shift.py DIR`` of prediction files.
 
 On 20 files, the first of every data set and then the second ones, ``AutoCalibrator`` is fitted to
-the calibration part. Rows of the test part are kept at rates drawn for each class (gamma of shape 1, so
-that balanced classes get priors of a flat Dirichlet distribution), and ``PriorShift`` adapts
+the calibration part. Rows of the test part are kept at rates drawn for each class (gamma of shape
+1, so that balanced classes get priors of a flat Dirichlet distribution), and ``PriorShift`` adapts
 to them without their labels. Printed for each file: how often the true priors lie in their 95 %
 interval, NLL before and after, and NLL where nothing was shifted. ``--val`` splits the calibration
 part in two and leaves the test part alone: settings were chosen so.

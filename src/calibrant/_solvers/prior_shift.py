@@ -116,7 +116,7 @@ def shrink_priors(
     test: ShiftTest,
     n_from: float = math.inf,
     weight: Array | None = None,
-    alpha: float = 0.01,
+    alpha: float = 0.05,
 ) -> Array:
     """Class frequencies to predict with: between ``from_priors`` and those of the rows.
 
