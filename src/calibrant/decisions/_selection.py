@@ -11,7 +11,7 @@ from scipy.special import bdtr, betainc, psi
 
 from calibrant import _simplex as simplex
 from calibrant import errors
-from calibrant.metrics._predictions import column_of, name_of
+from calibrant.metrics._predictions import column_of, exact_sum, name_of, whole_masses
 from calibrant.metrics._reading import of_arrays
 from calibrant.metrics._result import Result, doc, result
 
@@ -30,8 +30,9 @@ def _groups(events: EventRows) -> tuple[Floats, Floats, Floats]:
     order = np.argsort(-events.values, kind="stable")
     values = events.values[order]
     last = np.flatnonzero(np.append(values[1:] != values[:-1], True))
-    weight = np.cumsum(events.weight[order])[last]
-    hits = np.cumsum((events.weight * events.hits)[order])[last]
+    mass = whole_masses(events.weight)  # so that the order of rows that tie changes no bit
+    unit = exact_sum(events.weight) / int(mass.sum())
+    weight, hits = (np.cumsum(own[order])[last] * unit for own in (mass, mass * events.hits))
     return values[last], weight, hits
 
 
@@ -71,9 +72,8 @@ def risk_coverage(predictions: Predictions) -> RiskCoverage:
     >>> curve.risk.round(3), round(curve.aurc, 4), round(curve.excess, 4)
     (array([0.   , 0.5  , 0.333, 0.25 ]), 0.2708, 0.2083)
     """
-    events = predictions.events(None)
-    values, weight, hits = _groups(events._replace(weight=events.weight * predictions.unit))
-    wrong = weight - hits
+    values, weight, hits = _groups(predictions.events(None))
+    weight, wrong = weight * predictions.unit, (weight - hits) * predictions.unit
     before, missed = np.append(0.0, weight[:-1]), np.append(0.0, wrong[:-1])
     rate = (wrong - missed) / (weight - before)
     # Sum over ranks j of a group of (missed + (j - before) rate) / j, with sums of 1 / j by psi.
