@@ -28,8 +28,8 @@ def _groups(events: EventRows) -> tuple[Floats, Floats, Floats]:
     last = np.flatnonzero(np.append(values[1:] != values[:-1], True))
     mass = whole_masses(events.weight)  # so that the order of rows that tie changes no bit
     unit = exact_sum(events.weight) / int(mass.sum())
-    weight, hits = (np.cumsum(own[order])[last] * unit for own in (mass, mass * events.hits))
-    return values[last], weight, hits
+    sums: Floats = np.cumsum([mass[order], (mass * events.hits)[order]], axis=1)[:, last] * unit
+    return values[last], sums[0], sums[1]
 
 
 @result(eq=False)
