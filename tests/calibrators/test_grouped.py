@@ -26,7 +26,10 @@ from calibrant import (
 )
 from calibrant._calibrators import grouped as source
 from calibrant._simplex import check_batch
+from calibrant.export import write_map
 from conftest import simulate
+from export.backends import run_numpy
+from export.cases import assert_same
 
 SIZES = (40, 100, 500)
 
@@ -362,6 +365,14 @@ def test_files_that_lie_about_groups_are_refused(change):
         calibrator.weights_ = calibrator.weights_[:2]
     with pytest.raises(errors.FittedValueError, match="groups"):
         model_file.dumps(calibrator)
+
+
+def test_a_graph_is_made_of_one_group():
+    with pytest.raises(errors.ExportError, match=r"one of 3 maps.*for_group\(name\)"):
+        write_map(fit().map_, None, None, None)
+    scores = grouped_rows()[0]
+    one = fit().for_group("south")
+    assert_same(run_numpy(one, scores, "probabilities"), one, scores, "float64")
 
 
 def test_chunks_are_refused_with_a_remedy():
