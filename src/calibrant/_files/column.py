@@ -37,15 +37,16 @@ def read_column(
         for record in records:
             if not isinstance(record.fields.get(name), str | int | float):
                 raise PredictionFileError(f"{record.where} has no field {name!r}; {remedy}")
-        found: Any = [record.fields[name] for record in records]
-        lines = [record.place for record in records]
+        values = [record.fields[name] for record in records]
+        stored, lines = np.asarray(values), [record.place for record in records]
     elif path.suffix.lower() == ".npz":
-        found = _of_archive(path, name, part, remedy)
+        stored = _of_archive(path, name, part, remedy)
+        values = stored.tolist()
     else:
-        found = _of_table(path, name, remedy)
+        column = _of_table(path, name, remedy)
+        stored, values = np.asarray(column), column.to_pylist()  # where whole numbers stay whole
     if as_stored:
-        return np.asarray(found)
-    values = found if isinstance(found, list) else found.tolist()  # whole numbers stay whole
+        return stored
     texts = np.array(["" if own is None else str(own) for own in values], dtype=object)
     return read_labels(texts, Place(path, str(path), lines=lines))
 
