@@ -280,18 +280,20 @@ class FromChunks(Parameters, ABC):
                 _ = found.fitted  # here, where threads are few
             return found
 
-    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> Any:
+    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> NDArray[Any]:
         """Return the lazy result of a method on a Dask collection; names are checked at once.
 
         Of lists and stacked rows it is computed, block by block.
         """
         if isinstance(scores, RowSource):
-            return scores.apply(self, method)
+            found: NDArray[Any] = scores.apply(self, method)
+            return found
         from calibrant.scale.dask import map_rows, to_array
 
         self._check_columns(scores, to_array(scores).shape)
         self.__dict__.pop("statistics_", None)  # predictions need none, and it would travel
-        return map_rows(self, method, scores, dtype, n_columns)
+        lazy: NDArray[Any] = map_rows(self, method, scores, dtype, n_columns)
+        return lazy
 
     def _adopt(
         self,

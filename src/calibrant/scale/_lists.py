@@ -116,7 +116,7 @@ class TopLists(RowSource):
     def places(self) -> Iterator[tuple[tuple[slice, ...], int]]:
         """Yield slices of lists, and the first row of each."""
         step = max(BLOCK_CELLS // self.n_classes, 1)
-        for first in range(0, *self.shape, step):
+        for first in range(0, self.shape[0], step):
             yield (slice(first, first + step),), first
 
     def columns(self, rows: slice = slice(0, None)) -> Array:
