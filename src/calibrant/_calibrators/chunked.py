@@ -56,6 +56,7 @@ class FromChunks(Parameters, ABC):
     _warn_of_few_rows: ClassVar[Callable[..., None]]
     _check_columns: ClassVar[Callable[..., Any]]
     _warn_of_shares: ClassVar[Callable[..., None]]
+    _check_columns: ClassVar[Callable[..., Any]]
 
     scores: str
     classes: Any
@@ -269,6 +270,20 @@ class FromChunks(Parameters, ABC):
         fitted["solver_report_"] = replace(report, notes=(*report.notes, note))
         replace_state(self, fitted)
         return self
+
+    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> NDArray[Any]:
+        """Return the lazy result of a method on a Dask collection; names are checked at once.
+
+        Of lists and stacked rows it is computed, block by block.
+        """
+        if isinstance(scores, RowSource):
+            return scores.apply(self, method)  # type: ignore[no-any-return]
+        from calibrant.scale.dask import map_rows, to_array
+
+        self._check_columns(scores, to_array(scores).shape)
+        self.__dict__.pop("statistics_", None)  # predictions need none, and it would travel
+        lazy: NDArray[Any] = map_rows(self, method, scores, dtype, n_columns)
+        return lazy
 
     def _solution(self, statistics: Statistics, *, is_last: bool = False) -> Solution:
         simplex.check_floor(self.min_probability, statistics.n_classes)

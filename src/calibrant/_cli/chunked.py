@@ -87,7 +87,13 @@ def open_chunks(path: Path, part: str | None, reading: Reading, advance: Any) ->
 
 
 def evaluate_file(
-    found: Aligned, advance: Callable[..., None], bins: int, resamples: int, seed: int
+    found: Aligned,
+    advance: Callable[..., None],
+    bins: int,
+    resamples: int,
+    seed: int,
+    *,
+    ordered: bool = False,
 ) -> tuple[Evaluation, CalibrationTest | None, ClassShares]:
     """Measure a file that was read whole."""
     from calibrant import metrics
@@ -96,7 +102,8 @@ def evaluate_file(
     told: dict[str, Any] = {"classes": found.classes}
     draws = {"n_bins": bins, "random_state": seed, **told}
     shares = metrics.class_shares(found.y, matrix, **told)
-    result = metrics.evaluate(found.y, matrix, n_resamples=resamples, progress=advance, **draws)
+    how = {"n_resamples": resamples, "ordered": ordered, "progress": advance}
+    result = metrics.evaluate(found.y, matrix, **how, **draws)
     if resamples == 0:
         return result, None, shares
     n_draws = resamples * TEST_DRAWS
@@ -104,7 +111,14 @@ def evaluate_file(
 
 
 def evaluate_chunks(
-    path: Path, part: str | None, reading: Reading, bins: int, resamples: int, seed: int
+    path: Path,
+    part: str | None,
+    reading: Reading,
+    bins: int,
+    resamples: int,
+    seed: int,
+    *,
+    ordered: bool = False,
 ) -> tuple[Evaluation, CalibrationTest | None, ClassShares]:
     """Measure all rows, in one pass."""
     from calibrant.metrics._reading import known_classes
@@ -121,6 +135,7 @@ def evaluate_chunks(
             scores=reading.kind or "probabilities",
             normalize=reading.rows,
             n_bins=bins,
+            ordered=ordered,
             n_groups=usual_groups(len(classes), bins) if resamples else 1,
         )
         counted = chunks.count(empty)

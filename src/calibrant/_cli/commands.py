@@ -79,6 +79,7 @@ def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
     "--resamples", type=click.IntRange(min=0), default=200, help="Of the intervals; 0 for none."
 )
 @click.option("--seed", default=0, help="Seed of the bootstrap.")
+@click.option("--ordered", is_flag=True, help="Classes are in order: with the RPS.")
 @chunks_option
 @jobs_option
 @json_option
