@@ -67,7 +67,7 @@ def test_detector_is_the_recursion(largest, monkeypatch):
     steps = []
     for row in range(1500):
         block = make_block(p[row : row + 1], y[row : row + 1], None, 1e-6)
-        bets = [bet for bet in evidence.bets.values() if bet.fit.half_life < math.inf]
+        bets = [bet for bet in evidence.bets.values() if bet.half_life < math.inf]
         before = [(bet.gradient.copy(), bet.hessian.copy()) for bet in bets]
         steps.append([math.exp(bet.log_ratio(block)[0]) for bet in bets])
         for bet, (gradient, hessian) in zip(bets, before, strict=True):

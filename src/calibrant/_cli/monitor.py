@@ -28,8 +28,12 @@ EXIT_ALARM = 6
     help="Chance of a false alarm over all time, set at the first run.  [default: 0.01]",
 )
 @click.option("--page", type=path_argument, help="Write a page to this HTML file.")
-@click.option("--group-column", metavar="NAME", help="Column, or array, with a group of each row.")
-@click.option("--time-column", metavar="NAME", help="Column, or array, with a time of each row.")
+@click.option(
+    "--group-column", "groups", metavar="NAME", help="Column, or array, with a group of each row."
+)
+@click.option(
+    "--time-column", "time", metavar="NAME", help="Column, or array, with a time of each row."
+)
 @click.option("--part", type=click.Choice(["val", "test"]), help="Part of an npz file.")
 @reading_options("normalize", "label_column", "columns", "ignore")
 @json_option
@@ -58,33 +62,33 @@ def monitor_command(
     from calibrant._files.apply import refuse_inputs
     from calibrant.errors import RepeatedBatchError
 
-    for output in (state, page):
-        if output is not None:
-            refuse_inputs(output, model, new)
+    refuse_inputs(state, model, new)
     with naming(model):
         calibrator = model_file.load(model)
-    if reading.normalize:
-        calibrator.set_params(normalize="rows")
-    rows = _read(calibrator, new, part, reading, **columns)
+    rows = _read(calibrator, new, part, reading, columns)
     with only_one(state):
-        monitor = _open(state, alpha, calibrator.classes_)
-        is_repeated, unlabelled = False, None
+        monitor, unlabelled = _open(state, alpha, calibrator.classes_), None
         try:
             with naming(new):
                 if "y" in rows:
                     monitor.update(**rows)
                 else:
                     unlabelled = monitor.update_unlabelled(rows["probabilities"], rows["time"])
-        except RepeatedBatchError:
-            is_repeated = True
-            click.echo(f"calibrant: {new} was counted before, and is not counted again", err=True)
-        else:
-            monitor.save(state)  # before anything is made of it: a run that dies later lost nothing
+            monitor.save(
+                state
+            )  # before anything is made of it: a run that dies later loses nothing
+        except RepeatedBatchError as error:
+            click.echo(f"calibrant: not counted again: {error}", err=True)
+            columns["repeated"] = str(new)
         if page is not None:
             from calibrant.monitor import write_page
 
             write_page(page, monitor, source=str(model))
-    result = _result(monitor, unlabelled) | {"state": str(state), "repeated": is_repeated}
+    result = {"state": str(state), "repeated": "repeated" in columns, "alpha": monitor.alpha}
+    result |= monitor.status().to_dict() | {"metrics": monitor.status().metrics()}
+    result["unlabelled"] = None if unlabelled is None else unlabelled.to_dict()
+    proposal = monitor.propose()
+    result["proposal"] = None if proposal is None else proposal.to_dict()
     show(result, as_json, _table(result))
     return EXIT_ALARM if result["alarm"] else 0
 
@@ -107,12 +111,7 @@ def _open(state: Path, alpha: float | None, classes: Any) -> Any:
 
 
 def _read(
-    calibrator: Any,
-    path: Path,
-    part: str | None,
-    reading: Reading,
-    group_column: str | None,
-    time_column: str | None,
+    calibrator: Any, path: Path, part: str | None, reading: Reading, columns: dict[str, Any]
 ) -> dict[str, Any]:
     """Read a file and calibrate it: what ``update`` takes, without ``y`` if there are no labels."""
     import numpy as np
@@ -121,75 +120,59 @@ def _read(
     from calibrant._files.align import read_labels, refuse_other_columns
     from calibrant._files.predictions import open_source
 
-    others = {"groups": group_column, "time": time_column}
-    wanted = tuple(name for name in others.values() if name is not None)
-    selection = reading.selection
-    if path.suffix.lower() != ".npz":
-        selection = replace(selection, ignore=(*selection.ignore, *wanted))
+    calibrator.set_params(normalize=reading.rows or calibrator.normalize)
+    classes, is_archive = calibrator.classes_, path.suffix.lower() == ".npz"
+    told = () if is_archive else tuple(name for name in columns.values() if name is not None)
+    selection = replace(reading.selection, ignore=(*(reading.ignore or ()), *told))
     options: dict[str, Any] = {"part": part, "usual_part": "test", "kind": calibrator.scores}
-    classes = calibrator.classes_
-    with open_source(path, selection=selection, **options) as source:
+    with open_source(path, selection=selection, **options) as source, naming(path):
         place, layout = source.place, source.layout
         refuse_other_columns(place, source.n_columns, classes.tolist())
-        chunks = [(c.scores, c.labels(), c.batch) for c in source.chunks]
-    rows: dict[str, Any] = dict.fromkeys(others)
-    for key, name in others.items():
-        if name is not None and layout is not None:
-            rows[key] = np.concatenate([np.asarray(batch.column(name)) for *_, batch in chunks])
-        elif name is not None:
+        chunks = [(chunk.scores, chunk.labels(), chunk.batch) for chunk in source.chunks]
+        scores = np.concatenate([own for own, *_ in chunks])
+        named = scores if place.names is None else NamedMatrix(scores, place.names)
+        rows: dict[str, Any] = {"probabilities": calibrator.predict_proba(named)}
+    for key, name in columns.items():
+        if name is None:
+            rows[key] = None
+        elif is_archive:
             with np.load(path, allow_pickle=False) as archive:
                 stored = [n for n in (name, f"{part or 'test'}_{name}") if n in archive]
                 if not stored:
                     raise click.UsageError(f"{path} has no array {name!r}; it has {[*archive]}")
                 rows[key] = archive[stored[0]]
-    scores = np.concatenate([own for own, *_ in chunks])
-    with naming(path):
-        named = scores if place.names is None else NamedMatrix(scores, place.names)
-        rows["probabilities"] = calibrator.predict_proba(named)
-    raw = [own for _, own, _ in chunks if own is not None]
-    y = np.concatenate(raw) if raw else None
-    is_sure = layout is None or layout.is_named
-    if y is not None and (is_sure or {str(v) for v in y} <= {str(c) for c in classes}):
-        rows["y"] = read_labels(y, place, as_text=classes.dtype.kind in "OU")
+        else:
+            rows[key] = np.concatenate([np.asarray(batch.column(name)) for *_, batch in chunks])
+    if chunks[0][1] is not None:
+        y = np.concatenate([own for _, own, _ in chunks])
+        is_sure = layout is None or layout.is_named
+        if is_sure or {str(label) for label in y} <= {str(c) for c in classes}:
+            rows["y"] = read_labels(y, place, as_text=classes.dtype.kind in "OU")
     return rows
 
 
-def _result(monitor: Any, unlabelled: Any) -> dict[str, Any]:
-    """Say what was found, in plain numbers, and propose a recalibration where rows suffice."""
-    from calibrant.errors import ShapeError
-
-    found = monitor.status().to_dict() | {"alpha": monitor.alpha, "run_length": monitor.run_length}
-    found["unlabelled"] = None if unlabelled is None else unlabelled.to_dict()
-    try:
-        found["proposal"] = monitor.propose().to_dict()
-        found["proposal"].pop("calibrator")
-    except ShapeError:
-        found["proposal"] = None
-    return found | {"metrics": monitor.status().metrics()}
-
-
 def _table(result: dict[str, Any]) -> Any:
-    table = plain_table(f"{result['n_rows']:,} rows counted", "")
-    limit = f"alarm at {1 / result['alpha']:,.0f}"
-    table.add_row("e-value", f"{result['e_value']:.4g} ({limit})")
-    table.add_row("alarm", f"at row {result['alarm_row']:,}" if result["alarm"] else "no")
-    changes = [f"{row:,}" for row in result["changes"]]
-    more = ", ..." if len(changes) > 3 else ""
-    table.add_row("change found at row", ", ".join(changes[:3]) + more if changes else "none")
-    for name in ("accuracy", "confidence", "gap"):
-        value, low, high = (result[name][key] for key in ("value", "low", "high"))
-        if result["n_rows"]:
-            table.add_row(name, f"{value:.4f} ({low:.4f} .. {high:.4f})")
-    for group, own in result["groups"].items():
-        log_e = f"log e-value {own['log_e_value']:.2f} (alarm at {own['threshold']:.2f})"
-        table.add_row(f"group {group}", log_e)
+    """Lay out what was found for people."""
+    changes = result["changes"]
+    rows = {
+        "e-value": f"{result['e_value']:.4g} (alarm at {1 / result['alpha']:,.0f})",
+        "alarm": f"at row {result['alarm_row']:,}" if result["alarm"] else "no",
+        "change found at row": ", ".join(f"{row:,}" for row in changes[:3]) or "none",
+    }
+    means = {name: result[name] for name in ("accuracy", "confidence", "gap")}
     if result["unlabelled"] is not None:
-        expected = result["unlabelled"]["accuracy"]
-        text = f"{expected['value']:.4f} ({expected['low']:.4f} .. {expected['high']:.4f})"
-        table.add_row("expected accuracy of the new rows", text)
-        if result["unlabelled"]["p_value"] == result["unlabelled"]["p_value"]:
-            table.add_row("same class frequencies: p", f"{result['unlabelled']['p_value']:.3g}")
+        means["expected accuracy of the new rows"] = result["unlabelled"]["accuracy"]
+        rows["same class frequencies: p"] = f"{result['unlabelled']['p_value']:.3g}"
+    for name, mean in means.items():
+        rows[name] = "{value:.4f} ({low:.4f} .. {high:.4f})".format(**mean)
+    for group, own in result["groups"].items():
+        rows[f"group {group}"] = "log e-value {log_e_value:.2f} (alarm at {threshold:.2f})".format(
+            **own
+        )
     if result["proposal"] is not None:
-        gain, error = result["proposal"]["gain"], result["proposal"]["gain_error"]
-        table.add_row("a recalibration would gain, nats a row", f"{gain:.4f} ± {error:.4f}")
+        gain = "{gain:.4f} ± {gain_error:.4f}".format(**result["proposal"])
+        rows["a recalibration would gain, nats a row"] = gain
+    table = plain_table(f"{result['n_rows']:,} rows counted", "")
+    for row in rows.items():
+        table.add_row(*row)
     return table

@@ -42,12 +42,15 @@ class Evidence:
     The change detector takes the bets of short memory, which lose while nothing is wrong.
     """
 
+    KEPT = ("log_share", "log_wealth", "log_largest", "detector", "changes", "n_rows")
+    KEPT += ("n_learned", "learns_at", "weight_in_block")
+
     def __init__(
         self, bets: dict[str, Bet], run_length: float = math.inf, no_bet: float = NO_BET
     ) -> None:
         self.bets = bets
         self.run_length = run_length
-        memories = [bet.fit.half_life for bet in bets.values()]
+        memories = [bet.half_life for bet in bets.values()]
         self.is_detecting = np.isfinite([math.inf, *memories])
         self.detector = np.zeros((int(self.is_detecting.sum()), 1))
         parts = [no_bet, *[(1.0 - no_bet) / len(bets)] * len(bets)]
@@ -134,26 +137,3 @@ class Evidence:
         )
         step = STEPS[max(np.searchsorted(8 * STEPS, self.n_rows, side="right") - 1, 0)]
         self.learns_at = int((self.n_rows // step + 1) * step)
-
-    def state(self) -> dict[str, Any]:
-        """Arrays and numbers that say all about it."""
-        numbers = [self.log_wealth, self.log_largest, self.weight_in_block]
-        return {
-            "numbers": numbers,
-            "detector": self.detector,
-            "counts": [self.n_rows, self.n_learned, self.learns_at],
-            "changes": self.changes,
-            "log_share": self.log_share,
-            "bets": {name: bet.state() for name, bet in self.bets.items()},
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take what ``state`` returned back."""
-        numbers = map(float, state["numbers"])
-        self.log_wealth, self.log_largest, self.weight_in_block = numbers
-        self.detector = state["detector"].reshape(self.detector.shape)
-        self.n_rows, self.n_learned, self.learns_at = map(int, state["counts"])
-        self.changes = [int(row) for row in state["changes"]]
-        self.log_share = state["log_share"].reshape(self.log_share.shape)
-        for name, bet in self.bets.items():
-            bet.restore(state["bets"][name])

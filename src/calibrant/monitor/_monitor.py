@@ -12,13 +12,13 @@ from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._atomic_file import replace_file
 from calibrant._kernels.rows import first_top_columns
-from calibrant.monitor import _state as states
 from calibrant.monitor._bets import MOST_CLASSES_FULL, make_block
 from calibrant.monitor._evidence import Evidence, log_sum
 from calibrant.monitor._periods import Periods
 from calibrant.monitor._reading import Digests, read_rows, read_unlabelled
 from calibrant.monitor._recent import RecentRows
 from calibrant.monitor._sequences import MeanSequence
+from calibrant.monitor._state import from_text, pack, to_text, unpack
 from calibrant.monitor._status import MonitorStatus
 from calibrant.monitor._unlabelled import report_unlabelled
 
@@ -93,6 +93,9 @@ class CalibrationMonitor:
     >>> status.alarm, 5000 < status.alarm_row < 6500
     (True, True)
     """
+
+    KEPT = ("alpha", "run_length", "min_probability", "_log_stake", "_alarm_row", "_log_wealth")
+    KEPT += ("_log_largest", "_sums")
 
     def __init__(
         self,
@@ -198,11 +201,9 @@ class CalibrationMonitor:
         self._evidence = Evidence.of_classes(k, self.run_length, has_class_terms=has_terms)
         return self._evidence
 
-    def _begin_group(self, name: str) -> Evidence:
-        k = len(self._sums)
-        has_terms = k <= MOST_CLASSES_FULL
-        self._groups[name] = Evidence.of_classes(k, has_class_terms=has_terms)
-        return self._groups[name]
+    def _begin_group(self, name: str, k: int) -> Evidence:
+        own = Evidence.of_classes(k, has_class_terms=k <= MOST_CLASSES_FULL)
+        return self._groups.setdefault(name, own)
 
     def _count(self, evidence: Evidence, rows: CheckedRows) -> None:
         """Add checked rows to all that is kept."""
@@ -234,7 +235,7 @@ class CalibrationMonitor:
             self._log_stake = self._log_wealth
         for name in [] if names is None else dict.fromkeys(names.tolist()):
             if name not in self._groups:
-                self._begin_group(name)
+                self._begin_group(name, p.shape[1])
         paths = np.empty((len(self._groups) + 1, len(p)))
         for own, (name, evidence) in zip(paths, self._groups.items(), strict=False):
             own[:] = evidence.log_wealth
@@ -288,7 +289,7 @@ class CalibrationMonitor:
             }
         return found
 
-    def propose(self, calibrator: Any = None) -> Proposal:
+    def propose(self, calibrator: Any = None) -> Proposal | None:
         """Recalibrate recent rows, and say what that would gain on rows after them.
 
         Parameters
@@ -298,12 +299,12 @@ class CalibrationMonitor:
 
         Returns
         -------
-        proposal : Proposal
+        proposal : Proposal or None
             Its calibrator takes what is served now: put it behind the model, or fit the model's own
-            method to recent rows (``calibrant fit``).
+            method to recent rows (``calibrant fit``). None while fewer than 100 rows are kept, as
+            of more than 400 classes, of which 40,000 cells are.
         """
-        classes = np.zeros(0) if self.classes_ is None else self.classes_
-        return self._recent.propose(calibrator, classes)
+        return self._recent.propose(calibrator, self.classes_)
 
     def merge(self, other: CalibrationMonitor) -> Self:  # noqa: ARG002
         """Refuse: evidence of two monitors cannot be added up as statistics can.
@@ -333,25 +334,21 @@ class CalibrationMonitor:
             Is replaced if it is there.
         """
         with replace_file(path) as file:
-            file.write(states.to_text(self._state()).encode())
+            file.write(to_text(self._state()).encode())
 
     def _state(self) -> dict[str, Any]:
-        evidence = self._evidence
-        return {
-            "alpha": self.alpha,
-            "run_length": self.run_length,
-            "min_probability": self.min_probability,
-            "classes": None if self.classes_ is None else self.classes_.tolist(),
-            "evidence": None if evidence is None else evidence.state(),
-            "groups": [[name, own.state()] for name, own in self._groups.items()],
-            "wealth": [self._log_stake, self._log_wealth, self._log_largest],
-            "alarm_row": self._alarm_row,
-            "means": {n: [m.weight, m.total, m.variance] for n, m in self._means.items()},
-            "periods": [self.periods_.table, self.periods_.fewest_rows],
-            "digests": self._digests.known,
-            "recent": self._recent.state(),
-            "sums": self._sums,
-        }
+        named = {None: self._evidence, **self._groups} if self._evidence else {}
+        streams = [
+            [name, pack(own), {n: pack(bet) for n, bet in own.bets.items()}]
+            for name, own in named.items()
+        ]
+        classes = None if self.classes_ is None else self.classes_.tolist()
+        parts = {name: pack(part) for name, part in self._parts().items()}
+        return pack(self) | {"classes": classes, "streams": streams, "parts": parts}
+
+    def _parts(self) -> dict[str, Any]:
+        others = {"periods": self.periods_, "digests": self._digests, "recent": self._recent}
+        return self._means | others
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CalibrationMonitor:
@@ -374,28 +371,22 @@ class CalibrationMonitor:
         """
         content = Path(path).read_bytes()
         try:
-            state = states.from_text(content.decode(), str(path))
-            return cls._restored(state)
-        except (KeyError, ValueError, TypeError, IndexError) as error:
-            if isinstance(error, errors.StatisticsError):
-                raise
-            raise errors.StatisticsError(f"{path} holds no state of a monitor: {error}") from error
-
-    @classmethod
-    def _restored(cls, state: dict[str, Any]) -> CalibrationMonitor:
-        options = {name: state[name] for name in ("run_length", "min_probability", "classes")}
-        monitor = cls(state["alpha"], **options)
-        if state["evidence"] is not None:
-            monitor._begin(len(state["classes"])).restore(state["evidence"])
-            for name, own in state["groups"]:
-                monitor._begin_group(name).restore(own)
-        monitor._log_stake, monitor._log_wealth, monitor._log_largest = state["wealth"]
-        monitor._alarm_row = state["alarm_row"]
-        for name, (weight, total, variance) in state["means"].items():
-            mean = monitor._means[name]
-            mean.weight, mean.total, mean.variance = weight, total, variance
-        monitor.periods_.table, monitor.periods_.fewest_rows = state["periods"]
-        monitor._digests = Digests(state["digests"])
-        monitor._recent = RecentRows(*state["recent"])
-        monitor._sums = state["sums"]
+            state = from_text(content.decode())
+            monitor = cls(state["alpha"], classes=state["classes"])
+            for name, own, bets in state["streams"]:
+                k = len(state["classes"])
+                evidence = monitor._begin(k) if name is None else monitor._begin_group(name, k)
+                unpack(evidence, own)
+                for bet, values in bets.items():
+                    unpack(evidence.bets[bet], values)
+            for name, part in monitor._parts().items():
+                unpack(part, state["parts"][name])
+            unpack(monitor, state)
+            if monitor._evidence is not None:
+                monitor._evidence.run_length = monitor.run_length
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+            raise errors.StatisticsError(
+                f"{path} holds no state of a monitor: {error}; restore it from a backup, or count "
+                "all batches again into a new file"
+            ) from error
         return monitor

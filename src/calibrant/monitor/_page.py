@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant import errors
 from calibrant._atomic_file import replace_file
+from calibrant._pages.shell import render_page
+from calibrant.report import _figures as figures
 
 if TYPE_CHECKING:
     import os
@@ -47,13 +48,7 @@ def write_page(
     >>> from calibrant.monitor import CalibrationMonitor, write_page
     >>> write_page("monitor.html", CalibrationMonitor.load("monitor.json"))  # doctest: +SKIP
     """
-    from calibrant._pages.shell import render_page  # which needs a template engine
-
     status = monitor.status()
-    try:
-        proposal = monitor.propose()
-    except errors.ShapeError:
-        proposal = None
     shown = {"groups": bool(status.groups), "reliability": status.n_rows, "evidence": status.n_rows}
     text = render_page(
         "calibrant.monitor",
@@ -66,54 +61,38 @@ def write_page(
         evidence=_evidence(monitor),
         accuracy=_accuracy(monitor),
         panels=_panels(monitor),
-        proposal=proposal,
+        proposal=monitor.propose(),
     )
     with replace_file(path) as file:
         file.write(text.encode())
 
 
-def _rows_at(monitor: CalibrationMonitor) -> tuple[Any, Any]:
-    """Rows counted at the end of each period that has labels, and which periods these are."""
-    labelled = monitor.periods_.column("rows") > 0
-    return monitor.periods_.column("rows")[labelled].cumsum(), labelled
-
-
-def _evidence(monitor: CalibrationMonitor) -> Markup | str:
+def _evidence(monitor: CalibrationMonitor) -> Markup:
     """Draw the e-process, in powers of ten, with the line of the alarm."""
-    from calibrant.report import _figures as figures
-
-    rows, labelled = _rows_at(monitor)
-    if not len(rows):
-        return ""
-    powers = np.append(0.0, monitor.periods_.column("log_e")[labelled]) / math.log(10.0)
+    rows = np.append(0.0, monitor.periods_.column("rows").cumsum())
+    powers = np.append(0.0, monitor.periods_.column("log_e")) / math.log(10.0)
     limit = -math.log10(monitor.alpha)
-    x = figures.nice_axis([0.0, float(rows[-1])], "rows counted")
+    x = figures.nice_axis(rows, "rows counted")
     y = figures.nice_axis([*powers, limit], "e-value, power of ten")
     chart = figures.Chart(x, y, WIDE, 280)
     chart.frame()
     chart.line([x.low, x.high], [limit, limit], "limit")
     chart.text(chart.left + 4, float(chart.ys(limit)) - 4, "alarm", "tick", "start")
-    chart.line(np.append(0, rows), powers, "curve")
+    chart.line(rows, powers, "curve")
     changes = np.array(monitor.status().changes[:20], dtype=np.float64)
     chart.points(changes, np.full(len(changes), limit), 3.0, "point")
     return chart.picture(f"The e-value is now 10 to the {powers[-1]:.1f}; alarm at {limit:.1f}.")
 
 
-def _accuracy(monitor: CalibrationMonitor) -> Markup | str:
+def _accuracy(monitor: CalibrationMonitor) -> Markup:
     """Draw expected accuracy of all periods beside the realised one where labels came."""
-    from calibrant.report import _figures as figures
-
     periods = monitor.periods_
-    rows, unlabelled = periods.column("rows"), periods.column("unlabelled")
-    if not len(rows):
-        return ""
-    weight, hits = periods.column("weight"), periods.column("hits")
-    labelled = rows > 0
-    said = periods.column("confidence") + periods.column("expected")
-    expected = said / (weight + unlabelled)
-    realised = hits[labelled] / weight[labelled]
+    weight, said = periods.column("weight"), periods.column("confidence")
+    expected = (said + periods.column("expected")) / (weight + periods.column("unlabelled"))
+    labelled = weight > 0
+    realised = periods.column("hits")[labelled] / weight[labelled]
     half = 2.0 * np.sqrt(realised * (1.0 - realised) / weight[labelled])
-    at = np.arange(1.0, len(rows) + 1.0)
+    at = np.arange(1.0, len(weight) + 1.0)
     ends = [*expected, *(realised - half), *(realised + half)]
     x, y = figures.nice_axis([0.0, *at], "period"), figures.nice_axis(ends, "accuracy")
     chart = figures.Chart(x, y, WIDE, 280)
@@ -126,8 +105,6 @@ def _accuracy(monitor: CalibrationMonitor) -> Markup | str:
 
 def _panels(monitor: CalibrationMonitor) -> list[tuple[str, Markup]]:
     """Draw reliability diagrams of the confidence, of stretches of periods."""
-    from calibrant.report import _figures as figures
-
     panels, first = [], 0
     for part in monitor.periods_.pooled(MOST_PANELS):
         weight, hits, said = (sums[part.bins[0] > 0] for sums in part.bins)

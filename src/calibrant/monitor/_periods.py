@@ -39,6 +39,8 @@ class Stretch(NamedTuple):
 class Periods:
     """Sums over stretches of rows; when there are too many, neighbours become one."""
 
+    KEPT = ("table", "fewest_rows")
+
     def __init__(self) -> None:
         self.table = np.zeros((0, len(FIELDS) + 3 * N_BINS))
         self.fewest_rows = 1
@@ -84,16 +86,12 @@ class Periods:
     def pooled(self, most: int) -> list[Stretch]:
         """Join periods with labels to at most so many stretches, with about as many each."""
         table = self.table[self.column("rows") > 0]
-        parts = [part for part in np.array_split(table, most) if len(part)]
-        return [
-            Stretch(
-                int(part[:, 0].sum()),
-                float(np.fmin.reduce(part[:, 6])),
-                float(np.fmax.reduce(part[:, 7])),
-                part[:, len(FIELDS) :].sum(axis=0).reshape(3, N_BINS),
-            )
-            for part in parts
-        ]
+        found = []
+        for part in np.array_split(table, min(most, len(table)) or 1):
+            ends = np.fmin.reduce(part[:, 6]), np.fmax.reduce(part[:, 7])
+            bins = part[:, len(FIELDS) :].sum(axis=0).reshape(3, N_BINS)
+            found.append(Stretch(int(part[:, 0].sum()), *map(float, ends), bins))
+        return found
 
 
 def _join(first: Floats, second: Floats) -> Floats:

@@ -55,37 +55,22 @@ def read_rows(
     known: NDArray[Any] | None, probabilities: Any, y: Any, time: Any, weight: Any, groups: Any
 ) -> tuple[CheckedRows, NDArray[Any]]:
     """Check labelled rows; return them and the classes of the columns."""
-    batch = simplex.check_batch(
-        probabilities,
-        y,
-        weight,
-        kind=_kind(probabilities),
-        classes=known,
-        is_chunk=True,
-        named=NAMED,
-    )
-    used: Any = slice(None)
-    if weight is not None:
-        given = check_weights(weight, len(np.asarray(weight)), NAMED)
-        if given.max() > 1.0:
-            i = int(given.argmax())
-            raise errors.WeightError(
-                f"sample_weight[{i}] is {given[i]}; weights of a monitor are at most 1: a row "
-                "that counts twice is no evidence of two rows. Divide by the largest weight there "
-                "can be"
-            )
-        used = given > 0
-    n_rows = batch.n_rows if weight is None else len(used)
-    names, moments = read_groups(groups, n_rows), read_times(time, n_rows)
-    own = None if weight is None else batch.weight
-    rows = CheckedRows(
-        batch.scores,
-        batch.class_index,
-        own,
-        None if names is None else names[used],
-        None if moments is None else moments[used],
-    )
-    return rows, batch.classes
+    options: dict[str, Any] = {"kind": _kind(probabilities), "classes": known, "is_chunk": True}
+    batch = simplex.check_batch(probabilities, y, weight, **options, named=NAMED)
+    given = None if weight is None else check_weights(weight, np.size(weight), NAMED)
+    if given is not None and given.max() > 1.0:
+        i = int(given.argmax())
+        raise errors.WeightError(
+            f"sample_weight[{i}] is {given[i]}; weights of a monitor are at most 1: a row that "
+            "counts twice is no evidence of two rows. Divide by the largest weight there can be"
+        )
+    n_rows = batch.n_rows if given is None else len(given)
+    others = read_groups(groups, n_rows), read_times(time, n_rows)
+    if given is not None:
+        names, moments = (None if own is None else own[given > 0] for own in others)
+        others = names, moments
+    own = None if given is None else batch.weight
+    return CheckedRows(batch.scores, batch.class_index, own, *others), batch.classes
 
 
 def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -> CheckedRows:
@@ -135,8 +120,10 @@ def read_times(time: Any, n_rows: int) -> Floats | None:
 class Digests:
     """Digests of the last batches, each of its rows and of its times, if it had any."""
 
-    def __init__(self, known: dict[str, list[str]] | None = None) -> None:
-        self.known = known or {}
+    KEPT = ("known",)
+
+    def __init__(self) -> None:
+        self.known: dict[str, list[str]] = {}
 
     def add(self, rows: CheckedRows) -> None:
         """Remember a batch, or refuse one that was counted before."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant import errors
+from calibrant._calibrators.structured import StructuredScaling
 from calibrant._simplex import SimplexBatch
 from calibrant.metrics._result import Result, doc, result
 
@@ -33,17 +33,18 @@ class Proposal(Result):
     gain_error: float = doc("Its standard error.")
     calibrator: Any = doc("The fitted recalibration of served probabilities.")
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain numbers, without the calibrator."""
+        return {name: getattr(self, name) for name in self.__slots__ if name != "calibrator"}
+
 
 class RecentRows:
     """The last 2,000 rows, or 40,000 cells, in single precision."""
 
-    def __init__(self, p: Any = None, label: Any = None) -> None:
-        self.p: NDArray[np.float32] = np.zeros((0, 0), np.float32) if p is None else p
-        self.label: NDArray[np.int64] = np.zeros(0, np.int64) if label is None else label
+    KEPT = ("p", "label")
 
-    def state(self) -> list[NDArray[Any]]:
-        """Arrays from which it can be made again."""
-        return [self.p, self.label]
+    def __init__(self) -> None:
+        self.p, self.label = np.zeros((0, 0), np.float32), np.zeros(0, np.int64)
 
     def add(self, p: Floats, label: NDArray[np.int64]) -> None:
         """Keep new rows, and forget the oldest."""
@@ -55,17 +56,11 @@ class RecentRows:
             labels = np.concatenate([self.label[-keep:], labels])
         self.p, self.label = new, labels
 
-    def propose(self, calibrator: Any, classes: NDArray[Any]) -> Proposal:
-        """Fit a recalibration to the older rows, and judge it on the others."""
-        from calibrant._calibrators.structured import StructuredScaling
-
+    def propose(self, calibrator: Any, classes: Any) -> Proposal | None:
+        """Fit a recalibration to the older rows, and judge it on the others, if there are many."""
         n_fitted = round(SHARE * len(self.p))
         if len(self.p) < FEWEST_ROWS:
-            raise errors.ShapeError(
-                f"{errors.number_of(len(self.p), 'row')} are kept, and a proposal needs "
-                f"{FEWEST_ROWS}; count more rows (of {len(classes):,} classes "
-                f"{min(MOST_ROWS, MOST_CELLS // len(classes)):,} are kept at most)"
-            )
+            return None
         p = self.p.astype(np.float64)
         p /= p.sum(axis=1, keepdims=True)
         batch = SimplexBatch(p, "probabilities", self.label, np.ones(len(p)), classes)
@@ -73,10 +68,10 @@ class RecentRows:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found.fit(batch.take(slice(n_fitted)), None)
-        rows, label = np.arange(len(p) - n_fitted), self.label[n_fitted:]
-        served = -np.log(np.maximum(p[n_fitted:][rows, label], 1e-12))
-        proposed = -np.log(np.maximum(found.predict_proba(p[n_fitted:])[rows, label], 1e-12))
+        label = self.label[n_fitted:, None]
+        judged = p[n_fitted:], found.predict_proba(p[n_fitted:])
+        both = [np.take_along_axis(q, label, 1) for q in judged]
+        served, proposed = -np.log(np.maximum(np.hstack(both), 1e-12)).T
         gains = served - proposed
-        error = float(gains.std(ddof=1) / np.sqrt(len(gains)))
-        means = float(served.mean()), float(proposed.mean()), float(gains.mean())
-        return Proposal(n_fitted, len(gains), *means, error, found)
+        numbers = served.mean(), proposed.mean(), gains.mean(), gains.std() / np.sqrt(len(gains))
+        return Proposal(n_fitted, len(gains), *map(float, numbers), found)

@@ -31,14 +31,12 @@ class MeanSequence:
     weight: float = 0.0
     total: float = 0.0
     variance: float = 0.0
+    KEPT = ("weight", "total", "variance")
 
     def count(self, values: Floats, weight: Floats | None) -> None:
         """Add rows; each is compared with the mean of those before it."""
-        if weight is None:
-            weighted, weights = values, np.arange(1.0, len(values) + 1.0)
-            weight = np.ones(1)
-        else:
-            weighted, weights = weight * values, np.cumsum(weight)
+        weight = np.ones(len(values)) if weight is None else weight
+        weighted, weights = weight * values, np.cumsum(weight)
         totals = np.cumsum(weighted)
         middle = 0.5 * (self.low + self.high)
         before = (self.total + middle + totals - weighted) / (self.weight + 1.0 + weights - weight)
