@@ -45,7 +45,7 @@ def test_wealth_is_a_martingale_over_all_outcomes():
     past = shifted(rng, 15, 2, power=0.4)  # five rows later, bets learn
     total, largest = Fraction(0), 0.0
     for y in itertools.product([0, 1], repeat=6):
-        evidence = Evidence.of_classes(2)
+        evidence = Evidence(make_bets(2))
         start = evidence.count(make_block(*past, None, 1e-6))[-1]
         path = evidence.count(make_block(p, np.array(y), None, 1e-6))
         chance = Fraction(1)
@@ -63,7 +63,7 @@ def test_detector_is_the_recursion(largest, monkeypatch):
     rng = np.random.default_rng(1)
     p, y = shifted(rng, 1500, 3, power=0.5)
     monkeypatch.setattr("calibrant.monitor._evidence.LARGEST_POWER", largest)
-    evidence = Evidence.of_classes(3, run_length=5000.0)
+    evidence = Evidence(make_bets(3), run_length=5000.0)
     steps = []
     for row in range(1500):
         block = make_block(p[row : row + 1], y[row : row + 1], None, 1e-6)
@@ -82,7 +82,7 @@ def test_detector_is_the_recursion(largest, monkeypatch):
     assert len(changes) > 2
     assert evidence.changes == changes
     np.testing.assert_allclose(evidence.detector[:, 0], detector, rtol=1e-9)
-    whole = Evidence.of_classes(3, run_length=5000.0)
+    whole = Evidence(make_bets(3), run_length=5000.0)
     whole.count(make_block(p, y, None, 1e-6))
     assert whole.changes == changes
 

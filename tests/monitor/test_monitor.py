@@ -9,7 +9,7 @@ import pytest
 
 from calibrant import TemperatureScaling, errors
 from calibrant.monitor import CalibrationMonitor, _state
-from calibrant.monitor._sequences import MeanSequence
+from calibrant.monitor._history import MeanSequence
 from monitor.streams import honest, shifted
 
 NAMES = np.array(["ant", "bee", "cow"])

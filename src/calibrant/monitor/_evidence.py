@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.monitor._bets import Bet, Block, make_bets
-
 if TYPE_CHECKING:
-    from calibrant.monitor._bets import Floats
+    from calibrant.monitor._bets import Bet, Block, Floats
 
 NO_BET = 0.5
 """Share of the wealth that is not bet at the start; the bets have equal parts of the rest."""
@@ -63,13 +61,6 @@ class Evidence:
         self.n_learned = 0
         self.learns_at = int(STEPS[0])
         self.weight_in_block = 0.0
-
-    @classmethod
-    def of_classes(
-        cls, n_classes: int, run_length: float = math.inf, *, has_class_terms: bool = True
-    ) -> Evidence:
-        """Return the evidence of no rows yet."""
-        return cls(make_bets(n_classes, has_class_terms=has_class_terms), run_length)
 
     def count(self, block: Block) -> Floats:
         """Count rows; return the logarithm of the wealth after each of them."""

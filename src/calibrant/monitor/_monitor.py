@@ -12,25 +12,19 @@ from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._atomic_file import replace_file
 from calibrant._kernels.rows import first_top_columns
-from calibrant.monitor._bets import MOST_CLASSES_FULL, make_block
+from calibrant.monitor._bets import MOST_CLASSES_FULL, make_bets, make_block
 from calibrant.monitor._evidence import Evidence, log_sum
-from calibrant.monitor._periods import Periods
+from calibrant.monitor._history import MeanSequence, Periods, RecentRows
 from calibrant.monitor._reading import Digests, read_rows, read_unlabelled
-from calibrant.monitor._recent import RecentRows
-from calibrant.monitor._sequences import MeanSequence
+from calibrant.monitor._results import MonitorStatus, report_unlabelled
 from calibrant.monitor._state import from_text, pack, to_text, unpack
-from calibrant.monitor._status import MonitorStatus
-from calibrant.monitor._unlabelled import report_unlabelled
 
 if TYPE_CHECKING:
     import os
 
-    from numpy.typing import NDArray
-
     from calibrant.monitor._bets import Floats
     from calibrant.monitor._reading import CheckedRows
-    from calibrant.monitor._recent import Proposal
-    from calibrant.monitor._unlabelled import UnlabelledReport
+    from calibrant.monitor._results import Proposal, UnlabelledReport
 
 MOST_GROUPS = 32
 MOST_CLASSES_WITH_TERMS = 2000
@@ -187,7 +181,7 @@ class CalibrationMonitor:
         self.periods_.add(rows.p.max(axis=1), None, None, rows.time, self._log_wealth)
         return report
 
-    def _check_groups(self, names: NDArray[Any] | None) -> None:
+    def _check_groups(self, names: Any) -> None:
         found = {*self._groups, *([] if names is None else np.unique(names).tolist())}
         if len(found) > MOST_GROUPS:
             raise errors.ParameterError(
@@ -198,11 +192,11 @@ class CalibrationMonitor:
     def _begin(self, k: int) -> Evidence:
         has_terms = k <= MOST_CLASSES_WITH_TERMS
         self._sums = np.zeros(k)
-        self._evidence = Evidence.of_classes(k, self.run_length, has_class_terms=has_terms)
+        self._evidence = Evidence(make_bets(k, has_class_terms=has_terms), self.run_length)
         return self._evidence
 
     def _begin_group(self, name: str, k: int) -> Evidence:
-        own = Evidence.of_classes(k, has_class_terms=k <= MOST_CLASSES_FULL)
+        own = Evidence(make_bets(k, has_class_terms=k <= MOST_CLASSES_FULL))
         return self._groups.setdefault(name, own)
 
     def _count(self, evidence: Evidence, rows: CheckedRows) -> None:
@@ -278,15 +272,11 @@ class CalibrationMonitor:
 
     def _group_status(self) -> dict[str, dict[str, Any]]:
         """Evidence of each group, and whether its share alone is worth an alarm."""
-        found = {}
+        found: dict[str, dict[str, Any]] = {}
         for j, (name, own) in enumerate(self._groups.items(), start=1):
             needed = math.log(2.0 * j * (j + 1.0) / self.alpha) - self._log_stake
-            found[name] = {
-                "n_rows": own.n_rows,
-                "log_e_value": own.log_wealth,
-                "threshold": needed,
-                "alarm": own.log_largest >= needed,
-            }
+            found[name] = {"n_rows": own.n_rows, "log_e_value": own.log_wealth}
+            found[name] |= {"threshold": needed, "alarm": own.log_largest >= needed}
         return found
 
     def propose(self, calibrator: Any = None) -> Proposal | None:

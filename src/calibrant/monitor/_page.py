@@ -52,6 +52,7 @@ def write_page(
     shown = {"groups": bool(status.groups), "reliability": status.n_rows, "evidence": status.n_rows}
     text = render_page(
         "calibrant.monitor",
+        style_of="calibrant.report",
         title="Still calibrated?",
         sections=[{"id": i, "title": t} for i, t in SECTIONS.items() if shown.get(i, True)],
         source=source,
@@ -76,7 +77,7 @@ def _evidence(monitor: CalibrationMonitor) -> Markup:
     y = figures.nice_axis([*powers, limit], "e-value, power of ten")
     chart = figures.Chart(x, y, WIDE, 280)
     chart.frame()
-    chart.line([x.low, x.high], [limit, limit], "limit")
+    chart.line([x.low, x.high], [limit, limit], "line line-1")
     chart.text(chart.left + 4, float(chart.ys(limit)) - 4, "alarm", "tick", "start")
     chart.line(rows, powers, "curve")
     changes = np.array(monitor.status().changes[:20], dtype=np.float64)
@@ -98,7 +99,7 @@ def _accuracy(monitor: CalibrationMonitor) -> Markup:
     chart = figures.Chart(x, y, WIDE, 280)
     chart.frame()
     chart.bars(at[labelled], realised - half, realised + half, "bar thin")
-    chart.line(at, expected, "expected")
+    chart.line(at, expected, "line line-2")
     chart.points(at[labelled], realised, 2.5, "point")
     return chart.picture("Expected accuracy as a line, realised accuracy as points, by period.")
 

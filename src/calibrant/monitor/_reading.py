@@ -65,7 +65,7 @@ def read_rows(
             "counts twice is no evidence of two rows. Divide by the largest weight there can be"
         )
     n_rows = batch.n_rows if given is None else len(given)
-    others = read_groups(groups, n_rows), read_times(time, n_rows)
+    others = _per_row("groups", groups, n_rows), _per_row("time", time, n_rows)
     if given is not None:
         names, moments = (None if own is None else own[given > 0] for own in others)
         others = names, moments
@@ -84,37 +84,22 @@ def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -
     order = None if known is None else column_order(column_names(probabilities), known)
     p = p if order is None else np.take(p, order, axis=1)
     none = np.full(len(p), -1, dtype=np.int64)
-    return CheckedRows(p, none, None, None, read_times(time, len(p)))
+    return CheckedRows(p, none, None, None, _per_row("time", time, len(p)))
 
 
-def read_groups(groups: Any, n_rows: int) -> NDArray[Any] | None:
-    """Return the name of each row's group, as text."""
-    if groups is None:
+def _per_row(name: str, values: Any, n_rows: int) -> NDArray[Any] | None:
+    """Return groups as text and times as numbers, dates as seconds since 1970."""
+    if values is None:
         return None
-    found = np.asarray(groups)
-    if found.shape != (n_rows,):
-        raise errors.ShapeError(
-            f"groups has shape {found.shape}, but probabilities has {n_rows} rows; pass one group "
-            "for each"
-        )
-    return found.astype(str)
-
-
-def read_times(time: Any, n_rows: int) -> Floats | None:
-    """Return numbers for times; dates are seconds since 1970."""
-    if time is None:
-        return None
-    found = np.asarray(time)
-    if found.dtype.kind in "OU":
-        found = found.astype("datetime64[us]")
-    if found.dtype.kind == "M":
+    found = np.asarray(values)
+    if name == "time" and found.dtype.kind in "OUM":
         found = found.astype("datetime64[us]").astype(np.int64) / 1e6
-    if found.shape != (n_rows,) or found.dtype.kind not in "iuf":
+    if found.shape != (n_rows,) or (name == "time" and found.dtype.kind not in "iuf"):
         raise errors.ShapeError(
-            f"time has shape {found.shape} and dtype {found.dtype}; a number or a date for each of "
-            f"{n_rows} rows is needed"
+            f"{name} has shape {found.shape} and dtype {found.dtype}, but probabilities has "
+            f"{n_rows} rows; pass one {'number or date' if name == 'time' else 'group'} for each"
         )
-    return found.astype(np.float64)
+    return found.astype(np.float64 if name == "time" else str)
 
 
 class Digests:
