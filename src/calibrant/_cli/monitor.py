@@ -22,18 +22,10 @@ EXIT_ALARM = 6
 @click.argument("model", type=path_argument)
 @click.argument("new", type=file_argument)
 @click.option("--state", type=path_argument, required=True, help="File of what was counted so far.")
-@click.option(
-    "--alpha",
-    type=click.FloatRange(0, 0.5, min_open=True),
-    help="Chance of a false alarm over all time, set at the first run.  [default: 0.01]",
-)
+@click.option("--alpha", type=float, help="Chance of a false alarm, ever; 0.01 at the first run.")
 @click.option("--page", type=path_argument, help="Write a page to this HTML file.")
-@click.option(
-    "--group-column", "groups", metavar="NAME", help="Column, or array, with a group of each row."
-)
-@click.option(
-    "--time-column", "time", metavar="NAME", help="Column, or array, with a time of each row."
-)
+@click.option("--group-column", "groups", metavar="NAME", help="Column, or array, of groups.")
+@click.option("--time-column", "time", metavar="NAME", help="Column, or array, of times.")
 @click.option("--part", type=click.Choice(["val", "test"]), help="Part of an npz file.")
 @reading_options("normalize", "label_column", "columns", "ignore")
 @json_option
@@ -67,30 +59,27 @@ def monitor_command(
         calibrator = model_file.load(model)
     rows = _read(calibrator, new, part, reading, columns)
     with only_one(state):
-        monitor, unlabelled = _open(state, alpha, calibrator.classes_), None
+        monitor, found = _open(state, alpha, calibrator.classes_), None
         try:
             with naming(new):
                 if "y" in rows:
-                    monitor.update(**rows)
+                    found = monitor.update(**rows)
                 else:
-                    unlabelled = monitor.update_unlabelled(rows["probabilities"], rows["time"])
-            monitor.save(
-                state
-            )  # before anything is made of it: a run that dies later loses nothing
+                    found = monitor.update_unlabelled(rows["probabilities"], rows["time"])
+            monitor.save(state)  # before the page: a run that dies there loses nothing
         except RepeatedBatchError as error:
             click.echo(f"calibrant: not counted again: {error}", err=True)
-            columns["repeated"] = str(new)
         if page is not None:
             from calibrant.monitor import write_page
 
             write_page(page, monitor, source=str(model))
-    result = {"state": str(state), "repeated": "repeated" in columns, "alpha": monitor.alpha}
-    result |= monitor.status().to_dict() | {"metrics": monitor.status().metrics()}
-    result["unlabelled"] = None if unlabelled is None else unlabelled.to_dict()
-    proposal = monitor.propose()
+    status, proposal = monitor.status(), monitor.propose()
+    result = {"state": str(state), "alpha": monitor.alpha, "repeated": found is None}
+    result |= status.to_dict() | {"metrics": status.metrics()}
+    result["unlabelled"] = None if "y" in rows or found is None else found.to_dict()
     result["proposal"] = None if proposal is None else proposal.to_dict()
     show(result, as_json, _table(result))
-    return EXIT_ALARM if result["alarm"] else 0
+    return EXIT_ALARM if status.alarm else 0
 
 
 def _open(state: Path, alpha: float | None, classes: Any) -> Any:
@@ -163,12 +152,10 @@ def _table(result: dict[str, Any]) -> Any:
     if result["unlabelled"] is not None:
         means["expected accuracy of the new rows"] = result["unlabelled"]["accuracy"]
         rows["same class frequencies: p"] = f"{result['unlabelled']['p_value']:.3g}"
-    for name, mean in means.items():
-        rows[name] = "{value:.4f} ({low:.4f} .. {high:.4f})".format(**mean)
-    for group, own in result["groups"].items():
-        rows[f"group {group}"] = "log e-value {log_e_value:.2f} (alarm at {threshold:.2f})".format(
-            **own
-        )
+    interval = "{value:.4f} ({low:.4f} .. {high:.4f})"
+    rows |= {name: interval.format(**mean) for name, mean in means.items()}
+    log_e = "log e-value {log_e_value:.2f} (alarm at {threshold:.2f})"
+    rows |= {f"group {name}": log_e.format(**own) for name, own in result["groups"].items()}
     if result["proposal"] is not None:
         gain = "{gain:.4f} ± {gain_error:.4f}".format(**result["proposal"])
         rows["a recalibration would gain, nats a row"] = gain

@@ -107,14 +107,7 @@ class Periods:
         step = max(self.fewest_rows, LARGEST_PART)
         return (slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step))
 
-    def add(
-        self,
-        confidence: Floats,
-        hit: NDArray[np.bool_] | None,
-        weight: Floats | None,
-        time: Floats | None,
-        log_e: float,
-    ) -> None:
+    def add(self, confidence: Floats, hit: Any, weight: Any, time: Any, log_e: float) -> None:
         """Add rows, to the last period if that is not full."""
         new = np.zeros(self.table.shape[1])
         if hit is None:

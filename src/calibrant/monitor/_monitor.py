@@ -105,7 +105,7 @@ class CalibrationMonitor:
         self.alpha, self.run_length = float(alpha), float(run_length)
         self.min_probability = float(min_probability)
         self.classes_ = None if classes is None else np.array(classes)
-        self._evidence: Evidence | None = None
+        self._begin(2)  # until the first batch tells how many classes there are
         self._groups: dict[str, Evidence] = {}
         self._log_stake = 0.0  # wealth when groups first came: half of it goes to them
         self._alarm_row: int | None = None
@@ -115,7 +115,6 @@ class CalibrationMonitor:
         self.periods_ = Periods()
         self._digests = Digests()
         self._recent = RecentRows()
-        self._sums = np.zeros(0)  # of probabilities, by class
 
     def update(
         self,
@@ -154,9 +153,10 @@ class CalibrationMonitor:
         rows, classes = read_rows(self.classes_, probabilities, y, time, sample_weight, groups)
         self._check_groups(rows.groups)
         self._digests.add(rows)
-        if self._evidence is None:
+        if self._evidence.n_rows == 0:
             self.classes_ = classes
-        self._count(self._evidence or self._begin(len(classes)), rows)
+            self._begin(len(classes))
+        self._count(rows)
         return self.status()
 
     def update_unlabelled(self, probabilities: Any, time: Any = None) -> UnlabelledReport:
@@ -190,23 +190,23 @@ class CalibrationMonitor:
             )
 
     def _begin(self, k: int) -> Evidence:
-        has_terms = k <= MOST_CLASSES_WITH_TERMS
-        self._sums = np.zeros(k)
-        self._evidence = Evidence(make_bets(k, has_class_terms=has_terms), self.run_length)
+        self._sums = np.zeros(k)  # of probabilities, by class
+        bets = make_bets(k, has_class_terms=k <= MOST_CLASSES_WITH_TERMS)
+        self._evidence = Evidence(bets, self.run_length)
         return self._evidence
 
     def _begin_group(self, name: str, k: int) -> Evidence:
         own = Evidence(make_bets(k, has_class_terms=k <= MOST_CLASSES_FULL))
         return self._groups.setdefault(name, own)
 
-    def _count(self, evidence: Evidence, rows: CheckedRows) -> None:
+    def _count(self, rows: CheckedRows) -> None:
         """Add checked rows to all that is kept."""
         p, label, weight = rows[:3]
         top = np.empty(len(p), dtype=np.int64)
         first_top_columns(p, top)
         confidence, hit = p[np.arange(len(p)), top], (top == label).astype(np.float64)
-        n_before = evidence.n_rows
-        path = evidence.count(make_block(p, label, weight, self.min_probability))
+        n_before = self._evidence.n_rows
+        path = self._evidence.count(make_block(p, label, weight, self.min_probability))
         if rows.groups is not None or self._groups:
             path = self._count_groups(path, rows)
         self._log_wealth = float(path[-1])
@@ -254,21 +254,13 @@ class CalibrationMonitor:
         status : MonitorStatus
             Evidence, alarms, and means with their intervals.
         """
-        evidence = self._evidence
-        log_e = self._log_wealth
-        means = {name: mean.estimate(self.alpha) for name, mean in self._means.items()}
-        return MonitorStatus(
-            n_rows=0 if evidence is None else evidence.n_rows,
-            e_value=math.exp(log_e) if log_e < 709.0 else math.inf,
-            log_e_value=log_e,
-            largest_log_e_value=self._log_largest,
-            alarm=self._alarm_row is not None,
-            alarm_row=self._alarm_row,
-            changes=() if evidence is None else tuple(evidence.changes),
-            detector=0.0 if evidence is None else float(evidence.detector.mean()),
-            **means,
-            groups=self._group_status(),
-        )
+        log_e, evidence = self._log_wealth, self._evidence
+        e_value = math.exp(log_e) if log_e < 709.0 else math.inf
+        means = [mean.estimate(self.alpha) for mean in self._means.values()]
+        alarm = self._log_largest, self._alarm_row is not None, self._alarm_row
+        changes = tuple(evidence.changes), float(evidence.detector.mean())
+        groups = self._group_status()
+        return MonitorStatus(evidence.n_rows, e_value, log_e, *alarm, *changes, *means, groups)
 
     def _group_status(self) -> dict[str, dict[str, Any]]:
         """Evidence of each group, and whether its share alone is worth an alarm."""
@@ -327,7 +319,7 @@ class CalibrationMonitor:
             file.write(to_text(self._state()).encode())
 
     def _state(self) -> dict[str, Any]:
-        named = {None: self._evidence, **self._groups} if self._evidence else {}
+        named = {None: self._evidence, **self._groups}
         streams = [
             [name, pack(own), {n: pack(bet) for n, bet in own.bets.items()}]
             for name, own in named.items()
@@ -362,9 +354,9 @@ class CalibrationMonitor:
         content = Path(path).read_bytes()
         try:
             state = from_text(content.decode())
-            monitor = cls(state["alpha"], classes=state["classes"])
+            run_length, k = state["run_length"], len(state["_sums"])
+            monitor = cls(state["alpha"], classes=state["classes"], run_length=run_length)
             for name, own, bets in state["streams"]:
-                k = len(state["classes"])
                 evidence = monitor._begin(k) if name is None else monitor._begin_group(name, k)
                 unpack(evidence, own)
                 for bet, values in bets.items():
@@ -372,8 +364,6 @@ class CalibrationMonitor:
             for name, part in monitor._parts().items():
                 unpack(part, state["parts"][name])
             unpack(monitor, state)
-            if monitor._evidence is not None:
-                monitor._evidence.run_length = monitor.run_length
         except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
             raise errors.StatisticsError(
                 f"{path} holds no state of a monitor: {error}; restore it from a backup, or count "

@@ -19,14 +19,7 @@ if TYPE_CHECKING:
     from calibrant.monitor._monitor import CalibrationMonitor
 
 MOST_PANELS, WIDE = 6, 640
-SECTIONS = {
-    "verdict": "Verdict",
-    "evidence": "Evidence",
-    "accuracy": "Accuracy",
-    "reliability": "Reliability by period",
-    "groups": "Groups",
-    "proposal": "Proposal",
-}
+SECTIONS = ("Verdict", "Evidence", "Accuracy", "Reliability", "Groups", "Proposal")
 
 
 def write_page(
@@ -49,12 +42,12 @@ def write_page(
     >>> write_page("monitor.html", CalibrationMonitor.load("monitor.json"))  # doctest: +SKIP
     """
     status = monitor.status()
-    shown = {"groups": bool(status.groups), "reliability": status.n_rows, "evidence": status.n_rows}
+    absent = [*["Groups"] * (not status.groups), *["Evidence", "Reliability"] * (not status.n_rows)]
     text = render_page(
         "calibrant.monitor",
         style_of="calibrant.report",
         title="Still calibrated?",
-        sections=[{"id": i, "title": t} for i, t in SECTIONS.items() if shown.get(i, True)],
+        sections=[{"id": t.lower(), "title": t} for t in SECTIONS if t not in absent],
         source=source,
         status=status,
         alpha=monitor.alpha,
