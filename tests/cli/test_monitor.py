@@ -113,7 +113,7 @@ def test_a_promise_is_not_changed(call):
     call("monday.npz")
     code, found, _ = call("tuesday.npz", "--alpha", "0.5")
     assert code == 2
-    assert "begun with 0.01" in found["error"]["message"]
+    assert "begun with --alpha 0.01" in found["error"]["message"]
 
 
 def test_what_is_wrong_is_named(call, home):

@@ -89,13 +89,11 @@ def _open(state: Path, alpha: float | None, classes: Any) -> Any:
     if not state.exists():
         return CalibrationMonitor(0.01 if alpha is None else alpha, classes=classes)
     monitor = CalibrationMonitor.load(state)
-    if alpha not in (None, monitor.alpha):
+    if alpha not in (None, monitor.alpha) or monitor.classes_.tolist() != classes.tolist():
         raise click.UsageError(
-            f"--alpha is {alpha}, but {state} was begun with {monitor.alpha}, and a promise is not "
-            "changed after a look; leave it out, or begin another state"
+            f"{state} was begun with --alpha {monitor.alpha} and {len(monitor.classes_)} classes, "
+            "and a promise is not changed after a look; keep to them, or begin another state"
         )
-    if monitor.classes_.tolist() != classes.tolist():
-        raise click.UsageError(f"{state} has other classes than the model; begin another state")
     return monitor
 
 

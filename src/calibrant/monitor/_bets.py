@@ -37,7 +37,7 @@ class Block(NamedTuple):
     probability: Floats
     log_p: Floats
     label: NDArray[np.int64]
-    weight: Floats | None
+    weight: Floats
     of_label: Floats  # log p of the label, floored
     log_odds: Floats  # of the event of the curve
     hats: Floats  # of the knots at the log-odds: each row has two that sum to 1
@@ -46,10 +46,10 @@ class Block(NamedTuple):
 
     def take(self, rows: slice) -> Block:
         """Return some of the rows."""
-        return Block(*(None if part is None else part[rows] for part in self))
+        return Block(*(part[rows] for part in self))
 
 
-def make_block(p: Floats, label: NDArray[np.int64], weight: Floats | None, floor: float) -> Block:
+def make_block(p: Floats, label: NDArray[np.int64], weight: Floats, floor: float) -> Block:
     """Prepare checked rows: the event is the second of two classes, of more the top one."""
     rows = np.arange(len(p))
     floored = np.maximum(p, floor)
@@ -123,9 +123,8 @@ class TemperatureBet(Bet):
         mean = e @ ones / total
         spread = np.einsum("ij,ij->i", e, z) / total - mean * mean
         slope = mean - block.of_label
-        w = block.weight
-        self.gradient[0] += slope.sum() if w is None else slope @ w
-        self.hessian[0] += spread.sum() if w is None else spread @ w
+        self.gradient[0] += slope @ block.weight
+        self.hessian[0] += spread @ block.weight
         out: Floats = (power - 1.0) * block.of_label - np.log(total)
         return out
 
@@ -140,7 +139,7 @@ class ClassBet(Bet):
         b, w = self.value, block.weight
         factor = np.exp(b)
         total = block.probability @ factor
-        scale = 1.0 / total if w is None else w / total
+        scale = w / total
         expected = factor * (scale @ block.probability)
         self.gradient += expected - np.bincount(block.label, w, minlength=len(b))
         if self.is_diagonal:
@@ -165,9 +164,7 @@ class CurveBet(Bet):
         x = block.log_odds + block.hats @ self.value
         odds_against = np.exp(-x)
         q = 1.0 / (1.0 + odds_against)
-        slope, curvature = q - block.event, q * (1.0 - q)
-        if block.weight is not None:
-            slope, curvature = slope * block.weight, curvature * block.weight
+        slope, curvature = block.weight * (q - block.event), block.weight * q * (1.0 - q)
         self.gradient += slope @ block.hats
         self.hessian += block.hats.T @ (block.hats * curvature[:, None])
         out: Floats = -np.log1p(odds_against) - np.where(block.event, 0.0, x) - block.of_event

@@ -79,8 +79,7 @@ class Evidence:
         parts = np.zeros((len(self.log_share), len(block.label)))
         for part, bet in zip(parts[1:], self.bets.values(), strict=True):
             part[:] = bet.log_ratio(block)
-        if block.weight is not None:
-            parts *= block.weight  # at most 1: the mean of such a power is at most 1, too
+        parts *= block.weight  # at most 1: the mean of such a power is at most 1, too
         self._detect(parts[self.is_detecting])
         np.cumsum(parts, axis=1, out=parts)
         parts += self.log_share[:, None]
@@ -89,7 +88,7 @@ class Evidence:
         path = self.log_wealth + growth
         self.log_wealth = float(path[-1])
         self.n_rows += len(path)
-        self.weight_in_block += len(path) if block.weight is None else float(block.weight.sum())
+        self.weight_in_block += float(block.weight.sum())
         return path
 
     def _detect(self, ratios: Floats) -> None:

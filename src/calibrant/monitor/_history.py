@@ -22,17 +22,10 @@ if TYPE_CHECKING:
     from calibrant.monitor._bets import Floats
 
 MOST_PERIODS, N_BINS, LARGEST_PART = 64, 10, 1000
-FIELDS = (
-    "rows",
-    "weight",
-    "hits",
-    "confidence",
-    "unlabelled",
-    "expected",
-    "first",
-    "last",
-    "log_e",
-)
+_SUMS = ("rows", "weight", "hits", "confidence", "unlabelled", "expected")
+FIELDS = (*_SUMS, "first", "last", "log_e")
+"""Of a period; behind them are sums by bin."""
+
 MOST_ROWS, MOST_CELLS = 2000, 40_000
 FEWEST_ROWS, SHARE = 100, 2 / 3
 """A proposal needs so many rows, and is fitted to that share of them, the oldest."""
@@ -56,9 +49,8 @@ class MeanSequence:
     variance: float = 0.0
     KEPT = ("weight", "total", "variance")
 
-    def count(self, values: Floats, weight: Floats | None) -> None:
+    def count(self, values: Floats, weight: Floats) -> None:
         """Add rows; each is compared with the mean of those before it."""
-        weight = np.ones(len(values)) if weight is None else weight
         weighted, weights = weight * values, np.cumsum(weight)
         totals = np.cumsum(weighted)
         middle = 0.5 * (self.low + self.high)
@@ -113,10 +105,9 @@ class Periods:
         if hit is None:
             new[[4, 5]] = len(confidence), confidence.sum()
         else:
-            w = np.ones(len(confidence)) if weight is None else weight
-            new[:4] = len(confidence), w.sum(), w @ hit, w @ confidence
+            new[:4] = len(confidence), weight.sum(), weight @ hit, weight @ confidence
             at = np.minimum((N_BINS * confidence).astype(np.int64), N_BINS - 1)
-            parts = (w, w * hit, w * confidence)
+            parts = (weight, weight * hit, weight * confidence)
             new[len(FIELDS) :] = np.concatenate([np.bincount(at, x, N_BINS) for x in parts])
         span = (np.nan, np.nan) if time is None else (time.min(), time.max())
         new[6:9] = *span, log_e
@@ -133,7 +124,7 @@ class Periods:
         """Join periods with labels to at most so many stretches, with about as many each."""
         table = self.table[self.column("rows") > 0]
         found = []
-        for part in np.array_split(table, min(most, len(table)) or 1):
+        for part in np.array_split(table, min(most, len(table))) if len(table) else ():
             ends = np.fmin.reduce(part[:, 6]), np.fmax.reduce(part[:, 7])
             bins = part[:, len(FIELDS) :].sum(axis=0).reshape(3, N_BINS)
             found.append(Stretch(int(part[:, 0].sum()), *map(float, ends), bins))

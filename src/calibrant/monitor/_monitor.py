@@ -217,9 +217,10 @@ class CalibrationMonitor:
         for name, values in zip(self._means, (hit, confidence, hit - confidence), strict=True):
             self._means[name].count(values, weight)
         for part in self.periods_.parts(len(p)):
-            w, time = (None if own is None else own[part] for own in (weight, rows.time))
-            self.periods_.add(confidence[part], hit[part], w, time, float(path[part][-1]))
-        self._sums += p.sum(axis=0) if weight is None else weight @ p
+            time = None if rows.time is None else rows.time[part]
+            own = confidence[part], hit[part], weight[part]
+            self.periods_.add(*own, time, float(path[part][-1]))
+        self._sums += weight @ p
         self._recent.add(p, label)
 
     def _count_groups(self, path: Floats, rows: CheckedRows) -> Floats:
@@ -235,8 +236,8 @@ class CalibrationMonitor:
             own[:] = evidence.log_wealth
             mine = np.flatnonzero(names == name) if names is not None else ()
             if len(mine):
-                w = None if weight is None else weight[mine]
-                after = evidence.count(make_block(p[mine], label[mine], w, self.min_probability))
+                some = p[mine], label[mine], weight[mine]
+                after = evidence.count(make_block(*some, self.min_probability))
                 last = np.searchsorted(mine, np.arange(len(p)), side="right") - 1
                 own[last >= 0] = after[last[last >= 0]]
         paths[-1] = 0.0  # of groups that may still come

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -117,13 +116,10 @@ def _panels(monitor: CalibrationMonitor) -> list[tuple[str, Markup]]:
     return panels
 
 
-def _dates(first: float, last: float) -> str:
+def _dates(*ends: float) -> str:
     """Name the times of a stretch: dates, where seconds since 1970 are of this century."""
-    if math.isnan(first):
+    if math.isnan(ends[0]):
         return ""
-    are_dates = 9.4e8 < first < 4.2e9
-    ends = [
-        f"{datetime.fromtimestamp(t, UTC):%Y-%m-%d}" if are_dates else f"{t:.6g}"
-        for t in (first, last)
-    ]
-    return f", {' to '.join(dict.fromkeys(ends))}"
+    are_dates = 9.4e8 < ends[0] < 4.2e9
+    texts = [str(np.datetime64(int(t), "s"))[:10] if are_dates else f"{t:.6g}" for t in ends]
+    return f", {' to '.join(dict.fromkeys(texts))}"

@@ -40,7 +40,7 @@ class CheckedRows(NamedTuple):
 
     p: Floats
     label: NDArray[np.int64]
-    weight: Floats | None
+    weight: Floats
     groups: NDArray[Any] | None
     time: Floats | None
 
@@ -57,20 +57,17 @@ def read_rows(
     """Check labelled rows; return them and the classes of the columns."""
     options: dict[str, Any] = {"kind": _kind(probabilities), "classes": known, "is_chunk": True}
     batch = simplex.check_batch(probabilities, y, weight, **options, named=NAMED)
-    given = None if weight is None else check_weights(weight, np.size(weight), NAMED)
-    if given is not None and given.max() > 1.0:
+    n_rows = batch.n_rows if weight is None else np.size(weight)
+    given = check_weights(weight, n_rows, NAMED)
+    if given.max() > 1.0:
         i = int(given.argmax())
         raise errors.WeightError(
             f"sample_weight[{i}] is {given[i]}; weights of a monitor are at most 1: a row that "
             "counts twice is no evidence of two rows. Divide by the largest weight there can be"
         )
-    n_rows = batch.n_rows if given is None else len(given)
-    others = _per_row("groups", groups, n_rows), _per_row("time", time, n_rows)
-    if given is not None:
-        names, moments = (None if own is None else own[given > 0] for own in others)
-        others = names, moments
-    own = None if given is None else batch.weight
-    return CheckedRows(batch.scores, batch.class_index, own, *others), batch.classes
+    others = (_per_row(name, own, n_rows) for name, own in (("groups", groups), ("time", time)))
+    kept = (None if own is None else own[given > 0] for own in others)
+    return CheckedRows(batch.scores, batch.class_index, batch.weight, *kept), batch.classes
 
 
 def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -> CheckedRows:
@@ -84,7 +81,7 @@ def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -
     order = None if known is None else column_order(column_names(probabilities), known)
     p = p if order is None else np.take(p, order, axis=1)
     none = np.full(len(p), -1, dtype=np.int64)
-    return CheckedRows(p, none, None, None, _per_row("time", time, len(p)))
+    return CheckedRows(p, none, np.ones(len(p)), None, _per_row("time", time, len(p)))
 
 
 def _per_row(name: str, values: Any, n_rows: int) -> NDArray[Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,24 +37,15 @@ class MonitorStatus(Result):
 
     def metrics(self) -> dict[str, float]:
         """Return numbers by name, for MLflow, Prometheus or evidently."""
-        found = {
-            "rows": self.n_rows,
-            "log_e_value": self.log_e_value,
-            "largest_log_e_value": self.largest_log_e_value,
-            "alarm": self.alarm,
-            "changes": len(self.changes),
-            "detector": self.detector,
-        }
+        names = ("n_rows", "log_e_value", "largest_log_e_value", "alarm", "detector")
+        found = {name: getattr(self, name) for name in names} | {"n_changes": len(self.changes)}
         for name in ("accuracy", "confidence", "gap"):
             value = getattr(self, name)
             found |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
         for group, own in self.groups.items():
-            found |= {f"log_e_value.{group}": own["log_e_value"], f"alarm.{group}": own["alarm"]}
-        return {
-            f"calibrant_{name}": float(value)
-            for name, value in found.items()
-            if math.isfinite(value)
-        }
+            name = re.sub(r"\W", "_", group)
+            found |= {f"log_e_value_{name}": own["log_e_value"], f"alarm_{name}": own["alarm"]}
+        return {f"calibrant_{k}": float(v) for k, v in found.items() if math.isfinite(v)}
 
 
 @result(eq=False)
