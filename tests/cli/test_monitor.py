@@ -106,14 +106,14 @@ def test_a_day_counts_once(call):
     call("monday.parquet", "--groups", "region", "--time-column", "when")
     code, found, err = call("monday.parquet", "--ignore", "region,when")
     assert (code, found["n_rows"], found["repeated"]) == (0, 1500, True)
-    assert "was counted before" in err
+    assert "not counted again" in err
 
 
 def test_a_promise_is_not_changed(call):
     call("monday.npz")
     code, found, _ = call("tuesday.npz", "--alpha", "0.5")
     assert code == 2
-    assert "begun with 0.01" in found["error"]["message"]
+    assert "begun with --alpha 0.01" in found["error"]["message"]
 
 
 def test_what_is_wrong_is_named(call, home):
@@ -127,7 +127,7 @@ def test_what_is_wrong_is_named(call, home):
     (home / "state.json").write_text("{}")
     code, found, _ = call("monday.npz")
     assert code == 3
-    assert "is no state of a monitor" in found["error"]["message"]
+    assert "holds no state of a monitor" in found["error"]["message"]
     bad = pd.read_parquet(home / "monday.parquet").assign(label="dog")
     bad.to_parquet(home / "bad.parquet")
     (home / "state.json").unlink()

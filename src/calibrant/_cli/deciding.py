@@ -175,7 +175,7 @@ def read_served(
     part: str | None,
     reading: Reading,
     groups: str | None = None,
-    time_column: str | None = None,
+    time: str | None = None,
 ) -> dict[str, Any]:
     """Read a file and calibrate it; ``y`` is there if the file has labels."""
     import numpy as np
@@ -185,7 +185,9 @@ def read_served(
     from calibrant._files.column import read_column
     from calibrant._files.predictions import open_source
 
-    for name in (groups, time_column):
+    if reading.normalize:
+        calibrator.set_params(normalize="rows")
+    for name in (groups, time):
         reading = without_groups(reading, path, name)
     options: dict[str, Any] = {"part": part, "usual_part": "test", "kind": calibrator.scores}
     classes = calibrator.classes_
@@ -194,9 +196,9 @@ def read_served(
         refuse_other_columns(place, source.n_columns, classes.tolist())
         chunks = [(c.scores, c.labels()) for c in source.chunks]
     rows: dict[str, Any] = {"groups": read_groups(path, groups, part or "test"), "time": None}
-    if time_column is not None:
+    if time is not None:
         remedy = "name the column by --time-column"
-        rows["time"] = read_column(path, time_column, remedy, part or "test", as_stored=True)
+        rows["time"] = read_column(path, time, remedy, part or "test", as_stored=True)
     scores = np.concatenate([own for own, _ in chunks])
     by_group = {"groups": rows["groups"]} if hasattr(calibrator, "for_group") else {}
     with naming(path):
@@ -247,8 +249,6 @@ def decide(
     refuse_inputs(output, model, file, costs)
     with naming(model):
         calibrator = model_file.load(model)
-    if reading.normalize:
-        calibrator.set_params(normalize="rows")
     rows = read_served(calibrator, file, part, reading, groups)
     probabilities, classes = rows["probabilities"], calibrator.classes_
     columns: dict[str, Any] = {}
