@@ -110,51 +110,44 @@ def _read_column(path: Path, name: str) -> NDArray[Any]:
     from calibrant._files.align import read_labels
     from calibrant._files.records import is_log, read_records
     from calibrant._files.text import Place
-    from calibrant.errors import PredictionFileError
+    from calibrant.errors import PredictionFileError, some_in_words
 
-    lines: list[int] | None = None
+    of = f"the field or column {name!r}: name the judge's by --grade, the humans' by --label-column"
     if is_log(path):
         records = list(read_records(path))
         for record in records:
             if not isinstance(record.fields.get(name), str | int | float):
-                raise PredictionFileError(
-                    f"{record.where} has no grade in the field {name!r}; name the judge's by "
-                    "--grade, the humans' by --label-column"
-                )
+                raise PredictionFileError(f"{record.where} has no grade in {of}")
         found = [str(record.fields[name]) for record in records]
         lines = [record.place for record in records]
-    else:
-        found = _read_of_table(path, name)
-    return read_labels(np.array(found, dtype=object), Place(path, str(path), lines=lines))
+        return read_labels(np.array(found, dtype=object), Place(path, str(path), lines=lines))
+    table = _read_table(path)
+    if name not in table.column_names:
+        known = some_in_words(table.column_names)
+        raise PredictionFileError(f"{path} has the columns {known}, and not {of}")
+    found = ["" if value is None else str(value) for value in table.column(name).to_pylist()]
+    return read_labels(np.array(found, dtype=object), Place(path, str(path)))
 
 
-def _read_of_table(path: Path, name: str) -> list[str]:
-    """Return the values of a column of a table as text."""
-    from pyarrow import csv, ipc, parquet
+def _read_table(path: Path) -> Any:
+    """Read a table whole."""
+    from pyarrow import csv, dataset
 
     from calibrant._files.arrays import decoding
-    from calibrant._files.tables import ARROW, PARQUET, is_table
+    from calibrant._files.predictions import unknown_format
+    from calibrant._files.tables import PARQUET, is_table
     from calibrant._files.text import TEXT, open_text, suffix_of
-    from calibrant.errors import PredictionFileError, some_in_words
 
+    if not is_table(path):
+        raise unknown_format(path)
     suffix = suffix_of(path)
-    if not is_table(path) or not (str(path) == "-" or path.exists()):
-        raise PredictionFileError(f"{path} is no table with a column {name!r}, nor a .jsonl file")
     with decoding(path, "a table"):
-        if suffix in PARQUET:
-            table = parquet.read_table(path)
-        elif suffix in ARROW:
-            table = ipc.open_file(path).read_all()
-        else:
-            with open_text(path) as file:
-                split = csv.ParseOptions(delimiter=TEXT[suffix])
-                table = csv.read_csv(file, parse_options=split)
-    if name not in table.column_names:
-        raise PredictionFileError(
-            f"{path} has no column {name!r}; it has {some_in_words(table.column_names)}: name the "
-            "judge's by --grade, the humans' by --label-column"
-        )
-    return ["" if value is None else str(value) for value in table.column(name).to_pylist()]
+        if suffix not in TEXT:
+            return dataset.dataset(
+                path, format="parquet" if suffix in PARQUET else "ipc"
+            ).to_table()
+        with open_text(path) as file:
+            return csv.read_csv(file, parse_options=csv.ParseOptions(delimiter=TEXT[suffix]))
 
 
 def _write(report: JudgeReport, output: Path, *inputs: Path) -> None:
