@@ -224,4 +224,4 @@ def test_the_command_says_what_is_missing(tmp_path):
     code, _, err = run("judge", tmp_path / "c.csv", path, "--grade", "judge")
     assert code == 3
     code, _, err = run("judge", path, path, "--grade", "human", "--values", "a,b")
-    assert (code, "'a', which is no number" in err) == (2, True)
+    assert (code, "'--values'" in err) == (2, True)

@@ -203,13 +203,9 @@ def _fit_file(method: str, val: Path, part: str | None, reading: Reading) -> Fit
 
     with progress_bar(f"reading {val}"):
         found = reading.read(val, part=part, usual_part="val")
-    calibrator = make_calibrator(
-        method,
-        has_absent=found.has_absent,
-        scores=found.kind,
-        classes=found.classes,
-        normalize=found.normalize,
-    )
+    told: dict[str, Any] = {"scores": found.kind, "classes": found.classes}
+    told |= {"normalize": found.normalize, "has_absent": found.has_absent}
+    calibrator = make_calibrator(method, **told)
     with (
         progress_bar(f"fitting {method} to {found.place.source}"),
         found.explained(),

@@ -14,18 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant._files.options import (
-    completion_of,
-    is_score,
-    label_field,
-    label_of,
-    own_options,
-    read_completion,
-    read_flat,
-    read_inspect,
-    read_lm_eval,
-    read_plain,
-)
+from calibrant._files import options
 from calibrant._files.records import LINES, read_records
 from calibrant._files.tables import PREDICTION_NAMES, ColumnSelection
 from calibrant._files.text import suffix_of
@@ -145,12 +134,12 @@ def _find_layout(
     first = next(read_records(path))
     fields = first.fields
     if "resps" in fields or "filtered_resps" in fields:
-        layout = LogLayout("samples of lm-evaluation-harness", "logits", read_lm_eval)
+        layout = LogLayout("samples of lm-evaluation-harness", "logits", options.read_lm_eval)
     elif isinstance(fields.get("output"), dict) and "target" in fields:
-        layout = LogLayout("samples of Inspect", "logits", read_inspect)
-    elif not selection.columns and completion_of(fields) is not None:
-        options = classes or _options_by_labels(path, selection)
-        read = partial(read_completion, options=options, label=selection.label)
+        layout = LogLayout("samples of Inspect", "logits", options.read_inspect)
+    elif not selection.columns and options.completion_of(fields) is not None:
+        told = classes or _options_by_labels(path, selection)
+        read = partial(options.read_completion, options=told, label=selection.label)
         layout = LogLayout("completions with top_logprobs", "logits", read)
     else:
         return _find_plain(first, kind, selection)
@@ -165,8 +154,8 @@ def _options_by_labels(path: Path, selection: ColumnSelection) -> list[str] | No
     """Options of completions: what the labels are, and all letters before the last of them."""
     found = set()
     for record in read_records(path):
-        label = label_of(record, selection.label)
-        own = own_options(record.fields)
+        label = options.label_of(record, selection.label)
+        own = options.own_options(record.fields)
         if label is None:
             return own
         found.add(str(label).strip())
@@ -185,20 +174,20 @@ def _find_plain(first: Record, kind: str | None, selection: ColumnSelection) -> 
             "--columns"
         )
     if not chosen:
-        label = label_field(fields, selection.label)
+        label = options.label_field(fields, selection.label)
         leave = {label, *selection.ignore, *(n for n in fields if n.casefold() in PREDICTION_NAMES)}
         names = selection.columns or [
-            n for n, v in fields.items() if is_score(v) and n not in leave
+            n for n, v in fields.items() if options.is_score(v) and n not in leave
         ]
         if len(names) < 2:
             raise PredictionFileError(
                 f"{first.where} has the fields {some(list(fields), 8)}; scores in a field such as "
                 "'probs' or 'logits' are needed, or choose it by --columns"
             )
-        read = partial(read_flat, names=list(names), label=selection.label)
+        read = partial(options.read_flat, names=list(names), label=selection.label)
         return LogLayout("records with a number for each class", kind or "probabilities", read)
     name, told = chosen[0], SCORE_FIELDS.get(chosen[0])
     if told is not None and kind not in (None, told):
         raise PredictionFileError(f"{first.where}: the field {name!r} holds {told}, not {kind}")
-    read = partial(read_plain, name=name, label=selection.label)
+    read = partial(options.read_plain, name=name, label=selection.label)
     return LogLayout(f"records with the field {name!r}", told or kind or "probabilities", read)

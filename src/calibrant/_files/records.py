@@ -49,12 +49,12 @@ def read_records(path: Path) -> Iterator[Record]:
     """Yield the records of a file, one after the other."""
     suffix = suffix_of(path)
     read = _read_lines if suffix in LINES else _read_samples if suffix == ".eval" else _read_list
-    n_read = 0
-    for record in read(path):
-        n_read += 1
-        yield record
-    if not n_read:
+    records = read(path)
+    first = next(records, None)
+    if first is None:
         raise PredictionFileError(f"{path} has no records; one JSON object a line is needed")
+    yield first
+    yield from records
 
 
 def _read_lines(path: Path) -> Iterator[Record]:
@@ -69,7 +69,7 @@ def _read_lines(path: Path) -> Iterator[Record]:
                 return
             _refuse_long(len(line), LONGEST_RECORD, where)
             if line.strip():
-                yield Record(_parse_object(line, where), where, number)
+                yield Record(_require_object(_parse(line, where), where), where, number)
 
 
 def _read_samples(path: Path) -> Iterator[Record]:
@@ -83,7 +83,7 @@ def _read_samples(path: Path) -> Iterator[Record]:
             with decoding(path, "an Inspect log"):
                 raw = _unzip(file, member)
             _refuse_long(len(raw), LONGEST_RECORD, where)
-            yield Record(_parse_object(raw, where), where, place)
+            yield Record(_require_object(_parse(raw, where), where), where, place)
     if not samples:
         raise PredictionFileError(f"{path} has no samples; run inspect eval with --log-samples")
 
@@ -126,10 +126,6 @@ def _refuse_long(length: int, limit: int, where: str) -> None:
         raise PredictionFileError(
             f"{where} is longer than {limit >> 20} MiB; keep the fields with scores and labels only"
         )
-
-
-def _parse_object(raw: bytes, where: str) -> dict[str, Any]:
-    return _require_object(_parse(raw, where), where)
 
 
 def _require_object(found: Any, where: str) -> dict[str, Any]:
