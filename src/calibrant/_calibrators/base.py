@@ -25,7 +25,7 @@ from calibrant._maps.compositions import Stage, lift
 from calibrant._one_column import ONE_COLUMN, check_positive, how_to_pass
 from calibrant._solvers.report import SolverReport
 from calibrant.scale._chunks import is_dask
-from calibrant.scale._sources import RowSource, as_chunks, is_elsewhere
+from calibrant.scale._sources import as_chunks, is_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -308,20 +308,6 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
             out[rows] = calibrated
         return out
 
-    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> NDArray[Any]:
-        """Return the lazy result of a method on a Dask collection; names are checked at once.
-
-        Of lists and stacked rows it is computed, block by block.
-        """
-        if isinstance(scores, RowSource):
-            return scores.apply(self, method)  # type: ignore[no-any-return]
-        from calibrant.scale.dask import map_rows, to_array
-
-        self._check_columns(scores, to_array(scores).shape)
-        self.__dict__.pop("statistics_", None)  # predictions need none, and it would travel
-        lazy: NDArray[Any] = map_rows(self, method, scores, dtype, n_columns)
-        return lazy
-
     def _calibrate(self, scores: Any, matrix: NDArray[Any]) -> Iterator[tuple[slice, Any, Any]]:
         """Yield rows, their scores and their probabilities, columns in the order of ``classes_``.
 
@@ -344,9 +330,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
             return rows, checked, lift(mapped, floor, sums_to_one=promise, given=checked)
 
         with threads.jobs(self.n_jobs):
-            yield from threads.each(
-                work, list(simplex.small_chunks(len(matrix), self.n_features_in_))
-            )
+            parts = list(simplex.small_chunks(len(matrix), self.n_features_in_))
+            yield from threads.each(work, parts)
 
     def predict_log_proba(self, scores: Any) -> NDArray[Any]:
         """Logarithms of the calibrated probabilities; minus infinity only without a floor."""

@@ -22,7 +22,7 @@ from calibrant._labels import check_labels
 from calibrant._one_column import ONE_COLUMN, check_positive, how_to_pass
 from calibrant.scale._chunks import Chunks
 from calibrant.scale._lists import TopLists
-from calibrant.scale._sources import SourceChunks, as_chunks
+from calibrant.scale._sources import RowSource, SourceChunks, as_chunks
 from calibrant.scale._statistics import RowStatistics, Solution, Statistics
 
 if TYPE_CHECKING:
@@ -54,7 +54,9 @@ class FromChunks(Parameters, ABC):
     _complaints: ClassVar[Callable[..., Iterator[Warning]]]
     _missing: ClassVar[Callable[..., Iterator[Warning]]]
     _warn_of_few_rows: ClassVar[Callable[..., None]]
+    _check_columns: ClassVar[Callable[..., Any]]
     _warn_of_shares: ClassVar[Callable[..., None]]
+    _check_columns: ClassVar[Callable[..., Any]]
 
     scores: str
     classes: Any
@@ -269,6 +271,20 @@ class FromChunks(Parameters, ABC):
         replace_state(self, fitted)
         return self
 
+    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> NDArray[Any]:
+        """Return the lazy result of a method on a Dask collection; names are checked at once.
+
+        Of lists and stacked rows it is computed, block by block.
+        """
+        if isinstance(scores, RowSource):
+            return scores.apply(self, method)  # type: ignore[no-any-return]
+        from calibrant.scale.dask import map_rows, to_array
+
+        self._check_columns(scores, to_array(scores).shape)
+        self.__dict__.pop("statistics_", None)  # predictions need none, and it would travel
+        lazy: NDArray[Any] = map_rows(self, method, scores, dtype, n_columns)
+        return lazy
+
     def _solution(self, statistics: Statistics, *, is_last: bool = False) -> Solution:
         simplex.check_floor(self.min_probability, statistics.n_classes)
         if self._statistics is None:
@@ -278,6 +294,19 @@ class FromChunks(Parameters, ABC):
             if is_last:
                 _ = found.fitted  # here, where threads are few
             return found
+
+    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> Any:
+        """Return the lazy result of a method on a Dask collection; names are checked at once.
+
+        Of lists and stacked rows it is computed, block by block.
+        """
+        if isinstance(scores, RowSource):
+            return scores.apply(self, method)
+        from calibrant.scale.dask import map_rows, to_array
+
+        self._check_columns(scores, to_array(scores).shape)
+        self.__dict__.pop("statistics_", None)  # predictions need none, and it would travel
+        return map_rows(self, method, scores, dtype, n_columns)
 
     def _adopt(
         self,

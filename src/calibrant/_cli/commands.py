@@ -79,6 +79,7 @@ def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
     "--resamples", type=click.IntRange(min=0), default=200, help="Of the intervals; 0 for none."
 )
 @click.option("--seed", default=0, help="Seed of the bootstrap.")
+@click.option("--ordered", is_flag=True, help="Classes are in order: with the RPS.")
 @chunks_option
 @jobs_option
 @json_option
@@ -259,8 +260,10 @@ def apply_command(
     refuse_inputs(output, model)
     with naming(model):
         calibrator = model_file.load(model, sha256=sha256)
-    if reading.normalize and calibrator.scores == "logits":
-        raise click.UsageError(f"--normalize is for probabilities; {model} takes logits")
+    if reading.normalize and calibrator.scores != "probabilities":
+        raise click.UsageError(
+            f"--normalize is for probabilities; {model} takes {calibrator.scores}"
+        )
     if reading.normalize:
         calibrator.set_params(normalize="rows")
     options: dict[str, Any] = {"selection": reading.selection, "on_bad_row": on_bad_row}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SUFFIXES = (".onnx", ".pt2")
-KINDS = click.Choice(["probabilities", "logits"])
+KINDS = click.Choice(["probabilities", "logits", "positive", "decision"])
 DTYPES = click.Choice(["float32", "float64"])
 
 

@@ -26,6 +26,7 @@ from calibrant._files.predictions import CHUNK_BYTES, open_source, unknown_forma
 from calibrant._files.records import LINES
 from calibrant._files.tables import ColumnSelection
 from calibrant._files.text import TEXT, is_zipped, suffix_of
+from calibrant._one_column import ONE_COLUMN, check_positive
 from calibrant.errors import CalibrantWarning, ColumnNameError, DataError, PredictionFileError
 from calibrant.errors import some_in_words as some
 from calibrant.scale._bad_rows import predict_good
@@ -133,6 +134,10 @@ def _column_order(calibrator: Calibrator, source: Source) -> NDArray[np.int64] |
     """Check the columns of the file against those of the model, as ``predict_proba`` does."""
     classes, names, where = calibrator.classes_, source.place.names, source.place.source
     fitted = getattr(calibrator, "feature_names_in_", None)
+    if source.kind in ONE_COLUMN:
+        single = names[0] if names is not None and len(names) == 1 else None
+        check_positive(classes, single, told=True, named=source.place)
+        return None
     refuse_other_columns(source.place, source.n_columns, classes.tolist())
     if names is None:
         if fitted is not None:
@@ -345,7 +350,7 @@ def _write_table(
     writer = open_writer(suffix, file, schema)
 
     def write(rows: NDArray[Any], chunk: FileChunk, keep: NDArray[np.bool_]) -> None:
-        scores = iter(rows.T)
+        scores = iter(rows.T[-len(names) :])  # of a single column that of the positive class
         found = [
             pa.array(next(scores), pa.float64())
             if is_own

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,23 +38,12 @@ class ThresholdSums(RowSums):
         add_binned(values, hits, weight, bins, sums)
 
 
-class Acted(NamedTuple):
-    """Shares of all rows: events and others at or above each threshold, events in all."""
-
-    true: Floats
-    false: Floats
-    prevalence: float
-    n_rows: float
-
-
-def _acted(predictions: Source, thresholds: Floats, column: int | None) -> Acted:
-    """Return what is at or above each threshold, in one pass over the rows."""
+def _acted(predictions: Source, thresholds: Floats, column: int | None) -> tuple[Any, ...]:
+    """Return shares of rows: events and others at or above each threshold, events; and rows."""
     state = predictions.add_up({"sums": ThresholdSums(thresholds, column)})["sums"]
     above = np.cumsum(state.total[::-1], axis=0)[::-1]
     weight, hits = above[:, WEIGHT] / above[0, WEIGHT], above[:, HIT] / above[0, WEIGHT]
-    return Acted(
-        hits[1:], (weight - hits)[1:], float(hits[0]), state.unit * float(above[0, WEIGHT])
-    )
+    return hits[1:], (weight - hits)[1:], float(hits[0]), state.unit * float(above[0, WEIGHT])
 
 
 def _read_thresholds(thresholds: Any, high: float) -> Floats:
@@ -115,17 +104,17 @@ def decision_curve(
     """
     points = _read_thresholds(thresholds, math.nextafter(1.0, 0.0))
     column = column_of(predictions.classes, kind)
-    acted = _acted(predictions, points, column)
+    true, false, share, n_rows = _acted(predictions, points, column)
     odds = points / (1.0 - points)
-    benefit = acted.true - acted.false * odds
-    square = acted.true + acted.false * odds**2  # of the term of a row: 1, -odds or 0
+    benefit = true - false * odds
+    square = true + false * odds**2  # of the term of a row: 1, -odds or 0
     return DecisionCurve(
         kind=name_of(predictions.classes, column),
         thresholds=points,
         net_benefit=benefit,
-        treat_all=acted.prevalence - (1.0 - acted.prevalence) * odds,
-        spread=np.sqrt(np.maximum(square - benefit**2, 0.0) / acted.n_rows),
-        prevalence=acted.prevalence,
+        treat_all=share - (1.0 - share) * odds,
+        spread=np.sqrt(np.maximum(square - benefit**2, 0.0) / n_rows),
+        prevalence=share,
     )
 
 

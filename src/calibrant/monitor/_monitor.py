@@ -221,7 +221,9 @@ class CalibrationMonitor:
             self._alarm_row = n_before + int(reached.argmax()) + 1
         for name, values in zip(self._means, (hit, confidence, hit - confidence), strict=True):
             self._means[name].count(values, weight)
-        self.periods_.add(confidence, hit, weight, rows.time, self._log_wealth)
+        for part in self.periods_.parts(len(p)):
+            w, time = (None if own is None else own[part] for own in (weight, rows.time))
+            self.periods_.add(confidence[part], hit[part], w, time, float(path[part][-1]))
         self._sums += p.sum(axis=0) if weight is None else weight @ p
         self._recent.add(p, label)
 
@@ -268,7 +270,7 @@ class CalibrationMonitor:
             alarm=self._alarm_row is not None,
             alarm_row=self._alarm_row,
             changes=() if evidence is None else tuple(evidence.changes),
-            detector=0.0 if evidence is None else math.exp(evidence.log_detector),
+            detector=0.0 if evidence is None else float(evidence.detector.mean()),
             **means,
             groups=self._group_status(),
         )

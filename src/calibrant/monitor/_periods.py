@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from calibrant.monitor._bets import Floats
 
-MOST_PERIODS, N_BINS = 64, 10
+MOST_PERIODS, N_BINS, LARGEST_PART = 64, 10, 1000
 FIELDS = (
     "rows",
     "weight",
@@ -44,6 +46,11 @@ class Periods:
     def column(self, name: str) -> Floats:
         """One field of all periods."""
         return self.table[:, FIELDS.index(name)]
+
+    def parts(self, n_rows: int) -> Iterator[slice]:
+        """Divide many rows, so that the course within a large batch is seen."""
+        step = max(self.fewest_rows, LARGEST_PART)
+        return (slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step))
 
     def add(
         self,

@@ -228,8 +228,8 @@ class TopLists(RowSource):
         The values of n unlisted cells sum to n times their mean, which ``_bound_means`` bounds.
         """
         sums = np.zeros(2)
-        for place, _ in self.places():
-            part = batch.take(*place)
+        for rows in simplex.chunks(batch.n_rows, 1, 1024):
+            part = batch.take(rows)
             sums += self._losses(part, found, floor) @ part.weight
         most, least = sums / np.sum(batch.weight)
         return float(least), float(most)
@@ -238,8 +238,11 @@ class TopLists(RowSource):
         """Return the largest and the least NLL that each full row may have."""
         n, n_listed = self.n_unlisted, self.n_classes - self.n_unlisted
         listed, mean = batch.scores[:, :n_listed], batch.scores[:, -1] * (n > 0)
-        low = np.minimum(self.smallest, mean)
-        high = np.maximum(np.minimum(listed.min(axis=1), n * mean - (n - 1) * low), mean)
+        low, high = np.minimum(self.smallest, mean), np.maximum(listed.min(axis=1), mean)
+        low, high = (  # what is left for one if all others have as much, or as little, as they can
+            np.clip(n * mean - (n - 1) * high, low, mean),
+            np.clip(n * mean - (n - 1) * low, mean, high),
+        )
         of, means = _bound_means(found, mean, low, high)
         total = of(listed).sum(axis=1) + n * means[::-1]
         is_listed = batch.class_index < n_listed
