@@ -190,6 +190,35 @@ def test_plain_records(tmp_path):
     assert (chosen.classes, chosen.labels.tolist()) == (["x", "y"], ["y"])
 
 
+def test_a_stated_confidence_is_a_file_of_two_classes(tmp_path):
+    """0 to 100 and right or wrong: as the same in two columns."""
+    rng = np.random.default_rng(0)
+    sure = rng.integers(50, 101, 200)
+    right = rng.random(200) < sure / 100 - 0.2
+    pairs = zip(sure.tolist(), right.tolist(), strict=True)
+    rows = [{"id": "q", "confidence": c, "correct": y} for c, y in pairs]
+    path = write(tmp_path / "a.jsonl", *rows)
+    log = read_log(path)
+    assert log.classes == ["false", "true"]
+    assert "in percent" in log.note
+    np.testing.assert_array_equal(log.scores[:, 1], sure / 100)
+    np.testing.assert_array_equal(log.labels == "true", right)
+    two = {"probs": np.c_[1 - sure / 100, sure / 100], "classes": ["false", "true"]}
+    np.savez(tmp_path / "a.npz", labels=log.labels, **two)
+    first, second = (
+        numbers(json.loads(run("evaluate", file, "--json", "--resamples", 0).stdout))
+        for file in (path, tmp_path / "a.npz")
+    )
+    np.testing.assert_allclose(first, second, atol=1e-12)
+    model, out = tmp_path / "m.calibrant", tmp_path / "o.jsonl"
+    assert run("fit", path, "-o", model).exit_code == 0
+    assert run("apply", model, path, "-o", out).exit_code == 0
+    honest = [json.loads(line)["probs"]["true"] for line in out.read_text().splitlines()]
+    assert abs(np.mean(honest) - right.mean()) < 0.02
+    for bad in ({"confidence": 120, "correct": True}, {"confidence": 5, "correct": "maybe"}):
+        assert "a.jsonl, line 2" in run("evaluate", write(path, rows[0], bad)).stderr
+
+
 def test_compressed_lines_and_blank_ones(tmp_path):
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(

@@ -37,6 +37,9 @@ SCORE_FIELDS = {
 }
 """Fields of scores in plain records, with their kind where the name tells it."""
 
+CONFIDENCES = (None, "probabilities", "positive")
+"""Kinds of scores that a single number may be said to be."""
+
 
 @dataclass(frozen=True, slots=True)
 class Log:
@@ -142,7 +145,7 @@ def _find_layout(
         read = partial(options.read_completion, options=told, label=selection.label)
         layout = LogLayout("completions with top_logprobs", "logits", read)
     else:
-        return _find_plain(first, kind, selection)
+        return _find_plain(path, first, kind, selection)
     if kind not in (None, layout.kind):
         raise PredictionFileError(
             f"{path} holds {layout.title}, whose scores are log-likelihoods; use --scores logits"
@@ -164,7 +167,18 @@ def _options_by_labels(path: Path, selection: ColumnSelection) -> list[str] | No
     return sorted(found)
 
 
-def _find_plain(first: Record, kind: str | None, selection: ColumnSelection) -> LogLayout:
+def _find_confidences(path: Path, name: str, selection: ColumnSelection) -> LogLayout:
+    """One number a record, how sure a model says to be: in percent if any is larger than 1."""
+    values = [record.fields.get(name) for record in read_records(path)]
+    scale = 100.0 if any(options.is_score(value) and value > 1.0 for value in values) else 1.0
+    read = partial(options.read_confidence, name=name, scale=scale, label=selection.label)
+    unit = " in percent" if scale > 1.0 else ""
+    return LogLayout(f"records with a confidence {name!r}{unit}", "probabilities", read)
+
+
+def _find_plain(
+    path: Path, first: Record, kind: str | None, selection: ColumnSelection
+) -> LogLayout:
     fields = first.fields
     nested = [name for name, value in fields.items() if isinstance(value, list | dict)]
     chosen = [name for name in selection.columns or SCORE_FIELDS if name in nested]
@@ -179,6 +193,8 @@ def _find_plain(first: Record, kind: str | None, selection: ColumnSelection) -> 
         names = selection.columns or [
             n for n, v in fields.items() if options.is_score(v) and n not in leave
         ]
+        if len(names) == 1 and options.is_score(fields.get(names[0])) and kind in CONFIDENCES:
+            return _find_confidences(path, names[0], selection)
         if len(names) < 2:
             raise PredictionFileError(
                 f"{first.where} has the fields {some(list(fields), 8)}; scores in a field such as "
