@@ -214,7 +214,7 @@ def test_a_stated_confidence_is_a_file_of_two_classes(tmp_path):
     assert run("fit", path, "-o", model).exit_code == 0
     assert run("apply", model, path, "-o", out).exit_code == 0
     honest = [json.loads(line)["probs"]["true"] for line in out.read_text().splitlines()]
-    assert abs(np.mean(honest) - right.mean()) < 0.02
+    assert abs(np.mean(honest) - right.mean()) < 0.05 < sure.mean() / 100 - right.mean()
     for bad in ({"confidence": 120, "correct": True}, {"confidence": 5, "correct": "maybe"}):
         assert "a.jsonl, line 2" in run("evaluate", write(path, rows[0], bad)).stderr
 
