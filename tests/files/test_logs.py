@@ -64,6 +64,23 @@ def test_both_formats_of_inspect_hold_the_same():
     np.testing.assert_array_equal(first.labels, second.labels)
 
 
+def test_a_group_of_tasks_is_a_directory(tmp_path):
+    """What lm-eval writes for a group: samples of each task, and results beside them."""
+    for name in ("lm_eval_letters", "lm_eval_texts"):
+        (tmp_path / f"samples_{name}.jsonl").write_bytes((LOGS / f"{name}.jsonl").read_bytes())
+    (tmp_path / "results_2026.json").write_text("{}")
+    log = read_log(tmp_path)
+    assert log.classes == list("01234")
+    assert (len(log.labels), accuracy_of(log)) == (32, (0.3125 + 0.1875) / 2)
+    found = run("evaluate", tmp_path, "--resamples", 0, "--json")
+    assert json.loads(found.stdout)["accuracy"]["value"] == 0.25
+    model = tmp_path.parent / "group.calibrant"
+    assert run("fit", tmp_path, "-o", model, "-m", "ts").exit_code == 0
+    assert run("apply", model, tmp_path, "-o", tmp_path.parent / "group.csv").exit_code == 0
+    write(tmp_path / "samples_z.jsonl", {"resps": 3})
+    assert "samples_z.jsonl, line 1" in run("evaluate", tmp_path).stderr
+
+
 def lm_eval(lls, texts, target, **others):
     return {
         "doc_id": 0,

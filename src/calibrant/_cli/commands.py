@@ -20,7 +20,14 @@ from calibrant._cli.chunked import (
 from calibrant._cli.demo import demo
 from calibrant._cli.export import export
 from calibrant._cli.judge import judge
-from calibrant._cli.reading import Reading, file_argument, path_argument, reading_options, tell
+from calibrant._cli.reading import (
+    Reading,
+    file_argument,
+    is_of_tables,
+    path_argument,
+    reading_options,
+    tell,
+)
 from calibrant._cli.showing import NotConvergedError, inspection_text, json_option, naming, show
 from calibrant._progress import progress_bar
 
@@ -94,7 +101,7 @@ def evaluate(
     """  # noqa: D301
     from calibrant._cli.showing import evaluation_table
 
-    if chunks or file.is_dir():
+    if chunks or is_of_tables(file):
         source = str(file)
         result, test, shares = evaluate_chunks(file, part, reading, **draws)
     else:
@@ -153,12 +160,12 @@ def fit(
     from calibrant._atomic_file import only_one
 
     _check_output(output, val, reading.labels, kept)
-    if not chunks and not val.is_dir() and kept is not None:
+    if not chunks and not is_of_tables(val) and kept is not None:
         raise click.UsageError("--statistics needs a directory, or --chunks")
     with nullcontext() if kept is None else only_one(kept):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            if chunks or val.is_dir():
+            if chunks or is_of_tables(val):
                 fitted = fit_chunks(method, val, part, reading, kept, decay)
             else:
                 fitted = _fit_file(method, val, part, reading)
@@ -268,7 +275,7 @@ def apply_command(
         calibrator.set_params(normalize="rows")
     options: dict[str, Any] = {"selection": reading.selection, "on_bad_row": on_bad_row}
     with progress_bar(f"calibrating {file}") as advance:
-        if file.is_dir():
+        if is_of_tables(file):
             if part is not None:
                 raise click.UsageError(f"--part is for npz files; {file} is a directory")
             done = apply_directory(calibrator, file, output, progress=advance, **options)

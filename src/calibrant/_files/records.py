@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from zipfile import ZipFile
 
 from calibrant._files.arrays import decoding, open_binary
+from calibrant._files.tables import is_table
 from calibrant._files.text import open_text, suffix_of
 from calibrant.errors import PredictionFileError
 
@@ -41,12 +42,23 @@ class _RepeatedKeyError(ValueError):
 
 
 def is_log(path: Path) -> bool:
-    """Whether a file holds records of JSON, by its suffix."""
-    return suffix_of(path) in LOGS and not path.is_dir()
+    """Whether a file holds records of JSON, by its suffix, or a directory such files alone."""
+    return bool(_logs_in(path)) if path.is_dir() else suffix_of(path) in LOGS
+
+
+def _logs_in(path: Path) -> list[Path]:
+    """Return the logs of a directory, as of a group of tasks; none if there are tables, too."""
+    files = sorted(path.iterdir())
+    logs = [file for file in files if suffix_of(file) in {*LINES, ".eval"}]
+    return [] if any(file.suffix and is_table(file) for file in files) else logs
 
 
 def read_records(path: Path) -> Iterator[Record]:
-    """Yield the records of a file, one after the other."""
+    """Yield the records of a file, or of all logs in a directory, one after the other."""
+    if path.is_dir():
+        for file in _logs_in(path):
+            yield from read_records(file)
+        return
     suffix = suffix_of(path)
     read = _read_lines if suffix in LINES else _read_samples if suffix == ".eval" else _read_list
     records = read(path)
