@@ -6,11 +6,13 @@ An option that a question does not have is absent: its logit is minus infinity, 
 
 from __future__ import annotations
 
+import json
 import math
 import string
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +24,7 @@ from calibrant.errors import PredictionFileError
 from calibrant.errors import some_in_words as some
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -207,3 +209,29 @@ def _find_plain(
         raise PredictionFileError(f"{first.where}: the field {name!r} holds {told}, not {kind}")
     read = partial(options.read_plain, name=name, label=selection.label)
     return LogLayout(f"records with the field {name!r}", told or kind or "probabilities", read)
+
+
+def leave_out_absent(
+    rows: NDArray[Any], scores: NDArray[Any], kind: str, order: NDArray[np.int64] | None
+) -> NDArray[Any]:
+    """Give what absent options got to the others, where the model knows of no absent ones."""
+    given = scores if order is None else scores[:, order]
+    kept: NDArray[Any] = np.where(given == (-math.inf if kind == "logits" else 0.0), 0.0, rows)
+    return kept / kept.sum(axis=1, keepdims=True)
+
+
+@contextmanager
+def write_lines(file: IO[bytes], classes: NDArray[Any]) -> Iterator[Callable[..., None]]:
+    """Write a JSON object a line, as logs are read: ``probs`` by class, and the label."""
+    names = [str(c) for c in classes]
+
+    def write(rows: NDArray[Any], chunk: Any, keep: NDArray[np.bool_]) -> None:
+        own = chunk.labels()
+        labels = [None] * len(rows) if own is None else own[keep].tolist()
+        for row, label in zip(rows.tolist(), labels, strict=True):
+            # A class of exactly 0 is an option that the row does not have; NaN is a bad row.
+            present = {name: p for name, p in zip(names, row, strict=True) if p != 0.0}
+            found: dict[str, Any] = {"probs": present} | ({} if label is None else {"label": label})
+            file.write(json.dumps(found).encode() + b"\n")
+
+    yield write
