@@ -63,10 +63,11 @@ class MaskedCalibrator(Composed):
     >>> from calibrant import MaskedCalibrator, TemperatureScaling
     >>> from calibrant.datasets import simulated_scores
     >>> scores, y = simulated_scores()
-    >>> scores[y < 2, 2] = 0.0  # no such option in these rows
+    >>> narrow = (np.arange(len(y)) % 10 == 0) & (y < 2)
+    >>> scores[narrow, 2] = 0.0  # no such option in these rows
     >>> scores /= scores.sum(axis=1, keepdims=True)
     >>> masked = MaskedCalibrator(TemperatureScaling()).fit(scores, y)
-    >>> bool((masked.predict_proba(scores)[y < 2, 2] == 0.0).all())
+    >>> bool((masked.predict_proba(scores)[narrow, 2] == 0.0).all())
     True
     """
 

@@ -21,7 +21,14 @@ from calibrant._cli.demo import demo
 from calibrant._cli.export import export
 from calibrant._cli.fitting import check_output, fit, jobs_option, part_option
 from calibrant._cli.judge import judge
-from calibrant._cli.reading import Reading, file_argument, path_argument, reading_options, tell
+from calibrant._cli.reading import (
+    Reading,
+    file_argument,
+    is_of_tables,
+    path_argument,
+    reading_options,
+    tell,
+)
 from calibrant._cli.showing import inspection_text, json_option, naming, show
 from calibrant._progress import progress_bar
 
@@ -68,7 +75,7 @@ def evaluate(
     from calibrant._cli.showing import evaluation_table
 
     decided: dict[str, Any] = {}
-    if chunks or file.is_dir():
+    if chunks or is_of_tables(file):
         if costs or coverage or groups:
             raise click.UsageError("--costs, --coverage and --groups are for a file, read whole")
         source = str(file)
@@ -138,7 +145,7 @@ def apply_command(
     if reading.normalize:
         calibrator.set_params(normalize="rows")
     is_grouped = hasattr(calibrator, "for_group")
-    if is_grouped is (groups is None) or (is_grouped and file.is_dir()):
+    if is_grouped is (groups is None) or (is_grouped and is_of_tables(file)):
         raise click.UsageError(
             f"{model} is a fit {'by group' if is_grouped else 'for all rows, without groups'}: "
             + ("name a table and its column by --groups" if is_grouped else "leave --groups out")
@@ -146,7 +153,7 @@ def apply_command(
     reading = without_groups(reading, file, groups)
     options: dict[str, Any] = {"selection": reading.selection, "on_bad_row": on_bad_row}
     with progress_bar(f"calibrating {file}") as advance:
-        if file.is_dir():
+        if is_of_tables(file):
             if part is not None:
                 raise click.UsageError(f"--part is for npz files; {file} is a directory")
             done = apply_directory(calibrator, file, output, progress=advance, **options)

@@ -18,7 +18,13 @@ from calibrant._cli.deciding import (
     to_priors,
     without_groups,
 )
-from calibrant._cli.reading import Reading, file_argument, path_argument, reading_options
+from calibrant._cli.reading import (
+    Reading,
+    file_argument,
+    is_of_tables,
+    path_argument,
+    reading_options,
+)
 from calibrant._cli.showing import NotConvergedError, json_option, show
 from calibrant._progress import progress_bar
 
@@ -109,14 +115,14 @@ def fit(
     from calibrant._atomic_file import only_one
 
     check_output(output, val, reading.labels, kept)
-    if not chunks and not val.is_dir() and kept is not None:
+    if not chunks and not is_of_tables(val) and kept is not None:
         raise click.UsageError("--statistics needs a directory, or --chunks")
-    if (chunks or val.is_dir()) and any(used.values()):
+    if (chunks or is_of_tables(val)) and any(used.values()):
         raise click.UsageError("--groups and --priors are for a file, read whole")
     with nullcontext() if kept is None else only_one(kept):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            if chunks or val.is_dir():
+            if chunks or is_of_tables(val):
                 fitted = fit_chunks(method, val, part, reading, kept, decay)
             else:
                 fitted = _fit_file(method, val, part, reading, **used)

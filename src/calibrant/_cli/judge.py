@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
     from calibrant.judge import JudgeReport
 
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Split numbers at commas."""
+    return tuple(map(float, names(text)))
+
+
 LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
@@ -22,7 +28,7 @@ LEVEL = click.FloatRange(0, 1, min_open=True, max_open=True)
 @click.argument("unlabelled", type=file_argument)
 @click.option("--grade", help="Field or column with the judge's grade, if there are no scores.")
 @reading_options("kind", "normalize", "label_column", "columns", "ignore", "classes")
-@click.option("--values", type=names, help="Number that each grade stands for, sorted grades.")
+@click.option("--values", type=numbers, help="Number that each grade stands for, sorted grades.")
 @click.option(
     "--target",
     type=click.Choice(["rows", "population"]),
@@ -38,7 +44,7 @@ def judge(
     unlabelled: Path,
     grade: str | None,
     reading: Reading,
-    values: tuple[str, ...] | None,
+    values: tuple[float, ...] | None,
     level: float,
     seed: int,
     output: Path | None,
@@ -56,9 +62,7 @@ def judge(
     from calibrant._files.column import read_column
     from calibrant.judge import calibrate_judge
 
-    if values is not None:
-        options["values"] = [_number(value) for value in values]
-    options |= {"confidence_level": level, "random_state": seed}
+    options |= {"values": values, "confidence_level": level, "random_state": seed}
     if grade is not None:
         remedy = "name the judge's by --grade, the humans' by --label-column"
         human = read_column(labelled, reading.label_column or "label", remedy)
@@ -71,13 +75,6 @@ def judge(
     numbers = report.to_dict()
     del numbers["probabilities"]
     show({"sources": [str(labelled), str(unlabelled)], **numbers}, as_json, repr(report))
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise click.UsageError(f"--values has {text!r}, which is no number") from None
 
 
 def _judge_scores(

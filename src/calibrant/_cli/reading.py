@@ -25,6 +25,13 @@ def tell(note: str) -> None:
     click.echo(f"calibrant: {note}", err=True)
 
 
+def is_of_tables(path: Path) -> bool:
+    """Whether a path is a directory of tables, which are read in chunks; logs are read whole."""
+    from calibrant._files.records import is_log
+
+    return path.is_dir() and not is_log(path)
+
+
 def names(text: str) -> tuple[str, ...]:
     """Split at commas; quotes keep a comma inside of a name."""
     return tuple(name.strip() for name in next(csv.reader([text]), []))

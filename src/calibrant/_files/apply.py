@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import shutil
 import sys
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from calibrant._files import tables
 from calibrant._files.align import read_labels, refuse_other_columns
 from calibrant._files.column import column_of
 from calibrant._files.directory import find_tables
+from calibrant._files.logs import leave_out_absent, write_lines
 from calibrant._files.predictions import CHUNK_BYTES, open_source, unknown_format
 from calibrant._files.records import LINES
 from calibrant._files.tables import ColumnSelection
@@ -97,7 +97,7 @@ def apply_file(
                     calibrator, chunk.scores, order, source, n_read, on_bad_row, by_group
                 )
                 if source.log is not None and source.log.has_absent:
-                    calibrated = _leave_out_absent(calibrated, chunk.scores, order)
+                    calibrated = leave_out_absent(calibrated, chunk.scores, source.kind, order)
                 keep = good if on_bad_row == "skip" else np.ones(len(good), dtype=bool)
                 write(calibrated[keep], chunk, keep)
                 bad = n_read + np.flatnonzero(~good)
@@ -189,16 +189,6 @@ def _calibrate(
         raise
 
 
-def _leave_out_absent(
-    rows: NDArray[Any], scores: NDArray[Any], order: NDArray[np.int64] | None
-) -> NDArray[Any]:
-    """Rows without the options that a log does not have, also where the model knows of none."""
-    given = scores if order is None else scores[:, order]
-    is_absent = np.isneginf(given) if np.isneginf(given).any() else given == 0.0
-    kept: NDArray[Any] = np.where(is_absent, 0.0, rows)
-    return kept / kept.sum(axis=1, keepdims=True)
-
-
 def refuse_inputs(out: Path, *inputs: Path | None) -> None:
     """Refuse to write over what is read, by whatever name."""
     for path in inputs:
@@ -227,7 +217,7 @@ def open_sink(
         elif suffix == ".npz":
             sink = _write_npz(file, classes, source, dtype)
         elif suffix in LINES:
-            sink = _write_lines(file, classes)
+            sink = write_lines(file, classes)
         else:
             sink = _write_table(suffix_of(path), file, classes, source, order)
         with sink as write:
@@ -310,23 +300,6 @@ def _labels_of_archive(
     y = read_labels(raw, source.place)
     # Numbers beside classes of text would be read as their places.
     return y.astype(str) if classes.dtype.kind == "U" else y
-
-
-@contextmanager
-def _write_lines(file: IO[bytes], classes: NDArray[Any]) -> Iterator[Write]:
-    """Write a JSON object a line, as logs are read: ``probs`` by class, and the label."""
-    names = [str(c) for c in classes]
-
-    def write(rows: NDArray[Any], chunk: FileChunk, keep: NDArray[np.bool_]) -> None:
-        own = chunk.labels()
-        labels = [None] * len(rows) if own is None else own[keep].tolist()
-        for row, label in zip(rows.tolist(), labels, strict=True):
-            # A class of exactly 0 is an option that the row does not have; NaN is a bad row.
-            present = {name: p for name, p in zip(names, row, strict=True) if p != 0.0}
-            found: dict[str, Any] = {"probs": present} | ({} if label is None else {"label": label})
-            file.write(json.dumps(found).encode() + b"\n")
-
-    yield write
 
 
 @contextmanager

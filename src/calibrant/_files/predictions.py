@@ -155,14 +155,14 @@ def open_source(
             scores = stack.enter_context(open_npy(path))
             told = _kind_of(kind, _shape(scores, kind)[1], str(path))
             yield _of_arrays(scores, None, told, Place(path, str(path)))
+        elif is_log(path):
+            yield _of_log(read_log(path, kind, selection, classes), path)
         elif tables.is_table(path):
             fewest = 2 if kind in ARRAYS.values() else 1
             chosen = replace(selection or ColumnSelection(), fewest=fewest)
             table = tables.open_table(path, chosen, stack)
             told = _kind_of(kind, len(table.layout.score_names), str(path))
             yield _of_table(table, path, told)
-        elif is_log(path):
-            yield _of_log(read_log(path, kind, selection, classes), path)
         else:
             raise unknown_format(path)
 
