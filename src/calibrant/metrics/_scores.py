@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from calibrant._maps.base import Floats
     from calibrant.metrics._measures import Chunk
+    from calibrant.metrics._predictions import Predictions
 
 
 @metric
@@ -284,6 +285,19 @@ default="brier_score"
     simplex.check_option("metric", metric, (*ROW_MEANS,))
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
     told = sample_weight, classes, pos_label
+    first, second = read_pair(y_true, y_proba, y_calibrated, told)
+    before, old = score_rows(metric, first.chunks())
+    after, new = score_rows(metric, second.chunks())
+    sign = -1.0 if metric == "accuracy" else 1.0
+    values, terms = [sign * (before - after), before, after], [sign * (old - new), old, new]
+    gain, old_score, new_score = bootstrap.estimates(values, terms, first.row_weights())
+    return PostHocImprovement(metric, gain, old_score, new_score, *bootstrap.settings)
+
+
+def read_pair(
+    y_true: Any, y_proba: Any, y_calibrated: Any, told: tuple[Any, Any, Any]
+) -> tuple[Predictions, Predictions]:
+    """Return the same rows before and after calibration."""
     first = read_predictions(y_true, y_proba, *told)
     second = read_predictions(y_true, y_calibrated, *told, MetricArguments("y_calibrated"))
     if not np.array_equal(first.classes, second.classes):
@@ -291,9 +305,4 @@ default="brier_score"
             f"y_calibrated has the classes {errors.some_in_words(second.classes)} but y_proba has "
             f"{errors.some_in_words(first.classes)}; pass predictions of the same classes"
         )
-    before, old = score_rows(metric, first.chunks())
-    after, new = score_rows(metric, second.chunks())
-    sign = -1.0 if metric == "accuracy" else 1.0
-    values, terms = [sign * (before - after), before, after], [sign * (old - new), old, new]
-    gain, old_score, new_score = bootstrap.estimates(values, terms, first.row_weights())
-    return PostHocImprovement(metric, gain, old_score, new_score, *bootstrap.settings)
+    return first, second

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from calibrant import _simplex as simplex
@@ -11,6 +12,7 @@ from calibrant._docstrings import inherit_parameters
 from calibrant.metrics import _table as table
 from calibrant.metrics._calibration_error import check_bins
 from calibrant.metrics._cumulative import ClassMoments, class_shares, judge_shares
+from calibrant.metrics._groups import group_metrics, judge_groups
 from calibrant.metrics._measures import usual_column
 from calibrant.metrics._predictions import Predictions
 from calibrant.metrics._reading import CountedRows, describe, of_predictions
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from calibrant.metrics._cumulative import ClassShares
     from calibrant.metrics._reading import Source
+    from calibrant.metrics._result import Estimate
     from calibrant.metrics._significance import CalibrationTest
     from calibrant.metrics._table import Evaluation
 
@@ -38,11 +41,16 @@ def evaluate(
     random_state: Any = 0,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    groups: Any = None,
 ) -> Evaluation:
     """Compute every metric, each with a bootstrap interval.
 
     Parameters
     ----------
+    groups : array-like of shape (n_rows,), optional
+        Group of each row, none missing: then ``by_group`` of the result has accuracy, NLL, Brier
+        score and calibration error of each group, and a test of the latter that is corrected for
+        the number of groups.
     ordered : bool, default=False
         Whether classes are in their order, as grades are: then with the ranked probability score.
     progress : callable, optional
@@ -81,6 +89,9 @@ def evaluate(
     True
     >>> round(result.negative_log_likelihood.value, 3)
     0.838
+    >>> by_group = evaluate(y, honest, groups=["a", "b"] * 1000).by_group
+    >>> by_group.worst, min(group.adjusted_p_value for group in by_group) > 0.05
+    ('a', True)
     """
     check_bins(n_bins)
     simplex.check_option("ordered", ordered, (True, False))
@@ -93,6 +104,18 @@ def evaluate(
         warn_of_alphabet(classes)
     n_groups = table.usual_groups(len(classes), int(n_bins)) if n_resamples > 0 else 1
     with threads.jobs(n_jobs):
+        if groups is not None:
+
+            def judge(rows: Predictions) -> dict[str, Estimate]:
+                bodies = {n: own.body(len(classes), int(n_bins)) for n, own in wanted.items()}
+                return table.estimates_of(rows.add_up(bodies, n_groups), **options)
+
+            wanted = group_metrics(len(classes))
+            drawn = {"n_bins": n_bins, "random_state": random_state}
+            by_group = judge_groups(predictions, groups, judge, n_resamples, **drawn)
+            options |= {"ordered": ordered, "n_bins": n_bins}
+            whole = evaluate(None, predictions, **options, progress=progress)
+            return replace(whole, by_group=by_group)
         if not isinstance(predictions, Predictions):
             sizes = {"n_bins": int(n_bins), "n_groups": n_groups}
             empty = MetricStatistics(classes, ordered=ordered, **sizes)

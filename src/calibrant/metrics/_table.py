@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from calibrant._maps.base import Floats, Wholes
+    from calibrant.metrics._groups import GroupTable
     from calibrant.metrics._measures import Body, Chunk
 
 MOST_GROUPS, FEWEST_GROUPS = 64, 8
@@ -137,6 +138,15 @@ class Evaluation(Result):
     binning_error: float = doc("Most that ``thresholded_ece`` of chunks is off by binning.", 0.0)
     positive_ece: Estimate | None = doc("Of two classes; None of more.", default=None)
     ranked_probability_score: Estimate | None = doc("Of ordered classes, else None.", default=None)
+    by_group: GroupTable | None = doc("Of each group, if groups were given.", default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain numbers."""
+        found = Result.to_dict(self)
+        if self.by_group is None:
+            del found["by_group"]
+            return found
+        return found | {"by_group": self.by_group.to_dict()}
 
     def estimates(self) -> dict[str, Estimate]:
         """Return the metrics of so many classes by name, in the order of the table."""
@@ -153,6 +163,7 @@ class Evaluation(Result):
                 line += f"   {estimate.low:>9.5f}  {estimate.high:>9.5f}"
             lines.append(line)
         lines.append(f"{self.n_rows} rows, {self.n_classes} classes")
+        lines += [] if self.by_group is None else ["", str(self.by_group)]
         return "\n".join(lines)
 
 
@@ -189,18 +200,10 @@ def judge_states(
             notices.warn(mismatch)
     known = metrics_of(len(classes), ordered=True)
     measures = {name: states[name] for name in known if name in states}
-    replicates = {}
-    if n_resamples > 0:
-        present = states["accuracy"].by_group[:, 0] > 0.0
-        replicates = drawn_by_group(
-            measures, present, n_resamples, confidence_level, random_state, tell
-        )
-    estimates: dict[str, Any] = {
-        name: basic_interval(
-            state.value(), replicates.get(name), confidence_level, METRICS[name].largest
-        )
-        for name, state in measures.items()
-    }
+    options: dict[str, Any] = {"n_resamples": n_resamples, "confidence_level": confidence_level}
+    estimates: dict[str, Any] = estimates_of(
+        measures, random_state=random_state, tell=tell, **options
+    )
     return Evaluation(
         **estimates,
         n_rows=n_rows,
@@ -210,6 +213,29 @@ def judge_states(
         confidence_level=confidence_level,
         binning_error=states["thresholded_ece"].binning_error(),
     )
+
+
+def estimates_of(
+    measures: dict[str, Any],
+    *,
+    n_resamples: int,
+    confidence_level: float,
+    random_state: Any,
+    tell: Callable[[], None] = lambda: None,
+) -> dict[str, Estimate]:
+    """Return some metrics of what was added up, accuracy among them, each with an interval."""
+    replicates = {}
+    if n_resamples > 0:
+        present = measures["accuracy"].by_group[:, 0] > 0.0
+        replicates = drawn_by_group(
+            measures, present, n_resamples, confidence_level, random_state, tell
+        )
+    return {
+        name: basic_interval(
+            state.value(), replicates.get(name), confidence_level, METRICS[name].largest
+        )
+        for name, state in measures.items()
+    }
 
 
 class Confusion(RowSums):

@@ -4,6 +4,7 @@ from calibrant._lazy import attach
 
 _HOMES = {
     "CalibrationMonitor": "calibrant.monitor._monitor",
+    "write_page": "calibrant.monitor._page",
 }
 """The module of every public name."""
 

@@ -235,4 +235,4 @@ def make_bets(n_classes: int, *, has_class_terms: bool = True) -> dict[str, Bet]
             is_diagonal = n_classes > MOST_CLASSES_FULL
             bets[f"classes, {memory}"] = ClassBet(n_classes, half_life, is_diagonal=is_diagonal)
         bets[f"curve, {memory}"] = CurveBet(len(KNOTS), half_life)
-    return bets | {"surprises": SpreadBet(1, math.inf)}
+    return bets | {"surprises": SpreadBet(1, HALF_LIVES[-1])}

@@ -16,10 +16,11 @@ from calibrant.monitor import _state as states
 from calibrant.monitor._bets import MOST_CLASSES_FULL, make_block
 from calibrant.monitor._evidence import Evidence, log_sum
 from calibrant.monitor._periods import Periods
-from calibrant.monitor._reading import Digests, read_rows
+from calibrant.monitor._reading import Digests, read_rows, read_unlabelled
 from calibrant.monitor._recent import RecentRows
 from calibrant.monitor._sequences import MeanSequence
 from calibrant.monitor._status import MonitorStatus
+from calibrant.monitor._unlabelled import report_unlabelled
 
 if TYPE_CHECKING:
     import os
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from calibrant.monitor._bets import Floats
     from calibrant.monitor._reading import CheckedRows
     from calibrant.monitor._recent import Proposal
+    from calibrant.monitor._unlabelled import UnlabelledReport
 
 MOST_GROUPS = 32
 MOST_CLASSES_WITH_TERMS = 2000
@@ -58,10 +60,12 @@ class CalibrationMonitor:
     ----------
     classes_ : ndarray of shape (n_classes,) or None
         Label of each column, from the first batch on.
+    periods_ : Periods
+        Sums over at most 64 stretches of rows, of which :func:`write_page` draws.
 
     Notes
     -----
-    The promise is about probabilities that are right given all that was counted before. CheckedRows count
+    The promise is about probabilities that are right given all that was counted before. Rows count
     in the order in which their labels come: where an outcome decides how late its label comes, wait
     equally long for all. Weights are at most 1: a row's evidence is raised to that power.
 
@@ -111,10 +115,10 @@ class CalibrationMonitor:
         self._log_wealth = self._log_largest = 0.0
         ranges = {"accuracy": (0.0, 1.0), "confidence": (0.0, 1.0), "gap": (-1.0, 1.0)}
         self._means = {name: MeanSequence(*ends) for name, ends in ranges.items()}
-        self._periods = Periods()
+        self.periods_ = Periods()
         self._digests = Digests()
         self._recent = RecentRows()
-        self._counts = np.zeros(0)  # weight by class
+        self._sums = np.zeros(0)  # of probabilities, by class
 
     def update(
         self,
@@ -133,7 +137,7 @@ class CalibrationMonitor:
         y : array-like of shape (n_rows,)
             The labels.
         time : array-like of shape (n_rows,), optional
-            Numbers or dates, for the axis of pictures, and to tell equal batches apart.
+            Numbers or dates, for pictures, and to tell equal batches apart.
         sample_weight : array-like of shape (n_rows,), optional
             In [0, 1], set before the label is known; weight 0 is no row.
         groups : array-like of shape (n_rows,), optional
@@ -148,7 +152,7 @@ class CalibrationMonitor:
         Raises
         ------
         RepeatedBatchError
-            If the batch is among the last 2048 of 20 rows or more, or with a time.
+            If the batch is among the last 2048 that had 20 different rows or more.
         """
         rows, classes = read_rows(self.classes_, probabilities, y, time, sample_weight, groups)
         self._check_groups(rows.groups)
@@ -157,6 +161,28 @@ class CalibrationMonitor:
             self.classes_ = classes
         self._count(self._evidence or self._begin(len(classes)), rows)
         return self.status()
+
+    def update_unlabelled(self, probabilities: Any, time: Any = None) -> UnlabelledReport:
+        """Say what to expect of rows whose labels have not come; it is no evidence.
+
+        Parameters
+        ----------
+        probabilities : array-like of shape (n_rows, n_classes)
+            What was served.
+        time : array-like of shape (n_rows,), optional
+            As in :meth:`update`.
+
+        Returns
+        -------
+        report : UnlabelledReport
+            Expected accuracy and confusion matrix, and class frequencies with a test, compared with
+            the labelled rows counted so far; and what it cannot see.
+        """
+        rows = read_unlabelled(self.classes_, probabilities, time)
+        self._digests.add(rows)
+        report = report_unlabelled(rows.p, self.alpha, self._sums, self._means["gap"].weight)
+        self.periods_.add(rows.p.max(axis=1), None, None, rows.time, self._log_wealth)
+        return report
 
     def _check_groups(self, names: NDArray[Any] | None) -> None:
         found = {*self._groups, *([] if names is None else np.unique(names).tolist())}
@@ -168,12 +194,12 @@ class CalibrationMonitor:
 
     def _begin(self, k: int) -> Evidence:
         has_terms = k <= MOST_CLASSES_WITH_TERMS
-        self._counts = np.zeros(k)
+        self._sums = np.zeros(k)
         self._evidence = Evidence.of_classes(k, self.run_length, has_class_terms=has_terms)
         return self._evidence
 
     def _begin_group(self, name: str) -> Evidence:
-        k = len(self._counts)
+        k = len(self._sums)
         has_terms = k <= MOST_CLASSES_FULL
         self._groups[name] = Evidence.of_classes(k, has_class_terms=has_terms)
         return self._groups[name]
@@ -195,8 +221,10 @@ class CalibrationMonitor:
             self._alarm_row = n_before + int(reached.argmax()) + 1
         for name, values in zip(self._means, (hit, confidence, hit - confidence), strict=True):
             self._means[name].count(values, weight)
-        self._periods.add(confidence, hit, weight, rows.time, self._log_wealth)
-        self._counts += np.bincount(label, weight, minlength=len(self._counts))
+        for part in self.periods_.parts(len(p)):
+            w, time = (None if own is None else own[part] for own in (weight, rows.time))
+            self.periods_.add(confidence[part], hit[part], w, time, float(path[part][-1]))
+        self._sums += p.sum(axis=0) if weight is None else weight @ p
         self._recent.add(p, label)
 
     def _count_groups(self, path: Floats, rows: CheckedRows) -> Floats:
@@ -242,7 +270,7 @@ class CalibrationMonitor:
             alarm=self._alarm_row is not None,
             alarm_row=self._alarm_row,
             changes=() if evidence is None else tuple(evidence.changes),
-            detector=0.0 if evidence is None else math.exp(evidence.log_detector),
+            detector=0.0 if evidence is None else float(evidence.detector.mean()),
             **means,
             groups=self._group_status(),
         )
@@ -319,10 +347,10 @@ class CalibrationMonitor:
             "wealth": [self._log_stake, self._log_wealth, self._log_largest],
             "alarm_row": self._alarm_row,
             "means": {n: [m.weight, m.total, m.variance] for n, m in self._means.items()},
-            "periods": [self._periods.table, self._periods.fewest_rows],
-            "digests": list(self._digests),
+            "periods": [self.periods_.table, self.periods_.fewest_rows],
+            "digests": self._digests.known,
             "recent": self._recent.state(),
-            "counts": self._counts,
+            "sums": self._sums,
         }
 
     @classmethod
@@ -366,8 +394,8 @@ class CalibrationMonitor:
         for name, (weight, total, variance) in state["means"].items():
             mean = monitor._means[name]
             mean.weight, mean.total, mean.variance = weight, total, variance
-        monitor._periods.table, monitor._periods.fewest_rows = state["periods"]
+        monitor.periods_.table, monitor.periods_.fewest_rows = state["periods"]
         monitor._digests = Digests(state["digests"])
         monitor._recent = RecentRows(*state["recent"])
-        monitor._counts = state["counts"]
+        monitor._sums = state["sums"]
         return monitor

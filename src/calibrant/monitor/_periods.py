@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from calibrant.monitor._bets import Floats
 
-MOST_PERIODS, N_BINS = 64, 10
+MOST_PERIODS, N_BINS, LARGEST_PART = 64, 10, 1000
 FIELDS = (
     "rows",
     "weight",
@@ -25,6 +27,15 @@ FIELDS = (
 )
 
 
+class Stretch(NamedTuple):
+    """Some periods: rows, first and last time, and weight, hits and confidence of each bin."""
+
+    n_rows: int
+    first: float
+    last: float
+    bins: Floats
+
+
 class Periods:
     """Sums over stretches of rows; when there are too many, neighbours become one."""
 
@@ -36,10 +47,10 @@ class Periods:
         """One field of all periods."""
         return self.table[:, FIELDS.index(name)]
 
-    @property
-    def bins(self) -> Floats:
-        """Weight, hits and confidence, by period and bin of the confidence."""
-        return self.table[:, len(FIELDS) :].reshape(-1, 3, N_BINS)
+    def parts(self, n_rows: int) -> Iterator[slice]:
+        """Divide many rows, so that the course within a large batch is seen."""
+        step = max(self.fewest_rows, LARGEST_PART)
+        return (slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step))
 
     def add(
         self,
@@ -70,10 +81,19 @@ class Periods:
             self.table = np.concatenate([_join(self.table[:-1:2], self.table[1::2]), odd])
             self.fewest_rows = int(self.table[:-1, [0, 4]].sum(axis=1).min())
 
-    def pooled(self, most: int) -> Floats:
-        """Return bins of at most so many stretches, with about as many periods each."""
-        labelled = self.bins[self.column("rows") > 0]
-        return np.array([part.sum(axis=0) for part in np.array_split(labelled, most) if len(part)])
+    def pooled(self, most: int) -> list[Stretch]:
+        """Join periods with labels to at most so many stretches, with about as many each."""
+        table = self.table[self.column("rows") > 0]
+        parts = [part for part in np.array_split(table, most) if len(part)]
+        return [
+            Stretch(
+                int(part[:, 0].sum()),
+                float(np.fmin.reduce(part[:, 6])),
+                float(np.fmax.reduce(part[:, 7])),
+                part[:, len(FIELDS) :].sum(axis=0).reshape(3, N_BINS),
+            )
+            for part in parts
+        ]
 
 
 def _join(first: Floats, second: Floats) -> Floats:

@@ -9,6 +9,8 @@ import numpy as np
 
 from calibrant import _simplex as simplex
 from calibrant import errors
+from calibrant._columns import column_order
+from calibrant._containers import column_names
 from calibrant._kernels.rows import row_hashes
 from calibrant._labels import check_weights
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_DIGESTS = 2048
 FEWEST_ROWS_REMEMBERED = 20
-"""Smaller batches without a time are not remembered: equal rows are common."""
+"""Batches of fewer different rows, among the first 100, are not remembered: some are equal."""
 
 
 class Named(errors.Arguments):
@@ -43,11 +45,25 @@ class CheckedRows(NamedTuple):
     time: Floats | None
 
 
+def _kind(probabilities: Any) -> str:
+    """Two classes may be one column, or one number a row: the probability of the second."""
+    shape = np.shape(probabilities)
+    return "positive" if len(shape) == 1 or shape[1:] == (1,) else "probabilities"
+
+
 def read_rows(
     known: NDArray[Any] | None, probabilities: Any, y: Any, time: Any, weight: Any, groups: Any
 ) -> tuple[CheckedRows, NDArray[Any]]:
     """Check labelled rows; return them and the classes of the columns."""
-    batch = simplex.check_batch(probabilities, y, weight, classes=known, is_chunk=True, named=NAMED)
+    batch = simplex.check_batch(
+        probabilities,
+        y,
+        weight,
+        kind=_kind(probabilities),
+        classes=known,
+        is_chunk=True,
+        named=NAMED,
+    )
     used: Any = slice(None)
     if weight is not None:
         given = check_weights(weight, len(np.asarray(weight)), NAMED)
@@ -70,6 +86,20 @@ def read_rows(
         None if moments is None else moments[used],
     )
     return rows, batch.classes
+
+
+def read_unlabelled(known: NDArray[Any] | None, probabilities: Any, time: Any) -> CheckedRows:
+    """Check rows without labels; the columns are those of the classes, if these are known."""
+    p = simplex.check_scores(probabilities, _kind(probabilities), named=NAMED)
+    if len(p) == 0 or (known is not None and p.shape[1] != len(known)):
+        classes = "any" if known is None else len(known)
+        raise errors.ShapeError(
+            f"probabilities has shape {p.shape}; one row at least, of {classes} classes, is needed"
+        )
+    order = None if known is None else column_order(column_names(probabilities), known)
+    p = p if order is None else np.take(p, order, axis=1)
+    none = np.full(len(p), -1, dtype=np.int64)
+    return CheckedRows(p, none, None, None, read_times(time, len(p)))
 
 
 def read_groups(groups: Any, n_rows: int) -> NDArray[Any] | None:
@@ -103,27 +133,25 @@ def read_times(time: Any, n_rows: int) -> Floats | None:
 
 
 class Digests:
-    """Digests of the last batches, so that none is counted twice."""
+    """Digests of the last batches, each of its rows and of its times, if it had any."""
 
-    def __init__(self, known: list[str] | None = None) -> None:
-        self._known = dict.fromkeys(known or [])
-
-    def __iter__(self) -> Any:
-        return iter(self._known)
+    def __init__(self, known: dict[str, list[str]] | None = None) -> None:
+        self.known = known or {}
 
     def add(self, rows: CheckedRows) -> None:
         """Remember a batch, or refuse one that was counted before."""
-        if len(rows.p) < FEWEST_ROWS_REMEMBERED and rows.time is None:
+        hashes = row_hashes(rows.p.view(np.int64), rows.label)
+        if len(set(hashes[: 5 * FEWEST_ROWS_REMEMBERED].tolist())) < FEWEST_ROWS_REMEMBERED:
             return
-        digest = hashlib.blake2b(row_hashes(rows.p.view(np.int64), rows.label), digest_size=16)
-        for part in rows[2:]:
-            digest.update(b"none" if part is None else np.ascontiguousarray(part).tobytes())
-        key = digest.hexdigest()
-        if key in self._known:
+        key = hashlib.blake2b(hashes, digest_size=16).hexdigest()
+        at = "" if rows.time is None else hashlib.blake2b(rows.time, digest_size=8).hexdigest()
+        before = self.known.pop(key, [])
+        self.known[key] = [*before, at]
+        if before and (at in before or "" in (at, *before)):
+            self.known[key] = before
             raise errors.RepeatedBatchError(
                 f"these {len(rows.p)} rows were counted before, all of them and in this order; a "
-                "row counts once. If they came twice indeed, pass time="
+                "row counts once. If they came twice indeed, pass time= with both batches"
             )
-        self._known[key] = None
-        if len(self._known) > MOST_DIGESTS:
-            del self._known[next(iter(self._known))]
+        if len(self.known) > MOST_DIGESTS:
+            del self.known[next(iter(self.known))]

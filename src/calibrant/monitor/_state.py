@@ -18,7 +18,7 @@ _DTYPES = ("<f8", "<f4", "<i8")
 
 def to_text(state: dict[str, Any]) -> str:
     """Return a state as one line of JSON, with its checksum."""
-    text = json.dumps(state, default=_array, allow_nan=False, sort_keys=True)
+    text = json.dumps(state, default=_array, allow_nan=False, sort_keys=False)
     head = {"format": FORMAT, "version": VERSION, "sha256": _digest(text)}
     return f"{json.dumps(head)}\n{text}\n"
 
