@@ -248,7 +248,7 @@ class PriorShift(Calibrator):
         made = cls(from_priors=weights * counts, to_priors=counts, classes=classes, **parameters)
         made._check_parameters()
         simplex.check_option("scores", made.scores, simplex.KINDS)
-        before, after = (_read_priors(n, getattr(made, n), classes) for n in BY_CLASS)
+        before, after = (p / math.fsum(p) for p in (weights * counts, counts.astype(float)))
         kind = ONE_COLUMN.get(made.scores, made.scores)
         about = {"classes_": classes, "n_features_in_": len(classes)}
         replace_state(made, about | cls._shift(before, after, math.inf, classes, kind))
