@@ -56,7 +56,6 @@ class FromChunks(Parameters, ABC):
     _warn_of_few_rows: ClassVar[Callable[..., None]]
     _check_columns: ClassVar[Callable[..., Any]]
     _warn_of_shares: ClassVar[Callable[..., None]]
-    _check_columns: ClassVar[Callable[..., Any]]
 
     scores: str
     classes: Any
