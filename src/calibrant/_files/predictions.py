@@ -156,8 +156,8 @@ def open_source(
             told = _kind_of(kind, _shape(scores, kind)[1], str(path))
             yield _of_arrays(scores, None, told, Place(path, str(path)))
         elif tables.is_table(path):
-            fewest = 2 if kind in ARRAYS.values() else 1
-            chosen = replace(selection or ColumnSelection(), fewest=fewest)
+            is_single = None if kind is None else kind in ONE_COLUMN
+            chosen = replace(selection or ColumnSelection(), is_single=is_single)
             table = tables.open_table(path, chosen, stack)
             told = _kind_of(kind, len(table.layout.score_names), str(path))
             yield _of_table(table, path, told)
