@@ -158,8 +158,8 @@ def open_source(
         elif is_log(path):
             yield _of_log(read_log(path, kind, selection, classes), path)
         elif tables.is_table(path):
-            fewest = 2 if kind in ARRAYS.values() else 1
-            chosen = replace(selection or ColumnSelection(), fewest=fewest)
+            is_single = None if kind is None else kind in ONE_COLUMN
+            chosen = replace(selection or ColumnSelection(), is_single=is_single)
             table = tables.open_table(path, chosen, stack)
             told = _kind_of(kind, len(table.layout.score_names), str(path))
             yield _of_table(table, path, told)
