@@ -57,8 +57,7 @@ class SimplexBatch:
     """A calibration set, checked: what every solver takes.
 
     Scores are float64 in C order, on the simplex or logits; ``class_index`` is the column of each
-    row's label, and weights are positive. Of lists of the best classes, columns are places in the
-    list, and the last one is the score that each of ``n_last`` unlisted classes has.
+    row's label, and weights are positive.
     """
 
     scores: NDArray[np.float64]
@@ -66,8 +65,8 @@ class SimplexBatch:
     class_index: NDArray[np.int64]
     weight: NDArray[np.float64]
     classes: NDArray[Any]
-    n_last: int = 1
-    strata: NDArray[np.int64] | None = None  # class of each row's label, if columns are none
+    n_last: int = 1  # classes that the last column stands for; columns of lists are places
+    strata: NDArray[np.int64] | None = None  # class of each row's label, where columns are places
 
     @property
     def n_rows(self) -> int:
@@ -119,9 +118,8 @@ class SimplexBatch:
 
     def take(self, rows: NDArray[Any] | slice) -> SimplexBatch:
         """Return the batch of some of the rows, by index, mask or slice."""
-        strata = None if self.strata is None else self.strata[rows]
-        own = self.scores[rows], self.kind, self.class_index[rows], self.weight[rows]
-        return SimplexBatch(*own, self.classes, self.n_last, strata)
+        own = self.scores[rows], self.kind, self.class_index[rows], self.weight[rows], self.classes
+        return SimplexBatch(*own, self.n_last, None if self.strata is None else self.strata[rows])
 
 
 def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:

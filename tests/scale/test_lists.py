@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -121,13 +122,37 @@ def test_bounds_hold_for_all_rows_that_a_list_may_be_of(make, seed):
         assert bounds[1] - bounds[0] < 40.0
 
 
+@each_method
+def test_one_class_that_is_not_listed_is_known(make):
+    """So two classes need a list of one, and nothing is bounded by more than rounding."""
+    p, y = np.column_stack([1.0 - P[:, 0], P[:, 0]]), (Y == 0).astype(int)
+    lists = TopLists.from_matrix(p, 1)
+    found, full = make().fit(lists, y), make().fit(p, y)
+    assert_allclose(found.predict_proba(p), full.predict_proba(p), atol=1e-12)
+    nll = metrics.negative_log_likelihood(y, full.predict_proba(p))
+    assert_allclose(lists.nll_bounds(y, found), nll, rtol=1e-6)
+
+
+def test_what_needs_a_matrix_says_so():
+    lists = TopLists.from_matrix(P, 4)
+    found = TemperatureScaling().fit(lists, Y)
+    for call in (
+        found.predict_log_proba,
+        np.asarray,
+        partial(metrics.cross_fitted_decomposition, Y),
+    ):
+        with pytest.raises(errors.ContainerError, match=r"no matrix.*rows\(\) makes a matrix"):
+            call(lists)
+
+
 def test_metrics_take_lists():
     """Exact in what they see; other classes have an even share of the rest."""
     lists = TopLists.from_matrix(P, 5)
-    full, told = metrics.evaluate(Y, P), metrics.evaluate(Y, lists)
+    full, told, spread = (
+        metrics.evaluate(Y, own, n_resamples=0) for own in (P, lists, lists.rows())
+    )
     assert told.accuracy.value == pytest.approx(full.accuracy.value, abs=1e-12)
     assert told.confidence_ece.value == pytest.approx(full.confidence_ece.value, abs=1e-12)
-    spread = metrics.evaluate(Y, lists.rows())
     assert told.brier_score.value == pytest.approx(spread.brier_score.value, abs=1e-12)
     assert told.brier_score.value <= full.brier_score.value + 0.05
     nll = metrics.negative_log_likelihood(Y, lists)
@@ -148,6 +173,13 @@ def test_labels_of_any_kind_and_one_at_a_time():
     assert_array_equal(again.predict_proba(lists).rest, plain.predict_proba(lists).rest)
 
 
+def test_indices_of_other_columns_are_warned_of():
+    """As those of a file that counts from another class."""
+    lists = TopLists.from_matrix(np.roll(P, 6, axis=1), 2)
+    with pytest.warns(errors.ColumnMismatchWarning, match=r"labels are listed in .*counted from 0"):
+        TemperatureScaling().fit(lists, Y)
+
+
 def test_short_types_stay_short():
     lists = TopLists.from_matrix(P.astype(np.float32), 3)
     calibrated = TemperatureScaling().fit(lists, Y).predict_proba(lists)
@@ -162,7 +194,7 @@ def test_short_types_stay_short():
 )
 def test_a_fit_needs_a_tenth_of_the_memory(make):
     """Of matrix and fit together; the fit of lists makes no full row but in small blocks."""
-    p, y = rows(3000, 500, sharpness=1.5)
+    p, y = rows(2500, 500, sharpness=1.5)
     lists, peaks = TopLists.from_matrix(p, 20), []
     held = lists.indices.nbytes + lists.probabilities.nbytes + lists.rest.nbytes
     for scores, size in ((p, p.nbytes), (lists, held)):

@@ -52,6 +52,8 @@ class PriorMap(CalibrationMap):
     def __call__(self, rows: Floats) -> Floats:
         """Map the rows."""
         rows = self._probabilities(rows)
+        if self.keeps_order:  # no bit changes
+            return rows
         out = rows * self.ratio
         divide_by_sums(out, rows)
         return out

@@ -19,6 +19,7 @@ from calibrant import errors
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.methods import saved_methods
 from calibrant._calibrators.parameters import fitted_types, stored_names, take_state
+from calibrant._calibrators.prior_shift import BY_CLASS
 from calibrant._solvers.normalization_aware.ways import WAYS, Annealing
 from calibrant.model_file import _format as limits
 from calibrant.model_file import _labels as labels
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
 
 OPTIONS: dict[str, type] = {cls.__name__: cls for cls in WAYS.values()}
 """Objects that hold options and are parameters themselves, by their names in files."""
-
-BY_CLASS = ("from_priors", "to_priors")
-"""Parameters that may be a number for each class, by the class."""
 
 
 class Writer:

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.monitor._bets import Bet, Block, make_bets
-
 if TYPE_CHECKING:
-    from calibrant.monitor._bets import Floats
+    from calibrant.monitor._bets import Bet, Block, Floats
 
 NO_BET = 0.5
 """Share of the wealth that is not bet at the start; the bets have equal parts of the rest."""
@@ -19,6 +17,7 @@ STEPS = np.array([20, 50, 100, 200, 500, 1000])
 """Bets learn at multiples of the last of these that is at most an eighth of the rows, or of 20."""
 
 
+LARGEST_POWER = 600.0
 MOST_CHANGES = 100
 """Alarms of the change detector that are kept, the last ones."""
 
@@ -38,29 +37,30 @@ class Evidence:
     nonnegative martingale that starts at 1. When bets learn for the j-th time, a share 1 / (j + 1)
     of the wealth is divided anew as at the start, so that bets that lost while nothing was wrong
     are there when something is. Rows, not batches, say when that is: batches change nothing.
+    The change detector takes the bets of short memory, which lose while nothing is wrong.
     """
 
-    def __init__(self, bets: dict[str, Bet], run_length: float = math.inf) -> None:
+    KEPT = ("log_share", "log_wealth", "log_largest", "detector", "changes", "n_rows")
+    KEPT += ("n_learned", "learns_at", "weight_in_block")
+
+    def __init__(
+        self, bets: dict[str, Bet], run_length: float = math.inf, no_bet: float = NO_BET
+    ) -> None:
         self.bets = bets
-        self.log_run_length = math.log(run_length)
-        parts = [NO_BET, *[(1.0 - NO_BET) / len(bets)] * len(bets)]
+        self.run_length = run_length
+        memories = [bet.half_life for bet in bets.values()]
+        self.is_detecting = np.isfinite([math.inf, *memories])
+        self.detector = np.zeros((int(self.is_detecting.sum()), 1))
+        parts = [no_bet, *[(1.0 - no_bet) / len(bets)] * len(bets)]
         self.log_prior = np.log(parts)
         self.log_share = self.log_prior.copy()
         self.log_wealth = 0.0
         self.log_largest = 0.0
-        self.log_detector = -math.inf
         self.changes: list[int] = []
         self.n_rows = 0
         self.n_learned = 0
         self.learns_at = int(STEPS[0])
         self.weight_in_block = 0.0
-
-    @classmethod
-    def of_classes(
-        cls, n_classes: int, run_length: float = math.inf, *, has_class_terms: bool = True
-    ) -> Evidence:
-        """Return the evidence of no rows yet."""
-        return cls(make_bets(n_classes, has_class_terms=has_class_terms), run_length)
 
     def count(self, block: Block) -> Floats:
         """Count rows; return the logarithm of the wealth after each of them."""
@@ -79,35 +79,41 @@ class Evidence:
         parts = np.zeros((len(self.log_share), len(block.label)))
         for part, bet in zip(parts[1:], self.bets.values(), strict=True):
             part[:] = bet.log_ratio(block)
-        if block.weight is not None:
-            parts *= block.weight  # at most 1: the mean of such a power is at most 1, too
+        parts *= block.weight  # at most 1: the mean of such a power is at most 1, too
+        self._detect(parts[self.is_detecting])
         np.cumsum(parts, axis=1, out=parts)
         parts += self.log_share[:, None]
         growth: Floats = log_sum(parts, axis=0)
         self.log_share = parts[:, -1] - growth[-1]
         path = self.log_wealth + growth
-        self._detect(growth)
         self.log_wealth = float(path[-1])
         self.n_rows += len(path)
-        self.weight_in_block += len(path) if block.weight is None else float(block.weight.sum())
+        self.weight_in_block += float(block.weight.sum())
         return path
 
-    def _detect(self, growth: Floats) -> None:
-        """Go on with the Shiryaev-Roberts sum: R after a row is (R + 1) e.
+    def _detect(self, ratios: Floats) -> None:
+        """Go on with the Shiryaev-Roberts sums: R of a bet after a row is (R + 1) q(y) / p(y).
 
-        R minus the number of rows is a martingale if p is right, so that R takes that many rows on
-        average, at least, to reach a number. There it notes the row, and begins anew.
+        R minus the number of rows is a martingale if p is right, so that the mean of some of them
+        takes that many rows on average, at least, to reach a number. There it begins anew.
         """
-        before = np.concatenate([[0.0], growth[:-1]])
-        start = 0
-        while start < len(growth):
-            logs = np.concatenate([[self.log_detector - before[start]], -before[start:]])
-            path = growth[start:] + np.logaddexp.accumulate(logs)[1:]
-            reached = path >= self.log_run_length
-            stop = int(np.argmax(reached)) if reached.any() else len(path) - 1
-            self.log_detector = -math.inf if reached.any() else float(path[stop])
+        start, n_rows = 0, ratios.shape[1]
+        while start < n_rows and len(ratios):
+            steps = ratios[:, start:]
+            sums = steps.cumsum(axis=1)
+            if np.abs(sums).max() < LARGEST_POWER:
+                path = np.exp(sums) * (self.detector + np.exp(steps - sums).cumsum(axis=1))
+            else:  # the same without overflow
+                with np.errstate(divide="ignore"):
+                    logs = np.hstack([np.log(self.detector), steps - sums])
+                logs = sums + np.logaddexp.accumulate(logs, axis=1)[:, 1:]
+                path = np.exp(np.minimum(logs, LARGEST_POWER))
+            reached = path.mean(axis=0) >= self.run_length
+            found = bool(reached.any())
+            stop = int(np.argmax(reached)) if found else n_rows - start - 1
+            self.detector = np.zeros_like(self.detector) if found else path[:, stop:]
             start += stop + 1
-            if reached.any():
+            if found:
                 self.changes = [*self.changes, self.n_rows + start][-MOST_CHANGES:]
 
     def _learn(self) -> None:
@@ -121,24 +127,3 @@ class Evidence:
         )
         step = STEPS[max(np.searchsorted(8 * STEPS, self.n_rows, side="right") - 1, 0)]
         self.learns_at = int((self.n_rows // step + 1) * step)
-
-    def state(self) -> dict[str, Any]:
-        """Arrays and numbers that say all about it."""
-        numbers = [self.log_wealth, self.log_largest, self.log_detector, self.weight_in_block]
-        return {
-            "numbers": np.array(numbers),
-            "counts": [self.n_rows, self.n_learned, self.learns_at],
-            "changes": self.changes,
-            "log_share": self.log_share,
-            "bets": {name: bet.state() for name, bet in self.bets.items()},
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take what ``state`` returned back."""
-        numbers = map(float, state["numbers"])
-        self.log_wealth, self.log_largest, self.log_detector, self.weight_in_block = numbers
-        self.n_rows, self.n_learned, self.learns_at = map(int, state["counts"])
-        self.changes = [int(row) for row in state["changes"]]
-        self.log_share = state["log_share"].reshape(self.log_share.shape)
-        for name, bet in self.bets.items():
-            bet.restore(state["bets"][name])

@@ -23,6 +23,7 @@ from calibrant._columns import check_names, feature_names, order_of
 from calibrant._containers import column_names
 from calibrant._docstrings import inherit_parameters
 from calibrant._labels import read_groups
+from calibrant._one_column import ONE_COLUMN, check_positive
 from calibrant._trial import UNCALIBRATED, fit_and_judge, messages, versions
 from calibrant.metrics._reading import shared
 from calibrant.report._results import BASELINE, Comparison, Failure, Judge, MethodResult
@@ -68,13 +69,14 @@ def compare(
     ----------
     y_val, y_test : array-like of shape (n_rows,)
         Labels of the two parts.
-    scores_val, scores_test : array-like of shape (n_rows, n_classes)
+    scores_val, scores_test : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
         Predictions of the classifier.
     methods : sequence of str, or mapping of str to Calibrator, optional
         Short names (keys of ``calibrant._calibrators.methods.methods()``), or calibrators of your
         own by name; all methods by default. Temperature scaling is always among them.
-    scores : {"probabilities", "logits"}, default="probabilities"
-        What the matrices hold; never guessed.
+    scores : {"probabilities", "logits", "positive", "decision"}, default="probabilities"
+        What is given; never guessed. "positive" is the probability of the second of two classes,
+        as a vector or one column, "decision" its margin.
     normalize : {None, "rows"}, default=None
         "rows" divides rows by their sums, whatever they are.
     sample_weight_val, sample_weight_test : array-like of shape (n_rows,), optional
@@ -216,8 +218,11 @@ def _read(
         return simplex.check_batch(scores, y, weight, classes=classes, **told)
     except errors.LabelError:
         present = np.unique(np.concatenate([np.asarray(y).ravel(), np.asarray(others).ravel()]))
-        if classes is not None or len(present) != np.shape(scores)[1]:
+        n_columns = 2 if kind in ONE_COLUMN else np.shape(scores)[1]
+        if classes is not None or len(present) != n_columns:
             raise
+        if kind in ONE_COLUMN:
+            check_positive(present, told=False)
     return simplex.check_batch(scores, y, weight, classes=present, **told)
 
 

@@ -15,7 +15,8 @@ from calibrant._extras import needed
 from calibrant._trial import UNCALIBRATED
 from calibrant.metrics import calibration_test, class_shares, evaluate, reliability_curve
 from calibrant.metrics._cumulative import holm
-from calibrant.metrics._predictions import read_predictions
+from calibrant.metrics._measures import usual_column
+from calibrant.metrics._predictions import name_of, read_predictions
 from calibrant.metrics._resampling import drawn_means
 from calibrant.metrics._result import doc, result
 from calibrant.metrics._table import METRICS, headline, metrics_of
@@ -223,6 +224,7 @@ class Judge:
         is_binary = self._test.n_classes == 2
         options = self._options
         more_draws = {**options, "n_resamples": 5 * self._n_resamples}
+        kind = name_of(self._test.classes, usual_column(self._test.n_classes))
         top = effect = found_map = None
         if not is_binary:
             top = compute_top_r(None, after, max_rank=min(self._test.n_classes - 1, MOST_RANKS))
@@ -236,7 +238,7 @@ class Judge:
             title="as they came" if calibrator is None else type(calibrator).__name__,
             evaluation=evaluate(None, after, confidence_level=self._level, **options),
             difference=None,
-            curve=reliability_curve(None, after, **more_draws),
+            curve=replace(reliability_curve(None, after, **more_draws), kind=kind),
             shares=replace(class_shares(None, after), classes=self._test.classes),
             classwise_test=calibration_test(None, after, metric="classwise", **options)
             if self._n_resamples and not is_binary

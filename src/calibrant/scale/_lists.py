@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant import _notices as notices
 from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._containers import output_dtype, to_matrix
@@ -116,7 +117,7 @@ class TopLists(RowSource):
     def places(self) -> Iterator[tuple[tuple[slice, ...], int]]:
         """Yield slices of lists, and the first row of each."""
         step = max(BLOCK_CELLS // self.n_classes, 1)
-        for first in range(0, *self.shape, step):
+        for first in range(0, self.shape[0], step):
             yield (slice(first, first + step),), first
 
     def columns(self, rows: slice = slice(0, None)) -> Array:
@@ -180,6 +181,21 @@ class TopLists(RowSource):
                 "TopLists hold probabilities; make the calibrator with scores='probabilities'"
             )
 
+    def warn_of_columns(self, batch: simplex.SimplexBatch) -> None:
+        """Warn if labels are listed hardly more often than by chance, in 100 rows or more."""
+        n_listed = self.n_classes - self.n_unlisted
+        found = float(np.average(batch.class_index < n_listed, weights=batch.weight))
+        chance = n_listed / self.n_classes
+        noise = 2.0 * (chance * (1.0 - chance) / batch.n_rows) ** 0.5
+        if batch.n_rows >= 100 and found < chance + noise:
+            notices.warn(
+                errors.ColumnMismatchWarning(
+                    f"labels are listed in {found:.0%} of rows, and {chance:.0%} would be by "
+                    "chance: are indices counted from 0 in the order of classes, "
+                    f"{errors.some_in_words(batch.classes)}?"
+                )
+            )
+
     def apply(self, calibrator: Any, method: str = "predict_proba") -> Any:
         """Return calibrated lists, or the label that a calibrator predicts for each."""
         self.check(calibrator)
@@ -228,8 +244,8 @@ class TopLists(RowSource):
         The values of n unlisted cells sum to n times their mean, which ``_bound_means`` bounds.
         """
         sums = np.zeros(2)
-        for place, _ in self.places():
-            part = batch.take(*place)
+        for rows in simplex.chunks(batch.n_rows, 1, 1024):
+            part = batch.take(rows)
             sums += self._losses(part, found, floor) @ part.weight
         most, least = sums / np.sum(batch.weight)
         return float(least), float(most)
@@ -238,8 +254,11 @@ class TopLists(RowSource):
         """Return the largest and the least NLL that each full row may have."""
         n, n_listed = self.n_unlisted, self.n_classes - self.n_unlisted
         listed, mean = batch.scores[:, :n_listed], batch.scores[:, -1] * (n > 0)
-        low = np.minimum(self.smallest, mean)
-        high = np.maximum(np.minimum(listed.min(axis=1), n * mean - (n - 1) * low), mean)
+        low, high = np.minimum(self.smallest, mean), np.maximum(listed.min(axis=1), mean)
+        low, high = (  # what is left for one if all others have as much, or as little, as they can
+            np.clip(n * mean - (n - 1) * high, low, mean),
+            np.clip(n * mean - (n - 1) * low, mean, high),
+        )
         of, means = _bound_means(found, mean, low, high)
         total = of(listed).sum(axis=1) + n * means[::-1]
         is_listed = batch.class_index < n_listed

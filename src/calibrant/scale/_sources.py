@@ -35,6 +35,12 @@ class RowSource:
     rows: Any
     apply: Any
 
+    def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
+        raise errors.ContainerError(
+            f"{self} is no matrix, which is needed here; fits, predictions and metrics that are "
+            "sums over rows take it, and its rows() makes a matrix of lists"
+        )
+
 
 class SourceChunks(Chunks):
     """Blocks of a source of rows, counted one after the other."""
