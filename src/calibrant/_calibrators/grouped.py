@@ -147,9 +147,7 @@ class GroupedCalibrator(parts.Composed):
     def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
         return super()._peak_bytes(n_rows, n_classes) + self._inner._peak_bytes(n_rows, n_classes)  # noqa: SLF001
 
-    def fit(  # type: ignore[override]
-        self, scores: Any, y: Any, sample_weight: Any = None, *, groups: Any = None
-    ) -> Self:
+    def fit(self, scores: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Fit the calibration map of every group.
 
         Parameters
@@ -211,7 +209,7 @@ class GroupedCalibrator(parts.Composed):
         change: Calibrator | None,
         own: Calibrator | None,
         weights: NDArray[np.float64],
-    ) -> Calibrator:
+    ) -> Any:
         """Return the fit of a group as a calibrator: a mixture of what there is."""
         chain = None
         if change is not None:
@@ -364,7 +362,9 @@ def _deal(
     """Deal the rows of each group to folds by themselves, so that it is in all of them."""
     dealt = [batch.take(codes == g).in_folds(n_folds) for g in range(codes.max() + 1)]
     names = "scores", "class_index", "weight"
-    joined = {name: np.concatenate([getattr(own, name) for own, _ in dealt]) for name in names}
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(own, name) for own, _ in dealt]) for name in names
+    }
     folds = np.concatenate([fold for _, fold in dealt])
     pooled = parts.out_of_fold(calibrator, replace(batch, **joined), folds)
     by_group = np.split(pooled, np.cumsum([own.n_rows for own, _ in dealt])[:-1])
