@@ -248,7 +248,7 @@ BAD = {
     "metrics of other rows": (lambda: metrics.accuracy([0], TopLists(J, Q, 4)), r"shape \(1,\)"),
     "lists of other classes": (
         lambda: TemperatureScaling().fit(P, Y).predict_proba(TopLists(J, Q, 4)),
-        "4 features",
+        "4 classes, but TemperatureScaling was fitted to 12",
     ),
 }
 
