@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -171,6 +172,27 @@ def test_labels_of_any_kind_and_one_at_a_time():
     assert metrics.accuracy(pd.Series(names[Y]), lists) == metrics.accuracy(Y, P)
     again = model_file.loads(model_file.dumps(plain))
     assert_array_equal(again.predict_proba(lists).rest, plain.predict_proba(lists).rest)
+
+
+@each_method
+@pytest.mark.parametrize("floor", [0.0, 1e-3, 0.04])
+def test_floors_and_rows_of_zeros_are_those_of_full_rows(make, floor):
+    """Of maps that make cells zero, too."""
+    lists = TopLists.from_matrix(P, 4)
+    found = make().set_params(min_probability=floor).fit(lists, Y)
+    calibrated = found.predict_proba(lists)
+    assert_allclose(calibrated.rows(), found.predict_proba(lists.rows()), atol=1e-12)
+    nll = metrics.negative_log_likelihood(Y, found.predict_proba(P))
+    low, high = lists.nll_bounds(Y, found)
+    assert low - 1e-9 <= nll <= high + 1e-9
+
+
+def test_powers_that_leave_the_range_of_floats_are_those_of_full_rows():
+    lists = TopLists.from_matrix(P, 4)
+    found = TemperatureScaling().fit(lists, Y)
+    vars(found)["map_"] = replace(found.map_, inverse_temperature=500.0)
+    expected = found.predict_proba(lists.rows())
+    assert_allclose(found.predict_proba(lists).rows(), expected, atol=1e-12)
 
 
 def test_indices_of_other_columns_are_warned_of():

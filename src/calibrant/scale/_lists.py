@@ -221,9 +221,11 @@ class TopLists(RowSource):
             total = part.sum(axis=1, keepdims=True)
             with np.errstate(divide="ignore", invalid="ignore"):
                 part /= total
-            # Where the floor lifts a cell, or powers underflow, full rows tell.
-            fine = np.all(values >= floor * total, axis=1) & (total[:, 0] > SMALLEST_TOTAL)
-            for i in np.flatnonzero(~fine) + rows.start:
+            low = np.any(values < floor * total, axis=1)  # is lifted, with its row
+            part[low] *= 1.0 - floor * self.n_classes
+            part[low] += floor * np.append(np.ones(part.shape[1] - 1), n)
+            # Where powers underflow, or all is zero, full rows tell.
+            for i in np.flatnonzero(~(total[:, 0] > SMALLEST_TOTAL)) + rows.start:
                 whole = calibrator.predict_proba(self.rows((slice(i, i + 1),)))[0]
                 found[i, :-1] = whole[self.indices[i]]
                 found[i, -1] = (whole.sum() - found[i, :-1].sum()) * (n > 0)
@@ -285,7 +287,8 @@ class TopLists(RowSource):
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(is_listed, own, of(np.stack([low, high]))) / total
             share = np.where(np.isnan(share), [[0.0], [1.0]], share)  # a row of zeros is kept
-            share *= [[1.0 - floor * self.n_classes], [1.0]]  # others are lifted to the floor
+            # Rows may be lifted to the floor: p becomes floor + (1 - k floor) p.
+            share = share * [[1.0 - floor * self.n_classes], [1.0]] + [[0.0], [floor]]
             losses: Array = -np.log(np.clip(share, floor, 1.0))
         return losses
 
