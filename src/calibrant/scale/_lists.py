@@ -100,7 +100,7 @@ class TopLists(RowSource):
         _check_indices(self.indices, self.n_classes)
         for array in (self.indices, self.probabilities, self.rest):
             array.flags.writeable = False
-        for rows in simplex.chunks(*listed.shape, 1 << 14):
+        for rows in simplex.chunks(len(listed), listed.shape[1], 1 << 14):
             self.columns(rows)
 
     @classmethod
@@ -213,7 +213,7 @@ class TopLists(RowSource):
             return calibrator.classes_[columns.min(axis=1)]
         n, of, floor = self.n_unlisted, _cell_function(calibrator.map_), calibrator.min_probability
         found = np.zeros((*self.shape, self.indices.shape[1] + 1))
-        for rows in simplex.chunks(*found.shape, 1 << 14):
+        for rows in simplex.chunks(len(found), found.shape[1], 1 << 14):
             part = found[rows]
             values = of(self.columns(rows))
             part[:, : values.shape[1]] = values
