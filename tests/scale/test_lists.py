@@ -80,7 +80,7 @@ def test_the_fit_is_that_of_rows_that_share_the_rest(make, zeros):
 
 
 @each_method
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_the_full_rows_are_within_the_bounds(make, seed):
     """Before and after a fit, whose report states them."""
     p, y = rows(150, 8, seed, sharpness=0.5 + seed)
@@ -95,7 +95,7 @@ def test_the_full_rows_are_within_the_bounds(make, seed):
     assert wider[0] <= lists.nll_bounds(y, found)[0] <= high <= max(wider[1], high)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("make", [TemperatureScaling, NormalizationAwareIsotonic])
 def test_bounds_hold_for_all_rows_that_a_list_may_be_of(make, seed):
     """Those of single rows, at every corner of what is not known."""
