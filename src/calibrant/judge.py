@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Fit = Callable[[NDArray[np.int64]], Callable[[Any], Floats]]
 
-__all__ = ["JudgeReport", "calibrate_judge"]
+__all__ = ["calibrate_judge"]
 
 PSEUDO_ROWS = 1.0
 """Rows that each grade of a judge has from the start, dealt as its neighbours' are."""
@@ -40,6 +40,14 @@ FEWEST_LABELS = 20
 
 def __dir__() -> list[str]:
     return __all__
+
+
+class _JudgedArguments(errors.Arguments):
+    scores, y = "judged", "human"
+
+
+class _OtherArguments(errors.Arguments):
+    scores = "unlabelled"
 
 
 @result(eq=False, repr=False)
@@ -64,7 +72,7 @@ class JudgeReport(Result):
     judge_mean: float = doc("Mean grade of the judge as it stands; NaN if it has other grades.")
     kappa_before: float = doc("Cohen's kappa of judge and humans; NaN if it has other grades.")
     kappa_after: float = doc("The same of the most probable calibrated grade, on held-out rows.")
-    weighted_kappa_before: float = doc("Kappa with quadratic weights.")
+    weighted_kappa_before: float = doc("Kappa weighted by the squared difference of values.")
     weighted_kappa_after: float = doc("The same of the grade nearest to the calibrated mean.")
     labels_to_halve: int | None = doc(
         "Labels in all with which the interval would be half as wide; None if all are too few."
@@ -192,10 +200,10 @@ def calibrate_judge(
         y, held_out @ numbers, averaged @ numbers, target, confidence_level
     )
     nearest = np.abs((held_out @ numbers)[:, None] - numbers).argmin(axis=1)
-    is_known = {*before.tolist(), *raw.tolist()} <= {*grades.tolist()}
+    other_grade, square = 1.0 - np.eye(k), np.subtract.outer(numbers, numbers) ** 2
     place = {grade: j for j, grade in enumerate(grades.tolist())}
-    told = np.array([place.get(g, 0) for g in before.tolist()])
-    all_told = np.array([place.get(g, 0) for g in (*before.tolist(), *raw.tolist())])
+    told = np.array([place.get(grade, -1) for grade in (*before.tolist(), *raw.tolist())])
+    is_known = bool((told >= 0).all())
     return JudgeReport(
         n_labelled=n,
         n_unlabelled=len(other),
@@ -203,11 +211,11 @@ def calibrate_judge(
         values=numbers,
         mean=mean,
         labelled_mean=plain,
-        judge_mean=float(numbers[all_told].mean()) if is_known else math.nan,
-        kappa_before=_kappa(index, told, k) if is_known else math.nan,
-        kappa_after=_kappa(index, held_out.argmax(axis=1), k),
-        weighted_kappa_before=_kappa(index, told, k, 2) if is_known else math.nan,
-        weighted_kappa_after=_kappa(index, nearest, k, 2),
+        judge_mean=float(numbers[told].mean()) if is_known else math.nan,
+        kappa_before=_kappa(index, told[:n], other_grade) if is_known else math.nan,
+        kappa_after=_kappa(index, held_out.argmax(axis=1), other_grade),
+        weighted_kappa_before=_kappa(index, told[:n], square) if is_known else math.nan,
+        weighted_kappa_after=_kappa(index, nearest, square),
         labels_to_halve=more,
         power=power,
         target=target,
@@ -220,8 +228,8 @@ def _read_rows(
     human: Any, judged: Any, unlabelled: Any, classes: Any, kind: str, calibrator: Any
 ) -> tuple[NDArray[np.int64], NDArray[Any], Floats, Floats, Fit]:
     """Check probabilities of grades; return them, and how to calibrate some of the rows."""
-    batch = simplex.check_batch(judged, human, kind=kind, classes=classes)
-    other = simplex.check_scores(unlabelled, kind)
+    batch = simplex.check_batch(judged, human, kind=kind, classes=classes, named=_JudgedArguments())
+    other = simplex.check_scores(unlabelled, kind, named=_OtherArguments())
     if other.shape[1] != batch.n_classes:
         raise errors.ShapeError(
             f"unlabelled has {other.shape[1]} columns, but judged {batch.n_classes}; one for each "
@@ -243,7 +251,9 @@ def _read_grades(
     """Check single grades; return them, and how to count some of the rows in a table."""
     own, other = np.ravel(judged), np.ravel(unlabelled)
     known = np.unique(human) if classes is None else np.asarray(classes)
-    index, grades = check_labels(human, len(own), len(known), classes=known)
+    index, grades = check_labels(
+        human, len(own), len(known), classes=known, named=_JudgedArguments()
+    )
     every, places = np.unique(np.concatenate([own, other]), return_inverse=True)
     if any(value != value for value in every.tolist()):  # noqa: PLR0124  (NaN)
         raise errors.NonFiniteError("judged or unlabelled has a missing grade; drop its row")
@@ -313,11 +323,9 @@ def _estimate(
     return tuned, plain, power, more if more is None or more <= m else None
 
 
-def _kappa(a: NDArray[Any], b: NDArray[Any], k: int, power: int = 0) -> float:
-    """Cohen's kappa, weighted by this power of the distance; NaN where all grades are one."""
-    table = confusion_matrix(a, b, labels=np.arange(k)).astype(float)
-    distance = np.abs(np.subtract.outer(np.arange(k), np.arange(k))).astype(float)
-    weight = distance**power if power else (distance > 0).astype(float)
+def _kappa(a: NDArray[Any], b: NDArray[Any], cost: Floats) -> float:
+    """Cohen's kappa: 1 less the mean cost of pairs over that of chance; NaN where that is 0."""
+    table = confusion_matrix(a, b, labels=np.arange(len(cost))).astype(float)
     chance = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
-    expected = float((weight * chance).sum())
-    return 1.0 - float((weight * table).sum()) / expected if expected else math.nan
+    expected = float((cost * chance).sum())
+    return 1.0 - float((cost * table).sum()) / expected if expected else math.nan

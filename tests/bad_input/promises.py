@@ -50,7 +50,7 @@ DEFAULTS_HERE = {
 METHODS = {
     method: with_defaults(cls, **DEFAULTS_HERE[method]) if method in DEFAULTS_HERE else cls
     for method, cls in saved_methods().items()
-    if method != "grouped"  # which needs groups: see tests/calibrators/test_grouped.py
+    if method not in {"grouped", "masked"}  # as in the catalogue of ``calibrators``
 }
 CALIBRATORS = (*METHODS.values(),)
 

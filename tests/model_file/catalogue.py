@@ -13,8 +13,9 @@ from calibrant._calibrators.composition import Composition
 from calibrant._calibrators.methods import saved_methods
 from conftest import simulate
 
-CLASS_OF = {method: cls for method, cls in saved_methods().items() if method != "grouped"}
-"""One predicts with groups: ``test_grouped`` has what the others have here."""
+ELSEWHERE = {"grouped", "masked"}
+"""Those that need groups, or rows without labels on zeros: ``test_grouped`` and ``test_masked``."""
+CLASS_OF = {method: cls for method, cls in saved_methods().items() if method not in ELSEWHERE}
 METHODS = tuple(CLASS_OF)
 KINDS = ("probabilities", "logits")
 SMALL = {

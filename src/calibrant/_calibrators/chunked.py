@@ -225,15 +225,15 @@ class FromChunks(Parameters, ABC):
 
     def _known(self, scores: Any, y: Any, chunks: Chunks | None, classes: Any) -> NDArray[Any]:
         """Return the class of each column."""
+        shape = "1 dimensions, or one column"
         if chunks is None:
-            n_columns = to_matrix(scores, self.scores).shape[1]
+            matrix = to_matrix(scores, self.scores)
+            n_columns, shape = matrix.shape[1], f"shape {matrix.shape}"
             names = column_names(scores, self.scores)
         else:
             n_columns, names = chunks.n_classes, chunks.names
         if n_columns == 1 and self.scores not in ONE_COLUMN:
-            raise errors.ClassCountError(
-                f"scores has 1 dimensions, or one column: {how_to_pass(self.scores)}"
-            )
+            raise errors.ClassCountError(f"scores has {shape}: {how_to_pass(self.scores)}")
         if classes is not None:
             y = classes
         elif chunks is not None:
