@@ -138,7 +138,7 @@ def delays(n_streams, n_before=10_000, n_after=20_000):
         for seed in range(n_streams):
             rng = np.random.default_rng([3, shifts.index(shift), seed])
             p, y, group = shifted_stream(rng, shift, n_before, n_after)
-            plain = CalibrationMonitor(0.01, run_length=100_000).update(p, y)
+            plain = CalibrationMonitor(0.01).update(p, y)
             grouped = CalibrationMonitor(0.01).update(p, y, groups=group)
             for name, status in (("e-process", plain), ("e-process, groups", grouped)):
                 row = status.alarm_row or n_before + 2 * n_after
