@@ -185,9 +185,7 @@ def creditcards(data):
                 "alarm_before": before.alarm,
                 "largest_e_value_before": float(np.exp(before.largest_log_e_value)),
                 "rows_from_change_to_alarm": status.alarm_row - at,
-                "rows_from_change_to_detector": status.changes[0] - at
-                if with_groups is False and len(status.changes) < 100
-                else None,
+                "rows_from_change_to_detector": status.changes[0] - at,  # of at most 100 kept
                 "groups_with_alarm": [n for n, own in status.groups.items() if own["alarm"]],
             }
         hit = (

@@ -261,7 +261,7 @@ class CalibrationMonitor:
         alarm = self._log_largest, self._alarm_row is not None, self._alarm_row
         changes = tuple(evidence.changes), float(evidence.detector.mean())
         found: Any = (evidence.n_rows, e_value, log_e, *alarm, *changes, *means)
-        return MonitorStatus(*found, groups=self._group_status())
+        return MonitorStatus(*(*found, self._group_status()))
 
     def _group_status(self) -> dict[str, dict[str, Any]]:
         """Evidence of each group, and whether its share alone is worth an alarm."""
