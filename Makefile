@@ -101,7 +101,7 @@ $(VENV)/.docs: $(VENV)/.dev
 	touch $@
 
 docs: $(VENV)/.docs kernels  ## the site, in build/site; a warning is an error
-	rm -rf docs/reference/names build/site
+	rm -rf docs/reference/names docs/examples build/site
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
 	@echo build/site/index.html
 

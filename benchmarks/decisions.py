@@ -127,7 +127,8 @@ def summarize(lines):
     print(f"{n} files")
     print(f"costs lower calibrated: {(means[:, 1] < means[:, 0]).mean():.1%} of files, ", end="")
     print(f"{(pairs[:, 1] < pairs[:, 0]).mean():.1%} of (file, matrix); ", end="")
-    print(f"median saving {np.median(1 - means[:, 1] / means[:, 0]):.1%}")
+    paid = means[means[:, 0] > 0]
+    print(f"median saving {np.median(1 - paid[:, 1] / paid[:, 0]):.1%}")
     for name in ("raw threshold", "threshold"):
         own = [line[name] for line in lines]
         found = [one for one in own if one["kept"]]

@@ -20,11 +20,12 @@ extensions = [
     "sphinx_design",
     "sphinx_copybutton",
     "sphinx_click",
+    "sphinx_gallery.gen_gallery",
     "sphinxext.opengraph",
     "sphinx_llms_txt",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "_templates"]
+exclude_patterns = ["_build", "_templates", "gallery", "examples/*.ipynb"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
@@ -38,6 +39,16 @@ autodoc_mock_imports = [name for name in extras if find_spec(name) is None]
 autodoc_typehints = "none"  # numpydoc's sections say it
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "examples",
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "image_scrapers": ("matplotlib",),
+    "within_subsection_order": "FileNameSortKey",
+}
 
 smartquotes = False  # options begin with two hyphens
 

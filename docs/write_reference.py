@@ -25,6 +25,7 @@ ROOMS = {
     "calibrant.report": (),
     "calibrant.study": (),
     "calibrant.monitor": (),
+    "calibrant.judge": (),
     "calibrant.datasets": (),
     "calibrant.errors": (),
 }

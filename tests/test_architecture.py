@@ -32,7 +32,7 @@ HOUSE = [  # from the ground up
     {"_calibrators", "metrics", "plots", "datasets", "_trial", "_pages"},
     {"_files", "model_file"},
     {"export"},
-    {"report", "study", "decisions", "monitor"},
+    {"report", "study", "decisions", "monitor", "judge"},
     {"_cli"},
     {"__main__"},
 ]

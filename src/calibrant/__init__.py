@@ -35,7 +35,7 @@ _ELSEWHERE = {
 """The module of every public name that is no method."""
 
 _ROOMS = (
-    *("datasets", "decisions", "errors", "export", "metrics", "model_file"),
+    *("datasets", "decisions", "errors", "export", "judge", "metrics", "model_file"),
     *("monitor", "plots", "report", "scale", "study"),
 )
 """Public modules, each with names of its own."""

@@ -81,7 +81,8 @@ def tells_positive(classes: NDArray[Any]) -> bool:
     As in scikit-learn it is the larger one. Sorted by name, "bad" and "good" would make a good risk
     the event.
     """
-    return classes.dtype.kind in "biuf" and classes.tolist() in ([0, 1], [-1, 1])
+    known, are_numbers = classes.tolist(), classes.dtype.kind in "biuf"
+    return known in ([0, 1], [-1, 1]) if are_numbers else known == ["False", "True"]
 
 
 def check_positive(

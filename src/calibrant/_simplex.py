@@ -65,6 +65,8 @@ class SimplexBatch:
     class_index: NDArray[np.int64]
     weight: NDArray[np.float64]
     classes: NDArray[Any]
+    n_last: int = 1  # classes that the last column stands for; columns of lists are places
+    strata: NDArray[np.int64] | None = None  # class of each row's label, where columns are places
 
     @property
     def n_rows(self) -> int:
@@ -116,9 +118,8 @@ class SimplexBatch:
 
     def take(self, rows: NDArray[Any] | slice) -> SimplexBatch:
         """Return the batch of some of the rows, by index, mask or slice."""
-        return SimplexBatch(
-            self.scores[rows], self.kind, self.class_index[rows], self.weight[rows], self.classes
-        )
+        own = self.scores[rows], self.kind, self.class_index[rows], self.weight[rows], self.classes
+        return SimplexBatch(*own, self.n_last, None if self.strata is None else self.strata[rows])
 
 
 def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 
 from calibrant import TemperatureScaling, errors
 from calibrant.datasets import simulated_scores
@@ -60,6 +61,8 @@ def test_an_interval_holds_the_value_and_the_truth():
     some = expected_cost(y[:2000], y_proba[:2000], COSTS)
     assert some.realised.low < truth.realised.value < some.realised.high
     assert some.realised.low < some.realised.value < some.realised.high
+    few = expected_cost([0, 1], [0.2, 0.8], PAIR).predicted
+    assert 0.0 <= few.low < few.value < few.high <= 4.0
 
 
 def test_costs_of_dask_arrays_are_those_of_arrays():
@@ -72,6 +75,10 @@ def test_costs_of_dask_arrays_are_those_of_arrays():
     assert found.realised.low < found.realised.value < found.realised.high
     model = CostSensitive(COSTS, abstain=0.2)
     np.testing.assert_array_equal(model.predict(lazy[0]).compute(), model.predict(SCORES))
+    fitted = CostSensitive(COSTS, TemperatureScaling().fit(SCORES, LABELS))
+    np.testing.assert_array_equal(fitted.predict(lazy[0]).compute(), fitted.predict(SCORES))
+    single = CostSensitive(PAIR).predict(lazy[0][:, 0]).compute()
+    np.testing.assert_array_equal(single, CostSensitive(PAIR).predict(SCORES[:, 0]))
 
 
 def test_calibration_saves_what_both_cost():
@@ -119,8 +126,23 @@ def test_labels_actions_and_abstaining():
     named = CostSensitive(frame, model.estimator_).predict(X)
     assert {*named} == {"off", "on"}
     np.testing.assert_array_equal(named == "on", positive > 0.2)
+    turned = pd.DataFrame([[0, 4], [1, 0]], index=["yes", "no"], columns=["yes", "no"])
+    assert CostSensitive(turned, model.estimator_).threshold_ == 0.2
+    assert cost_curve(y, model.estimator_.predict_proba(X), turned).threshold == 0.2
     assert CostSensitive(np.zeros((2, 3)), model.estimator_, actions=[7, 8, 9]).predict(X)[0] == 7
     assert CostSensitive(PAIR, abstain=0.1).predict([[0.5, 0.5]]).tolist() == ["abstain"]
+
+
+def test_a_file_of_costs_names_classes_by_texts(tmp_path):
+    file = tmp_path / "costs.csv"
+    file.write_text("true,2,0,ask,1\n2,0,1,0.3,1\n0,10,0,0.3,10\n1,1,1,0.3,0\n")
+    frame = pd.read_csv(file, index_col=0)
+    model = CostSensitive(frame).fit(SCORES, LABELS)
+    assert model.actions_.tolist() == [2, 0, "ask", 1]
+    assert model.expected_costs([[1.0, 0.0, 0.0]]).tolist() == [[10.0, 0.0, 0.3, 10.0]]
+    square = CostSensitive(frame.drop(columns="ask")).fit(SCORES, LABELS)
+    assert square.actions_.tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(square.predict(SCORES), CostSensitive(COSTS).predict(SCORES))
 
 
 def test_a_fitted_calibrator_needs_no_fit():
@@ -132,6 +154,18 @@ def test_a_fitted_calibrator_needs_no_fit():
     np.testing.assert_array_equal(model.predict(SCORES), expected.argmin(axis=1))
     with pytest.raises(errors.NotFittedError):
         CostSensitive(COSTS, TemperatureScaling()).predict(SCORES)
+
+
+def test_the_score_is_minus_the_mean_cost():
+    model = CostSensitive(COSTS, TemperatureScaling(), abstain=0.3).fit(SCORES, LABELS)
+    rows = model.estimator_.predict_proba(SCORES)
+    found = expected_cost(LABELS, rows, COSTS, abstain=0.3, n_resamples=0)
+    assert model.score(SCORES, LABELS) == -found.realised.value
+    words = CostSensitive(PAIR).fit([0.2, 0.9], ["no", "yes"], pos_label="yes")
+    assert words.predict([0.1, 0.9]).tolist() == ["no", "yes"]
+    assert words.score([0.1, 0.9], ["yes", "no"]) == -2.5
+    search = GridSearchCV(model, {"abstain": [0.0, 9.0]}, cv=3).fit(SCORES, LABELS)
+    assert search.best_params_ == {"abstain": 0.0}
 
 
 def test_columns_are_found_by_their_names():
@@ -160,11 +194,11 @@ def test_the_curve_of_costs_is_that_of_decisions():
     [
         ([[0, 1], [1, 0]], {}, r"shape \(2, 2\) but there are 3 classes.*rows are true classes"),
         ([0, 1, 1], {}, r"shape \(3,\).*rows are true classes and columns are actions"),
-        ([["a"], ["b"], ["c"]], {}, "no matrix of numbers.*rows are true classes"),
+        ([["a"], ["b"], ["c"]], {}, "are not numbers; rows are true classes"),
         ([[0, 1], [1, math.nan], [1, 1]], {}, r"costs\[1, 1\] is nan.*rows are true classes"),
         (PAIR, {}, "for 3 classes.*rows are true classes"),
-        (COSTS, {"abstain": [1, 2]}, r"abstain=\[1, 2\].*one for each of the 3 classes"),
-        (COSTS, {"abstain": "x"}, "abstain='x' is no cost"),
+        (COSTS, {"abstain": [1, 2]}, r"abstain=\[1, 2\].*one for each class"),
+        (COSTS, {"abstain": "x"}, "abstain='x' are not numbers"),
         (COSTS, {"abstain": math.inf}, r"costs\[0, 3\] is inf"),
         (pd.DataFrame(COSTS, index=[7, 8, 9]), {}, "rows 7, 8, 9 but the classes are 0, 1, 2"),
     ],
@@ -181,7 +215,7 @@ def test_bad_costs_are_refused(costs, options, words):
 def test_other_bad_input_is_refused():
     with pytest.raises(errors.ParameterError, match=r"actions=\[1, 1, 2\].*columns are actions"):
         CostSensitive(COSTS, actions=[1, 1, 2]).fit(SCORES, LABELS)
-    with pytest.raises(errors.ParameterError, match="'abstain' is an action of costs"):
+    with pytest.raises(errors.ParameterError, match=r"actions=.*none is 'abstain'"):
         CostSensitive(COSTS, actions=["abstain", "b", "c"], abstain=1).predict(SCORES)
     with pytest.raises(errors.ParameterError, match=r"false_positive.*must be a finite number"):
         expected_cost([0, 1], [0.1, 0.9], {"false_positive": -1, "false_negative": 2})
@@ -195,5 +229,7 @@ def test_other_bad_input_is_refused():
     broken = np.where(np.arange(600)[:, None] == 3, np.nan, SCORES)
     with pytest.raises(errors.NonFiniteError, match=r"y_calibrated\[3, 0\]"):
         value_of_calibration(LABELS, SCORES, broken, COSTS)
+    with pytest.raises(errors.ParameterError, match=r"costs has shape \(\)"):
+        CostSensitive(3).predict([0.1])
     with pytest.raises(AttributeError, match="fit tells the labels"):
         _ = CostSensitive(COSTS).classes_

@@ -25,7 +25,7 @@ from calibrant._maps.compositions import Stage, lift
 from calibrant._one_column import ONE_COLUMN, check_positive, how_to_pass
 from calibrant._solvers.report import SolverReport
 from calibrant.scale._chunks import is_dask
-from calibrant.scale._sources import as_chunks
+from calibrant.scale._sources import as_chunks, is_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -202,8 +202,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         ----------
         scores : array-like of shape (n_rows, n_classes), (n_rows,) or (n_rows, 1)
             Predictions of the classifier, of the kind named by ``scores`` in the constructor,
-            with columns in the order of the sorted labels (or of ``classes``). Dask arrays and
-            data frames are counted where their chunks are; see the guide to many rows.
+            with columns in the order of the sorted labels (or of ``classes``). Dask collections,
+            ``TopLists`` and ``StackedRows`` of ``scale`` are read in chunks: see its guide.
         y : array-like of shape (n_rows,)
             The true labels, of any kind scikit-learn takes, or one-hot rows.
         sample_weight : array-like of shape (n_rows,), optional
@@ -248,7 +248,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         simplex.check_floor(self.min_probability, batch.n_classes)
         n_rows, n_classes = batch.n_rows, batch.n_classes
         room = simplex.check_memory(
-            self._peak_bytes(n_rows, n_classes),
+            self._peak_bytes(*batch.scores.shape),
             f"fitting {type(self).__name__} to {n_rows} rows of {n_classes} classes",
         )
         about = {"n_features_in_": n_classes, "classes_": batch.classes}
@@ -294,10 +294,10 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         -------
         probabilities : ndarray of shape (n_rows, n_classes)
             Rows that sum to 1, columns in the order of ``classes_``; float32 for float32 and
-            float16 input. A lazy Dask array for Dask collections.
+            float16 input. Lazy for Dask collections; lists, or stacked, if ``scores`` are.
         """
         self = self._take()  # noqa: PLW0642
-        if is_dask(scores):
+        if is_elsewhere(scores):
             return self._lazily("predict_proba", scores, output_dtype(scores), self.n_features_in_)
         is_checked = isinstance(scores, simplex.SimplexBatch)
         matrix = scores.scores if is_checked else to_matrix(scores, self._kind)
@@ -307,15 +307,6 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         for rows, _, calibrated in self._calibrate(scores, matrix):
             out[rows] = calibrated
         return out
-
-    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> NDArray[Any]:
-        """Return the lazy result of a method on a Dask collection; names are checked at once."""
-        from calibrant.scale.dask import map_rows, to_array
-
-        self._check_columns(scores, to_array(scores).shape)
-        self.__dict__.pop("statistics_", None)  # predictions need none, and it would travel
-        lazy: NDArray[Any] = map_rows(self, method, scores, dtype, n_columns)
-        return lazy
 
     def _calibrate(self, scores: Any, matrix: NDArray[Any]) -> Iterator[tuple[slice, Any, Any]]:
         """Yield rows, their scores and their probabilities, columns in the order of ``classes_``.
@@ -339,9 +330,8 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
             return rows, checked, lift(mapped, floor, sums_to_one=promise, given=checked)
 
         with threads.jobs(self.n_jobs):
-            yield from threads.each(
-                work, list(simplex.small_chunks(len(matrix), self.n_features_in_))
-            )
+            parts = list(simplex.small_chunks(len(matrix), self.n_features_in_))
+            yield from threads.each(work, parts)
 
     def predict_log_proba(self, scores: Any) -> NDArray[Any]:
         """Logarithms of the calibrated probabilities; minus infinity only without a floor."""
@@ -366,7 +356,7 @@ class Calibrator(FromChunks, ClassifierMixin, TransformerMixin, BaseEstimator):
         Classes that tie are told apart by their scores, then by the order of ``classes_``.
         """
         self = self._take()  # noqa: PLW0642
-        if is_dask(scores):
+        if is_elsewhere(scores):
             return self._lazily("predict", scores, self.classes_.dtype, None)
         matrix = to_matrix(scores, self._kind)
         best = np.empty(len(matrix), dtype=np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -21,7 +21,8 @@ from calibrant._containers import column_names, to_matrix
 from calibrant._labels import check_labels
 from calibrant._one_column import ONE_COLUMN, check_positive, how_to_pass
 from calibrant.scale._chunks import Chunks
-from calibrant.scale._sources import as_chunks
+from calibrant.scale._lists import TopLists
+from calibrant.scale._sources import RowSource, SourceChunks, as_chunks
 from calibrant.scale._statistics import RowStatistics, Solution, Statistics
 
 if TYPE_CHECKING:
@@ -47,11 +48,13 @@ class FromChunks(Parameters, ABC):
     """What calibrators do with chunks of rows; ``_statistics`` is the class of theirs, if any."""
 
     _statistics: ClassVar[type[Statistics] | None] = None
+    _takes_lists: ClassVar[bool] = False  # that a fit is the same whichever class is which
     # Of ``Calibrator``: a fit to a checked calibration set, and what there is to say of one.
     _fit_batch: ClassVar[Callable[..., dict[str, Any]]]
     _complaints: ClassVar[Callable[..., Iterator[Warning]]]
     _missing: ClassVar[Callable[..., Iterator[Warning]]]
     _warn_of_few_rows: ClassVar[Callable[..., None]]
+    _check_columns: ClassVar[Callable[..., Any]]
     _warn_of_shares: ClassVar[Callable[..., None]]
 
     scores: str
@@ -202,6 +205,8 @@ class FromChunks(Parameters, ABC):
                 )
             )
         chunks = as_chunks(scores, y, sample_weight)
+        if isinstance(scores, TopLists):
+            scores.check(self)
         names = column_names(scores, self.scores) if chunks is None else chunks.names
         if before is None:
             known = self._known(scores, y, chunks, self.classes if classes is None else classes)
@@ -220,15 +225,15 @@ class FromChunks(Parameters, ABC):
 
     def _known(self, scores: Any, y: Any, chunks: Chunks | None, classes: Any) -> NDArray[Any]:
         """Return the class of each column."""
+        shape = "1 dimensions, or one column"
         if chunks is None:
-            n_columns = to_matrix(scores, self.scores).shape[1]
+            matrix = to_matrix(scores, self.scores)
+            n_columns, shape = matrix.shape[1], f"shape {matrix.shape}"
             names = column_names(scores, self.scores)
         else:
             n_columns, names = chunks.n_classes, chunks.names
         if n_columns == 1 and self.scores not in ONE_COLUMN:
-            raise errors.ClassCountError(
-                f"scores has 1 dimensions, or one column: {how_to_pass(self.scores)}"
-            )
+            raise errors.ClassCountError(f"scores has {shape}: {how_to_pass(self.scores)}")
         if classes is not None:
             y = classes
         elif chunks is not None:
@@ -243,10 +248,28 @@ class FromChunks(Parameters, ABC):
         return known
 
     def _fit_chunks(self, chunks: Chunks) -> Self:
-        """Fit to all chunks, in as many passes over them as it takes."""
+        """Fit to all chunks, in as many passes over them as it takes; to lists as they are."""
+        if isinstance(chunks, SourceChunks) and isinstance(chunks.source, TopLists):
+            return self._fit_lists(chunks.source, chunks.y, chunks.weight)
         empty = self.statistics(chunks)
         simplex.check_floor(self.min_probability, empty.n_classes)
         return self._fit_counted(chunks.count(empty), chunks)
+
+    def _fit_lists(self, lists: TopLists, y: Any, sample_weight: Any) -> Self:
+        """Fit to lists of the best classes, and note what is known of the full rows."""
+        lists.check(self)
+        batch = lists.batch(y, sample_weight, self.classes)
+        fitted = self._fit_batch(batch)
+        self._warn_of_few_rows(batch.n_rows, batch.n_classes)
+        lists.warn_of_columns(batch)
+        for complaint in self._complaints(batch, fitted):
+            notices.warn(complaint)
+        low, high = lists.bounds(batch, fitted["map_"], float(self.min_probability))
+        note = f"{lists}: the NLL of the full rows is between {low:.6g} and {high:.6g}"
+        report = fitted["solver_report_"]
+        fitted["solver_report_"] = replace(report, notes=(*report.notes, note))
+        replace_state(self, fitted)
+        return self
 
     def _solution(self, statistics: Statistics, *, is_last: bool = False) -> Solution:
         simplex.check_floor(self.min_probability, statistics.n_classes)
@@ -257,6 +280,21 @@ class FromChunks(Parameters, ABC):
             if is_last:
                 _ = found.fitted  # here, where threads are few
             return found
+
+    def _lazily(self, method: str, scores: Any, dtype: Any, n_columns: int | None) -> NDArray[Any]:
+        """Return the lazy result of a method on a Dask collection; names are checked at once.
+
+        Of lists and stacked rows it is computed, block by block.
+        """
+        if isinstance(scores, RowSource):
+            found: NDArray[Any] = scores.apply(self, method)
+            return found
+        from calibrant.scale.dask import map_rows, to_array
+
+        self._check_columns(scores, to_array(scores).shape)
+        self.__dict__.pop("statistics_", None)  # predictions need none, and it would travel
+        lazy: NDArray[Any] = map_rows(self, method, scores, dtype, n_columns)
+        return lazy
 
     def _adopt(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,7 @@ from calibrant._maps.compositions import GroupedMap
 from calibrant._maps.logits import TemperatureMap
 from calibrant._simplex import LOG_OF_ZERO
 from calibrant._solvers.mixture import SMALLEST, solve_mixture
-from calibrant.scale._chunks import is_dask
-from calibrant.scale._sources import as_chunks
+from calibrant.scale._sources import as_chunks, is_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +64,7 @@ class GroupedCalibrator(parts.Composed):
         Number of folds.
     min_rows : int, default=300
         Rows from which on a group is tried with a fit of its own.
-    prior_rows : float, default=2.0
+    prior_rows : float, default=10.0
         Pseudo-observations that draw the weights of all groups to the fit of all, and those of
         every group to the weights of all groups.
 
@@ -111,14 +110,17 @@ class GroupedCalibrator(parts.Composed):
     method = "grouped"
     title = "Grouped"
     stands_alone = False
-    __metadata_request__fit = __metadata_request__predict = {"groups": True}  # noqa: RUF012
-    __metadata_request__predict_proba = __metadata_request__transform = {"groups": True}  # noqa: RUF012
-    __metadata_request__predict_log_proba = {"groups": True}  # noqa: RUF012
+    # What scikit-learn's routing passes on unless it is told otherwise.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True, "sample_weight": True}
+    __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"groups": True}
+    __metadata_request__predict = __metadata_request__predict_proba
+    __metadata_request__predict_log_proba = __metadata_request__predict_proba
+    __metadata_request__transform = __metadata_request__predict_proba
 
     calibrator: Any = leading(default=None, kw_only=False)
     cv: int = number(default=5, low=2, whole=True)
     min_rows: int = number(default=300, low=1, whole=True)
-    prior_rows: float = number(default=2.0)
+    prior_rows: float = number(default=10.0)
     groups_: NDArray[Any] = fitted()
     pooled_: Calibrator = fitted()
     calibrators_: list[Calibrator] = fitted()
@@ -177,10 +179,11 @@ class GroupedCalibrator(parts.Composed):
         dealt = _deal(self._inner, batch, codes, self.cv)
         tried = [group for group in dealt if group.is_tried(FEWEST_ROWS)]
 
-        def loss(strength: float) -> float:
-            return -sum(float(g.batch.weight @ np.log(g.changed(strength))) for g in tried)
+        def gain(strength: float) -> float:  # less a nat for every stronger penalty
+            nats = sum(float(g.batch.weight @ np.log(g.changed(strength))) for g in tried)
+            return nats + STRENGTHS.index(strength)
 
-        strength = STRENGTHS[int(np.argmin(list(threads.each(loss, STRENGTHS))))]
+        strength = STRENGTHS[int(np.argmax(list(threads.each(gain, STRENGTHS))))]
         weights, report = _mix(self._inner, dealt, strength, self.min_rows, self.prior_rows)
         pooled = parts.fit_part(self._inner, parts.on_simplex(batch))
 
@@ -277,7 +280,7 @@ class GroupedCalibrator(parts.Composed):
 
     def _with(self, groups: Any, scores: Any) -> Self:
         """Return the fit as it is now, which knows the groups of the rows to predict."""
-        if is_dask(scores):
+        if is_elsewhere(scores):
             raise _not_chunked("apply for_group(name) to the rows of each group, also lazily")
         taken = self._take()
         taken.__dict__["_groups"] = groups

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant._calibrators.auto import AutoCalibrator
 from calibrant._calibrators.base import Calibrator
 from calibrant._calibrators.composition import Composed, fit_part, stage_of
 from calibrant._calibrators.parameters import fitted, leading, number
 from calibrant._maps.compositions import MaskedMap, fill_absent
+from calibrant._one_column import two_column_kind
 from calibrant.errors import LabelError, ParameterError, in_words
 
 if TYPE_CHECKING:
@@ -34,15 +36,15 @@ class MaskedCalibrator(Composed):
     """Calibrates rows of which each has some of the options only, as questions of a test do.
 
     An option whose probability is exactly 0, or whose logit is minus infinity, is absent from its
-    row. It has probability 0 after calibration, too, and no part in the fit. Temperature scaling
-    and the maps that all classes share are what they would be without it; structured scaling has
-    terms for each class, which act where the class is present.
+    row. It has probability 0 after calibration, too, and no part in the likelihood. Temperature
+    scaling and shared isotonic maps are what they would be without it; structured scaling has terms
+    for each class, which act where the class is present.
 
     Parameters
     ----------
-    calibrator : calibrator
-        What is fitted to the options that are there: ``AutoCalibrator``, ``TemperatureScaling``,
-        ``StructuredScaling``, ``MonotoneSpline``, ``FlattenedIsotonic``,
+    calibrator : calibrator, optional
+        What is fitted to the options that are there: ``AutoCalibrator`` (the default),
+        ``TemperatureScaling``, ``StructuredScaling``, ``MonotoneSpline``, ``FlattenedIsotonic``,
         ``NormalizationAwareIsotonic`` or ``SortedCumulativeIsotonic``. Its ``min_probability``
         is the floor of the options that are there.
     min_probability : float, default=0.0
@@ -61,10 +63,11 @@ class MaskedCalibrator(Composed):
     >>> from calibrant import MaskedCalibrator, TemperatureScaling
     >>> from calibrant.datasets import simulated_scores
     >>> scores, y = simulated_scores()
-    >>> scores[y < 2, 2] = 0.0  # no such option in these rows
+    >>> narrow = (np.arange(len(y)) % 10 == 0) & (y < 2)
+    >>> scores[narrow, 2] = 0.0  # no such option in these rows
     >>> scores /= scores.sum(axis=1, keepdims=True)
     >>> masked = MaskedCalibrator(TemperatureScaling()).fit(scores, y)
-    >>> bool((masked.predict_proba(scores)[y < 2, 2] == 0.0).all())
+    >>> bool((masked.predict_proba(scores)[narrow, 2] == 0.0).all())
     True
     """
 
@@ -72,14 +75,14 @@ class MaskedCalibrator(Composed):
     title = "Masked"
     stands_alone = False
 
-    calibrator: Any = leading(kw_only=False)
+    calibrator: Any = leading(default=None, kw_only=False)
     min_probability: float = number(default=0.0, high=0.0)
     calibrator_: Calibrator = fitted()
     depth_: float = fitted()
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        part = self.calibrator
+        part = self._inside
         if not isinstance(part, Calibrator) or part.method not in CAPABLE:
             raise ParameterError(
                 f"calibrator={type(part).__name__} cannot leave options out; use one of "
@@ -94,11 +97,15 @@ class MaskedCalibrator(Composed):
                 f"some of {', '.join(sorted(CANDIDATES))}"
             )
 
+    @property
+    def _inside(self) -> Any:
+        return AutoCalibrator() if self.calibrator is None else self.calibrator
+
     def _n_parameters(self, n_classes: int) -> int:
-        return int(self.calibrator._n_parameters(n_classes))  # noqa: SLF001  (ours)
+        return int(self._inside._n_parameters(n_classes))  # noqa: SLF001  (ours)
 
     def _peak_bytes(self, n_rows: int, n_classes: int) -> int:
-        inside = self.calibrator._peak_bytes(n_rows, n_classes)  # noqa: SLF001  (ours)
+        inside = self._inside._peak_bytes(n_rows, n_classes)  # noqa: SLF001  (ours)
         return int(inside + super()._peak_bytes(n_rows, n_classes))
 
     def _complaints(self, batch: SimplexBatch, fitted: dict[str, Any]) -> Iterator[Warning]:
@@ -117,8 +124,9 @@ class MaskedCalibrator(Composed):
             )
         depth = DEPTH * (float(np.std(gaps[~absent])) or 1.0)
         filled = replace(batch, scores=np.maximum(gaps, -depth), kind="logits")
-        part = fit_part(self.calibrator, filled)
+        part = fit_part(self._inside, filled)
         return {"calibrator_": part, "depth_": depth, "solver_report_": part.solver_report_}
 
     def _compose(self, found: dict[str, Any]) -> CalibrationMap:
-        return MaskedMap(stage_of(found["calibrator_"]), found["depth_"], self.scores)
+        kind = two_column_kind(self.scores)
+        return MaskedMap(stage_of(found["calibrator_"]), found["depth_"], kind)

@@ -58,6 +58,7 @@ class FlattenedIsotonic(Calibrator):
     same_for_all_classes = True
     place, in_paper, keeps_order = 2, True, True
     _copies = 2
+    _takes_lists = True
     _statistics = FlattenedStatistics
     _solver = staticmethod(solve_flattened)
 
@@ -154,6 +155,7 @@ class NormalizationAwareIsotonic(Calibrator):
     same_for_all_classes = True
     place, in_paper, keeps_order = 0, True, True
     _copies = 6
+    _takes_lists = True
     _starts_at_temperature = True
     _statistics = NormalizationAwareStatistics
 

@@ -18,6 +18,7 @@ from calibrant._calibrators.parameters import FromMap, fitted, number, replace_s
 from calibrant._containers import to_matrix
 from calibrant._labels import check_weights
 from calibrant._maps.priors import PriorMap
+from calibrant._one_column import ONE_COLUMN
 from calibrant._solvers.prior_shift import (
     prior_interval,
     prior_shift_test,
@@ -27,10 +28,12 @@ from calibrant._solvers.prior_shift import (
 from calibrant._solvers.report import SolverReport
 
 if TYPE_CHECKING:
-    from calibrant._maps.base import CalibrationMap
     from calibrant._simplex import SimplexBatch
 
 Floats = NDArray[np.float64]
+
+BY_CLASS = ("from_priors", "to_priors")
+"""Parameters that are a number for each class."""
 
 
 class PriorShift(Calibrator):
@@ -50,7 +53,7 @@ class PriorShift(Calibrator):
     from_priors : array-like of shape (n_classes,) or dict, optional
         Class frequencies that the input is calibrated for. None: mean probabilities of the rows
         that it is fitted to.
-    alpha : float, default=0.01
+    alpha : float, default=0.05
         Level of the test of ``adapt``: rows in which it finds no shift change nothing. With 1 every
         estimate is believed.
 
@@ -110,7 +113,7 @@ class PriorShift(Calibrator):
 
     to_priors: Any = None
     from_priors: Any = None
-    alpha: float = number(default=0.01, high=1.0)
+    alpha: float = number(default=0.05, high=1.0)
 
     map_: PriorMap = fitted()
     from_priors_: Floats = fitted()
@@ -125,10 +128,6 @@ class PriorShift(Calibrator):
     def _n_parameters(self, n_classes: int) -> int:
         return n_classes if self.from_priors is None else 1
 
-    def _warn_of_shares(self, batch: SimplexBatch, found: CalibrationMap) -> None:
-        """Warn if the input is not calibrated, whatever becomes of it."""
-        super()._warn_of_shares(batch, PriorMap(np.ones(batch.n_classes), found.kind))
-
     def _solve(self, batch: SimplexBatch) -> dict[str, Any]:
         batch = batch.merged()
         total = math.fsum(batch.weight)
@@ -137,23 +136,15 @@ class PriorShift(Calibrator):
             cells = batch.probabilities() * (batch.weight / total)[:, None]
             from_priors = np.array([math.fsum(column) for column in cells.T])
             from_priors /= math.fsum(from_priors)
-        return self._shifted(batch.classes, from_priors, total)
-
-    def _shifted(self, classes: NDArray[Any], from_priors: Floats, n_rows: float) -> dict[str, Any]:
-        """Return what is fitted where the priors are known, or nothing was adapted to."""
-        to_priors = _read_priors("to_priors", self.to_priors, classes)
-        to_priors = from_priors if to_priors is None else to_priors
-        unknown = dict.fromkeys(("priors_", "priors_low_", "priors_high_", "p_value_"))
-        report = SolverReport("closed form", math.nan, 0.0, 0.0, 0)
-        about: dict[str, Any] = {"from_priors_": from_priors, "n_rows_": n_rows}
-        about |= unknown | {"solver_report_": report}
-        return about | self._towards(to_priors, from_priors, classes, self.scores)
+        to_priors = _read_priors("to_priors", self.to_priors, batch.classes)
+        return self._shift(from_priors, to_priors, total, batch.classes, batch.kind)
 
     @staticmethod
-    def _towards(
-        to_priors: Floats, from_priors: Floats, classes: NDArray[Any], kind: str
+    def _shift(
+        from_priors: Floats, to_priors: Floats | None, n_rows: float, classes: Any, kind: str
     ) -> dict[str, Any]:
-        """Return the map from one to the other; a class that never comes stays as it is."""
+        """Return what is fitted, without an estimate; a class that never came stays as it is."""
+        to_priors = from_priors if to_priors is None else to_priors
         never = from_priors <= 0.0
         if np.any(never & (to_priors > 0.0)):
             name = errors.in_words(classes[np.flatnonzero(never & (to_priors > 0.0))[0]])
@@ -162,7 +153,13 @@ class PriorShift(Calibrator):
                 "calibrate on rows that have it, or give it 0 in to_priors"
             )
         ratio = np.divide(to_priors, from_priors, out=np.ones(len(never)), where=~never)
-        return {"to_priors_": to_priors, "map_": PriorMap(ratio, kind)}
+        return dict.fromkeys(("priors_", "priors_low_", "priors_high_", "p_value_")) | {
+            "map_": PriorMap(ratio, kind),
+            "solver_report_": SolverReport("closed form", 0.0, 0.0, 0.0, 0),
+            "from_priors_": from_priors,
+            "to_priors_": to_priors,
+            "n_rows_": n_rows,
+        }
 
     def adapt(self, scores: Any, sample_weight: Any = None) -> Self:
         """Estimate the class frequencies of unlabelled rows, and re-weight to them from now on.
@@ -199,10 +196,10 @@ class PriorShift(Calibrator):
         low, high = prior_interval(rows, before, priors, n_before, weight)
         test = prior_shift_test(rows, before, priors, n_before, weight)
         after = shrink_priors(rows, before, test, n_before, weight, float(self.alpha))
-        estimate = {"priors_": priors, "priors_low_": low, "priors_high_": high}
-        estimate |= {"p_value_": test.p_value, "solver_report_": report}
-        towards = self._towards(after, before, found.classes_, found.map_.kind)
-        self.__dict__ = vars(found) | estimate | towards  # at once: others may predict
+        own = self._shift(before, after, n_before, found.classes_, found.map_.kind)
+        own |= {"priors_": priors, "priors_low_": low, "priors_high_": high}
+        own |= {"p_value_": test.p_value, "solver_report_": report}
+        self.__dict__ = vars(found) | own  # at once: others may predict
         return self
 
     @classmethod
@@ -234,23 +231,27 @@ class PriorShift(Calibrator):
         array([[0.9, 0.1]])
         """
         classes, counts = np.unique(np.asarray(y), return_counts=True)
-        if not isinstance(class_weight, str | Mapping):
-            class_weight = dict(
-                zip(classes, _as_numbers("class_weight", class_weight, len(classes)), strict=True)
+        if len(classes) < 2:
+            raise errors.ClassCountError(
+                f"y has {errors.number_of(len(classes), 'class')}; pass all labels of training"
             )
+        if not isinstance(class_weight, str | Mapping):
+            numbers = _as_numbers("class_weight", class_weight, len(classes), positive=True)
+            class_weight = dict(zip(classes.tolist(), numbers, strict=True))
         try:
             weights = compute_class_weight(class_weight, classes=classes, y=np.asarray(y))
         except (TypeError, ValueError) as error:
             raise errors.ParameterError(
                 f"class_weight={errors.in_words(class_weight)}: {error}"
             ) from None
-        _as_numbers("class_weight", weights, len(classes), positive=True)
-        parameters = {"classes": classes} | parameters
-        made = cls(from_priors=weights * counts, to_priors=counts, **parameters)
+        weights = _as_numbers("class_weight", weights, len(classes), positive=True)
+        made = cls(from_priors=weights * counts, to_priors=counts, classes=classes, **parameters)
         made._check_parameters()
-        before = _read_priors("from_priors", made.from_priors, classes)
+        simplex.check_option("scores", made.scores, simplex.KINDS)
+        before, after = (_read_priors(n, getattr(made, n), classes) for n in BY_CLASS)
+        kind = ONE_COLUMN.get(made.scores, made.scores)
         about = {"classes_": classes, "n_features_in_": len(classes)}
-        replace_state(made, about | made._shifted(classes, before, math.inf))
+        replace_state(made, about | cls._shift(before, after, math.inf, classes, kind))
         return made
 
     @classmethod
@@ -286,7 +287,7 @@ class PriorShift(Calibrator):
 
 def checked_rows(calibrator: Calibrator, scores: Any) -> Floats:
     """Return rows as the map of a fitted calibrator takes them."""
-    kind = calibrator.map_.kind
+    kind = calibrator._kind  # noqa: SLF001  (ours)
     matrix = to_matrix(scores, kind)
     order = calibrator._check_columns(scores, matrix.shape)  # noqa: SLF001  (ours)
     rows = simplex.check_scores(matrix, kind, calibrator.normalize)

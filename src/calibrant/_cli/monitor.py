@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from calibrant._cli.deciding import groups_option, read_served
 from calibrant._cli.reading import file_argument, path_argument, reading_options
 from calibrant._cli.showing import json_option, naming, plain_table, show
 
@@ -24,7 +24,7 @@ EXIT_ALARM = 6
 @click.option("--state", type=path_argument, required=True, help="File of what was counted so far.")
 @click.option("--alpha", type=float, help="Chance of a false alarm, ever; 0.01 at the first run.")
 @click.option("--page", type=path_argument, help="Write a page to this HTML file.")
-@click.option("--group-column", "groups", metavar="NAME", help="Column, or array, of groups.")
+@groups_option
 @click.option("--time-column", "time", metavar="NAME", help="Column, or array, of times.")
 @click.option("--part", type=click.Choice(["val", "test"]), help="Part of an npz file.")
 @reading_options("normalize", "label_column", "columns", "ignore")
@@ -57,7 +57,7 @@ def monitor_command(
     refuse_inputs(state, model, new)
     with naming(model):
         calibrator = model_file.load(model)
-    rows = _read(calibrator, new, part, reading, columns)
+    rows = read_served(calibrator, new, part, reading, **columns)
     with only_one(state):
         monitor, found = _open(state, alpha, calibrator.classes_), None
         try:
@@ -95,47 +95,6 @@ def _open(state: Path, alpha: float | None, classes: Any) -> Any:
             "and a promise is not changed after a look; keep to them, or begin another state"
         )
     return monitor
-
-
-def _read(
-    calibrator: Any, path: Path, part: str | None, reading: Reading, columns: dict[str, Any]
-) -> dict[str, Any]:
-    """Read a file and calibrate it: what ``update`` takes, without ``y`` if there are no labels."""
-    import numpy as np
-
-    from calibrant._containers import NamedMatrix
-    from calibrant._files.align import read_labels, refuse_other_columns
-    from calibrant._files.predictions import open_source
-
-    calibrator.set_params(normalize=reading.rows or calibrator.normalize)
-    classes, is_archive = calibrator.classes_, path.suffix.lower() == ".npz"
-    told = () if is_archive else tuple(name for name in columns.values() if name is not None)
-    selection = replace(reading.selection, ignore=(*(reading.ignore or ()), *told))
-    options: dict[str, Any] = {"part": part, "usual_part": "test", "kind": calibrator.scores}
-    with open_source(path, selection=selection, **options) as source, naming(path):
-        place, layout = source.place, source.layout
-        refuse_other_columns(place, source.n_columns, classes.tolist())
-        chunks = [(chunk.scores, chunk.labels(), chunk.batch) for chunk in source.chunks]
-        scores = np.concatenate([own for own, *_ in chunks])
-        named = scores if place.names is None else NamedMatrix(scores, place.names)
-        rows: dict[str, Any] = {"probabilities": calibrator.predict_proba(named)}
-    for key, name in columns.items():
-        if name is None:
-            rows[key] = None
-        elif is_archive:
-            with np.load(path, allow_pickle=False) as archive:
-                stored = [n for n in (name, f"{part or 'test'}_{name}") if n in archive]
-                if not stored:
-                    raise click.UsageError(f"{path} has no array {name!r}; it has {[*archive]}")
-                rows[key] = archive[stored[0]]
-        else:
-            rows[key] = np.concatenate([np.asarray(batch.column(name)) for *_, batch in chunks])
-    if chunks[0][1] is not None:
-        y = np.concatenate([own for _, own, _ in chunks])
-        is_sure = layout is None or layout.is_named
-        if is_sure or {str(label) for label in y} <= {str(c) for c in classes}:
-            rows["y"] = read_labels(y, place, as_text=classes.dtype.kind in "OU")
-    return rows
 
 
 def _table(result: dict[str, Any]) -> Any:

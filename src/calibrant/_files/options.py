@@ -26,6 +26,11 @@ BEFORE_OPTION = " \t\n\u0120\u2581("
 AFTER_OPTION = " \t\n.):"
 """Signs around an option in a token; vocabularies write a space as U+0120 or U+2581."""
 
+TRUTH_FIELDS = ("correct", "is_correct", "right")
+TRUTH = dict.fromkeys(("true", "1", "right", "correct", "c", "yes"), 1)
+TRUTH |= dict.fromkeys(("false", "0", "wrong", "incorrect", "i", "no"), 0)
+"""Fields that say whether an answer was right, and how."""
+
 SMALLEST_MASS = 1e-12
 """Mass of an option that is not listed, at least."""
 
@@ -142,6 +147,23 @@ def read_flat(record: Record, names: list[str], label: str | None) -> LoggedRow:
     present = [name for name in names if record.fields.get(name) is not None]
     values = [record.fields[name] for name in present]
     return _row(values, present, label_of(record, label), record.where)
+
+
+def read_confidence(record: Record, name: str, scale: float, label: str | None) -> LoggedRow:
+    """Read how sure a model says to be of its answer, and whether that was right."""
+    where, value = f"{record.where}, field {name!r}", record.fields.get(name)
+    if not is_score(value) or not 0.0 <= value <= scale:
+        raise PredictionFileError(f"{where} is {describe(value)}; write 0 to {scale:g}")
+    usual = [field for field in TRUTH_FIELDS if field in record.fields]
+    said = label_of(record, label or (usual[0] if usual else None))
+    text = None if said is None else str(said).strip().casefold()
+    if text is not None and text not in TRUTH:
+        raise PredictionFileError(
+            f"{record.where}: the label {said!r:.200} is neither right nor wrong; write a truth"
+            " value"
+        )
+    truth = None if text is None else TRUTH[text]
+    return LoggedRow([1.0 - value / scale, value / scale], ["false", "true"], truth)
 
 
 def read_lm_eval(record: Record) -> LoggedRow:

@@ -18,6 +18,7 @@ from calibrant._files.logs import read_log
 from calibrant._files.records import is_log
 from calibrant._files.tables import ColumnSelection
 from calibrant._files.text import Place
+from calibrant._one_column import ONE_COLUMN, two_column_kind
 from calibrant.errors import PredictionFileError
 
 if TYPE_CHECKING:
@@ -112,8 +113,9 @@ def read_prediction_file(
 
     ``part`` is "val" or "test" of an npz file with arrays of both, and an error for other files;
     ``usual_part`` is read where none is asked for. An npz file tells the kind of its scores by the
-    names of its arrays; other files hold probabilities unless ``kind`` says otherwise. ``labels``
-    is a npy file with the labels, for scores in a npy file; ``classes`` are those of a log.
+    names of its arrays; other files hold probabilities unless ``kind`` says otherwise, and a single
+    column is of the positive class of two. ``labels`` is a npy file with the labels, for scores in
+    a npy file; ``classes`` are those of a log.
     """
     path = Path(path)
     options: dict[str, Any] = {"part": part, "usual_part": usual_part, "kind": kind}
@@ -151,12 +153,16 @@ def open_source(
         _refuse_part(path, part)
         if suffix == ".npy":
             scores = stack.enter_context(open_npy(path))
-            yield _of_arrays(scores, None, kind or "probabilities", Place(path, str(path)))
-        elif tables.is_table(path):
-            table = tables.open_table(path, selection or ColumnSelection(), stack)
-            yield _of_table(table, path, kind or "probabilities")
+            told = _kind_of(kind, _shape(scores, kind)[1], str(path))
+            yield _of_arrays(scores, None, told, Place(path, str(path)))
         elif is_log(path):
             yield _of_log(read_log(path, kind, selection, classes), path)
+        elif tables.is_table(path):
+            fewest = 2 if kind in ARRAYS.values() else 1
+            chosen = replace(selection or ColumnSelection(), fewest=fewest)
+            table = tables.open_table(path, chosen, stack)
+            told = _kind_of(kind, len(table.layout.score_names), str(path))
+            yield _of_table(table, path, told)
         else:
             raise unknown_format(path)
 
@@ -213,7 +219,7 @@ def _of_log(log: Log, path: Path) -> Source:
 
 
 def _of_arrays(scores: StoredArray, labels: StoredArray | None, kind: str, place: Place) -> Source:
-    n_rows, n_columns = _shape(scores)
+    n_rows, n_columns = _shape(scores, kind)
 
     def read() -> Iterator[FileChunk]:
         if labels is not None:
@@ -224,18 +230,35 @@ def _of_arrays(scores: StoredArray, labels: StoredArray | None, kind: str, place
             y = own
             if own is not None and own.ndim == 1 and place.names is not None:
                 y, _ = labels_of_archive(own, place.names)  # places would be others in other orders
+            rows = rows.reshape(-1, n_columns)  # noqa: PLW2901  (of a vector)
             yield FileChunk(rows, None if y is None else partial(np.asarray, y))
 
     def whole() -> tuple[NDArray[Any], NDArray[Any] | None]:
+        matrix = scores.whole().reshape(-1, n_columns)
         if labels is None:
-            return scores.whole(), None
+            return matrix, None
         _check_labels(labels, n_rows)
-        return scores.whole(), labels.whole()
+        return matrix, labels.whole()
 
     return Source(place, kind, n_columns, n_rows, scores.dtype, labels is not None, read(), whole)
 
 
-def _shape(scores: StoredArray) -> tuple[int, ...]:
+def _kind_of(kind: str | None, n_columns: int, where: str, plain: str = "probabilities") -> str:
+    """Kind of the scores: as the caller says, else ``plain``, or that of one column of it."""
+    if kind is None:
+        single = {two: one for one, two in ONE_COLUMN.items()}
+        return plain if n_columns > 1 else single[plain]
+    if kind in ONE_COLUMN and n_columns > 1:
+        raise PredictionFileError(
+            f"{where} has {n_columns} columns of scores, and --scores {kind} is one number for "
+            "each row; choose its column by --columns"
+        )
+    return kind
+
+
+def _shape(scores: StoredArray, kind: str | None) -> tuple[int, ...]:
+    if len(scores.shape) == 1 and scores.dtype.kind in "fiub" and kind not in ARRAYS.values():
+        return *scores.shape, 1
     is_matrix = len(scores.shape) == 2 and scores.dtype.kind in "fiub" and scores.shape[1] > 0
     scores.check(is_matrix, "one row per sample and one column of numbers per class are needed")
     return scores.shape
@@ -256,9 +279,11 @@ def _open_npz(
     labels = None
     if f"{prefix}labels" in archive.names:
         labels = stack.enter_context(archive.open(f"{prefix}labels"))
-    classes = _classes(archive, _shape(scores)[1])
+    n_columns, plain = _shape(scores, kind)[1], ARRAYS[name.removeprefix(prefix)]
+    kind = _kind_of(kind, n_columns, str(path), plain)
+    classes = _classes(archive, 2 if kind in ONE_COLUMN else n_columns)
     place = Place(path, f"{path} ({prefix[:-1]})" if prefix else str(path), classes)
-    return _of_arrays(scores, labels, ARRAYS[name.removeprefix(prefix)], place)
+    return _of_arrays(scores, labels, kind, place)
 
 
 def _classes(archive: Archive, n_columns: int) -> list[str] | None:
@@ -313,6 +338,6 @@ def _prefix(names: list[str], part: str | None, usual_part: str | None, path: Pa
 def _scores(names: list[str], prefix: str, kind: str | None, path: Path) -> str:
     """Name of the array of scores: of the kind asked for, else probabilities first."""
     for short, long in ARRAYS.items():
-        if f"{prefix}{short}" in names and kind in (None, long):
+        if f"{prefix}{short}" in names and (kind is None or two_column_kind(kind) == long):
             return f"{prefix}{short}"
     raise PredictionFileError(f"{path} has no {kind} in its {prefix or 'plain '}arrays")

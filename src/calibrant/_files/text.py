@@ -195,6 +195,10 @@ class Place(Arguments):
     if_unnormalized = "--normalize divides rows by their sums"
     if_untold = "give the class of each column by --classes"
     if_named_twice = "choose one set by --columns"
+    if_single = (
+        "of the positive class alone, give --scores positive, or --scores decision of margins"
+    )
+    if_margins = "of margins, give --scores decision; choose the column by --columns"
 
     @property
     def prefix(self) -> str:  # type: ignore[override]
@@ -222,6 +226,10 @@ class Place(Arguments):
         row, *column = place
         names = [j if self.names is None else repr(self.names[j]) for j in column]
         return ", column ".join(map(str, [self.rows([row]), *names]))
+
+    def if_unknown_positive(self, other: str, own: str) -> str:
+        """Say how to tell the class of a single column."""
+        return f"give --positive {own} or --positive {other}"
 
     def label(self, row: int) -> str:
         """Where the label of a row is."""

@@ -26,6 +26,8 @@ class PriorMap(CalibrationMap):
     ratio: Floats
     kind: str = "probabilities"
 
+    changes_shares = True
+
     def __post_init__(self) -> None:
         self._check_kind()
         freeze(self, "ratio")
@@ -36,9 +38,11 @@ class PriorMap(CalibrationMap):
         require(smallest >= 1.0 / LARGEST, f"ratio has {smallest}, below {1.0 / LARGEST}")
 
     @property
-    def changes_shares(self) -> bool:  # type: ignore[override]
-        """Whether a class has another frequency than before."""
-        return bool(np.any(self.ratio != 1.0))
+    def keeps_order(self) -> bool:  # type: ignore[override]
+        """Whether nothing is shifted."""
+        return bool(np.ptp(self.ratio) == 0.0)
+
+    same_for_all_classes = keeps_order
 
     @property
     def n_classes(self) -> int:
@@ -48,6 +52,8 @@ class PriorMap(CalibrationMap):
     def __call__(self, rows: Floats) -> Floats:
         """Map the rows."""
         rows = self._probabilities(rows)
+        if self.keeps_order:  # no bit changes
+            return rows
         out = rows * self.ratio
         divide_by_sums(out, rows)
         return out

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from calibrant import errors
@@ -15,8 +14,9 @@ from calibrant._calibrators.parameters import Parameters, leading
 from calibrant.decisions._costs import (
     action_costs,
     cheapest,
+    expected_cost,
     read_costs,
-    read_unlabelled,
+    read_rows,
     threshold_of,
 )
 from calibrant.metrics._predictions import read_predictions
@@ -89,19 +89,20 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         y : array-like of shape (n_rows,)
             Labels.
         **fit_params : dict
-            Passed to the estimator, as ``sample_weight``.
+            Passed to the estimator, as ``sample_weight``; without one, ``classes`` or
+            ``pos_label``, as metrics take them.
 
         Returns
         -------
         self : object
         """
         if self.estimator is None:
-            known = read_predictions(y, X).classes
-            read_costs(self.costs, known, self.abstain, self.actions)
-            self.fitted_classes_ = known
+            name, found = "fitted_classes_", read_predictions(y, X, **fit_params).classes
         else:
-            self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
-            self._table()
+            name, found = "estimator_", clone(self.estimator).fit(X, y, **fit_params)
+        classes = np.asarray(getattr(found, "classes_", found))
+        read_costs(self.costs, classes, self.abstain, self.actions)
+        setattr(self, name, found)  # nothing has changed if the costs are refused
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -116,16 +117,12 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         -------
         actions : ndarray of shape (n_rows,)
         """
-        given = X if self.estimator is None else self._fitted.predict_proba(X)
-        if is_dask(given):
-            actions = self._table(given.shape[1]).actions
-            lazy: NDArray[Any] = given.map_blocks(self._decide, dtype=actions.dtype, drop_axis=1)
-            return lazy
-        return self._decide(given)
+        if is_dask(X):
+            from calibrant.scale.dask import map_rows
 
-    def _decide(self, y_proba: Any) -> NDArray[Any]:
-        """Return the action for each row of probabilities."""
-        predictions, table = self._read(y_proba)
+            lazy: NDArray[Any] = map_rows(self, "predict", X, self.actions_.dtype, None)
+            return lazy
+        predictions, table = self._read(self._probabilities(X))
         return table.actions[cheapest(predictions, table.matrix)]
 
     def expected_costs(self, X: Any) -> Floats:
@@ -140,13 +137,36 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         -------
         costs : ndarray of shape (n_rows, n_actions)
         """
-        given = X if self.estimator is None else self._fitted.predict_proba(X)
-        predictions, table = self._read(given)
+        predictions, table = self._read(self._probabilities(X))
         return np.concatenate([action_costs(c.rows, table.matrix) for c in predictions.chunks()])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return minus the mean cost of the decisions by the labels, so that more is better.
+
+        Parameters
+        ----------
+        X : array-like
+            What the estimator takes, or probabilities.
+        y : array-like of shape (n_rows,)
+            Labels.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
+        told = {"abstain": self.abstain, "sample_weight": sample_weight, "n_resamples": 0}
+        rows, known = self._probabilities(X), self._known()
+        return -expected_cost(y, rows, self.costs, classes=known, **told).realised.value
+
+    def _probabilities(self, X: Any) -> Any:
+        """Return what the decisions are made on."""
+        return X if self.estimator is None else self._fitted.predict_proba(X)
 
     def _read(self, y_proba: Any) -> tuple[Predictions, CostTable]:
         """Return checked probabilities, columns in the order of the classes, and the costs."""
-        predictions = read_unlabelled(y_proba, self._known())
+        predictions = read_rows(y_proba, classes=self._known())
         return predictions, self._table(predictions.n_classes)
 
     @property
@@ -160,13 +180,10 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     def classes_(self) -> NDArray[Any]:
         """The labels."""
         if self.estimator is not None:
-            try:
-                return np.asarray(self._fitted.classes_)
-            except NotFittedError as error:
-                raise AttributeError("classes_ is not known before fit") from error
-        if "fitted_classes_" in vars(self):
-            return np.asarray(self.fitted_classes_)
-        raise AttributeError("classes_ is not known: without an estimator, fit tells the labels")
+            return np.asarray(self._fitted.classes_)
+        if "fitted_classes_" not in vars(self):
+            raise AttributeError("classes_ is not known; without an estimator fit tells the labels")
+        return np.asarray(self.fitted_classes_)
 
     @property
     def actions_(self) -> NDArray[Any]:
@@ -191,6 +208,6 @@ class CostSensitive(Parameters, ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """Return the costs; without known labels columns have numbers."""
         known = self._known()
         if known is None:
-            n_rows = 2 if isinstance(self.costs, Mapping) else len(self.costs)
-            known = np.arange(n_rows if n_classes is None else n_classes)
+            shape = (2,) if isinstance(self.costs, Mapping) else np.shape(self.costs)
+            known = np.arange(max(shape[:1], default=0) if n_classes is None else n_classes)
         return read_costs(self.costs, np.asarray(known), self.abstain, self.actions)

@@ -14,15 +14,11 @@ from calibrant import errors
 from calibrant._containers import column_names
 from calibrant._docstrings import inherit_parameters
 from calibrant.metrics._measures import RowMean
-from calibrant.metrics._predictions import (
-    MetricArguments,
-    Predictions,
-    exact_sum,
-    read_predictions,
-)
+from calibrant.metrics._predictions import Predictions, exact_sum, read_predictions
 from calibrant.metrics._reading import CountedRows, describe, read, shared
 from calibrant.metrics._resampling import Bootstrap, drawn_by_group
 from calibrant.metrics._result import Estimate, Result, doc, result
+from calibrant.metrics._scores import read_pair
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
 ABSTAIN = "abstain"
 """The action of leaving a row to somebody else."""
 
-PAIR = {"false_positive", "false_negative"}
 N_GROUPS = 64
 """Groups of rows that intervals draw, as those of ``metrics.evaluate``."""
 
@@ -47,104 +42,86 @@ class CostTable(NamedTuple):
     actions: NDArray[Any]
 
 
-def action_costs(rows: Floats, matrix: Floats) -> Floats:
-    """Return the expected cost of every action for rows of probabilities."""
-    found: Floats = np.einsum("nk,ka->na", rows, matrix)  # no BLAS, whose bits depend on threads
-    return found
-
-
 def read_costs(
     costs: Any, classes: NDArray[Any], abstain: Any = None, actions: Any = None
 ) -> CostTable:
     """Return the table of costs that a caller told, with abstaining as its last action."""
-    n_classes = len(classes)
-    named = None
-    if isinstance(costs, Mapping):
-        matrix = _of_pair(costs, n_classes)
-    else:
-        if hasattr(costs, "index") and hasattr(costs, "columns"):
-            costs, named = _of_frame(costs, classes)
-        try:
-            matrix = np.array(costs, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise errors.ParameterError(
-                f"costs={errors.in_words(costs)} is no matrix of numbers; {MEANING}: pass "
-                f"{n_classes} rows, or {{'false_positive': 1, 'false_negative': 5}} of two classes"
-            ) from error
+    n_classes, has_abstain = len(classes), abstain is not None
+    cells, named = _cells(costs, classes)
+    try:
+        matrix = np.array(cells, dtype=np.float64)
+        leaving = np.broadcast_to(np.array(abstain if has_abstain else 0.0, np.float64), n_classes)
+    except (TypeError, ValueError) as error:
+        raise errors.ParameterError(
+            f"costs={errors.in_words(cells)} with abstain={errors.in_words(abstain)} are not "
+            f"numbers; {MEANING}: pass {n_classes} rows, and one number for abstaining or one for "
+            "each class"
+        ) from error
     if matrix.ndim != 2 or len(matrix) != n_classes or matrix.shape[1] == 0:
         raise errors.ParameterError(
             f"costs has shape {matrix.shape} but there are {n_classes} classes; {MEANING}: pass a "
             f"matrix of shape ({n_classes}, n_actions)"
         )
-    if abstain is not None:
-        matrix = np.column_stack([matrix, _of_abstaining(abstain, n_classes)])
-    bad = np.argwhere(~np.isfinite(matrix))
-    if len(bad):
-        row, column = bad[0].tolist()
+    n_actions = matrix.shape[1]
+    matrix = np.column_stack([matrix, leaving]) if has_abstain else matrix
+    if not np.isfinite(matrix).all():
+        row, column = np.argwhere(~np.isfinite(matrix))[0].tolist()
         raise errors.ParameterError(
             f"costs[{row}, {column}] is {matrix[row, column]}; {MEANING}, and each is finite: pass "
             "a large number for what must not happen"
         )
-    n_actions = matrix.shape[1] - (abstain is not None)
-    usual = classes if n_actions == n_classes else np.arange(n_actions)
-    given = actions if actions is not None else named if named is not None else usual
-    names = _of_actions(given, n_actions, has_abstain=abstain is not None)
+    usual = named or (classes if n_actions == n_classes else np.arange(n_actions))
+    told = list(usual if actions is None else actions)
+    is_mixed = len({isinstance(name, str) for name in told}) > 1
+    names = np.array(told, dtype=object if is_mixed else None)  # numbers stay numbers
+    if (
+        names.shape != (n_actions,)
+        or len({*names.tolist()}) < n_actions
+        or (has_abstain and ABSTAIN in names.tolist())
+    ):
+        raise errors.ParameterError(
+            f"actions={errors.in_words(names)} for {n_actions} columns of costs; {MEANING}: give "
+            f"each column a name of its own, and none is {ABSTAIN!r} if abstain= is another"
+        )
+    if has_abstain:
+        names = np.append(names if names.dtype.kind == "U" else names.astype(object), ABSTAIN)
     return CostTable(matrix, names)
 
 
-def _of_pair(costs: Mapping[str, Any], n_classes: int) -> Floats:
-    """Return the matrix of two classes of which only mistakes cost."""
-    if {*costs} != PAIR or n_classes != 2:
+def _cells(costs: Any, classes: NDArray[Any]) -> tuple[Any, list[Any] | None]:
+    """Return a matrix of costs, rows in the order of the classes, and names of its actions."""
+    if isinstance(costs, Mapping):
+        if {*costs} != {"false_positive", "false_negative"} or len(classes) != 2:
+            raise errors.ParameterError(
+                f"costs names {errors.some_in_words(sorted(map(str, costs)))} for {len(classes)} "
+                "classes; of two classes name 'false_positive' and 'false_negative', else pass a "
+                f"matrix: {MEANING}"
+            )
+        for name, value in costs.items():
+            simplex.check_number(f"costs[{name!r}]", value, low=0.0)
+        return [[0.0, costs["false_positive"]], [costs["false_negative"], 0.0]], None
+    if not hasattr(costs, "columns"):
+        return costs, None
+    index, columns = [*map(str, costs.index)], [*map(str, costs.columns)]
+    labels = {str(label): label for label in classes.tolist()}  # files name numbers by texts
+    cells, names = costs.to_numpy(), [labels.get(str(c), c) for c in costs.columns]
+    if sorted(columns) == sorted(labels):
+        cells, names = cells[:, [columns.index(label) for label in labels]], [*labels.values()]
+    if sorted(index) == sorted(labels):
+        cells = cells[[index.index(label) for label in labels]]
+    elif index != [str(place) for place in range(len(index))]:
         raise errors.ParameterError(
-            f"costs names {errors.some_in_words(sorted(map(str, costs)))} for {n_classes} classes; "
-            "of two classes 'false_positive' and 'false_negative' are named, of more pass a "
-            f"matrix: {MEANING}"
-        )
-    for name in sorted(PAIR):
-        simplex.check_number(f"costs[{name!r}]", costs[name], low=0.0)
-    return np.array([[0.0, costs["false_positive"]], [costs["false_negative"], 0.0]])
-
-
-def _of_frame(frame: Any, classes: NDArray[Any]) -> tuple[Any, Any]:
-    """Return the cells of a data frame, rows in the order of the classes, and its actions."""
-    index, columns = list(frame.index), list(frame.columns)
-    names = None if columns == [*range(len(columns))] else columns
-    if set(index) == set(classes.tolist()) and len(index) == len(classes):
-        return frame.to_numpy()[[index.index(label) for label in classes.tolist()]], names
-    if index != [*range(len(index))]:
-        raise errors.ParameterError(
-            f"costs has the rows {errors.some_in_words(index)} but the classes are "
+            f"costs has the rows {errors.some_in_words(list(costs.index))} but the classes are "
             f"{errors.some_in_words(classes)}; {MEANING}: name the rows as the classes"
         )
-    return frame.to_numpy(), names
+    is_numbered = columns == [str(place) for place in range(len(columns))]
+    return cells, None if is_numbered else names
 
 
-def _of_abstaining(abstain: Any, n_classes: int) -> Floats:
-    """Return the cost of abstaining for each class."""
-    try:
-        return np.broadcast_to(np.asarray(abstain, dtype=np.float64), n_classes)
-    except (TypeError, ValueError) as error:
-        raise errors.ParameterError(
-            f"abstain={errors.in_words(abstain)} is no cost; pass a number, or one for each of the "
-            f"{n_classes} classes"
-        ) from error
-
-
-def _of_actions(actions: Any, n_actions: int, *, has_abstain: bool) -> NDArray[Any]:
-    """Return the name of each column, with that of abstaining if there is one."""
-    names = np.asarray(actions)
-    if names.shape != (n_actions,) or len({*names.tolist()}) < n_actions:
-        raise errors.ParameterError(
-            f"actions={errors.in_words(actions)} for {n_actions} columns of costs; {MEANING}: give "
-            "each column a name of its own"
-        )
-    if not has_abstain:
-        return names
-    if ABSTAIN in names.tolist():
-        raise errors.ParameterError(
-            f"{ABSTAIN!r} is an action of costs, and abstain= adds another; leave one of them out"
-        )
-    return np.append(names if names.dtype.kind == "U" else names.astype(object), ABSTAIN)
+def action_costs(rows: Floats, matrix: Floats) -> Floats:
+    """Return the expected cost of every action for rows of probabilities."""
+    found: Floats = np.einsum("nk,ka->na", rows, matrix)  # no BLAS, whose bits depend on threads
+    return found
 
 
 def threshold_of(matrix: Floats) -> float:
@@ -163,50 +140,39 @@ def threshold_of(matrix: Floats) -> float:
     return float((wrong - right) / (wrong - right + missed - found))
 
 
-def read_unlabelled(y_proba: Any, classes: Any = None) -> Predictions:
-    """Return probabilities of rows without labels, as those of metrics; names of columns tell."""
-    names = column_names(y_proba)
-    shape = np.shape(y_proba)
+def read_rows(
+    y_proba: Any, y_true: Any = None, classes: Any = None, pos_label: Any = None
+) -> Predictions:
+    """Return rows as metrics read them; without labels, names of columns are the classes."""
+    shape, names = np.shape(y_proba), column_names(y_proba)
     n_columns = shape[1] if len(shape) == 2 else 1
-    if classes is None:
-        classes = np.arange(max(2, n_columns)) if names is None or n_columns == 1 else names
-    elif len(classes) != max(2, n_columns):
+    if classes is not None and len(classes) != max(2, n_columns):
         raise errors.ShapeError(
             f"y_proba has shape {shape} but there are {len(classes)} classes, "
             f"{errors.some_in_words(classes)}; pass one column for each"
         )
-    any_label = np.repeat(np.asarray(classes)[:1], shape[0] if shape else 1)
-    return read_predictions(any_label, y_proba, classes=classes)
+    if y_true is None:
+        if classes is None:
+            classes = names if names and n_columns > 1 else np.arange(max(2, n_columns))
+        y_true = np.repeat(np.asarray(classes)[:1], shape[0] if shape else 1)  # any will do
+    return read_predictions(y_true, y_proba, None, classes, pos_label)
 
 
 class DecisionCost(RowMean):
-    """Mean cost of the actions of least expected cost, the first of equals."""
+    """Mean cost of the actions of least expected cost, by the labels or by the probabilities."""
 
-    def __init__(self, costs: Any) -> None:
+    name = "decision cost"
+
+    def __init__(self, costs: Any, by_labels: bool = True) -> None:
         super().__init__()
-        self.matrix = np.asarray(costs, dtype=np.float64)
-        self.bound = float(np.abs(self.matrix).max()) or 1.0
-
-
-class RealisedCost(DecisionCost):
-    """What they cost by the labels."""
-
-    name = "realised cost"
+        self._matrix, self._by_labels = np.asarray(costs, dtype=np.float64), by_labels
+        self.bound = float(np.abs(self._matrix).max()) or 1.0
 
     def terms(self, chunk: Chunk) -> Floats:
-        actions = action_costs(chunk.rows, self.matrix).argmin(axis=1)
-        paid: Floats = self.matrix[chunk.class_index, actions]
-        return paid
-
-
-class PredictedCost(DecisionCost):
-    """What they cost by the probabilities."""
-
-    name = "predicted cost"
-
-    def terms(self, chunk: Chunk) -> Floats:
-        least: Floats = action_costs(chunk.rows, self.matrix).min(axis=1)
-        return least
+        costs = action_costs(chunk.rows, self._matrix)
+        if not self._by_labels:
+            return np.asarray(costs.min(axis=1))
+        return np.asarray(self._matrix[chunk.class_index, costs.argmin(axis=1)])
 
 
 @result()
@@ -268,7 +234,10 @@ def expected_cost(
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
     predictions = read(y_true, y_proba, sample_weight, classes, pos_label)
     matrix = read_costs(costs, predictions.classes, abstain).matrix
-    bodies: dict[str, Body] = {"realised": RealisedCost(matrix), "predicted": PredictedCost(matrix)}
+    bodies: dict[str, Body] = {
+        "realised": DecisionCost(matrix),
+        "predicted": DecisionCost(matrix, by_labels=False),
+    }
     n_groups = N_GROUPS if n_resamples else 1
     with threads.jobs(n_jobs):
         if isinstance(predictions, Predictions):
@@ -284,7 +253,8 @@ def expected_cost(
             draws = drawn_by_group(states, present, *bootstrap.settings, random_state)
             ends = [(1.0 - confidence_level) / 2.0, (1.0 + confidence_level) / 2.0]
             for name, (value, *_) in found.items():
-                low, high = np.quantile(draws[name], ends).tolist()
+                drawn = np.clip(draws[name], matrix.min(), matrix.max())  # few rows are stretched
+                low, high = np.quantile(drawn, ends).tolist()
                 found[name] = Estimate(value, min(low, value), max(high, value))
     return ExpectedCost(found["realised"], found["predicted"], *bootstrap.settings)
 
@@ -359,13 +329,7 @@ def value_of_calibration(
     simplex.check_number("n_decisions", n_decisions, low=0)
     bootstrap = Bootstrap(n_resamples, confidence_level, random_state, n_jobs)
     told = sample_weight, classes, pos_label
-    first = read_predictions(y_true, y_proba, *told)
-    second = read_predictions(y_true, y_calibrated, *told, MetricArguments("y_calibrated"))
-    if not np.array_equal(first.classes, second.classes):
-        raise errors.ShapeError(
-            f"y_calibrated has the classes {errors.some_in_words(second.classes)} but y_proba has "
-            f"{errors.some_in_words(first.classes)}; pass predictions of the same classes"
-        )
+    first, second = read_pair(y_true, y_proba, y_calibrated, told)
     matrix = read_costs(costs, first.classes, abstain).matrix
     old, new = cheapest(first, matrix), cheapest(second, matrix)
     weight = first.row_weights()

@@ -11,13 +11,11 @@ from scipy.special import bdtr, betainc, psi
 
 from calibrant import _simplex as simplex
 from calibrant import errors
-from calibrant.metrics._predictions import column_of, name_of
+from calibrant.metrics._predictions import column_of, exact_sum, name_of, whole_masses
 from calibrant.metrics._reading import of_arrays
 from calibrant.metrics._result import Result, doc, result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from calibrant._maps.base import Floats
     from calibrant.metrics._measures import EventRows
     from calibrant.metrics._predictions import Predictions
@@ -28,9 +26,10 @@ def _groups(events: EventRows) -> tuple[Floats, Floats, Floats]:
     order = np.argsort(-events.values, kind="stable")
     values = events.values[order]
     last = np.flatnonzero(np.append(values[1:] != values[:-1], True))
-    weight = np.cumsum(events.weight[order])[last]
-    hits = np.cumsum((events.weight * events.hits)[order])[last]
-    return values[last], weight, hits
+    mass = whole_masses(events.weight)  # so that the order of rows that tie changes no bit
+    unit = exact_sum(events.weight) / int(mass.sum())
+    sums: Floats = np.cumsum([mass[order], (mass * events.hits)[order]], axis=1)[:, last] * unit
+    return values[last], sums[0], sums[1]
 
 
 @result(eq=False)
@@ -69,9 +68,8 @@ def risk_coverage(predictions: Predictions) -> RiskCoverage:
     >>> curve.risk.round(3), round(curve.aurc, 4), round(curve.excess, 4)
     (array([0.   , 0.5  , 0.333, 0.25 ]), 0.2708, 0.2083)
     """
-    events = predictions.events(None)
-    values, weight, hits = _groups(events._replace(weight=events.weight * predictions.unit))
-    wrong = weight - hits
+    values, weight, hits = _groups(predictions.events(None))
+    weight, wrong = weight * predictions.unit, (weight - hits) * predictions.unit
     before, missed = np.append(0.0, weight[:-1]), np.append(0.0, wrong[:-1])
     rate = (wrong - missed) / (weight - before)
     # Sum over ranks j of a group of (missed + (j - before) rate) / j, with sums of 1 / j by psi.
@@ -94,7 +92,9 @@ class Threshold(Result):
     )
     reached: float = doc("What these rows have at the threshold; NaN where there is none.")
     coverage: float = doc("Share of these rows that are at or above the threshold.")
-    reachable: float = doc("Where nothing keeps the promise, what could be promised; else NaN.")
+    reachable: float = doc(
+        "Where nothing keeps the promise, what could be promised, to 0.001; else NaN."
+    )
     confidence_level: float | None = doc("How sure the promise is; None for none.")
     kind: Any = doc("Label of the class whose probability is meant, or 'confidence'.")
 
@@ -165,39 +165,42 @@ def threshold_for(
         )
     ((target, wanted),) = given
     simplex.check_number(target, wanted, low=0.0, high=1.0)
+    error = None
     if confidence_level is not None:
         simplex.check_number("confidence_level", confidence_level, low=0.0, high=1.0)
+        error = 1.0 - float(confidence_level)
         if predictions.weight is not None:
             raise errors.WeightError(
                 "sample_weight makes no binomial bound; leave it out, or take "
                 "confidence_level=None for a threshold without a promise"
             )
     column = _column_for(predictions, target, kind)
-    events = predictions.events(column)
+    values, weight, hits = _groups(predictions.events(column))
     find = {"recall": _for_recall, "capacity": _for_capacity}.get(target, _for_accuracy)
-    values, weight, hits = _groups(events)
-    error = None if confidence_level is None else 1.0 - float(confidence_level)
-    place = find(weight, hits, float(wanted), error)
-    reachable = math.nan
+    place, reachable = find(weight, hits, wanted, error), math.nan
     if place < 0:
-        low = 1.0 if target == "capacity" else 0.0
-        reachable = _reachable(lambda value: find(weight, hits, value, error) >= 0, low, wanted)
+        reachable, bad = 1.0 if target == "capacity" else 0.0, float(wanted)
+        while abs(reachable - bad) > 0.0005:
+            middle = (reachable + bad) / 2.0
+            holds = find(weight, hits, middle, error) >= 0
+            reachable, bad = (middle, bad) if holds else (reachable, middle)
+        outwards = math.ceil if target == "capacity" else math.floor
+        reachable = outwards(1000 * reachable) / 1000
+        sure = "" if error is None else f" at confidence {confidence_level:g}"
         warnings.warn(
-            f"no threshold has {target} {wanted:g}"
-            + (f" at confidence {confidence_level:g}" if error is not None else "")
-            + f"; {target} {reachable:.3f} can be had. Ask for that, or bring more rows",
+            f"no threshold has {target} {wanted:g}{sure}; {target} {reachable:.3f} can be had. Ask "
+            "for that, or bring more rows",
             errors.CalibrantWarning,
             stacklevel=3,
         )
-    share = weight[place] / weight[-1] if place >= 0 else 0.0
-    have = {"recall": hits / max(hits[-1], math.ulp(0.0)), "capacity": weight / weight[-1]}
-    reached = have.get(target, hits / weight)[place] if place >= 0 else math.nan
+    share = np.append(weight / weight[-1], 0.0)  # place -1 is none
+    have = {"recall": hits / (hits[-1] or 1.0), "capacity": share[:-1]}.get(target, hits / weight)
     return Threshold(
         target=target,
         wanted=float(wanted),
-        threshold=float(values[place]) if place >= 0 else math.inf,
-        reached=float(reached),
-        coverage=float(share),
+        threshold=float(np.append(values, math.inf)[place]),
+        reached=float(np.append(have, math.nan)[place]),
+        coverage=float(share[place]),
         reachable=reachable,
         confidence_level=confidence_level,
         kind=name_of(predictions.classes, column),
@@ -206,18 +209,14 @@ def threshold_for(
 
 def _column_for(predictions: Predictions, target: str, kind: Any) -> int | None:
     """Return the column whose probability a target is about; None for the confidence."""
-    if target == "accuracy":
-        if kind not in (None, "confidence"):
-            raise errors.ParameterError(
-                f"kind={errors.in_words(kind)} with accuracy, which is of the largest probability; "
-                "leave kind out, or ask for precision"
-            )
-        return None
+    if target == "accuracy" and kind is None:
+        kind = "confidence"
     column = column_of(predictions.classes, kind)
-    if column is None and target != "capacity":
+    fits = {"accuracy": column is None, "capacity": True}
+    if not fits.get(target, column is not None):
         raise errors.ParameterError(
-            f"{target} is of one class, and there are {predictions.n_classes}; pass kind= with its "
-            "label"
+            f"kind={errors.in_words(kind)} with {target}: accuracy is of the largest probability, "
+            "precision and recall are of one class; leave kind out, or pass kind= with its label"
         )
     return column
 
@@ -233,7 +232,7 @@ def _tail(hits: Floats, trials: Any, share: float) -> Floats:
 def _for_accuracy(weight: Floats, hits: Floats, wanted: float, error: float | None) -> int:
     """Return the last place, from strict to lax, of which a test says that it is right enough."""
     if error is None:
-        return int(np.append(-1, np.flatnonzero(hits / weight >= wanted))[-1])
+        return int(np.append(-1, np.flatnonzero(hits >= wanted * weight * (1.0 - 1e-12)))[-1])
     p_value = _tail(hits, weight, wanted)  # small where so many hits refute a lower accuracy
     n_rows = int(weight[-1])
     # Fewer rows refute nothing, were they all right.
@@ -260,8 +259,7 @@ def _for_recall(_: Floats, hits: Floats, wanted: float, error: float | None) -> 
         enough = hits >= wanted * n_rows * (1.0 - 1e-12)
     else:
         enough = _tail(hits, n_rows, wanted) <= error
-    found = np.flatnonzero(enough)
-    return int(found[0]) if len(found) else -1
+    return int(np.append(np.flatnonzero(enough), -1)[0])
 
 
 def _for_capacity(weight: Floats, _: Floats, wanted: float, error: float | None) -> int:
@@ -272,13 +270,4 @@ def _for_capacity(weight: Floats, _: Floats, wanted: float, error: float | None)
         few = np.ones(len(weight), dtype=np.bool_)
     else:
         few = bdtr(weight, int(weight[-1]), wanted) <= error
-    found = np.flatnonzero(few)
-    return int(found[-1]) if len(found) else -1
-
-
-def _reachable(holds: Callable[[float], bool], good: float, bad: float) -> float:
-    """Return what can be promised, to 0.0005, between what always can and what cannot."""
-    while abs(good - bad) > 0.0005:
-        middle = (good + bad) / 2.0
-        good, bad = (middle, bad) if holds(middle) else (good, middle)
-    return good
+    return int(np.append(-1, np.flatnonzero(few))[-1])

@@ -16,7 +16,7 @@ from calibrant import errors
 from calibrant._calibrators.parameters import Parameters, choice, leading
 from calibrant._docstrings import inherit_parameters
 from calibrant._labels import check_weights
-from calibrant.decisions._costs import read_unlabelled
+from calibrant.decisions._costs import read_rows
 from calibrant.metrics._predictions import exact_sum, read_predictions
 from calibrant.metrics._reading import shared
 from calibrant.metrics._result import Estimate, Result, doc, result
@@ -77,49 +77,28 @@ def mass_above(rows: Floats) -> Floats:
     return found
 
 
-def _one_minus(rows: Floats) -> Floats:
-    return 1.0 - rows
-
-
-SCORES: dict[str, Callable[[Floats], Floats]] = {"lac": _one_minus, "aps": mass_above}
+SCORES: dict[str, Callable[[Floats], Floats]] = {"lac": lambda rows: 1.0 - rows, "aps": mass_above}
 """How much a class does not conform, for each cell."""
 
 
-def _gather(
-    predictions: Predictions, score: Callable[[Floats], Floats], most: float
-) -> NDArray[np.bool_]:
-    """Return which cells have a score of at most ``most``."""
-    members = np.empty((predictions.n_rows, predictions.n_classes), dtype=np.bool_)
-    for chunk in predictions.chunks():
-        members[chunk.start : chunk.start + len(chunk.rows)] = score(chunk.rows) <= most
-    return members
-
-
-def _judge(
-    predictions: Predictions, members: NDArray[np.bool_], coverage: float, weight: Any
+def _make(
+    predictions: Predictions, is_labelled: bool, weight: Any, coverage: float, rule: Any
 ) -> PredictionSets:
-    """Return sets of labelled rows, with the share that hold the label and its interval."""
-    held = members[np.arange(len(members)), predictions.class_index]
-    w = check_weights(weight, len(held))
-    w = w / w.max()
-    size, square = exact_sum(w), exact_sum(w * w)
-    value = exact_sum(w * held) / size
-    n = size * size / square  # as many rows of equal weight tell as much
-    low = float(betaincinv(n * value, n - n * value + 1.0, 0.025)) if value > 0.0 else 0.0
-    high = float(betaincinv(n * value + 1.0, n - n * value, 0.975)) if value < 1.0 else 1.0
-    classes = predictions.classes.copy()
-    return PredictionSets(members, classes, coverage, held, Estimate(value, low, high))
-
-
-def _make(y_proba: Any, y_true: Any, told: Any, weight: Any, coverage: Any, *rule: Any) -> Any:
-    """Return the sets of a rule (score, most), judged where there are labels."""
-    if y_true is None:
-        predictions = read_unlabelled(y_proba, told[0])
-        nothing = Estimate(math.nan, math.nan, math.nan)
-        members, classes = _gather(predictions, *rule), predictions.classes.copy()
-        return PredictionSets(members, classes, float(coverage), None, nothing)
-    predictions = read_predictions(y_true, y_proba, None, *told)
-    return _judge(predictions, _gather(predictions, *rule), float(coverage), weight)
+    """Return the cells whose score is at most so large; of labelled rows, how many sets hold."""
+    score, most = rule
+    members = np.concatenate([score(chunk.rows) <= most for chunk in predictions.chunks()])
+    held, found = None, Estimate(math.nan, math.nan, math.nan)
+    if is_labelled:
+        held = members[np.arange(len(members)), predictions.class_index]
+        w = check_weights(weight, len(held))
+        w = w / w.max()
+        size = exact_sum(w)
+        value = exact_sum(w * held) / size
+        n = size * size / exact_sum(w * w)  # as many rows of equal weight tell as much
+        low = betaincinv(n * value, n - n * value + 1.0, 0.025) if value > 0.0 else 0.0
+        high = betaincinv(n * value + 1.0, n - n * value, 0.975) if value < 1.0 else 1.0
+        found = Estimate(value, float(low), float(high))
+    return PredictionSets(members, predictions.classes.copy(), float(coverage), held, found)
 
 
 @inherit_parameters(shared)
@@ -162,9 +141,9 @@ def prediction_sets(
     PredictionSets(2 rows, coverage=0.9, mean size 1.5, measured coverage 1.0000 [0.1581, 1.0000])
     """
     _check_coverage(coverage)
-    most = math.nextafter(coverage - ROUNDING, 0.0)
-    told = classes, pos_label
-    return _make(y_proba, y_true, told, sample_weight, coverage, mass_above, most)  # type: ignore[no-any-return]
+    rule = mass_above, math.nextafter(coverage - ROUNDING, 0.0)
+    predictions = read_rows(y_proba, y_true, classes, pos_label)
+    return _make(predictions, y_true is not None, sample_weight, coverage, rule)
 
 
 def _check_coverage(coverage: Any) -> None:
@@ -246,12 +225,8 @@ class ConformalSets(Parameters, BaseEstimator):
         _check_coverage(self.coverage)
         predictions = read_predictions(y_true, y_proba, None, classes, pos_label)
         n_rows = predictions.n_rows
-        scores = np.concatenate(
-            [
-                SCORES[self.score](chunk.rows)[np.arange(len(chunk.rows)), chunk.class_index]
-                for chunk in predictions.chunks()
-            ]
-        )
+        score = SCORES[self.score]
+        parts = [score(c.rows)[np.arange(len(c.rows)), c.class_index] for c in predictions.chunks()]
         rank = math.ceil((n_rows + 1) * self.coverage - 1e-9)
         if rank > n_rows:
             warnings.warn(
@@ -260,7 +235,9 @@ class ConformalSets(Parameters, BaseEstimator):
                 errors.SmallSampleWarning,
                 stacklevel=2,
             )
-        self.quantile_ = float(np.sort(scores)[rank - 1]) if rank <= n_rows else math.inf
+        self.quantile_ = (
+            float(np.sort(np.concatenate(parts))[rank - 1]) if rank <= n_rows else math.inf
+        )
         self.classes_, self.n_rows_ = predictions.classes, n_rows
         return self
 
@@ -284,5 +261,5 @@ class ConformalSets(Parameters, BaseEstimator):
         """
         check_is_fitted(self)
         rule = SCORES[self.score], self.quantile_
-        told = self.classes_, None
-        return _make(y_proba, y_true, told, sample_weight, self.coverage, *rule)  # type: ignore[no-any-return]
+        predictions = read_rows(y_proba, y_true, self.classes_)
+        return _make(predictions, y_true is not None, sample_weight, self.coverage, rule)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant import _simplex as simplex
 from calibrant import errors
 from calibrant._docstrings import inherit_parameters
 from calibrant._kernels.metrics import HIT, WEIGHT, add_binned
@@ -38,40 +39,22 @@ class ThresholdSums(RowSums):
         add_binned(values, hits, weight, bins, sums)
 
 
-class Acted(NamedTuple):
-    """Shares of all rows: events and others at or above each threshold, events in all."""
-
-    true: Floats
-    false: Floats
-    prevalence: float
-    n_rows: float
-
-
-def _acted(predictions: Source, thresholds: Floats, column: int | None) -> Acted:
-    """Return what is at or above each threshold, in one pass over the rows."""
+def _acted(predictions: Source, thresholds: Floats, column: int | None) -> tuple[Any, ...]:
+    """Return shares of rows: events and others at or above each threshold, events; and rows."""
     state = predictions.add_up({"sums": ThresholdSums(thresholds, column)})["sums"]
     above = np.cumsum(state.total[::-1], axis=0)[::-1]
     weight, hits = above[:, WEIGHT] / above[0, WEIGHT], above[:, HIT] / above[0, WEIGHT]
-    return Acted(
-        hits[1:], (weight - hits)[1:], float(hits[0]), state.unit * float(above[0, WEIGHT])
-    )
+    return hits[1:], (weight - hits)[1:], float(hits[0]), state.unit * float(above[0, WEIGHT])
 
 
 def _read_thresholds(thresholds: Any, high: float) -> Floats:
     """Return increasing thresholds in [0, high]; hundredths by default."""
-    if thresholds is None:
-        return np.arange(1, 100) / 100.0
-    try:
-        found = np.unique(np.asarray(thresholds, dtype=np.float64).ravel())
-    except (TypeError, ValueError) as error:
-        raise errors.ParameterError(
-            f"thresholds={errors.in_words(thresholds)} are no numbers; pass probabilities"
-        ) from error
-    if len(found) == 0 or not (found[0] >= 0.0 and found[-1] <= high):
-        raise errors.ParameterError(
-            f"thresholds={errors.in_words(found)} must be one or more probabilities in [0, {high}]"
-        )
-    return found
+    found = np.arange(1, 100) / 100.0 if thresholds is None else np.ravel(thresholds)
+    for one in found.tolist():
+        simplex.check_number("thresholds", one, low=0.0, high=high)
+    if len(found) == 0:
+        raise errors.ParameterError("thresholds=[] is empty; pass one probability or more")
+    return np.unique(found.astype(np.float64))
 
 
 @result(eq=False)
@@ -115,17 +98,17 @@ def decision_curve(
     """
     points = _read_thresholds(thresholds, math.nextafter(1.0, 0.0))
     column = column_of(predictions.classes, kind)
-    acted = _acted(predictions, points, column)
+    true, false, share, n_rows = _acted(predictions, points, column)
     odds = points / (1.0 - points)
-    benefit = acted.true - acted.false * odds
-    square = acted.true + acted.false * odds**2  # of the term of a row: 1, -odds or 0
+    benefit = true - false * odds
+    square = true + false * odds**2  # of the term of a row: 1, -odds or 0
     return DecisionCurve(
         kind=name_of(predictions.classes, column),
         thresholds=points,
         net_benefit=benefit,
-        treat_all=acted.prevalence - (1.0 - acted.prevalence) * odds,
-        spread=np.sqrt(np.maximum(square - benefit**2, 0.0) / acted.n_rows),
-        prevalence=acted.prevalence,
+        treat_all=share - (1.0 - share) * odds,
+        spread=np.sqrt(np.maximum(square - benefit**2, 0.0) / n_rows),
+        prevalence=share,
     )
 
 

@@ -67,7 +67,8 @@ def cross_fitted_decomposition(
 
     Parameters
     ----------
-    metric : {"negative_log_likelihood", "brier_score"}, default="negative_log_likelihood"
+    metric : {"negative_log_likelihood", "brier_score", "ranked_probability_score"}, \
+default="negative_log_likelihood"
         The score, as its function has it by default.
     sample_weight : array-like of shape (n_rows,), optional
         Weight 2 is the row twice in every value, and may be in two folds; the intervals draw as one

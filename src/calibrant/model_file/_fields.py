@@ -31,6 +31,7 @@ from calibrant._maps.curves import (
     Sigmoid,
 )
 from calibrant._maps.steps import Histogram, RankedStepFunction, StepFunction
+from calibrant._one_column import two_column_kind
 from calibrant.errors import HeaderFieldError, ParameterError, UnsavableError
 from calibrant.model_file import _format as limits
 from calibrant.model_file._format import require, take
@@ -91,7 +92,7 @@ def stored_values(calibrator: Calibrator) -> dict[str, Any]:
     cls, found = type(calibrator), calibrator.map_
     own = {} if isinstance(calibrator, Composed) else field_types(type(found))
     for field, parameter in _given(calibrator, own):
-        if getattr(found, field) != getattr(calibrator, parameter):
+        if getattr(found, field) != _parameter(calibrator, parameter):
             raise UnsavableError(
                 f"{cls.__name__}: {parameter} was changed after the fit; fit again"
             )
@@ -112,7 +113,7 @@ def set_fit(calibrator: Calibrator, values: dict[str, Any]) -> None:
         types = field_types(map_type)
         own = {f: values.pop(f"{f}_") for f in types if f not in GIVEN}
         for field, parameter in _given(calibrator, types):
-            own[field] = types[field](getattr(calibrator, parameter))
+            own[field] = types[field](_parameter(calibrator, parameter))
         found = map_type(**own)
     calibrator.__dict__ |= values | {"map_": found}
 
@@ -120,6 +121,12 @@ def set_fit(calibrator: Calibrator, values: dict[str, Any]) -> None:
 def _given(calibrator: Calibrator, map_fields: Any) -> list[tuple[str, str]]:
     pairs = [(field, GIVEN[field]) for field in map_fields if field in GIVEN]
     return [(field, parameter) for field, parameter in pairs if hasattr(calibrator, parameter)]
+
+
+def _parameter(calibrator: Calibrator, name: str) -> Any:
+    """Return a parameter as the map has it: rows of one number became two columns."""
+    value = getattr(calibrator, name)
+    return two_column_kind(value) if name == "scores" else value
 
 
 def parts_in(value: Any) -> Iterator[Calibrator]:
