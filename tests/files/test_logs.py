@@ -156,7 +156,7 @@ def test_the_answer_is_the_token_that_is_an_option(tmp_path):
     with pytest.raises(PredictionFileError, match=r"line 2: several tokens .*max_tokens=1"):
         read_log(write(tmp_path / "b.jsonl", chat("B", said), chat("B", both)))
     with pytest.raises(
-        PredictionFileError, match=r"line 1: no token is among the options 'A', 'B'"
+        PredictionFileError, match=r"line 1: no token is among 'A', 'B'"
     ):
         read_log(write(tmp_path / "c.jsonl", chat("B", [("I", {"I": -0.1})])))
 

@@ -16,18 +16,12 @@ from calibrant._cli.chunked import (
     evaluate_chunks,
     evaluate_file,
     fit_chunks,
+    is_of_tables,
 )
 from calibrant._cli.demo import demo
 from calibrant._cli.export import export
 from calibrant._cli.judge import judge
-from calibrant._cli.reading import (
-    Reading,
-    file_argument,
-    is_of_tables,
-    path_argument,
-    reading_options,
-    tell,
-)
+from calibrant._cli.reading import Reading, file_argument, path_argument, reading_options
 from calibrant._cli.showing import NotConvergedError, inspection_text, json_option, naming, show
 from calibrant._progress import progress_bar
 
@@ -280,7 +274,7 @@ def apply_command(
                 raise click.UsageError(f"--part is for npz files; {file} is a directory")
             done = apply_directory(calibrator, file, output, progress=advance, **options)
         else:
-            options |= {"part": part, "tell": tell}
+            options |= {"part": part, "tell": reading.tell}
             done = apply_file(calibrator, file, output, progress=advance, **options)
     if done.n_bad_rows:
         from calibrant.errors import number_of  # numpy comes with it

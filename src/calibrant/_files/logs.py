@@ -10,9 +10,8 @@ import json
 import math
 import string
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -43,8 +42,7 @@ CONFIDENCES = (None, "probabilities", "positive")
 """Kinds of scores that a single number may be said to be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(NamedTuple):
     """What the records of a file hold: scores with a column for each class, and labels.
 
     ``lines`` are those of the rows, if there are any; ``note`` says what was taken for a class.
@@ -59,8 +57,7 @@ class Log:
     note: str
 
 
-@dataclass(frozen=True, slots=True)
-class LogLayout:
+class LogLayout(NamedTuple):
     """How records are read: their name, the kind of the scores, and the function of one record."""
 
     title: str
@@ -202,7 +199,7 @@ def _find_plain(
                 f"{first.where} has the fields {some(list(fields), 8)}; scores in a field such as "
                 "'probs' or 'logits' are needed, or choose it by --columns"
             )
-        read = partial(options.read_flat, names=list(names), label=selection.label)
+        read = partial(options.read_plain, name="", flat=list(names), label=selection.label)
         return LogLayout("records with a number for each class", kind or "probabilities", read)
     name, told = chosen[0], SCORE_FIELDS.get(chosen[0])
     if told is not None and kind not in (None, told):

@@ -36,6 +36,10 @@ class Record(NamedTuple):
     where: str
     place: int
 
+    def error(self, fault: str) -> PredictionFileError:
+        """Return the error about this record."""
+        return PredictionFileError(f"{self.where}{fault}")
+
 
 class _RepeatedKeyError(ValueError):
     """A key that an object has twice."""
